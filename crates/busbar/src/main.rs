@@ -1,0 +1,2 @@
+//! Busbar: busbar.
+fn main() {}

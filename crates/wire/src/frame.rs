@@ -1,0 +1,83 @@
+//! Frames: what a transport carries.
+//!
+//! | bytes | field | meaning |
+//! |---|---|---|
+//! | 0..4 | `len` | bytes of the body |
+//! | 4 | `kind` | [`Kind`] |
+//! | 5..8 | | zero |
+//! | 8..16 | `seq` | data frames count from 1; other kinds carry 0 |
+//! | 16..24 | `ack` | the last data frame that the sender has received |
+
+use crate::codec::WireError;
+use crate::limits::MAX_FRAME_BODY;
+
+/// Bytes of a frame's header.
+pub const HEADER: usize = 24;
+
+/// What a frame is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// The body is whole records.
+    Data = 1,
+    /// No body: only `ack` matters.
+    Ack = 2,
+    /// No body: the peer answers with an `Ack`.
+    Ping = 3,
+    /// First frame of a connection: a JSON document.
+    Hello = 4,
+    /// The answer to a hello: a JSON document.
+    Welcome = 5,
+}
+
+/// A decoded frame header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of the body.
+    pub len: u32,
+    /// What the frame is for.
+    pub kind: Kind,
+    /// Sequence number of a data frame.
+    pub seq: u64,
+    /// Last data frame received by the sender of this frame.
+    pub ack: u64,
+}
+
+impl Header {
+    /// The header's bytes.
+    #[inline]
+    pub fn to_bytes(self) -> [u8; HEADER] {
+        let mut b = [0; HEADER];
+        b[0..4].copy_from_slice(&self.len.to_le_bytes());
+        b[4] = self.kind as u8;
+        b[8..16].copy_from_slice(&self.seq.to_le_bytes());
+        b[16..24].copy_from_slice(&self.ack.to_le_bytes());
+        b
+    }
+
+    /// Reads a header; the length is checked against its limit.
+    #[inline]
+    pub fn parse(b: &[u8; HEADER]) -> Result<Self, WireError> {
+        let u64_at = |i: usize| {
+            let mut x = [0; 8];
+            x.copy_from_slice(&b[i..i + 8]);
+            u64::from_le_bytes(x)
+        };
+        let len = u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+        if len as usize > MAX_FRAME_BODY {
+            return Err(WireError::TooLong { got: len.into(), limit: MAX_FRAME_BODY as u64 });
+        }
+        let kind = match b[4] {
+            1 => Kind::Data,
+            2 => Kind::Ack,
+            3 => Kind::Ping,
+            4 => Kind::Hello,
+            5 => Kind::Welcome,
+            _ => return Err(WireError::BadValue("kind of frame")),
+        };
+        if b[5..8] != [0; 3] {
+            return Err(WireError::BadValue("reserved byte of a frame"));
+        }
+        Ok(Self { len, kind, seq: u64_at(8), ack: u64_at(16) })
+    }
+}

@@ -1,0 +1,23 @@
+//! What two Busbar peers say to each other: frames, records, messages and their codec.
+//!
+//! The crate is sans-I/O. Bytes and time come in as arguments and go out as values, so everything
+//! here can be tested without a socket, a clock or a GPU. `docs/wire-format.md` describes the same
+//! format in prose.
+//!
+//! Layers, outermost first:
+//! * a **frame** ([`frame`]) is what a transport carries: a fixed header with a sequence number and
+//!   an acknowledgement, and a body;
+//! * the body of a data frame holds whole **records** ([`record`]): a fixed header (what is asked,
+//!   in which scope, whether an answer is wanted) and a payload;
+//! * the payload is one **message**, whose fields the generated code reads and writes through
+//!   [`codec`].
+#![forbid(unsafe_code)]
+
+pub mod codec;
+pub mod frame;
+pub mod generated;
+pub mod limits;
+pub mod record;
+pub mod window;
+
+pub use codec::{Reader, WireError, Writer};

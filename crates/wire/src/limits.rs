@@ -1,0 +1,16 @@
+//! Every length has a maximum, and this is where they stand.
+
+/// The longest body of a frame. A record that would not fit is split by its sender.
+pub const MAX_FRAME_BODY: usize = 8 << 20;
+/// The longest byte field of a message.
+pub const MAX_BYTES: usize = MAX_FRAME_BODY - 4096;
+/// The most bulk bytes that one record carries; longer copies are cut into pieces of this size.
+pub const BULK_CHUNK: usize = 1 << 20;
+/// The most items of a counted list.
+pub const MAX_ITEMS: usize = 1 << 20;
+/// How many bytes of unacknowledged frames a sender keeps before it stops taking more.
+pub const WINDOW_BYTES: usize = 32 << 20;
+/// How many bytes a receiver takes in before it acknowledges unasked.
+pub const ACK_EVERY: usize = 1 << 20;
+/// The longest JSON document in a hello or an answer to it.
+pub const MAX_HELLO: usize = 1 << 20;

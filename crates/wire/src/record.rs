@@ -1,0 +1,160 @@
+//! Records: the unit of meaning inside a data frame.
+//!
+//! Client to worker, a record is a request:
+//!
+//! | bytes | field | meaning |
+//! |---|---|---|
+//! | 0..4 | `len` | bytes of header and payload together |
+//! | 4..6 | `op` | the message's id in the session's API |
+//! | 6..8 | `flags` | zero for now |
+//! | 8..12 | `call` | nonzero when a reply is wanted: the reply repeats it |
+//! | 12..16 | `scope` | what the call runs in; CUDA: the id of the calling thread's context |
+//!
+//! Worker to client it is a notice:
+//!
+//! | bytes | field | meaning |
+//! |---|---|---|
+//! | 0..4 | `len` | bytes of header and payload together |
+//! | 4..6 | `kind` | [`Notice`] |
+//! | 6..8 | `flags` | zero for now |
+//! | 8..12 | `call` | the request it answers, or zero |
+//! | 12..16 | `status` | the API's own result code |
+
+use crate::codec::WireError;
+use crate::limits::MAX_FRAME_BODY;
+
+/// Bytes of a record's header, in either direction.
+pub const HEADER: usize = 16;
+
+/// A decoded record header. `aux` is the scope of a request or the status of a notice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of header and payload together.
+    pub len: u32,
+    /// Message id, or the kind of a notice.
+    pub op: u16,
+    /// Reserved.
+    pub flags: u16,
+    /// Call number; zero when nobody waits.
+    pub call: u32,
+    /// Scope (request) or status (notice).
+    pub aux: u32,
+}
+
+impl Header {
+    /// The header's bytes.
+    #[inline]
+    pub fn to_bytes(self) -> [u8; HEADER] {
+        let mut b = [0; HEADER];
+        b[0..4].copy_from_slice(&self.len.to_le_bytes());
+        b[4..6].copy_from_slice(&self.op.to_le_bytes());
+        b[6..8].copy_from_slice(&self.flags.to_le_bytes());
+        b[8..12].copy_from_slice(&self.call.to_le_bytes());
+        b[12..16].copy_from_slice(&self.aux.to_le_bytes());
+        b
+    }
+
+    /// Reads a header from the front of `bytes`.
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
+        let Some(b) = bytes.first_chunk::<HEADER>() else {
+            return Err(WireError::Truncated { wanted: HEADER, left: bytes.len() });
+        };
+        let u32_at = |i: usize| u32::from_le_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
+        let u16_at = |i: usize| u16::from_le_bytes([b[i], b[i + 1]]);
+        let h = Self {
+            len: u32_at(0),
+            op: u16_at(4),
+            flags: u16_at(6),
+            call: u32_at(8),
+            aux: u32_at(12),
+        };
+        if (h.len as usize) < HEADER {
+            return Err(WireError::BadValue("record length"));
+        }
+        if h.len as usize > MAX_FRAME_BODY {
+            return Err(WireError::TooLong { got: h.len.into(), limit: MAX_FRAME_BODY as u64 });
+        }
+        Ok(h)
+    }
+}
+
+/// What a worker tells its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Notice {
+    /// The answer to a call; the payload is the reply message.
+    Reply = 1,
+    /// A piece of a call's bulk answer: u64 offset, then bytes. A `Reply` follows the last one.
+    Chunk = 2,
+    /// A queued call failed, or the device did; the payload says which call.
+    Error = 3,
+    /// Run a host function or callback; the payload is the API's own.
+    Callback = 4,
+    /// Text that the device printed, for the program's stdout.
+    Output = 5,
+    /// The worker lacks content that a record named by hash; the payload is the hash.
+    NeedContent = 6,
+    /// The session ends; the payload says why.
+    Goodbye = 7,
+}
+
+impl Notice {
+    /// The kind with this number.
+    pub fn from_u16(v: u16) -> Result<Self, WireError> {
+        Ok(match v {
+            1 => Self::Reply,
+            2 => Self::Chunk,
+            3 => Self::Error,
+            4 => Self::Callback,
+            5 => Self::Output,
+            6 => Self::NeedContent,
+            7 => Self::Goodbye,
+            _ => return Err(WireError::BadValue("kind of notice")),
+        })
+    }
+}
+
+/// Walks over the whole records of a data frame's body.
+pub struct Records<'a> {
+    left: &'a [u8],
+}
+
+impl<'a> Records<'a> {
+    /// An iterator over `body`.
+    pub fn new(body: &'a [u8]) -> Self {
+        Self { left: body }
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<(Header, &'a [u8]), WireError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left.is_empty() {
+            return None;
+        }
+        let header = match Header::parse(self.left) {
+            Ok(h) => h,
+            Err(e) => {
+                self.left = &[];
+                return Some(Err(e));
+            }
+        };
+        let Some((record, tail)) = self.left.split_at_checked(header.len as usize) else {
+            let left = self.left.len();
+            self.left = &[];
+            return Some(Err(WireError::Truncated { wanted: header.len as usize, left }));
+        };
+        self.left = tail;
+        Some(Ok((header, &record[HEADER..])))
+    }
+}
+
+/// Reserved op: content by hash, sent because a `NeedContent` asked for it. Handled by the worker's
+/// reader ahead of the queue, since the queue may be waiting for it. Payload: 32-byte hash, u64 total,
+/// u64 offset, bytes.
+pub const OP_CONTENT: u16 = 0xff01;
+/// Reserved op: the client ends its session in good order. Empty payload.
+pub const OP_GOODBYE: u16 = 0xff02;

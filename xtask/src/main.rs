@@ -1,0 +1,2 @@
+//! Busbar: the one front door for repository chores.
+fn main() {}
