@@ -125,7 +125,10 @@ impl Channel {
             tail: Mutex::default(),
             room: Condvar::new(),
             sender: Mutex::new(()),
-            link: Mutex::new(Link { window: SendWindow::default(), conn: Some(conn) }),
+            link: Mutex::new(Link {
+                window: SendWindow::default(),
+                conn: Some(conn),
+            }),
             in_flight: AtomicUsize::new(0),
             pending: AtomicBool::new(false),
             asleep: AtomicU32::new(0),
@@ -196,7 +199,11 @@ fn spawn(name: String, f: impl FnOnce() + Send + 'static) -> std::io::Result<()>
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
         old
     };
-    let r = std::thread::Builder::new().name(name).stack_size(1 << 20).spawn(f).map(drop);
+    let r = std::thread::Builder::new()
+        .name(name)
+        .stack_size(1 << 20)
+        .spawn(f)
+        .map(drop);
     // SAFETY: restores the mask read above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut()) };
     r
@@ -248,7 +255,13 @@ impl Inner {
 
 /// Sends one frame outside a session's numbering: a hello or a welcome.
 pub fn send_hello(conn: &dyn Connection, kind: frame::Kind, body: &[u8]) -> std::io::Result<()> {
-    let h = frame::Header { len: body.len() as u32, kind, seq: 0, ack: 0 }.to_bytes();
+    let h = frame::Header {
+        len: body.len() as u32,
+        kind,
+        seq: 0,
+        ack: 0,
+    }
+    .to_bytes();
     conn.send(&mut [IoSlice::new(&h), IoSlice::new(body)])
 }
 

@@ -25,7 +25,8 @@ pub trait Sink: Send {
     fn place(&mut self, len: usize, head: &[u8]) -> Option<(*mut u8, usize)>;
 
     /// The frame is complete. `body` is all of it, or its head alone when `place` gave a place.
-    /// The buffer may be kept; what is left in it is reused.
+    /// The buffer may be kept; what is left in it is reused. An error ends the session with that
+    /// sentence as its reason.
     fn deliver(&mut self, body: &mut Vec<u8>) -> Result<(), String>;
 
     /// The session is over.
@@ -72,6 +73,8 @@ enum Stop {
     Io(io::Error),
     /// The peer broke the protocol; the session ends.
     Fatal(String),
+    /// The sink ends the session, for the reason it gives.
+    Sink(String),
 }
 
 impl From<io::Error> for Stop {
@@ -91,13 +94,21 @@ struct Receiver<'a> {
 impl Receiver<'_> {
     /// Receives frames until the connection or the session ends.
     fn frames(&mut self, conn: &dyn Connection, buf: &mut [u8]) -> Result<(), Stop> {
-        let mut input = Buffered { conn, buf, start: 0, end: 0 };
+        let mut input = Buffered {
+            conn,
+            buf,
+            start: 0,
+            end: 0,
+        };
         loop {
             let mut h = [0; frame::HEADER];
             input.read_exact(&mut h)?;
             let h = frame::Header::parse(&h).map_err(|e| Stop::Fatal(e.to_string()))?;
             let len = h.len as usize;
-            self.inner.counters.received.fetch_add((frame::HEADER + len) as u64, Ordering::Relaxed);
+            self.inner
+                .counters
+                .received
+                .fetch_add((frame::HEADER + len) as u64, Ordering::Relaxed);
             match h.kind {
                 Kind::Data => {
                     self.data(&mut input, h.seq, len)?;
@@ -108,9 +119,15 @@ impl Receiver<'_> {
                 }
                 Kind::Ack if len == 0 => {}
                 Kind::Ping if len == 0 => self.ack(),
-                _ => return Err(Stop::Fatal("a frame of this kind does not belong here".into())),
+                _ => {
+                    return Err(Stop::Fatal(
+                        "a frame of this kind does not belong here".into(),
+                    ));
+                }
             }
-            self.inner.acknowledged(h.ack).map_err(|e| Stop::Fatal(e.to_string()))?;
+            self.inner
+                .acknowledged(h.ack)
+                .map_err(|e| Stop::Fatal(e.to_string()))?;
         }
     }
 
@@ -149,7 +166,7 @@ impl Receiver<'_> {
         if arrival == Arrival::Next {
             self.cursor = cursor;
             self.inner.cursor_last.store(seq, Ordering::Release);
-            self.sink.deliver(&mut self.body).map_err(Stop::Fatal)?;
+            self.sink.deliver(&mut self.body).map_err(Stop::Sink)?;
         }
         Ok(())
     }
@@ -157,7 +174,13 @@ impl Receiver<'_> {
 
 /// The receiving thread.
 pub(crate) fn run(inner: &Arc<Inner>, sink: Box<dyn Sink>, mut keeper: Box<dyn Keeper>) {
-    let mut r = Receiver { inner, sink, cursor: Cursor::default(), body: Vec::new(), since_ack: 0 };
+    let mut r = Receiver {
+        inner,
+        sink,
+        cursor: Cursor::default(),
+        body: Vec::new(),
+        since_ack: 0,
+    };
     let mut buf = vec![0; 128 << 10];
     let why = loop {
         let conn = lock(&inner.link).conn.clone();
@@ -165,6 +188,7 @@ pub(crate) fn run(inner: &Arc<Inner>, sink: Box<dyn Sink>, mut keeper: Box<dyn K
             None => Ending::Failed,
             Some(conn) => match r.frames(&*conn, &mut buf) {
                 Ok(()) => Ending::Eof,
+                Err(Stop::Sink(m)) => break m,
                 Err(Stop::Fatal(m)) => break format!("the peer broke the protocol: {m}"),
                 Err(Stop::Io(e)) => {
                     inner.broken(&conn);

@@ -79,7 +79,11 @@ impl Tail {
         if !self.buf.is_empty() {
             let next = self.spare.pop().unwrap_or_default();
             let body = std::mem::replace(&mut self.buf, next);
-            self.sealed.push_back(Frame { body, borrowed: None, _keep: None });
+            self.sealed.push_back(Frame {
+                body,
+                borrowed: None,
+                _keep: None,
+            });
         }
     }
 }
@@ -106,7 +110,13 @@ impl Channel {
         fields(&mut tail.buf);
         let len = tail.buf.len() - start;
         debug_assert!(len <= limits::MAX_FRAME_BODY);
-        let h = record::Header { len: len as u32, op, flags: 0, call, aux };
+        let h = record::Header {
+            len: len as u32,
+            op,
+            flags: 0,
+            call,
+            aux,
+        };
         tail.buf[start..start + record::HEADER].copy_from_slice(&h.to_bytes());
         inner.in_flight.fetch_add(len, Ordering::Relaxed);
         if tail.buf.len() >= SEAL {
@@ -134,7 +144,13 @@ impl Channel {
         fields(&mut body);
         let len = body.len() + n;
         debug_assert!(len <= limits::MAX_FRAME_BODY);
-        let h = record::Header { len: len as u32, op, flags: 0, call, aux };
+        let h = record::Header {
+            len: len as u32,
+            op,
+            flags: 0,
+            call,
+            aux,
+        };
         body[..record::HEADER].copy_from_slice(&h.to_bytes());
         let mut keep = None;
         let borrowed = match bulk {
@@ -161,7 +177,11 @@ impl Channel {
         inner.check()?;
         tail.seal();
         inner.in_flight.fetch_add(len, Ordering::Relaxed);
-        tail.sealed.push_back(Frame { body, borrowed, _keep: keep });
+        tail.sealed.push_back(Frame {
+            body,
+            borrowed,
+            _keep: keep,
+        });
         drop(tail);
         inner.notify();
         Ok(())
@@ -205,7 +225,12 @@ impl Channel {
                     if let Some(conn) = link.conn.clone() {
                         drop(link);
                         let _role = lock(&inner.sender);
-                        let ping = frame::Header { len: 0, kind: Kind::Ping, seq: 0, ack: 0 };
+                        let ping = frame::Header {
+                            len: 0,
+                            kind: Kind::Ping,
+                            seq: 0,
+                            ack: 0,
+                        };
                         let _ = conn.send(&mut [IoSlice::new(&ping.to_bytes())]);
                     }
                 }
@@ -230,7 +255,11 @@ impl Inner {
             }
             self.wake();
             let wait = Duration::from_millis(50);
-            tail = self.room.wait_timeout(tail, wait).unwrap_or_else(PoisonError::into_inner).0;
+            tail = self
+                .room
+                .wait_timeout(tail, wait)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
     }
 
@@ -292,7 +321,9 @@ impl Inner {
                     link.window.push(Arc::new(f), n);
                 }
                 drop(tail);
-                let Some(conn) = link.conn.clone() else { return };
+                let Some(conn) = link.conn.clone() else {
+                    return;
+                };
                 let mut frames = Vec::with_capacity(BATCH);
                 while frames.len() < BATCH
                     && let Some((seq, f)) = link.window.take_next()
@@ -304,8 +335,16 @@ impl Inner {
             let ack = self.cursor_last.load(Ordering::Acquire);
             if frames.is_empty() {
                 if self.ack_due.swap(false, Ordering::AcqRel) {
-                    let h = frame::Header { len: 0, kind: Kind::Ack, seq: 0, ack }.to_bytes();
-                    self.counters.sent.fetch_add(h.len() as u64, Ordering::Relaxed);
+                    let h = frame::Header {
+                        len: 0,
+                        kind: Kind::Ack,
+                        seq: 0,
+                        ack,
+                    }
+                    .to_bytes();
+                    self.counters
+                        .sent
+                        .fetch_add(h.len() as u64, Ordering::Relaxed);
                     if conn.send(&mut [IoSlice::new(&h)]).is_err() {
                         self.broken(&conn);
                         return;
@@ -322,8 +361,13 @@ impl Inner {
             let headers: Vec<_> = frames
                 .iter()
                 .map(|(seq, f)| {
-                    frame::Header { len: f.len() as u32, kind: Kind::Data, seq: *seq, ack }
-                        .to_bytes()
+                    frame::Header {
+                        len: f.len() as u32,
+                        kind: Kind::Data,
+                        seq: *seq,
+                        ack,
+                    }
+                    .to_bytes()
                 })
                 .collect();
             let mut parts = Vec::with_capacity(3 * frames.len());
@@ -345,7 +389,9 @@ impl Inner {
                 self.broken(&conn);
                 return;
             }
-            self.counters.sent.fetch_add(total as u64, Ordering::Relaxed);
+            self.counters
+                .sent
+                .fetch_add(total as u64, Ordering::Relaxed);
             self.ack_sent.fetch_max(ack, Ordering::Relaxed);
         }
     }
@@ -359,7 +405,8 @@ impl Inner {
             if seq <= link.window.last_acked() {
                 return Ok(());
             }
-            link.window.acked(seq, |f| retire(f, &mut freed, &mut spare))?;
+            link.window
+                .acked(seq, |f| retire(f, &mut freed, &mut spare))?;
         }
         self.release(freed, spare);
         Ok(())

@@ -13,7 +13,10 @@ pub struct Fault<C> {
 impl<C: Connection> Fault<C> {
     /// Cuts `inner` after `budget` bytes; a negative budget never cuts.
     pub fn new(inner: C, budget: i64) -> Self {
-        Self { inner, budget: AtomicI64::new(if budget < 0 { i64::MAX } else { budget }) }
+        Self {
+            inner,
+            budget: AtomicI64::new(if budget < 0 { i64::MAX } else { budget }),
+        }
     }
 
     /// Takes up to `wanted` bytes from the budget; fails, and cuts, when none is left.

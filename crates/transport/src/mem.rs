@@ -60,7 +60,13 @@ pub struct Mem {
 /// The two ends of a new connection.
 pub fn pair() -> (Mem, Mem) {
     let (a, b) = (Arc::new(Pipe::default()), Arc::new(Pipe::default()));
-    (Mem { out: a.clone(), inn: b.clone() }, Mem { out: b, inn: a })
+    (
+        Mem {
+            out: a.clone(),
+            inn: b.clone(),
+        },
+        Mem { out: b, inn: a },
+    )
 }
 
 impl Connection for Mem {

@@ -31,8 +31,16 @@ impl Tcp {
         let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 5);
         let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 5);
         let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 4);
-        let _ = set(fd, libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
-        Ok(Self { stream, reset: AtomicBool::new(false) })
+        let _ = set(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_USER_TIMEOUT,
+            USER_TIMEOUT_MS,
+        );
+        Ok(Self {
+            stream,
+            reset: AtomicBool::new(false),
+        })
     }
 
     /// Connects to `addr` (`HOST:PORT`), trying every address it resolves to within `timeout`.
@@ -56,7 +64,10 @@ impl Tcp {
     /// Makes the kernel send a reset instead of an orderly close when the process dies, so that the
     /// worker can tell a dead client from one that a middle box cut off.
     pub fn reset_on_death(&self, on: bool) {
-        let v = libc::linger { l_onoff: on.into(), l_linger: 0 };
+        let v = libc::linger {
+            l_onoff: on.into(),
+            l_linger: 0,
+        };
         // SAFETY: the pointer is to a live `linger` of the size given.
         unsafe {
             libc::setsockopt(
@@ -109,9 +120,19 @@ impl Tcp {
 fn set(fd: i32, level: i32, name: i32, value: i32) -> io::Result<()> {
     // SAFETY: the pointer is to a live i32 of the size given.
     let rc = unsafe {
-        libc::setsockopt(fd, level, name, (&raw const value).cast(), size_of::<i32>() as u32)
+        libc::setsockopt(
+            fd,
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<i32>() as u32,
+        )
     };
-    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if rc == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 impl Connection for Tcp {
@@ -146,6 +167,8 @@ impl Connection for Tcp {
     }
 
     fn peer(&self) -> String {
-        self.stream.peer_addr().map_or_else(|_| "a closed connection".into(), |a| a.to_string())
+        self.stream
+            .peer_addr()
+            .map_or_else(|_| "a closed connection".into(), |a| a.to_string())
     }
 }

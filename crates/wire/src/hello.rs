@@ -133,7 +133,11 @@ impl Hello {
             return Ok(best);
         }
         let (mine, theirs) = (env!("CARGO_PKG_VERSION"), &self.version);
-        let old = if self.protocol_max < PROTOCOL_MIN { "client" } else { "server" };
+        let old = if self.protocol_max < PROTOCOL_MIN {
+            "client"
+        } else {
+            "server"
+        };
         Err(Refusal::new(
             "version",
             format!(
@@ -148,7 +152,10 @@ impl Hello {
 impl Refusal {
     /// A refusal with a code and a sentence.
     pub fn new(code: &str, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into() }
+        Self {
+            code: code.into(),
+            message: message.into(),
+        }
     }
 }
 

@@ -1,0 +1,1 @@
+//! CUDA: the driver API.
