@@ -6,6 +6,7 @@
 //! sessions. [`control`] is how the server hands connections over. Each forwarded API is a folder:
 //! [`cuda`], [`opencl`]; nothing else in Busbar loads a vendor's library.
 
+pub mod apis;
 pub mod content;
 pub mod control;
 pub mod cuda;
