@@ -1,2 +1,26 @@
 //! Busbar: the one front door for repository chores.
-fn main() {}
+
+use anyhow::{Result, bail};
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match run(&args.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("xtask: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[&str]) -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    match args {
+        ["codegen"] => println!("codegen: {}", busbar_codegen::run(&root, false)?),
+        ["codegen", "--check"] => println!("codegen: {}", busbar_codegen::run(&root, true)?),
+        _ => bail!("usage: cargo xtask codegen [--check]"),
+    }
+    Ok(())
+}

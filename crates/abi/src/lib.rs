@@ -1,1 +1,7 @@
-//! Busbar: abi.
+//! The C types of the forwarded APIs, and tables of their functions. No logic.
+
+pub mod generated;
+mod plain;
+
+pub use generated::*;
+pub use plain::{Plain, bytes_of, from_bytes, items_from_bytes, slice_bytes, zeroed};
