@@ -9,7 +9,7 @@ fn cuMemBatchDecompressAsync(
     stream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpy", 4000)] #[per_thread("_ptds")]
+#[custom] #[get_proc("cuMemcpy", 4000)] #[per_thread("_ptds")]
 fn cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy2D", 2000)]
@@ -66,7 +66,7 @@ fn cuMemcpy3DPeerAsync(pCopy: *const CUDA_MEMCPY3D_PEER, hStream: CUstream) -> C
 #[custom] #[todo] #[get_proc("cuMemcpy3D", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpyAsync", 4000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemcpyAsync", 4000)] #[per_thread("_ptsz")]
 fn cuMemcpyAsync(
     dst: CUdeviceptr,
     src: CUdeviceptr,
@@ -219,7 +219,7 @@ fn cuMemcpyDtoHAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpyDtoHAsync", 3020)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemcpyDtoHAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyDtoHAsync_v2(
     dstHost: *mut c_void,
     srcDevice: CUdeviceptr,
@@ -227,7 +227,7 @@ fn cuMemcpyDtoHAsync_v2(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpyDtoH", 3020)] #[per_thread("_ptds")]
+#[custom] #[get_proc("cuMemcpyDtoH", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyDtoH_v2(dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpyHtoA", 2000)]
@@ -277,7 +277,7 @@ fn cuMemcpyHtoDAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpyHtoDAsync", 3020)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemcpyHtoDAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyHtoDAsync_v2(
     dstDevice: CUdeviceptr,
     srcHost: *const c_void,
@@ -285,7 +285,7 @@ fn cuMemcpyHtoDAsync_v2(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpyHtoD", 3020)] #[per_thread("_ptds")]
+#[custom] #[get_proc("cuMemcpyHtoD", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyHtoD_v2(dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize) -> CUresult;
 
 #[on_default_stream(cuMemcpyPeerAsync)] #[get_proc("cuMemcpyPeer", 4000)] #[per_thread("_ptds")]

@@ -7,16 +7,16 @@ fn cuDeviceComputeCapability(
     dev: CUdevice,
 ) -> CUresult;
 
-#[local] #[todo] #[get_proc("cuDeviceGet", 2000)]
+#[local] #[get_proc("cuDeviceGet", 2000)]
 fn cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUresult;
 
-#[id(0x0202)] #[cached] #[by_hand(client)] #[todo] #[get_proc("cuDeviceGetAttribute", 2000)]
+#[id(0x0202)] #[cached] #[by_hand(client)] #[get_proc("cuDeviceGetAttribute", 2000)]
 fn cuDeviceGetAttribute(#[out] pi: *mut i32, attrib: CUdevice_attribute, dev: CUdevice) -> CUresult;
 
 #[id(0x0203)] #[cached] #[get_proc("cuDeviceGetByPCIBusId", 4010)]
 fn cuDeviceGetByPCIBusId(#[out] dev: *mut CUdevice, #[cstr] pciBusId: *const c_char) -> CUresult;
 
-#[local] #[todo] #[get_proc("cuDeviceGetCount", 2000)]
+#[local] #[get_proc("cuDeviceGetCount", 2000)]
 fn cuDeviceGetCount(count: *mut i32) -> CUresult;
 
 #[id(0x0204)] #[cached] #[get_proc("cuDeviceGetExecAffinitySupport", 11040)]

@@ -19,7 +19,7 @@ fn cuEventElapsedTime(
 #[same_as(cuEventElapsedTime)] #[get_proc("cuEventElapsedTime", 12080)]
 fn cuEventElapsedTime_v2(pMilliseconds: *mut f32, hStart: CUevent, hEnd: CUevent) -> CUresult;
 
-#[id(0x0d04)] #[waits] #[by_hand(client, worker)] #[todo] #[get_proc("cuEventQuery", 2000)]
+#[id(0x0d04)] #[waits] #[by_hand(client, worker)] #[get_proc("cuEventQuery", 2000)]
 fn cuEventQuery(#[handle] hEvent: CUevent) -> CUresult;
 
 #[id(0x0d05)] #[queued] #[get_proc("cuEventRecord", 2000)] #[per_thread("_ptsz")]
@@ -32,5 +32,5 @@ fn cuEventRecordWithFlags(
     flags: u32,
 ) -> CUresult;
 
-#[id(0x0d07)] #[waits] #[by_hand(client, worker)] #[todo] #[get_proc("cuEventSynchronize", 2000)]
+#[id(0x0d07)] #[waits] #[by_hand(client, worker)] #[get_proc("cuEventSynchronize", 2000)]
 fn cuEventSynchronize(#[handle] hEvent: CUevent) -> CUresult;

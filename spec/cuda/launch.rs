@@ -9,7 +9,7 @@ fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult;
 #[custom] #[todo] #[get_proc("cuLaunch", 2000)]
 fn cuLaunch(f: CUfunction) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLaunchCooperativeKernel", 9000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuLaunchCooperativeKernel", 9000)] #[per_thread("_ptsz")]
 fn cuLaunchCooperativeKernel(
     f: CUfunction,
     gridDimX: u32,
@@ -42,10 +42,10 @@ fn cuLaunchGridAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLaunchHostFunc", 10000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuLaunchHostFunc", 10000)] #[per_thread("_ptsz")]
 fn cuLaunchHostFunc(hStream: CUstream, r#fn: CUhostFn, userData: *mut c_void) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLaunchKernel", 4000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuLaunchKernel", 4000)] #[per_thread("_ptsz")]
 fn cuLaunchKernel(
     f: CUfunction,
     gridDimX: u32,
@@ -60,7 +60,7 @@ fn cuLaunchKernel(
     extra: *mut *mut c_void,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLaunchKernelEx", 11060)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuLaunchKernelEx", 11060)] #[per_thread("_ptsz")]
 fn cuLaunchKernelEx(
     config: *const CUlaunchConfig,
     f: CUfunction,

@@ -1,6 +1,6 @@
 //! Context-independent libraries and kernels.
 
-#[custom] #[todo] #[get_proc("cuKernelGetAttribute", 12000)]
+#[custom] #[get_proc("cuKernelGetAttribute", 12000)]
 fn cuKernelGetAttribute(
     pi: *mut i32,
     attrib: CUfunction_attribute,
@@ -8,16 +8,16 @@ fn cuKernelGetAttribute(
     dev: CUdevice,
 ) -> CUresult;
 
-#[local] #[todo] #[get_proc("cuKernelGetFunction", 12000)]
+#[local] #[get_proc("cuKernelGetFunction", 12000)]
 fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult;
 
-#[local] #[todo] #[get_proc("cuKernelGetLibrary", 12050)]
+#[local] #[get_proc("cuKernelGetLibrary", 12050)]
 fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult;
 
-#[local] #[todo] #[get_proc("cuKernelGetName", 12030)]
+#[local] #[get_proc("cuKernelGetName", 12030)]
 fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuKernelGetParamInfo", 12040)]
+#[custom] #[get_proc("cuKernelGetParamInfo", 12040)]
 fn cuKernelGetParamInfo(
     kernel: CUkernel,
     paramIndex: usize,
@@ -25,7 +25,7 @@ fn cuKernelGetParamInfo(
     paramSize: *mut usize,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuKernelSetAttribute", 12000)]
+#[custom] #[get_proc("cuKernelSetAttribute", 12000)]
 fn cuKernelSetAttribute(
     attrib: CUfunction_attribute,
     val: i32,
@@ -33,13 +33,13 @@ fn cuKernelSetAttribute(
     dev: CUdevice,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuKernelSetCacheConfig", 12000)]
+#[custom] #[get_proc("cuKernelSetCacheConfig", 12000)]
 fn cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, dev: CUdevice) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLibraryEnumerateKernels", 12040)]
+#[custom] #[get_proc("cuLibraryEnumerateKernels", 12040)]
 fn cuLibraryEnumerateKernels(kernels: *mut CUkernel, numKernels: u32, lib: CUlibrary) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLibraryGetGlobal", 12000)]
+#[custom] #[get_proc("cuLibraryGetGlobal", 12000)]
 fn cuLibraryGetGlobal(
     dptr: *mut CUdeviceptr,
     bytes: *mut usize,
@@ -47,7 +47,7 @@ fn cuLibraryGetGlobal(
     name: *const c_char,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLibraryGetKernel", 12000)]
+#[custom] #[get_proc("cuLibraryGetKernel", 12000)]
 fn cuLibraryGetKernel(pKernel: *mut CUkernel, library: CUlibrary, name: *const c_char) -> CUresult;
 
 #[id(0x0501)] #[cached] #[get_proc("cuLibraryGetKernelCount", 12040)]
@@ -61,7 +61,7 @@ fn cuLibraryGetManaged(
     name: *const c_char,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLibraryGetModule", 12000)]
+#[custom] #[get_proc("cuLibraryGetModule", 12000)]
 fn cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult;
 
 #[unsupported("a function that runs on both processors needs the device in the same machine")]
@@ -72,7 +72,7 @@ fn cuLibraryGetUnifiedFunction(
     symbol: *const c_char,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLibraryLoadData", 12000)]
+#[custom] #[get_proc("cuLibraryLoadData", 12000)]
 fn cuLibraryLoadData(
     library: *mut CUlibrary,
     code: *const c_void,
@@ -84,7 +84,7 @@ fn cuLibraryLoadData(
     numLibraryOptions: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLibraryLoadFromFile", 12000)]
+#[custom] #[get_proc("cuLibraryLoadFromFile", 12000)]
 fn cuLibraryLoadFromFile(
     library: *mut CUlibrary,
     fileName: *const c_char,
@@ -96,5 +96,5 @@ fn cuLibraryLoadFromFile(
     numLibraryOptions: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLibraryUnload", 12000)]
+#[custom] #[get_proc("cuLibraryUnload", 12000)]
 fn cuLibraryUnload(library: CUlibrary) -> CUresult;

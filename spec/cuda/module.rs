@@ -1,15 +1,15 @@
 //! Modules, their functions, and the linker.
 
-#[custom] #[todo] #[get_proc("cuFuncGetAttribute", 2020)]
+#[custom] #[get_proc("cuFuncGetAttribute", 2020)]
 fn cuFuncGetAttribute(pi: *mut i32, attrib: CUfunction_attribute, hfunc: CUfunction) -> CUresult;
 
-#[local] #[todo] #[get_proc("cuFuncGetModule", 11000)]
+#[local] #[get_proc("cuFuncGetModule", 11000)]
 fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult;
 
-#[local] #[todo] #[get_proc("cuFuncGetName", 12030)]
+#[local] #[get_proc("cuFuncGetName", 12030)]
 fn cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuFuncGetParamInfo", 12040)]
+#[custom] #[get_proc("cuFuncGetParamInfo", 12040)]
 fn cuFuncGetParamInfo(
     func: CUfunction,
     paramIndex: usize,
@@ -26,7 +26,7 @@ fn cuFuncIsLoaded(
 #[id(0x0402)] #[queued] #[get_proc("cuFuncLoad", 12040)]
 fn cuFuncLoad(#[handle] function: CUfunction) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuFuncSetAttribute", 9000)]
+#[custom] #[get_proc("cuFuncSetAttribute", 9000)]
 fn cuFuncSetAttribute(hfunc: CUfunction, attrib: CUfunction_attribute, value: i32) -> CUresult;
 
 #[id(0x0403)] #[queued] #[get_proc("cuFuncSetCacheConfig", 3000)]
@@ -101,14 +101,14 @@ fn cuLinkCreate_v2(
 #[custom] #[todo] #[get_proc("cuLinkDestroy", 5050)]
 fn cuLinkDestroy(state: CUlinkState) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuModuleEnumerateFunctions", 12040)]
+#[custom] #[get_proc("cuModuleEnumerateFunctions", 12040)]
 fn cuModuleEnumerateFunctions(
     functions: *mut CUfunction,
     numFunctions: u32,
     r#mod: CUmodule,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuModuleGetFunction", 2000)]
+#[custom] #[get_proc("cuModuleGetFunction", 2000)]
 fn cuModuleGetFunction(hfunc: *mut CUfunction, hmod: CUmodule, name: *const c_char) -> CUresult;
 
 #[id(0x0405)] #[cached] #[get_proc("cuModuleGetFunctionCount", 12040)]
@@ -123,7 +123,7 @@ fn cuModuleGetGlobal(
     name: *const c_char,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuModuleGetGlobal", 3020)]
+#[custom] #[get_proc("cuModuleGetGlobal", 3020)]
 fn cuModuleGetGlobal_v2(
     dptr: *mut CUdeviceptr,
     bytes: *mut usize,
@@ -131,7 +131,7 @@ fn cuModuleGetGlobal_v2(
     name: *const c_char,
 ) -> CUresult;
 
-#[local] #[todo] #[get_proc("cuModuleGetLoadingMode", 11070)]
+#[local] #[get_proc("cuModuleGetLoadingMode", 11070)]
 fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult;
 
 #[id(0x0406)] #[waits] #[get_proc("cuModuleGetSurfRef", 3000)]
@@ -148,13 +148,13 @@ fn cuModuleGetTexRef(
     #[cstr] name: *const c_char,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuModuleLoad", 2000)]
+#[custom] #[get_proc("cuModuleLoad", 2000)]
 fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuModuleLoadData", 2000)]
+#[custom] #[get_proc("cuModuleLoadData", 2000)]
 fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuModuleLoadDataEx", 2010)]
+#[custom] #[get_proc("cuModuleLoadDataEx", 2010)]
 fn cuModuleLoadDataEx(
     module: *mut CUmodule,
     image: *const c_void,
@@ -163,8 +163,8 @@ fn cuModuleLoadDataEx(
     optionValues: *mut *mut c_void,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuModuleLoadFatBinary", 2000)]
+#[custom] #[get_proc("cuModuleLoadFatBinary", 2000)]
 fn cuModuleLoadFatBinary(module: *mut CUmodule, fatCubin: *const c_void) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuModuleUnload", 2000)]
+#[custom] #[get_proc("cuModuleUnload", 2000)]
 fn cuModuleUnload(hmod: CUmodule) -> CUresult;

@@ -1,18 +1,18 @@
 //! Memory pools and stream-ordered allocation.
 
-#[custom] #[todo] #[get_proc("cuDeviceGetDefaultMemPool", 11020)]
+#[custom] #[get_proc("cuDeviceGetDefaultMemPool", 11020)]
 fn cuDeviceGetDefaultMemPool(pool_out: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuDeviceGetMemPool", 11020)]
+#[custom] #[get_proc("cuDeviceGetMemPool", 11020)]
 fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
 
 #[custom] #[todo] #[get_proc("cuDeviceSetMemPool", 11020)]
 fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemAllocAsync", 11020)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemAllocAsync", 11020)] #[per_thread("_ptsz")]
 fn cuMemAllocAsync(dptr: *mut CUdeviceptr, bytesize: usize, hStream: CUstream) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemAllocFromPoolAsync", 11020)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemAllocFromPoolAsync", 11020)] #[per_thread("_ptsz")]
 fn cuMemAllocFromPoolAsync(
     dptr: *mut CUdeviceptr,
     bytesize: usize,
@@ -20,7 +20,7 @@ fn cuMemAllocFromPoolAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemFreeAsync", 11020)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemFreeAsync", 11020)] #[per_thread("_ptsz")]
 fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult;
 
 #[custom] #[todo] #[get_proc("cuMemGetDefaultMemPool", 13000)]
@@ -37,7 +37,7 @@ fn cuMemGetMemPool(
     r#type: CUmemAllocationType,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemPoolCreate", 11020)]
+#[custom] #[get_proc("cuMemPoolCreate", 11020)]
 fn cuMemPoolCreate(pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) -> CUresult;
 
 #[id(0x0801)] #[queued] #[get_proc("cuMemPoolDestroy", 11020)]

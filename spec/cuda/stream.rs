@@ -1,6 +1,6 @@
 //! Streams and capture.
 
-#[custom] #[todo] #[get_proc("cuStreamAddCallback", 5000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuStreamAddCallback", 5000)] #[per_thread("_ptsz")]
 fn cuStreamAddCallback(
     hStream: CUstream,
     callback: CUstreamCallback,
@@ -24,7 +24,7 @@ fn cuStreamBatchMemOp_v2(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuStreamBeginCapture", 10000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuStreamBeginCapture", 10000)] #[per_thread("_ptsz")]
 fn cuStreamBeginCapture(hStream: CUstream) -> CUresult;
 
 #[custom] #[todo] #[get_proc("cuStreamBeginCaptureToGraph", 12030)] #[per_thread("_ptsz")]
@@ -37,7 +37,7 @@ fn cuStreamBeginCaptureToGraph(
     mode: CUstreamCaptureMode,
 ) -> CUresult;
 
-#[id(0x0c02)] #[waits] #[by_hand(client)] #[todo] #[get_proc("cuStreamBeginCapture", 10010)]
+#[id(0x0c02)] #[waits] #[by_hand(client)] #[get_proc("cuStreamBeginCapture", 10010)]
 #[per_thread("_ptsz")]
 fn cuStreamBeginCapture_v2(#[handle] hStream: CUstream, mode: CUstreamCaptureMode) -> CUresult;
 
@@ -60,7 +60,7 @@ fn cuStreamDestroy(hStream: CUstream) -> CUresult;
 #[id(0x0c06)] #[queued] #[get_proc("cuStreamDestroy", 4000)]
 fn cuStreamDestroy_v2(#[del] hStream: CUstream) -> CUresult;
 
-#[id(0x0c07)] #[waits] #[by_hand(client)] #[todo] #[get_proc("cuStreamEndCapture", 10000)]
+#[id(0x0c07)] #[waits] #[by_hand(client)] #[get_proc("cuStreamEndCapture", 10000)]
 #[per_thread("_ptsz")]
 fn cuStreamEndCapture(#[handle] hStream: CUstream, #[new] phGraph: *mut CUgraph) -> CUresult;
 
@@ -71,14 +71,14 @@ fn cuStreamGetAttribute(
     #[out] value: *mut CUstreamAttrValue,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuStreamGetCaptureInfo", 10010)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuStreamGetCaptureInfo", 10010)] #[per_thread("_ptsz")]
 fn cuStreamGetCaptureInfo(
     hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
     id_out: *mut u64,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuStreamGetCaptureInfo", 11030)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuStreamGetCaptureInfo", 11030)] #[per_thread("_ptsz")]
 fn cuStreamGetCaptureInfo_v2(
     hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
@@ -88,7 +88,7 @@ fn cuStreamGetCaptureInfo_v2(
     numDependencies_out: *mut usize,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuStreamGetCaptureInfo", 12030)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuStreamGetCaptureInfo", 12030)] #[per_thread("_ptsz")]
 fn cuStreamGetCaptureInfo_v3(
     hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
@@ -99,17 +99,17 @@ fn cuStreamGetCaptureInfo_v3(
     numDependencies_out: *mut usize,
 ) -> CUresult;
 
-#[local] #[todo] #[get_proc("cuStreamGetCtx", 9020)] #[per_thread("_ptsz")]
+#[local] #[get_proc("cuStreamGetCtx", 9020)] #[per_thread("_ptsz")]
 fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuStreamGetCtx", 12050)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuStreamGetCtx", 12050)] #[per_thread("_ptsz")]
 fn cuStreamGetCtx_v2(
     hStream: CUstream,
     pCtx: *mut CUcontext,
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult;
 
-#[local] #[todo] #[get_proc("cuStreamGetDevice", 12080)] #[per_thread("_ptsz")]
+#[local] #[get_proc("cuStreamGetDevice", 12080)] #[per_thread("_ptsz")]
 fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult;
 
 #[id(0x0c09)] #[cached] #[get_proc("cuStreamGetFlags", 5050)] #[per_thread("_ptsz")]
@@ -121,10 +121,10 @@ fn cuStreamGetId(#[handle] hStream: CUstream, #[out] streamId: *mut u64) -> CUre
 #[id(0x0c0b)] #[cached] #[get_proc("cuStreamGetPriority", 5050)] #[per_thread("_ptsz")]
 fn cuStreamGetPriority(#[handle] hStream: CUstream, #[out] priority: *mut i32) -> CUresult;
 
-#[local] #[todo] #[get_proc("cuStreamIsCapturing", 10000)] #[per_thread("_ptsz")]
+#[local] #[get_proc("cuStreamIsCapturing", 10000)] #[per_thread("_ptsz")]
 fn cuStreamIsCapturing(hStream: CUstream, captureStatus: *mut CUstreamCaptureStatus) -> CUresult;
 
-#[id(0x0c0c)] #[waits] #[by_hand(client, worker)] #[todo] #[get_proc("cuStreamQuery", 2000)]
+#[id(0x0c0c)] #[waits] #[by_hand(client, worker)] #[get_proc("cuStreamQuery", 2000)]
 #[per_thread("_ptsz")]
 fn cuStreamQuery(#[handle] hStream: CUstream) -> CUresult;
 
@@ -135,7 +135,7 @@ fn cuStreamSetAttribute(
     #[in_ref] param: *const CUstreamAttrValue,
 ) -> CUresult;
 
-#[id(0x0c0e)] #[waits] #[by_hand(client, worker)] #[todo] #[get_proc("cuStreamSynchronize", 2000)]
+#[id(0x0c0e)] #[waits] #[by_hand(client, worker)] #[get_proc("cuStreamSynchronize", 2000)]
 #[per_thread("_ptsz")]
 fn cuStreamSynchronize(#[handle] hStream: CUstream) -> CUresult;
 
@@ -207,5 +207,5 @@ fn cuStreamWriteValue64_v2(
     flags: u32,
 ) -> CUresult;
 
-#[local] #[todo] #[get_proc("cuThreadExchangeStreamCaptureMode", 10010)]
+#[local] #[get_proc("cuThreadExchangeStreamCaptureMode", 10010)]
 fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) -> CUresult;

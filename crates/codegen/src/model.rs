@@ -73,6 +73,8 @@ pub enum Wire {
     Blob(usize),
     /// Counted bytes.
     Bytes,
+    /// Bytes to the end of the record; the last field.
+    Rest,
     /// Counted text.
     Str,
     /// Counted u32.
@@ -641,6 +643,7 @@ fn message_fields(params: &[Param]) -> Result<Vec<Field>> {
             let wire = match text.as_str() {
                 "Str" => Wire::Str,
                 "Bytes" => Wire::Bytes,
+                "Rest" => Wire::Rest,
                 "U32s" => Wire::U32s,
                 "U64s" => Wire::U64s,
                 other => match (&p.ty, wire_number(other)) {

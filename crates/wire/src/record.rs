@@ -167,3 +167,6 @@ impl<'a> Iterator for Records<'a> {
 pub const OP_CONTENT: u16 = 0xff01;
 /// Reserved op: the client ends its session in good order. Empty payload.
 pub const OP_GOODBYE: u16 = 0xff02;
+/// Reserved op: a function that a `Callback` notice asked for has returned. Handled ahead of the queue,
+/// since what is queued may wait for it. Payload: u32, the notice's call number.
+pub const OP_CALLBACK_DONE: u16 = 0xff03;

@@ -22,6 +22,7 @@ pub mod launch;
 pub mod library;
 pub mod memory;
 pub mod module;
+pub mod pool;
 pub mod runtime;
 pub mod space;
 pub mod stream;

@@ -399,6 +399,14 @@ impl Cx {
         }
     }
 
+    /// Makes a call whose reply counts whatever its result: result and reply.
+    pub fn call_any<'a, R: Request<'a>>(self, r: &R) -> Result<(CUresult, Vec<u8>), CUresult> {
+        match self.rt.session.call(self.scope, r, None) {
+            Ok(a) => Ok((a.status, a.body)),
+            Err(_) => self.lost(),
+        }
+    }
+
     /// Makes a call whose answer is always the same, once; later the client answers.
     pub fn cached<'a, R: Request<'a>>(self, r: &R) -> Result<ReplyBytes, CUresult> {
         let mut key = Vec::with_capacity(64);

@@ -11,6 +11,11 @@ use std::collections::BTreeMap;
 pub const BASE: u64 = 0x3000_0000_0000;
 /// Bytes of a device's range.
 pub const RANGE: u64 = 1 << 40;
+/// Whether an address lies in a device's range.
+pub fn holds(p: u64) -> bool {
+    (BASE..BASE + 64 * RANGE).contains(&p)
+}
+
 /// What the worker maps at least.
 pub const GRANULE: u64 = 2 << 20;
 /// Requests from this size on have granules of their own.

@@ -286,9 +286,14 @@ pub(super) unsafe fn cuStreamGetCaptureInfo(
     id: *mut u64,
     per_thread: bool,
 ) -> CUresult {
-    let null = std::ptr::null_mut;
-    let out =
-        Out { status, id, graph: null(), nodes: null(), edges: null(), count: null() };
+    let out = Out {
+        status,
+        id,
+        graph: std::ptr::null_mut(),
+        nodes: std::ptr::null_mut(),
+        edges: std::ptr::null_mut(),
+        count: std::ptr::null_mut(),
+    };
     capture_info(stream, per_thread, &out)
 }
 

@@ -127,12 +127,13 @@ fn family(f: &Family) -> String {
             c.item.name,
             c.waits()
         );
-        names.push(format!("{}{}", c.message, life));
+        let open = c.request.iter().any(|f| matches!(f.wire, Wire::Rest));
+        names.push((format!("{}{}", c.message, life), open));
         if !c.reply.is_empty() {
             let _ = writeln!(s, "/// The reply to [`{}`].", c.message);
             let name = format!("{}Reply", c.message);
             structure(&mut s, &name, &c.reply);
-            names.push(format!("{name}{}", lifetimes(&c.reply).1));
+            names.push((format!("{name}{}", lifetimes(&c.reply).1), false));
         }
     }
     s.push_str(
@@ -146,8 +147,8 @@ fn family(f: &Family) -> String {
         }
     }
     s.push_str("#[test]\nfn every_message_survives_the_wire_whole_or_not_at_all() {\n");
-    for n in names {
-        let _ = writeln!(s, "check::<{n}>();");
+    for (n, open) in names {
+        let _ = writeln!(s, "check::<{n}>({open});");
     }
     s.push_str("}\n}\n");
     s
@@ -157,7 +158,7 @@ fn family(f: &Family) -> String {
 fn lifetimes(fields: &[Field]) -> (&'static str, &'static str) {
     if fields
         .iter()
-        .any(|f| matches!(f.wire, Wire::Bytes | Wire::Str))
+        .any(|f| matches!(f.wire, Wire::Bytes | Wire::Rest | Wire::Str))
     {
         ("<'a>", "<'static>")
     } else {
@@ -207,7 +208,7 @@ fn sample(s: &mut String, name: &str, fields: &[Field]) {
             Wire::Number(n) => format!("g.{n}()"),
             Wire::Array(n, _) => format!("std::array::from_fn(|_| g.{n}())"),
             Wire::Blob(_) => "std::array::from_fn(|_| g.u8())".to_owned(),
-            Wire::Bytes => "g.bytes()".to_owned(),
+            Wire::Bytes | Wire::Rest => "g.bytes()".to_owned(),
             Wire::Str => "g.str()".to_owned(),
             Wire::U32s => "g.u32s()".to_owned(),
             Wire::U64s => "g.u64s()".to_owned(),
@@ -222,7 +223,7 @@ fn rust_type(w: &Wire) -> String {
         Wire::Number(n) => (*n).to_owned(),
         Wire::Array(t, n) => format!("[{t}; {n}]"),
         Wire::Blob(n) => format!("[u8; {n}]"),
-        Wire::Bytes => "&'a [u8]".to_owned(),
+        Wire::Bytes | Wire::Rest => "&'a [u8]".to_owned(),
         Wire::Str => "&'a str".to_owned(),
         Wire::U32s => "Vec<u32>".to_owned(),
         Wire::U64s => "Vec<u64>".to_owned(),
@@ -236,6 +237,7 @@ fn encode(f: &Field) -> String {
         Wire::Array(t, _) => format!("for x in self.{name} {{ w.{t}(x); }}\n"),
         Wire::Blob(_) => format!("w.raw(&self.{name});\n"),
         Wire::Bytes => format!("w.bytes(self.{name});\n"),
+        Wire::Rest => format!("w.raw(self.{name});\n"),
         Wire::Str => format!("w.str(self.{name});\n"),
         Wire::U32s => format!("w.u32s(&self.{name});\n"),
         Wire::U64s => format!("w.u64s(&self.{name});\n"),
@@ -250,6 +252,7 @@ fn decode(w: &Wire) -> String {
         }
         Wire::Blob(_) => "r.array()?".to_owned(),
         Wire::Bytes => "r.bytes()?".to_owned(),
+        Wire::Rest => "r.rest()".to_owned(),
         Wire::Str => "r.str()?".to_owned(),
         Wire::U32s => "r.u32s()?".to_owned(),
         Wire::U64s => "r.u64s()?".to_owned(),

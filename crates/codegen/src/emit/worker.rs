@@ -224,6 +224,10 @@ fn arg(
     let target = &a.pointee;
     match role {
         Role::Number(true) => args.push(format!("m.{f} as usize")),
+        // The program's devices are those it may see, in its own order.
+        Role::Number(false) if a.ty == "CUdevice" => {
+            args.push(format!("w.device(m.{f})?"));
+        }
         Role::Number(false) => args.push(format!("m.{f}")),
         Role::Address => args.push(format!("m.{f} as {}", a.ty)),
         Role::Handle(kind, optional, stream) => {

@@ -13,68 +13,152 @@ use std::ffi::{c_char, c_void};
 #[allow(unused_imports)]
 use wire::Kind;
 
-/// `cuCtxAttach`: refused.
-pub unsafe extern "C" fn cuCtxAttach(_pctx: *mut CUcontext, _flags: u32) -> CUresult {
-    runtime::unsupported("cuCtxAttach", "not implemented yet")
+/// `cuCtxAttach`.
+pub unsafe extern "C" fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxAttach_checked(pctx, flags) })
 }
 
-/// `cuCtxCreate`: refused.
-pub unsafe extern "C" fn cuCtxCreate(
-    _pctx: *mut CUcontext,
-    _flags: u32,
-    _dev: CUdevice,
-) -> CUresult {
-    runtime::unsupported("cuCtxCreate", "not implemented yet")
+/// `cuCtxAttach`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxAttach_checked(
+    pctx: *mut CUcontext,
+    flags: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxAttach(pctx, flags) })
 }
 
-/// `cuCtxCreate_v2`: refused.
+/// `cuCtxCreate`.
+pub unsafe extern "C" fn cuCtxCreate(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxCreate_checked(pctx, flags, dev) })
+}
+
+/// `cuCtxCreate`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxCreate_checked(
+    pctx: *mut CUcontext,
+    flags: u32,
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxCreate(pctx, flags, dev) })
+}
+
+/// `cuCtxCreate_v2`.
 pub unsafe extern "C" fn cuCtxCreate_v2(
-    _pctx: *mut CUcontext,
-    _flags: u32,
-    _dev: CUdevice,
+    pctx: *mut CUcontext,
+    flags: u32,
+    dev: CUdevice,
 ) -> CUresult {
-    runtime::unsupported("cuCtxCreate_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxCreate_v2_checked(pctx, flags, dev) })
 }
 
-/// `cuCtxCreate_v3`: refused.
+/// `cuCtxCreate_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxCreate_v2_checked(
+    pctx: *mut CUcontext,
+    flags: u32,
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxCreate_v2(pctx, flags, dev) })
+}
+
+/// `cuCtxCreate_v3`.
 pub unsafe extern "C" fn cuCtxCreate_v3(
-    _pctx: *mut CUcontext,
-    _paramsArray: *mut CUexecAffinityParam,
-    _numParams: i32,
-    _flags: u32,
-    _dev: CUdevice,
+    pctx: *mut CUcontext,
+    paramsArray: *mut CUexecAffinityParam,
+    numParams: i32,
+    flags: u32,
+    dev: CUdevice,
 ) -> CUresult {
-    runtime::unsupported("cuCtxCreate_v3", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxCreate_v3_checked(pctx, paramsArray, numParams, flags, dev) })
 }
 
-/// `cuCtxCreate_v4`: refused.
+/// `cuCtxCreate_v3`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxCreate_v3_checked(
+    pctx: *mut CUcontext,
+    paramsArray: *mut CUexecAffinityParam,
+    numParams: i32,
+    flags: u32,
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) })
+}
+
+/// `cuCtxCreate_v4`.
 pub unsafe extern "C" fn cuCtxCreate_v4(
-    _pctx: *mut CUcontext,
-    _ctxCreateParams: *mut CUctxCreateParams,
-    _flags: u32,
-    _dev: CUdevice,
+    pctx: *mut CUcontext,
+    ctxCreateParams: *mut CUctxCreateParams,
+    flags: u32,
+    dev: CUdevice,
 ) -> CUresult {
-    runtime::unsupported("cuCtxCreate_v4", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxCreate_v4_checked(pctx, ctxCreateParams, flags, dev) })
 }
 
-/// `cuCtxDestroy`: refused.
-pub unsafe extern "C" fn cuCtxDestroy(_ctx: CUcontext) -> CUresult {
-    runtime::unsupported("cuCtxDestroy", "not implemented yet")
+/// `cuCtxCreate_v4`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxCreate_v4_checked(
+    pctx: *mut CUcontext,
+    ctxCreateParams: *mut CUctxCreateParams,
+    flags: u32,
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) })
 }
 
-/// `cuCtxDestroy_v2`: refused.
-pub unsafe extern "C" fn cuCtxDestroy_v2(_ctx: CUcontext) -> CUresult {
-    runtime::unsupported("cuCtxDestroy_v2", "not implemented yet")
+/// `cuCtxDestroy`.
+pub unsafe extern "C" fn cuCtxDestroy(ctx: CUcontext) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxDestroy_checked(ctx) })
 }
 
-/// `cuCtxDetach`: refused.
-pub unsafe extern "C" fn cuCtxDetach(_ctx: CUcontext) -> CUresult {
-    runtime::unsupported("cuCtxDetach", "not implemented yet")
+/// `cuCtxDestroy`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxDestroy_checked(ctx: CUcontext) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    unsafe { super::context::cuCtxDestroy_v2_checked(ctx) }
 }
 
-/// `cuCtxGetApiVersion`: refused.
-pub unsafe extern "C" fn cuCtxGetApiVersion(_ctx: CUcontext, _version: *mut u32) -> CUresult {
-    runtime::unsupported("cuCtxGetApiVersion", "not implemented yet")
+/// `cuCtxDestroy_v2`.
+pub unsafe extern "C" fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxDestroy_v2_checked(ctx) })
+}
+
+/// `cuCtxDestroy_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxDestroy_v2_checked(ctx: CUcontext) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxDestroy_v2(ctx) })
+}
+
+/// `cuCtxDetach`.
+pub unsafe extern "C" fn cuCtxDetach(ctx: CUcontext) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxDetach_checked(ctx) })
+}
+
+/// `cuCtxDetach`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxDetach_checked(ctx: CUcontext) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxDetach(ctx) })
+}
+
+/// `cuCtxGetApiVersion`.
+pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxGetApiVersion_checked(ctx, version) })
+}
+
+/// `cuCtxGetApiVersion`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxGetApiVersion_checked(
+    ctx: CUcontext,
+    version: *mut u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxGetApiVersion(ctx, version) })
 }
 
 /// `cuCtxGetCacheConfig`.
@@ -97,19 +181,47 @@ pub(in crate::cuda) unsafe fn cuCtxGetCacheConfig_checked(
     Ok(())
 }
 
-/// `cuCtxGetCurrent`: refused.
-pub unsafe extern "C" fn cuCtxGetCurrent(_pctx: *mut CUcontext) -> CUresult {
-    runtime::unsupported("cuCtxGetCurrent", "not implemented yet")
+/// `cuCtxGetCurrent`.
+pub unsafe extern "C" fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxGetCurrent_checked(pctx) })
 }
 
-/// `cuCtxGetDevice`: refused.
-pub unsafe extern "C" fn cuCtxGetDevice(_device: *mut CUdevice) -> CUresult {
-    runtime::unsupported("cuCtxGetDevice", "not implemented yet")
+/// `cuCtxGetCurrent`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxGetCurrent_checked(
+    pctx: *mut CUcontext,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxGetCurrent(pctx) })
 }
 
-/// `cuCtxGetDevice_v2`: refused.
-pub unsafe extern "C" fn cuCtxGetDevice_v2(_device: *mut CUdevice, _ctx: CUcontext) -> CUresult {
-    runtime::unsupported("cuCtxGetDevice_v2", "not implemented yet")
+/// `cuCtxGetDevice`.
+pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxGetDevice_checked(device) })
+}
+
+/// `cuCtxGetDevice`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxGetDevice_checked(
+    device: *mut CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxGetDevice(device) })
+}
+
+/// `cuCtxGetDevice_v2`.
+pub unsafe extern "C" fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxGetDevice_v2_checked(device, ctx) })
+}
+
+/// `cuCtxGetDevice_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxGetDevice_v2_checked(
+    device: *mut CUdevice,
+    ctx: CUcontext,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxGetDevice_v2(device, ctx) })
 }
 
 /// `cuCtxGetExecAffinity`.
@@ -141,14 +253,31 @@ pub(in crate::cuda) unsafe fn cuCtxGetExecAffinity_checked(
     Ok(())
 }
 
-/// `cuCtxGetFlags`: refused.
-pub unsafe extern "C" fn cuCtxGetFlags(_flags: *mut u32) -> CUresult {
-    runtime::unsupported("cuCtxGetFlags", "not implemented yet")
+/// `cuCtxGetFlags`.
+pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxGetFlags_checked(flags) })
 }
 
-/// `cuCtxGetId`: refused.
-pub unsafe extern "C" fn cuCtxGetId(_ctx: CUcontext, _ctxId: *mut u64) -> CUresult {
-    runtime::unsupported("cuCtxGetId", "not implemented yet")
+/// `cuCtxGetFlags`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxGetFlags_checked(flags: *mut u32) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxGetFlags(flags) })
+}
+
+/// `cuCtxGetId`.
+pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxGetId_checked(ctx, ctxId) })
+}
+
+/// `cuCtxGetId`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxGetId_checked(
+    ctx: CUcontext,
+    ctxId: *mut u64,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxGetId(ctx, ctxId) })
 }
 
 /// `cuCtxGetLimit`.
@@ -223,24 +352,56 @@ pub(in crate::cuda) unsafe fn cuCtxGetStreamPriorityRange_checked(
     Ok(())
 }
 
-/// `cuCtxPopCurrent`: refused.
-pub unsafe extern "C" fn cuCtxPopCurrent(_pctx: *mut CUcontext) -> CUresult {
-    runtime::unsupported("cuCtxPopCurrent", "not implemented yet")
+/// `cuCtxPopCurrent`.
+pub unsafe extern "C" fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxPopCurrent_checked(pctx) })
 }
 
-/// `cuCtxPopCurrent_v2`: refused.
-pub unsafe extern "C" fn cuCtxPopCurrent_v2(_pctx: *mut CUcontext) -> CUresult {
-    runtime::unsupported("cuCtxPopCurrent_v2", "not implemented yet")
+/// `cuCtxPopCurrent`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxPopCurrent_checked(
+    pctx: *mut CUcontext,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    unsafe { super::context::cuCtxPopCurrent_v2_checked(pctx) }
 }
 
-/// `cuCtxPushCurrent`: refused.
-pub unsafe extern "C" fn cuCtxPushCurrent(_ctx: CUcontext) -> CUresult {
-    runtime::unsupported("cuCtxPushCurrent", "not implemented yet")
+/// `cuCtxPopCurrent_v2`.
+pub unsafe extern "C" fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxPopCurrent_v2_checked(pctx) })
 }
 
-/// `cuCtxPushCurrent_v2`: refused.
-pub unsafe extern "C" fn cuCtxPushCurrent_v2(_ctx: CUcontext) -> CUresult {
-    runtime::unsupported("cuCtxPushCurrent_v2", "not implemented yet")
+/// `cuCtxPopCurrent_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxPopCurrent_v2_checked(
+    pctx: *mut CUcontext,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxPopCurrent_v2(pctx) })
+}
+
+/// `cuCtxPushCurrent`.
+pub unsafe extern "C" fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxPushCurrent_checked(ctx) })
+}
+
+/// `cuCtxPushCurrent`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxPushCurrent_checked(ctx: CUcontext) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    unsafe { super::context::cuCtxPushCurrent_v2_checked(ctx) }
+}
+
+/// `cuCtxPushCurrent_v2`.
+pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxPushCurrent_v2_checked(ctx) })
+}
+
+/// `cuCtxPushCurrent_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxPushCurrent_v2_checked(ctx: CUcontext) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxPushCurrent_v2(ctx) })
 }
 
 /// `cuCtxRecordEvent`.
@@ -293,14 +454,28 @@ pub(in crate::cuda) unsafe fn cuCtxSetCacheConfig_checked(
     Ok(())
 }
 
-/// `cuCtxSetCurrent`: refused.
-pub unsafe extern "C" fn cuCtxSetCurrent(_ctx: CUcontext) -> CUresult {
-    runtime::unsupported("cuCtxSetCurrent", "not implemented yet")
+/// `cuCtxSetCurrent`.
+pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxSetCurrent_checked(ctx) })
 }
 
-/// `cuCtxSetFlags`: refused.
-pub unsafe extern "C" fn cuCtxSetFlags(_flags: u32) -> CUresult {
-    runtime::unsupported("cuCtxSetFlags", "not implemented yet")
+/// `cuCtxSetCurrent`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxSetCurrent_checked(ctx: CUcontext) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxSetCurrent(ctx) })
+}
+
+/// `cuCtxSetFlags`.
+pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxSetFlags_checked(flags) })
+}
+
+/// `cuCtxSetFlags`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxSetFlags_checked(flags: u32) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxSetFlags(flags) })
 }
 
 /// `cuCtxSetLimit`.
@@ -353,9 +528,16 @@ pub(in crate::cuda) unsafe fn cuCtxSynchronize_checked() -> Result<(), CUresult>
     Ok(())
 }
 
-/// `cuCtxSynchronize_v2`: refused.
-pub unsafe extern "C" fn cuCtxSynchronize_v2(_ctx: CUcontext) -> CUresult {
-    runtime::unsupported("cuCtxSynchronize_v2", "not implemented yet")
+/// `cuCtxSynchronize_v2`.
+pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxSynchronize_v2_checked(ctx) })
+}
+
+/// `cuCtxSynchronize_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxSynchronize_v2_checked(ctx: CUcontext) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxSynchronize_v2(ctx) })
 }
 
 /// `cuCtxWaitEvent`.
@@ -378,49 +560,123 @@ pub(in crate::cuda) unsafe fn cuCtxWaitEvent_checked(
     Ok(())
 }
 
-/// `cuDevicePrimaryCtxGetState`: refused.
+/// `cuDevicePrimaryCtxGetState`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
-    _dev: CUdevice,
-    _flags: *mut u32,
-    _active: *mut i32,
+    dev: CUdevice,
+    flags: *mut u32,
+    active: *mut i32,
 ) -> CUresult {
-    runtime::unsupported("cuDevicePrimaryCtxGetState", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDevicePrimaryCtxGetState_checked(dev, flags, active) })
 }
 
-/// `cuDevicePrimaryCtxRelease`: refused.
-pub unsafe extern "C" fn cuDevicePrimaryCtxRelease(_dev: CUdevice) -> CUresult {
-    runtime::unsupported("cuDevicePrimaryCtxRelease", "not implemented yet")
+/// `cuDevicePrimaryCtxGetState`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxGetState_checked(
+    dev: CUdevice,
+    flags: *mut u32,
+    active: *mut i32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuDevicePrimaryCtxGetState(dev, flags, active) })
 }
 
-/// `cuDevicePrimaryCtxRelease_v2`: refused.
-pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(_dev: CUdevice) -> CUresult {
-    runtime::unsupported("cuDevicePrimaryCtxRelease_v2", "not implemented yet")
+/// `cuDevicePrimaryCtxRelease`.
+pub unsafe extern "C" fn cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDevicePrimaryCtxRelease_checked(dev) })
 }
 
-/// `cuDevicePrimaryCtxReset`: refused.
-pub unsafe extern "C" fn cuDevicePrimaryCtxReset(_dev: CUdevice) -> CUresult {
-    runtime::unsupported("cuDevicePrimaryCtxReset", "not implemented yet")
+/// `cuDevicePrimaryCtxRelease`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxRelease_checked(
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    unsafe { super::context::cuDevicePrimaryCtxRelease_v2_checked(dev) }
 }
 
-/// `cuDevicePrimaryCtxReset_v2`: refused.
-pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(_dev: CUdevice) -> CUresult {
-    runtime::unsupported("cuDevicePrimaryCtxReset_v2", "not implemented yet")
+/// `cuDevicePrimaryCtxRelease_v2`.
+pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDevicePrimaryCtxRelease_v2_checked(dev) })
 }
 
-/// `cuDevicePrimaryCtxRetain`: refused.
-pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(
-    _pctx: *mut CUcontext,
-    _dev: CUdevice,
-) -> CUresult {
-    runtime::unsupported("cuDevicePrimaryCtxRetain", "not implemented yet")
+/// `cuDevicePrimaryCtxRelease_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxRelease_v2_checked(
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuDevicePrimaryCtxRelease_v2(dev) })
 }
 
-/// `cuDevicePrimaryCtxSetFlags`: refused.
-pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags(_dev: CUdevice, _flags: u32) -> CUresult {
-    runtime::unsupported("cuDevicePrimaryCtxSetFlags", "not implemented yet")
+/// `cuDevicePrimaryCtxReset`.
+pub unsafe extern "C" fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDevicePrimaryCtxReset_checked(dev) })
 }
 
-/// `cuDevicePrimaryCtxSetFlags_v2`: refused.
-pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags_v2(_dev: CUdevice, _flags: u32) -> CUresult {
-    runtime::unsupported("cuDevicePrimaryCtxSetFlags_v2", "not implemented yet")
+/// `cuDevicePrimaryCtxReset`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxReset_checked(
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    unsafe { super::context::cuDevicePrimaryCtxReset_v2_checked(dev) }
+}
+
+/// `cuDevicePrimaryCtxReset_v2`.
+pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDevicePrimaryCtxReset_v2_checked(dev) })
+}
+
+/// `cuDevicePrimaryCtxReset_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxReset_v2_checked(
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuDevicePrimaryCtxReset_v2(dev) })
+}
+
+/// `cuDevicePrimaryCtxRetain`.
+pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDevicePrimaryCtxRetain_checked(pctx, dev) })
+}
+
+/// `cuDevicePrimaryCtxRetain`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxRetain_checked(
+    pctx: *mut CUcontext,
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuDevicePrimaryCtxRetain(pctx, dev) })
+}
+
+/// `cuDevicePrimaryCtxSetFlags`.
+pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDevicePrimaryCtxSetFlags_checked(dev, flags) })
+}
+
+/// `cuDevicePrimaryCtxSetFlags`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxSetFlags_checked(
+    dev: CUdevice,
+    flags: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    unsafe { super::context::cuDevicePrimaryCtxSetFlags_v2_checked(dev, flags) }
+}
+
+/// `cuDevicePrimaryCtxSetFlags_v2`.
+pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDevicePrimaryCtxSetFlags_v2_checked(dev, flags) })
+}
+
+/// `cuDevicePrimaryCtxSetFlags_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxSetFlags_v2_checked(
+    dev: CUdevice,
+    flags: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuDevicePrimaryCtxSetFlags_v2(dev, flags) })
 }

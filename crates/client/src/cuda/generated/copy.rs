@@ -35,22 +35,35 @@ pub unsafe extern "C" fn cuMemBatchDecompressAsync_ptsz(
     runtime::unsupported("cuMemBatchDecompressAsync", "not implemented yet")
 }
 
-/// `cuMemcpy`: refused.
+/// `cuMemcpy`.
 pub unsafe extern "C" fn cuMemcpy(
-    _dst: CUdeviceptr,
-    _src: CUdeviceptr,
-    _ByteCount: usize,
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpy", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy_checked(dst, src, ByteCount, false) })
 }
 
-/// `cuMemcpy_ptds`: refused.
+/// `cuMemcpy_ptds`.
 pub unsafe extern "C" fn cuMemcpy_ptds(
-    _dst: CUdeviceptr,
-    _src: CUdeviceptr,
-    _ByteCount: usize,
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpy", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy_checked(dst, src, ByteCount, true) })
+}
+
+/// `cuMemcpy`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpy_checked(
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    ByteCount: usize,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::copy::cuMemcpy(dst, src, ByteCount, per_thread) })
 }
 
 /// `cuMemcpy2D`: refused.
@@ -223,24 +236,38 @@ pub unsafe extern "C" fn cuMemcpy3D_v2_ptds(_pCopy: *const CUDA_MEMCPY3D) -> CUr
     runtime::unsupported("cuMemcpy3D_v2", "not implemented yet")
 }
 
-/// `cuMemcpyAsync`: refused.
+/// `cuMemcpyAsync`.
 pub unsafe extern "C" fn cuMemcpyAsync(
-    _dst: CUdeviceptr,
-    _src: CUdeviceptr,
-    _ByteCount: usize,
-    _hStream: CUstream,
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    ByteCount: usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpyAsync_checked(dst, src, ByteCount, hStream, false) })
 }
 
-/// `cuMemcpyAsync_ptsz`: refused.
+/// `cuMemcpyAsync_ptsz`.
 pub unsafe extern "C" fn cuMemcpyAsync_ptsz(
-    _dst: CUdeviceptr,
-    _src: CUdeviceptr,
-    _ByteCount: usize,
-    _hStream: CUstream,
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    ByteCount: usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpyAsync_checked(dst, src, ByteCount, hStream, true) })
+}
+
+/// `cuMemcpyAsync`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpyAsync_checked(
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    ByteCount: usize,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::copy::cuMemcpyAsync(dst, src, ByteCount, hStream, per_thread) })
 }
 
 /// `cuMemcpyAtoA`: refused.
@@ -606,42 +633,75 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync(
     )
 }
 
-/// `cuMemcpyDtoHAsync_v2`: refused.
+/// `cuMemcpyDtoHAsync_v2`.
 pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
-    _dstHost: *mut c_void,
-    _srcDevice: CUdeviceptr,
-    _ByteCount: usize,
-    _hStream: CUstream,
+    dstHost: *mut c_void,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyDtoHAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyDtoHAsync_v2_checked(dstHost, srcDevice, ByteCount, hStream, false)
+    })
 }
 
-/// `cuMemcpyDtoHAsync_v2_ptsz`: refused.
+/// `cuMemcpyDtoHAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2_ptsz(
-    _dstHost: *mut c_void,
-    _srcDevice: CUdeviceptr,
-    _ByteCount: usize,
-    _hStream: CUstream,
+    dstHost: *mut c_void,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyDtoHAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyDtoHAsync_v2_checked(dstHost, srcDevice, ByteCount, hStream, true)
+    })
 }
 
-/// `cuMemcpyDtoH_v2`: refused.
+/// `cuMemcpyDtoHAsync_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpyDtoHAsync_v2_checked(
+    dstHost: *mut c_void,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::copy::cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, per_thread)
+    })
+}
+
+/// `cuMemcpyDtoH_v2`.
 pub unsafe extern "C" fn cuMemcpyDtoH_v2(
-    _dstHost: *mut c_void,
-    _srcDevice: CUdeviceptr,
-    _ByteCount: usize,
+    dstHost: *mut c_void,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyDtoH_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpyDtoH_v2_checked(dstHost, srcDevice, ByteCount, false) })
 }
 
-/// `cuMemcpyDtoH_v2_ptds`: refused.
+/// `cuMemcpyDtoH_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpyDtoH_v2_ptds(
-    _dstHost: *mut c_void,
-    _srcDevice: CUdeviceptr,
-    _ByteCount: usize,
+    dstHost: *mut c_void,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyDtoH_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpyDtoH_v2_checked(dstHost, srcDevice, ByteCount, true) })
+}
+
+/// `cuMemcpyDtoH_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpyDtoH_v2_checked(
+    dstHost: *mut c_void,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::copy::cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, per_thread) })
 }
 
 /// `cuMemcpyHtoA`: refused.
@@ -738,42 +798,75 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync(
     )
 }
 
-/// `cuMemcpyHtoDAsync_v2`: refused.
+/// `cuMemcpyHtoDAsync_v2`.
 pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
-    _dstDevice: CUdeviceptr,
-    _srcHost: *const c_void,
-    _ByteCount: usize,
-    _hStream: CUstream,
+    dstDevice: CUdeviceptr,
+    srcHost: *const c_void,
+    ByteCount: usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyHtoDAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyHtoDAsync_v2_checked(dstDevice, srcHost, ByteCount, hStream, false)
+    })
 }
 
-/// `cuMemcpyHtoDAsync_v2_ptsz`: refused.
+/// `cuMemcpyHtoDAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2_ptsz(
-    _dstDevice: CUdeviceptr,
-    _srcHost: *const c_void,
-    _ByteCount: usize,
-    _hStream: CUstream,
+    dstDevice: CUdeviceptr,
+    srcHost: *const c_void,
+    ByteCount: usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyHtoDAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyHtoDAsync_v2_checked(dstDevice, srcHost, ByteCount, hStream, true)
+    })
 }
 
-/// `cuMemcpyHtoD_v2`: refused.
+/// `cuMemcpyHtoDAsync_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpyHtoDAsync_v2_checked(
+    dstDevice: CUdeviceptr,
+    srcHost: *const c_void,
+    ByteCount: usize,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::copy::cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, per_thread)
+    })
+}
+
+/// `cuMemcpyHtoD_v2`.
 pub unsafe extern "C" fn cuMemcpyHtoD_v2(
-    _dstDevice: CUdeviceptr,
-    _srcHost: *const c_void,
-    _ByteCount: usize,
+    dstDevice: CUdeviceptr,
+    srcHost: *const c_void,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyHtoD_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpyHtoD_v2_checked(dstDevice, srcHost, ByteCount, false) })
 }
 
-/// `cuMemcpyHtoD_v2_ptds`: refused.
+/// `cuMemcpyHtoD_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpyHtoD_v2_ptds(
-    _dstDevice: CUdeviceptr,
-    _srcHost: *const c_void,
-    _ByteCount: usize,
+    dstDevice: CUdeviceptr,
+    srcHost: *const c_void,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyHtoD_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpyHtoD_v2_checked(dstDevice, srcHost, ByteCount, true) })
+}
+
+/// `cuMemcpyHtoD_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpyHtoD_v2_checked(
+    dstDevice: CUdeviceptr,
+    srcHost: *const c_void,
+    ByteCount: usize,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::copy::cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, per_thread) })
 }
 
 /// `cuMemcpyPeer`.

@@ -42,18 +42,39 @@ pub(in crate::cuda) unsafe fn cuDeviceComputeCapability_checked(
     Ok(())
 }
 
-/// `cuDeviceGet`: refused.
-pub unsafe extern "C" fn cuDeviceGet(_device: *mut CUdevice, _ordinal: i32) -> CUresult {
-    runtime::unsupported("cuDeviceGet", "not implemented yet")
+/// `cuDeviceGet`.
+pub unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDeviceGet_checked(device, ordinal) })
 }
 
-/// `cuDeviceGetAttribute`: refused.
+/// `cuDeviceGet`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDeviceGet_checked(
+    device: *mut CUdevice,
+    ordinal: i32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::device::cuDeviceGet(device, ordinal) })
+}
+
+/// `cuDeviceGetAttribute`.
 pub unsafe extern "C" fn cuDeviceGetAttribute(
-    _pi: *mut i32,
-    _attrib: CUdevice_attribute,
-    _dev: CUdevice,
+    pi: *mut i32,
+    attrib: CUdevice_attribute,
+    dev: CUdevice,
 ) -> CUresult {
-    runtime::unsupported("cuDeviceGetAttribute", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDeviceGetAttribute_checked(pi, attrib, dev) })
+}
+
+/// `cuDeviceGetAttribute`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDeviceGetAttribute_checked(
+    pi: *mut i32,
+    attrib: CUdevice_attribute,
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::device::cuDeviceGetAttribute(pi, attrib, dev) })
 }
 
 /// `cuDeviceGetByPCIBusId`.
@@ -84,9 +105,16 @@ pub(in crate::cuda) unsafe fn cuDeviceGetByPCIBusId_checked(
     Ok(())
 }
 
-/// `cuDeviceGetCount`: refused.
-pub unsafe extern "C" fn cuDeviceGetCount(_count: *mut i32) -> CUresult {
-    runtime::unsupported("cuDeviceGetCount", "not implemented yet")
+/// `cuDeviceGetCount`.
+pub unsafe extern "C" fn cuDeviceGetCount(count: *mut i32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDeviceGetCount_checked(count) })
+}
+
+/// `cuDeviceGetCount`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDeviceGetCount_checked(count: *mut i32) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::device::cuDeviceGetCount(count) })
 }
 
 /// `cuDeviceGetExecAffinitySupport`.

@@ -116,9 +116,16 @@ pub(in crate::cuda) unsafe fn cuEventElapsedTime_v2_checked(
     unsafe { super::event::cuEventElapsedTime_checked(pMilliseconds, hStart, hEnd) }
 }
 
-/// `cuEventQuery`: refused.
-pub unsafe extern "C" fn cuEventQuery(_hEvent: CUevent) -> CUresult {
-    runtime::unsupported("cuEventQuery", "not implemented yet")
+/// `cuEventQuery`.
+pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuEventQuery_checked(hEvent) })
+}
+
+/// `cuEventQuery`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuEventQuery_checked(hEvent: CUevent) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::event::cuEventQuery(hEvent) })
 }
 
 /// `cuEventRecord`.
@@ -185,7 +192,14 @@ pub(in crate::cuda) unsafe fn cuEventRecordWithFlags_checked(
     Ok(())
 }
 
-/// `cuEventSynchronize`: refused.
-pub unsafe extern "C" fn cuEventSynchronize(_hEvent: CUevent) -> CUresult {
-    runtime::unsupported("cuEventSynchronize", "not implemented yet")
+/// `cuEventSynchronize`.
+pub unsafe extern "C" fn cuEventSynchronize(hEvent: CUevent) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuEventSynchronize_checked(hEvent) })
+}
+
+/// `cuEventSynchronize`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuEventSynchronize_checked(hEvent: CUevent) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::event::cuEventSynchronize(hEvent) })
 }

@@ -13,43 +13,108 @@ use std::ffi::{c_char, c_void};
 #[allow(unused_imports)]
 use wire::Kind;
 
-/// `cuDriverGetVersion`: refused.
-pub unsafe extern "C" fn cuDriverGetVersion(_driverVersion: *mut i32) -> CUresult {
-    runtime::unsupported("cuDriverGetVersion", "not implemented yet")
+/// `cuDriverGetVersion`.
+pub unsafe extern "C" fn cuDriverGetVersion(driverVersion: *mut i32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDriverGetVersion_checked(driverVersion) })
 }
 
-/// `cuGetErrorName`: refused.
-pub unsafe extern "C" fn cuGetErrorName(_error: CUresult, _pStr: *mut *const c_char) -> CUresult {
-    runtime::unsupported("cuGetErrorName", "not implemented yet")
+/// `cuDriverGetVersion`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDriverGetVersion_checked(
+    driverVersion: *mut i32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::init::cuDriverGetVersion(driverVersion) })
 }
 
-/// `cuGetErrorString`: refused.
-pub unsafe extern "C" fn cuGetErrorString(_error: CUresult, _pStr: *mut *const c_char) -> CUresult {
-    runtime::unsupported("cuGetErrorString", "not implemented yet")
+/// `cuGetErrorName`.
+pub unsafe extern "C" fn cuGetErrorName(error: CUresult, pStr: *mut *const c_char) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGetErrorName_checked(error, pStr) })
 }
 
-/// `cuGetProcAddress`: refused.
+/// `cuGetErrorName`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGetErrorName_checked(
+    error: CUresult,
+    pStr: *mut *const c_char,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::init::cuGetErrorName(error, pStr) })
+}
+
+/// `cuGetErrorString`.
+pub unsafe extern "C" fn cuGetErrorString(error: CUresult, pStr: *mut *const c_char) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGetErrorString_checked(error, pStr) })
+}
+
+/// `cuGetErrorString`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGetErrorString_checked(
+    error: CUresult,
+    pStr: *mut *const c_char,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::init::cuGetErrorString(error, pStr) })
+}
+
+/// `cuGetProcAddress`.
 pub unsafe extern "C" fn cuGetProcAddress(
-    _symbol: *const c_char,
-    _pfn: *mut *mut c_void,
-    _cudaVersion: i32,
-    _flags: u64,
+    symbol: *const c_char,
+    pfn: *mut *mut c_void,
+    cudaVersion: i32,
+    flags: u64,
 ) -> CUresult {
-    runtime::unsupported("cuGetProcAddress", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGetProcAddress_checked(symbol, pfn, cudaVersion, flags) })
 }
 
-/// `cuGetProcAddress_v2`: refused.
+/// `cuGetProcAddress`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGetProcAddress_checked(
+    symbol: *const c_char,
+    pfn: *mut *mut c_void,
+    cudaVersion: i32,
+    flags: u64,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::init::cuGetProcAddress(symbol, pfn, cudaVersion, flags) })
+}
+
+/// `cuGetProcAddress_v2`.
 pub unsafe extern "C" fn cuGetProcAddress_v2(
-    _symbol: *const c_char,
-    _pfn: *mut *mut c_void,
-    _cudaVersion: i32,
-    _flags: u64,
-    _symbolStatus: *mut CUdriverProcAddressQueryResult,
+    symbol: *const c_char,
+    pfn: *mut *mut c_void,
+    cudaVersion: i32,
+    flags: u64,
+    symbolStatus: *mut CUdriverProcAddressQueryResult,
 ) -> CUresult {
-    runtime::unsupported("cuGetProcAddress_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGetProcAddress_v2_checked(symbol, pfn, cudaVersion, flags, symbolStatus)
+    })
 }
 
-/// `cuInit`: refused.
-pub unsafe extern "C" fn cuInit(_Flags: u32) -> CUresult {
-    runtime::unsupported("cuInit", "not implemented yet")
+/// `cuGetProcAddress_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGetProcAddress_v2_checked(
+    symbol: *const c_char,
+    pfn: *mut *mut c_void,
+    cudaVersion: i32,
+    flags: u64,
+    symbolStatus: *mut CUdriverProcAddressQueryResult,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::init::cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus)
+    })
+}
+
+/// `cuInit`.
+pub unsafe extern "C" fn cuInit(Flags: u32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuInit_checked(Flags) })
+}
+
+/// `cuInit`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuInit_checked(Flags: u32) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::init::cuInit(Flags) })
 }

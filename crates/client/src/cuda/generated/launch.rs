@@ -33,36 +33,98 @@ pub unsafe extern "C" fn cuLaunch(_f: CUfunction) -> CUresult {
     runtime::unsupported("cuLaunch", "not implemented yet")
 }
 
-/// `cuLaunchCooperativeKernel`: refused.
+/// `cuLaunchCooperativeKernel`.
 pub unsafe extern "C" fn cuLaunchCooperativeKernel(
-    _f: CUfunction,
-    _gridDimX: u32,
-    _gridDimY: u32,
-    _gridDimZ: u32,
-    _blockDimX: u32,
-    _blockDimY: u32,
-    _blockDimZ: u32,
-    _sharedMemBytes: u32,
-    _hStream: CUstream,
-    _kernelParams: *mut *mut c_void,
+    f: CUfunction,
+    gridDimX: u32,
+    gridDimY: u32,
+    gridDimZ: u32,
+    blockDimX: u32,
+    blockDimY: u32,
+    blockDimZ: u32,
+    sharedMemBytes: u32,
+    hStream: CUstream,
+    kernelParams: *mut *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuLaunchCooperativeKernel", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuLaunchCooperativeKernel_checked(
+            f,
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes,
+            hStream,
+            kernelParams,
+            false,
+        )
+    })
 }
 
-/// `cuLaunchCooperativeKernel_ptsz`: refused.
+/// `cuLaunchCooperativeKernel_ptsz`.
 pub unsafe extern "C" fn cuLaunchCooperativeKernel_ptsz(
-    _f: CUfunction,
-    _gridDimX: u32,
-    _gridDimY: u32,
-    _gridDimZ: u32,
-    _blockDimX: u32,
-    _blockDimY: u32,
-    _blockDimZ: u32,
-    _sharedMemBytes: u32,
-    _hStream: CUstream,
-    _kernelParams: *mut *mut c_void,
+    f: CUfunction,
+    gridDimX: u32,
+    gridDimY: u32,
+    gridDimZ: u32,
+    blockDimX: u32,
+    blockDimY: u32,
+    blockDimZ: u32,
+    sharedMemBytes: u32,
+    hStream: CUstream,
+    kernelParams: *mut *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuLaunchCooperativeKernel", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuLaunchCooperativeKernel_checked(
+            f,
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes,
+            hStream,
+            kernelParams,
+            true,
+        )
+    })
+}
+
+/// `cuLaunchCooperativeKernel`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLaunchCooperativeKernel_checked(
+    f: CUfunction,
+    gridDimX: u32,
+    gridDimY: u32,
+    gridDimZ: u32,
+    blockDimX: u32,
+    blockDimY: u32,
+    blockDimZ: u32,
+    sharedMemBytes: u32,
+    hStream: CUstream,
+    kernelParams: *mut *mut c_void,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::launch::cuLaunchCooperativeKernel(
+            f,
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes,
+            hStream,
+            kernelParams,
+            per_thread,
+        )
+    })
 }
 
 /// `cuLaunchCooperativeKernelMultiDevice`: refused.
@@ -96,76 +158,171 @@ pub unsafe extern "C" fn cuLaunchGridAsync(
     runtime::unsupported("cuLaunchGridAsync", "not implemented yet")
 }
 
-/// `cuLaunchHostFunc`: refused.
+/// `cuLaunchHostFunc`.
 pub unsafe extern "C" fn cuLaunchHostFunc(
-    _hStream: CUstream,
-    _fn: CUhostFn,
-    _userData: *mut c_void,
+    hStream: CUstream,
+    r#fn: CUhostFn,
+    userData: *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuLaunchHostFunc", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLaunchHostFunc_checked(hStream, r#fn, userData, false) })
 }
 
-/// `cuLaunchHostFunc_ptsz`: refused.
+/// `cuLaunchHostFunc_ptsz`.
 pub unsafe extern "C" fn cuLaunchHostFunc_ptsz(
-    _hStream: CUstream,
-    _fn: CUhostFn,
-    _userData: *mut c_void,
+    hStream: CUstream,
+    r#fn: CUhostFn,
+    userData: *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuLaunchHostFunc", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLaunchHostFunc_checked(hStream, r#fn, userData, true) })
 }
 
-/// `cuLaunchKernel`: refused.
+/// `cuLaunchHostFunc`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLaunchHostFunc_checked(
+    hStream: CUstream,
+    r#fn: CUhostFn,
+    userData: *mut c_void,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::launch::cuLaunchHostFunc(hStream, r#fn, userData, per_thread) })
+}
+
+/// `cuLaunchKernel`.
 pub unsafe extern "C" fn cuLaunchKernel(
-    _f: CUfunction,
-    _gridDimX: u32,
-    _gridDimY: u32,
-    _gridDimZ: u32,
-    _blockDimX: u32,
-    _blockDimY: u32,
-    _blockDimZ: u32,
-    _sharedMemBytes: u32,
-    _hStream: CUstream,
-    _kernelParams: *mut *mut c_void,
-    _extra: *mut *mut c_void,
+    f: CUfunction,
+    gridDimX: u32,
+    gridDimY: u32,
+    gridDimZ: u32,
+    blockDimX: u32,
+    blockDimY: u32,
+    blockDimZ: u32,
+    sharedMemBytes: u32,
+    hStream: CUstream,
+    kernelParams: *mut *mut c_void,
+    extra: *mut *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuLaunchKernel", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuLaunchKernel_checked(
+            f,
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes,
+            hStream,
+            kernelParams,
+            extra,
+            false,
+        )
+    })
 }
 
-/// `cuLaunchKernel_ptsz`: refused.
+/// `cuLaunchKernel_ptsz`.
 pub unsafe extern "C" fn cuLaunchKernel_ptsz(
-    _f: CUfunction,
-    _gridDimX: u32,
-    _gridDimY: u32,
-    _gridDimZ: u32,
-    _blockDimX: u32,
-    _blockDimY: u32,
-    _blockDimZ: u32,
-    _sharedMemBytes: u32,
-    _hStream: CUstream,
-    _kernelParams: *mut *mut c_void,
-    _extra: *mut *mut c_void,
+    f: CUfunction,
+    gridDimX: u32,
+    gridDimY: u32,
+    gridDimZ: u32,
+    blockDimX: u32,
+    blockDimY: u32,
+    blockDimZ: u32,
+    sharedMemBytes: u32,
+    hStream: CUstream,
+    kernelParams: *mut *mut c_void,
+    extra: *mut *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuLaunchKernel", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuLaunchKernel_checked(
+            f,
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes,
+            hStream,
+            kernelParams,
+            extra,
+            true,
+        )
+    })
 }
 
-/// `cuLaunchKernelEx`: refused.
+/// `cuLaunchKernel`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLaunchKernel_checked(
+    f: CUfunction,
+    gridDimX: u32,
+    gridDimY: u32,
+    gridDimZ: u32,
+    blockDimX: u32,
+    blockDimY: u32,
+    blockDimZ: u32,
+    sharedMemBytes: u32,
+    hStream: CUstream,
+    kernelParams: *mut *mut c_void,
+    extra: *mut *mut c_void,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::launch::cuLaunchKernel(
+            f,
+            gridDimX,
+            gridDimY,
+            gridDimZ,
+            blockDimX,
+            blockDimY,
+            blockDimZ,
+            sharedMemBytes,
+            hStream,
+            kernelParams,
+            extra,
+            per_thread,
+        )
+    })
+}
+
+/// `cuLaunchKernelEx`.
 pub unsafe extern "C" fn cuLaunchKernelEx(
-    _config: *const CUlaunchConfig,
-    _f: CUfunction,
-    _kernelParams: *mut *mut c_void,
-    _extra: *mut *mut c_void,
+    config: *const CUlaunchConfig,
+    f: CUfunction,
+    kernelParams: *mut *mut c_void,
+    extra: *mut *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuLaunchKernelEx", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLaunchKernelEx_checked(config, f, kernelParams, extra, false) })
 }
 
-/// `cuLaunchKernelEx_ptsz`: refused.
+/// `cuLaunchKernelEx_ptsz`.
 pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
-    _config: *const CUlaunchConfig,
-    _f: CUfunction,
-    _kernelParams: *mut *mut c_void,
-    _extra: *mut *mut c_void,
+    config: *const CUlaunchConfig,
+    f: CUfunction,
+    kernelParams: *mut *mut c_void,
+    extra: *mut *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuLaunchKernelEx", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLaunchKernelEx_checked(config, f, kernelParams, extra, true) })
+}
+
+/// `cuLaunchKernelEx`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLaunchKernelEx_checked(
+    config: *const CUlaunchConfig,
+    f: CUfunction,
+    kernelParams: *mut *mut c_void,
+    extra: *mut *mut c_void,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::launch::cuLaunchKernelEx(config, f, kernelParams, extra, per_thread)
+    })
 }
 
 /// `cuParamSetf`: refused.

@@ -13,89 +13,201 @@ use std::ffi::{c_char, c_void};
 #[allow(unused_imports)]
 use wire::Kind;
 
-/// `cuKernelGetAttribute`: refused.
+/// `cuKernelGetAttribute`.
 pub unsafe extern "C" fn cuKernelGetAttribute(
-    _pi: *mut i32,
-    _attrib: CUfunction_attribute,
-    _kernel: CUkernel,
-    _dev: CUdevice,
+    pi: *mut i32,
+    attrib: CUfunction_attribute,
+    kernel: CUkernel,
+    dev: CUdevice,
 ) -> CUresult {
-    runtime::unsupported("cuKernelGetAttribute", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuKernelGetAttribute_checked(pi, attrib, kernel, dev) })
 }
 
-/// `cuKernelGetFunction`: refused.
-pub unsafe extern "C" fn cuKernelGetFunction(
-    _pFunc: *mut CUfunction,
-    _kernel: CUkernel,
-) -> CUresult {
-    runtime::unsupported("cuKernelGetFunction", "not implemented yet")
+/// `cuKernelGetAttribute`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuKernelGetAttribute_checked(
+    pi: *mut i32,
+    attrib: CUfunction_attribute,
+    kernel: CUkernel,
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::library::cuKernelGetAttribute(pi, attrib, kernel, dev) })
 }
 
-/// `cuKernelGetLibrary`: refused.
-pub unsafe extern "C" fn cuKernelGetLibrary(_pLib: *mut CUlibrary, _kernel: CUkernel) -> CUresult {
-    runtime::unsupported("cuKernelGetLibrary", "not implemented yet")
+/// `cuKernelGetFunction`.
+pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuKernelGetFunction_checked(pFunc, kernel) })
 }
 
-/// `cuKernelGetName`: refused.
-pub unsafe extern "C" fn cuKernelGetName(_name: *mut *const c_char, _hfunc: CUkernel) -> CUresult {
-    runtime::unsupported("cuKernelGetName", "not implemented yet")
+/// `cuKernelGetFunction`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuKernelGetFunction_checked(
+    pFunc: *mut CUfunction,
+    kernel: CUkernel,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::library::cuKernelGetFunction(pFunc, kernel) })
 }
 
-/// `cuKernelGetParamInfo`: refused.
+/// `cuKernelGetLibrary`.
+pub unsafe extern "C" fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuKernelGetLibrary_checked(pLib, kernel) })
+}
+
+/// `cuKernelGetLibrary`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuKernelGetLibrary_checked(
+    pLib: *mut CUlibrary,
+    kernel: CUkernel,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::library::cuKernelGetLibrary(pLib, kernel) })
+}
+
+/// `cuKernelGetName`.
+pub unsafe extern "C" fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuKernelGetName_checked(name, hfunc) })
+}
+
+/// `cuKernelGetName`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuKernelGetName_checked(
+    name: *mut *const c_char,
+    hfunc: CUkernel,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::library::cuKernelGetName(name, hfunc) })
+}
+
+/// `cuKernelGetParamInfo`.
 pub unsafe extern "C" fn cuKernelGetParamInfo(
-    _kernel: CUkernel,
-    _paramIndex: usize,
-    _paramOffset: *mut usize,
-    _paramSize: *mut usize,
+    kernel: CUkernel,
+    paramIndex: usize,
+    paramOffset: *mut usize,
+    paramSize: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuKernelGetParamInfo", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuKernelGetParamInfo_checked(kernel, paramIndex, paramOffset, paramSize)
+    })
 }
 
-/// `cuKernelSetAttribute`: refused.
+/// `cuKernelGetParamInfo`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuKernelGetParamInfo_checked(
+    kernel: CUkernel,
+    paramIndex: usize,
+    paramOffset: *mut usize,
+    paramSize: *mut usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::library::cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize)
+    })
+}
+
+/// `cuKernelSetAttribute`.
 pub unsafe extern "C" fn cuKernelSetAttribute(
-    _attrib: CUfunction_attribute,
-    _val: i32,
-    _kernel: CUkernel,
-    _dev: CUdevice,
+    attrib: CUfunction_attribute,
+    val: i32,
+    kernel: CUkernel,
+    dev: CUdevice,
 ) -> CUresult {
-    runtime::unsupported("cuKernelSetAttribute", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuKernelSetAttribute_checked(attrib, val, kernel, dev) })
 }
 
-/// `cuKernelSetCacheConfig`: refused.
+/// `cuKernelSetAttribute`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuKernelSetAttribute_checked(
+    attrib: CUfunction_attribute,
+    val: i32,
+    kernel: CUkernel,
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::library::cuKernelSetAttribute(attrib, val, kernel, dev) })
+}
+
+/// `cuKernelSetCacheConfig`.
 pub unsafe extern "C" fn cuKernelSetCacheConfig(
-    _kernel: CUkernel,
-    _config: CUfunc_cache,
-    _dev: CUdevice,
+    kernel: CUkernel,
+    config: CUfunc_cache,
+    dev: CUdevice,
 ) -> CUresult {
-    runtime::unsupported("cuKernelSetCacheConfig", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuKernelSetCacheConfig_checked(kernel, config, dev) })
 }
 
-/// `cuLibraryEnumerateKernels`: refused.
+/// `cuKernelSetCacheConfig`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuKernelSetCacheConfig_checked(
+    kernel: CUkernel,
+    config: CUfunc_cache,
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::library::cuKernelSetCacheConfig(kernel, config, dev) })
+}
+
+/// `cuLibraryEnumerateKernels`.
 pub unsafe extern "C" fn cuLibraryEnumerateKernels(
-    _kernels: *mut CUkernel,
-    _numKernels: u32,
-    _lib: CUlibrary,
+    kernels: *mut CUkernel,
+    numKernels: u32,
+    lib: CUlibrary,
 ) -> CUresult {
-    runtime::unsupported("cuLibraryEnumerateKernels", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLibraryEnumerateKernels_checked(kernels, numKernels, lib) })
 }
 
-/// `cuLibraryGetGlobal`: refused.
+/// `cuLibraryEnumerateKernels`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLibraryEnumerateKernels_checked(
+    kernels: *mut CUkernel,
+    numKernels: u32,
+    lib: CUlibrary,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::library::cuLibraryEnumerateKernels(kernels, numKernels, lib) })
+}
+
+/// `cuLibraryGetGlobal`.
 pub unsafe extern "C" fn cuLibraryGetGlobal(
-    _dptr: *mut CUdeviceptr,
-    _bytes: *mut usize,
-    _library: CUlibrary,
-    _name: *const c_char,
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
+    library: CUlibrary,
+    name: *const c_char,
 ) -> CUresult {
-    runtime::unsupported("cuLibraryGetGlobal", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLibraryGetGlobal_checked(dptr, bytes, library, name) })
 }
 
-/// `cuLibraryGetKernel`: refused.
+/// `cuLibraryGetGlobal`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLibraryGetGlobal_checked(
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
+    library: CUlibrary,
+    name: *const c_char,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::library::cuLibraryGetGlobal(dptr, bytes, library, name) })
+}
+
+/// `cuLibraryGetKernel`.
 pub unsafe extern "C" fn cuLibraryGetKernel(
-    _pKernel: *mut CUkernel,
-    _library: CUlibrary,
-    _name: *const c_char,
+    pKernel: *mut CUkernel,
+    library: CUlibrary,
+    name: *const c_char,
 ) -> CUresult {
-    runtime::unsupported("cuLibraryGetKernel", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLibraryGetKernel_checked(pKernel, library, name) })
+}
+
+/// `cuLibraryGetKernel`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLibraryGetKernel_checked(
+    pKernel: *mut CUkernel,
+    library: CUlibrary,
+    name: *const c_char,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::library::cuLibraryGetKernel(pKernel, library, name) })
 }
 
 /// `cuLibraryGetKernelCount`.
@@ -131,9 +243,19 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
     runtime::unsupported("cuLibraryGetManaged", "not implemented yet")
 }
 
-/// `cuLibraryGetModule`: refused.
-pub unsafe extern "C" fn cuLibraryGetModule(_pMod: *mut CUmodule, _library: CUlibrary) -> CUresult {
-    runtime::unsupported("cuLibraryGetModule", "not implemented yet")
+/// `cuLibraryGetModule`.
+pub unsafe extern "C" fn cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLibraryGetModule_checked(pMod, library) })
+}
+
+/// `cuLibraryGetModule`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLibraryGetModule_checked(
+    pMod: *mut CUmodule,
+    library: CUlibrary,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::library::cuLibraryGetModule(pMod, library) })
 }
 
 /// `cuLibraryGetUnifiedFunction`: refused.
@@ -148,35 +270,118 @@ pub unsafe extern "C" fn cuLibraryGetUnifiedFunction(
     )
 }
 
-/// `cuLibraryLoadData`: refused.
+/// `cuLibraryLoadData`.
 pub unsafe extern "C" fn cuLibraryLoadData(
-    _library: *mut CUlibrary,
-    _code: *const c_void,
-    _jitOptions: *mut CUjit_option,
-    _jitOptionsValues: *mut *mut c_void,
-    _numJitOptions: u32,
-    _libraryOptions: *mut CUlibraryOption,
-    _libraryOptionValues: *mut *mut c_void,
-    _numLibraryOptions: u32,
+    library: *mut CUlibrary,
+    code: *const c_void,
+    jitOptions: *mut CUjit_option,
+    jitOptionsValues: *mut *mut c_void,
+    numJitOptions: u32,
+    libraryOptions: *mut CUlibraryOption,
+    libraryOptionValues: *mut *mut c_void,
+    numLibraryOptions: u32,
 ) -> CUresult {
-    runtime::unsupported("cuLibraryLoadData", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuLibraryLoadData_checked(
+            library,
+            code,
+            jitOptions,
+            jitOptionsValues,
+            numJitOptions,
+            libraryOptions,
+            libraryOptionValues,
+            numLibraryOptions,
+        )
+    })
 }
 
-/// `cuLibraryLoadFromFile`: refused.
+/// `cuLibraryLoadData`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLibraryLoadData_checked(
+    library: *mut CUlibrary,
+    code: *const c_void,
+    jitOptions: *mut CUjit_option,
+    jitOptionsValues: *mut *mut c_void,
+    numJitOptions: u32,
+    libraryOptions: *mut CUlibraryOption,
+    libraryOptionValues: *mut *mut c_void,
+    numLibraryOptions: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::library::cuLibraryLoadData(
+            library,
+            code,
+            jitOptions,
+            jitOptionsValues,
+            numJitOptions,
+            libraryOptions,
+            libraryOptionValues,
+            numLibraryOptions,
+        )
+    })
+}
+
+/// `cuLibraryLoadFromFile`.
 pub unsafe extern "C" fn cuLibraryLoadFromFile(
-    _library: *mut CUlibrary,
-    _fileName: *const c_char,
-    _jitOptions: *mut CUjit_option,
-    _jitOptionsValues: *mut *mut c_void,
-    _numJitOptions: u32,
-    _libraryOptions: *mut CUlibraryOption,
-    _libraryOptionValues: *mut *mut c_void,
-    _numLibraryOptions: u32,
+    library: *mut CUlibrary,
+    fileName: *const c_char,
+    jitOptions: *mut CUjit_option,
+    jitOptionsValues: *mut *mut c_void,
+    numJitOptions: u32,
+    libraryOptions: *mut CUlibraryOption,
+    libraryOptionValues: *mut *mut c_void,
+    numLibraryOptions: u32,
 ) -> CUresult {
-    runtime::unsupported("cuLibraryLoadFromFile", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuLibraryLoadFromFile_checked(
+            library,
+            fileName,
+            jitOptions,
+            jitOptionsValues,
+            numJitOptions,
+            libraryOptions,
+            libraryOptionValues,
+            numLibraryOptions,
+        )
+    })
 }
 
-/// `cuLibraryUnload`: refused.
-pub unsafe extern "C" fn cuLibraryUnload(_library: CUlibrary) -> CUresult {
-    runtime::unsupported("cuLibraryUnload", "not implemented yet")
+/// `cuLibraryLoadFromFile`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLibraryLoadFromFile_checked(
+    library: *mut CUlibrary,
+    fileName: *const c_char,
+    jitOptions: *mut CUjit_option,
+    jitOptionsValues: *mut *mut c_void,
+    numJitOptions: u32,
+    libraryOptions: *mut CUlibraryOption,
+    libraryOptionValues: *mut *mut c_void,
+    numLibraryOptions: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::library::cuLibraryLoadFromFile(
+            library,
+            fileName,
+            jitOptions,
+            jitOptionsValues,
+            numJitOptions,
+            libraryOptions,
+            libraryOptionValues,
+            numLibraryOptions,
+        )
+    })
+}
+
+/// `cuLibraryUnload`.
+pub unsafe extern "C" fn cuLibraryUnload(library: CUlibrary) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLibraryUnload_checked(library) })
+}
+
+/// `cuLibraryUnload`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLibraryUnload_checked(library: CUlibrary) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::library::cuLibraryUnload(library) })
 }

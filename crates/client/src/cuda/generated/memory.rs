@@ -26,9 +26,19 @@ pub unsafe extern "C" fn cuMemAllocHost(_pp: *mut *mut c_void, _bytesize: u32) -
     )
 }
 
-/// `cuMemAllocHost_v2`: refused.
-pub unsafe extern "C" fn cuMemAllocHost_v2(_pp: *mut *mut c_void, _bytesize: usize) -> CUresult {
-    runtime::unsupported("cuMemAllocHost_v2", "not implemented yet")
+/// `cuMemAllocHost_v2`.
+pub unsafe extern "C" fn cuMemAllocHost_v2(pp: *mut *mut c_void, bytesize: usize) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemAllocHost_v2_checked(pp, bytesize) })
+}
+
+/// `cuMemAllocHost_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemAllocHost_v2_checked(
+    pp: *mut *mut c_void,
+    bytesize: usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memory::cuMemAllocHost_v2(pp, bytesize) })
 }
 
 /// `cuMemAllocPitch`: refused.
@@ -45,20 +55,53 @@ pub unsafe extern "C" fn cuMemAllocPitch(
     )
 }
 
-/// `cuMemAllocPitch_v2`: refused.
+/// `cuMemAllocPitch_v2`.
 pub unsafe extern "C" fn cuMemAllocPitch_v2(
-    _dptr: *mut CUdeviceptr,
-    _pPitch: *mut usize,
-    _WidthInBytes: usize,
-    _Height: usize,
-    _ElementSizeBytes: u32,
+    dptr: *mut CUdeviceptr,
+    pPitch: *mut usize,
+    WidthInBytes: usize,
+    Height: usize,
+    ElementSizeBytes: u32,
 ) -> CUresult {
-    runtime::unsupported("cuMemAllocPitch_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemAllocPitch_v2_checked(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes)
+    })
 }
 
-/// `cuMemAlloc_v2`: refused.
-pub unsafe extern "C" fn cuMemAlloc_v2(_dptr: *mut CUdeviceptr, _bytesize: usize) -> CUresult {
-    runtime::unsupported("cuMemAlloc_v2", "not implemented yet")
+/// `cuMemAllocPitch_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemAllocPitch_v2_checked(
+    dptr: *mut CUdeviceptr,
+    pPitch: *mut usize,
+    WidthInBytes: usize,
+    Height: usize,
+    ElementSizeBytes: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::memory::cuMemAllocPitch_v2(
+            dptr,
+            pPitch,
+            WidthInBytes,
+            Height,
+            ElementSizeBytes,
+        )
+    })
+}
+
+/// `cuMemAlloc_v2`.
+pub unsafe extern "C" fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemAlloc_v2_checked(dptr, bytesize) })
+}
+
+/// `cuMemAlloc_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemAlloc_v2_checked(
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memory::cuMemAlloc_v2(dptr, bytesize) })
 }
 
 /// `cuMemFree`: refused.
@@ -66,14 +109,28 @@ pub unsafe extern "C" fn cuMemFree(_dptr: CUdeviceptr_v1) -> CUresult {
     runtime::unsupported("cuMemFree", "takes 32-bit addresses and sizes; superseded")
 }
 
-/// `cuMemFreeHost`: refused.
-pub unsafe extern "C" fn cuMemFreeHost(_p: *mut c_void) -> CUresult {
-    runtime::unsupported("cuMemFreeHost", "not implemented yet")
+/// `cuMemFreeHost`.
+pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemFreeHost_checked(p) })
 }
 
-/// `cuMemFree_v2`: refused.
-pub unsafe extern "C" fn cuMemFree_v2(_dptr: CUdeviceptr) -> CUresult {
-    runtime::unsupported("cuMemFree_v2", "not implemented yet")
+/// `cuMemFreeHost`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemFreeHost_checked(p: *mut c_void) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memory::cuMemFreeHost(p) })
+}
+
+/// `cuMemFree_v2`.
+pub unsafe extern "C" fn cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemFree_v2_checked(dptr) })
+}
+
+/// `cuMemFree_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemFree_v2_checked(dptr: CUdeviceptr) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memory::cuMemFree_v2(dptr) })
 }
 
 /// `cuMemGetAddressRange`: refused.
@@ -88,13 +145,24 @@ pub unsafe extern "C" fn cuMemGetAddressRange(
     )
 }
 
-/// `cuMemGetAddressRange_v2`: refused.
+/// `cuMemGetAddressRange_v2`.
 pub unsafe extern "C" fn cuMemGetAddressRange_v2(
-    _pbase: *mut CUdeviceptr,
-    _psize: *mut usize,
-    _dptr: CUdeviceptr,
+    pbase: *mut CUdeviceptr,
+    psize: *mut usize,
+    dptr: CUdeviceptr,
 ) -> CUresult {
-    runtime::unsupported("cuMemGetAddressRange_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemGetAddressRange_v2_checked(pbase, psize, dptr) })
+}
+
+/// `cuMemGetAddressRange_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemGetAddressRange_v2_checked(
+    pbase: *mut CUdeviceptr,
+    psize: *mut usize,
+    dptr: CUdeviceptr,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memory::cuMemGetAddressRange_v2(pbase, psize, dptr) })
 }
 
 /// `cuMemGetAttribute`: refused.
@@ -161,13 +229,24 @@ pub(in crate::cuda) unsafe fn cuMemGetInfo_v2_checked(
     Ok(())
 }
 
-/// `cuMemHostAlloc`: refused.
+/// `cuMemHostAlloc`.
 pub unsafe extern "C" fn cuMemHostAlloc(
-    _pp: *mut *mut c_void,
-    _bytesize: usize,
-    _Flags: u32,
+    pp: *mut *mut c_void,
+    bytesize: usize,
+    Flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuMemHostAlloc", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemHostAlloc_checked(pp, bytesize, Flags) })
+}
+
+/// `cuMemHostAlloc`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemHostAlloc_checked(
+    pp: *mut *mut c_void,
+    bytesize: usize,
+    Flags: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memory::cuMemHostAlloc(pp, bytesize, Flags) })
 }
 
 /// `cuMemHostGetDevicePointer`: refused.
@@ -182,67 +261,155 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer(
     )
 }
 
-/// `cuMemHostGetDevicePointer_v2`: refused.
+/// `cuMemHostGetDevicePointer_v2`.
 pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
-    _pdptr: *mut CUdeviceptr,
-    _p: *mut c_void,
-    _Flags: u32,
+    pdptr: *mut CUdeviceptr,
+    p: *mut c_void,
+    Flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuMemHostGetDevicePointer_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemHostGetDevicePointer_v2_checked(pdptr, p, Flags) })
 }
 
-/// `cuMemHostGetFlags`: refused.
-pub unsafe extern "C" fn cuMemHostGetFlags(_pFlags: *mut u32, _p: *mut c_void) -> CUresult {
-    runtime::unsupported("cuMemHostGetFlags", "not implemented yet")
+/// `cuMemHostGetDevicePointer_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemHostGetDevicePointer_v2_checked(
+    pdptr: *mut CUdeviceptr,
+    p: *mut c_void,
+    Flags: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memory::cuMemHostGetDevicePointer_v2(pdptr, p, Flags) })
 }
 
-/// `cuMemHostRegister`: refused.
+/// `cuMemHostGetFlags`.
+pub unsafe extern "C" fn cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemHostGetFlags_checked(pFlags, p) })
+}
+
+/// `cuMemHostGetFlags`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemHostGetFlags_checked(
+    pFlags: *mut u32,
+    p: *mut c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memory::cuMemHostGetFlags(pFlags, p) })
+}
+
+/// `cuMemHostRegister`.
 pub unsafe extern "C" fn cuMemHostRegister(
-    _p: *mut c_void,
-    _bytesize: usize,
-    _Flags: u32,
+    p: *mut c_void,
+    bytesize: usize,
+    Flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuMemHostRegister", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemHostRegister_checked(p, bytesize, Flags) })
 }
 
-/// `cuMemHostRegister_v2`: refused.
+/// `cuMemHostRegister`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemHostRegister_checked(
+    p: *mut c_void,
+    bytesize: usize,
+    Flags: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    unsafe { super::memory::cuMemHostRegister_v2_checked(p, bytesize, Flags) }
+}
+
+/// `cuMemHostRegister_v2`.
 pub unsafe extern "C" fn cuMemHostRegister_v2(
-    _p: *mut c_void,
-    _bytesize: usize,
-    _Flags: u32,
+    p: *mut c_void,
+    bytesize: usize,
+    Flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuMemHostRegister_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemHostRegister_v2_checked(p, bytesize, Flags) })
 }
 
-/// `cuMemHostUnregister`: refused.
-pub unsafe extern "C" fn cuMemHostUnregister(_p: *mut c_void) -> CUresult {
-    runtime::unsupported("cuMemHostUnregister", "not implemented yet")
+/// `cuMemHostRegister_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemHostRegister_v2_checked(
+    p: *mut c_void,
+    bytesize: usize,
+    Flags: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memory::cuMemHostRegister_v2(p, bytesize, Flags) })
 }
 
-/// `cuPointerGetAttribute`: refused.
+/// `cuMemHostUnregister`.
+pub unsafe extern "C" fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemHostUnregister_checked(p) })
+}
+
+/// `cuMemHostUnregister`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemHostUnregister_checked(p: *mut c_void) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memory::cuMemHostUnregister(p) })
+}
+
+/// `cuPointerGetAttribute`.
 pub unsafe extern "C" fn cuPointerGetAttribute(
-    _data: *mut c_void,
-    _attribute: CUpointer_attribute,
-    _ptr: CUdeviceptr,
+    data: *mut c_void,
+    attribute: CUpointer_attribute,
+    ptr: CUdeviceptr,
 ) -> CUresult {
-    runtime::unsupported("cuPointerGetAttribute", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuPointerGetAttribute_checked(data, attribute, ptr) })
 }
 
-/// `cuPointerGetAttributes`: refused.
+/// `cuPointerGetAttribute`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuPointerGetAttribute_checked(
+    data: *mut c_void,
+    attribute: CUpointer_attribute,
+    ptr: CUdeviceptr,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memory::cuPointerGetAttribute(data, attribute, ptr) })
+}
+
+/// `cuPointerGetAttributes`.
 pub unsafe extern "C" fn cuPointerGetAttributes(
-    _numAttributes: u32,
-    _attributes: *mut CUpointer_attribute,
-    _data: *mut *mut c_void,
-    _ptr: CUdeviceptr,
+    numAttributes: u32,
+    attributes: *mut CUpointer_attribute,
+    data: *mut *mut c_void,
+    ptr: CUdeviceptr,
 ) -> CUresult {
-    runtime::unsupported("cuPointerGetAttributes", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuPointerGetAttributes_checked(numAttributes, attributes, data, ptr)
+    })
 }
 
-/// `cuPointerSetAttribute`: refused.
+/// `cuPointerGetAttributes`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuPointerGetAttributes_checked(
+    numAttributes: u32,
+    attributes: *mut CUpointer_attribute,
+    data: *mut *mut c_void,
+    ptr: CUdeviceptr,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr)
+    })
+}
+
+/// `cuPointerSetAttribute`.
 pub unsafe extern "C" fn cuPointerSetAttribute(
-    _value: *const c_void,
-    _attribute: CUpointer_attribute,
-    _ptr: CUdeviceptr,
+    value: *const c_void,
+    attribute: CUpointer_attribute,
+    ptr: CUdeviceptr,
 ) -> CUresult {
-    runtime::unsupported("cuPointerSetAttribute", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuPointerSetAttribute_checked(value, attribute, ptr) })
+}
+
+/// `cuPointerSetAttribute`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuPointerSetAttribute_checked(
+    value: *const c_void,
+    attribute: CUpointer_attribute,
+    ptr: CUdeviceptr,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memory::cuPointerSetAttribute(value, attribute, ptr) })
 }

@@ -13,33 +13,80 @@ use std::ffi::{c_char, c_void};
 #[allow(unused_imports)]
 use wire::Kind;
 
-/// `cuFuncGetAttribute`: refused.
+/// `cuFuncGetAttribute`.
 pub unsafe extern "C" fn cuFuncGetAttribute(
-    _pi: *mut i32,
-    _attrib: CUfunction_attribute,
-    _hfunc: CUfunction,
+    pi: *mut i32,
+    attrib: CUfunction_attribute,
+    hfunc: CUfunction,
 ) -> CUresult {
-    runtime::unsupported("cuFuncGetAttribute", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuFuncGetAttribute_checked(pi, attrib, hfunc) })
 }
 
-/// `cuFuncGetModule`: refused.
-pub unsafe extern "C" fn cuFuncGetModule(_hmod: *mut CUmodule, _hfunc: CUfunction) -> CUresult {
-    runtime::unsupported("cuFuncGetModule", "not implemented yet")
+/// `cuFuncGetAttribute`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuFuncGetAttribute_checked(
+    pi: *mut i32,
+    attrib: CUfunction_attribute,
+    hfunc: CUfunction,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::module::cuFuncGetAttribute(pi, attrib, hfunc) })
 }
 
-/// `cuFuncGetName`: refused.
-pub unsafe extern "C" fn cuFuncGetName(_name: *mut *const c_char, _hfunc: CUfunction) -> CUresult {
-    runtime::unsupported("cuFuncGetName", "not implemented yet")
+/// `cuFuncGetModule`.
+pub unsafe extern "C" fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuFuncGetModule_checked(hmod, hfunc) })
 }
 
-/// `cuFuncGetParamInfo`: refused.
+/// `cuFuncGetModule`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuFuncGetModule_checked(
+    hmod: *mut CUmodule,
+    hfunc: CUfunction,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::module::cuFuncGetModule(hmod, hfunc) })
+}
+
+/// `cuFuncGetName`.
+pub unsafe extern "C" fn cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuFuncGetName_checked(name, hfunc) })
+}
+
+/// `cuFuncGetName`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuFuncGetName_checked(
+    name: *mut *const c_char,
+    hfunc: CUfunction,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::module::cuFuncGetName(name, hfunc) })
+}
+
+/// `cuFuncGetParamInfo`.
 pub unsafe extern "C" fn cuFuncGetParamInfo(
-    _func: CUfunction,
-    _paramIndex: usize,
-    _paramOffset: *mut usize,
-    _paramSize: *mut usize,
+    func: CUfunction,
+    paramIndex: usize,
+    paramOffset: *mut usize,
+    paramSize: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuFuncGetParamInfo", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuFuncGetParamInfo_checked(func, paramIndex, paramOffset, paramSize)
+    })
+}
+
+/// `cuFuncGetParamInfo`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuFuncGetParamInfo_checked(
+    func: CUfunction,
+    paramIndex: usize,
+    paramOffset: *mut usize,
+    paramSize: *mut usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::module::cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize)
+    })
 }
 
 /// `cuFuncIsLoaded`.
@@ -84,13 +131,24 @@ pub(in crate::cuda) unsafe fn cuFuncLoad_checked(function: CUfunction) -> Result
     Ok(())
 }
 
-/// `cuFuncSetAttribute`: refused.
+/// `cuFuncSetAttribute`.
 pub unsafe extern "C" fn cuFuncSetAttribute(
-    _hfunc: CUfunction,
-    _attrib: CUfunction_attribute,
-    _value: i32,
+    hfunc: CUfunction,
+    attrib: CUfunction_attribute,
+    value: i32,
 ) -> CUresult {
-    runtime::unsupported("cuFuncSetAttribute", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuFuncSetAttribute_checked(hfunc, attrib, value) })
+}
+
+/// `cuFuncSetAttribute`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuFuncSetAttribute_checked(
+    hfunc: CUfunction,
+    attrib: CUfunction_attribute,
+    value: i32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::module::cuFuncSetAttribute(hfunc, attrib, value) })
 }
 
 /// `cuFuncSetCacheConfig`.
@@ -222,22 +280,46 @@ pub unsafe extern "C" fn cuLinkDestroy(_state: CUlinkState) -> CUresult {
     runtime::unsupported("cuLinkDestroy", "not implemented yet")
 }
 
-/// `cuModuleEnumerateFunctions`: refused.
+/// `cuModuleEnumerateFunctions`.
 pub unsafe extern "C" fn cuModuleEnumerateFunctions(
-    _functions: *mut CUfunction,
-    _numFunctions: u32,
-    _mod: CUmodule,
+    functions: *mut CUfunction,
+    numFunctions: u32,
+    r#mod: CUmodule,
 ) -> CUresult {
-    runtime::unsupported("cuModuleEnumerateFunctions", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuModuleEnumerateFunctions_checked(functions, numFunctions, r#mod) })
 }
 
-/// `cuModuleGetFunction`: refused.
+/// `cuModuleEnumerateFunctions`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuModuleEnumerateFunctions_checked(
+    functions: *mut CUfunction,
+    numFunctions: u32,
+    r#mod: CUmodule,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::module::cuModuleEnumerateFunctions(functions, numFunctions, r#mod)
+    })
+}
+
+/// `cuModuleGetFunction`.
 pub unsafe extern "C" fn cuModuleGetFunction(
-    _hfunc: *mut CUfunction,
-    _hmod: CUmodule,
-    _name: *const c_char,
+    hfunc: *mut CUfunction,
+    hmod: CUmodule,
+    name: *const c_char,
 ) -> CUresult {
-    runtime::unsupported("cuModuleGetFunction", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuModuleGetFunction_checked(hfunc, hmod, name) })
+}
+
+/// `cuModuleGetFunction`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuModuleGetFunction_checked(
+    hfunc: *mut CUfunction,
+    hmod: CUmodule,
+    name: *const c_char,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::module::cuModuleGetFunction(hfunc, hmod, name) })
 }
 
 /// `cuModuleGetFunctionCount`.
@@ -276,19 +358,40 @@ pub unsafe extern "C" fn cuModuleGetGlobal(
     )
 }
 
-/// `cuModuleGetGlobal_v2`: refused.
+/// `cuModuleGetGlobal_v2`.
 pub unsafe extern "C" fn cuModuleGetGlobal_v2(
-    _dptr: *mut CUdeviceptr,
-    _bytes: *mut usize,
-    _hmod: CUmodule,
-    _name: *const c_char,
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
+    hmod: CUmodule,
+    name: *const c_char,
 ) -> CUresult {
-    runtime::unsupported("cuModuleGetGlobal_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuModuleGetGlobal_v2_checked(dptr, bytes, hmod, name) })
 }
 
-/// `cuModuleGetLoadingMode`: refused.
-pub unsafe extern "C" fn cuModuleGetLoadingMode(_mode: *mut CUmoduleLoadingMode) -> CUresult {
-    runtime::unsupported("cuModuleGetLoadingMode", "not implemented yet")
+/// `cuModuleGetGlobal_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuModuleGetGlobal_v2_checked(
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
+    hmod: CUmodule,
+    name: *const c_char,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::module::cuModuleGetGlobal_v2(dptr, bytes, hmod, name) })
+}
+
+/// `cuModuleGetLoadingMode`.
+pub unsafe extern "C" fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuModuleGetLoadingMode_checked(mode) })
+}
+
+/// `cuModuleGetLoadingMode`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuModuleGetLoadingMode_checked(
+    mode: *mut CUmoduleLoadingMode,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::module::cuModuleGetLoadingMode(mode) })
 }
 
 /// `cuModuleGetSurfRef`.
@@ -359,39 +462,90 @@ pub(in crate::cuda) unsafe fn cuModuleGetTexRef_checked(
     Ok(())
 }
 
-/// `cuModuleLoad`: refused.
-pub unsafe extern "C" fn cuModuleLoad(_module: *mut CUmodule, _fname: *const c_char) -> CUresult {
-    runtime::unsupported("cuModuleLoad", "not implemented yet")
+/// `cuModuleLoad`.
+pub unsafe extern "C" fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuModuleLoad_checked(module, fname) })
 }
 
-/// `cuModuleLoadData`: refused.
-pub unsafe extern "C" fn cuModuleLoadData(
-    _module: *mut CUmodule,
-    _image: *const c_void,
-) -> CUresult {
-    runtime::unsupported("cuModuleLoadData", "not implemented yet")
+/// `cuModuleLoad`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuModuleLoad_checked(
+    module: *mut CUmodule,
+    fname: *const c_char,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::module::cuModuleLoad(module, fname) })
 }
 
-/// `cuModuleLoadDataEx`: refused.
+/// `cuModuleLoadData`.
+pub unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuModuleLoadData_checked(module, image) })
+}
+
+/// `cuModuleLoadData`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuModuleLoadData_checked(
+    module: *mut CUmodule,
+    image: *const c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::module::cuModuleLoadData(module, image) })
+}
+
+/// `cuModuleLoadDataEx`.
 pub unsafe extern "C" fn cuModuleLoadDataEx(
-    _module: *mut CUmodule,
-    _image: *const c_void,
-    _numOptions: u32,
-    _options: *mut CUjit_option,
-    _optionValues: *mut *mut c_void,
+    module: *mut CUmodule,
+    image: *const c_void,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuModuleLoadDataEx", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuModuleLoadDataEx_checked(module, image, numOptions, options, optionValues)
+    })
 }
 
-/// `cuModuleLoadFatBinary`: refused.
+/// `cuModuleLoadDataEx`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuModuleLoadDataEx_checked(
+    module: *mut CUmodule,
+    image: *const c_void,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::module::cuModuleLoadDataEx(module, image, numOptions, options, optionValues)
+    })
+}
+
+/// `cuModuleLoadFatBinary`.
 pub unsafe extern "C" fn cuModuleLoadFatBinary(
-    _module: *mut CUmodule,
-    _fatCubin: *const c_void,
+    module: *mut CUmodule,
+    fatCubin: *const c_void,
 ) -> CUresult {
-    runtime::unsupported("cuModuleLoadFatBinary", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuModuleLoadFatBinary_checked(module, fatCubin) })
 }
 
-/// `cuModuleUnload`: refused.
-pub unsafe extern "C" fn cuModuleUnload(_hmod: CUmodule) -> CUresult {
-    runtime::unsupported("cuModuleUnload", "not implemented yet")
+/// `cuModuleLoadFatBinary`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuModuleLoadFatBinary_checked(
+    module: *mut CUmodule,
+    fatCubin: *const c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::module::cuModuleLoadFatBinary(module, fatCubin) })
+}
+
+/// `cuModuleUnload`.
+pub unsafe extern "C" fn cuModuleUnload(hmod: CUmodule) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuModuleUnload_checked(hmod) })
+}
+
+/// `cuModuleUnload`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuModuleUnload_checked(hmod: CUmodule) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::module::cuModuleUnload(hmod) })
 }

@@ -13,17 +13,37 @@ use std::ffi::{c_char, c_void};
 #[allow(unused_imports)]
 use wire::Kind;
 
-/// `cuDeviceGetDefaultMemPool`: refused.
+/// `cuDeviceGetDefaultMemPool`.
 pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
-    _pool_out: *mut CUmemoryPool,
-    _dev: CUdevice,
+    pool_out: *mut CUmemoryPool,
+    dev: CUdevice,
 ) -> CUresult {
-    runtime::unsupported("cuDeviceGetDefaultMemPool", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDeviceGetDefaultMemPool_checked(pool_out, dev) })
 }
 
-/// `cuDeviceGetMemPool`: refused.
-pub unsafe extern "C" fn cuDeviceGetMemPool(_pool: *mut CUmemoryPool, _dev: CUdevice) -> CUresult {
-    runtime::unsupported("cuDeviceGetMemPool", "not implemented yet")
+/// `cuDeviceGetDefaultMemPool`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDeviceGetDefaultMemPool_checked(
+    pool_out: *mut CUmemoryPool,
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::pool::cuDeviceGetDefaultMemPool(pool_out, dev) })
+}
+
+/// `cuDeviceGetMemPool`.
+pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDeviceGetMemPool_checked(pool, dev) })
+}
+
+/// `cuDeviceGetMemPool`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDeviceGetMemPool_checked(
+    pool: *mut CUmemoryPool,
+    dev: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::pool::cuDeviceGetMemPool(pool, dev) })
 }
 
 /// `cuDeviceSetMemPool`: refused.
@@ -31,52 +51,97 @@ pub unsafe extern "C" fn cuDeviceSetMemPool(_dev: CUdevice, _pool: CUmemoryPool)
     runtime::unsupported("cuDeviceSetMemPool", "not implemented yet")
 }
 
-/// `cuMemAllocAsync`: refused.
+/// `cuMemAllocAsync`.
 pub unsafe extern "C" fn cuMemAllocAsync(
-    _dptr: *mut CUdeviceptr,
-    _bytesize: usize,
-    _hStream: CUstream,
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemAllocAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemAllocAsync_checked(dptr, bytesize, hStream, false) })
 }
 
-/// `cuMemAllocAsync_ptsz`: refused.
+/// `cuMemAllocAsync_ptsz`.
 pub unsafe extern "C" fn cuMemAllocAsync_ptsz(
-    _dptr: *mut CUdeviceptr,
-    _bytesize: usize,
-    _hStream: CUstream,
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemAllocAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemAllocAsync_checked(dptr, bytesize, hStream, true) })
 }
 
-/// `cuMemAllocFromPoolAsync`: refused.
+/// `cuMemAllocAsync`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemAllocAsync_checked(
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::pool::cuMemAllocAsync(dptr, bytesize, hStream, per_thread) })
+}
+
+/// `cuMemAllocFromPoolAsync`.
 pub unsafe extern "C" fn cuMemAllocFromPoolAsync(
-    _dptr: *mut CUdeviceptr,
-    _bytesize: usize,
-    _pool: CUmemoryPool,
-    _hStream: CUstream,
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    pool: CUmemoryPool,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemAllocFromPoolAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemAllocFromPoolAsync_checked(dptr, bytesize, pool, hStream, false)
+    })
 }
 
-/// `cuMemAllocFromPoolAsync_ptsz`: refused.
+/// `cuMemAllocFromPoolAsync_ptsz`.
 pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
-    _dptr: *mut CUdeviceptr,
-    _bytesize: usize,
-    _pool: CUmemoryPool,
-    _hStream: CUstream,
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    pool: CUmemoryPool,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemAllocFromPoolAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemAllocFromPoolAsync_checked(dptr, bytesize, pool, hStream, true)
+    })
 }
 
-/// `cuMemFreeAsync`: refused.
-pub unsafe extern "C" fn cuMemFreeAsync(_dptr: CUdeviceptr, _hStream: CUstream) -> CUresult {
-    runtime::unsupported("cuMemFreeAsync", "not implemented yet")
+/// `cuMemAllocFromPoolAsync`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemAllocFromPoolAsync_checked(
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    pool: CUmemoryPool,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::pool::cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, per_thread)
+    })
 }
 
-/// `cuMemFreeAsync_ptsz`: refused.
-pub unsafe extern "C" fn cuMemFreeAsync_ptsz(_dptr: CUdeviceptr, _hStream: CUstream) -> CUresult {
-    runtime::unsupported("cuMemFreeAsync", "not implemented yet")
+/// `cuMemFreeAsync`.
+pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemFreeAsync_checked(dptr, hStream, false) })
+}
+
+/// `cuMemFreeAsync_ptsz`.
+pub unsafe extern "C" fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemFreeAsync_checked(dptr, hStream, true) })
+}
+
+/// `cuMemFreeAsync`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemFreeAsync_checked(
+    dptr: CUdeviceptr,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::pool::cuMemFreeAsync(dptr, hStream, per_thread) })
 }
 
 /// `cuMemGetDefaultMemPool`: refused.
@@ -97,12 +162,22 @@ pub unsafe extern "C" fn cuMemGetMemPool(
     runtime::unsupported("cuMemGetMemPool", "not implemented yet")
 }
 
-/// `cuMemPoolCreate`: refused.
+/// `cuMemPoolCreate`.
 pub unsafe extern "C" fn cuMemPoolCreate(
-    _pool: *mut CUmemoryPool,
-    _poolProps: *const CUmemPoolProps,
+    pool: *mut CUmemoryPool,
+    poolProps: *const CUmemPoolProps,
 ) -> CUresult {
-    runtime::unsupported("cuMemPoolCreate", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemPoolCreate_checked(pool, poolProps) })
+}
+
+/// `cuMemPoolCreate`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemPoolCreate_checked(
+    pool: *mut CUmemoryPool,
+    poolProps: *const CUmemPoolProps,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::pool::cuMemPoolCreate(pool, poolProps) })
 }
 
 /// `cuMemPoolDestroy`.

@@ -13,24 +13,44 @@ use std::ffi::{c_char, c_void};
 #[allow(unused_imports)]
 use wire::Kind;
 
-/// `cuStreamAddCallback`: refused.
+/// `cuStreamAddCallback`.
 pub unsafe extern "C" fn cuStreamAddCallback(
-    _hStream: CUstream,
-    _callback: CUstreamCallback,
-    _userData: *mut c_void,
-    _flags: u32,
+    hStream: CUstream,
+    callback: CUstreamCallback,
+    userData: *mut c_void,
+    flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuStreamAddCallback", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamAddCallback_checked(hStream, callback, userData, flags, false)
+    })
 }
 
-/// `cuStreamAddCallback_ptsz`: refused.
+/// `cuStreamAddCallback_ptsz`.
 pub unsafe extern "C" fn cuStreamAddCallback_ptsz(
-    _hStream: CUstream,
-    _callback: CUstreamCallback,
-    _userData: *mut c_void,
-    _flags: u32,
+    hStream: CUstream,
+    callback: CUstreamCallback,
+    userData: *mut c_void,
+    flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuStreamAddCallback", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamAddCallback_checked(hStream, callback, userData, flags, true)
+    })
+}
+
+/// `cuStreamAddCallback`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamAddCallback_checked(
+    hStream: CUstream,
+    callback: CUstreamCallback,
+    userData: *mut c_void,
+    flags: u32,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::stream::cuStreamAddCallback(hStream, callback, userData, flags, per_thread)
+    })
 }
 
 /// `cuStreamBatchMemOp`.
@@ -118,14 +138,25 @@ pub(in crate::cuda) unsafe fn cuStreamBatchMemOp_v2_checked(
     Ok(())
 }
 
-/// `cuStreamBeginCapture`: refused.
-pub unsafe extern "C" fn cuStreamBeginCapture(_hStream: CUstream) -> CUresult {
-    runtime::unsupported("cuStreamBeginCapture", "not implemented yet")
+/// `cuStreamBeginCapture`.
+pub unsafe extern "C" fn cuStreamBeginCapture(hStream: CUstream) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamBeginCapture_checked(hStream, false) })
 }
 
-/// `cuStreamBeginCapture_ptsz`: refused.
-pub unsafe extern "C" fn cuStreamBeginCapture_ptsz(_hStream: CUstream) -> CUresult {
-    runtime::unsupported("cuStreamBeginCapture", "not implemented yet")
+/// `cuStreamBeginCapture_ptsz`.
+pub unsafe extern "C" fn cuStreamBeginCapture_ptsz(hStream: CUstream) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamBeginCapture_checked(hStream, true) })
+}
+
+/// `cuStreamBeginCapture`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamBeginCapture_checked(
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamBeginCapture(hStream, per_thread) })
 }
 
 /// `cuStreamBeginCaptureToGraph`: refused.
@@ -152,20 +183,32 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
     runtime::unsupported("cuStreamBeginCaptureToGraph", "not implemented yet")
 }
 
-/// `cuStreamBeginCapture_v2`: refused.
+/// `cuStreamBeginCapture_v2`.
 pub unsafe extern "C" fn cuStreamBeginCapture_v2(
-    _hStream: CUstream,
-    _mode: CUstreamCaptureMode,
+    hStream: CUstream,
+    mode: CUstreamCaptureMode,
 ) -> CUresult {
-    runtime::unsupported("cuStreamBeginCapture_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamBeginCapture_v2_checked(hStream, mode, false) })
 }
 
-/// `cuStreamBeginCapture_v2_ptsz`: refused.
+/// `cuStreamBeginCapture_v2_ptsz`.
 pub unsafe extern "C" fn cuStreamBeginCapture_v2_ptsz(
-    _hStream: CUstream,
-    _mode: CUstreamCaptureMode,
+    hStream: CUstream,
+    mode: CUstreamCaptureMode,
 ) -> CUresult {
-    runtime::unsupported("cuStreamBeginCapture_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamBeginCapture_v2_checked(hStream, mode, true) })
+}
+
+/// `cuStreamBeginCapture_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamBeginCapture_v2_checked(
+    hStream: CUstream,
+    mode: CUstreamCaptureMode,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamBeginCapture_v2(hStream, mode, per_thread) })
 }
 
 /// `cuStreamCopyAttributes`.
@@ -291,20 +334,29 @@ pub(in crate::cuda) unsafe fn cuStreamDestroy_v2_checked(
     Ok(())
 }
 
-/// `cuStreamEndCapture`: refused.
-pub unsafe extern "C" fn cuStreamEndCapture(
-    _hStream: CUstream,
-    _phGraph: *mut CUgraph,
-) -> CUresult {
-    runtime::unsupported("cuStreamEndCapture", "not implemented yet")
+/// `cuStreamEndCapture`.
+pub unsafe extern "C" fn cuStreamEndCapture(hStream: CUstream, phGraph: *mut CUgraph) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamEndCapture_checked(hStream, phGraph, false) })
 }
 
-/// `cuStreamEndCapture_ptsz`: refused.
+/// `cuStreamEndCapture_ptsz`.
 pub unsafe extern "C" fn cuStreamEndCapture_ptsz(
-    _hStream: CUstream,
-    _phGraph: *mut CUgraph,
+    hStream: CUstream,
+    phGraph: *mut CUgraph,
 ) -> CUresult {
-    runtime::unsupported("cuStreamEndCapture", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamEndCapture_checked(hStream, phGraph, true) })
+}
+
+/// `cuStreamEndCapture`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamEndCapture_checked(
+    hStream: CUstream,
+    phGraph: *mut CUgraph,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamEndCapture(hStream, phGraph, per_thread) })
 }
 
 /// `cuStreamGetAttribute`.
@@ -351,116 +403,265 @@ pub(in crate::cuda) unsafe fn cuStreamGetAttribute_checked(
     Ok(())
 }
 
-/// `cuStreamGetCaptureInfo`: refused.
+/// `cuStreamGetCaptureInfo`.
 pub unsafe extern "C" fn cuStreamGetCaptureInfo(
-    _hStream: CUstream,
-    _captureStatus_out: *mut CUstreamCaptureStatus,
-    _id_out: *mut u64,
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
 ) -> CUresult {
-    runtime::unsupported("cuStreamGetCaptureInfo", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamGetCaptureInfo_checked(hStream, captureStatus_out, id_out, false)
+    })
 }
 
-/// `cuStreamGetCaptureInfo_ptsz`: refused.
+/// `cuStreamGetCaptureInfo_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCaptureInfo_ptsz(
-    _hStream: CUstream,
-    _captureStatus_out: *mut CUstreamCaptureStatus,
-    _id_out: *mut u64,
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
 ) -> CUresult {
-    runtime::unsupported("cuStreamGetCaptureInfo", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamGetCaptureInfo_checked(hStream, captureStatus_out, id_out, true)
+    })
 }
 
-/// `cuStreamGetCaptureInfo_v2`: refused.
+/// `cuStreamGetCaptureInfo`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamGetCaptureInfo_checked(
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::stream::cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, per_thread)
+    })
+}
+
+/// `cuStreamGetCaptureInfo_v2`.
 pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
-    _hStream: CUstream,
-    _captureStatus_out: *mut CUstreamCaptureStatus,
-    _id_out: *mut u64,
-    _graph_out: *mut CUgraph,
-    _dependencies_out: *mut *const CUgraphNode,
-    _numDependencies_out: *mut usize,
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+    graph_out: *mut CUgraph,
+    dependencies_out: *mut *const CUgraphNode,
+    numDependencies_out: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuStreamGetCaptureInfo_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamGetCaptureInfo_v2_checked(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            numDependencies_out,
+            false,
+        )
+    })
 }
 
-/// `cuStreamGetCaptureInfo_v2_ptsz`: refused.
+/// `cuStreamGetCaptureInfo_v2_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2_ptsz(
-    _hStream: CUstream,
-    _captureStatus_out: *mut CUstreamCaptureStatus,
-    _id_out: *mut u64,
-    _graph_out: *mut CUgraph,
-    _dependencies_out: *mut *const CUgraphNode,
-    _numDependencies_out: *mut usize,
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+    graph_out: *mut CUgraph,
+    dependencies_out: *mut *const CUgraphNode,
+    numDependencies_out: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuStreamGetCaptureInfo_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamGetCaptureInfo_v2_checked(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            numDependencies_out,
+            true,
+        )
+    })
 }
 
-/// `cuStreamGetCaptureInfo_v3`: refused.
+/// `cuStreamGetCaptureInfo_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamGetCaptureInfo_v2_checked(
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+    graph_out: *mut CUgraph,
+    dependencies_out: *mut *const CUgraphNode,
+    numDependencies_out: *mut usize,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::stream::cuStreamGetCaptureInfo_v2(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            numDependencies_out,
+            per_thread,
+        )
+    })
+}
+
+/// `cuStreamGetCaptureInfo_v3`.
 pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
-    _hStream: CUstream,
-    _captureStatus_out: *mut CUstreamCaptureStatus,
-    _id_out: *mut u64,
-    _graph_out: *mut CUgraph,
-    _dependencies_out: *mut *const CUgraphNode,
-    _edgeData_out: *mut *const CUgraphEdgeData,
-    _numDependencies_out: *mut usize,
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+    graph_out: *mut CUgraph,
+    dependencies_out: *mut *const CUgraphNode,
+    edgeData_out: *mut *const CUgraphEdgeData,
+    numDependencies_out: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuStreamGetCaptureInfo_v3", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamGetCaptureInfo_v3_checked(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            edgeData_out,
+            numDependencies_out,
+            false,
+        )
+    })
 }
 
-/// `cuStreamGetCaptureInfo_v3_ptsz`: refused.
+/// `cuStreamGetCaptureInfo_v3_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
-    _hStream: CUstream,
-    _captureStatus_out: *mut CUstreamCaptureStatus,
-    _id_out: *mut u64,
-    _graph_out: *mut CUgraph,
-    _dependencies_out: *mut *const CUgraphNode,
-    _edgeData_out: *mut *const CUgraphEdgeData,
-    _numDependencies_out: *mut usize,
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+    graph_out: *mut CUgraph,
+    dependencies_out: *mut *const CUgraphNode,
+    edgeData_out: *mut *const CUgraphEdgeData,
+    numDependencies_out: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuStreamGetCaptureInfo_v3", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamGetCaptureInfo_v3_checked(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            edgeData_out,
+            numDependencies_out,
+            true,
+        )
+    })
 }
 
-/// `cuStreamGetCtx`: refused.
-pub unsafe extern "C" fn cuStreamGetCtx(_hStream: CUstream, _pctx: *mut CUcontext) -> CUresult {
-    runtime::unsupported("cuStreamGetCtx", "not implemented yet")
+/// `cuStreamGetCaptureInfo_v3`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamGetCaptureInfo_v3_checked(
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+    graph_out: *mut CUgraph,
+    dependencies_out: *mut *const CUgraphNode,
+    edgeData_out: *mut *const CUgraphEdgeData,
+    numDependencies_out: *mut usize,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::stream::cuStreamGetCaptureInfo_v3(
+            hStream,
+            captureStatus_out,
+            id_out,
+            graph_out,
+            dependencies_out,
+            edgeData_out,
+            numDependencies_out,
+            per_thread,
+        )
+    })
 }
 
-/// `cuStreamGetCtx_ptsz`: refused.
-pub unsafe extern "C" fn cuStreamGetCtx_ptsz(
-    _hStream: CUstream,
-    _pctx: *mut CUcontext,
-) -> CUresult {
-    runtime::unsupported("cuStreamGetCtx", "not implemented yet")
+/// `cuStreamGetCtx`.
+pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamGetCtx_checked(hStream, pctx, false) })
 }
 
-/// `cuStreamGetCtx_v2`: refused.
+/// `cuStreamGetCtx_ptsz`.
+pub unsafe extern "C" fn cuStreamGetCtx_ptsz(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamGetCtx_checked(hStream, pctx, true) })
+}
+
+/// `cuStreamGetCtx`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamGetCtx_checked(
+    hStream: CUstream,
+    pctx: *mut CUcontext,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamGetCtx(hStream, pctx, per_thread) })
+}
+
+/// `cuStreamGetCtx_v2`.
 pub unsafe extern "C" fn cuStreamGetCtx_v2(
-    _hStream: CUstream,
-    _pCtx: *mut CUcontext,
-    _pGreenCtx: *mut CUgreenCtx,
+    hStream: CUstream,
+    pCtx: *mut CUcontext,
+    pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    runtime::unsupported("cuStreamGetCtx_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamGetCtx_v2_checked(hStream, pCtx, pGreenCtx, false) })
 }
 
-/// `cuStreamGetCtx_v2_ptsz`: refused.
+/// `cuStreamGetCtx_v2_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
-    _hStream: CUstream,
-    _pCtx: *mut CUcontext,
-    _pGreenCtx: *mut CUgreenCtx,
+    hStream: CUstream,
+    pCtx: *mut CUcontext,
+    pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    runtime::unsupported("cuStreamGetCtx_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamGetCtx_v2_checked(hStream, pCtx, pGreenCtx, true) })
 }
 
-/// `cuStreamGetDevice`: refused.
-pub unsafe extern "C" fn cuStreamGetDevice(_hStream: CUstream, _device: *mut CUdevice) -> CUresult {
-    runtime::unsupported("cuStreamGetDevice", "not implemented yet")
+/// `cuStreamGetCtx_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamGetCtx_v2_checked(
+    hStream: CUstream,
+    pCtx: *mut CUcontext,
+    pGreenCtx: *mut CUgreenCtx,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, per_thread) })
 }
 
-/// `cuStreamGetDevice_ptsz`: refused.
+/// `cuStreamGetDevice`.
+pub unsafe extern "C" fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamGetDevice_checked(hStream, device, false) })
+}
+
+/// `cuStreamGetDevice_ptsz`.
 pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
-    _hStream: CUstream,
-    _device: *mut CUdevice,
+    hStream: CUstream,
+    device: *mut CUdevice,
 ) -> CUresult {
-    runtime::unsupported("cuStreamGetDevice", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamGetDevice_checked(hStream, device, true) })
+}
+
+/// `cuStreamGetDevice`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamGetDevice_checked(
+    hStream: CUstream,
+    device: *mut CUdevice,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamGetDevice(hStream, device, per_thread) })
 }
 
 /// `cuStreamGetFlags`.
@@ -556,30 +757,53 @@ pub(in crate::cuda) unsafe fn cuStreamGetPriority_checked(
     Ok(())
 }
 
-/// `cuStreamIsCapturing`: refused.
+/// `cuStreamIsCapturing`.
 pub unsafe extern "C" fn cuStreamIsCapturing(
-    _hStream: CUstream,
-    _captureStatus: *mut CUstreamCaptureStatus,
+    hStream: CUstream,
+    captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
-    runtime::unsupported("cuStreamIsCapturing", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamIsCapturing_checked(hStream, captureStatus, false) })
 }
 
-/// `cuStreamIsCapturing_ptsz`: refused.
+/// `cuStreamIsCapturing_ptsz`.
 pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
-    _hStream: CUstream,
-    _captureStatus: *mut CUstreamCaptureStatus,
+    hStream: CUstream,
+    captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
-    runtime::unsupported("cuStreamIsCapturing", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamIsCapturing_checked(hStream, captureStatus, true) })
 }
 
-/// `cuStreamQuery`: refused.
-pub unsafe extern "C" fn cuStreamQuery(_hStream: CUstream) -> CUresult {
-    runtime::unsupported("cuStreamQuery", "not implemented yet")
+/// `cuStreamIsCapturing`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamIsCapturing_checked(
+    hStream: CUstream,
+    captureStatus: *mut CUstreamCaptureStatus,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamIsCapturing(hStream, captureStatus, per_thread) })
 }
 
-/// `cuStreamQuery_ptsz`: refused.
-pub unsafe extern "C" fn cuStreamQuery_ptsz(_hStream: CUstream) -> CUresult {
-    runtime::unsupported("cuStreamQuery", "not implemented yet")
+/// `cuStreamQuery`.
+pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamQuery_checked(hStream, false) })
+}
+
+/// `cuStreamQuery_ptsz`.
+pub unsafe extern "C" fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamQuery_checked(hStream, true) })
+}
+
+/// `cuStreamQuery`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamQuery_checked(
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamQuery(hStream, per_thread) })
 }
 
 /// `cuStreamSetAttribute`.
@@ -621,14 +845,25 @@ pub(in crate::cuda) unsafe fn cuStreamSetAttribute_checked(
     Ok(())
 }
 
-/// `cuStreamSynchronize`: refused.
-pub unsafe extern "C" fn cuStreamSynchronize(_hStream: CUstream) -> CUresult {
-    runtime::unsupported("cuStreamSynchronize", "not implemented yet")
+/// `cuStreamSynchronize`.
+pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamSynchronize_checked(hStream, false) })
 }
 
-/// `cuStreamSynchronize_ptsz`: refused.
-pub unsafe extern "C" fn cuStreamSynchronize_ptsz(_hStream: CUstream) -> CUresult {
-    runtime::unsupported("cuStreamSynchronize", "not implemented yet")
+/// `cuStreamSynchronize_ptsz`.
+pub unsafe extern "C" fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamSynchronize_checked(hStream, true) })
+}
+
+/// `cuStreamSynchronize`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamSynchronize_checked(
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamSynchronize(hStream, per_thread) })
 }
 
 /// `cuStreamUpdateCaptureDependencies`: refused.
@@ -1020,9 +1255,18 @@ pub(in crate::cuda) unsafe fn cuStreamWriteValue64_v2_checked(
     Ok(())
 }
 
-/// `cuThreadExchangeStreamCaptureMode`: refused.
+/// `cuThreadExchangeStreamCaptureMode`.
 pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(
-    _mode: *mut CUstreamCaptureMode,
+    mode: *mut CUstreamCaptureMode,
 ) -> CUresult {
-    runtime::unsupported("cuThreadExchangeStreamCaptureMode", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuThreadExchangeStreamCaptureMode_checked(mode) })
+}
+
+/// `cuThreadExchangeStreamCaptureMode`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuThreadExchangeStreamCaptureMode_checked(
+    mode: *mut CUstreamCaptureMode,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuThreadExchangeStreamCaptureMode(mode) })
 }

@@ -13,10 +13,20 @@ use std::ffi::{c_char, c_void};
 #[allow(unused_imports)]
 use wire::Kind;
 
-/// `cuGetExportTable`: refused.
+/// `cuGetExportTable`.
 pub unsafe extern "C" fn cuGetExportTable(
-    _ppExportTable: *mut *const c_void,
-    _pExportTableId: *const CUuuid,
+    ppExportTable: *mut *const c_void,
+    pExportTableId: *const CUuuid,
 ) -> CUresult {
-    runtime::unsupported("cuGetExportTable", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGetExportTable_checked(ppExportTable, pExportTableId) })
+}
+
+/// `cuGetExportTable`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGetExportTable_checked(
+    ppExportTable: *mut *const c_void,
+    pExportTableId: *const CUuuid,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::tables::cuGetExportTable(ppExportTable, pExportTableId) })
 }

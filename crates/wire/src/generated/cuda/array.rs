@@ -641,24 +641,24 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
-        check::<CuArray3DCreateV2>();
-        check::<CuArray3DGetDescriptorV2>();
-        check::<CuArray3DGetDescriptorV2Reply>();
-        check::<CuArrayCreateV2>();
-        check::<CuArrayDestroy>();
-        check::<CuArrayGetDescriptorV2>();
-        check::<CuArrayGetDescriptorV2Reply>();
-        check::<CuArrayGetMemoryRequirements>();
-        check::<CuArrayGetMemoryRequirementsReply>();
-        check::<CuArrayGetPlane>();
-        check::<CuArrayGetSparseProperties>();
-        check::<CuArrayGetSparsePropertiesReply>();
-        check::<CuMipmappedArrayCreate>();
-        check::<CuMipmappedArrayDestroy>();
-        check::<CuMipmappedArrayGetLevel>();
-        check::<CuMipmappedArrayGetMemoryRequirements>();
-        check::<CuMipmappedArrayGetMemoryRequirementsReply>();
-        check::<CuMipmappedArrayGetSparseProperties>();
-        check::<CuMipmappedArrayGetSparsePropertiesReply>();
+        check::<CuArray3DCreateV2>(false);
+        check::<CuArray3DGetDescriptorV2>(false);
+        check::<CuArray3DGetDescriptorV2Reply>(false);
+        check::<CuArrayCreateV2>(false);
+        check::<CuArrayDestroy>(false);
+        check::<CuArrayGetDescriptorV2>(false);
+        check::<CuArrayGetDescriptorV2Reply>(false);
+        check::<CuArrayGetMemoryRequirements>(false);
+        check::<CuArrayGetMemoryRequirementsReply>(false);
+        check::<CuArrayGetPlane>(false);
+        check::<CuArrayGetSparseProperties>(false);
+        check::<CuArrayGetSparsePropertiesReply>(false);
+        check::<CuMipmappedArrayCreate>(false);
+        check::<CuMipmappedArrayDestroy>(false);
+        check::<CuMipmappedArrayGetLevel>(false);
+        check::<CuMipmappedArrayGetMemoryRequirements>(false);
+        check::<CuMipmappedArrayGetMemoryRequirementsReply>(false);
+        check::<CuMipmappedArrayGetSparseProperties>(false);
+        check::<CuMipmappedArrayGetSparsePropertiesReply>(false);
     }
 }

@@ -507,22 +507,22 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
-        check::<CuCtxGetCacheConfig>();
-        check::<CuCtxGetCacheConfigReply>();
-        check::<CuCtxGetExecAffinity>();
-        check::<CuCtxGetExecAffinityReply>();
-        check::<CuCtxGetLimit>();
-        check::<CuCtxGetLimitReply>();
-        check::<CuCtxGetSharedMemConfig>();
-        check::<CuCtxGetSharedMemConfigReply>();
-        check::<CuCtxGetStreamPriorityRange>();
-        check::<CuCtxGetStreamPriorityRangeReply>();
-        check::<CuCtxRecordEvent>();
-        check::<CuCtxResetPersistingL2Cache>();
-        check::<CuCtxSetCacheConfig>();
-        check::<CuCtxSetLimit>();
-        check::<CuCtxSetSharedMemConfig>();
-        check::<CuCtxSynchronize>();
-        check::<CuCtxWaitEvent>();
+        check::<CuCtxGetCacheConfig>(false);
+        check::<CuCtxGetCacheConfigReply>(false);
+        check::<CuCtxGetExecAffinity>(false);
+        check::<CuCtxGetExecAffinityReply>(false);
+        check::<CuCtxGetLimit>(false);
+        check::<CuCtxGetLimitReply>(false);
+        check::<CuCtxGetSharedMemConfig>(false);
+        check::<CuCtxGetSharedMemConfigReply>(false);
+        check::<CuCtxGetStreamPriorityRange>(false);
+        check::<CuCtxGetStreamPriorityRangeReply>(false);
+        check::<CuCtxRecordEvent>(false);
+        check::<CuCtxResetPersistingL2Cache>(false);
+        check::<CuCtxSetCacheConfig>(false);
+        check::<CuCtxSetLimit>(false);
+        check::<CuCtxSetSharedMemConfig>(false);
+        check::<CuCtxSynchronize>(false);
+        check::<CuCtxWaitEvent>(false);
     }
 }

@@ -783,30 +783,30 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
-        check::<CuDeviceComputeCapability>();
-        check::<CuDeviceComputeCapabilityReply>();
-        check::<CuDeviceGetAttribute>();
-        check::<CuDeviceGetAttributeReply>();
-        check::<CuDeviceGetByPCIBusId<'static>>();
-        check::<CuDeviceGetByPCIBusIdReply>();
-        check::<CuDeviceGetExecAffinitySupport>();
-        check::<CuDeviceGetExecAffinitySupportReply>();
-        check::<CuDeviceGetHostAtomicCapabilities<'static>>();
-        check::<CuDeviceGetHostAtomicCapabilitiesReply<'static>>();
-        check::<CuDeviceGetName>();
-        check::<CuDeviceGetNameReply<'static>>();
-        check::<CuDeviceGetPCIBusId>();
-        check::<CuDeviceGetPCIBusIdReply<'static>>();
-        check::<CuDeviceGetProperties>();
-        check::<CuDeviceGetPropertiesReply>();
-        check::<CuDeviceGetTexture1DLinearMaxWidth>();
-        check::<CuDeviceGetTexture1DLinearMaxWidthReply>();
-        check::<CuDeviceGetUuid>();
-        check::<CuDeviceGetUuidReply>();
-        check::<CuDeviceGetUuidV2>();
-        check::<CuDeviceGetUuidV2Reply>();
-        check::<CuDeviceTotalMemV2>();
-        check::<CuDeviceTotalMemV2Reply>();
-        check::<CuFlushGPUDirectRDMAWrites>();
+        check::<CuDeviceComputeCapability>(false);
+        check::<CuDeviceComputeCapabilityReply>(false);
+        check::<CuDeviceGetAttribute>(false);
+        check::<CuDeviceGetAttributeReply>(false);
+        check::<CuDeviceGetByPCIBusId<'static>>(false);
+        check::<CuDeviceGetByPCIBusIdReply>(false);
+        check::<CuDeviceGetExecAffinitySupport>(false);
+        check::<CuDeviceGetExecAffinitySupportReply>(false);
+        check::<CuDeviceGetHostAtomicCapabilities<'static>>(false);
+        check::<CuDeviceGetHostAtomicCapabilitiesReply<'static>>(false);
+        check::<CuDeviceGetName>(false);
+        check::<CuDeviceGetNameReply<'static>>(false);
+        check::<CuDeviceGetPCIBusId>(false);
+        check::<CuDeviceGetPCIBusIdReply<'static>>(false);
+        check::<CuDeviceGetProperties>(false);
+        check::<CuDeviceGetPropertiesReply>(false);
+        check::<CuDeviceGetTexture1DLinearMaxWidth>(false);
+        check::<CuDeviceGetTexture1DLinearMaxWidthReply>(false);
+        check::<CuDeviceGetUuid>(false);
+        check::<CuDeviceGetUuidReply>(false);
+        check::<CuDeviceGetUuidV2>(false);
+        check::<CuDeviceGetUuidV2Reply>(false);
+        check::<CuDeviceTotalMemV2>(false);
+        check::<CuDeviceTotalMemV2Reply>(false);
+        check::<CuFlushGPUDirectRDMAWrites>(false);
     }
 }

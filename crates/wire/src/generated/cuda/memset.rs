@@ -311,11 +311,11 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
-        check::<CuMemsetD16Async>();
-        check::<CuMemsetD2D16Async>();
-        check::<CuMemsetD2D32Async>();
-        check::<CuMemsetD2D8Async>();
-        check::<CuMemsetD32Async>();
-        check::<CuMemsetD8Async>();
+        check::<CuMemsetD16Async>(false);
+        check::<CuMemsetD2D16Async>(false);
+        check::<CuMemsetD2D32Async>(false);
+        check::<CuMemsetD2D8Async>(false);
+        check::<CuMemsetD32Async>(false);
+        check::<CuMemsetD8Async>(false);
     }
 }

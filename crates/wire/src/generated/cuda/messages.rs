@@ -4,7 +4,74 @@
 use super::op;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
-/// A kernel launch. `attrs` and `params` are packed by the client.
+/// Opens the session's CUDA side: the driver's version and all there is to know of its devices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenCuda {}
+
+impl<'a> Message<'a> for OpenCuda {
+    #[inline]
+    fn encode(&self, _w: &mut Writer<'_>) {}
+
+    #[inline]
+    fn decode(_r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {})
+    }
+}
+
+impl<'a> Request<'a> for OpenCuda {
+    const OP: u16 = op::OPEN_CUDA;
+    const NAME: &'static str = "OpenCuda";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`OpenCuda`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenCudaReply<'a> {
+    pub driver: u32,
+    pub devices: &'a [u8],
+}
+
+impl<'a> Message<'a> for OpenCudaReply<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.driver);
+        w.bytes(self.devices);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            driver: r.u32()?,
+            devices: r.bytes()?,
+        })
+    }
+}
+
+/// Says which of the devices, by position in the list of `OpenCuda`, the program sees, in its order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SelectDevices {
+    pub devices: Vec<u32>,
+}
+
+impl<'a> Message<'a> for SelectDevices {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32s(&self.devices);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { devices: r.u32s()? })
+    }
+}
+
+impl<'a> Request<'a> for SelectDevices {
+    const OP: u16 = op::SELECT_DEVICES;
+    const NAME: &'static str = "SelectDevices";
+    const WAITS: bool = false;
+}
+
+/// A kernel launch. `params` is the packed parameter buffer, `attrs` an array of CUlaunchAttribute.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LaunchKernel<'a> {
     pub function: u32,
@@ -55,10 +122,1373 @@ impl<'a> Request<'a> for LaunchKernel<'a> {
     const WAITS: bool = false;
 }
 
+/// A function of the program's runs in stream order; the stream waits for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HostFunction {
+    pub stream: u32,
+    pub kind: u32,
+    pub function: u64,
+    pub data: u64,
+}
+
+impl<'a> Message<'a> for HostFunction {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.stream);
+        w.u32(self.kind);
+        w.u64(self.function);
+        w.u64(self.data);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            stream: r.u32()?,
+            kind: r.u32()?,
+            function: r.u64()?,
+            data: r.u64()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for HostFunction {
+    const OP: u16 = op::HOST_FUNCTION;
+    const NAME: &'static str = "HostFunction";
+    const WAITS: bool = false;
+}
+
+/// Makes a device's primary context ready under the id `context`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrimaryRetain {
+    pub context: u32,
+    pub device: i32,
+    pub flags: u32,
+}
+
+impl<'a> Message<'a> for PrimaryRetain {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.context);
+        w.i32(self.device);
+        w.u32(self.flags);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            context: r.u32()?,
+            device: r.i32()?,
+            flags: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for PrimaryRetain {
+    const OP: u16 = op::PRIMARY_RETAIN;
+    const NAME: &'static str = "PrimaryRetain";
+    const WAITS: bool = false;
+}
+
+/// Gives a primary context back; `reset` destroys all that lives in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrimaryRelease {
+    pub context: u32,
+    pub device: i32,
+    pub reset: u32,
+}
+
+impl<'a> Message<'a> for PrimaryRelease {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.context);
+        w.i32(self.device);
+        w.u32(self.reset);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            context: r.u32()?,
+            device: r.i32()?,
+            reset: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for PrimaryRelease {
+    const OP: u16 = op::PRIMARY_RELEASE;
+    const NAME: &'static str = "PrimaryRelease";
+    const WAITS: bool = false;
+}
+
+/// Creates a context under the id `context`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextCreate {
+    pub context: u32,
+    pub device: i32,
+    pub flags: u32,
+}
+
+impl<'a> Message<'a> for ContextCreate {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.context);
+        w.i32(self.device);
+        w.u32(self.flags);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            context: r.u32()?,
+            device: r.i32()?,
+            flags: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for ContextCreate {
+    const OP: u16 = op::CONTEXT_CREATE;
+    const NAME: &'static str = "ContextCreate";
+    const WAITS: bool = true;
+}
+
+/// Destroys a context and all that lives in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextDestroy {
+    pub context: u32,
+}
+
+impl<'a> Message<'a> for ContextDestroy {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.context);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { context: r.u32()? })
+    }
+}
+
+impl<'a> Request<'a> for ContextDestroy {
+    const OP: u16 = op::CONTEXT_DESTROY;
+    const NAME: &'static str = "ContextDestroy";
+    const WAITS: bool = false;
+}
+
+/// Waits for all work of a context.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ContextSynchronize {
+    pub context: u32,
+}
+
+impl<'a> Message<'a> for ContextSynchronize {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.context);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { context: r.u32()? })
+    }
+}
+
+impl<'a> Request<'a> for ContextSynchronize {
+    const OP: u16 = op::CONTEXT_SYNCHRONIZE;
+    const NAME: &'static str = "ContextSynchronize";
+    const WAITS: bool = true;
+}
+
+/// Device memory at an address that the client chose.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemMapAt {
+    pub va: u64,
+    pub size: u64,
+    pub device: i32,
+}
+
+impl<'a> Message<'a> for MemMapAt {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.va);
+        w.u64(self.size);
+        w.i32(self.device);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            va: r.u64()?,
+            size: r.u64()?,
+            device: r.i32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for MemMapAt {
+    const OP: u16 = op::MEM_MAP_AT;
+    const NAME: &'static str = "MemMapAt";
+    const WAITS: bool = true;
+}
+
+/// Frees memory that `MemMapAt` made, once all work before it is done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemUnmapAt {
+    pub va: u64,
+    pub size: u64,
+}
+
+impl<'a> Message<'a> for MemUnmapAt {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.va);
+        w.u64(self.size);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            va: r.u64()?,
+            size: r.u64()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for MemUnmapAt {
+    const OP: u16 = op::MEM_UNMAP_AT;
+    const NAME: &'static str = "MemUnmapAt";
+    const WAITS: bool = false;
+}
+
+/// Waits, on the worker, until all work of the context is done: what follows may reuse its memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemFence {}
+
+impl<'a> Message<'a> for MemFence {
+    #[inline]
+    fn encode(&self, _w: &mut Writer<'_>) {}
+
+    #[inline]
+    fn decode(_r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {})
+    }
+}
+
+impl<'a> Request<'a> for MemFence {
+    const OP: u16 = op::MEM_FENCE;
+    const NAME: &'static str = "MemFence";
+    const WAITS: bool = false;
+}
+
+/// Bytes of the program's memory go to the device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopyIn<'a> {
+    pub dst: u64,
+    pub stream: u32,
+    pub pad: u32,
+    pub data: &'a [u8],
+}
+
+impl<'a> Message<'a> for CopyIn<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.dst);
+        w.u32(self.stream);
+        w.u32(self.pad);
+        w.raw(self.data);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            dst: r.u64()?,
+            stream: r.u32()?,
+            pad: r.u32()?,
+            data: r.rest(),
+        })
+    }
+}
+
+impl<'a> Request<'a> for CopyIn<'a> {
+    const OP: u16 = op::COPY_IN;
+    const NAME: &'static str = "CopyIn";
+    const WAITS: bool = false;
+}
+
+/// Bytes of the device's memory come to the program. The bulk answer holds them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopyOut {
+    pub src: u64,
+    pub len: u64,
+    pub stream: u32,
+}
+
+impl<'a> Message<'a> for CopyOut {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.src);
+        w.u64(self.len);
+        w.u32(self.stream);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            src: r.u64()?,
+            len: r.u64()?,
+            stream: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for CopyOut {
+    const OP: u16 = op::COPY_OUT;
+    const NAME: &'static str = "CopyOut";
+    const WAITS: bool = true;
+}
+
+/// Rows between host memory (packed, in the record) and an array or pitched device memory. `shape` is
+/// a CUDA_MEMCPY3D whose host side is filled in by the worker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopyIn3D<'a> {
+    pub shape: &'a [u8],
+    pub array: u32,
+    pub stream: u32,
+    pub data: &'a [u8],
+}
+
+impl<'a> Message<'a> for CopyIn3D<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.bytes(self.shape);
+        w.u32(self.array);
+        w.u32(self.stream);
+        w.raw(self.data);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            shape: r.bytes()?,
+            array: r.u32()?,
+            stream: r.u32()?,
+            data: r.rest(),
+        })
+    }
+}
+
+impl<'a> Request<'a> for CopyIn3D<'a> {
+    const OP: u16 = op::COPY_IN3_D;
+    const NAME: &'static str = "CopyIn3D";
+    const WAITS: bool = false;
+}
+
+/// As `CopyIn3D`, the other way; the bulk answer holds the packed rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopyOut3D<'a> {
+    pub shape: &'a [u8],
+    pub array: u32,
+    pub len: u64,
+    pub stream: u32,
+}
+
+impl<'a> Message<'a> for CopyOut3D<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.bytes(self.shape);
+        w.u32(self.array);
+        w.u64(self.len);
+        w.u32(self.stream);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            shape: r.bytes()?,
+            array: r.u32()?,
+            len: r.u64()?,
+            stream: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for CopyOut3D<'a> {
+    const OP: u16 = op::COPY_OUT3_D;
+    const NAME: &'static str = "CopyOut3D";
+    const WAITS: bool = true;
+}
+
+/// A copy between two places on devices.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopyOnDevice3D<'a> {
+    pub shape: &'a [u8],
+    pub src_array: u32,
+    pub dst_array: u32,
+    pub src_context: u32,
+    pub dst_context: u32,
+    pub peer: u32,
+    pub stream: u32,
+}
+
+impl<'a> Message<'a> for CopyOnDevice3D<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.bytes(self.shape);
+        w.u32(self.src_array);
+        w.u32(self.dst_array);
+        w.u32(self.src_context);
+        w.u32(self.dst_context);
+        w.u32(self.peer);
+        w.u32(self.stream);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            shape: r.bytes()?,
+            src_array: r.u32()?,
+            dst_array: r.u32()?,
+            src_context: r.u32()?,
+            dst_context: r.u32()?,
+            peer: r.u32()?,
+            stream: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for CopyOnDevice3D<'a> {
+    const OP: u16 = op::COPY_ON_DEVICE3_D;
+    const NAME: &'static str = "CopyOnDevice3D";
+    const WAITS: bool = false;
+}
+
+/// Loads a library by its content's hash.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LibraryLoad<'a> {
+    pub library: u32,
+    pub hash: [u8; 32],
+    pub options: &'a [u8],
+}
+
+impl<'a> Message<'a> for LibraryLoad<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.library);
+        w.raw(&self.hash);
+        w.bytes(self.options);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            library: r.u32()?,
+            hash: r.array()?,
+            options: r.bytes()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LibraryLoad<'a> {
+    const OP: u16 = op::LIBRARY_LOAD;
+    const NAME: &'static str = "LibraryLoad";
+    const WAITS: bool = false;
+}
+
+/// Loads a library whose failure the program is waiting to hear of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LibraryLoadNow<'a> {
+    pub library: u32,
+    pub hash: [u8; 32],
+    pub options: &'a [u8],
+}
+
+impl<'a> Message<'a> for LibraryLoadNow<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.library);
+        w.raw(&self.hash);
+        w.bytes(self.options);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            library: r.u32()?,
+            hash: r.array()?,
+            options: r.bytes()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LibraryLoadNow<'a> {
+    const OP: u16 = op::LIBRARY_LOAD_NOW;
+    const NAME: &'static str = "LibraryLoadNow";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`LibraryLoadNow`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct LibraryLoadNowReply<'a> {
+    pub info_log: &'a [u8],
+    pub error_log: &'a [u8],
+    pub wall_ms: f32,
+}
+
+impl<'a> Message<'a> for LibraryLoadNowReply<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.bytes(self.info_log);
+        w.bytes(self.error_log);
+        w.f32(self.wall_ms);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            info_log: r.bytes()?,
+            error_log: r.bytes()?,
+            wall_ms: r.f32()?,
+        })
+    }
+}
+
+/// Finds a kernel and says all there is to know of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LibraryKernel<'a> {
+    pub library: u32,
+    pub name: &'a str,
+    pub function: u32,
+    pub device: i32,
+}
+
+impl<'a> Message<'a> for LibraryKernel<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.library);
+        w.str(self.name);
+        w.u32(self.function);
+        w.i32(self.device);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            library: r.u32()?,
+            name: r.str()?,
+            function: r.u32()?,
+            device: r.i32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LibraryKernel<'a> {
+    const OP: u16 = op::LIBRARY_KERNEL;
+    const NAME: &'static str = "LibraryKernel";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`LibraryKernel`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct LibraryKernelReply {
+    pub params: Vec<u32>,
+    pub attributes: Vec<u32>,
+}
+
+impl<'a> Message<'a> for LibraryKernelReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32s(&self.params);
+        w.u32s(&self.attributes);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            params: r.u32s()?,
+            attributes: r.u32s()?,
+        })
+    }
+}
+
+/// The kernels of a library; those without an id get one of the worker's.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LibraryKernelNames {
+    pub library: u32,
+}
+
+impl<'a> Message<'a> for LibraryKernelNames {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.library);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { library: r.u32()? })
+    }
+}
+
+impl<'a> Request<'a> for LibraryKernelNames {
+    const OP: u16 = op::LIBRARY_KERNEL_NAMES;
+    const NAME: &'static str = "LibraryKernelNames";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`LibraryKernelNames`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct LibraryKernelNamesReply<'a> {
+    pub names: &'a [u8],
+}
+
+impl<'a> Message<'a> for LibraryKernelNamesReply<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.bytes(self.names);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { names: r.bytes()? })
+    }
+}
+
+/// A global variable of a library, in the current context.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LibraryGlobal<'a> {
+    pub library: u32,
+    pub name: &'a str,
+    pub managed: u32,
+}
+
+impl<'a> Message<'a> for LibraryGlobal<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.library);
+        w.str(self.name);
+        w.u32(self.managed);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            library: r.u32()?,
+            name: r.str()?,
+            managed: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LibraryGlobal<'a> {
+    const OP: u16 = op::LIBRARY_GLOBAL;
+    const NAME: &'static str = "LibraryGlobal";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`LibraryGlobal`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct LibraryGlobalReply {
+    pub va: u64,
+    pub size: u64,
+}
+
+impl<'a> Message<'a> for LibraryGlobalReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.va);
+        w.u64(self.size);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            va: r.u64()?,
+            size: r.u64()?,
+        })
+    }
+}
+
+/// Loads a module into the current context.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModuleLoad<'a> {
+    pub module: u32,
+    pub hash: [u8; 32],
+    pub options: &'a [u8],
+}
+
+impl<'a> Message<'a> for ModuleLoad<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.module);
+        w.raw(&self.hash);
+        w.bytes(self.options);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            module: r.u32()?,
+            hash: r.array()?,
+            options: r.bytes()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for ModuleLoad<'a> {
+    const OP: u16 = op::MODULE_LOAD;
+    const NAME: &'static str = "ModuleLoad";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`ModuleLoad`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModuleLoadReply<'a> {
+    pub info_log: &'a [u8],
+    pub error_log: &'a [u8],
+    pub wall_ms: f32,
+}
+
+impl<'a> Message<'a> for ModuleLoadReply<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.bytes(self.info_log);
+        w.bytes(self.error_log);
+        w.f32(self.wall_ms);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            info_log: r.bytes()?,
+            error_log: r.bytes()?,
+            wall_ms: r.f32()?,
+        })
+    }
+}
+
+/// Finds a function of a module and says all there is to know of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModuleFunction<'a> {
+    pub module: u32,
+    pub name: &'a str,
+    pub function: u32,
+}
+
+impl<'a> Message<'a> for ModuleFunction<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.module);
+        w.str(self.name);
+        w.u32(self.function);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            module: r.u32()?,
+            name: r.str()?,
+            function: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for ModuleFunction<'a> {
+    const OP: u16 = op::MODULE_FUNCTION;
+    const NAME: &'static str = "ModuleFunction";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`ModuleFunction`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModuleFunctionReply {
+    pub params: Vec<u32>,
+    pub attributes: Vec<u32>,
+}
+
+impl<'a> Message<'a> for ModuleFunctionReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32s(&self.params);
+        w.u32s(&self.attributes);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            params: r.u32s()?,
+            attributes: r.u32s()?,
+        })
+    }
+}
+
+/// A global variable of a module.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModuleGlobal<'a> {
+    pub module: u32,
+    pub name: &'a str,
+}
+
+impl<'a> Message<'a> for ModuleGlobal<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.module);
+        w.str(self.name);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            module: r.u32()?,
+            name: r.str()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for ModuleGlobal<'a> {
+    const OP: u16 = op::MODULE_GLOBAL;
+    const NAME: &'static str = "ModuleGlobal";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`ModuleGlobal`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModuleGlobalReply {
+    pub va: u64,
+    pub size: u64,
+}
+
+impl<'a> Message<'a> for ModuleGlobalReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.va);
+        w.u64(self.size);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            va: r.u64()?,
+            size: r.u64()?,
+        })
+    }
+}
+
+/// The functions of a module.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModuleFunctionNames {
+    pub module: u32,
+}
+
+impl<'a> Message<'a> for ModuleFunctionNames {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.module);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { module: r.u32()? })
+    }
+}
+
+impl<'a> Request<'a> for ModuleFunctionNames {
+    const OP: u16 = op::MODULE_FUNCTION_NAMES;
+    const NAME: &'static str = "ModuleFunctionNames";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`ModuleFunctionNames`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModuleFunctionNamesReply<'a> {
+    pub names: &'a [u8],
+}
+
+impl<'a> Message<'a> for ModuleFunctionNamesReply<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.bytes(self.names);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { names: r.bytes()? })
+    }
+}
+
+/// Links pieces of code (kind, name, bytes, each) into an image, which comes as the bulk answer's bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkImages<'a> {
+    pub pieces: Vec<u32>,
+    pub hashes: &'a [u8],
+    pub names: &'a [u8],
+    pub options: &'a [u8],
+}
+
+impl<'a> Message<'a> for LinkImages<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32s(&self.pieces);
+        w.bytes(self.hashes);
+        w.bytes(self.names);
+        w.bytes(self.options);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            pieces: r.u32s()?,
+            hashes: r.bytes()?,
+            names: r.bytes()?,
+            options: r.bytes()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LinkImages<'a> {
+    const OP: u16 = op::LINK_IMAGES;
+    const NAME: &'static str = "LinkImages";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`LinkImages`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkImagesReply<'a> {
+    pub info_log: &'a [u8],
+    pub error_log: &'a [u8],
+    pub wall_ms: f32,
+    pub image: &'a [u8],
+}
+
+impl<'a> Message<'a> for LinkImagesReply<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.bytes(self.info_log);
+        w.bytes(self.error_log);
+        w.f32(self.wall_ms);
+        w.bytes(self.image);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            info_log: r.bytes()?,
+            error_log: r.bytes()?,
+            wall_ms: r.f32()?,
+            image: r.bytes()?,
+        })
+    }
+}
+
+/// Sets an attribute of a function or kernel.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FunctionSetAttribute {
+    pub function: u32,
+    pub attribute: i32,
+    pub value: i32,
+    pub device: i32,
+}
+
+impl<'a> Message<'a> for FunctionSetAttribute {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.function);
+        w.i32(self.attribute);
+        w.i32(self.value);
+        w.i32(self.device);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            function: r.u32()?,
+            attribute: r.i32()?,
+            value: r.i32()?,
+            device: r.i32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for FunctionSetAttribute {
+    const OP: u16 = op::FUNCTION_SET_ATTRIBUTE;
+    const NAME: &'static str = "FunctionSetAttribute";
+    const WAITS: bool = false;
+}
+
+/// Whether a stream captures, into which graph, and behind which nodes. Unknown nodes get an id here.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaptureInfo {
+    pub stream: u32,
+    pub detail: u32,
+}
+
+impl<'a> Message<'a> for CaptureInfo {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.stream);
+        w.u32(self.detail);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            stream: r.u32()?,
+            detail: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for CaptureInfo {
+    const OP: u16 = op::CAPTURE_INFO;
+    const NAME: &'static str = "CaptureInfo";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`CaptureInfo`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct CaptureInfoReply<'a> {
+    pub status: u32,
+    pub id: u64,
+    pub graph: u32,
+    pub nodes: Vec<u32>,
+    pub edges: &'a [u8],
+}
+
+impl<'a> Message<'a> for CaptureInfoReply<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.status);
+        w.u64(self.id);
+        w.u32(self.graph);
+        w.u32s(&self.nodes);
+        w.bytes(self.edges);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            status: r.u32()?,
+            id: r.u64()?,
+            graph: r.u32()?,
+            nodes: r.u32s()?,
+            edges: r.bytes()?,
+        })
+    }
+}
+
+/// Unloads a library.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LibraryUnload {
+    pub library: u32,
+}
+
+impl<'a> Message<'a> for LibraryUnload {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.library);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { library: r.u32()? })
+    }
+}
+
+impl<'a> Request<'a> for LibraryUnload {
+    const OP: u16 = op::LIBRARY_UNLOAD;
+    const NAME: &'static str = "LibraryUnload";
+    const WAITS: bool = false;
+}
+
+/// The module of a library in the current context.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LibraryModule {
+    pub library: u32,
+    pub module: u32,
+}
+
+impl<'a> Message<'a> for LibraryModule {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.library);
+        w.u32(self.module);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            library: r.u32()?,
+            module: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LibraryModule {
+    const OP: u16 = op::LIBRARY_MODULE;
+    const NAME: &'static str = "LibraryModule";
+    const WAITS: bool = true;
+}
+
+/// Unloads a module.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModuleUnload {
+    pub module: u32,
+}
+
+impl<'a> Message<'a> for ModuleUnload {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.module);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { module: r.u32()? })
+    }
+}
+
+impl<'a> Request<'a> for ModuleUnload {
+    const OP: u16 = op::MODULE_UNLOAD;
+    const NAME: &'static str = "ModuleUnload";
+    const WAITS: bool = false;
+}
+
+/// How the chip's processors are grouped: two bytes for each pair of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChipLayout {
+    pub device: i32,
+}
+
+impl<'a> Message<'a> for ChipLayout {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.i32(self.device);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { device: r.i32()? })
+    }
+}
+
+impl<'a> Request<'a> for ChipLayout {
+    const OP: u16 = op::CHIP_LAYOUT;
+    const NAME: &'static str = "ChipLayout";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`ChipLayout`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChipLayoutReply<'a> {
+    pub index_in_gpc: &'a [u8],
+    pub gpc_of_tpc: &'a [u8],
+}
+
+impl<'a> Message<'a> for ChipLayoutReply<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.bytes(self.index_in_gpc);
+        w.bytes(self.gpc_of_tpc);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            index_in_gpc: r.bytes()?,
+            gpc_of_tpc: r.bytes()?,
+        })
+    }
+}
+
+/// Stream-ordered memory of a pool; 0 for the device's present one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolAlloc {
+    pub pool: u32,
+    pub size: u64,
+    pub stream: u32,
+}
+
+impl<'a> Message<'a> for PoolAlloc {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.pool);
+        w.u64(self.size);
+        w.u32(self.stream);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            pool: r.u32()?,
+            size: r.u64()?,
+            stream: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for PoolAlloc {
+    const OP: u16 = op::POOL_ALLOC;
+    const NAME: &'static str = "PoolAlloc";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`PoolAlloc`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolAllocReply {
+    pub va: u64,
+}
+
+impl<'a> Message<'a> for PoolAllocReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.va);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { va: r.u64()? })
+    }
+}
+
+/// Frees stream-ordered memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolFree {
+    pub va: u64,
+    pub stream: u32,
+}
+
+impl<'a> Message<'a> for PoolFree {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.va);
+        w.u32(self.stream);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            va: r.u64()?,
+            stream: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for PoolFree {
+    const OP: u16 = op::POOL_FREE;
+    const NAME: &'static str = "PoolFree";
+    const WAITS: bool = false;
+}
+
+/// Frees stream-ordered memory at once, outside any stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolFreeNow {
+    pub va: u64,
+}
+
+impl<'a> Message<'a> for PoolFreeNow {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.va);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { va: r.u64()? })
+    }
+}
+
+impl<'a> Request<'a> for PoolFreeNow {
+    const OP: u16 = op::POOL_FREE_NOW;
+    const NAME: &'static str = "PoolFreeNow";
+    const WAITS: bool = true;
+}
+
+/// Gives a device's default or present pool an id.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolOfDevice {
+    pub pool: u32,
+    pub device: i32,
+    pub default: u32,
+}
+
+impl<'a> Message<'a> for PoolOfDevice {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.pool);
+        w.i32(self.device);
+        w.u32(self.default);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            pool: r.u32()?,
+            device: r.i32()?,
+            default: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for PoolOfDevice {
+    const OP: u16 = op::POOL_OF_DEVICE;
+    const NAME: &'static str = "PoolOfDevice";
+    const WAITS: bool = true;
+}
+
+/// Makes a pool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolCreate<'a> {
+    pub pool: u32,
+    pub props: &'a [u8],
+}
+
+impl<'a> Message<'a> for PoolCreate<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.pool);
+        w.bytes(self.props);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            pool: r.u32()?,
+            props: r.bytes()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for PoolCreate<'a> {
+    const OP: u16 = op::POOL_CREATE;
+    const NAME: &'static str = "PoolCreate";
+    const WAITS: bool = true;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::generated::sample::{Gen, Sample, check};
+
+    impl Sample for OpenCuda {
+        fn sample(_g: &mut Gen) -> Self {
+            Self {}
+        }
+    }
+
+    impl Sample for OpenCudaReply<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                driver: g.u32(),
+                devices: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for SelectDevices {
+        fn sample(g: &mut Gen) -> Self {
+            Self { devices: g.u32s() }
+        }
+    }
 
     impl Sample for LaunchKernel<'static> {
         fn sample(g: &mut Gen) -> Self {
@@ -75,8 +1505,483 @@ mod tests {
         }
     }
 
+    impl Sample for HostFunction {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                stream: g.u32(),
+                kind: g.u32(),
+                function: g.u64(),
+                data: g.u64(),
+            }
+        }
+    }
+
+    impl Sample for PrimaryRetain {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                context: g.u32(),
+                device: g.i32(),
+                flags: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for PrimaryRelease {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                context: g.u32(),
+                device: g.i32(),
+                reset: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for ContextCreate {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                context: g.u32(),
+                device: g.i32(),
+                flags: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for ContextDestroy {
+        fn sample(g: &mut Gen) -> Self {
+            Self { context: g.u32() }
+        }
+    }
+
+    impl Sample for ContextSynchronize {
+        fn sample(g: &mut Gen) -> Self {
+            Self { context: g.u32() }
+        }
+    }
+
+    impl Sample for MemMapAt {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                va: g.u64(),
+                size: g.u64(),
+                device: g.i32(),
+            }
+        }
+    }
+
+    impl Sample for MemUnmapAt {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                va: g.u64(),
+                size: g.u64(),
+            }
+        }
+    }
+
+    impl Sample for MemFence {
+        fn sample(_g: &mut Gen) -> Self {
+            Self {}
+        }
+    }
+
+    impl Sample for CopyIn<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                dst: g.u64(),
+                stream: g.u32(),
+                pad: g.u32(),
+                data: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for CopyOut {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                src: g.u64(),
+                len: g.u64(),
+                stream: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for CopyIn3D<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                shape: g.bytes(),
+                array: g.u32(),
+                stream: g.u32(),
+                data: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for CopyOut3D<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                shape: g.bytes(),
+                array: g.u32(),
+                len: g.u64(),
+                stream: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for CopyOnDevice3D<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                shape: g.bytes(),
+                src_array: g.u32(),
+                dst_array: g.u32(),
+                src_context: g.u32(),
+                dst_context: g.u32(),
+                peer: g.u32(),
+                stream: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for LibraryLoad<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                library: g.u32(),
+                hash: std::array::from_fn(|_| g.u8()),
+                options: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for LibraryLoadNow<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                library: g.u32(),
+                hash: std::array::from_fn(|_| g.u8()),
+                options: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for LibraryLoadNowReply<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                info_log: g.bytes(),
+                error_log: g.bytes(),
+                wall_ms: g.f32(),
+            }
+        }
+    }
+
+    impl Sample for LibraryKernel<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                library: g.u32(),
+                name: g.str(),
+                function: g.u32(),
+                device: g.i32(),
+            }
+        }
+    }
+
+    impl Sample for LibraryKernelReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                params: g.u32s(),
+                attributes: g.u32s(),
+            }
+        }
+    }
+
+    impl Sample for LibraryKernelNames {
+        fn sample(g: &mut Gen) -> Self {
+            Self { library: g.u32() }
+        }
+    }
+
+    impl Sample for LibraryKernelNamesReply<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self { names: g.bytes() }
+        }
+    }
+
+    impl Sample for LibraryGlobal<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                library: g.u32(),
+                name: g.str(),
+                managed: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for LibraryGlobalReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                va: g.u64(),
+                size: g.u64(),
+            }
+        }
+    }
+
+    impl Sample for ModuleLoad<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                module: g.u32(),
+                hash: std::array::from_fn(|_| g.u8()),
+                options: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for ModuleLoadReply<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                info_log: g.bytes(),
+                error_log: g.bytes(),
+                wall_ms: g.f32(),
+            }
+        }
+    }
+
+    impl Sample for ModuleFunction<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                module: g.u32(),
+                name: g.str(),
+                function: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for ModuleFunctionReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                params: g.u32s(),
+                attributes: g.u32s(),
+            }
+        }
+    }
+
+    impl Sample for ModuleGlobal<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                module: g.u32(),
+                name: g.str(),
+            }
+        }
+    }
+
+    impl Sample for ModuleGlobalReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                va: g.u64(),
+                size: g.u64(),
+            }
+        }
+    }
+
+    impl Sample for ModuleFunctionNames {
+        fn sample(g: &mut Gen) -> Self {
+            Self { module: g.u32() }
+        }
+    }
+
+    impl Sample for ModuleFunctionNamesReply<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self { names: g.bytes() }
+        }
+    }
+
+    impl Sample for LinkImages<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                pieces: g.u32s(),
+                hashes: g.bytes(),
+                names: g.bytes(),
+                options: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for LinkImagesReply<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                info_log: g.bytes(),
+                error_log: g.bytes(),
+                wall_ms: g.f32(),
+                image: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for FunctionSetAttribute {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                function: g.u32(),
+                attribute: g.i32(),
+                value: g.i32(),
+                device: g.i32(),
+            }
+        }
+    }
+
+    impl Sample for CaptureInfo {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                stream: g.u32(),
+                detail: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for CaptureInfoReply<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                status: g.u32(),
+                id: g.u64(),
+                graph: g.u32(),
+                nodes: g.u32s(),
+                edges: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for LibraryUnload {
+        fn sample(g: &mut Gen) -> Self {
+            Self { library: g.u32() }
+        }
+    }
+
+    impl Sample for LibraryModule {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                library: g.u32(),
+                module: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for ModuleUnload {
+        fn sample(g: &mut Gen) -> Self {
+            Self { module: g.u32() }
+        }
+    }
+
+    impl Sample for ChipLayout {
+        fn sample(g: &mut Gen) -> Self {
+            Self { device: g.i32() }
+        }
+    }
+
+    impl Sample for ChipLayoutReply<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                index_in_gpc: g.bytes(),
+                gpc_of_tpc: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for PoolAlloc {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                pool: g.u32(),
+                size: g.u64(),
+                stream: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for PoolAllocReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self { va: g.u64() }
+        }
+    }
+
+    impl Sample for PoolFree {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                va: g.u64(),
+                stream: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for PoolFreeNow {
+        fn sample(g: &mut Gen) -> Self {
+            Self { va: g.u64() }
+        }
+    }
+
+    impl Sample for PoolOfDevice {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                pool: g.u32(),
+                device: g.i32(),
+                default: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for PoolCreate<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                pool: g.u32(),
+                props: g.bytes(),
+            }
+        }
+    }
+
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
-        check::<LaunchKernel<'static>>();
+        check::<OpenCuda>(false);
+        check::<OpenCudaReply<'static>>(false);
+        check::<SelectDevices>(false);
+        check::<LaunchKernel<'static>>(false);
+        check::<HostFunction>(false);
+        check::<PrimaryRetain>(false);
+        check::<PrimaryRelease>(false);
+        check::<ContextCreate>(false);
+        check::<ContextDestroy>(false);
+        check::<ContextSynchronize>(false);
+        check::<MemMapAt>(false);
+        check::<MemUnmapAt>(false);
+        check::<MemFence>(false);
+        check::<CopyIn<'static>>(true);
+        check::<CopyOut>(false);
+        check::<CopyIn3D<'static>>(true);
+        check::<CopyOut3D<'static>>(false);
+        check::<CopyOnDevice3D<'static>>(false);
+        check::<LibraryLoad<'static>>(false);
+        check::<LibraryLoadNow<'static>>(false);
+        check::<LibraryLoadNowReply<'static>>(false);
+        check::<LibraryKernel<'static>>(false);
+        check::<LibraryKernelReply>(false);
+        check::<LibraryKernelNames>(false);
+        check::<LibraryKernelNamesReply<'static>>(false);
+        check::<LibraryGlobal<'static>>(false);
+        check::<LibraryGlobalReply>(false);
+        check::<ModuleLoad<'static>>(false);
+        check::<ModuleLoadReply<'static>>(false);
+        check::<ModuleFunction<'static>>(false);
+        check::<ModuleFunctionReply>(false);
+        check::<ModuleGlobal<'static>>(false);
+        check::<ModuleGlobalReply>(false);
+        check::<ModuleFunctionNames>(false);
+        check::<ModuleFunctionNamesReply<'static>>(false);
+        check::<LinkImages<'static>>(false);
+        check::<LinkImagesReply<'static>>(false);
+        check::<FunctionSetAttribute>(false);
+        check::<CaptureInfo>(false);
+        check::<CaptureInfoReply<'static>>(false);
+        check::<LibraryUnload>(false);
+        check::<LibraryModule>(false);
+        check::<ModuleUnload>(false);
+        check::<ChipLayout>(false);
+        check::<ChipLayoutReply<'static>>(false);
+        check::<PoolAlloc>(false);
+        check::<PoolAllocReply>(false);
+        check::<PoolFree>(false);
+        check::<PoolFreeNow>(false);
+        check::<PoolOfDevice>(false);
+        check::<PoolCreate<'static>>(false);
     }
 }

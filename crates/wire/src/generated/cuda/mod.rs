@@ -198,7 +198,44 @@ pub mod op {
     pub const CU_TENSOR_MAP_ENCODE_TILED: u16 = 0x1703;
     pub const CU_PROFILER_START: u16 = 0x1901;
     pub const CU_PROFILER_STOP: u16 = 0x1902;
+    pub const OPEN_CUDA: u16 = 0x8000;
     pub const LAUNCH_KERNEL: u16 = 0x8001;
+    pub const SELECT_DEVICES: u16 = 0x8002;
+    pub const HOST_FUNCTION: u16 = 0x8003;
+    pub const CHIP_LAYOUT: u16 = 0x8004;
+    pub const PRIMARY_RETAIN: u16 = 0x8010;
+    pub const PRIMARY_RELEASE: u16 = 0x8011;
+    pub const CONTEXT_CREATE: u16 = 0x8012;
+    pub const CONTEXT_DESTROY: u16 = 0x8013;
+    pub const CONTEXT_SYNCHRONIZE: u16 = 0x8014;
+    pub const MEM_MAP_AT: u16 = 0x8020;
+    pub const MEM_UNMAP_AT: u16 = 0x8021;
+    pub const MEM_FENCE: u16 = 0x8022;
+    pub const COPY_IN: u16 = 0x8030;
+    pub const COPY_OUT: u16 = 0x8031;
+    pub const COPY_IN3_D: u16 = 0x8032;
+    pub const COPY_OUT3_D: u16 = 0x8033;
+    pub const COPY_ON_DEVICE3_D: u16 = 0x8034;
+    pub const LIBRARY_LOAD: u16 = 0x8040;
+    pub const LIBRARY_LOAD_NOW: u16 = 0x8041;
+    pub const LIBRARY_KERNEL: u16 = 0x8042;
+    pub const LIBRARY_KERNEL_NAMES: u16 = 0x8043;
+    pub const LIBRARY_GLOBAL: u16 = 0x8044;
+    pub const LIBRARY_UNLOAD: u16 = 0x8045;
+    pub const LIBRARY_MODULE: u16 = 0x8046;
+    pub const MODULE_LOAD: u16 = 0x8050;
+    pub const MODULE_FUNCTION: u16 = 0x8051;
+    pub const MODULE_GLOBAL: u16 = 0x8052;
+    pub const MODULE_FUNCTION_NAMES: u16 = 0x8053;
+    pub const LINK_IMAGES: u16 = 0x8054;
+    pub const FUNCTION_SET_ATTRIBUTE: u16 = 0x8055;
+    pub const MODULE_UNLOAD: u16 = 0x8056;
+    pub const CAPTURE_INFO: u16 = 0x8060;
+    pub const POOL_ALLOC: u16 = 0x8070;
+    pub const POOL_FREE: u16 = 0x8071;
+    pub const POOL_FREE_NOW: u16 = 0x8072;
+    pub const POOL_OF_DEVICE: u16 = 0x8073;
+    pub const POOL_CREATE: u16 = 0x8074;
 }
 
 /// Message ids and names, in order of id.
@@ -493,7 +530,44 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CU_TENSOR_MAP_ENCODE_TILED, "cuTensorMapEncodeTiled"),
     (op::CU_PROFILER_START, "cuProfilerStart"),
     (op::CU_PROFILER_STOP, "cuProfilerStop"),
+    (op::OPEN_CUDA, "OpenCuda"),
     (op::LAUNCH_KERNEL, "LaunchKernel"),
+    (op::SELECT_DEVICES, "SelectDevices"),
+    (op::HOST_FUNCTION, "HostFunction"),
+    (op::CHIP_LAYOUT, "ChipLayout"),
+    (op::PRIMARY_RETAIN, "PrimaryRetain"),
+    (op::PRIMARY_RELEASE, "PrimaryRelease"),
+    (op::CONTEXT_CREATE, "ContextCreate"),
+    (op::CONTEXT_DESTROY, "ContextDestroy"),
+    (op::CONTEXT_SYNCHRONIZE, "ContextSynchronize"),
+    (op::MEM_MAP_AT, "MemMapAt"),
+    (op::MEM_UNMAP_AT, "MemUnmapAt"),
+    (op::MEM_FENCE, "MemFence"),
+    (op::COPY_IN, "CopyIn"),
+    (op::COPY_OUT, "CopyOut"),
+    (op::COPY_IN3_D, "CopyIn3D"),
+    (op::COPY_OUT3_D, "CopyOut3D"),
+    (op::COPY_ON_DEVICE3_D, "CopyOnDevice3D"),
+    (op::LIBRARY_LOAD, "LibraryLoad"),
+    (op::LIBRARY_LOAD_NOW, "LibraryLoadNow"),
+    (op::LIBRARY_KERNEL, "LibraryKernel"),
+    (op::LIBRARY_KERNEL_NAMES, "LibraryKernelNames"),
+    (op::LIBRARY_GLOBAL, "LibraryGlobal"),
+    (op::LIBRARY_UNLOAD, "LibraryUnload"),
+    (op::LIBRARY_MODULE, "LibraryModule"),
+    (op::MODULE_LOAD, "ModuleLoad"),
+    (op::MODULE_FUNCTION, "ModuleFunction"),
+    (op::MODULE_GLOBAL, "ModuleGlobal"),
+    (op::MODULE_FUNCTION_NAMES, "ModuleFunctionNames"),
+    (op::LINK_IMAGES, "LinkImages"),
+    (op::FUNCTION_SET_ATTRIBUTE, "FunctionSetAttribute"),
+    (op::MODULE_UNLOAD, "ModuleUnload"),
+    (op::CAPTURE_INFO, "CaptureInfo"),
+    (op::POOL_ALLOC, "PoolAlloc"),
+    (op::POOL_FREE, "PoolFree"),
+    (op::POOL_FREE_NOW, "PoolFreeNow"),
+    (op::POOL_OF_DEVICE, "PoolOfDevice"),
+    (op::POOL_CREATE, "PoolCreate"),
 ];
 
 /// The name of a message.

@@ -309,14 +309,14 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
-        check::<CuFuncIsLoaded>();
-        check::<CuFuncIsLoadedReply>();
-        check::<CuFuncLoad>();
-        check::<CuFuncSetCacheConfig>();
-        check::<CuFuncSetSharedMemConfig>();
-        check::<CuModuleGetFunctionCount>();
-        check::<CuModuleGetFunctionCountReply>();
-        check::<CuModuleGetSurfRef<'static>>();
-        check::<CuModuleGetTexRef<'static>>();
+        check::<CuFuncIsLoaded>(false);
+        check::<CuFuncIsLoadedReply>(false);
+        check::<CuFuncLoad>(false);
+        check::<CuFuncSetCacheConfig>(false);
+        check::<CuFuncSetSharedMemConfig>(false);
+        check::<CuModuleGetFunctionCount>(false);
+        check::<CuModuleGetFunctionCountReply>(false);
+        check::<CuModuleGetSurfRef<'static>>(false);
+        check::<CuModuleGetTexRef<'static>>(false);
     }
 }

@@ -225,11 +225,11 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
-        check::<CuOccupancyAvailableDynamicSMemPerBlock>();
-        check::<CuOccupancyAvailableDynamicSMemPerBlockReply>();
-        check::<CuOccupancyMaxActiveBlocksPerMultiprocessor>();
-        check::<CuOccupancyMaxActiveBlocksPerMultiprocessorReply>();
-        check::<CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags>();
-        check::<CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply>();
+        check::<CuOccupancyAvailableDynamicSMemPerBlock>(false);
+        check::<CuOccupancyAvailableDynamicSMemPerBlockReply>(false);
+        check::<CuOccupancyMaxActiveBlocksPerMultiprocessor>(false);
+        check::<CuOccupancyMaxActiveBlocksPerMultiprocessorReply>(false);
+        check::<CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags>(false);
+        check::<CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply>(false);
     }
 }

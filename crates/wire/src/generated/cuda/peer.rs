@@ -289,13 +289,13 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
-        check::<CuCtxDisablePeerAccess>();
-        check::<CuCtxEnablePeerAccess>();
-        check::<CuDeviceCanAccessPeer>();
-        check::<CuDeviceCanAccessPeerReply>();
-        check::<CuDeviceGetP2PAtomicCapabilities<'static>>();
-        check::<CuDeviceGetP2PAtomicCapabilitiesReply<'static>>();
-        check::<CuDeviceGetP2PAttribute>();
-        check::<CuDeviceGetP2PAttributeReply>();
+        check::<CuCtxDisablePeerAccess>(false);
+        check::<CuCtxEnablePeerAccess>(false);
+        check::<CuDeviceCanAccessPeer>(false);
+        check::<CuDeviceCanAccessPeerReply>(false);
+        check::<CuDeviceGetP2PAtomicCapabilities<'static>>(false);
+        check::<CuDeviceGetP2PAtomicCapabilitiesReply<'static>>(false);
+        check::<CuDeviceGetP2PAttribute>(false);
+        check::<CuDeviceGetP2PAttributeReply>(false);
     }
 }

@@ -241,12 +241,12 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
-        check::<CuMemPoolDestroy>();
-        check::<CuMemPoolExportPointer>();
-        check::<CuMemPoolExportPointerReply>();
-        check::<CuMemPoolGetAccess>();
-        check::<CuMemPoolGetAccessReply>();
-        check::<CuMemPoolSetAccess<'static>>();
-        check::<CuMemPoolTrimTo>();
+        check::<CuMemPoolDestroy>(false);
+        check::<CuMemPoolExportPointer>(false);
+        check::<CuMemPoolExportPointerReply>(false);
+        check::<CuMemPoolGetAccess>(false);
+        check::<CuMemPoolGetAccessReply>(false);
+        check::<CuMemPoolSetAccess<'static>>(false);
+        check::<CuMemPoolTrimTo>(false);
     }
 }

@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
-        check::<CuProfilerStart>();
-        check::<CuProfilerStop>();
+        check::<CuProfilerStart>(false);
+        check::<CuProfilerStop>(false);
     }
 }

@@ -837,28 +837,28 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
-        check::<CuStreamBatchMemOpV2<'static>>();
-        check::<CuStreamBeginCaptureV2>();
-        check::<CuStreamCopyAttributes>();
-        check::<CuStreamCreate>();
-        check::<CuStreamCreateWithPriority>();
-        check::<CuStreamDestroyV2>();
-        check::<CuStreamEndCapture>();
-        check::<CuStreamGetAttribute>();
-        check::<CuStreamGetAttributeReply>();
-        check::<CuStreamGetFlags>();
-        check::<CuStreamGetFlagsReply>();
-        check::<CuStreamGetId>();
-        check::<CuStreamGetIdReply>();
-        check::<CuStreamGetPriority>();
-        check::<CuStreamGetPriorityReply>();
-        check::<CuStreamQuery>();
-        check::<CuStreamSetAttribute>();
-        check::<CuStreamSynchronize>();
-        check::<CuStreamWaitEvent>();
-        check::<CuStreamWaitValue32V2>();
-        check::<CuStreamWaitValue64V2>();
-        check::<CuStreamWriteValue32V2>();
-        check::<CuStreamWriteValue64V2>();
+        check::<CuStreamBatchMemOpV2<'static>>(false);
+        check::<CuStreamBeginCaptureV2>(false);
+        check::<CuStreamCopyAttributes>(false);
+        check::<CuStreamCreate>(false);
+        check::<CuStreamCreateWithPriority>(false);
+        check::<CuStreamDestroyV2>(false);
+        check::<CuStreamEndCapture>(false);
+        check::<CuStreamGetAttribute>(false);
+        check::<CuStreamGetAttributeReply>(false);
+        check::<CuStreamGetFlags>(false);
+        check::<CuStreamGetFlagsReply>(false);
+        check::<CuStreamGetId>(false);
+        check::<CuStreamGetIdReply>(false);
+        check::<CuStreamGetPriority>(false);
+        check::<CuStreamGetPriorityReply>(false);
+        check::<CuStreamQuery>(false);
+        check::<CuStreamSetAttribute>(false);
+        check::<CuStreamSynchronize>(false);
+        check::<CuStreamWaitEvent>(false);
+        check::<CuStreamWaitValue32V2>(false);
+        check::<CuStreamWaitValue64V2>(false);
+        check::<CuStreamWriteValue32V2>(false);
+        check::<CuStreamWriteValue64V2>(false);
     }
 }

@@ -143,7 +143,7 @@ pub(super) fn cu_array_get_memory_requirements(
             w.driver.cuArrayGetMemoryRequirements(
                 &mut v_memory_requirements,
                 v_array as CUarray,
-                m.device,
+                w.device(m.device)?,
             )
         })?;
         Ok(())
@@ -299,7 +299,7 @@ pub(super) fn cu_mipmapped_array_get_memory_requirements(
             w.driver.cuMipmappedArrayGetMemoryRequirements(
                 &mut v_memory_requirements,
                 v_mipmap as CUmipmappedArray,
-                m.device,
+                w.device(m.device)?,
             )
         })?;
         Ok(())

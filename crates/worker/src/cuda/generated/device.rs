@@ -26,7 +26,7 @@ pub(super) fn cu_device_compute_capability(
         // SAFETY: handles come from the tables, and what pointers point to lives through the call.
         check(unsafe {
             w.driver
-                .cuDeviceComputeCapability(&mut v_major, &mut v_minor, m.dev)
+                .cuDeviceComputeCapability(&mut v_major, &mut v_minor, w.device(m.dev)?)
         })?;
         Ok(())
     });
@@ -51,7 +51,10 @@ pub(super) fn cu_device_get_attribute(
     let mut v_pi: i32 = busbar_abi::zeroed();
     let rc = attempt(|| {
         // SAFETY: handles come from the tables, and what pointers point to lives through the call.
-        check(unsafe { w.driver.cuDeviceGetAttribute(&mut v_pi, m.attrib, m.dev) })?;
+        check(unsafe {
+            w.driver
+                .cuDeviceGetAttribute(&mut v_pi, m.attrib, w.device(m.dev)?)
+        })?;
         Ok(())
     });
     w.reply(h, rc, |wr| {
@@ -97,7 +100,7 @@ pub(super) fn cu_device_get_exec_affinity_support(
         // SAFETY: handles come from the tables, and what pointers point to lives through the call.
         check(unsafe {
             w.driver
-                .cuDeviceGetExecAffinitySupport(&mut v_pi, m.r#type, m.dev)
+                .cuDeviceGetExecAffinitySupport(&mut v_pi, m.r#type, w.device(m.dev)?)
         })?;
         Ok(())
     });
@@ -125,7 +128,7 @@ pub(super) fn cu_device_get_host_atomic_capabilities(
                 v_capabilities.as_mut_ptr(),
                 v_operations.as_ptr(),
                 m.count,
-                m.dev,
+                w.device(m.dev)?,
             )
         })?;
         Ok(())
@@ -147,7 +150,10 @@ pub(super) fn cu_device_get_name(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
     let rc = attempt(|| {
         v_name = room(m.len as usize)?;
         // SAFETY: handles come from the tables, and what pointers point to lives through the call.
-        check(unsafe { w.driver.cuDeviceGetName(v_name.as_mut_ptr(), m.len, m.dev) })?;
+        check(unsafe {
+            w.driver
+                .cuDeviceGetName(v_name.as_mut_ptr(), m.len, w.device(m.dev)?)
+        })?;
         Ok(())
     });
     w.reply(h, rc, |wr| {
@@ -173,7 +179,7 @@ pub(super) fn cu_device_get_pci_bus_id(
         // SAFETY: handles come from the tables, and what pointers point to lives through the call.
         check(unsafe {
             w.driver
-                .cuDeviceGetPCIBusId(v_pci_bus_id.as_mut_ptr(), m.len, m.dev)
+                .cuDeviceGetPCIBusId(v_pci_bus_id.as_mut_ptr(), m.len, w.device(m.dev)?)
         })?;
         Ok(())
     });
@@ -197,7 +203,10 @@ pub(super) fn cu_device_get_properties(
     let mut v_prop: CUdevprop = busbar_abi::zeroed();
     let rc = attempt(|| {
         // SAFETY: handles come from the tables, and what pointers point to lives through the call.
-        check(unsafe { w.driver.cuDeviceGetProperties(&mut v_prop, m.dev) })?;
+        check(unsafe {
+            w.driver
+                .cuDeviceGetProperties(&mut v_prop, w.device(m.dev)?)
+        })?;
         Ok(())
     });
     w.reply(h, rc, |wr| {
@@ -226,7 +235,7 @@ pub(super) fn cu_device_get_texture1_d_linear_max_width(
                 &mut v_max_width_in_elements,
                 m.format,
                 m.num_channels,
-                m.dev,
+                w.device(m.dev)?,
             )
         })?;
         Ok(())
@@ -247,7 +256,7 @@ pub(super) fn cu_device_get_uuid(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
     let mut v_uuid: CUuuid = busbar_abi::zeroed();
     let rc = attempt(|| {
         // SAFETY: handles come from the tables, and what pointers point to lives through the call.
-        check(unsafe { w.driver.cuDeviceGetUuid(&mut v_uuid, m.dev) })?;
+        check(unsafe { w.driver.cuDeviceGetUuid(&mut v_uuid, w.device(m.dev)?) })?;
         Ok(())
     });
     w.reply(h, rc, |wr| {
@@ -271,7 +280,7 @@ pub(super) fn cu_device_get_uuid_v2(
     let mut v_uuid: CUuuid = busbar_abi::zeroed();
     let rc = attempt(|| {
         // SAFETY: handles come from the tables, and what pointers point to lives through the call.
-        check(unsafe { w.driver.cuDeviceGetUuid_v2(&mut v_uuid, m.dev) })?;
+        check(unsafe { w.driver.cuDeviceGetUuid_v2(&mut v_uuid, w.device(m.dev)?) })?;
         Ok(())
     });
     w.reply(h, rc, |wr| {
@@ -295,7 +304,7 @@ pub(super) fn cu_device_total_mem_v2(
     let mut v_bytes: usize = busbar_abi::zeroed();
     let rc = attempt(|| {
         // SAFETY: handles come from the tables, and what pointers point to lives through the call.
-        check(unsafe { w.driver.cuDeviceTotalMem_v2(&mut v_bytes, m.dev) })?;
+        check(unsafe { w.driver.cuDeviceTotalMem_v2(&mut v_bytes, w.device(m.dev)?) })?;
         Ok(())
     });
     w.reply(h, rc, |wr| {

@@ -77,8 +77,7 @@ pub(super) fn cu_event_query(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<()
     let mut r = Reader::new(body);
     let m = wire::CuEventQuery::decode(&mut r)?;
     r.finish()?;
-    w.reply(h, busbar_abi::cuda::CUDA_ERROR_NOT_SUPPORTED, |_| {});
-    Ok(())
+    crate::cuda::event::cu_event_query(w, h, m)
 }
 
 pub(super) fn cu_event_record(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -125,6 +124,5 @@ pub(super) fn cu_event_synchronize(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
     let mut r = Reader::new(body);
     let m = wire::CuEventSynchronize::decode(&mut r)?;
     r.finish()?;
-    w.reply(h, busbar_abi::cuda::CUDA_ERROR_NOT_SUPPORTED, |_| {});
-    Ok(())
+    crate::cuda::event::cu_event_synchronize(w, h, m)
 }

@@ -22,7 +22,7 @@ pub(super) fn cu_device_graph_mem_trim(
     r.finish()?;
     let rc = attempt(|| {
         // SAFETY: handles come from the tables, and what pointers point to lives through the call.
-        check(unsafe { w.driver.cuDeviceGraphMemTrim(m.device) })?;
+        check(unsafe { w.driver.cuDeviceGraphMemTrim(w.device(m.device)?) })?;
         Ok(())
     });
     w.reply(h, rc, |_| {});

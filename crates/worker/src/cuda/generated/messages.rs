@@ -12,10 +12,276 @@ use std::ffi::{c_char, c_void};
 #[allow(unused_imports)]
 use wire::Kind;
 
+pub(super) fn open_cuda(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::OpenCuda::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::device::open_cuda(w, h, m)
+}
+
+pub(super) fn select_devices(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::SelectDevices::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::device::select_devices(w, h, m)
+}
+
 pub(super) fn launch_kernel(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LaunchKernel::decode(&mut r)?;
     r.finish()?;
-    w.done(h, busbar_abi::cuda::CUDA_ERROR_NOT_SUPPORTED);
-    Ok(())
+    crate::cuda::launch::launch_kernel(w, h, m)
+}
+
+pub(super) fn host_function(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::HostFunction::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::launch::host_function(w, h, m)
+}
+
+pub(super) fn primary_retain(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::PrimaryRetain::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::context::primary_retain(w, h, m)
+}
+
+pub(super) fn primary_release(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::PrimaryRelease::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::context::primary_release(w, h, m)
+}
+
+pub(super) fn context_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::ContextCreate::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::context::context_create(w, h, m)
+}
+
+pub(super) fn context_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::ContextDestroy::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::context::context_destroy(w, h, m)
+}
+
+pub(super) fn context_synchronize(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::ContextSynchronize::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::context::context_synchronize(w, h, m)
+}
+
+pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::MemMapAt::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::memory::mem_map_at(w, h, m)
+}
+
+pub(super) fn mem_unmap_at(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::MemUnmapAt::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::memory::mem_unmap_at(w, h, m)
+}
+
+pub(super) fn mem_fence(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::MemFence::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::memory::mem_fence(w, h, m)
+}
+
+pub(super) fn copy_in(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::CopyIn::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::copy::copy_in(w, h, m)
+}
+
+pub(super) fn copy_out(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::CopyOut::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::copy::copy_out(w, h, m)
+}
+
+pub(super) fn copy_in3_d(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::CopyIn3D::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::copy::copy_in3_d(w, h, m)
+}
+
+pub(super) fn copy_out3_d(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::CopyOut3D::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::copy::copy_out3_d(w, h, m)
+}
+
+pub(super) fn copy_on_device3_d(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::CopyOnDevice3D::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::copy::copy_on_device3_d(w, h, m)
+}
+
+pub(super) fn library_load(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LibraryLoad::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::library::library_load(w, h, m)
+}
+
+pub(super) fn library_load_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LibraryLoadNow::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::library::library_load_now(w, h, m)
+}
+
+pub(super) fn library_kernel(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LibraryKernel::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::library::library_kernel(w, h, m)
+}
+
+pub(super) fn library_kernel_names(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LibraryKernelNames::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::library::library_kernel_names(w, h, m)
+}
+
+pub(super) fn library_global(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LibraryGlobal::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::library::library_global(w, h, m)
+}
+
+pub(super) fn module_load(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::ModuleLoad::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::module::module_load(w, h, m)
+}
+
+pub(super) fn module_function(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::ModuleFunction::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::module::module_function(w, h, m)
+}
+
+pub(super) fn module_global(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::ModuleGlobal::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::module::module_global(w, h, m)
+}
+
+pub(super) fn module_function_names(
+    w: &mut Cuda,
+    h: &Header,
+    body: &[u8],
+) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::ModuleFunctionNames::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::module::module_function_names(w, h, m)
+}
+
+pub(super) fn link_images(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LinkImages::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::module::link_images(w, h, m)
+}
+
+pub(super) fn function_set_attribute(
+    w: &mut Cuda,
+    h: &Header,
+    body: &[u8],
+) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::FunctionSetAttribute::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::module::function_set_attribute(w, h, m)
+}
+
+pub(super) fn capture_info(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::CaptureInfo::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::stream::capture_info(w, h, m)
+}
+
+pub(super) fn library_unload(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LibraryUnload::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::library::library_unload(w, h, m)
+}
+
+pub(super) fn library_module(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LibraryModule::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::library::library_module(w, h, m)
+}
+
+pub(super) fn module_unload(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::ModuleUnload::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::module::module_unload(w, h, m)
+}
+
+pub(super) fn chip_layout(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::ChipLayout::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::device::chip_layout(w, h, m)
+}
+
+pub(super) fn pool_alloc(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::PoolAlloc::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::pool::pool_alloc(w, h, m)
+}
+
+pub(super) fn pool_free(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::PoolFree::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::pool::pool_free(w, h, m)
+}
+
+pub(super) fn pool_free_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::PoolFreeNow::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::pool::pool_free_now(w, h, m)
+}
+
+pub(super) fn pool_of_device(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::PoolOfDevice::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::pool::pool_of_device(w, h, m)
+}
+
+pub(super) fn pool_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::PoolCreate::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::pool::pool_create(w, h, m)
 }

@@ -63,8 +63,11 @@ pub(super) fn cu_device_can_access_peer(
     let rc = attempt(|| {
         // SAFETY: handles come from the tables, and what pointers point to lives through the call.
         check(unsafe {
-            w.driver
-                .cuDeviceCanAccessPeer(&mut v_can_access_peer, m.dev, m.peer_dev)
+            w.driver.cuDeviceCanAccessPeer(
+                &mut v_can_access_peer,
+                w.device(m.dev)?,
+                w.device(m.peer_dev)?,
+            )
         })?;
         Ok(())
     });
@@ -95,8 +98,8 @@ pub(super) fn cu_device_get_p2_p_atomic_capabilities(
                 v_capabilities.as_mut_ptr(),
                 v_operations.as_ptr(),
                 m.count,
-                m.src_device,
-                m.dst_device,
+                w.device(m.src_device)?,
+                w.device(m.dst_device)?,
             )
         })?;
         Ok(())
@@ -122,8 +125,12 @@ pub(super) fn cu_device_get_p2_p_attribute(
     let rc = attempt(|| {
         // SAFETY: handles come from the tables, and what pointers point to lives through the call.
         check(unsafe {
-            w.driver
-                .cuDeviceGetP2PAttribute(&mut v_value, m.attrib, m.src_device, m.dst_device)
+            w.driver.cuDeviceGetP2PAttribute(
+                &mut v_value,
+                m.attrib,
+                w.device(m.src_device)?,
+                w.device(m.dst_device)?,
+            )
         })?;
         Ok(())
     });

@@ -258,8 +258,7 @@ pub(super) fn cu_stream_query(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
     let mut r = Reader::new(body);
     let m = wire::CuStreamQuery::decode(&mut r)?;
     r.finish()?;
-    w.reply(h, busbar_abi::cuda::CUDA_ERROR_NOT_SUPPORTED, |_| {});
-    Ok(())
+    crate::cuda::stream::cu_stream_query(w, h, m)
 }
 
 pub(super) fn cu_stream_set_attribute(
@@ -293,8 +292,7 @@ pub(super) fn cu_stream_synchronize(
     let mut r = Reader::new(body);
     let m = wire::CuStreamSynchronize::decode(&mut r)?;
     r.finish()?;
-    w.reply(h, busbar_abi::cuda::CUDA_ERROR_NOT_SUPPORTED, |_| {});
-    Ok(())
+    crate::cuda::stream::cu_stream_synchronize(w, h, m)
 }
 
 pub(super) fn cu_stream_wait_event(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
