@@ -55,6 +55,15 @@ pub fn bytes_of<T: Plain>(value: &T) -> &[u8] {
     slice_bytes(std::slice::from_ref(value))
 }
 
+/// The bytes of such a value, which are `N`.
+#[inline]
+pub fn to_array<T: Plain, const N: usize>(value: &T) -> [u8; N] {
+    const { assert!(size_of::<T>() == N) };
+    let mut out = [0; N];
+    out.copy_from_slice(bytes_of(value));
+    out
+}
+
 /// The bytes of such values.
 #[inline]
 pub fn slice_bytes<T: Plain>(values: &[T]) -> &[u8] {
@@ -72,6 +81,7 @@ mod tests {
         let bytes = slice_bytes(&values);
         assert_eq!(items_from_bytes::<u32>(bytes).as_deref(), Some(&values[..]));
         assert_eq!(from_bytes::<u64>(&bytes[..8]), Some(0xffff_fffe_0000_0001));
+        assert_eq!(to_array(&values[2]), [7, 0, 0, 0]);
         assert_eq!(from_bytes::<u64>(bytes), None);
         assert_eq!(items_from_bytes::<u64>(bytes), None);
         assert_eq!(zeroed::<[u16; 3]>(), [0; 3]);

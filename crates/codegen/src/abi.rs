@@ -49,6 +49,8 @@ pub struct Types {
     pub aliases: HashMap<String, Type>,
     /// Structures.
     pub structs: HashMap<String, Struct>,
+    /// Constants, in order: name, type and documentation.
+    pub constants: Vec<(String, String, String)>,
 }
 
 /// How a type looks to the wire.
@@ -153,7 +155,17 @@ impl Types {
                     module.text.push_str("#[derive(Clone, Copy)]\n");
                     s.to_token_stream()
                 }
-                Item::Const(c) => c.to_token_stream(),
+                Item::Const(mut c) => {
+                    let docs: Vec<_> = c.attrs.iter().filter_map(doc_text).collect();
+                    let ty = c.ty.to_token_stream().to_string();
+                    self.constants
+                        .push((c.ident.to_string(), ty, docs.join(" ")));
+                    c.attrs.clear();
+                    for line in docs {
+                        module.text.push_str(&format!("/// {line}\n"));
+                    }
+                    c.to_token_stream()
+                }
                 other => bail!("a file of types cannot hold `{}`", other.to_token_stream()),
             };
             module.text.push_str(&tokens.to_string());
@@ -222,6 +234,17 @@ impl Types {
             },
             _ => true,
         }
+    }
+}
+
+/// The text of a line of documentation.
+fn doc_text(attr: &syn::Attribute) -> Option<String> {
+    match &attr.meta.require_name_value().ok()?.value {
+        syn::Expr::Lit(syn::ExprLit {
+            lit: syn::Lit::Str(s),
+            ..
+        }) if attr.path().is_ident("doc") => Some(s.value().trim().to_owned()),
+        _ => None,
     }
 }
 

@@ -72,35 +72,28 @@ pub fn emit(api: &Api, files: &mut Files) {
     }
 }
 
-/// `(code, name)` of every result code.
+/// Code, name and text of every result code.
 fn result_tables(api: &Api, s: &mut String) {
     let Some(result) = &api.config.result else {
         return;
     };
-    let marker = format!(": {} =", result.ty);
     let _ = writeln!(
         s,
-        "\n/// Result codes and their names, in the order of the API.\n\
-         pub static RESULT_NAMES: &[({}, &str)] = &[",
+        "\n/// Result codes with their names and texts, in the order of the API.\n\
+         pub static RESULTS: &[({}, &std::ffi::CStr, &std::ffi::CStr)] = &[",
         result.ty
     );
-    for m in &api.types.modules {
-        for line in m.text.lines() {
-            let line = line.replace(" :", ":");
-            if let Some(rest) = line.strip_prefix("pub const ")
-                && line.contains(&marker)
-                && let Some((name, _)) = rest.split_once(':')
-            {
-                let _ = writeln!(s, "({name}, \"{name}\"),");
-            }
+    for (name, ty, text) in &api.types.constants {
+        if *ty == result.ty {
+            let _ = writeln!(s, "({name}, c\"{name}\", c{text:?}),");
         }
     }
     s.push_str("];\n");
 }
 
 fn module(api: &Api, m: &Module) -> String {
-    let mut s = String::from("#[allow(unused_imports)]\nuse super::*;\n");
-    s.push_str("#[allow(unused_imports)]\nuse std::ffi::{c_char, c_int, c_void};\n\n");
+    let mut s = String::from("use super::*;\n");
+    s.push_str("use std::ffi::{c_char, c_int, c_void};\n\n");
     s.push_str(&m.text);
     if m.structs.is_empty() {
         return s;
@@ -188,8 +181,8 @@ fn functions(api: &Api, calls: &[&Call]) -> String {
     };
     let rc = &result.ty;
     let mut s = String::from(
-        "use super::Driver;\n#[allow(unused_imports)]\nuse super::super::*;\n\
-         #[allow(unused_imports)]\nuse std::ffi::{c_char, c_void};\n\n",
+        "use super::Driver;\nuse super::super::*;\n\
+         use std::ffi::{c_char, c_void};\n\n",
     );
     for c in calls {
         let types: Vec<_> = c.args.iter().map(|a| a.ty.as_str()).collect();

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver.
 
 #![allow(missing_docs, non_camel_case_types, non_snake_case)]
-#![allow(non_upper_case_globals, clippy::unnecessary_cast)]
+#![allow(non_upper_case_globals, unused_imports, clippy::unnecessary_cast)]
 
 pub mod array;
 pub mod context;
@@ -95,6 +95,16 @@ unsafe fn structure<T, const N: usize>(p: *const T) -> Result<[u8; N], CUresult>
     not_null(p)?;
     // SAFETY: the caller vouches for the memory, and the sizes are equal.
     Ok(unsafe { p.cast::<[u8; N]>().read_unaligned() })
+}
+
+/// Hands one structure of the reply to the program.
+///
+/// # Safety
+/// There is room for a `T` at `p`.
+unsafe fn put<T, const N: usize>(p: *mut T, bytes: [u8; N]) {
+    const { assert!(size_of::<T>() == N) };
+    // SAFETY: the caller vouches for the room, and the sizes are equal.
+    unsafe { p.cast::<[u8; N]>().write_unaligned(bytes) };
 }
 
 /// The bytes of a C string of the program, without its end.

@@ -688,6 +688,12 @@ pub static PROC_TABLE: &[Proc] = &[
         per_thread: event::cuEventCreate as *const (),
     },
     Proc {
+        name: "cuEventCreateFromEGLSync",
+        version: 9000,
+        plain: interop::cuEventCreateFromEGLSync as *const (),
+        per_thread: interop::cuEventCreateFromEGLSync as *const (),
+    },
+    Proc {
         name: "cuEventDestroy",
         version: 2000,
         plain: event::cuEventDestroy as *const (),
