@@ -49,8 +49,21 @@ pub struct Types {
     pub aliases: HashMap<String, Type>,
     /// Structures.
     pub structs: HashMap<String, Struct>,
-    /// Constants, in order: name, type and documentation.
-    pub constants: Vec<(String, String, String)>,
+    /// Constants.
+    pub constants: Vec<Constant>,
+}
+
+/// One constant.
+#[derive(Debug, Clone)]
+pub struct Constant {
+    /// Its name.
+    pub name: String,
+    /// The name of its type.
+    pub ty: String,
+    /// Its value, where it is a plain number.
+    pub value: Option<i64>,
+    /// Its documentation.
+    pub docs: String,
 }
 
 /// How a type looks to the wire.
@@ -157,9 +170,18 @@ impl Types {
                 }
                 Item::Const(mut c) => {
                     let docs: Vec<_> = c.attrs.iter().filter_map(doc_text).collect();
-                    let ty = c.ty.to_token_stream().to_string();
-                    self.constants
-                        .push((c.ident.to_string(), ty, docs.join(" ")));
+                    self.constants.push(Constant {
+                        name: c.ident.to_string(),
+                        ty: c.ty.to_token_stream().to_string(),
+                        value: c
+                            .expr
+                            .to_token_stream()
+                            .to_string()
+                            .replace("- ", "-")
+                            .parse()
+                            .ok(),
+                        docs: docs.join(" "),
+                    });
                     c.attrs.clear();
                     for line in docs {
                         module.text.push_str(&format!("/// {line}\n"));

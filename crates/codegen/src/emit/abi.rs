@@ -72,23 +72,39 @@ pub fn emit(api: &Api, files: &mut Files) {
     }
 }
 
-/// Code, name and text of every result code.
+/// Code, name and text of every result code, and look-ups by code.
 fn result_tables(api: &Api, s: &mut String) {
     let Some(result) = &api.config.result else {
         return;
     };
+    let rc = &result.ty;
     let _ = writeln!(
         s,
-        "\n/// Result codes with their names and texts, in the order of the API.\n\
-         pub static RESULTS: &[({}, &std::ffi::CStr, &std::ffi::CStr)] = &[",
-        result.ty
+        "use std::ffi::CStr;\n\n\
+         /// Result codes with their names and texts, in order of code.\n\
+         pub static RESULTS: &[({rc}, &CStr, &CStr)] = &["
     );
-    for (name, ty, text) in &api.types.constants {
-        if *ty == result.ty {
-            let _ = writeln!(s, "({name}, c\"{name}\", c{text:?}),");
-        }
+    let mut rows: Vec<_> = api.types.constants.iter().filter(|c| c.ty == *rc).collect();
+    rows.sort_by_key(|c| c.value);
+    for c in rows {
+        let _ = writeln!(s, "({0}, c\"{0}\", c{1:?}),", c.name, c.docs);
     }
-    s.push_str("];\n");
+    let _ = write!(
+        s,
+        "];\n\nfn result(rc: {rc}) -> Option<&'static ({rc}, &'static CStr, &'static CStr)> {{\n\
+         let at = RESULTS.binary_search_by_key(&rc, |r| r.0).ok()?;\nRESULTS.get(at)\n}}\n\n\
+         /// The name of a result code.\n\
+         pub fn error_name(rc: {rc}) -> Option<&'static CStr> {{\nresult(rc).map(|r| r.1)\n}}\n\n\
+         /// What a result code means.\n\
+         pub fn error_description(rc: {rc}) -> Option<&'static CStr> {{\n\
+         result(rc).map(|r| r.2)\n}}\n\n\
+         #[cfg(test)]\nmod tests {{\nuse super::*;\n\n\
+         #[test]\nfn every_result_code_has_its_name_and_text() {{\n\
+         for (rc, name, text) in RESULTS {{\n\
+         assert_eq!((error_name(*rc), error_description(*rc)), (Some(*name), Some(*text)));\n\
+         assert!(!text.is_empty());\n}}\n\
+         assert_eq!(error_name({rc}::MAX), None);\n}}\n}}\n"
+    );
 }
 
 fn module(api: &Api, m: &Module) -> String {

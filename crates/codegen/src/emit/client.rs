@@ -23,7 +23,7 @@ pub fn emit(api: &Api, files: &mut Files) {
     for f in &families {
         let _ = writeln!(s, "pub mod {};", f.name);
     }
-    s.push_str("mod procs;\n\npub use procs::{PROC_TABLE, Proc, find, versions};\n");
+    s.push_str("pub mod procs;\n");
     s.push_str(&helpers(api, result));
     put(
         files,
@@ -562,30 +562,13 @@ fn procs(api: &Api) -> String {
     s.push_str(
         "];
 
-/// Every version of `name`, oldest first.
-pub fn versions(name: &str) -> &'static [Proc] {
-    let from = PROC_TABLE.partition_point(|p| p.name < name);
-    let to = PROC_TABLE.partition_point(|p| p.name <= name);
-    &PROC_TABLE[from..to]
-}
-
-/// The newest function of that name that a program built for `version` knows.
-pub fn find(name: &str, version: u32) -> Option<&'static Proc> {
-    versions(name).iter().rev().find(|p| p.version <= version)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::PROC_TABLE;
 
     #[test]
-    fn the_table_is_sorted_and_answers_by_version() {
+    fn the_table_is_sorted_by_name_and_version() {
         assert!(PROC_TABLE.is_sorted_by(|a, b| (a.name, a.version) < (b.name, b.version)));
-        for p in PROC_TABLE {
-            let found = find(p.name, p.version).map(|f| (f.plain, f.per_thread));
-            assert_eq!(found, Some((p.plain, p.per_thread)), \"{}\", p.name);
-        }
-        assert!(find(\"no such name\", u32::MAX).is_none());
     }
 }
 ",

@@ -16,10 +16,11 @@ pub use enums_a::*;
 pub use enums_b::*;
 pub use handles::*;
 pub use result::*;
+use std::ffi::CStr;
 pub use structs::*;
 
-/// Result codes with their names and texts, in the order of the API.
-pub static RESULTS: &[(CUresult, &std::ffi::CStr, &std::ffi::CStr)] = &[
+/// Result codes with their names and texts, in order of code.
+pub static RESULTS: &[(CUresult, &CStr, &CStr)] = &[
     (CUDA_SUCCESS, c"CUDA_SUCCESS", c"no error"),
     (
         CUDA_ERROR_INVALID_VALUE,
@@ -518,3 +519,35 @@ pub static RESULTS: &[(CUresult, &std::ffi::CStr, &std::ffi::CStr)] = &[
     ),
     (CUDA_ERROR_UNKNOWN, c"CUDA_ERROR_UNKNOWN", c"unknown error"),
 ];
+
+fn result(rc: CUresult) -> Option<&'static (CUresult, &'static CStr, &'static CStr)> {
+    let at = RESULTS.binary_search_by_key(&rc, |r| r.0).ok()?;
+    RESULTS.get(at)
+}
+
+/// The name of a result code.
+pub fn error_name(rc: CUresult) -> Option<&'static CStr> {
+    result(rc).map(|r| r.1)
+}
+
+/// What a result code means.
+pub fn error_description(rc: CUresult) -> Option<&'static CStr> {
+    result(rc).map(|r| r.2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_result_code_has_its_name_and_text() {
+        for (rc, name, text) in RESULTS {
+            assert_eq!(
+                (error_name(*rc), error_description(*rc)),
+                (Some(*name), Some(*text))
+            );
+            assert!(!text.is_empty());
+        }
+        assert_eq!(error_name(CUresult::MAX), None);
+    }
+}

@@ -25,7 +25,7 @@ pub mod module;
 pub mod occupancy;
 pub mod peer;
 pub mod pool;
-mod procs;
+pub mod procs;
 pub mod profiler;
 pub mod stream;
 pub mod tables;
@@ -33,8 +33,6 @@ pub mod tensor;
 pub mod texture;
 pub mod user_object;
 pub mod vmm;
-
-pub use procs::{PROC_TABLE, Proc, find, versions};
 
 use busbar_abi::cuda::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_UNKNOWN, CUresult};
 use busbar_wire::codec::{Message, Reader};
