@@ -165,6 +165,12 @@ impl Types {
                             fields,
                         },
                     );
+                    let (docs, attrs) = s.attrs.into_iter().partition(|a| a.path().is_ident("doc"));
+                    let docs: Vec<syn::Attribute> = docs;
+                    s.attrs = attrs;
+                    for line in docs.iter().filter_map(doc_text) {
+                        module.text.push_str(&format!("/// {line}\n"));
+                    }
                     module.text.push_str("#[derive(Clone, Copy)]\n");
                     s.to_token_stream()
                 }
