@@ -130,7 +130,8 @@ fn family(api: &Api, f: &Family, state: &str) -> String {
     for c in f.calls.iter().filter(|c| c.travels()) {
         let _ = writeln!(
             s,
-            "pub(super) fn {}(w: &mut {state}, h: &Header, body: &[u8]) -> Result<(), WireError> {{\n\
+            "pub(super) fn {}(w: &mut {state}, h: &Header, body: &[u8]) \
+             -> Result<(), WireError> {{\n\
              let mut r = Reader::new(body);",
             c.snake
         );
@@ -214,7 +215,7 @@ fn call(c: &Call, s: &mut String) {
     let _ = writeln!(
         s,
         "let rc = attempt(|| {{\n{inside}\
-         // SAFETY: handles come from the tables, and what pointers point to lives through the call.\n\
+         // SAFETY: handles come from the tables; what pointers point to outlives the call.\n\
          check(unsafe {{ w.driver.{}({}) }})?;\n{after}Ok(())\n}});",
         c.item.name,
         args.join(", ")

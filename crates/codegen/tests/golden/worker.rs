@@ -17,7 +17,7 @@ pub(super) fn toy_make(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireE
     let v_name = CString::new(m.name).map_err(|_| WireError::BadText)?;
     let rc = attempt(|| {
         let mut v_cup: ToyCup = zeroed();
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.toyMake(&mut v_cup, &v_size, v_name.as_ptr()) })?;
         w.store(Kind::Cup, m.cup, v_cup as u64);
         Ok(())
@@ -32,7 +32,7 @@ pub(super) fn toy_break(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), Wire
     r.finish()?;
     let rc = attempt(|| {
         let v_cup = w.handle(Kind::Cup, m.cup)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.toyBreak(v_cup as ToyCup) })?;
         w.remove(Kind::Cup, m.cup);
         Ok(())
@@ -51,7 +51,7 @@ pub(super) fn toy_measure(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), Wi
     let rc = attempt(|| {
         let v_cup = w.handle(Kind::Cup, m.cup)?;
         v_marks = room(m.n as usize)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.toyMeasure(
                 v_cup as ToyCup,
@@ -82,7 +82,7 @@ pub(super) fn toy_fill_async(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(),
     let rc = attempt(|| {
         let v_cup = w.handle(Kind::Cup, m.cup)?;
         let v_stream = w.stream(m.stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.toyFillAsync(
                 v_cup as ToyCup,

@@ -21,7 +21,7 @@ pub(super) fn cu_array3_d_create_v2(
         from_bytes(&m.p_allocate_array).ok_or(WireError::BadValue("structure"))?;
     let rc = attempt(|| {
         let mut v_p_handle: CUarray = zeroed();
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuArray3DCreate_v2(&mut v_p_handle, &v_p_allocate_array)
@@ -44,7 +44,7 @@ pub(super) fn cu_array3_d_get_descriptor_v2(
     let mut v_p_array_descriptor: CUDA_ARRAY3D_DESCRIPTOR = zeroed();
     let rc = attempt(|| {
         let v_h_array = w.handle(Kind::Array, m.h_array)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuArray3DGetDescriptor_v2(&mut v_p_array_descriptor, v_h_array as CUarray)
@@ -68,7 +68,7 @@ pub(super) fn cu_array_create_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
         from_bytes(&m.p_allocate_array).ok_or(WireError::BadValue("structure"))?;
     let rc = attempt(|| {
         let mut v_p_handle: CUarray = zeroed();
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuArrayCreate_v2(&mut v_p_handle, &v_p_allocate_array)
@@ -86,7 +86,7 @@ pub(super) fn cu_array_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
     r.finish()?;
     let rc = attempt(|| {
         let v_h_array = w.handle(Kind::Array, m.h_array)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuArrayDestroy(v_h_array as CUarray) })?;
         w.remove(Kind::Array, m.h_array);
         Ok(())
@@ -106,7 +106,7 @@ pub(super) fn cu_array_get_descriptor_v2(
     let mut v_p_array_descriptor: CUDA_ARRAY_DESCRIPTOR = zeroed();
     let rc = attempt(|| {
         let v_h_array = w.handle(Kind::Array, m.h_array)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuArrayGetDescriptor_v2(&mut v_p_array_descriptor, v_h_array as CUarray)
@@ -133,7 +133,7 @@ pub(super) fn cu_array_get_memory_requirements(
     let mut v_memory_requirements: CUDA_ARRAY_MEMORY_REQUIREMENTS = zeroed();
     let rc = attempt(|| {
         let v_array = w.handle(Kind::Array, m.array)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuArrayGetMemoryRequirements(
                 &mut v_memory_requirements,
@@ -159,7 +159,7 @@ pub(super) fn cu_array_get_plane(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
     let rc = attempt(|| {
         let mut v_p_plane_array: CUarray = zeroed();
         let v_h_array = w.handle(Kind::Array, m.h_array)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuArrayGetPlane(&mut v_p_plane_array, v_h_array as CUarray, m.plane_idx)
@@ -182,7 +182,7 @@ pub(super) fn cu_array_get_sparse_properties(
     let mut v_sparse_properties: CUDA_ARRAY_SPARSE_PROPERTIES = zeroed();
     let rc = attempt(|| {
         let v_array = w.handle(Kind::Array, m.array)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuArrayGetSparseProperties(&mut v_sparse_properties, v_array as CUarray)
@@ -210,7 +210,7 @@ pub(super) fn cu_mipmapped_array_create(
         from_bytes(&m.p_mipmapped_array_desc).ok_or(WireError::BadValue("structure"))?;
     let rc = attempt(|| {
         let mut v_p_handle: CUmipmappedArray = zeroed();
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuMipmappedArrayCreate(
                 &mut v_p_handle,
@@ -235,7 +235,7 @@ pub(super) fn cu_mipmapped_array_destroy(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_mipmapped_array = w.handle(Kind::MipmappedArray, m.h_mipmapped_array)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuMipmappedArrayDestroy(v_h_mipmapped_array as CUmipmappedArray)
@@ -258,7 +258,7 @@ pub(super) fn cu_mipmapped_array_get_level(
     let rc = attempt(|| {
         let mut v_p_level_array: CUarray = zeroed();
         let v_h_mipmapped_array = w.handle(Kind::MipmappedArray, m.h_mipmapped_array)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuMipmappedArrayGetLevel(
                 &mut v_p_level_array,
@@ -284,7 +284,7 @@ pub(super) fn cu_mipmapped_array_get_memory_requirements(
     let mut v_memory_requirements: CUDA_ARRAY_MEMORY_REQUIREMENTS = zeroed();
     let rc = attempt(|| {
         let v_mipmap = w.handle(Kind::MipmappedArray, m.mipmap)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuMipmappedArrayGetMemoryRequirements(
                 &mut v_memory_requirements,
@@ -314,7 +314,7 @@ pub(super) fn cu_mipmapped_array_get_sparse_properties(
     let mut v_sparse_properties: CUDA_ARRAY_SPARSE_PROPERTIES = zeroed();
     let rc = attempt(|| {
         let v_mipmap = w.handle(Kind::MipmappedArray, m.mipmap)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuMipmappedArrayGetSparseProperties(
                 &mut v_sparse_properties,

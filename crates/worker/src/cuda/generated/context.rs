@@ -19,7 +19,7 @@ pub(super) fn cu_ctx_get_cache_config(
     r.finish()?;
     let mut v_pconfig: CUfunc_cache = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuCtxGetCacheConfig(&mut v_pconfig) })?;
         Ok(())
     });
@@ -39,7 +39,7 @@ pub(super) fn cu_ctx_get_exec_affinity(
     r.finish()?;
     let mut v_p_exec_affinity: CUexecAffinityParam = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuCtxGetExecAffinity(&mut v_p_exec_affinity, m.r#type)
@@ -61,7 +61,7 @@ pub(super) fn cu_ctx_get_limit(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
     r.finish()?;
     let mut v_pvalue: usize = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuCtxGetLimit(&mut v_pvalue, m.limit) })?;
         Ok(())
     });
@@ -84,7 +84,7 @@ pub(super) fn cu_ctx_get_shared_mem_config(
     r.finish()?;
     let mut v_p_config: CUsharedconfig = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuCtxGetSharedMemConfig(&mut v_p_config) })?;
         Ok(())
     });
@@ -108,7 +108,7 @@ pub(super) fn cu_ctx_get_stream_priority_range(
     let mut v_least_priority: i32 = zeroed();
     let mut v_greatest_priority: i32 = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuCtxGetStreamPriorityRange(&mut v_least_priority, &mut v_greatest_priority)
@@ -132,7 +132,7 @@ pub(super) fn cu_ctx_record_event(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
     let rc = attempt(|| {
         let v_h_ctx = w.handle(Kind::Context, m.h_ctx)?;
         let v_h_event = w.handle(Kind::Event, m.h_event)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuCtxRecordEvent(v_h_ctx as CUcontext, v_h_event as CUevent)
@@ -152,7 +152,7 @@ pub(super) fn cu_ctx_reset_persisting_l2_cache(
     wire::CuCtxResetPersistingL2Cache::decode(&mut r)?;
     r.finish()?;
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuCtxResetPersistingL2Cache() })?;
         Ok(())
     });
@@ -169,7 +169,7 @@ pub(super) fn cu_ctx_set_cache_config(
     let m = wire::CuCtxSetCacheConfig::decode(&mut r)?;
     r.finish()?;
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuCtxSetCacheConfig(m.config) })?;
         Ok(())
     });
@@ -182,7 +182,7 @@ pub(super) fn cu_ctx_set_limit(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
     let m = wire::CuCtxSetLimit::decode(&mut r)?;
     r.finish()?;
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuCtxSetLimit(m.limit, m.value as usize) })?;
         Ok(())
     });
@@ -199,7 +199,7 @@ pub(super) fn cu_ctx_set_shared_mem_config(
     let m = wire::CuCtxSetSharedMemConfig::decode(&mut r)?;
     r.finish()?;
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuCtxSetSharedMemConfig(m.config) })?;
         Ok(())
     });
@@ -222,7 +222,7 @@ pub(super) fn cu_ctx_wait_event(w: &mut Cuda, h: &Header, body: &[u8]) -> Result
     let rc = attempt(|| {
         let v_h_ctx = w.handle(Kind::Context, m.h_ctx)?;
         let v_h_event = w.handle(Kind::Event, m.h_event)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuCtxWaitEvent(v_h_ctx as CUcontext, v_h_event as CUevent)

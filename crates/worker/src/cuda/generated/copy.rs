@@ -19,7 +19,7 @@ pub(super) fn cu_memcpy_dto_d_async_v2(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuMemcpyDtoDAsync_v2(
                 m.dst_device,
@@ -50,7 +50,7 @@ pub(super) fn cu_memcpy_peer_async(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
             w.handle(Kind::Context, m.src_context)?
         };
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuMemcpyPeerAsync(
                 m.dst_device,

@@ -20,7 +20,7 @@ pub(super) fn cu_device_compute_capability(
     let mut v_major: i32 = zeroed();
     let mut v_minor: i32 = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuDeviceComputeCapability(&mut v_major, &mut v_minor, m.dev)
@@ -47,7 +47,7 @@ pub(super) fn cu_device_get_attribute(
     r.finish()?;
     let mut v_pi: i32 = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuDeviceGetAttribute(&mut v_pi, m.attrib, m.dev) })?;
         Ok(())
     });
@@ -68,7 +68,7 @@ pub(super) fn cu_device_get_by_pci_bus_id(
     let mut v_dev: CUdevice = zeroed();
     let v_pci_bus_id = CString::new(m.pci_bus_id).map_err(|_| WireError::BadText)?;
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuDeviceGetByPCIBusId(&mut v_dev, v_pci_bus_id.as_ptr())
@@ -91,7 +91,7 @@ pub(super) fn cu_device_get_exec_affinity_support(
     r.finish()?;
     let mut v_pi: i32 = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuDeviceGetExecAffinitySupport(&mut v_pi, m.r#type, m.dev)
@@ -116,7 +116,7 @@ pub(super) fn cu_device_get_host_atomic_capabilities(
     let v_operations = list::<CUatomicOperation>(m.operations, m.count as usize)?;
     let rc = attempt(|| {
         v_capabilities = room(m.count as usize)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuDeviceGetHostAtomicCapabilities(
                 v_capabilities.as_mut_ptr(),
@@ -143,7 +143,7 @@ pub(super) fn cu_device_get_name(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
     let mut v_name: Vec<c_char> = Vec::new();
     let rc = attempt(|| {
         v_name = room(m.len as usize)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuDeviceGetName(v_name.as_mut_ptr(), m.len, m.dev) })?;
         Ok(())
     });
@@ -167,7 +167,7 @@ pub(super) fn cu_device_get_pci_bus_id(
     let mut v_pci_bus_id: Vec<c_char> = Vec::new();
     let rc = attempt(|| {
         v_pci_bus_id = room(m.len as usize)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuDeviceGetPCIBusId(v_pci_bus_id.as_mut_ptr(), m.len, m.dev)
@@ -193,7 +193,7 @@ pub(super) fn cu_device_get_properties(
     r.finish()?;
     let mut v_prop: CUdevprop = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuDeviceGetProperties(&mut v_prop, m.dev) })?;
         Ok(())
     });
@@ -216,7 +216,7 @@ pub(super) fn cu_device_get_texture1_d_linear_max_width(
     r.finish()?;
     let mut v_max_width_in_elements: usize = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuDeviceGetTexture1DLinearMaxWidth(
                 &mut v_max_width_in_elements,
@@ -242,7 +242,7 @@ pub(super) fn cu_device_get_uuid(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
     r.finish()?;
     let mut v_uuid: CUuuid = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuDeviceGetUuid(&mut v_uuid, m.dev) })?;
         Ok(())
     });
@@ -265,7 +265,7 @@ pub(super) fn cu_device_get_uuid_v2(
     r.finish()?;
     let mut v_uuid: CUuuid = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuDeviceGetUuid_v2(&mut v_uuid, m.dev) })?;
         Ok(())
     });
@@ -288,7 +288,7 @@ pub(super) fn cu_device_total_mem_v2(
     r.finish()?;
     let mut v_bytes: usize = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuDeviceTotalMem_v2(&mut v_bytes, m.dev) })?;
         Ok(())
     });
@@ -310,7 +310,7 @@ pub(super) fn cu_flush_gpu_direct_rdma_writes(
     let m = wire::CuFlushGPUDirectRDMAWrites::decode(&mut r)?;
     r.finish()?;
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuFlushGPUDirectRDMAWrites(m.target, m.scope) })?;
         Ok(())
     });

@@ -15,7 +15,7 @@ pub(super) fn cu_event_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
     r.finish()?;
     let rc = attempt(|| {
         let mut v_ph_event: CUevent = zeroed();
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuEventCreate(&mut v_ph_event, m.flags) })?;
         w.store(Kind::Event, m.ph_event, v_ph_event as u64);
         Ok(())
@@ -30,7 +30,7 @@ pub(super) fn cu_event_destroy_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
     r.finish()?;
     let rc = attempt(|| {
         let v_h_event = w.handle(Kind::Event, m.h_event)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuEventDestroy_v2(v_h_event as CUevent) })?;
         w.remove(Kind::Event, m.h_event);
         Ok(())
@@ -51,7 +51,7 @@ pub(super) fn cu_event_elapsed_time(
     let rc = attempt(|| {
         let v_h_start = w.handle(Kind::Event, m.h_start)?;
         let v_h_end = w.handle(Kind::Event, m.h_end)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuEventElapsedTime(
                 &mut v_p_milliseconds,
@@ -85,7 +85,7 @@ pub(super) fn cu_event_record(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
     let rc = attempt(|| {
         let v_h_event = w.handle(Kind::Event, m.h_event)?;
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuEventRecord(v_h_event as CUevent, v_h_stream as CUstream)
@@ -107,7 +107,7 @@ pub(super) fn cu_event_record_with_flags(
     let rc = attempt(|| {
         let v_h_event = w.handle(Kind::Event, m.h_event)?;
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuEventRecordWithFlags(v_h_event as CUevent, v_h_stream as CUstream, m.flags)

@@ -18,7 +18,7 @@ pub(super) fn cu_device_graph_mem_trim(
     let m = wire::CuDeviceGraphMemTrim::decode(&mut r)?;
     r.finish()?;
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuDeviceGraphMemTrim(m.device) })?;
         Ok(())
     });
@@ -43,7 +43,7 @@ pub(super) fn cu_graph_add_child_graph_node(
             v_dependencies.push(w.handle(Kind::GraphNode, *id)? as CUgraphNode);
         }
         let v_child_graph = w.handle(Kind::Graph, m.child_graph)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphAddChildGraphNode(
                 &mut v_ph_graph_node,
@@ -80,7 +80,7 @@ pub(super) fn cu_graph_add_dependencies(
         for id in &m.to {
             v_to.push(w.handle(Kind::GraphNode, *id)? as CUgraphNode);
         }
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphAddDependencies(
                 v_h_graph as CUgraph,
@@ -123,7 +123,7 @@ pub(super) fn cu_graph_add_dependencies_v2(
         for id in &m.to {
             v_to.push(w.handle(Kind::GraphNode, *id)? as CUgraphNode);
         }
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphAddDependencies_v2(
                 v_h_graph as CUgraph,
@@ -159,7 +159,7 @@ pub(super) fn cu_graph_add_empty_node(
         for id in &m.dependencies {
             v_dependencies.push(w.handle(Kind::GraphNode, *id)? as CUgraphNode);
         }
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphAddEmptyNode(
                 &mut v_ph_graph_node,
@@ -192,7 +192,7 @@ pub(super) fn cu_graph_add_event_record_node(
             v_dependencies.push(w.handle(Kind::GraphNode, *id)? as CUgraphNode);
         }
         let v_event = w.handle(Kind::Event, m.event)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphAddEventRecordNode(
                 &mut v_ph_graph_node,
@@ -226,7 +226,7 @@ pub(super) fn cu_graph_add_event_wait_node(
             v_dependencies.push(w.handle(Kind::GraphNode, *id)? as CUgraphNode);
         }
         let v_event = w.handle(Kind::Event, m.event)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphAddEventWaitNode(
                 &mut v_ph_graph_node,
@@ -259,7 +259,7 @@ pub(super) fn cu_graph_add_mem_free_node(
         for id in &m.dependencies {
             v_dependencies.push(w.handle(Kind::GraphNode, *id)? as CUgraphNode);
         }
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphAddMemFreeNode(
                 &mut v_ph_graph_node,
@@ -292,7 +292,7 @@ pub(super) fn cu_graph_conditional_handle_create(
         } else {
             w.handle(Kind::Context, m.ctx)?
         };
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphConditionalHandleCreate(
                 &mut v_p_handle_out,
@@ -319,7 +319,7 @@ pub(super) fn cu_graph_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
     r.finish()?;
     let rc = attempt(|| {
         let mut v_ph_graph: CUgraph = zeroed();
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuGraphCreate(&mut v_ph_graph, m.flags) })?;
         w.store(Kind::Graph, m.ph_graph, v_ph_graph as u64);
         Ok(())
@@ -334,7 +334,7 @@ pub(super) fn cu_graph_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
     r.finish()?;
     let rc = attempt(|| {
         let v_h_graph = w.handle(Kind::Graph, m.h_graph)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuGraphDestroy(v_h_graph as CUgraph) })?;
         w.remove(Kind::Graph, m.h_graph);
         Ok(())
@@ -353,7 +353,7 @@ pub(super) fn cu_graph_destroy_node(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuGraphDestroyNode(v_h_node as CUgraphNode) })?;
         w.remove(Kind::GraphNode, m.h_node);
         Ok(())
@@ -373,7 +373,7 @@ pub(super) fn cu_graph_event_record_node_set_event(
     let rc = attempt(|| {
         let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
         let v_event = w.handle(Kind::Event, m.event)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuGraphEventRecordNodeSetEvent(v_h_node as CUgraphNode, v_event as CUevent)
@@ -395,7 +395,7 @@ pub(super) fn cu_graph_event_wait_node_set_event(
     let rc = attempt(|| {
         let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
         let v_event = w.handle(Kind::Event, m.event)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuGraphEventWaitNodeSetEvent(v_h_node as CUgraphNode, v_event as CUevent)
@@ -418,7 +418,7 @@ pub(super) fn cu_graph_exec_child_graph_node_set_params(
         let v_h_graph_exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
         let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
         let v_child_graph = w.handle(Kind::Graph, m.child_graph)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphExecChildGraphNodeSetParams(
                 v_h_graph_exec as CUgraphExec,
@@ -442,7 +442,7 @@ pub(super) fn cu_graph_exec_destroy(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_graph_exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuGraphExecDestroy(v_h_graph_exec as CUgraphExec) })?;
         w.remove(Kind::GraphExec, m.h_graph_exec);
         Ok(())
@@ -463,7 +463,7 @@ pub(super) fn cu_graph_exec_event_record_node_set_event(
         let v_h_graph_exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
         let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
         let v_event = w.handle(Kind::Event, m.event)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphExecEventRecordNodeSetEvent(
                 v_h_graph_exec as CUgraphExec,
@@ -489,7 +489,7 @@ pub(super) fn cu_graph_exec_event_wait_node_set_event(
         let v_h_graph_exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
         let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
         let v_event = w.handle(Kind::Event, m.event)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphExecEventWaitNodeSetEvent(
                 v_h_graph_exec as CUgraphExec,
@@ -514,7 +514,7 @@ pub(super) fn cu_graph_exec_get_flags(
     let mut v_flags: u64 = zeroed();
     let rc = attempt(|| {
         let v_h_graph_exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuGraphExecGetFlags(v_h_graph_exec as CUgraphExec, &mut v_flags)
@@ -538,7 +538,7 @@ pub(super) fn cu_graph_instantiate_with_flags(
     let rc = attempt(|| {
         let mut v_ph_graph_exec: CUgraphExec = zeroed();
         let v_h_graph = w.handle(Kind::Graph, m.h_graph)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphInstantiateWithFlags(
                 &mut v_ph_graph_exec,
@@ -564,7 +564,7 @@ pub(super) fn cu_graph_kernel_node_copy_attributes(
     let rc = attempt(|| {
         let v_dst = w.handle(Kind::GraphNode, m.dst)?;
         let v_src = w.handle(Kind::GraphNode, m.src)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuGraphKernelNodeCopyAttributes(v_dst as CUgraphNode, v_src as CUgraphNode)
@@ -582,7 +582,7 @@ pub(super) fn cu_graph_launch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
     let rc = attempt(|| {
         let v_h_graph = w.handle(Kind::GraphExec, m.h_graph)?;
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuGraphLaunch(v_h_graph as CUgraphExec, v_h_stream as CUstream)
@@ -604,7 +604,7 @@ pub(super) fn cu_graph_mem_free_node_get_params(
     let mut v_dptr_out: CUdeviceptr = zeroed();
     let rc = attempt(|| {
         let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuGraphMemFreeNodeGetParams(v_h_node as CUgraphNode, &mut v_dptr_out)
@@ -632,7 +632,7 @@ pub(super) fn cu_graph_node_get_enabled(
     let rc = attempt(|| {
         let v_h_graph_exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
         let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphNodeGetEnabled(
                 v_h_graph_exec as CUgraphExec,
@@ -662,7 +662,7 @@ pub(super) fn cu_graph_node_get_type(
     let mut v_type: CUgraphNodeType = zeroed();
     let rc = attempt(|| {
         let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuGraphNodeGetType(v_h_node as CUgraphNode, &mut v_type)
@@ -686,7 +686,7 @@ pub(super) fn cu_graph_node_set_enabled(
     let rc = attempt(|| {
         let v_h_graph_exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
         let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphNodeSetEnabled(
                 v_h_graph_exec as CUgraphExec,
@@ -720,7 +720,7 @@ pub(super) fn cu_graph_remove_dependencies(
         for id in &m.to {
             v_to.push(w.handle(Kind::GraphNode, *id)? as CUgraphNode);
         }
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphRemoveDependencies(
                 v_h_graph as CUgraph,
@@ -763,7 +763,7 @@ pub(super) fn cu_graph_remove_dependencies_v2(
         for id in &m.to {
             v_to.push(w.handle(Kind::GraphNode, *id)? as CUgraphNode);
         }
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuGraphRemoveDependencies_v2(
                 v_h_graph as CUgraph,
@@ -790,7 +790,7 @@ pub(super) fn cu_graph_upload(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
     let rc = attempt(|| {
         let v_h_graph = w.handle(Kind::GraphExec, m.h_graph)?;
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuGraphUpload(v_h_graph as CUgraphExec, v_h_stream as CUstream)

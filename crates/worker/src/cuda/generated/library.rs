@@ -20,7 +20,7 @@ pub(super) fn cu_library_get_kernel_count(
     let mut v_count: u32 = zeroed();
     let rc = attempt(|| {
         let v_lib = w.handle(Kind::Library, m.lib)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuLibraryGetKernelCount(&mut v_count, v_lib as CUlibrary)

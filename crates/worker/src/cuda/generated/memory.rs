@@ -16,7 +16,7 @@ pub(super) fn cu_mem_get_info_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
     let mut v_free: usize = zeroed();
     let mut v_total: usize = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuMemGetInfo_v2(&mut v_free, &mut v_total) })?;
         Ok(())
     });

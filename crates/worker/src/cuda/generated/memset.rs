@@ -15,7 +15,7 @@ pub(super) fn cu_memset_d16_async(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
     r.finish()?;
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuMemsetD16Async(m.dst_device, m.us, m.n as usize, v_h_stream as CUstream)
@@ -36,7 +36,7 @@ pub(super) fn cu_memset_d2_d16_async(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuMemsetD2D16Async(
                 m.dst_device,
@@ -63,7 +63,7 @@ pub(super) fn cu_memset_d2_d32_async(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuMemsetD2D32Async(
                 m.dst_device,
@@ -90,7 +90,7 @@ pub(super) fn cu_memset_d2_d8_async(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuMemsetD2D8Async(
                 m.dst_device,
@@ -113,7 +113,7 @@ pub(super) fn cu_memset_d32_async(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
     r.finish()?;
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuMemsetD32Async(m.dst_device, m.ui, m.n as usize, v_h_stream as CUstream)
@@ -130,7 +130,7 @@ pub(super) fn cu_memset_d8_async(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
     r.finish()?;
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuMemsetD8Async(m.dst_device, m.uc, m.n as usize, v_h_stream as CUstream)

@@ -16,7 +16,7 @@ pub(super) fn cu_func_is_loaded(w: &mut Cuda, h: &Header, body: &[u8]) -> Result
     let mut v_state: CUfunctionLoadingState = zeroed();
     let rc = attempt(|| {
         let v_function = w.handle(Kind::Function, m.function)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuFuncIsLoaded(&mut v_state, v_function as CUfunction)
@@ -35,7 +35,7 @@ pub(super) fn cu_func_load(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), 
     r.finish()?;
     let rc = attempt(|| {
         let v_function = w.handle(Kind::Function, m.function)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuFuncLoad(v_function as CUfunction) })?;
         Ok(())
     });
@@ -53,7 +53,7 @@ pub(super) fn cu_func_set_cache_config(
     r.finish()?;
     let rc = attempt(|| {
         let v_hfunc = w.handle(Kind::Function, m.hfunc)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuFuncSetCacheConfig(v_hfunc as CUfunction, m.config)
@@ -74,7 +74,7 @@ pub(super) fn cu_func_set_shared_mem_config(
     r.finish()?;
     let rc = attempt(|| {
         let v_hfunc = w.handle(Kind::Function, m.hfunc)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuFuncSetSharedMemConfig(v_hfunc as CUfunction, m.config)
@@ -96,7 +96,7 @@ pub(super) fn cu_module_get_function_count(
     let mut v_count: u32 = zeroed();
     let rc = attempt(|| {
         let v_mod = w.handle(Kind::Module, m.r#mod)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuModuleGetFunctionCount(&mut v_count, v_mod as CUmodule)
@@ -121,7 +121,7 @@ pub(super) fn cu_module_get_surf_ref(
     let rc = attempt(|| {
         let mut v_p_surf_ref: CUsurfref = zeroed();
         let v_hmod = w.handle(Kind::Module, m.hmod)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuModuleGetSurfRef(&mut v_p_surf_ref, v_hmod as CUmodule, v_name.as_ptr())
@@ -145,7 +145,7 @@ pub(super) fn cu_module_get_tex_ref(
     let rc = attempt(|| {
         let mut v_p_tex_ref: CUtexref = zeroed();
         let v_hmod = w.handle(Kind::Module, m.hmod)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuModuleGetTexRef(&mut v_p_tex_ref, v_hmod as CUmodule, v_name.as_ptr())

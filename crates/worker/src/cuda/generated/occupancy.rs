@@ -20,7 +20,7 @@ pub(super) fn cu_occupancy_available_dynamic_s_mem_per_block(
     let mut v_dynamic_smem_size: usize = zeroed();
     let rc = attempt(|| {
         let v_func = w.handle(Kind::Function, m.func)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuOccupancyAvailableDynamicSMemPerBlock(
                 &mut v_dynamic_smem_size,
@@ -51,7 +51,7 @@ pub(super) fn cu_occupancy_max_active_blocks_per_multiprocessor(
     let mut v_num_blocks: i32 = zeroed();
     let rc = attempt(|| {
         let v_func = w.handle(Kind::Function, m.func)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(
                 &mut v_num_blocks,
@@ -82,7 +82,7 @@ pub(super) fn cu_occupancy_max_active_blocks_per_multiprocessor_with_flags(
     let mut v_num_blocks: i32 = zeroed();
     let rc = attempt(|| {
         let v_func = w.handle(Kind::Function, m.func)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(

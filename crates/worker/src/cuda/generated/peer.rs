@@ -19,7 +19,7 @@ pub(super) fn cu_ctx_disable_peer_access(
     r.finish()?;
     let rc = attempt(|| {
         let v_peer_context = w.handle(Kind::Context, m.peer_context)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuCtxDisablePeerAccess(v_peer_context as CUcontext) })?;
         Ok(())
     });
@@ -37,7 +37,7 @@ pub(super) fn cu_ctx_enable_peer_access(
     r.finish()?;
     let rc = attempt(|| {
         let v_peer_context = w.handle(Kind::Context, m.peer_context)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuCtxEnablePeerAccess(v_peer_context as CUcontext, m.flags)
@@ -58,7 +58,7 @@ pub(super) fn cu_device_can_access_peer(
     r.finish()?;
     let mut v_can_access_peer: i32 = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuDeviceCanAccessPeer(&mut v_can_access_peer, m.dev, m.peer_dev)
@@ -86,7 +86,7 @@ pub(super) fn cu_device_get_p2_p_atomic_capabilities(
     let v_operations = list::<CUatomicOperation>(m.operations, m.count as usize)?;
     let rc = attempt(|| {
         v_capabilities = room(m.count as usize)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuDeviceGetP2PAtomicCapabilities(
                 v_capabilities.as_mut_ptr(),
@@ -117,7 +117,7 @@ pub(super) fn cu_device_get_p2_p_attribute(
     r.finish()?;
     let mut v_value: i32 = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuDeviceGetP2PAttribute(&mut v_value, m.attrib, m.src_device, m.dst_device)

@@ -15,7 +15,7 @@ pub(super) fn cu_mem_pool_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
     r.finish()?;
     let rc = attempt(|| {
         let v_pool = w.handle(Kind::MemoryPool, m.pool)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuMemPoolDestroy(v_pool as CUmemoryPool) })?;
         w.remove(Kind::MemoryPool, m.pool);
         Ok(())
@@ -34,7 +34,7 @@ pub(super) fn cu_mem_pool_export_pointer(
     r.finish()?;
     let mut v_share_data_out: CUmemPoolPtrExportData = zeroed();
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuMemPoolExportPointer(&mut v_share_data_out, m.ptr)
@@ -63,7 +63,7 @@ pub(super) fn cu_mem_pool_get_access(
         from_bytes(&m.location).ok_or(WireError::BadValue("structure"))?;
     let rc = attempt(|| {
         let v_mem_pool = w.handle(Kind::MemoryPool, m.mem_pool)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuMemPoolGetAccess(&mut v_flags, v_mem_pool as CUmemoryPool, &mut v_location)
@@ -87,7 +87,7 @@ pub(super) fn cu_mem_pool_set_access(
     let v_map = list::<CUmemAccessDesc>(m.map, m.count as usize)?;
     let rc = attempt(|| {
         let v_pool = w.handle(Kind::MemoryPool, m.pool)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuMemPoolSetAccess(v_pool as CUmemoryPool, v_map.as_ptr(), m.count as usize)
@@ -104,7 +104,7 @@ pub(super) fn cu_mem_pool_trim_to(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
     r.finish()?;
     let rc = attempt(|| {
         let v_pool = w.handle(Kind::MemoryPool, m.pool)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuMemPoolTrimTo(v_pool as CUmemoryPool, m.min_bytes_to_keep as usize)

@@ -14,7 +14,7 @@ pub(super) fn cu_profiler_start(w: &mut Cuda, h: &Header, body: &[u8]) -> Result
     wire::CuProfilerStart::decode(&mut r)?;
     r.finish()?;
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuProfilerStart() })?;
         Ok(())
     });
@@ -27,7 +27,7 @@ pub(super) fn cu_profiler_stop(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
     wire::CuProfilerStop::decode(&mut r)?;
     r.finish()?;
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuProfilerStop() })?;
         Ok(())
     });

@@ -20,7 +20,7 @@ pub(super) fn cu_stream_batch_mem_op_v2(
     let mut v_param_array = list::<CUstreamBatchMemOpParams>(m.param_array, m.count as usize)?;
     let rc = attempt(|| {
         let v_stream = w.stream(m.stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuStreamBatchMemOp_v2(
                 v_stream as CUstream,
@@ -45,7 +45,7 @@ pub(super) fn cu_stream_begin_capture_v2(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuStreamBeginCapture_v2(v_h_stream as CUstream, m.mode)
@@ -67,7 +67,7 @@ pub(super) fn cu_stream_copy_attributes(
     let rc = attempt(|| {
         let v_dst_stream = w.stream(m.dst_stream)?;
         let v_src_stream = w.stream(m.src_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuStreamCopyAttributes(v_dst_stream as CUstream, v_src_stream as CUstream)
@@ -84,7 +84,7 @@ pub(super) fn cu_stream_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
     r.finish()?;
     let rc = attempt(|| {
         let mut v_ph_stream: CUstream = zeroed();
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuStreamCreate(&mut v_ph_stream, m.flags) })?;
         w.store(Kind::Stream, m.ph_stream, v_ph_stream as u64);
         Ok(())
@@ -103,7 +103,7 @@ pub(super) fn cu_stream_create_with_priority(
     r.finish()?;
     let rc = attempt(|| {
         let mut v_ph_stream: CUstream = zeroed();
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuStreamCreateWithPriority(&mut v_ph_stream, m.flags, m.priority)
@@ -121,7 +121,7 @@ pub(super) fn cu_stream_destroy_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
     r.finish()?;
     let rc = attempt(|| {
         let v_h_stream = w.handle(Kind::Stream, m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuStreamDestroy_v2(v_h_stream as CUstream) })?;
         w.remove(Kind::Stream, m.h_stream);
         Ok(())
@@ -141,7 +141,7 @@ pub(super) fn cu_stream_end_capture(
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
         let mut v_ph_graph: CUgraph = zeroed();
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuStreamEndCapture(v_h_stream as CUstream, &mut v_ph_graph)
@@ -164,7 +164,7 @@ pub(super) fn cu_stream_get_attribute(
     let mut v_value: CUstreamAttrValue = zeroed();
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuStreamGetAttribute(v_h_stream as CUstream, m.attr, &mut v_value)
@@ -187,7 +187,7 @@ pub(super) fn cu_stream_get_flags(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
     let mut v_flags: u32 = zeroed();
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuStreamGetFlags(v_h_stream as CUstream, &mut v_flags)
@@ -207,7 +207,7 @@ pub(super) fn cu_stream_get_id(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
     let mut v_stream_id: u64 = zeroed();
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuStreamGetId(v_h_stream as CUstream, &mut v_stream_id)
@@ -234,7 +234,7 @@ pub(super) fn cu_stream_get_priority(
     let mut v_priority: i32 = zeroed();
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuStreamGetPriority(v_h_stream as CUstream, &mut v_priority)
@@ -270,7 +270,7 @@ pub(super) fn cu_stream_set_attribute(
         from_bytes(&m.param).ok_or(WireError::BadValue("structure"))?;
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuStreamSetAttribute(v_h_stream as CUstream, m.attr, &v_param)
@@ -300,7 +300,7 @@ pub(super) fn cu_stream_wait_event(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
     let rc = attempt(|| {
         let v_h_stream = w.stream(m.h_stream)?;
         let v_h_event = w.handle(Kind::Event, m.h_event)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuStreamWaitEvent(v_h_stream as CUstream, v_h_event as CUevent, m.flags)
@@ -321,7 +321,7 @@ pub(super) fn cu_stream_wait_value32_v2(
     r.finish()?;
     let rc = attempt(|| {
         let v_stream = w.stream(m.stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuStreamWaitValue32_v2(v_stream as CUstream, m.addr, m.value, m.flags)
@@ -342,7 +342,7 @@ pub(super) fn cu_stream_wait_value64_v2(
     r.finish()?;
     let rc = attempt(|| {
         let v_stream = w.stream(m.stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuStreamWaitValue64_v2(v_stream as CUstream, m.addr, m.value, m.flags)
@@ -363,7 +363,7 @@ pub(super) fn cu_stream_write_value32_v2(
     r.finish()?;
     let rc = attempt(|| {
         let v_stream = w.stream(m.stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuStreamWriteValue32_v2(v_stream as CUstream, m.addr, m.value, m.flags)
@@ -384,7 +384,7 @@ pub(super) fn cu_stream_write_value64_v2(
     r.finish()?;
     let rc = attempt(|| {
         let v_stream = w.stream(m.stream)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuStreamWriteValue64_v2(v_stream as CUstream, m.addr, m.value, m.flags)

@@ -31,7 +31,7 @@ pub(super) fn cu_tensor_map_encode_im2col(
     )?;
     let v_element_strides = list::<u32>(m.element_strides, m.tensor_rank as usize)?;
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuTensorMapEncodeIm2col(
                 &mut v_tensor_map,
@@ -76,7 +76,7 @@ pub(super) fn cu_tensor_map_encode_im2col_wide(
         list::<u64>(m.global_strides, (m.tensor_rank as usize).saturating_sub(1))?;
     let v_element_strides = list::<u32>(m.element_strides, m.tensor_rank as usize)?;
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuTensorMapEncodeIm2colWide(
                 &mut v_tensor_map,
@@ -123,7 +123,7 @@ pub(super) fn cu_tensor_map_encode_tiled(
     let v_box_dim = list::<u32>(m.box_dim, m.tensor_rank as usize)?;
     let v_element_strides = list::<u32>(m.element_strides, m.tensor_rank as usize)?;
     let rc = attempt(|| {
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuTensorMapEncodeTiled(
                 &mut v_tensor_map,

@@ -19,7 +19,7 @@ pub(super) fn cu_surf_object_destroy(
     r.finish()?;
     let rc = attempt(|| {
         let v_surf_object = w.handle(Kind::SurfObject, m.surf_object)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuSurfObjectDestroy(v_surf_object as CUsurfObject) })?;
         w.remove(Kind::SurfObject, m.surf_object);
         Ok(())
@@ -39,7 +39,7 @@ pub(super) fn cu_surf_ref_set_array(
     let rc = attempt(|| {
         let v_h_surf_ref = w.handle(Kind::SurfRef, m.h_surf_ref)?;
         let v_h_array = w.handle(Kind::Array, m.h_array)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuSurfRefSetArray(v_h_surf_ref as CUsurfref, v_h_array as CUarray, m.flags)
@@ -60,7 +60,7 @@ pub(super) fn cu_tex_object_destroy(
     r.finish()?;
     let rc = attempt(|| {
         let v_tex_object = w.handle(Kind::TexObject, m.tex_object)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuTexObjectDestroy(v_tex_object as CUtexObject) })?;
         w.remove(Kind::TexObject, m.tex_object);
         Ok(())
@@ -80,7 +80,7 @@ pub(super) fn cu_tex_object_get_resource_view_desc(
     let mut v_p_res_view_desc: CUDA_RESOURCE_VIEW_DESC = zeroed();
     let rc = attempt(|| {
         let v_tex_object = w.handle(Kind::TexObject, m.tex_object)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexObjectGetResourceViewDesc(&mut v_p_res_view_desc, v_tex_object as CUtexObject)
@@ -107,7 +107,7 @@ pub(super) fn cu_tex_object_get_texture_desc(
     let mut v_p_tex_desc: CUDA_TEXTURE_DESC = zeroed();
     let rc = attempt(|| {
         let v_tex_object = w.handle(Kind::TexObject, m.tex_object)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexObjectGetTextureDesc(&mut v_p_tex_desc, v_tex_object as CUtexObject)
@@ -129,7 +129,7 @@ pub(super) fn cu_tex_ref_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result
     r.finish()?;
     let rc = attempt(|| {
         let mut v_p_tex_ref: CUtexref = zeroed();
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuTexRefCreate(&mut v_p_tex_ref) })?;
         w.store(Kind::TexRef, m.p_tex_ref, v_p_tex_ref as u64);
         Ok(())
@@ -144,7 +144,7 @@ pub(super) fn cu_tex_ref_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
     r.finish()?;
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuTexRefDestroy(v_h_tex_ref as CUtexref) })?;
         w.remove(Kind::TexRef, m.h_tex_ref);
         Ok(())
@@ -164,7 +164,7 @@ pub(super) fn cu_tex_ref_get_address_mode(
     let mut v_pam: CUaddress_mode = zeroed();
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefGetAddressMode(&mut v_pam, v_h_tex_ref as CUtexref, m.dim)
@@ -188,7 +188,7 @@ pub(super) fn cu_tex_ref_get_address_v2(
     let mut v_pdptr: CUdeviceptr = zeroed();
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefGetAddress_v2(&mut v_pdptr, v_h_tex_ref as CUtexref)
@@ -213,7 +213,7 @@ pub(super) fn cu_tex_ref_get_border_color(
     let rc = attempt(|| {
         v_p_border_color = room(4)?;
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefGetBorderColor(v_p_border_color.as_mut_ptr(), v_h_tex_ref as CUtexref)
@@ -240,7 +240,7 @@ pub(super) fn cu_tex_ref_get_filter_mode(
     let mut v_pfm: CUfilter_mode = zeroed();
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefGetFilterMode(&mut v_pfm, v_h_tex_ref as CUtexref)
@@ -260,7 +260,7 @@ pub(super) fn cu_tex_ref_get_flags(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
     let mut v_p_flags: u32 = zeroed();
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefGetFlags(&mut v_p_flags, v_h_tex_ref as CUtexref)
@@ -285,7 +285,7 @@ pub(super) fn cu_tex_ref_get_format(
     let mut v_p_num_channels: i32 = zeroed();
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuTexRefGetFormat(
                 &mut v_p_format,
@@ -316,7 +316,7 @@ pub(super) fn cu_tex_ref_get_max_anisotropy(
     let mut v_pmax_aniso: i32 = zeroed();
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefGetMaxAnisotropy(&mut v_pmax_aniso, v_h_tex_ref as CUtexref)
@@ -343,7 +343,7 @@ pub(super) fn cu_tex_ref_get_mipmap_filter_mode(
     let mut v_pfm: CUfilter_mode = zeroed();
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefGetMipmapFilterMode(&mut v_pfm, v_h_tex_ref as CUtexref)
@@ -367,7 +367,7 @@ pub(super) fn cu_tex_ref_get_mipmap_level_bias(
     let mut v_pbias: f32 = zeroed();
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefGetMipmapLevelBias(&mut v_pbias, v_h_tex_ref as CUtexref)
@@ -392,7 +392,7 @@ pub(super) fn cu_tex_ref_get_mipmap_level_clamp(
     let mut v_pmax_mipmap_level_clamp: f32 = zeroed();
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuTexRefGetMipmapLevelClamp(
                 &mut v_pmin_mipmap_level_clamp,
@@ -424,7 +424,7 @@ pub(super) fn cu_tex_ref_set_address2_d_v3(
         from_bytes(&m.desc).ok_or(WireError::BadValue("structure"))?;
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuTexRefSetAddress2D_v3(
                 v_h_tex_ref as CUtexref,
@@ -449,7 +449,7 @@ pub(super) fn cu_tex_ref_set_address_mode(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefSetAddressMode(v_h_tex_ref as CUtexref, m.dim, m.am)
@@ -471,7 +471,7 @@ pub(super) fn cu_tex_ref_set_address_v2(
     let mut v_byte_offset: usize = zeroed();
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuTexRefSetAddress_v2(
                 &mut v_byte_offset,
@@ -502,7 +502,7 @@ pub(super) fn cu_tex_ref_set_array(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
         } else {
             w.handle(Kind::Array, m.h_array)?
         };
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefSetArray(v_h_tex_ref as CUtexref, v_h_array as CUarray, m.flags)
@@ -524,7 +524,7 @@ pub(super) fn cu_tex_ref_set_border_color(
     let mut v_p_border_color = list::<f32>(m.p_border_color, 4)?;
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefSetBorderColor(v_h_tex_ref as CUtexref, v_p_border_color.as_mut_ptr())
@@ -545,7 +545,7 @@ pub(super) fn cu_tex_ref_set_filter_mode(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefSetFilterMode(v_h_tex_ref as CUtexref, m.fm)
@@ -562,7 +562,7 @@ pub(super) fn cu_tex_ref_set_flags(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
     r.finish()?;
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuTexRefSetFlags(v_h_tex_ref as CUtexref, m.flags) })?;
         Ok(())
     });
@@ -580,7 +580,7 @@ pub(super) fn cu_tex_ref_set_format(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefSetFormat(v_h_tex_ref as CUtexref, m.fmt, m.num_packed_components)
@@ -601,7 +601,7 @@ pub(super) fn cu_tex_ref_set_max_anisotropy(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefSetMaxAnisotropy(v_h_tex_ref as CUtexref, m.max_aniso)
@@ -622,7 +622,7 @@ pub(super) fn cu_tex_ref_set_mipmap_filter_mode(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefSetMipmapFilterMode(v_h_tex_ref as CUtexref, m.fm)
@@ -643,7 +643,7 @@ pub(super) fn cu_tex_ref_set_mipmap_level_bias(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
                 .cuTexRefSetMipmapLevelBias(v_h_tex_ref as CUtexref, m.bias)
@@ -664,7 +664,7 @@ pub(super) fn cu_tex_ref_set_mipmap_level_clamp(
     r.finish()?;
     let rc = attempt(|| {
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuTexRefSetMipmapLevelClamp(
                 v_h_tex_ref as CUtexref,
@@ -693,7 +693,7 @@ pub(super) fn cu_tex_ref_set_mipmapped_array(
         } else {
             w.handle(Kind::MipmappedArray, m.h_mipmapped_array)?
         };
-        // SAFETY: handles come from the tables, and what pointers point to lives through the call.
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuTexRefSetMipmappedArray(
                 v_h_tex_ref as CUtexref,
