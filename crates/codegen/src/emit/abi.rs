@@ -123,7 +123,8 @@ fn module(api: &Api, m: &Module) -> String {
         );
     }
     s.push_str(
-        "\n#[cfg(test)]\nmod tests {\nuse super::*;\nuse std::mem::{align_of, offset_of, size_of};\n\
+        "\n#[cfg(test)]\nmod tests {\nuse super::*;\n\
+         use std::mem::{align_of, offset_of, size_of};\n\
          \n\
          #[test]\nfn layouts_are_those_of_a_c_compiler() {\n",
     );

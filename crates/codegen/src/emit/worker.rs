@@ -170,7 +170,7 @@ fn is_missing(c: &Call) -> bool {
 
 fn refuse(api: &Api, c: &Call, s: &mut String) {
     let Some(result) = &api.config.result else {
-        s.push_str("Err(WireError::UnknownOp(h.op))\n");
+        s.push_str("let _ = w;\nErr(WireError::UnknownOp(h.op))\n");
         return;
     };
     let rc = format!("busbar_abi::{}::{}", api.name, result.not_supported);
