@@ -286,3 +286,11 @@ fn cuVDPAUGetDevice(
     vdpDevice: u32,
     vdpGetProcAddress: *mut c_void,
 ) -> CUresult;
+
+#[unsupported("objects of EGL exist only on the machine of the display")]
+#[proc_only] #[get_proc("cuEventCreateFromEGLSync", 9000)]
+fn cuEventCreateFromEGLSync(
+    phEvent: *mut CUevent,
+    eglSync: *mut c_void,
+    flags: u32,
+) -> CUresult;

@@ -128,6 +128,7 @@ fn cuStreamIsCapturing(hStream: CUstream, captureStatus: *mut CUstreamCaptureSta
 #[per_thread("_ptsz")]
 fn cuStreamQuery(#[handle] hStream: CUstream) -> CUresult;
 
+/// The attributes of a stream hold no handle; the members of this union that do are for launches.
 #[id(0x0c0d)] #[queued] #[get_proc("cuStreamSetAttribute", 11000)] #[per_thread("_ptsz")]
 fn cuStreamSetAttribute(
     #[handle] hStream: CUstream,

@@ -83,11 +83,11 @@ fn cuMemSetAccess(
 #[custom] #[todo] #[get_proc("cuMemUnmap", 10020)]
 fn cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult;
 
-#[unsupported("multicast objects are not offered: the device attribute that announces them reads 0")]
+#[unsupported("multicast objects are not offered, as their device attribute says")]
 #[get_proc("cuMulticastAddDevice", 12010)]
 fn cuMulticastAddDevice(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice) -> CUresult;
 
-#[unsupported("multicast objects are not offered: the device attribute that announces them reads 0")]
+#[unsupported("multicast objects are not offered, as their device attribute says")]
 #[get_proc("cuMulticastBindAddr", 12010)]
 fn cuMulticastBindAddr(
     mcHandle: CUmemGenericAllocationHandle,
@@ -97,7 +97,7 @@ fn cuMulticastBindAddr(
     flags: u64,
 ) -> CUresult;
 
-#[unsupported("multicast objects are not offered: the device attribute that announces them reads 0")]
+#[unsupported("multicast objects are not offered, as their device attribute says")]
 #[get_proc("cuMulticastBindMem", 12010)]
 fn cuMulticastBindMem(
     mcHandle: CUmemGenericAllocationHandle,
@@ -108,14 +108,14 @@ fn cuMulticastBindMem(
     flags: u64,
 ) -> CUresult;
 
-#[unsupported("multicast objects are not offered: the device attribute that announces them reads 0")]
+#[unsupported("multicast objects are not offered, as their device attribute says")]
 #[get_proc("cuMulticastCreate", 12010)]
 fn cuMulticastCreate(
     mcHandle: *mut CUmemGenericAllocationHandle,
     prop: *const CUmulticastObjectProp,
 ) -> CUresult;
 
-#[unsupported("multicast objects are not offered: the device attribute that announces them reads 0")]
+#[unsupported("multicast objects are not offered, as their device attribute says")]
 #[get_proc("cuMulticastGetGranularity", 12010)]
 fn cuMulticastGetGranularity(
     granularity: *mut usize,
@@ -123,7 +123,7 @@ fn cuMulticastGetGranularity(
     option: CUmulticastGranularity_flags,
 ) -> CUresult;
 
-#[unsupported("multicast objects are not offered: the device attribute that announces them reads 0")]
+#[unsupported("multicast objects are not offered, as their device attribute says")]
 #[get_proc("cuMulticastUnbind", 12010)]
 fn cuMulticastUnbind(
     mcHandle: CUmemGenericAllocationHandle,

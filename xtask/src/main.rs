@@ -1,6 +1,6 @@
 //! Busbar: the one front door for repository chores.
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -16,7 +16,9 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &[&str]) -> Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    // Cargo says at run time where the package lies; what was true at build time may not be now.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").context("run it as `cargo xtask`")?;
+    let root = Path::new(&package).join("..");
     match args {
         ["codegen"] => println!("codegen: {}", busbar_codegen::run(&root, false)?),
         ["codegen", "--check"] => println!("codegen: {}", busbar_codegen::run(&root, true)?),

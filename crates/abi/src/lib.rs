@@ -4,4 +4,7 @@ pub mod generated;
 mod plain;
 
 pub use generated::*;
-pub use plain::{Plain, bytes_of, from_bytes, items_from_bytes, slice_bytes, zeroed};
+pub use plain::{
+    Plain, bytes_of, from_bytes, items_from_bytes, member, set_member, slice_bytes, to_array,
+    zeroed,
+};

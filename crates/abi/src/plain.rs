@@ -55,11 +55,36 @@ pub fn bytes_of<T: Plain>(value: &T) -> &[u8] {
     slice_bytes(std::slice::from_ref(value))
 }
 
+/// The bytes of such a value, which are `N`.
+#[inline]
+pub fn to_array<T: Plain, const N: usize>(value: &T) -> [u8; N] {
+    const { assert!(size_of::<T>() == N) };
+    let mut out = [0; N];
+    out.copy_from_slice(bytes_of(value));
+    out
+}
+
 /// The bytes of such values.
 #[inline]
 pub fn slice_bytes<T: Plain>(values: &[T]) -> &[u8] {
     // SAFETY: the values lie there, and live as long as the result.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}
+
+/// What lies at the front of `from`: a member of a union whose bytes `from` is.
+#[inline]
+pub fn member<T: Plain, U: Plain>(from: &U) -> T {
+    const { assert!(size_of::<T>() <= size_of::<U>()) };
+    // SAFETY: `U` has that many bytes, the read need not be aligned, every pattern is a value.
+    unsafe { std::ptr::from_ref(from).cast::<T>().read_unaligned() }
+}
+
+/// Writes a member of a union whose bytes `to` is; the bytes behind it stay.
+#[inline]
+pub fn set_member<T: Plain, U: Plain>(to: &mut U, value: T) {
+    const { assert!(size_of::<T>() <= size_of::<U>()) };
+    // SAFETY: `U` has that many bytes, and the write need not be aligned.
+    unsafe { std::ptr::from_mut(to).cast::<T>().write_unaligned(value) };
 }
 
 #[cfg(test)]
@@ -72,8 +97,12 @@ mod tests {
         let bytes = slice_bytes(&values);
         assert_eq!(items_from_bytes::<u32>(bytes).as_deref(), Some(&values[..]));
         assert_eq!(from_bytes::<u64>(&bytes[..8]), Some(0xffff_fffe_0000_0001));
+        assert_eq!(to_array(&values[2]), [7, 0, 0, 0]);
         assert_eq!(from_bytes::<u64>(bytes), None);
         assert_eq!(items_from_bytes::<u64>(bytes), None);
         assert_eq!(zeroed::<[u16; 3]>(), [0; 3]);
+        let mut blob = [0u64, 5];
+        set_member(&mut blob, [1u32, 2]);
+        assert_eq!((member::<u64, _>(&blob), blob[1]), (0x2_0000_0001, 5));
     }
 }

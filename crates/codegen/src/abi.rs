@@ -49,6 +49,21 @@ pub struct Types {
     pub aliases: HashMap<String, Type>,
     /// Structures.
     pub structs: HashMap<String, Struct>,
+    /// Constants.
+    pub constants: Vec<Constant>,
+}
+
+/// One constant.
+#[derive(Debug, Clone)]
+pub struct Constant {
+    /// Its name.
+    pub name: String,
+    /// The name of its type.
+    pub ty: String,
+    /// Its value, where it is a plain number.
+    pub value: Option<i64>,
+    /// Its documentation.
+    pub docs: String,
 }
 
 /// How a type looks to the wire.
@@ -150,10 +165,35 @@ impl Types {
                             fields,
                         },
                     );
+                    let (docs, attrs) = s.attrs.into_iter().partition(|a| a.path().is_ident("doc"));
+                    let docs: Vec<syn::Attribute> = docs;
+                    s.attrs = attrs;
+                    for line in docs.iter().filter_map(doc_text) {
+                        module.text.push_str(&format!("/// {line}\n"));
+                    }
                     module.text.push_str("#[derive(Clone, Copy)]\n");
                     s.to_token_stream()
                 }
-                Item::Const(c) => c.to_token_stream(),
+                Item::Const(mut c) => {
+                    let docs: Vec<_> = c.attrs.iter().filter_map(doc_text).collect();
+                    self.constants.push(Constant {
+                        name: c.ident.to_string(),
+                        ty: c.ty.to_token_stream().to_string(),
+                        value: c
+                            .expr
+                            .to_token_stream()
+                            .to_string()
+                            .replace("- ", "-")
+                            .parse()
+                            .ok(),
+                        docs: docs.join(" "),
+                    });
+                    c.attrs.clear();
+                    for line in docs {
+                        module.text.push_str(&format!("/// {line}\n"));
+                    }
+                    c.to_token_stream()
+                }
                 other => bail!("a file of types cannot hold `{}`", other.to_token_stream()),
             };
             module.text.push_str(&tokens.to_string());
@@ -222,6 +262,17 @@ impl Types {
             },
             _ => true,
         }
+    }
+}
+
+/// The text of a line of documentation.
+fn doc_text(attr: &syn::Attribute) -> Option<String> {
+    match &attr.meta.require_name_value().ok()?.value {
+        syn::Expr::Lit(syn::ExprLit {
+            lit: syn::Lit::Str(s),
+            ..
+        }) if attr.path().is_ident("doc") => Some(s.value().trim().to_owned()),
+        _ => None,
     }
 }
 

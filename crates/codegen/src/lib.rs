@@ -1,8 +1,9 @@
 //! Turns the spec of a forwarded API into the files of both sides.
 //!
-//! `spec/<api>/` holds one file per object family, in Rust syntax that is parsed and never compiled:
-//! a line per C function or message, with attributes that say how it travels. `spec/<api>/api.toml`
-//! says what the API calls its result codes and handles; `spec/<api>/abi/` holds its C types.
+//! `spec/<api>/` holds one file per object family, in Rust syntax that is parsed and never
+//! compiled: a line per C function or message, with attributes that say how it travels.
+//! `spec/<api>/api.toml` says what the API calls its result codes and handles; `spec/<api>/abi/`
+//! holds its C types.
 //! [`spec`] parses, [`model`] resolves and refuses what is wrong, [`emit`] writes.
 //!
 //! Everything generated is checked in, so that it can be reviewed and built without the generator;

@@ -23,6 +23,8 @@ pub struct Config {
     pub functions: bool,
     /// The list of exported symbols, each of which needs a line in the spec.
     pub exports: Option<String>,
+    /// The list of names and first versions that the API's own lookup knows.
+    pub procs: Option<String>,
     /// Where the table of symbols is written.
     pub coverage: Option<String>,
     /// The crate that exports the C symbols.
@@ -210,6 +212,8 @@ pub struct Api {
     pub families: Vec<Family>,
     /// Every exported symbol that must be exported again.
     pub exports: Vec<String>,
+    /// Every name and first version that the API's own lookup knows.
+    pub procs: Vec<(String, u32)>,
 }
 
 impl Api {
@@ -223,14 +227,25 @@ impl Api {
         let at = dir.join("api.toml");
         let text = std::fs::read_to_string(&at).with_context(|| at.display().to_string())?;
         let config: Config = toml::from_str(&text).with_context(|| at.display().to_string())?;
-        let exports = match &config.exports {
+        let list = |file: &Option<String>| match file {
             Some(file) => std::fs::read_to_string(dir.join(file))
-                .with_context(|| dir.join(file).display().to_string())?
-                .split_whitespace()
-                .map(str::to_owned)
-                .collect(),
-            None => Vec::new(),
+                .with_context(|| dir.join(file).display().to_string()),
+            None => Ok(String::new()),
         };
+        let exports = list(&config.exports)?
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
+        let procs = list(&config.procs)?
+            .lines()
+            .map(|l| {
+                let (name, version) = l
+                    .split_once(' ')
+                    .context("a line is a name and a version")?;
+                Ok((name.to_owned(), version.parse()?))
+            })
+            .collect::<Result<_>>()
+            .context("the list of procs")?;
         let types = Types::load(&dir.join("abi"))?;
         let mut items = Vec::new();
         let mut paths: Vec<_> = std::fs::read_dir(dir)?
@@ -247,37 +262,32 @@ impl Api {
                 spec::read(&path)?,
             ));
         }
-        Self::build(name, config, types, exports, items)
-    }
-
-    /// Resolves parsed families, and refuses what does not hold together.
-    pub fn build(
-        name: String,
-        config: Config,
-        types: Types,
-        exports: Vec<String>,
-        items: Vec<(String, Vec<Item>)>,
-    ) -> Result<Self> {
-        let mut api = Self {
+        let empty = Self {
             name,
             config,
             types,
             families: Vec::new(),
             exports,
+            procs,
         };
+        empty.resolve(items)
+    }
+
+    /// Resolves parsed families, and refuses what does not hold together.
+    pub fn resolve(mut self, items: Vec<(String, Vec<Item>)>) -> Result<Self> {
         for (family, list) in items {
             let mut calls = Vec::new();
             for item in list {
                 let at = format!("{}: {}", item.place, item.name);
-                calls.push(api.call(item).with_context(|| at)?);
+                calls.push(self.call(item).with_context(|| at)?);
             }
-            api.families.push(Family {
+            self.families.push(Family {
                 name: family,
                 calls,
             });
         }
-        api.check()?;
-        Ok(api)
+        self.check()?;
+        Ok(self)
     }
 
     /// All lines.
@@ -532,6 +542,16 @@ impl Api {
                 self.check_alias(c, to).with_context(|| at)?;
             }
         }
+        let absent = |p: &&(String, u32)| !procs.contains_key(*p);
+        let missing: Vec<_> = self
+            .procs
+            .iter()
+            .filter(absent)
+            .map(|(n, v)| format!("{n} of {v}"))
+            .collect();
+        if !missing.is_empty() {
+            bail!("no function is looked up as: {}", missing.join(", "));
+        }
         self.check_exports(&names)
     }
 
@@ -594,7 +614,10 @@ impl Api {
             bail!("not classified: {}", missing.join(", "));
         }
         let exported: HashSet<_> = self.exports.iter().map(String::as_str).collect();
-        for c in self.calls().filter(|c| c.item.sort != Sort::Message) {
+        for c in self
+            .calls()
+            .filter(|c| c.item.sort != Sort::Message && !c.item.proc_only)
+        {
             let all = std::iter::once(c.item.name.clone()).chain(
                 c.item
                     .per_thread

@@ -126,6 +126,8 @@ pub struct Item {
     pub todo: bool,
     /// Names and first versions under which the API's own lookup gives this function.
     pub get_proc: Vec<(String, u32)>,
+    /// Found by the API's own lookup only, not among its symbols.
+    pub proc_only: bool,
     /// The suffix of the variant for per-thread default streams.
     pub per_thread: Option<String>,
     /// Parameters, or fields.
@@ -276,6 +278,7 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
         by_hand_worker: false,
         todo: false,
         get_proc: Vec::new(),
+        proc_only: false,
         per_thread: None,
         params: raw.params.into_iter().map(param).collect::<Result<_>>()?,
         reply: raw.reply.into_iter().map(param).collect::<Result<_>>()?,
@@ -323,6 +326,7 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
                 }
             }
             "todo" => it.todo = true,
+            "proc_only" => it.proc_only = true,
             "get_proc" => it
                 .get_proc
                 .push(attr.parse_args_with(|input: ParseStream<'_>| {

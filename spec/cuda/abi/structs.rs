@@ -1,4 +1,8 @@
 //! Structures; the numbers are those of a C compiler on a 64-bit machine.
+//!
+//! A field that is an array of plain numbers where C has a union (often called `u`) is that union's
+//! bytes: `busbar_abi::member` and `set_member` read and write what it holds, and `members.rs` has
+//! the structures that C leaves without a name.
 
 pub type CUdeviceptr = CUdeviceptr_v2;
 pub type CUdevice = CUdevice_v1;

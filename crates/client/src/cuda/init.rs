@@ -1,6 +1,6 @@
 //! Initialization, versions, error texts and entry points.
 
-use super::generated::procs;
+use super::generated as procs;
 use super::runtime::{self, enter_local, guard, put, put_opt};
 use busbar_abi::cuda::*;
 use std::ffi::{CStr, c_char, c_void};
@@ -50,17 +50,8 @@ const PER_THREAD: u64 = 2;
 /// that the name has had, the newest that is not newer than the program.
 fn find(name: &CStr, version: i32, flags: u64) -> Result<*const (), bool> {
     let Ok(name) = name.to_str() else { return Err(false) };
-    let table = procs::PROC_TABLE;
-    let start = table.partition_point(|p| p.name < name);
-    let all = table[start..].iter().take_while(|p| p.name == name);
-    let mut known = false;
-    let mut best = None;
-    for p in all {
-        known = true;
-        if p.version as i32 <= version {
-            best = Some(p);
-        }
-    }
+    let known = !procs::versions(name).is_empty();
+    let best = procs::find(name, u32::try_from(version).unwrap_or(0));
     match best {
         Some(p) if flags & PER_THREAD != 0 => Ok(p.per_thread),
         Some(p) => Ok(p.plain),

@@ -72,35 +72,44 @@ pub fn emit(api: &Api, files: &mut Files) {
     }
 }
 
-/// `(code, name)` of every result code.
+/// Code, name and text of every result code, and look-ups by code.
 fn result_tables(api: &Api, s: &mut String) {
     let Some(result) = &api.config.result else {
         return;
     };
-    let marker = format!(": {} =", result.ty);
+    let rc = &result.ty;
     let _ = writeln!(
         s,
-        "\n/// Result codes and their names, in the order of the API.\n\
-         pub static RESULT_NAMES: &[({}, &str)] = &[",
-        result.ty
+        "use std::ffi::CStr;\n\n\
+         /// Result codes with their names and texts, in order of code.\n\
+         pub static RESULTS: &[({rc}, &CStr, &CStr)] = &["
     );
-    for m in &api.types.modules {
-        for line in m.text.lines() {
-            let line = line.replace(" :", ":");
-            if let Some(rest) = line.strip_prefix("pub const ")
-                && line.contains(&marker)
-                && let Some((name, _)) = rest.split_once(':')
-            {
-                let _ = writeln!(s, "({name}, \"{name}\"),");
-            }
-        }
+    let mut rows: Vec<_> = api.types.constants.iter().filter(|c| c.ty == *rc).collect();
+    rows.sort_by_key(|c| c.value);
+    for c in rows {
+        let _ = writeln!(s, "({0}, c\"{0}\", c{1:?}),", c.name, c.docs);
     }
-    s.push_str("];\n");
+    let _ = write!(
+        s,
+        "];\n\nfn result(rc: {rc}) -> Option<&'static ({rc}, &'static CStr, &'static CStr)> {{\n\
+         let at = RESULTS.binary_search_by_key(&rc, |r| r.0).ok()?;\nRESULTS.get(at)\n}}\n\n\
+         /// The name of a result code.\n\
+         pub fn error_name(rc: {rc}) -> Option<&'static CStr> {{\nresult(rc).map(|r| r.1)\n}}\n\n\
+         /// What a result code means.\n\
+         pub fn error_description(rc: {rc}) -> Option<&'static CStr> {{\n\
+         result(rc).map(|r| r.2)\n}}\n\n\
+         #[cfg(test)]\nmod tests {{\nuse super::*;\n\n\
+         #[test]\nfn every_result_code_has_its_name_and_text() {{\n\
+         for (rc, name, text) in RESULTS {{\n\
+         assert_eq!((error_name(*rc), error_description(*rc)), (Some(*name), Some(*text)));\n\
+         assert!(!text.is_empty());\n}}\n\
+         assert_eq!(error_name({rc}::MAX), None);\n}}\n}}\n"
+    );
 }
 
 fn module(api: &Api, m: &Module) -> String {
-    let mut s = String::from("#[allow(unused_imports)]\nuse super::*;\n");
-    s.push_str("#[allow(unused_imports)]\nuse std::ffi::{c_char, c_int, c_void};\n\n");
+    let mut s = String::from("use super::*;\n");
+    s.push_str("use std::ffi::{c_char, c_int, c_void};\n\n");
     s.push_str(&m.text);
     if m.structs.is_empty() {
         return s;
@@ -114,7 +123,9 @@ fn module(api: &Api, m: &Module) -> String {
         );
     }
     s.push_str(
-        "\n#[cfg(test)]\nmod tests {\nuse super::*;\nuse std::mem::{align_of, offset_of, size_of};\n\n\
+        "\n#[cfg(test)]\nmod tests {\nuse super::*;\n\
+         use std::mem::{align_of, offset_of, size_of};\n\
+         \n\
          #[test]\nfn layouts_are_those_of_a_c_compiler() {\n",
     );
     for name in &m.structs {
@@ -188,8 +199,8 @@ fn functions(api: &Api, calls: &[&Call]) -> String {
     };
     let rc = &result.ty;
     let mut s = String::from(
-        "use super::Driver;\n#[allow(unused_imports)]\nuse super::super::*;\n\
-         #[allow(unused_imports)]\nuse std::ffi::{c_char, c_void};\n\n",
+        "use super::Driver;\nuse super::super::*;\n\
+         use std::ffi::{c_char, c_void};\n\n",
     );
     for c in calls {
         let types: Vec<_> = c.args.iter().map(|a| a.ty.as_str()).collect();

@@ -23,7 +23,7 @@ pub fn emit(api: &Api, files: &mut Files) {
     for f in &families {
         let _ = writeln!(s, "pub mod {};", f.name);
     }
-    s.push_str("mod procs;\n\npub use procs::{PROC_TABLE, Proc, find, versions};\n");
+    s.push_str("pub mod procs;\n");
     s.push_str(&helpers(api, result));
     put(
         files,
@@ -131,6 +131,16 @@ unsafe fn structure<T, const N: usize>(p: *const T) -> Result<[u8; N], {rc}> {{
     Ok(unsafe {{ p.cast::<[u8; N]>().read_unaligned() }})
 }}
 
+/// Hands one structure of the reply to the program.
+///
+/// # Safety
+/// There is room for a `T` at `p`.
+unsafe fn put<T, const N: usize>(p: *mut T, bytes: [u8; N]) {{
+    const {{ assert!(size_of::<T>() == N) }};
+    // SAFETY: the caller vouches for the room, and the sizes are equal.
+    unsafe {{ p.cast::<[u8; N]>().write_unaligned(bytes) }};
+}}
+
 /// The bytes of a C string of the program, without its end.
 ///
 /// # Safety
@@ -161,11 +171,11 @@ unsafe fn fill<T>(p: *mut T, n: usize, bytes: &[u8]) -> Result<(), {rc}> {{
 
 fn family(api: &Api, result: &ResultConfig, f: &Family) -> String {
     let mut s = format!(
-        "#[allow(unused_imports)]\nuse super::*;\nuse crate::{0}::runtime;\n\
-         #[allow(unused_imports)]\nuse busbar_abi::{0}::*;\n\
-         #[allow(unused_imports)]\nuse busbar_wire::generated::{0} as wire;\n\
-         #[allow(unused_imports)]\nuse std::ffi::{{c_char, c_void}};\n\
-         #[allow(unused_imports)]\nuse wire::Kind;\n\n",
+        "use super::*;\nuse crate::{0}::runtime;\n\
+         use busbar_abi::{0}::*;\n\
+         use busbar_wire::generated::{0} as wire;\n\
+         use std::ffi::{{c_char, c_void}};\n\
+         use wire::Kind;\n\n",
         api.name
     );
     for c in &f.calls {
@@ -173,9 +183,6 @@ fn family(api: &Api, result: &ResultConfig, f: &Family) -> String {
             Sort::Function => function(api, result, c, &mut s),
             Sort::Data | Sort::Message => {}
         }
-    }
-    if !s.contains("runtime::") {
-        s = s.replace(&format!("use crate::{}::runtime;\n", api.name), "");
     }
     s
 }
@@ -321,29 +328,42 @@ fn body(api: &Api, c: &Call, s: &mut String) {
     }
 }
 
+/// The parts of a forwarding body, in the order in which they are written.
+#[derive(Default)]
+struct Parts {
+    /// Checks of pointers that something will be written through.
+    nulls: String,
+    /// What can fail: reading arguments, looking up handles.
+    reads: String,
+    /// New handles, made when nothing can fail any more but the call.
+    creates: String,
+    /// Fields of the request.
+    fields: Vec<String>,
+    /// What a failed call takes back.
+    undo: String,
+    /// What a successful call does.
+    after: String,
+}
+
 fn forward(c: &Call, s: &mut String) {
     s.push_str("let cx = runtime::enter()?;\n");
-    let mut fields = Vec::new();
-    let mut undo = String::new();
-    let mut after = String::new();
-    let mut nulls = String::new();
-    let mut before = String::new();
+    let mut parts = Parts::default();
     for a in &c.args {
         if let Some(role) = &a.role {
-            client_arg(
-                c,
-                a,
-                role,
-                &mut nulls,
-                &mut before,
-                &mut fields,
-                &mut undo,
-                &mut after,
-            );
+            parts.add(c, a, role);
         }
     }
+    let Parts {
+        nulls,
+        reads,
+        creates,
+        fields,
+        undo,
+        after,
+    } = parts;
     s.push_str(&nulls);
-    s.push_str(&before);
+    s.push_str(&reads);
+    s.push_str(&creates);
     let _ = writeln!(
         s,
         "let v_req = wire::{} {{ {} }};",
@@ -355,166 +375,158 @@ fn forward(c: &Call, s: &mut String) {
         Class::Cached => "cx.cached(&v_req)",
         _ => "cx.call(&v_req)",
     };
-    let needs = !c.reply.is_empty();
-    let bind = if needs { "let v_bytes = " } else { "" };
+    let bind = if c.reply.is_empty() {
+        ""
+    } else {
+        "let v_bytes = "
+    };
     if undo.is_empty() {
         let _ = writeln!(s, "{bind}{how}?;");
     } else {
         let _ = writeln!(s, "{bind}{how}.inspect_err(|_| {{\n{undo}}})?;");
     }
-    if needs {
+    if !c.reply.is_empty() {
+        let borrows = c
+            .args
+            .iter()
+            .any(|a| matches!(a.role, Some(Role::OutArray(_))));
+        let life = if borrows { "<'_>" } else { "" };
         let _ = writeln!(
             s,
-            "let v_reply: wire::{}Reply{} = decode(&v_bytes)?;",
-            c.message,
-            if c.args
-                .iter()
-                .any(|a| matches!(a.role, Some(Role::OutArray(_))))
-            {
-                "<'_>"
-            } else {
-                ""
-            }
+            "let v_reply: wire::{}Reply{life} = decode(&v_bytes)?;",
+            c.message
         );
     }
     s.push_str(&after);
     s.push_str("Ok(())\n");
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one accumulator per part of the function"
-)]
-fn client_arg(
-    c: &Call,
-    a: &Arg,
-    role: &Role,
-    nulls: &mut String,
-    before: &mut String,
-    fields: &mut Vec<String>,
-    undo: &mut String,
-    after: &mut String,
-) {
-    let Arg { name, field: f, .. } = a;
-    let local = format!("v_{}", f.trim_start_matches("r#"));
-    let n = |count: &Count| match count {
+const THEIRS: &str = "// SAFETY: the program's pointer; the API asks that it be valid.\n";
+
+impl Parts {
+    fn add(&mut self, c: &Call, a: &Arg, role: &Role) {
+        let Arg { name, field: f, .. } = a;
+        let local = format!("v_{}", f.trim_start_matches("r#"));
+        let mut value = local.clone();
+        match role {
+            Role::Number(is_size) => {
+                value = if *is_size {
+                    format!("{name} as u64")
+                } else {
+                    name.clone()
+                };
+            }
+            Role::Address => value = format!("{name} as u64"),
+            Role::Handle(_, _, true) => {
+                let per_thread = if c.item.per_thread.is_some() {
+                    "per_thread"
+                } else {
+                    "false"
+                };
+                let get = format!("cx.stream({name}, {per_thread})?");
+                let _ = writeln!(self.reads, "let {local} = {get};");
+            }
+            Role::Handle(kind, optional, false) => {
+                let word = if *optional { "handle_opt" } else { "handle" };
+                let get = format!("cx.{word}(Kind::{kind}, {name} as u64)?");
+                let _ = writeln!(self.reads, "let {local} = {get};");
+            }
+            Role::Del(kind) => {
+                let get = format!("cx.handle(Kind::{kind}, {name} as u64)?");
+                let _ = writeln!(self.reads, "let {local} = {get};");
+                let _ = writeln!(self.after, "cx.destroy(Kind::{kind}, {local});");
+            }
+            Role::New(kind) => {
+                let _ = writeln!(self.nulls, "not_null({name})?;");
+                let _ = writeln!(self.creates, "let {local} = cx.create(Kind::{kind});");
+                let _ = writeln!(self.undo, "cx.destroy(Kind::{kind}, {local});");
+                let raw = format!("cx.raw(Kind::{kind}, {local}) as {}", a.pointee);
+                let _ = writeln!(self.after, "{THEIRS}unsafe {{ {name}.write({raw}) }};");
+            }
+            Role::OutNumber(..) | Role::OutPlain(..) | Role::OutArray(_) => {
+                self.comes_back(a, role);
+                return;
+            }
+            Role::InRef(_) => {
+                let _ = writeln!(
+                    self.reads,
+                    "{THEIRS}let {local} = unsafe {{ structure({name}) }}?;"
+                );
+            }
+            Role::InArray(count, true) => {
+                let _ = writeln!(
+                    self.reads,
+                    "let {local} = if {name}.is_null() {{ &[][..] }} else {{\n{THEIRS}\
+                     unsafe {{ bytes_at({name}, {}) }}?\n}};",
+                    counted(count)
+                );
+            }
+            Role::InArray(count, false) => {
+                let get = format!("bytes_at({name}, {})", counted(count));
+                let _ = writeln!(self.reads, "{THEIRS}let {local} = unsafe {{ {get} }}?;");
+            }
+            Role::BytesIn(count) => {
+                let get = format!("bytes_at({name}.cast::<u8>(), {})", counted(count));
+                let _ = writeln!(self.reads, "{THEIRS}let {local} = unsafe {{ {get} }}?;");
+            }
+            Role::HandleArray(count, kind) => {
+                let _ = writeln!(
+                    self.reads,
+                    "let mut {local} = Vec::new();\nfor i in 0..{} {{\nnot_null({name})?;\n\
+                     {THEIRS}let raw = unsafe {{ {name}.add(i).read() }};\n\
+                     {local}.push(cx.handle(Kind::{kind}, raw as u64)?);\n}}",
+                    counted(count)
+                );
+            }
+            Role::CStr => {
+                let _ = writeln!(
+                    self.reads,
+                    "{THEIRS}let {local} = unsafe {{ text({name}) }}?;"
+                );
+            }
+        }
+        self.fields.push(if *f == value {
+            value
+        } else {
+            format!("{f}: {value}")
+        });
+    }
+
+    fn comes_back(&mut self, a: &Arg, role: &Role) {
+        let Arg { name, field: f, .. } = a;
+        let mut optional = false;
+        let write = match role {
+            Role::OutArray(count) => {
+                format!(
+                    "unsafe {{ fill({name}, {}, v_reply.{f}) }}?;",
+                    counted(count)
+                )
+            }
+            Role::OutPlain(_, o) => {
+                optional = *o;
+                format!("unsafe {{ put({name}, v_reply.{f}) }};")
+            }
+            Role::OutNumber(is_size, o) => {
+                optional = *o;
+                let size = if *is_size { " as usize" } else { "" };
+                format!("unsafe {{ {name}.write(v_reply.{f}{size}) }};")
+            }
+            _ => return,
+        };
+        if optional {
+            let _ = writeln!(self.after, "if !{name}.is_null() {{\n{THEIRS}{write}\n}}");
+        } else {
+            let _ = writeln!(self.nulls, "not_null({name})?;");
+            let _ = writeln!(self.after, "{THEIRS}{write}");
+        }
+    }
+}
+
+fn counted(count: &Count) -> String {
+    match count {
         Count::Fixed(n) => n.to_string(),
         Count::Param(p, 0) => format!("counted({p})?"),
         Count::Param(p, less) => format!("counted({p})?.saturating_sub({less})"),
-    };
-    let theirs = "// SAFETY: the program's pointer; the API asks that it be valid.\n";
-    match role {
-        Role::Number(true) => fields.push(format!("{f}: {name} as u64")),
-        Role::Number(false) => {
-            fields.push(if f == name {
-                f.clone()
-            } else {
-                format!("{f}: {name}")
-            });
-        }
-        Role::Address => fields.push(format!("{f}: {name} as u64")),
-        Role::Handle(kind, optional, stream) => fields.push(if *stream {
-            let per_thread = if c.item.per_thread.is_some() {
-                "per_thread"
-            } else {
-                "false"
-            };
-            format!("{f}: cx.stream({name}, {per_thread})?")
-        } else {
-            let word = if *optional { "handle_opt" } else { "handle" };
-            format!("{f}: cx.{word}(Kind::{kind}, {name} as u64)?")
-        }),
-        Role::Del(kind) => {
-            let _ = writeln!(
-                before,
-                "let {local} = cx.handle(Kind::{kind}, {name} as u64)?;"
-            );
-            fields.push(format!("{f}: {local}"));
-            let _ = writeln!(after, "cx.destroy(Kind::{kind}, {local});");
-        }
-        Role::New(kind) => {
-            let _ = writeln!(nulls, "not_null({name})?;");
-            let handle = format!("let {local} = cx.create(Kind::{kind});\n");
-            before.push_str(&handle);
-            fields.push(format!("{f}: {local}"));
-            let _ = writeln!(undo, "cx.destroy(Kind::{kind}, {local});");
-            let _ = writeln!(
-                after,
-                "{theirs}unsafe {{ {name}.write(cx.raw(Kind::{kind}, {local}) as {}) }};",
-                a.pointee
-            );
-        }
-        Role::OutNumber(_, optional) | Role::OutPlain(_, optional) => {
-            let plain = matches!(role, Role::OutPlain(..));
-            let size = matches!(role, Role::OutNumber(true, _));
-            let write = match (plain, size) {
-                (true, _) => format!(
-                    "{name}.cast::<u8>().copy_from_nonoverlapping(v_reply.{f}.as_ptr(), v_reply.{f}.len())"
-                ),
-                (_, true) => format!("{name}.write(v_reply.{f} as usize)"),
-                _ => format!("{name}.write(v_reply.{f})"),
-            };
-            if *optional {
-                let _ = writeln!(
-                    after,
-                    "if !{name}.is_null() {{\n{theirs}unsafe {{ {write} }};\n}}"
-                );
-            } else {
-                let _ = writeln!(nulls, "not_null({name})?;");
-                let _ = writeln!(after, "{theirs}unsafe {{ {write} }};");
-            }
-        }
-        Role::OutArray(count) => {
-            let _ = writeln!(nulls, "not_null({name})?;");
-            let _ = writeln!(
-                after,
-                "{theirs}unsafe {{ fill({name}, {}, v_reply.{f}) }}?;",
-                n(count)
-            );
-        }
-        Role::InRef(_) => {
-            let _ = writeln!(
-                before,
-                "{theirs}let {local} = unsafe {{ structure({name}) }}?;"
-            );
-            fields.push(format!("{f}: {local}"));
-        }
-        Role::InArray(count, optional) => {
-            let get = if *optional {
-                format!(
-                    "if {name}.is_null() {{ &[][..] }} else {{\n{theirs}\
-                     unsafe {{ bytes_at({name}, {}) }}?\n}}",
-                    n(count)
-                )
-            } else {
-                format!("unsafe {{ bytes_at({name}, {}) }}?", n(count))
-            };
-            let lead = if *optional { "" } else { theirs };
-            let _ = writeln!(before, "{lead}let {local} = {get};");
-            fields.push(format!("{f}: {local}"));
-        }
-        Role::BytesIn(count) => {
-            let _ = writeln!(
-                before,
-                "{theirs}let {local} = unsafe {{ bytes_at({name}.cast::<u8>(), {}) }}?;",
-                n(count)
-            );
-            fields.push(format!("{f}: {local}"));
-        }
-        Role::HandleArray(count, kind) => {
-            let _ = writeln!(
-                before,
-                "let mut {local} = Vec::new();\nfor i in 0..{} {{\nnot_null({name})?;\n{theirs}\
-                 let raw = unsafe {{ {name}.add(i).read() }};\n\
-                 {local}.push(cx.handle(Kind::{kind}, raw as u64)?);\n}}",
-                n(count)
-            );
-            fields.push(format!("{f}: {local}"));
-        }
-        Role::CStr => {
-            let _ = writeln!(before, "{theirs}let {local} = unsafe {{ text({name}) }}?;");
-            fields.push(format!("{f}: {local}"));
-        }
     }
 }
 
@@ -550,30 +562,13 @@ fn procs(api: &Api) -> String {
     s.push_str(
         "];
 
-/// Every version of `name`, oldest first.
-pub fn versions(name: &str) -> &'static [Proc] {
-    let from = PROC_TABLE.partition_point(|p| p.name < name);
-    let to = PROC_TABLE.partition_point(|p| p.name <= name);
-    &PROC_TABLE[from..to]
-}
-
-/// The newest function of that name that a program built for `version` knows.
-pub fn find(name: &str, version: u32) -> Option<&'static Proc> {
-    versions(name).iter().rev().find(|p| p.version <= version)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::PROC_TABLE;
 
     #[test]
-    fn the_table_is_sorted_and_answers_by_version() {
+    fn the_table_is_sorted_by_name_and_version() {
         assert!(PROC_TABLE.is_sorted_by(|a, b| (a.name, a.version) < (b.name, b.version)));
-        for p in PROC_TABLE {
-            let found = find(p.name, p.version).map(|f| (f.plain, f.per_thread));
-            assert_eq!(found, Some((p.plain, p.per_thread)), \"{}\", p.name);
-        }
-        assert!(find(\"no such name\", u32::MAX).is_none());
     }
 }
 ",
@@ -583,12 +578,12 @@ mod tests {
 
 fn exports(api: &Api, result: &ResultConfig, f: &Family) -> String {
     let mut s = format!(
-        "#[allow(unused_imports)]\nuse busbar_abi::{0}::*;\n\
+        "use busbar_abi::{0}::*;\n\
          use busbar_client::{0}::generated::{1} as client;\n\
-         #[allow(unused_imports)]\nuse std::ffi::{{c_char, c_void}};\n\n",
+         use std::ffi::{{c_char, c_void}};\n\n",
         api.name, f.name
     );
-    for c in &f.calls {
+    for c in f.calls.iter().filter(|c| !c.item.proc_only) {
         let name = &c.item.name;
         match c.item.sort {
             Sort::Message => {}
@@ -617,15 +612,6 @@ fn exports(api: &Api, result: &ResultConfig, f: &Family) -> String {
                 }
             }
         }
-    }
-    if !s.contains("client::") {
-        s = s.replace(
-            &format!(
-                "use busbar_client::{}::generated::{} as client;\n",
-                api.name, f.name
-            ),
-            "",
-        );
     }
     s
 }

@@ -9,7 +9,7 @@ const ROOT: &str = "crates/wire/src/generated";
 
 /// The module that names every API.
 pub fn root(apis: &[Api], files: &mut Files) {
-    let mut s = String::from("#![allow(missing_docs)]\n\n");
+    let mut s = String::from("#![allow(missing_docs, clippy::module_inception)]\n\n");
     for api in apis {
         let _ = writeln!(s, "pub mod {};", api.name);
     }

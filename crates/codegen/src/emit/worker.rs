@@ -63,8 +63,9 @@ fn helpers(api: &str, rc: &str, invalid: &str) -> String {
     format!(
         "
 use busbar_abi::{api}::{{{invalid}, {rc}}};
-use busbar_abi::Plain;
+use busbar_abi::{{Plain, from_bytes, items_from_bytes, slice_bytes, to_array, zeroed}};
 use busbar_wire::limits::MAX_BYTES;
+use std::ffi::CString;
 
 /// A result code as a `Result`.
 #[inline]
@@ -83,14 +84,20 @@ fn attempt(f: impl FnOnce() -> Result<(), {rc}>) -> {rc} {{
 
 /// The items of a list whose count the client sent beside it.
 fn list<T: Plain>(bytes: &[u8], count: usize) -> Result<Vec<T>, WireError> {{
-    let items = busbar_abi::items_from_bytes(bytes).ok_or(WireError::BadValue(\"list\"))?;
-    if items.len() == count {{ Ok(items) }} else {{ Err(WireError::BadValue(\"count of a list\")) }}
+    let items: Vec<T> = items_from_bytes(bytes).ok_or(WireError::BadValue(\"list\"))?;
+    same_count(items.len(), count)?;
+    Ok(items)
+}}
+
+/// Fails unless a list has the count that the client sent beside it.
+fn same_count(has: usize, count: usize) -> Result<(), WireError> {{
+    if has == count {{ Ok(()) }} else {{ Err(WireError::BadValue(\"count of a list\")) }}
 }}
 
 /// Room for a list that the driver fills.
 fn room<T: Plain>(count: usize) -> Result<Vec<T>, {rc}> {{
     match count.checked_mul(size_of::<T>()) {{
-        Some(bytes) if bytes <= MAX_BYTES => Ok(vec![busbar_abi::zeroed(); count]),
+        Some(bytes) if bytes <= MAX_BYTES => Ok(vec![zeroed(); count]),
         _ => Err({invalid}),
     }}
 }}
@@ -99,34 +106,54 @@ fn room<T: Plain>(count: usize) -> Result<Vec<T>, {rc}> {{
 }
 
 fn family(api: &Api, f: &Family, state: &str) -> String {
-    let mut s = String::from("#[allow(unused_imports)]\nuse super::*;\n");
+    let mut s = String::from("use super::*;\n");
     if api.config.functions {
         let _ = writeln!(
             s,
-            "#[allow(unused_imports)]\nuse busbar_abi::{}::*;\n#[allow(unused_imports)]\nuse std::ffi::{{c_char, c_void}};",
+            "use busbar_abi::{}::*;\nuse std::ffi::{{c_char, c_void}};",
             api.name
         );
     }
     let _ = writeln!(
         s,
         "use busbar_wire::codec::{{Message as _, Reader}};\n\
-         use busbar_wire::generated::{0} as wire;\n\
-         #[allow(unused_imports)]\nuse wire::Kind;\n",
+         use busbar_wire::generated::{0} as wire;\n",
         api.name
     );
-    if api.config.handles.is_empty() {
-        s = s.replace("#[allow(unused_imports)]\nuse wire::Kind;\n", "");
+    if !api.config.handles.is_empty() {
+        s.push_str(
+            "use wire::Kind;
+
+",
+        );
     }
     for c in f.calls.iter().filter(|c| c.travels()) {
         let _ = writeln!(
             s,
-            "pub(super) fn {}(w: &mut {state}, h: &Header, body: &[u8]) -> Result<(), WireError> {{\n\
-             let mut r = Reader::new(body);\n\
-             let m = wire::{}::decode(&mut r)?;\nr.finish()?;",
-            c.snake, c.message
+            "pub(super) fn {}(w: &mut {state}, h: &Header, body: &[u8]) \
+             -> Result<(), WireError> {{\n\
+             let mut r = Reader::new(body);",
+            c.snake
         );
-        if c.worker_by_hand() {
-            by_hand(api, c, &mut s);
+        let missing = is_missing(c);
+        let bind = if missing || c.request.is_empty() && !c.worker_by_hand() {
+            ""
+        } else {
+            "let m = "
+        };
+        let _ = writeln!(
+            s,
+            "{bind}wire::{}::decode(&mut r)?;\nr.finish()?;",
+            c.message
+        );
+        if missing {
+            refuse(api, c, &mut s);
+        } else if c.worker_by_hand() {
+            let _ = writeln!(
+                s,
+                "crate::{}::{}::{}(w, h, m)",
+                api.name, c.item.family, c.snake
+            );
         } else {
             call(c, &mut s);
         }
@@ -135,57 +162,60 @@ fn family(api: &Api, f: &Family, state: &str) -> String {
     s
 }
 
-fn by_hand(api: &Api, c: &Call, s: &mut String) {
-    // A function whose client side alone is missing has nothing to be refused here.
-    let missing = c.item.todo && (c.item.sort == Sort::Message || c.item.by_hand_worker);
-    match &api.config.result {
-        Some(result) if missing => {
-            let rc = format!("busbar_abi::{}::{}", api.name, result.not_supported);
-            if c.waits() {
-                let _ = writeln!(s, "w.reply(h, {rc}, |_| {{}});");
-            } else {
-                let _ = writeln!(s, "w.done(h, {rc});");
-            }
-            s.push_str("Ok(())\n");
-        }
-        _ if missing => {
-            let _ = writeln!(s, "Err(WireError::UnknownOp(h.op))");
-        }
-        _ => {
-            let _ = writeln!(
-                s,
-                "crate::{}::{}::{}(w, h, m)",
-                api.name, c.item.family, c.snake
-            );
-        }
+/// Whether the worker's side is still to be written. (A function whose client side alone is
+/// missing has a generated one here.)
+fn is_missing(c: &Call) -> bool {
+    c.item.todo && (c.item.sort == Sort::Message || c.item.by_hand_worker)
+}
+
+fn refuse(api: &Api, c: &Call, s: &mut String) {
+    let Some(result) = &api.config.result else {
+        s.push_str("let _ = w;\nErr(WireError::UnknownOp(h.op))\n");
+        return;
+    };
+    let rc = format!("busbar_abi::{}::{}", api.name, result.not_supported);
+    if c.waits() {
+        let _ = writeln!(s, "w.reply(h, {rc}, |_| {{}});");
+    } else {
+        let _ = writeln!(s, "w.done(h, {rc});");
     }
+    s.push_str("Ok(())\n");
+}
+
+/// The parts of a dispatched call, in the order in which they are written.
+#[derive(Default)]
+struct Parts {
+    /// What ends the session when it fails, and what outlives the call.
+    before: String,
+    /// What gives the call a result code when it fails.
+    inside: String,
+    /// What a successful call does to the tables.
+    after: String,
+    /// Arguments.
+    args: Vec<String>,
+    /// Fields of the reply.
+    reply: Vec<String>,
 }
 
 fn call(c: &Call, s: &mut String) {
-    let mut before = String::new();
-    let mut inside = String::new();
-    let mut after = String::new();
-    let mut args = Vec::new();
-    let mut reply = Vec::new();
+    let mut parts = Parts::default();
     for a in &c.args {
         if let Some(role) = &a.role {
-            arg(
-                c,
-                a,
-                role,
-                &mut before,
-                &mut inside,
-                &mut after,
-                &mut args,
-                &mut reply,
-            );
+            parts.add(c, a, role);
         }
     }
+    let Parts {
+        before,
+        inside,
+        after,
+        args,
+        reply,
+    } = parts;
     s.push_str(&before);
     let _ = writeln!(
         s,
         "let rc = attempt(|| {{\n{inside}\
-         // SAFETY: handles come from the tables, and what pointers point to lives through the call.\n\
+         // SAFETY: handles come from the tables; what pointers point to outlives the call.\n\
          check(unsafe {{ w.driver.{}({}) }})?;\n{after}Ok(())\n}});",
         c.item.name,
         args.join(", ")
@@ -195,147 +225,113 @@ fn call(c: &Call, s: &mut String) {
     } else if reply.is_empty() {
         s.push_str("w.reply(h, rc, |_| {});\n");
     } else {
+        let fields = reply.join(", ");
         let _ = writeln!(
             s,
-            "w.reply(h, rc, |wr| wire::{}Reply {{ {} }}.encode(wr));",
-            c.message,
-            reply.join(", ")
+            "w.reply(h, rc, |wr| wire::{}Reply {{ {fields} }}.encode(wr));",
+            c.message
         );
     }
     s.push_str("Ok(())\n");
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "one accumulator per part of the function"
-)]
-fn arg(
-    c: &Call,
-    a: &Arg,
-    role: &Role,
-    before: &mut String,
-    inside: &mut String,
-    after: &mut String,
-    args: &mut Vec<String>,
-    reply: &mut Vec<String>,
-) {
-    let f = &a.field;
-    let local = format!("v_{}", f.trim_start_matches("r#"));
-    let target = &a.pointee;
-    match role {
-        Role::Number(true) => args.push(format!("m.{f} as usize")),
-        // The program's devices are those it may see, in its own order.
-        Role::Number(false) if a.ty == "CUdevice" => {
-            args.push(format!("w.device(m.{f})?"));
-        }
-        Role::Number(false) => args.push(format!("m.{f}")),
-        Role::Address => args.push(format!("m.{f} as {}", a.ty)),
-        Role::Handle(kind, optional, stream) => {
-            let get = if *stream {
-                format!("w.stream(m.{f})?")
-            } else if *optional {
-                format!("if m.{f} == 0 {{ 0 }} else {{ w.handle(Kind::{kind}, m.{f})? }}")
-            } else {
-                format!("w.handle(Kind::{kind}, m.{f})?")
-            };
-            let _ = writeln!(inside, "let {local} = {get};");
-            args.push(format!("{local} as {}", a.ty));
-        }
-        Role::Del(kind) => {
-            let _ = writeln!(inside, "let {local} = w.handle(Kind::{kind}, m.{f})?;");
-            let _ = writeln!(after, "w.remove(Kind::{kind}, m.{f});");
-            args.push(format!("{local} as {}", a.ty));
-        }
-        Role::New(kind) => {
-            let _ = writeln!(inside, "let mut {local}: {target} = busbar_abi::zeroed();");
-            let _ = writeln!(after, "w.store(Kind::{kind}, m.{f}, {local} as u64);");
-            args.push(format!("&mut {local}"));
-        }
-        Role::OutNumber(is_size, _) => {
-            let _ = writeln!(before, "let mut {local}: {target} = busbar_abi::zeroed();");
-            reply.push(if *is_size {
-                format!("{f}: {local} as u64")
-            } else {
-                format!("{f}: {local}")
-            });
-            args.push(format!("&mut {local}"));
-        }
-        Role::OutPlain(..) => {
-            let _ = writeln!(before, "let mut {local}: {target} = busbar_abi::zeroed();");
-            reply.push(format!(
-                "{f}: busbar_abi::from_bytes(busbar_abi::bytes_of(&{local})).unwrap_or_else(busbar_abi::zeroed)"
-            ));
-            args.push(format!("&mut {local}"));
-        }
-        Role::OutArray(count) => {
-            let _ = writeln!(before, "let mut {local}: Vec<{target}> = Vec::new();");
-            let _ = writeln!(inside, "{local} = room({})?;", number(c, count));
-            reply.push(format!("{f}: busbar_abi::slice_bytes(&{local})"));
-            args.push(format!("{local}.as_mut_ptr()"));
-        }
-        Role::InRef(_) => {
-            let _ = writeln!(
-                before,
-                "let {}{local}: {target} = busbar_abi::from_bytes(&m.{f})\
-                 .ok_or(WireError::BadValue(\"structure\"))?;",
-                if a.ty.starts_with("*mut") { "mut " } else { "" }
-            );
-            args.push(if a.ty.starts_with("*mut") {
+impl Parts {
+    fn add(&mut self, c: &Call, a: &Arg, role: &Role) {
+        let f = &a.field;
+        let local = format!("v_{}", f.trim_start_matches("r#"));
+        let target = &a.pointee;
+        let is_mut = a.ty.starts_with("*mut");
+        let (word, borrow) = if is_mut { ("mut ", "&mut ") } else { ("", "&") };
+        let arg = match role {
+            Role::Number(true) => format!("m.{f} as usize"),
+            // The program's devices are those it may see, in its own order.
+            Role::Number(false) if a.ty == "CUdevice" => format!("w.device(m.{f})?"),
+            Role::Number(false) => format!("m.{f}"),
+            Role::Address => format!("m.{f} as {}", a.ty),
+            Role::Handle(kind, optional, stream) => {
+                let get = if *stream {
+                    format!("w.stream(m.{f})?")
+                } else if *optional {
+                    format!("if m.{f} == 0 {{ 0 }} else {{ w.handle(Kind::{kind}, m.{f})? }}")
+                } else {
+                    format!("w.handle(Kind::{kind}, m.{f})?")
+                };
+                let _ = writeln!(self.inside, "let {local} = {get};");
+                format!("{local} as {}", a.ty)
+            }
+            Role::Del(kind) => {
+                let get = format!("w.handle(Kind::{kind}, m.{f})?");
+                let _ = writeln!(self.inside, "let {local} = {get};");
+                let _ = writeln!(self.after, "w.remove(Kind::{kind}, m.{f});");
+                format!("{local} as {}", a.ty)
+            }
+            Role::New(kind) => {
+                let _ = writeln!(self.inside, "let mut {local}: {target} = zeroed();");
+                let _ = writeln!(self.after, "w.store(Kind::{kind}, m.{f}, {local} as u64);");
                 format!("&mut {local}")
-            } else {
-                format!("&{local}")
-            });
-        }
-        Role::InArray(count, optional) => {
-            let is_mut = a.ty.starts_with("*mut");
-            let word = if is_mut { "mut " } else { "" };
-            let n = number(c, count);
-            let n = if *optional {
-                // No bytes stand for the null pointer.
-                format!("if m.{f}.is_empty() {{ 0 }} else {{ {n} }}")
-            } else {
-                n
-            };
-            let _ = writeln!(before, "let {word}{local} = list::<{target}>(m.{f}, {n})?;");
-            let (get, null) = if is_mut {
-                ("as_mut_ptr", "null_mut")
-            } else {
-                ("as_ptr", "null")
-            };
-            args.push(if *optional {
-                format!("if {local}.is_empty() {{ std::ptr::{null}() }} else {{ {local}.{get}() }}")
-            } else {
-                format!("{local}.{get}()")
-            });
-        }
-        Role::HandleArray(count, kind) => {
-            let _ = writeln!(
-                before,
-                "if m.{f}.len() != {} {{ return Err(WireError::BadValue(\"count of a list\")); }}",
-                number(c, count)
-            );
-            let _ = writeln!(
-                inside,
-                "let mut {local} = Vec::with_capacity(m.{f}.len());\nfor id in &m.{f} {{\n\
-                 {local}.push(w.handle(Kind::{kind}, *id)? as {target});\n}}"
-            );
-            args.push(format!("{local}.as_ptr()"));
-        }
-        Role::BytesIn(count) => {
-            let _ = writeln!(
-                before,
-                "if m.{f}.len() != {} {{ return Err(WireError::BadValue(\"count of a list\")); }}",
-                number(c, count)
-            );
-            args.push(format!("m.{f}.as_ptr().cast()"));
-        }
-        Role::CStr => {
-            let _ = writeln!(
-                before,
-                "let {local} = std::ffi::CString::new(m.{f}).map_err(|_| WireError::BadText)?;"
-            );
-            args.push(format!("{local}.as_ptr()"));
-        }
+            }
+            Role::OutNumber(..) | Role::OutPlain(..) => {
+                let _ = writeln!(self.before, "let mut {local}: {target} = zeroed();");
+                self.reply.push(match role {
+                    Role::OutNumber(true, _) => format!("{f}: {local} as u64"),
+                    Role::OutNumber(false, _) => format!("{f}: {local}"),
+                    _ => format!("{f}: to_array(&{local})"),
+                });
+                format!("&mut {local}")
+            }
+            Role::OutArray(count) => {
+                let _ = writeln!(self.before, "let mut {local}: Vec<{target}> = Vec::new();");
+                let _ = writeln!(self.inside, "{local} = room({})?;", number(c, count));
+                self.reply.push(format!("{f}: slice_bytes(&{local})"));
+                format!("{local}.as_mut_ptr()")
+            }
+            Role::InRef(_) => {
+                let get = format!("from_bytes(&m.{f}).ok_or(WireError::BadValue(\"structure\"))?");
+                let _ = writeln!(self.before, "let {word}{local}: {target} = {get};");
+                format!("{borrow}{local}")
+            }
+            Role::InArray(count, optional) => {
+                let (get, null) = if is_mut {
+                    ("as_mut_ptr", "null_mut")
+                } else {
+                    ("as_ptr", "null")
+                };
+                let mut n = number(c, count);
+                let mut pointer = format!("{local}.{get}()");
+                if *optional {
+                    // No bytes stand for the null pointer.
+                    n = format!("if m.{f}.is_empty() {{ 0 }} else {{ {n} }}");
+                    let none = format!("std::ptr::{null}()");
+                    pointer = format!("if {local}.is_empty() {{ {none} }} else {{ {pointer} }}");
+                }
+                let get = format!("list::<{target}>(m.{f}, {n})?");
+                let _ = writeln!(self.before, "let {word}{local} = {get};");
+                pointer
+            }
+            Role::HandleArray(count, kind) => {
+                self.same_count(f, &number(c, count));
+                let _ = writeln!(
+                    self.inside,
+                    "let mut {local} = Vec::with_capacity(m.{f}.len());\nfor id in &m.{f} {{\n\
+                     {local}.push(w.handle(Kind::{kind}, *id)? as {target});\n}}"
+                );
+                format!("{local}.as_ptr()")
+            }
+            Role::BytesIn(count) => {
+                self.same_count(f, &number(c, count));
+                format!("m.{f}.as_ptr().cast()")
+            }
+            Role::CStr => {
+                let get = format!("CString::new(m.{f}).map_err(|_| WireError::BadText)?");
+                let _ = writeln!(self.before, "let {local} = {get};");
+                format!("{local}.as_ptr()")
+            }
+        };
+        self.args.push(arg);
+    }
+
+    fn same_count(&mut self, field: &str, n: &str) {
+        let _ = writeln!(self.before, "same_count(m.{field}.len(), {n})?;");
     }
 }
 

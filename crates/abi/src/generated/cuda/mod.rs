@@ -7,6 +7,7 @@ mod driver;
 mod enums_a;
 mod enums_b;
 mod handles;
+mod members;
 mod result;
 mod structs;
 pub use constants::*;
@@ -15,275 +16,540 @@ pub use driver::*;
 pub use enums_a::*;
 pub use enums_b::*;
 pub use handles::*;
+pub use members::*;
 pub use result::*;
+use std::ffi::CStr;
 pub use structs::*;
 
-/// Result codes and their names, in the order of the API.
-pub static RESULT_NAMES: &[(CUresult, &str)] = &[
-    (CUDA_SUCCESS, "CUDA_SUCCESS"),
-    (CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"),
-    (CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"),
-    (CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"),
-    (CUDA_ERROR_DEINITIALIZED, "CUDA_ERROR_DEINITIALIZED"),
-    (CUDA_ERROR_PROFILER_DISABLED, "CUDA_ERROR_PROFILER_DISABLED"),
+/// Result codes with their names and texts, in order of code.
+pub static RESULTS: &[(CUresult, &CStr, &CStr)] = &[
+    (CUDA_SUCCESS, c"CUDA_SUCCESS", c"no error"),
+    (
+        CUDA_ERROR_INVALID_VALUE,
+        c"CUDA_ERROR_INVALID_VALUE",
+        c"invalid argument",
+    ),
+    (
+        CUDA_ERROR_OUT_OF_MEMORY,
+        c"CUDA_ERROR_OUT_OF_MEMORY",
+        c"out of memory",
+    ),
+    (
+        CUDA_ERROR_NOT_INITIALIZED,
+        c"CUDA_ERROR_NOT_INITIALIZED",
+        c"initialization error",
+    ),
+    (
+        CUDA_ERROR_DEINITIALIZED,
+        c"CUDA_ERROR_DEINITIALIZED",
+        c"driver shutting down",
+    ),
+    (
+        CUDA_ERROR_PROFILER_DISABLED,
+        c"CUDA_ERROR_PROFILER_DISABLED",
+        c"profiler disabled while using external profiling tool",
+    ),
     (
         CUDA_ERROR_PROFILER_NOT_INITIALIZED,
-        "CUDA_ERROR_PROFILER_NOT_INITIALIZED",
+        c"CUDA_ERROR_PROFILER_NOT_INITIALIZED",
+        c"profiler not initialized",
     ),
     (
         CUDA_ERROR_PROFILER_ALREADY_STARTED,
-        "CUDA_ERROR_PROFILER_ALREADY_STARTED",
+        c"CUDA_ERROR_PROFILER_ALREADY_STARTED",
+        c"profiler already started",
     ),
     (
         CUDA_ERROR_PROFILER_ALREADY_STOPPED,
-        "CUDA_ERROR_PROFILER_ALREADY_STOPPED",
+        c"CUDA_ERROR_PROFILER_ALREADY_STOPPED",
+        c"profiler already stopped",
     ),
-    (CUDA_ERROR_STUB_LIBRARY, "CUDA_ERROR_STUB_LIBRARY"),
+    (
+        CUDA_ERROR_STUB_LIBRARY,
+        c"CUDA_ERROR_STUB_LIBRARY",
+        c"CUDA driver is a stub library",
+    ),
     (
         CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER,
-        "CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER",
+        c"CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER",
+        c"the call needs a newer driver than the one installed",
     ),
     (
         CUDA_ERROR_DEVICE_UNAVAILABLE,
-        "CUDA_ERROR_DEVICE_UNAVAILABLE",
+        c"CUDA_ERROR_DEVICE_UNAVAILABLE",
+        c"CUDA-capable device(s) is/are busy or unavailable",
     ),
-    (CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE"),
-    (CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"),
+    (
+        CUDA_ERROR_NO_DEVICE,
+        c"CUDA_ERROR_NO_DEVICE",
+        c"no CUDA-capable device is detected",
+    ),
+    (
+        CUDA_ERROR_INVALID_DEVICE,
+        c"CUDA_ERROR_INVALID_DEVICE",
+        c"invalid device ordinal",
+    ),
     (
         CUDA_ERROR_DEVICE_NOT_LICENSED,
-        "CUDA_ERROR_DEVICE_NOT_LICENSED",
+        c"CUDA_ERROR_DEVICE_NOT_LICENSED",
+        c"device doesn't have valid Grid license",
     ),
-    (CUDA_ERROR_INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"),
-    (CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"),
+    (
+        CUDA_ERROR_INVALID_IMAGE,
+        c"CUDA_ERROR_INVALID_IMAGE",
+        c"device kernel image is invalid",
+    ),
+    (
+        CUDA_ERROR_INVALID_CONTEXT,
+        c"CUDA_ERROR_INVALID_CONTEXT",
+        c"invalid device context",
+    ),
     (
         CUDA_ERROR_CONTEXT_ALREADY_CURRENT,
-        "CUDA_ERROR_CONTEXT_ALREADY_CURRENT",
+        c"CUDA_ERROR_CONTEXT_ALREADY_CURRENT",
+        c"context already current",
     ),
-    (CUDA_ERROR_MAP_FAILED, "CUDA_ERROR_MAP_FAILED"),
-    (CUDA_ERROR_UNMAP_FAILED, "CUDA_ERROR_UNMAP_FAILED"),
-    (CUDA_ERROR_ARRAY_IS_MAPPED, "CUDA_ERROR_ARRAY_IS_MAPPED"),
-    (CUDA_ERROR_ALREADY_MAPPED, "CUDA_ERROR_ALREADY_MAPPED"),
-    (CUDA_ERROR_NO_BINARY_FOR_GPU, "CUDA_ERROR_NO_BINARY_FOR_GPU"),
-    (CUDA_ERROR_ALREADY_ACQUIRED, "CUDA_ERROR_ALREADY_ACQUIRED"),
-    (CUDA_ERROR_NOT_MAPPED, "CUDA_ERROR_NOT_MAPPED"),
+    (
+        CUDA_ERROR_MAP_FAILED,
+        c"CUDA_ERROR_MAP_FAILED",
+        c"mapping of buffer object failed",
+    ),
+    (
+        CUDA_ERROR_UNMAP_FAILED,
+        c"CUDA_ERROR_UNMAP_FAILED",
+        c"unmapping of buffer object failed",
+    ),
+    (
+        CUDA_ERROR_ARRAY_IS_MAPPED,
+        c"CUDA_ERROR_ARRAY_IS_MAPPED",
+        c"array is mapped",
+    ),
+    (
+        CUDA_ERROR_ALREADY_MAPPED,
+        c"CUDA_ERROR_ALREADY_MAPPED",
+        c"resource already mapped",
+    ),
+    (
+        CUDA_ERROR_NO_BINARY_FOR_GPU,
+        c"CUDA_ERROR_NO_BINARY_FOR_GPU",
+        c"no kernel image is available for execution on the device",
+    ),
+    (
+        CUDA_ERROR_ALREADY_ACQUIRED,
+        c"CUDA_ERROR_ALREADY_ACQUIRED",
+        c"resource already acquired",
+    ),
+    (
+        CUDA_ERROR_NOT_MAPPED,
+        c"CUDA_ERROR_NOT_MAPPED",
+        c"resource not mapped",
+    ),
     (
         CUDA_ERROR_NOT_MAPPED_AS_ARRAY,
-        "CUDA_ERROR_NOT_MAPPED_AS_ARRAY",
+        c"CUDA_ERROR_NOT_MAPPED_AS_ARRAY",
+        c"resource not mapped as array",
     ),
     (
         CUDA_ERROR_NOT_MAPPED_AS_POINTER,
-        "CUDA_ERROR_NOT_MAPPED_AS_POINTER",
+        c"CUDA_ERROR_NOT_MAPPED_AS_POINTER",
+        c"resource not mapped as pointer",
     ),
-    (CUDA_ERROR_ECC_UNCORRECTABLE, "CUDA_ERROR_ECC_UNCORRECTABLE"),
-    (CUDA_ERROR_UNSUPPORTED_LIMIT, "CUDA_ERROR_UNSUPPORTED_LIMIT"),
+    (
+        CUDA_ERROR_ECC_UNCORRECTABLE,
+        c"CUDA_ERROR_ECC_UNCORRECTABLE",
+        c"uncorrectable ECC error encountered",
+    ),
+    (
+        CUDA_ERROR_UNSUPPORTED_LIMIT,
+        c"CUDA_ERROR_UNSUPPORTED_LIMIT",
+        c"limit is not supported on this architecture",
+    ),
     (
         CUDA_ERROR_CONTEXT_ALREADY_IN_USE,
-        "CUDA_ERROR_CONTEXT_ALREADY_IN_USE",
+        c"CUDA_ERROR_CONTEXT_ALREADY_IN_USE",
+        c"exclusive-thread device already in use by a different thread",
     ),
     (
         CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
-        "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
+        c"CUDA_ERROR_PEER_ACCESS_UNSUPPORTED",
+        c"peer access is not supported between these two devices",
     ),
-    (CUDA_ERROR_INVALID_PTX, "CUDA_ERROR_INVALID_PTX"),
+    (
+        CUDA_ERROR_INVALID_PTX,
+        c"CUDA_ERROR_INVALID_PTX",
+        c"a PTX JIT compilation failed",
+    ),
     (
         CUDA_ERROR_INVALID_GRAPHICS_CONTEXT,
-        "CUDA_ERROR_INVALID_GRAPHICS_CONTEXT",
+        c"CUDA_ERROR_INVALID_GRAPHICS_CONTEXT",
+        c"invalid OpenGL or DirectX context",
     ),
     (
         CUDA_ERROR_NVLINK_UNCORRECTABLE,
-        "CUDA_ERROR_NVLINK_UNCORRECTABLE",
+        c"CUDA_ERROR_NVLINK_UNCORRECTABLE",
+        c"uncorrectable NVLink error detected during the execution",
     ),
     (
         CUDA_ERROR_JIT_COMPILER_NOT_FOUND,
-        "CUDA_ERROR_JIT_COMPILER_NOT_FOUND",
+        c"CUDA_ERROR_JIT_COMPILER_NOT_FOUND",
+        c"PTX JIT compiler library not found",
     ),
     (
         CUDA_ERROR_UNSUPPORTED_PTX_VERSION,
-        "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+        c"CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
+        c"the provided PTX was compiled with an unsupported toolchain.",
     ),
     (
         CUDA_ERROR_JIT_COMPILATION_DISABLED,
-        "CUDA_ERROR_JIT_COMPILATION_DISABLED",
+        c"CUDA_ERROR_JIT_COMPILATION_DISABLED",
+        c"PTX JIT compilation was disabled",
     ),
     (
         CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY,
-        "CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY",
+        c"CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY",
+        c"the provided execution affinity is not supported",
     ),
     (
         CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC,
-        "CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC",
+        c"CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC",
+        c"device-side synchronization is not supported in this PTX",
     ),
-    (CUDA_ERROR_CONTAINED, "CUDA_ERROR_CONTAINED"),
-    (CUDA_ERROR_INVALID_SOURCE, "CUDA_ERROR_INVALID_SOURCE"),
-    (CUDA_ERROR_FILE_NOT_FOUND, "CUDA_ERROR_FILE_NOT_FOUND"),
+    (
+        CUDA_ERROR_CONTAINED,
+        c"CUDA_ERROR_CONTAINED",
+        c"the error was contained; the process must end before the device can be used again",
+    ),
+    (
+        CUDA_ERROR_INVALID_SOURCE,
+        c"CUDA_ERROR_INVALID_SOURCE",
+        c"device kernel image is invalid",
+    ),
+    (
+        CUDA_ERROR_FILE_NOT_FOUND,
+        c"CUDA_ERROR_FILE_NOT_FOUND",
+        c"file not found",
+    ),
     (
         CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND,
-        "CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND",
+        c"CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND",
+        c"shared object symbol not found",
     ),
     (
         CUDA_ERROR_SHARED_OBJECT_INIT_FAILED,
-        "CUDA_ERROR_SHARED_OBJECT_INIT_FAILED",
+        c"CUDA_ERROR_SHARED_OBJECT_INIT_FAILED",
+        c"shared object initialization failed",
     ),
-    (CUDA_ERROR_OPERATING_SYSTEM, "CUDA_ERROR_OPERATING_SYSTEM"),
-    (CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"),
-    (CUDA_ERROR_ILLEGAL_STATE, "CUDA_ERROR_ILLEGAL_STATE"),
-    (CUDA_ERROR_LOSSY_QUERY, "CUDA_ERROR_LOSSY_QUERY"),
-    (CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND"),
-    (CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY"),
-    (CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"),
+    (
+        CUDA_ERROR_OPERATING_SYSTEM,
+        c"CUDA_ERROR_OPERATING_SYSTEM",
+        c"OS call failed or operation not supported on this OS",
+    ),
+    (
+        CUDA_ERROR_INVALID_HANDLE,
+        c"CUDA_ERROR_INVALID_HANDLE",
+        c"invalid resource handle",
+    ),
+    (
+        CUDA_ERROR_ILLEGAL_STATE,
+        c"CUDA_ERROR_ILLEGAL_STATE",
+        c"the operation cannot be performed in the present state",
+    ),
+    (
+        CUDA_ERROR_LOSSY_QUERY,
+        c"CUDA_ERROR_LOSSY_QUERY",
+        c"the query would lose information",
+    ),
+    (
+        CUDA_ERROR_NOT_FOUND,
+        c"CUDA_ERROR_NOT_FOUND",
+        c"named symbol not found",
+    ),
+    (
+        CUDA_ERROR_NOT_READY,
+        c"CUDA_ERROR_NOT_READY",
+        c"device not ready",
+    ),
+    (
+        CUDA_ERROR_ILLEGAL_ADDRESS,
+        c"CUDA_ERROR_ILLEGAL_ADDRESS",
+        c"an illegal memory access was encountered",
+    ),
     (
         CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES,
-        "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+        c"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
+        c"too many resources requested for launch",
     ),
-    (CUDA_ERROR_LAUNCH_TIMEOUT, "CUDA_ERROR_LAUNCH_TIMEOUT"),
+    (
+        CUDA_ERROR_LAUNCH_TIMEOUT,
+        c"CUDA_ERROR_LAUNCH_TIMEOUT",
+        c"the launch timed out and was terminated",
+    ),
     (
         CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING,
-        "CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING",
+        c"CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING",
+        c"launch uses incompatible texturing mode",
     ),
     (
         CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED,
-        "CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED",
+        c"CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED",
+        c"peer access is already enabled",
     ),
     (
         CUDA_ERROR_PEER_ACCESS_NOT_ENABLED,
-        "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED",
+        c"CUDA_ERROR_PEER_ACCESS_NOT_ENABLED",
+        c"peer access has not been enabled",
     ),
     (
         CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE,
-        "CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE",
+        c"CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE",
+        c"cannot set while device is active in this process",
     ),
     (
         CUDA_ERROR_CONTEXT_IS_DESTROYED,
-        "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+        c"CUDA_ERROR_CONTEXT_IS_DESTROYED",
+        c"context is destroyed",
     ),
-    (CUDA_ERROR_ASSERT, "CUDA_ERROR_ASSERT"),
-    (CUDA_ERROR_TOO_MANY_PEERS, "CUDA_ERROR_TOO_MANY_PEERS"),
+    (
+        CUDA_ERROR_ASSERT,
+        c"CUDA_ERROR_ASSERT",
+        c"device-side assert triggered",
+    ),
+    (
+        CUDA_ERROR_TOO_MANY_PEERS,
+        c"CUDA_ERROR_TOO_MANY_PEERS",
+        c"peer mapping resources exhausted",
+    ),
     (
         CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
-        "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+        c"CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+        c"part or all of the requested memory range is already mapped",
     ),
     (
         CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
-        "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
+        c"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
+        c"pointer does not correspond to a registered memory region",
     ),
     (
         CUDA_ERROR_HARDWARE_STACK_ERROR,
-        "CUDA_ERROR_HARDWARE_STACK_ERROR",
+        c"CUDA_ERROR_HARDWARE_STACK_ERROR",
+        c"hardware stack error",
     ),
     (
         CUDA_ERROR_ILLEGAL_INSTRUCTION,
-        "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+        c"CUDA_ERROR_ILLEGAL_INSTRUCTION",
+        c"an illegal instruction was encountered",
     ),
     (
         CUDA_ERROR_MISALIGNED_ADDRESS,
-        "CUDA_ERROR_MISALIGNED_ADDRESS",
+        c"CUDA_ERROR_MISALIGNED_ADDRESS",
+        c"misaligned address",
     ),
     (
         CUDA_ERROR_INVALID_ADDRESS_SPACE,
-        "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+        c"CUDA_ERROR_INVALID_ADDRESS_SPACE",
+        c"operation not supported on global/shared address space",
     ),
-    (CUDA_ERROR_INVALID_PC, "CUDA_ERROR_INVALID_PC"),
-    (CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"),
+    (
+        CUDA_ERROR_INVALID_PC,
+        c"CUDA_ERROR_INVALID_PC",
+        c"invalid program counter",
+    ),
+    (
+        CUDA_ERROR_LAUNCH_FAILED,
+        c"CUDA_ERROR_LAUNCH_FAILED",
+        c"unspecified launch failure",
+    ),
     (
         CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE,
-        "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+        c"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+        c"too many blocks in cooperative launch",
     ),
     (
         CUDA_ERROR_TENSOR_MEMORY_LEAK,
-        "CUDA_ERROR_TENSOR_MEMORY_LEAK",
+        c"CUDA_ERROR_TENSOR_MEMORY_LEAK",
+        c"tensor memory was not freed before the kernel ended",
     ),
-    (CUDA_ERROR_NOT_PERMITTED, "CUDA_ERROR_NOT_PERMITTED"),
-    (CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED"),
-    (CUDA_ERROR_SYSTEM_NOT_READY, "CUDA_ERROR_SYSTEM_NOT_READY"),
+    (
+        CUDA_ERROR_NOT_PERMITTED,
+        c"CUDA_ERROR_NOT_PERMITTED",
+        c"operation not permitted",
+    ),
+    (
+        CUDA_ERROR_NOT_SUPPORTED,
+        c"CUDA_ERROR_NOT_SUPPORTED",
+        c"operation not supported",
+    ),
+    (
+        CUDA_ERROR_SYSTEM_NOT_READY,
+        c"CUDA_ERROR_SYSTEM_NOT_READY",
+        c"system not yet initialized",
+    ),
     (
         CUDA_ERROR_SYSTEM_DRIVER_MISMATCH,
-        "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+        c"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+        c"system has unsupported display driver / cuda driver combination",
     ),
     (
         CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE,
-        "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+        c"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+        c"forward compatibility was attempted on non supported HW",
     ),
     (
         CUDA_ERROR_MPS_CONNECTION_FAILED,
-        "CUDA_ERROR_MPS_CONNECTION_FAILED",
+        c"CUDA_ERROR_MPS_CONNECTION_FAILED",
+        c"MPS client failed to connect to the MPS control daemon or the MPS server",
     ),
-    (CUDA_ERROR_MPS_RPC_FAILURE, "CUDA_ERROR_MPS_RPC_FAILURE"),
+    (
+        CUDA_ERROR_MPS_RPC_FAILURE,
+        c"CUDA_ERROR_MPS_RPC_FAILURE",
+        c"the remote procedural call between the MPS server and the MPS client failed",
+    ),
     (
         CUDA_ERROR_MPS_SERVER_NOT_READY,
-        "CUDA_ERROR_MPS_SERVER_NOT_READY",
+        c"CUDA_ERROR_MPS_SERVER_NOT_READY",
+        c"MPS server is not ready to accept new MPS client requests",
     ),
     (
         CUDA_ERROR_MPS_MAX_CLIENTS_REACHED,
-        "CUDA_ERROR_MPS_MAX_CLIENTS_REACHED",
+        c"CUDA_ERROR_MPS_MAX_CLIENTS_REACHED",
+        c"the hardware resources required to create MPS client have been exhausted",
     ),
     (
         CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED,
-        "CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED",
+        c"CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED",
+        c"the hardware resources required to support device connections have been exhausted",
     ),
     (
         CUDA_ERROR_MPS_CLIENT_TERMINATED,
-        "CUDA_ERROR_MPS_CLIENT_TERMINATED",
+        c"CUDA_ERROR_MPS_CLIENT_TERMINATED",
+        c"the MPS client has been terminated by the server",
     ),
-    (CUDA_ERROR_CDP_NOT_SUPPORTED, "CUDA_ERROR_CDP_NOT_SUPPORTED"),
+    (
+        CUDA_ERROR_CDP_NOT_SUPPORTED,
+        c"CUDA_ERROR_CDP_NOT_SUPPORTED",
+        c"kernels that launch kernels are not supported here",
+    ),
     (
         CUDA_ERROR_CDP_VERSION_MISMATCH,
-        "CUDA_ERROR_CDP_VERSION_MISMATCH",
+        c"CUDA_ERROR_CDP_VERSION_MISMATCH",
+        c"incompatible versions of the device runtime in one program",
     ),
     (
         CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
-        "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+        c"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+        c"operation not permitted when stream is capturing",
     ),
     (
         CUDA_ERROR_STREAM_CAPTURE_INVALIDATED,
-        "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+        c"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+        c"operation failed due to a previous error during capture",
     ),
     (
         CUDA_ERROR_STREAM_CAPTURE_MERGE,
-        "CUDA_ERROR_STREAM_CAPTURE_MERGE",
+        c"CUDA_ERROR_STREAM_CAPTURE_MERGE",
+        c"operation would result in a merge of separate capture sequences",
     ),
     (
         CUDA_ERROR_STREAM_CAPTURE_UNMATCHED,
-        "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+        c"CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+        c"capture was not ended in the same stream as it began",
     ),
     (
         CUDA_ERROR_STREAM_CAPTURE_UNJOINED,
-        "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+        c"CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+        c"capturing stream has unjoined work",
     ),
     (
         CUDA_ERROR_STREAM_CAPTURE_ISOLATION,
-        "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+        c"CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+        c"dependency created on uncaptured work in another stream",
     ),
     (
         CUDA_ERROR_STREAM_CAPTURE_IMPLICIT,
-        "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+        c"CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+        c"operation would make the legacy stream depend on a capturing blocking stream",
     ),
-    (CUDA_ERROR_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT"),
+    (
+        CUDA_ERROR_CAPTURED_EVENT,
+        c"CUDA_ERROR_CAPTURED_EVENT",
+        c"operation not permitted on an event last recorded in a capturing stream",
+    ),
     (
         CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD,
-        "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+        c"CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+        c"attempt to terminate a thread-local capture sequence from another thread",
     ),
-    (CUDA_ERROR_TIMEOUT, "CUDA_ERROR_TIMEOUT"),
+    (
+        CUDA_ERROR_TIMEOUT,
+        c"CUDA_ERROR_TIMEOUT",
+        c"wait operation timed out",
+    ),
     (
         CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
-        "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE",
+        c"CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE",
+        c"the graph update broke a constraint of updates to instantiated graphs",
     ),
-    (CUDA_ERROR_EXTERNAL_DEVICE, "CUDA_ERROR_EXTERNAL_DEVICE"),
+    (
+        CUDA_ERROR_EXTERNAL_DEVICE,
+        c"CUDA_ERROR_EXTERNAL_DEVICE",
+        c"an error has occurred outside of CUDA, in another device",
+    ),
     (
         CUDA_ERROR_INVALID_CLUSTER_SIZE,
-        "CUDA_ERROR_INVALID_CLUSTER_SIZE",
+        c"CUDA_ERROR_INVALID_CLUSTER_SIZE",
+        c"invalid cluster size",
     ),
     (
         CUDA_ERROR_FUNCTION_NOT_LOADED,
-        "CUDA_ERROR_FUNCTION_NOT_LOADED",
+        c"CUDA_ERROR_FUNCTION_NOT_LOADED",
+        c"function is not loaded",
     ),
     (
         CUDA_ERROR_INVALID_RESOURCE_TYPE,
-        "CUDA_ERROR_INVALID_RESOURCE_TYPE",
+        c"CUDA_ERROR_INVALID_RESOURCE_TYPE",
+        c"resource of the wrong type",
     ),
     (
         CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION,
-        "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION",
+        c"CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION",
+        c"resource configuration is not valid",
     ),
-    (CUDA_ERROR_KEY_ROTATION, "CUDA_ERROR_KEY_ROTATION"),
-    (CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN"),
+    (
+        CUDA_ERROR_KEY_ROTATION,
+        c"CUDA_ERROR_KEY_ROTATION",
+        c"the key was rotated and is no longer valid",
+    ),
+    (CUDA_ERROR_UNKNOWN, c"CUDA_ERROR_UNKNOWN", c"unknown error"),
 ];
+
+fn result(rc: CUresult) -> Option<&'static (CUresult, &'static CStr, &'static CStr)> {
+    let at = RESULTS.binary_search_by_key(&rc, |r| r.0).ok()?;
+    RESULTS.get(at)
+}
+
+/// The name of a result code.
+pub fn error_name(rc: CUresult) -> Option<&'static CStr> {
+    result(rc).map(|r| r.1)
+}
+
+/// What a result code means.
+pub fn error_description(rc: CUresult) -> Option<&'static CStr> {
+    result(rc).map(|r| r.2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_result_code_has_its_name_and_text() {
+        for (rc, name, text) in RESULTS {
+            assert_eq!(
+                (error_name(*rc), error_description(*rc)),
+                (Some(*name), Some(*text))
+            );
+            assert!(!text.is_empty());
+        }
+        assert_eq!(error_name(CUresult::MAX), None);
+    }
+}

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver.
 
 #![allow(missing_docs, non_camel_case_types, non_snake_case)]
-#![allow(non_upper_case_globals, clippy::unnecessary_cast)]
+#![allow(non_upper_case_globals, unused_imports, clippy::unnecessary_cast)]
 
 pub mod array;
 pub mod context;
@@ -25,7 +25,7 @@ pub mod module;
 pub mod occupancy;
 pub mod peer;
 pub mod pool;
-mod procs;
+pub mod procs;
 pub mod profiler;
 pub mod stream;
 pub mod tables;
@@ -33,8 +33,6 @@ pub mod tensor;
 pub mod texture;
 pub mod user_object;
 pub mod vmm;
-
-pub use procs::{PROC_TABLE, Proc, find, versions};
 
 use busbar_abi::cuda::{CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_UNKNOWN, CUresult};
 use busbar_wire::codec::{Message, Reader};
@@ -95,6 +93,16 @@ unsafe fn structure<T, const N: usize>(p: *const T) -> Result<[u8; N], CUresult>
     not_null(p)?;
     // SAFETY: the caller vouches for the memory, and the sizes are equal.
     Ok(unsafe { p.cast::<[u8; N]>().read_unaligned() })
+}
+
+/// Hands one structure of the reply to the program.
+///
+/// # Safety
+/// There is room for a `T` at `p`.
+unsafe fn put<T, const N: usize>(p: *mut T, bytes: [u8; N]) {
+    const { assert!(size_of::<T>() == N) };
+    // SAFETY: the caller vouches for the room, and the sizes are equal.
+    unsafe { p.cast::<[u8; N]>().write_unaligned(bytes) };
 }
 
 /// The bytes of a C string of the program, without its end.

@@ -688,6 +688,12 @@ pub static PROC_TABLE: &[Proc] = &[
         per_thread: event::cuEventCreate as *const (),
     },
     Proc {
+        name: "cuEventCreateFromEGLSync",
+        version: 9000,
+        plain: interop::cuEventCreateFromEGLSync as *const (),
+        per_thread: interop::cuEventCreateFromEGLSync as *const (),
+    },
+    Proc {
         name: "cuEventDestroy",
         version: 2000,
         plain: event::cuEventDestroy as *const (),
@@ -3461,29 +3467,12 @@ pub static PROC_TABLE: &[Proc] = &[
     },
 ];
 
-/// Every version of `name`, oldest first.
-pub fn versions(name: &str) -> &'static [Proc] {
-    let from = PROC_TABLE.partition_point(|p| p.name < name);
-    let to = PROC_TABLE.partition_point(|p| p.name <= name);
-    &PROC_TABLE[from..to]
-}
-
-/// The newest function of that name that a program built for `version` knows.
-pub fn find(name: &str, version: u32) -> Option<&'static Proc> {
-    versions(name).iter().rev().find(|p| p.version <= version)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::PROC_TABLE;
 
     #[test]
-    fn the_table_is_sorted_and_answers_by_version() {
+    fn the_table_is_sorted_by_name_and_version() {
         assert!(PROC_TABLE.is_sorted_by(|a, b| (a.name, a.version) < (b.name, b.version)));
-        for p in PROC_TABLE {
-            let found = find(p.name, p.version).map(|f| (f.plain, f.per_thread));
-            assert_eq!(found, Some((p.plain, p.per_thread)), "{}", p.name);
-        }
-        assert!(find("no such name", u32::MAX).is_none());
     }
 }

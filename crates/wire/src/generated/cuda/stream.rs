@@ -410,7 +410,7 @@ impl<'a> Request<'a> for CuStreamQuery {
     const WAITS: bool = true;
 }
 
-/// `cuStreamSetAttribute`.
+/// The attributes of a stream hold no handle; the members of this union that do are for launches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuStreamSetAttribute {
     pub h_stream: u32,

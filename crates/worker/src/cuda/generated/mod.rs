@@ -2,7 +2,7 @@
 //! Dispatch: CUDA driver.
 
 #![allow(missing_docs, non_camel_case_types, non_snake_case)]
-#![allow(non_upper_case_globals, clippy::unnecessary_cast)]
+#![allow(non_upper_case_globals, unused_imports, clippy::unnecessary_cast)]
 
 mod array;
 mod context;
@@ -286,9 +286,10 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
     }
 }
 
-use busbar_abi::Plain;
 use busbar_abi::cuda::{CUDA_ERROR_INVALID_VALUE, CUresult};
+use busbar_abi::{Plain, from_bytes, items_from_bytes, slice_bytes, to_array, zeroed};
 use busbar_wire::limits::MAX_BYTES;
+use std::ffi::CString;
 
 /// A result code as a `Result`.
 #[inline]
@@ -307,9 +308,15 @@ fn attempt(f: impl FnOnce() -> Result<(), CUresult>) -> CUresult {
 
 /// The items of a list whose count the client sent beside it.
 fn list<T: Plain>(bytes: &[u8], count: usize) -> Result<Vec<T>, WireError> {
-    let items = busbar_abi::items_from_bytes(bytes).ok_or(WireError::BadValue("list"))?;
-    if items.len() == count {
-        Ok(items)
+    let items: Vec<T> = items_from_bytes(bytes).ok_or(WireError::BadValue("list"))?;
+    same_count(items.len(), count)?;
+    Ok(items)
+}
+
+/// Fails unless a list has the count that the client sent beside it.
+fn same_count(has: usize, count: usize) -> Result<(), WireError> {
+    if has == count {
+        Ok(())
     } else {
         Err(WireError::BadValue("count of a list"))
     }
@@ -318,7 +325,7 @@ fn list<T: Plain>(bytes: &[u8], count: usize) -> Result<Vec<T>, WireError> {
 /// Room for a list that the driver fills.
 fn room<T: Plain>(count: usize) -> Result<Vec<T>, CUresult> {
     match count.checked_mul(size_of::<T>()) {
-        Some(bytes) if bytes <= MAX_BYTES => Ok(vec![busbar_abi::zeroed(); count]),
+        Some(bytes) if bytes <= MAX_BYTES => Ok(vec![zeroed(); count]),
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
 }
