@@ -161,6 +161,8 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
+/// Ops from here on belong to the session itself, whatever its API.
+pub const RESERVED: u16 = 0xff00;
 /// Reserved op: content by hash, sent because a `NeedContent` asked for it. Handled by the worker's
 /// reader ahead of the queue, since the queue may be waiting for it. Payload: 32-byte hash, u64 total,
 /// u64 offset, bytes.

@@ -1,6 +1,6 @@
 //! Initialization, versions, error texts and entry points.
 
-use super::generated as procs;
+use super::generated::procs::PROC_TABLE;
 use super::runtime::{self, enter_local, guard, put, put_opt};
 use busbar_abi::cuda::*;
 use std::ffi::{CStr, c_char, c_void};
@@ -50,8 +50,11 @@ const PER_THREAD: u64 = 2;
 /// that the name has had, the newest that is not newer than the program.
 fn find(name: &CStr, version: i32, flags: u64) -> Result<*const (), bool> {
     let Ok(name) = name.to_str() else { return Err(false) };
-    let known = !procs::versions(name).is_empty();
-    let best = procs::find(name, u32::try_from(version).unwrap_or(0));
+    let from = PROC_TABLE.partition_point(|p| p.name < name);
+    let to = PROC_TABLE.partition_point(|p| p.name <= name);
+    let all = &PROC_TABLE[from..to];
+    let known = !all.is_empty();
+    let best = all.iter().rev().find(|p| i64::from(p.version) <= i64::from(version));
     match best {
         Some(p) if flags & PER_THREAD != 0 => Ok(p.per_thread),
         Some(p) => Ok(p.plain),

@@ -287,18 +287,6 @@ pub(super) unsafe fn cuModuleGetFunction(
     })
 }
 
-pub(super) unsafe fn cuModuleGetFunctionCount(out: *mut u32, module: CUmodule) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let module = cx.handle(Kind::Module, module as u64)?;
-        let reply = cx.call(&msg::ModuleFunctionNames { module })?;
-        let r = decode::<msg::ModuleFunctionNamesReply<'_>>(&reply)?;
-        let n = name_list(r.names)?.len() as u32;
-        // SAFETY: the program's pointer.
-        unsafe { put(out, n) }
-    })
-}
-
 pub(super) unsafe fn cuModuleEnumerateFunctions(
     out: *mut CUfunction,
     n: u32,
