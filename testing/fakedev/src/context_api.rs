@@ -90,7 +90,8 @@ api! {
 
     fn [cuCtxSetCurrent] (handle: CUcontext) {
         device::initialized()?;
-        if handle != 0 {
+        // The runtime library makes a primary context current before it retains it.
+        if handle != 0 && !context::CONTEXTS.get(handle).is_ok_and(|context| context.primary) {
             context::by_handle(handle)?;
         }
         context::set(handle);
