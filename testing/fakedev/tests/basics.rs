@@ -182,12 +182,12 @@ fn parameters_come_in_a_buffer_too() {
     let out = driver.alloc(64);
     let fill = driver.function(module, "fill_u32\0");
     let mut packed = [out, 9, 16];
-    let mut size = 24_usize;
+    let size = std::cell::Cell::new(24_usize);
     let mut extra = [
         ptr::without_provenance_mut(1),
         packed.as_mut_ptr().cast(),
         ptr::without_provenance_mut(2),
-        (&raw mut size).cast(),
+        size.as_ptr().cast(),
         ptr::null_mut(),
     ];
     let launch = |extra: *mut *mut _| {
@@ -195,7 +195,7 @@ fn parameters_come_in_a_buffer_too() {
     };
     assert_eq!(launch(extra.as_mut_ptr()), 0);
     assert_eq!(driver.read(out, 16), [9; 16]);
-    size = 8;
+    size.set(8);
     assert_eq!(launch(extra.as_mut_ptr()), 1, "too short a buffer");
 }
 

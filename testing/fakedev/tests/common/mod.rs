@@ -166,13 +166,26 @@ pub type HostFn = unsafe extern "C" fn(*mut c_void);
 /// A stream callback.
 pub type Callback = unsafe extern "C" fn(usize, i32, *mut c_void);
 
-/// `CUDA_MEMCPY2D`.
+/// One end of a `CUDA_MEMCPY2D`.
 #[repr(C)]
 #[derive(Default)]
+pub struct End2D {
+    pub x: usize,
+    pub y: usize,
+    pub kind: u32,
+    pub host: usize,
+    pub device: u64,
+    pub array: usize,
+    pub pitch: usize,
+}
+
+/// `CUDA_MEMCPY2D`.
+#[repr(C)]
 pub struct Memcpy2D {
-    pub src: (usize, usize, u32, usize, u64, usize, usize),
-    pub dst: (usize, usize, u32, usize, u64, usize, usize),
-    pub size: (usize, usize),
+    pub src: End2D,
+    pub dst: End2D,
+    pub width: usize,
+    pub height: usize,
 }
 
 /// One end of a `CUDA_MEMCPY3D`.
