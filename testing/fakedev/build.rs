@@ -1,7 +1,7 @@
 //! Names the library `libcuda.so.1`, and generates a refusal for each exported name not simulated.
 //!
-//! `symbols.txt` lists what the real driver exports. A name that some `api!` block in `src/` defines
-//! is simulated; each other one becomes a stub that answers `CUDA_ERROR_NOT_SUPPORTED`.
+//! `symbols.txt` lists what the real driver exports. A name that some `api!` block in `src/`
+//! defines is simulated; each other one becomes a stub that answers `CUDA_ERROR_NOT_SUPPORTED`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,8 +13,8 @@ fn main() {
     println!("cargo:rerun-if-changed=symbols.txt");
     println!("cargo:rerun-if-changed=src");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
-    // Our own references to driver names must reach our own functions, even in a process whose global
-    // scope has another library of these names: Busbar's own shim.
+    // Our own references to driver names must reach our own functions, even in a process whose
+    // global scope has another library of these names: Busbar's own shim.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic");
 
     let defined = simulated(Path::new("src"));
@@ -23,7 +23,10 @@ fn main() {
     let mut externs = String::new();
     let mut bases: BTreeMap<&str, Vec<(u32, bool, &str)>> = BTreeMap::new();
     let mut known = BTreeSet::new();
-    for line in table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in table
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+    {
         let mut words = line.split_whitespace();
         let symbol = words.next().expect("a line that is not empty has a word");
         known.insert(symbol.to_owned());
@@ -35,7 +38,10 @@ fn main() {
         {
             writeln!(externs, "    pub fn {symbol}();").expect("writing to a string");
             let version = version.parse().expect("an API version is a number");
-            bases.entry(base).or_default().push((version, flavour == "thread", symbol));
+            bases
+                .entry(base)
+                .or_default()
+                .push((version, flavour == "thread", symbol));
         }
     }
     if let Some(unknown) = defined.iter().find(|name| !known.contains(*name)) {
@@ -47,8 +53,11 @@ fn main() {
         entries.sort();
         write!(symbols, "    (\"{base}\", &[").expect("writing to a string");
         for (version, thread, symbol) in entries {
-            write!(symbols, "Entry {{ version: {version}, thread: {thread}, f: c::{symbol} }},")
-                .expect("writing to a string");
+            write!(
+                symbols,
+                "Entry {{ version: {version}, thread: {thread}, f: c::{symbol} }},"
+            )
+            .expect("writing to a string");
         }
         symbols.push_str("]),\n");
     }

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs twelve real CUDA runtime libraries over a given libcuda.so.1, and prints one table.
 
-Each runtime gets a process of its own that loads it by ctypes, with the folder of the driver library first
-in LD_LIBRARY_PATH. The driver's modules are those of fakedev, so the driver is either fakedev itself or
-Busbar's shim in front of a worker that runs on fakedev:
+Each runtime gets a process of its own that loads it by ctypes, with the folder of the driver
+library first in LD_LIBRARY_PATH. The driver's modules are those of fakedev, so the driver is either fakedev
+itself or Busbar's shim in front of a worker that runs on fakedev:
 
     cudart_matrix.py --libcuda target/debug/libfakedev.so
     cudart_matrix.py --libcuda DIR --run-prefix "busbar run --" --only 12.8
@@ -40,24 +40,25 @@ VERSIONS = {
 }
 
 STEPS = [
-    "devices", "malloc", "copy", "memset", "stream", "event", "async", "register", "library", "error",
-    "free", "reset",
+    "devices", "malloc", "copy", "memset", "stream", "event", "async", "register", "library",
+    "error", "free", "reset",
 ]
 TIMEOUT_S = 60
-IMAGE = b"fakedev-module 1\nkernel fill fill_u32 ptr u32 u64\nkernel iota iota\nglobal counter 64\n\0"
+IMAGE = b"fakedev-module 1\nkernel fill fill_u32 ptr u32 u64\nglobal counter 64\n\0"
 HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
 INVALID_VALUE = 1
 
 
 def fat_binary():
-    """The image as nvcc would wrap it: one ELF entry for architecture 90. Keeps what it points to."""
+    """The image as nvcc would wrap it, one ELF entry for architecture 90, and what it points to."""
     payload = IMAGE.ljust((len(IMAGE) + 7) // 8 * 8, b"\0")
-    entry = struct.pack("<HHIQIIHHIIIQQQ", 2, 0x101, 64, len(payload), 0, 0, 0, 0, 90, 64, 0, 0, 0, 0)
+    sizes = (64, len(payload), 0, 0, 0, 0)
+    entry = struct.pack("<HHIQIIHHIIIQQQ", 2, 0x101, *sizes, 90, 64, 0, 0, 0, 0)
     body = entry.ljust(64, b"\0") + payload
     blob = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
     room = ctypes.create_string_buffer(blob, len(blob))
-    wrapper = ctypes.create_string_buffer(struct.pack("<IIQQ", 0x466243B1, 1, ctypes.addressof(room), 0))
-    return wrapper, room
+    wrapper = struct.pack("<IIQQ", 0x466243B1, 1, ctypes.addressof(room), 0)
+    return ctypes.create_string_buffer(wrapper), room
 
 
 class Dim3(ctypes.Structure):
@@ -234,7 +235,7 @@ def fetch(version, cache):
 
 
 def test(version, args, folder):
-    """Runs the program for one version and returns its steps' results, or one line on what went wrong."""
+    """Runs the program for one version: its steps' results, or one line on what went wrong."""
     try:
         runtime = fetch(version, args.cache)
     except (subprocess.CalledProcessError, OSError) as error:
@@ -255,10 +256,12 @@ def test(version, args, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    raw = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("--libcuda", type=pathlib.Path,
-                        help="the folder that has libcuda.so.1, or a library to use under that name")
-    parser.add_argument("--run-prefix", type=shlex.split, default=[], help="what to run each program with")
+                        help="the folder that has libcuda.so.1, or a library to use as it")
+    parser.add_argument("--run-prefix", type=shlex.split, default=[],
+                        help="what to run each program with")
     parser.add_argument("--cache", type=pathlib.Path, help="where runtime libraries are kept",
                         default=pathlib.Path.home() / ".cache" / "busbar" / "cudart")
     parser.add_argument("--only", action="append", default=[], help="only versions that begin so")

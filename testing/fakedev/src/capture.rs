@@ -52,10 +52,23 @@ struct Member {
 pub fn of(stream: &Stream) -> R<Option<Arc<Capture>>> {
     let capture = stream.capture.lock().unwrap().clone();
     match capture {
-        Some(capture) if capture.invalid.load(Ordering::Acquire) => {
-            Err(STREAM_CAPTURE_INVALIDATED)
-        }
+        Some(capture) if capture.invalid.load(Ordering::Acquire) => Err(STREAM_CAPTURE_INVALIDATED),
         capture => Ok(capture),
+    }
+}
+
+/// Fails for the legacy default stream while a stream that it would wait for is captured; that
+/// capture goes on.
+fn check_implicit(order: &Order) -> Res {
+    let captured = |stream: &Arc<Stream>| stream.capture.lock().unwrap().is_some();
+    let hit = order
+        .all
+        .iter()
+        .any(|stream| stream.blocking() && captured(stream));
+    if hit {
+        Err(STREAM_CAPTURE_IMPLICIT)
+    } else {
+        Ok(())
     }
 }
 
@@ -85,7 +98,22 @@ pub fn check_unsafe() -> Res {
     };
     let hit: Vec<_> = active.iter().filter(endangered).collect();
     hit.iter().for_each(|capture| capture.invalidate());
-    if hit.is_empty() { Ok(()) } else { Err(STREAM_CAPTURE_UNSUPPORTED) }
+    if hit.is_empty() {
+        Ok(())
+    } else {
+        Err(STREAM_CAPTURE_UNSUPPORTED)
+    }
+}
+
+/// Refuses a call that would wait for a captured stream.
+pub fn refuse_wait(stream: &Stream) -> Res {
+    match &*stream.capture.lock().unwrap() {
+        Some(capture) => {
+            capture.invalidate();
+            Err(STREAM_CAPTURE_UNSUPPORTED)
+        }
+        None => Ok(()),
+    }
 }
 
 impl Capture {
@@ -101,7 +129,9 @@ impl Capture {
             return Err(STREAM_CAPTURE_UNSUPPORTED);
         }
         let mut members = self.members.lock().unwrap();
-        let member = members.get_mut(&stream.id).ok_or(STREAM_CAPTURE_INVALIDATED)?;
+        let member = members
+            .get_mut(&stream.id)
+            .ok_or(STREAM_CAPTURE_INVALIDATED)?;
         let node = self.graph.add(work, &member.frontier)?;
         member.frontier = vec![node];
         Ok(())
@@ -110,7 +140,10 @@ impl Capture {
     /// What the stream's next node depends on.
     pub fn frontier(&self, stream: &Stream) -> Vec<CUgraphNode> {
         let members = self.members.lock().unwrap();
-        members.get(&stream.id).map(|member| member.frontier.clone()).unwrap_or_default()
+        members
+            .get(&stream.id)
+            .map(|member| member.frontier.clone())
+            .unwrap_or_default()
     }
 
     /// Makes a stream wait for nodes; one that is in no capture joins this one.
@@ -130,7 +163,10 @@ impl Capture {
         }
         *stream.capture.lock().unwrap() = Some(self.clone());
         let mut members = self.members.lock().unwrap();
-        let new = || Member { stream: stream.clone(), frontier: Vec::new() };
+        let new = || Member {
+            stream: stream.clone(),
+            frontier: Vec::new(),
+        };
         let member = members.entry(stream.id).or_insert_with(new);
         for node in nodes {
             if !member.frontier.contains(node) {
@@ -143,7 +179,10 @@ impl Capture {
     /// Ends the capture: no stream takes part any more.
     fn finish(self: &Arc<Self>) -> Res {
         let members = std::mem::take(&mut *self.members.lock().unwrap());
-        ACTIVE.lock().unwrap().retain(|capture| capture.id != self.id);
+        ACTIVE
+            .lock()
+            .unwrap()
+            .retain(|capture| capture.id != self.id);
         let reached: HashSet<CUgraphNode> = members
             .get(&self.origin.id)
             .map(|member| self.graph.ancestors(&member.frontier))
@@ -182,7 +221,10 @@ fn begin(
     }
     let own_graph = into.is_none();
     let (graph, frontier) = into.unwrap_or_else(|| (Graph::new(), Vec::new()));
-    let member = Member { stream: origin.clone(), frontier };
+    let member = Member {
+        stream: origin.clone(),
+        frontier,
+    };
     let capture = Arc::new(Capture {
         id: handle::fresh() as u64,
         graph,
@@ -210,7 +252,7 @@ struct Info {
 fn info(stream: CUstream, flavour: Flavour) -> R<Info> {
     let (stream, context) = stream::resolve(stream, flavour)?;
     if stream.is_legacy() {
-        refuse_implicit(&context.order.lock().unwrap())?;
+        check_implicit(&context.order.lock().unwrap())?;
     }
     let capture = stream.capture.lock().unwrap().clone();
     let none = Info {
@@ -221,9 +263,14 @@ fn info(stream: CUstream, flavour: Flavour) -> R<Info> {
         edges: std::ptr::null(),
         count: 0,
     };
-    let Some(capture) = capture else { return Ok(none) };
+    let Some(capture) = capture else {
+        return Ok(none);
+    };
     if capture.invalid.load(Ordering::Acquire) {
-        return Ok(Info { status: STATUS_INVALIDATED, ..none });
+        return Ok(Info {
+            status: STATUS_INVALIDATED,
+            ..none
+        });
     }
     let nodes = capture.frontier(&stream);
     let count = nodes.len();
@@ -236,15 +283,17 @@ fn info(stream: CUstream, flavour: Flavour) -> R<Info> {
         kept.as_ptr()
     });
     let (id, graph) = (capture.id, capture.graph.handle);
-    Ok(Info { status: STATUS_ACTIVE, id, graph, frontier, edges, count })
+    Ok(Info {
+        status: STATUS_ACTIVE,
+        id,
+        graph,
+        frontier,
+        edges,
+        count,
+    })
 }
 
-fn update(
-    stream: CUstream,
-    flavour: Flavour,
-    nodes: Vec<CUgraphNode>,
-    replace: bool,
-) -> Res {
+fn update(stream: CUstream, flavour: Flavour, nodes: Vec<CUgraphNode>, replace: bool) -> Res {
     let (stream, _) = stream::resolve(stream, flavour)?;
     let capture = of(&stream)?.ok_or(ILLEGAL_STATE)?;
     if !nodes.iter().all(|node| capture.graph.contains(*node)) {

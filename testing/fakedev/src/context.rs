@@ -85,7 +85,9 @@ impl Context {
 
     /// Breaks the context; the first error stays.
     pub fn poison(&self, code: CUresult) {
-        let _ = self.broken.compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self
+            .broken
+            .compare_exchange(0, code, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Whether the context exists: a primary one that nobody retains does not.
@@ -109,7 +111,11 @@ impl Context {
 
     fn marks(&self) -> Vec<(Arc<Stream>, u64)> {
         let order = self.order.lock().unwrap();
-        order.all.iter().map(|stream| (stream.clone(), stream.submitted())).collect()
+        order
+            .all
+            .iter()
+            .map(|stream| (stream.clone(), stream.submitted()))
+            .collect()
     }
 
     /// Ends everything that the context owns.
@@ -141,7 +147,11 @@ pub fn current_even_broken() -> R<Arc<Context>> {
         return Err(INVALID_CONTEXT);
     }
     let context = CONTEXTS.get(handle).map_err(|_| CONTEXT_IS_DESTROYED)?;
-    if context.alive() { Ok(context) } else { Err(CONTEXT_IS_DESTROYED) }
+    if context.alive() {
+        Ok(context)
+    } else {
+        Err(CONTEXT_IS_DESTROYED)
+    }
 }
 
 /// The calling thread's current context, in working order.
@@ -154,7 +164,11 @@ pub fn current() -> R<Arc<Context>> {
 /// The context of a handle.
 pub fn by_handle(handle: CUcontext) -> R<Arc<Context>> {
     let context = CONTEXTS.get(handle).map_err(|_| INVALID_CONTEXT)?;
-    if context.alive() { Ok(context) } else { Err(INVALID_CONTEXT) }
+    if context.alive() {
+        Ok(context)
+    } else {
+        Err(INVALID_CONTEXT)
+    }
 }
 
 /// The handle of the calling thread's current context, 0 for none.

@@ -24,16 +24,24 @@ fn create(out: *mut CUcontext, flags: u32, device: CUdevice) -> Res {
 }
 
 fn named_or_current(handle: CUcontext) -> R<Arc<Context>> {
-    if handle == 0 { context::current_even_broken() } else { context::by_handle(handle) }
+    if handle == 0 {
+        context::current_even_broken()
+    } else {
+        context::by_handle(handle)
+    }
 }
 
 fn limit_index(limit: u32) -> R<usize> {
-    if limit < 8 { Ok(limit as usize) } else { Err(UNSUPPORTED_LIMIT) }
+    if limit < 8 {
+        Ok(limit as usize)
+    } else {
+        Err(UNSUPPORTED_LIMIT)
+    }
 }
 
 fn synchronize(context: &Context) -> Res {
-    context.status()?;
     capture::check_unsafe()?;
+    // A broken context's work is over soon: who comes back from here finds its callbacks made.
     context.synchronize()
 }
 

@@ -1,5 +1,6 @@
 //! Copies and fills, in all their forms.
 
+use crate::capture;
 use crate::context;
 use crate::entry::{Flavour, api};
 use crate::ffi::*;
@@ -15,8 +16,8 @@ fn pageable(address: u64) -> bool {
 
 /// Checks a copy and hands it to its stream.
 ///
-/// As with the real driver, a copy from pageable host memory has read it when the call returns, and a
-/// copy to pageable host memory is done by then.
+/// As with the real driver, a copy from pageable host memory has read it when the call returns, and
+/// a copy to pageable host memory is done by then.
 fn copy(mut copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> Res {
     let (stream, context) = stream::resolve(stream, flavour)?;
     if copy.is_empty() {
@@ -27,6 +28,9 @@ fn copy(mut copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> Res {
     }
     if !copy.check() {
         return Err(INVALID_VALUE);
+    }
+    if wait {
+        capture::refuse_wait(&stream)?;
     }
     let capturing = stream.capture.lock().unwrap().is_some();
     let to_pageable = !copy.dst.device && pageable(copy.dst.addr);
@@ -57,7 +61,12 @@ fn plane(kind: u32, host: usize, device: u64, pitch: usize, slice: usize) -> R<P
         MEMORYTYPE_UNIFIED => (device, known(device)),
         _ => return Err(NOT_SUPPORTED),
     };
-    Ok(Plane { addr, pitch, slice, device })
+    Ok(Plane {
+        addr,
+        pitch,
+        slice,
+        device,
+    })
 }
 
 /// Turns a three-dimensional description into a copy.
@@ -72,15 +81,32 @@ pub fn from_3d(p: &Memcpy3D) -> R<Copy> {
         let mut plane = plane(kind, host, device, pitch, slice)?;
         let (x, y, z) = at;
         let rows = y.checked_mul(pitch).and_then(|y| y.checked_add(x));
-        let offset = z.checked_mul(slice).and_then(|z| z.checked_add(rows?)).ok_or(INVALID_VALUE)?;
+        let offset = z
+            .checked_mul(slice)
+            .and_then(|z| z.checked_add(rows?))
+            .ok_or(INVALID_VALUE)?;
         plane.addr = plane.addr.checked_add(offset as u64).ok_or(INVALID_VALUE)?;
         Ok(plane)
     };
     let src_at = (p.src_x, p.src_y, p.src_z);
     let dst_at = (p.dst_x, p.dst_y, p.dst_z);
     Ok(Copy {
-        src: end(p.src_type, p.src_host, p.src_device, src_at, p.src_pitch, p.src_height)?,
-        dst: end(p.dst_type, p.dst_host, p.dst_device, dst_at, p.dst_pitch, p.dst_height)?,
+        src: end(
+            p.src_type,
+            p.src_host,
+            p.src_device,
+            src_at,
+            p.src_pitch,
+            p.src_height,
+        )?,
+        dst: end(
+            p.dst_type,
+            p.dst_host,
+            p.dst_device,
+            dst_at,
+            p.dst_pitch,
+            p.dst_height,
+        )?,
         width: p.width,
         height: p.height,
         depth: p.depth,
@@ -117,7 +143,8 @@ pub fn checked_fill(fill: Fill) -> R<Fill> {
     let span = fill.span().ok_or(INVALID_VALUE)?;
     let narrow = fill.height > 1 && fill.pitch < fill.width * fill.element;
     let element = fill.element as u64;
-    let odd = !fill.dst.is_multiple_of(element) || (fill.height > 1 && fill.pitch as u64 % element != 0);
+    let odd = !fill.dst.is_multiple_of(element)
+        || (fill.height > 1 && !(fill.pitch as u64).is_multiple_of(element));
     if narrow || odd || (span != 0 && !memory::accessible(fill.dst, span)) {
         return Err(INVALID_VALUE);
     }
@@ -135,7 +162,14 @@ fn fill(
     if width == 0 || height == 0 {
         return Ok(());
     }
-    let fill = checked_fill(Fill { dst, pitch, value, element, width, height })?;
+    let fill = checked_fill(Fill {
+        dst,
+        pitch,
+        value,
+        element,
+        width,
+        height,
+    })?;
     stream::submit_to(&stream, &context, Work::Fill(fill))
 }
 
@@ -186,15 +220,16 @@ api! {
     }
 
     fn [cuMemcpyPeer; cuMemcpyPeer_ptds] (
-        dst: CUdeviceptr, dst_context: CUcontext, src: CUdeviceptr, src_context: CUcontext, n: usize,
+        dst: CUdeviceptr, dst_context: CUcontext, src: CUdeviceptr, src_context: CUcontext,
+        n: usize,
     ) {
         both(dst_context, src_context)?;
         copy(Copy::flat(dst, true, src, true, n), 0, FLAVOUR, true)
     }
 
     fn [cuMemcpyPeerAsync; cuMemcpyPeerAsync_ptsz] (
-        dst: CUdeviceptr, dst_context: CUcontext, src: CUdeviceptr, src_context: CUcontext, n: usize,
-        stream: CUstream,
+        dst: CUdeviceptr, dst_context: CUcontext, src: CUdeviceptr, src_context: CUcontext,
+        n: usize, stream: CUstream,
     ) {
         both(dst_context, src_context)?;
         copy(Copy::flat(dst, true, src, true, n), stream, FLAVOUR, false)

@@ -20,12 +20,18 @@ const FIRST_BUS: i32 = 0x10;
 
 static INITIALIZED: AtomicBool = AtomicBool::new(false);
 static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
-    let count = config::number("FAKEDEV_DEVICES").unwrap_or(1).min(MAX_DEVICES);
+    let count = config::number("FAKEDEV_DEVICES")
+        .unwrap_or(1)
+        .min(MAX_DEVICES);
     let mib = config::number("FAKEDEV_MEMORY_MIB").unwrap_or(4096) as usize;
-    (0..count as usize).map(|ordinal| Device::new(ordinal, mib << 20)).collect()
+    (0..count as usize)
+        .map(|ordinal| Device::new(ordinal, mib << 20))
+        .collect()
 });
 
-/// The attributes that are not worked out, by number. Those of a data-centre device of architecture 90.
+/// The attributes that are not worked out, by number. Those of a data-centre device of architecture
+/// 90.
+#[rustfmt::skip]
 const ATTRIBUTES: &[(i32, i32)] = &[
     (1, 1024), (2, 1024), (3, 1024), (4, 64), (5, i32::MAX), (6, 65535), (7, 65535), (8, 49152),
     (9, 65536), (10, 32), (11, i32::MAX), (12, 65536), (13, 1_980_000), (14, 512), (15, 1),
@@ -62,7 +68,14 @@ impl Device {
         let default_pool = Pool::new(ordinal, true, 0);
         let pool = AtomicUsize::new(default_pool.handle());
         let primary = Context::new(ordinal, 0, true);
-        Device { ordinal, memory, used: AtomicUsize::new(0), default_pool, pool, primary }
+        Device {
+            ordinal,
+            memory,
+            used: AtomicUsize::new(0),
+            default_pool,
+            pool,
+            primary,
+        }
     }
 
     /// All its memory, in bytes.
@@ -78,7 +91,9 @@ impl Device {
     /// Takes bytes, if that many are free.
     pub fn charge(&self, bytes: usize) -> Res {
         let fits = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.memory);
-        let taken = self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits);
+        let taken = self
+            .used
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, fits);
         taken.map(drop).map_err(|_| OUT_OF_MEMORY)
     }
 
@@ -110,7 +125,9 @@ impl Device {
     /// Falls back to the default pool, if the current one goes.
     pub fn forget_pool(&self, pool: CUmemoryPool) {
         let default = self.default_pool();
-        let _ = self.pool.compare_exchange(pool, default, Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self
+            .pool
+            .compare_exchange(pool, default, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Its UUID.
@@ -146,7 +163,11 @@ impl Device {
 
 /// Fails before `cuInit`.
 pub fn initialized() -> Res {
-    if INITIALIZED.load(Ordering::Acquire) { Ok(()) } else { Err(NOT_INITIALIZED) }
+    if INITIALIZED.load(Ordering::Acquire) {
+        Ok(())
+    } else {
+        Err(NOT_INITIALIZED)
+    }
 }
 
 /// How many devices there are.
@@ -163,7 +184,11 @@ pub fn get(index: usize) -> &'static Device {
 pub fn by_ordinal(device: CUdevice) -> R<usize> {
     initialized()?;
     let index = usize::try_from(device).map_err(|_| INVALID_DEVICE)?;
-    if index < count() { Ok(index) } else { Err(INVALID_DEVICE) }
+    if index < count() {
+        Ok(index)
+    } else {
+        Err(INVALID_DEVICE)
+    }
 }
 
 unsafe fn put_string(out: *mut c_char, room: i32, text: &str) -> Res {
@@ -311,5 +336,9 @@ api! {
 
 /// How many contexts are live, for the leak count.
 pub fn live_contexts() -> usize {
-    CONTEXTS.all().iter().filter(|context| context.alive()).count()
+    CONTEXTS
+        .all()
+        .iter()
+        .filter(|context| context.alive())
+        .count()
 }

@@ -19,7 +19,10 @@ pub struct Site {
 impl Site {
     /// A site that was never called.
     pub const fn new(name: &'static str) -> Site {
-        Site { name, count: AtomicU64::new(0) }
+        Site {
+            name,
+            count: AtomicU64::new(0),
+        }
     }
 }
 
@@ -41,9 +44,8 @@ static LOG: LazyLock<Option<File>> = LazyLock::new(|| {
     OpenOptions::new().create(true).append(true).open(path).ok()
 });
 
-static COST: LazyLock<Duration> = LazyLock::new(|| {
-    Duration::from_nanos(config::number("FAKEDEV_LAUNCH_NS").unwrap_or(0))
-});
+static COST: LazyLock<Duration> =
+    LazyLock::new(|| Duration::from_nanos(config::number("FAKEDEV_LAUNCH_NS").unwrap_or(0)));
 
 /// Runs one driver function: log, count, injected failure, then the function itself.
 pub fn call(site: &'static Site, f: impl FnOnce() -> Res) -> CUresult {
@@ -85,8 +87,8 @@ fn log_call(mut log: &File, site: &'static Site, nth: u64) {
             unsafe { libc::atexit(write_counts) };
         });
     }
-    // One write a line: lines of several processes that share the file stay whole. A log that cannot be
-    // written must not change what the program sees.
+    // One write a line: lines of several processes that share the file stay whole. A log that
+    // cannot be written must not change what the program sees.
     let _ = log.write_all(format!("{}\n", site.name).as_bytes());
 }
 
@@ -95,15 +97,19 @@ extern "C" fn write_counts() {
     let pid = std::process::id();
     let mut text = String::new();
     for (name, site) in SITES.lock().unwrap().iter() {
-        text.push_str(&format!("#count {pid} {name} {}\n", site.count.load(Ordering::Relaxed)));
+        text.push_str(&format!(
+            "#count {pid} {name} {}\n",
+            site.count.load(Ordering::Relaxed)
+        ));
     }
     let _ = log.write_all(text.as_bytes());
 }
 
 /// Defines exported driver functions.
 ///
-/// `fn [names] (args) { body }`: one C function for each name, all with this body. Names after a `;` are
-/// the per-thread-default-stream forms; the body sees which it is in the constant `FLAVOUR`.
+/// `fn [names] (args) { body }`: one C function for each name, all with this body. Names after a
+/// `;` are the per-thread-default-stream forms; the body sees which it is in the constant
+/// `FLAVOUR`.
 macro_rules! api {
     ($( fn [$($name:ident)+ $(; $($thread:ident)+)?] $args:tt $body:tt )*) => {
         $(
@@ -117,7 +123,8 @@ macro_rules! api {
         pub unsafe extern "C" fn $name $args -> $crate::ffi::CUresult {
             const FLAVOUR: $crate::entry::Flavour = $crate::entry::Flavour::$flavour;
             static SITE: $crate::entry::Site = $crate::entry::Site::new(stringify!($name));
-            // SAFETY: a program that calls the driver gives pointers that are valid as its header says.
+            // SAFETY: a program that calls the driver gives pointers that are valid as its header
+            // says.
             $crate::entry::call(&SITE, || unsafe { $body })
         }
     };

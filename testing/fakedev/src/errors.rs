@@ -110,7 +110,9 @@ const NAMES: &[(CUresult, &CStr)] = &[
 ];
 
 fn name(code: CUresult) -> R<&'static CStr> {
-    let place = NAMES.binary_search_by_key(&code, |(code, _)| *code).map_err(|_| INVALID_VALUE)?;
+    let place = NAMES
+        .binary_search_by_key(&code, |(code, _)| *code)
+        .map_err(|_| INVALID_VALUE)?;
     Ok(NAMES[place].1)
 }
 

@@ -34,7 +34,11 @@ impl Record {
     /// Waits until the stream has come to this point.
     pub fn wait(&self) {
         let done = self.done.lock().unwrap();
-        drop(self.changed.wait_while(done, |done| done.is_none()).unwrap());
+        drop(
+            self.changed
+                .wait_while(done, |done| done.is_none())
+                .unwrap(),
+        );
     }
 
     fn time(&self) -> Option<Instant> {
@@ -69,7 +73,11 @@ impl Event {
     pub fn arm(&self) -> Arc<Record> {
         let record = Arc::new(Record::default());
         let mut state = self.state.lock().unwrap();
-        *state = State { recorded: true, latest: record.clone(), captured: None };
+        *state = State {
+            recorded: true,
+            latest: record.clone(),
+            captured: None,
+        };
         record
     }
 
@@ -81,11 +89,6 @@ impl Event {
             return Err(CAPTURED_EVENT);
         }
         Ok(state.recorded.then(|| state.latest.clone()))
-    }
-
-    /// The context that the event was made in.
-    pub fn owner(&self) -> usize {
-        self.context
     }
 }
 
@@ -113,7 +116,11 @@ fn elapsed(out: *mut f32, start: CUevent, end: CUevent) -> Res {
         if event.flags & DISABLE_TIMING != 0 {
             return Err(INVALID_HANDLE);
         }
-        event.pending()?.ok_or(INVALID_HANDLE)?.time().ok_or(NOT_READY)
+        event
+            .pending()?
+            .ok_or(INVALID_HANDLE)?
+            .time()
+            .ok_or(NOT_READY)
     };
     let (start, end) = (time(start)?, time(end)?);
     let ms = if end >= start {

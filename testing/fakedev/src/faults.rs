@@ -1,9 +1,9 @@
 //! Failures on command: `FAKEDEV_FAULTS="cuMemAlloc_v2@3=2,cuLaunchKernel@10=719s,lost@500"`.
 //!
-//! `function@n=code` fails the n-th call of a function; with an `s` after the code, the current context
-//! stays broken, as after a failed kernel. `function@n=slow:50ms` delays it. `lost@n` or `lost@n=code`:
-//! after n driver calls of any kind the device is gone and everything fails. A rule that cannot be read
-//! fails `cuInit`, so that a typing error is not a test that passes.
+//! `function@n=code` fails the n-th call of a function; with an `s` after the code, the current
+//! context stays broken, as after a failed kernel. `function@n=slow:50ms` delays it. `lost@n` or
+//! `lost@n=code`: after n driver calls of any kind the device is gone and everything fails. A rule
+//! that cannot be read fails `cuInit`, so that a typing error is not a test that passes.
 
 use crate::config;
 use crate::ffi::{CUresult, UNKNOWN};
@@ -31,7 +31,10 @@ struct Rules {
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| {
     let text = config::get("FAKEDEV_FAULTS").unwrap_or_default();
-    parse(&text).unwrap_or(Rules { bad: true, ..Rules::default() })
+    parse(&text).unwrap_or(Rules {
+        bad: true,
+        ..Rules::default()
+    })
 });
 
 /// Whether the setting could be read.
@@ -42,7 +45,10 @@ pub fn readable() -> bool {
 /// What to do with the n-th call of a function.
 pub fn at(name: &str, nth: u64) -> Option<Action> {
     let rules = RULES.calls.get(name)?;
-    rules.iter().find(|(n, _)| *n == nth).map(|(_, action)| *action)
+    rules
+        .iter()
+        .find(|(n, _)| *n == nth)
+        .map(|(_, action)| *action)
 }
 
 /// The error of a device that is lost by the n-th call of all. Names of errors can still be asked.
@@ -53,7 +59,11 @@ pub fn lost(name: &str, total: u64) -> Option<CUresult> {
 
 fn parse(text: &str) -> Option<Rules> {
     let mut rules = Rules::default();
-    for rule in text.split(',').map(str::trim).filter(|rule| !rule.is_empty()) {
+    for rule in text
+        .split(',')
+        .map(str::trim)
+        .filter(|rule| !rule.is_empty())
+    {
         let (name, rest) = rule.split_once('@')?;
         if name == "lost" {
             let (after, code) = match rest.split_once('=') {
@@ -65,7 +75,11 @@ fn parse(text: &str) -> Option<Rules> {
         }
         let (nth, action) = rest.split_once('=')?;
         let action = parse_action(action)?;
-        rules.calls.entry(name.to_owned()).or_default().push((nth.parse().ok()?, action));
+        rules
+            .calls
+            .entry(name.to_owned())
+            .or_default()
+            .push((nth.parse().ok()?, action));
     }
     Some(rules)
 }

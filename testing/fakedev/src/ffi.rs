@@ -44,7 +44,6 @@ pub const NOT_READY: CUresult = 600;
 pub const ILLEGAL_ADDRESS: CUresult = 700;
 pub const PEER_ACCESS_ALREADY_ENABLED: CUresult = 704;
 pub const PEER_ACCESS_NOT_ENABLED: CUresult = 705;
-pub const PRIMARY_CONTEXT_ACTIVE: CUresult = 708;
 pub const ASSERT: CUresult = 710;
 pub const HOST_MEMORY_ALREADY_REGISTERED: CUresult = 712;
 pub const HOST_MEMORY_NOT_REGISTERED: CUresult = 713;
@@ -74,7 +73,6 @@ pub const MEMORYTYPE_DEVICE: u32 = 2;
 pub const MEMORYTYPE_UNIFIED: u32 = 4;
 
 pub const LOCATION_DEVICE: i32 = 1;
-pub const LOCATION_HOST: i32 = 2;
 
 /// Stores through an out pointer that the caller must give: a null one is `INVALID_VALUE`.
 ///
@@ -121,7 +119,9 @@ pub unsafe fn text<'a>(p: *const std::ffi::c_char) -> R<&'a str> {
         return Err(INVALID_VALUE);
     }
     // SAFETY: not null, so by this function's contract a C string.
-    unsafe { std::ffi::CStr::from_ptr(p) }.to_str().map_err(|_| INVALID_VALUE)
+    unsafe { std::ffi::CStr::from_ptr(p) }
+        .to_str()
+        .map_err(|_| INVALID_VALUE)
 }
 
 /// A list argument as an owned vector: null with a count of zero is empty.
@@ -136,7 +136,9 @@ pub unsafe fn list<T: Copy>(p: *const T, n: usize) -> R<Vec<T>> {
         return Err(INVALID_VALUE);
     }
     // SAFETY: not null, and each index is below n, so by this function's contract readable.
-    Ok((0..n).map(|i| unsafe { p.add(i).read_unaligned() }).collect())
+    Ok((0..n)
+        .map(|i| unsafe { p.add(i).read_unaligned() })
+        .collect())
 }
 
 #[repr(C)]
@@ -160,7 +162,8 @@ pub struct Memcpy2D {
     pub height: usize,
 }
 
-/// Both `CUDA_MEMCPY3D` and `CUDA_MEMCPY3D_PEER`: the latter has contexts where this has `reserved`.
+/// Both `CUDA_MEMCPY3D` and `CUDA_MEMCPY3D_PEER`: the latter has contexts where this has
+/// `reserved`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Memcpy3D {

@@ -145,7 +145,9 @@ fn blocks_per_sm(function: CUfunction, block: i32, shared: usize) -> R<i32> {
     }
     let warps = (block as u32).next_multiple_of(32) as i32;
     let by_shared = i64::from(SHARED_PER_SM) / (shared as i64 + i64::from(RESERVED_SHARED));
-    Ok((THREADS_PER_SM / warps).min(BLOCKS_PER_SM).min(by_shared.min(32) as i32))
+    Ok((THREADS_PER_SM / warps)
+        .min(BLOCKS_PER_SM)
+        .min(by_shared.min(32) as i32))
 }
 
 api! {

@@ -35,14 +35,21 @@ pub struct Node {
 impl Graph {
     /// An empty graph, live in the table.
     pub fn new() -> Arc<Graph> {
-        let graph = Arc::new(Graph { handle: handle::fresh(), nodes: Mutex::default() });
+        let graph = Arc::new(Graph {
+            handle: handle::fresh(),
+            nodes: Mutex::default(),
+        });
         GRAPHS.insert(graph.handle, graph.clone());
         graph
     }
 
     /// Adds a node after others.
     pub fn add(self: &Arc<Self>, work: Work, after: &[CUgraphNode]) -> R<CUgraphNode> {
-        self.add_node(Node { work, after: after.to_vec(), child: None })
+        self.add_node(Node {
+            work,
+            after: after.to_vec(),
+            child: None,
+        })
     }
 
     /// Adds a node as it is.
@@ -65,12 +72,22 @@ impl Graph {
 
     /// A node.
     pub fn node(&self, node: CUgraphNode) -> R<Node> {
-        self.nodes.lock().unwrap().get(&node).cloned().ok_or(INVALID_VALUE)
+        self.nodes
+            .lock()
+            .unwrap()
+            .get(&node)
+            .cloned()
+            .ok_or(INVALID_VALUE)
     }
 
     /// All nodes, in the order of their making.
     pub fn nodes(&self) -> Vec<(CUgraphNode, Node)> {
-        self.nodes.lock().unwrap().iter().map(|(handle, node)| (*handle, node.clone())).collect()
+        self.nodes
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(handle, node)| (*handle, node.clone()))
+            .collect()
     }
 
     /// Replaces what a node does; it stays the same kind of node.
@@ -110,7 +127,9 @@ impl Graph {
             }
         }
         for (from, to) in edges {
-            let Some(node) = nodes.get_mut(to) else { return Err(INVALID_VALUE) };
+            let Some(node) = nodes.get_mut(to) else {
+                return Err(INVALID_VALUE);
+            };
             if add {
                 node.after.push(*from);
             } else {
@@ -144,7 +163,14 @@ impl Graph {
                 Some(child) => Some(child.copy()?.0),
                 None => None,
             };
-            names.insert(handle, copy.add_node(Node { work: node.work, after, child })?);
+            names.insert(
+                handle,
+                copy.add_node(Node {
+                    work: node.work,
+                    after,
+                    child,
+                })?,
+            );
         }
         Ok((copy, names))
     }

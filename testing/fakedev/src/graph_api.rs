@@ -31,7 +31,11 @@ pub fn kernel(p: &KernelNodeParamsV1, kern: CUkernel) -> R<Work> {
 /// A copy node's work.
 pub fn copy(p: &Memcpy3D) -> R<Work> {
     let copy = copy_api::from_3d(p)?;
-    if copy.check() { Ok(Work::Copy(Arc::new(copy))) } else { Err(INVALID_VALUE) }
+    if copy.check() {
+        Ok(Work::Copy(Arc::new(copy)))
+    } else {
+        Err(INVALID_VALUE)
+    }
 }
 
 /// A fill node's work.
@@ -41,7 +45,14 @@ pub fn fill(p: &MemsetNodeParams) -> R<Work> {
         return Err(INVALID_VALUE);
     }
     let (dst, pitch, value) = (p.dst, p.pitch, p.value);
-    let fill = Fill { dst, pitch, value, element, width: p.width, height: p.height };
+    let fill = Fill {
+        dst,
+        pitch,
+        value,
+        element,
+        width: p.width,
+        height: p.height,
+    };
     copy_api::checked_fill(fill).map(Work::Fill)
 }
 
@@ -50,8 +61,8 @@ pub fn from_params(params: *const NodeParams) -> R<(Work, Option<Arc<Graph>>)> {
     if params.is_null() {
         return Err(INVALID_VALUE);
     }
-    // SAFETY: not null, so valid by the caller's contract; the kind says what the body holds, and the
-    // body is larger than each of these structures and aligned as they are.
+    // SAFETY: not null, so valid by the caller's contract; the kind says what the body holds, and
+    // the body is larger than each of these structures and aligned as they are.
     unsafe {
         let body = (&raw const (*params).body).cast::<c_void>();
         let work = match (*params).kind {
@@ -76,7 +87,10 @@ pub fn from_params(params: *const NodeParams) -> R<(Work, Option<Arc<Graph>>)> {
 }
 
 fn host(p: &HostNodeParams) -> R<Work> {
-    Ok(Work::Host(HostCall { f: p.f.ok_or(INVALID_VALUE)?, user: p.user as usize }))
+    Ok(Work::Host(HostCall {
+        f: p.f.ok_or(INVALID_VALUE)?,
+        user: p.user as usize,
+    }))
 }
 
 unsafe fn add(
@@ -88,7 +102,11 @@ unsafe fn add(
     child: Option<Arc<Graph>>,
 ) -> Res {
     let graph = graph_of(graph)?;
-    if out.is_null() || child.as_ref().is_some_and(|child| child.handle == graph.handle) {
+    if out.is_null()
+        || child
+            .as_ref()
+            .is_some_and(|child| child.handle == graph.handle)
+    {
         return Err(INVALID_VALUE);
     }
     let child = match child {
@@ -96,7 +114,16 @@ unsafe fn add(
         None => None,
     };
     // SAFETY: by the caller's contract.
-    unsafe { put(out, graph.add_node(Node { work, after: list(after, count)?, child })?) }
+    unsafe {
+        put(
+            out,
+            graph.add_node(Node {
+                work,
+                after: list(after, count)?,
+                child,
+            })?,
+        )
+    }
 }
 
 /// Hands out a list in the C way: a null list asks for the count; room beyond the count is zeroed.
@@ -116,7 +143,9 @@ unsafe fn hand_out(items: &[CUgraphNode], out: *mut CUgraphNode, count: *mut usi
 
 fn edges_of(graph: &Graph) -> Vec<(CUgraphNode, CUgraphNode)> {
     let nodes = graph.nodes();
-    let edges = nodes.iter().flat_map(|(to, node)| node.after.iter().map(|from| (*from, *to)));
+    let edges = nodes
+        .iter()
+        .flat_map(|(to, node)| node.after.iter().map(|from| (*from, *to)));
     edges.collect()
 }
 
@@ -136,12 +165,18 @@ unsafe fn change_edges(
 fn dependents(node: CUgraphNode) -> R<Vec<CUgraphNode>> {
     let (graph, _) = graph::find(node)?;
     let edges = edges_of(&graph);
-    Ok(edges.into_iter().filter(|(from, _)| *from == node).map(|(_, to)| to).collect())
+    Ok(edges
+        .into_iter()
+        .filter(|(from, _)| *from == node)
+        .map(|(_, to)| to)
+        .collect())
 }
 
 fn kernel_params(node: CUgraphNode) -> R<KernelNodeParams> {
     let (_, node) = graph::find(node)?;
-    let Work::Kernel(launch) = &node.work else { return Err(INVALID_VALUE) };
+    let Work::Kernel(launch) = &node.work else {
+        return Err(INVALID_VALUE);
+    };
     let v1 = KernelNodeParamsV1 {
         func: launch.function.handle,
         grid: launch.grid,
@@ -151,14 +186,28 @@ fn kernel_params(node: CUgraphNode) -> R<KernelNodeParams> {
         params: launch.pointers.as_ptr() as *mut *mut c_void,
         extra: std::ptr::null_mut(),
     };
-    Ok(KernelNodeParams { v1, kern: 0, ctx: launch.function.context })
+    Ok(KernelNodeParams {
+        v1,
+        kern: 0,
+        ctx: launch.function.context,
+    })
 }
 
 fn copy_params(copy: &Copy) -> Memcpy3D {
-    let kind = |device| if device { MEMORYTYPE_DEVICE } else { MEMORYTYPE_HOST };
+    let kind = |device| {
+        if device {
+            MEMORYTYPE_DEVICE
+        } else {
+            MEMORYTYPE_HOST
+        }
+    };
     let at = |plane: &crate::work::Plane| {
         let host = if plane.device { 0 } else { plane.addr as usize };
-        (kind(plane.device), host, if plane.device { plane.addr } else { 0 })
+        (
+            kind(plane.device),
+            host,
+            if plane.device { plane.addr } else { 0 },
+        )
     };
     let (src_type, src_host, src_device) = at(&copy.src);
     let (dst_type, dst_host, dst_device) = at(&copy.dst);

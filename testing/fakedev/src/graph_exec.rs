@@ -64,9 +64,8 @@ impl Exec {
         if shape != self.shape {
             return Err((UPDATE_TOPOLOGY, 0));
         }
-        let differs = |((_, a), (_, b)): &(&(usize, Work), &(usize, Work))| {
-            graph::kind(a) != graph::kind(b)
-        };
+        let differs =
+            |((_, a), (_, b)): &(&(usize, Work), &(usize, Work))| graph::kind(a) != graph::kind(b);
         if let Some((_, (node, _))) = plan.iter().zip(&new).find(differs) {
             return Err((UPDATE_NODE_TYPE, *node));
         }
@@ -79,7 +78,10 @@ impl Exec {
 
     fn set(&self, node: CUgraphNode, work: Work) -> Res {
         let mut plan = self.plan.lock().unwrap();
-        let place = plan.iter().position(|(name, _)| *name == node).ok_or(INVALID_VALUE)?;
+        let place = plan
+            .iter()
+            .position(|(name, _)| *name == node)
+            .ok_or(INVALID_VALUE)?;
         if graph::kind(&plan[place].1) != graph::kind(&work) {
             return Err(INVALID_VALUE);
         }

@@ -1,4 +1,5 @@
-//! Handles: numbers that a table knows. A handle that is stale or made up is an error, never a crash.
+//! Handles: numbers that a table knows. A handle that is stale or made up is an error, never a
+//! crash.
 
 use crate::ffi::{INVALID_HANDLE, R};
 use std::collections::HashMap;
@@ -7,7 +8,8 @@ use std::sync::{Arc, LazyLock, RwLock};
 
 static NEXT: AtomicUsize = AtomicUsize::new(0x5fd0_0000_1000);
 
-/// A handle value never used before, of any kind of object: so that one kind is never taken for another.
+/// A handle value never used before, of any kind of object: so that one kind is never taken for
+/// another.
 pub fn fresh() -> usize {
     NEXT.fetch_add(0x40, Ordering::Relaxed)
 }
@@ -28,12 +30,21 @@ impl<T> Table<T> {
 
     /// The object of a handle.
     pub fn get(&self, handle: usize) -> R<Arc<T>> {
-        self.0.read().unwrap().get(&handle).cloned().ok_or(INVALID_HANDLE)
+        self.0
+            .read()
+            .unwrap()
+            .get(&handle)
+            .cloned()
+            .ok_or(INVALID_HANDLE)
     }
 
     /// Ends a handle's life.
     pub fn remove(&self, handle: usize) -> R<Arc<T>> {
-        self.0.write().unwrap().remove(&handle).ok_or(INVALID_HANDLE)
+        self.0
+            .write()
+            .unwrap()
+            .remove(&handle)
+            .ok_or(INVALID_HANDLE)
     }
 
     /// How many there are.
@@ -49,8 +60,14 @@ impl<T> Table<T> {
     /// Takes out each object that the test picks.
     pub fn drain(&self, pick: impl Fn(&T) -> bool) -> Vec<Arc<T>> {
         let mut table = self.0.write().unwrap();
-        let handles: Vec<usize> =
-            table.iter().filter(|(_, object)| pick(object)).map(|(handle, _)| *handle).collect();
-        handles.iter().filter_map(|handle| table.remove(handle)).collect()
+        let handles: Vec<usize> = table
+            .iter()
+            .filter(|(_, object)| pick(object))
+            .map(|(handle, _)| *handle)
+            .collect();
+        handles
+            .iter()
+            .filter_map(|handle| table.remove(handle))
+            .collect()
     }
 }

@@ -1,8 +1,8 @@
 //! What a module is loaded from: our own text, a fat binary around it, or a real image.
 //!
 //! The text has one item a line, after the line `fakedev-module 1`:
-//! - `kernel NAME BUILTIN [PARAM...]`: a kernel that runs a builtin of [`crate::kernels`]. A parameter is
-//!   `u32`, `u64`, `f32`, `ptr` or `bytes:N`; without any, they are the builtin's own;
+//! - `kernel NAME BUILTIN [PARAM...]`: a kernel that runs a builtin of [`crate::kernels`]. A
+//!   parameter is `u32`, `u64`, `f32`, `ptr` or `bytes:N`; without any, they are the builtin's own;
 //! - `global NAME BYTES`: zeroed device memory.
 //!
 //! A real image, ELF or PTX, loads as well: it has a kernel of any name, which does nothing.
@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 const FIRST_LINE: &str = "fakedev-module 1";
 const MAX_TEXT: usize = 1 << 20;
+const MAX_BODY: u64 = 1 << 32;
 const MAX_GLOBAL: usize = 1 << 30;
 const WRAPPER_MAGIC: u32 = 0x4662_43b1;
 const FAT_MAGIC: u32 = 0xba55_ed50;
@@ -47,7 +48,8 @@ impl Image {
     /// Reads what a program gave to load.
     ///
     /// # Safety
-    /// `p` is null or points to an image: its own headers say how much is readable, and text ends in NUL.
+    /// `p` is null or points to an image: its own headers say how much is readable, and text ends
+    /// in NUL.
     pub unsafe fn read(p: *const u8) -> R<Image> {
         if p.is_null() {
             return Err(INVALID_VALUE);
@@ -57,8 +59,11 @@ impl Image {
             WRAPPER_MAGIC => {
                 // SAFETY: the wrapper is two u32 and the address of the fat binary.
                 let fat = unsafe { p.add(8).cast::<*const u8>().read_unaligned() };
+                if fat.is_null() {
+                    return Err(INVALID_IMAGE);
+                }
                 // SAFETY: by this function's contract.
-                if fat.is_null() { Err(INVALID_IMAGE) } else { unsafe { Image::fat(fat) } }
+                unsafe { Image::fat(fat) }
             }
             // SAFETY: by this function's contract.
             FAT_MAGIC => unsafe { Image::fat(p) },
@@ -72,9 +77,13 @@ impl Image {
         // SAFETY: the header is u32 magic, u16 version, u16 header size, u64 body size.
         let (magic, header, body) = unsafe {
             let header = p.add(6).cast::<u16>().read_unaligned();
-            (p.cast::<u32>().read_unaligned(), header, p.add(8).cast::<u64>().read_unaligned())
+            (
+                p.cast::<u32>().read_unaligned(),
+                header,
+                p.add(8).cast::<u64>().read_unaligned(),
+            )
         };
-        if magic != FAT_MAGIC || header < 16 {
+        if magic != FAT_MAGIC || header < 16 || body > MAX_BODY {
             return Err(INVALID_IMAGE);
         }
         // SAFETY: the header says where the body is and how long.
@@ -118,12 +127,21 @@ impl Image {
     }
 
     fn text(bytes: &[u8]) -> R<Image> {
-        let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        let end = bytes
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(bytes.len());
         let text = std::str::from_utf8(&bytes[..end]).map_err(|_| INVALID_IMAGE)?;
         let mut lines = text.lines().map(str::trim);
         if lines.next() != Some(FIRST_LINE) {
-            let ptx = text.lines().any(|line| line.trim_start().starts_with(".version"));
-            return if ptx { Ok(Image::default()) } else { Err(INVALID_IMAGE) };
+            let ptx = text
+                .lines()
+                .any(|line| line.trim_start().starts_with(".version"));
+            return if ptx {
+                Ok(Image::default())
+            } else {
+                Err(INVALID_IMAGE)
+            };
         }
         let mut kernels = BTreeMap::new();
         let mut globals = BTreeMap::new();
@@ -140,7 +158,10 @@ impl Image {
                 _ => return Err(INVALID_IMAGE),
             }
         }
-        Ok(Image { kernels: Some(kernels), globals })
+        Ok(Image {
+            kernels: Some(kernels),
+            globals,
+        })
     }
 
     /// The kernel of a name.
@@ -148,7 +169,10 @@ impl Image {
         match &self.kernels {
             Some(kernels) => kernels.get(name).cloned().ok_or(NOT_FOUND),
             None if name.is_empty() => Err(NOT_FOUND),
-            None => Ok(Kernel { builtin: None, params: None }),
+            None => Ok(Kernel {
+                builtin: None,
+                params: None,
+            }),
         }
     }
 }
@@ -156,13 +180,23 @@ impl Image {
 fn kernel(builtin: &str, params: &[&str]) -> R<Kernel> {
     let builtin = kernels::by_name(builtin).ok_or(INVALID_IMAGE)?;
     let own: Params = builtin.params.iter().map(|size| (*size, *size)).collect();
-    let listed: Params = params.iter().map(|param| size_of(param)).collect::<R<_>>()?;
+    let listed: Params = params
+        .iter()
+        .map(|param| size_of(param))
+        .collect::<R<_>>()?;
     // A builtin reads its own parameters; more may follow them, to give a launch some weight.
-    let params = if listed.is_empty() { own.clone() } else { listed };
+    let params = if listed.is_empty() {
+        own.clone()
+    } else {
+        listed
+    };
     if !params.starts_with(&own) {
         return Err(INVALID_IMAGE);
     }
-    Ok(Kernel { builtin: Some(builtin), params: Some(params) })
+    Ok(Kernel {
+        builtin: Some(builtin),
+        params: Some(params),
+    })
 }
 
 fn size_of(param: &str) -> R<(usize, usize)> {
@@ -171,7 +205,10 @@ fn size_of(param: &str) -> R<(usize, usize)> {
         "u64" | "ptr" => Ok((8, 8)),
         _ => {
             let n = param.strip_prefix("bytes:").and_then(|n| n.parse().ok());
-            Ok((n.filter(|n| (1..=4096).contains(n)).ok_or(INVALID_IMAGE)?, 1))
+            Ok((
+                n.filter(|n| (1..=4096).contains(n)).ok_or(INVALID_IMAGE)?,
+                1,
+            ))
         }
     }
 }

@@ -54,7 +54,8 @@ impl Launch {
             size.iter().zip(max).all(|(n, max)| (1..=*max).contains(n))
         };
         let most_threads = function.attributes.get(0)? as u64;
-        if !fits(&grid, &MAX_GRID) || !fits(&block, &MAX_BLOCK)
+        if !fits(&grid, &MAX_GRID)
+            || !fits(&block, &MAX_BLOCK)
             || threads > MAX_THREADS.min(most_threads)
             || i64::from(shared) > i64::from(function.attributes.get(8)?)
         {
@@ -62,10 +63,22 @@ impl Launch {
         }
         // SAFETY: by this function's contract.
         let params = unsafe { packed(&function, params, extra)? };
-        let layout = function.kernel.params.as_ref().map(function::layout).unwrap_or_default();
+        let layout = function
+            .kernel
+            .params
+            .as_ref()
+            .map(function::layout)
+            .unwrap_or_default();
         let start = params.as_ptr() as usize;
         let pointers = layout.iter().map(|(offset, _)| start + offset).collect();
-        Ok(Launch { function, grid, block, shared, params, pointers })
+        Ok(Launch {
+            function,
+            grid,
+            block,
+            shared,
+            params,
+            pointers,
+        })
     }
 
     /// Runs the kernel.
@@ -79,7 +92,11 @@ impl Launch {
 
     fn check_cooperative(&self) -> Res {
         let blocks: u64 = self.grid.iter().map(|n| u64::from(*n)).product();
-        if blocks > MAX_COOPERATIVE_BLOCKS { Err(COOPERATIVE_LAUNCH_TOO_LARGE) } else { Ok(()) }
+        if blocks > MAX_COOPERATIVE_BLOCKS {
+            Err(COOPERATIVE_LAUNCH_TOO_LARGE)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -90,14 +107,22 @@ unsafe fn packed(
     extra: *mut *mut c_void,
 ) -> R<Vec<u8>> {
     let layout = function.kernel.params.as_ref().map(function::layout);
-    let total = layout.iter().flatten().last().map_or(0, |(offset, size)| offset + size);
+    let total = layout
+        .iter()
+        .flatten()
+        .last()
+        .map_or(0, |(offset, size)| offset + size);
     if !extra.is_null() {
         if !params.is_null() {
             return Err(INVALID_VALUE);
         }
         // SAFETY: by the caller's contract.
         let buffer = unsafe { extra_buffer(extra)? };
-        return if buffer.len() < total { Err(INVALID_VALUE) } else { Ok(buffer) };
+        return if buffer.len() < total {
+            Err(INVALID_VALUE)
+        } else {
+            Ok(buffer)
+        };
     }
     let mut buffer = vec![0; total];
     if total != 0 && params.is_null() {

@@ -111,7 +111,10 @@ pub fn remove(base: u64, pick: impl Fn(&Range) -> bool) -> Option<Arc<Range>> {
 pub fn overlapping(base: u64, size: usize) -> Vec<Arc<Range>> {
     let ranges = RANGES.read().unwrap();
     let end = base.saturating_add(size as u64);
-    let mut found: Vec<_> = ranges.range(base..end).map(|(_, range)| range.clone()).collect();
+    let mut found: Vec<_> = ranges
+        .range(base..end)
+        .map(|(_, range)| range.clone())
+        .collect();
     if let Some((_, before)) = ranges.range(..base).next_back()
         && before.end() > base
     {
@@ -127,11 +130,15 @@ pub fn all() -> Vec<Arc<Range>> {
 
 /// Whether each byte of some addresses is live and may be accessed. Ranges that touch count as one.
 pub fn accessible(address: u64, size: usize) -> bool {
-    let Some(end) = address.checked_add(size as u64) else { return false };
+    let Some(end) = address.checked_add(size as u64) else {
+        return false;
+    };
     let ranges = RANGES.read().unwrap();
     let mut at = address;
     while at < end {
-        let Some((_, range)) = ranges.range(..=at).next_back() else { return false };
+        let Some((_, range)) = ranges.range(..=at).next_back() else {
+            return false;
+        };
         if at >= range.end() || !range.open.load(Ordering::Acquire) {
             return false;
         }
@@ -161,7 +168,11 @@ pub fn map_anonymous(size: usize) -> R<u64> {
             0,
         )
     };
-    if p == libc::MAP_FAILED { Err(OUT_OF_MEMORY) } else { Ok(p as u64) }
+    if p == libc::MAP_FAILED {
+        Err(OUT_OF_MEMORY)
+    } else {
+        Ok(p as u64)
+    }
 }
 
 /// Gives whole pages back to the system.
@@ -177,7 +188,9 @@ pub fn allocate(kind: Kind, size: usize, context: usize, device: usize, owner: u
     if size == 0 {
         return Err(INVALID_VALUE);
     }
-    let charge = size.checked_next_multiple_of(CHARGE_UNIT).ok_or(OUT_OF_MEMORY)?;
+    let charge = size
+        .checked_next_multiple_of(CHARGE_UNIT)
+        .ok_or(OUT_OF_MEMORY)?;
     device::get(device).charge(charge)?;
     match map_anonymous(size) {
         Ok(base) => {

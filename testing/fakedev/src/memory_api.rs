@@ -27,7 +27,8 @@ fn free_device(address: CUdeviceptr) -> Res {
     if range.base != address || !ours(range.kind) {
         return Err(INVALID_VALUE);
     }
-    // Work that was handed in may still use the memory: the free waits for it, as the real one does.
+    // Work that was handed in may still use the memory: the free waits for it, as the real one
+    // does.
     let owner = context::by_handle(range.context).unwrap_or(context);
     let status = owner.synchronize();
     if range.kind == Kind::Pool {
@@ -46,7 +47,15 @@ fn allocate_host(size: usize, flags: u32) -> R<u64> {
         return Err(INVALID_VALUE);
     }
     let base = memory::map_anonymous(size)?;
-    memory::insert(base, size, Kind::Pinned, context.handle, context.device, 0, flags);
+    memory::insert(
+        base,
+        size,
+        Kind::Pinned,
+        context.handle,
+        context.device,
+        0,
+        flags,
+    );
     Ok(base)
 }
 
@@ -77,7 +86,11 @@ fn attribute(range: Option<&Arc<Range>>, address: u64, attribute: i32) -> R<Vec<
     };
     match attribute {
         1 => word(range.context as u64),
-        2 => int(if range.is_host() { MEMORYTYPE_HOST } else { MEMORYTYPE_DEVICE } as i32),
+        2 => int(if range.is_host() {
+            MEMORYTYPE_HOST
+        } else {
+            MEMORYTYPE_DEVICE
+        } as i32),
         3 => word(address),
         4 if range.is_host() || range.kind == Kind::Managed => word(address),
         4 => Err(INVALID_VALUE),
@@ -91,7 +104,11 @@ fn attribute(range: Option<&Arc<Range>>, address: u64, attribute: i32) -> R<Vec<
         13 => Ok(vec![1]),
         14 => word(u64::from(range.kind == Kind::Mapped)),
         15 | 21 => Ok(vec![0]),
-        16 => int(if range.open.load(Ordering::Acquire) { 3 } else { 0 }),
+        16 => int(if range.open.load(Ordering::Acquire) {
+            3
+        } else {
+            0
+        }),
         17 if range.kind == Kind::Pool => word(range.owner as u64),
         17 => word(0),
         20 => word(range.id),
@@ -104,7 +121,10 @@ unsafe fn store(data: *mut c_void, bytes: &[u8]) -> Res {
         return Err(INVALID_VALUE);
     }
     // SAFETY: the caller's pointer is valid for the attribute's type, whose bytes these are.
-    unsafe { data.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    unsafe {
+        data.cast::<u8>()
+            .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+    };
     Ok(())
 }
 
@@ -300,6 +320,12 @@ api! {
 fn managed(address: CUdeviceptr, size: usize, advice: i32) -> Res {
     let range = memory::find(address).filter(|range| range.kind == Kind::Managed);
     let range = range.ok_or(INVALID_VALUE)?;
-    let fits = address.checked_add(size as u64).is_some_and(|end| end <= range.end());
-    if fits && (1..=6).contains(&advice) { Ok(()) } else { Err(INVALID_VALUE) }
+    let fits = address
+        .checked_add(size as u64)
+        .is_some_and(|end| end <= range.end());
+    if fits && (1..=6).contains(&advice) {
+        Ok(())
+    } else {
+        Err(INVALID_VALUE)
+    }
 }

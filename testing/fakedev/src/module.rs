@@ -1,4 +1,5 @@
-//! Modules, which belong to a context, and libraries, which are loaded into each context as it asks.
+//! Modules, which belong to a context, and libraries, which are loaded into each context as it
+//! asks.
 
 use crate::context;
 use crate::device;
@@ -48,7 +49,13 @@ impl Module {
             }
         }
         let functions = Mutex::default();
-        let module = Arc::new(Module { handle, context, image, functions, globals });
+        let module = Arc::new(Module {
+            handle,
+            context,
+            image,
+            functions,
+            globals,
+        });
         MODULES.insert(handle, module.clone());
         Ok(module)
     }
@@ -168,7 +175,15 @@ unsafe fn load_library(out: *mut CUlibrary, image: *const c_void) -> Res {
     let image = Arc::new(unsafe { Image::read(image.cast())? });
     let handle = handle::fresh();
     let (kernels, modules) = (Mutex::default(), Mutex::default());
-    LIBRARIES.insert(handle, Arc::new(Library { handle, image, kernels, modules }));
+    LIBRARIES.insert(
+        handle,
+        Arc::new(Library {
+            handle,
+            image,
+            kernels,
+            modules,
+        }),
+    );
     // SAFETY: not null, and valid by the caller's contract.
     unsafe { put(out, handle) }
 }

@@ -1,7 +1,7 @@
 //! Memory pools: stream-ordered allocation.
 //!
-//! Memory is there when the call returns and goes when the stream comes to the free, so what a program
-//! may do with it in stream order works, and nothing is kept back in the pool.
+//! Memory is there when the call returns and goes when the stream comes to the free, so what a
+//! program may do with it in stream order works, and nothing is kept back in the pool.
 
 use crate::context;
 use crate::device;
@@ -39,7 +39,13 @@ impl Pool {
     /// A pool, entered in the table.
     pub fn new(device: usize, default: bool, max: usize) -> Arc<Pool> {
         let state = Mutex::default();
-        let pool = Arc::new(Pool { handle: handle::fresh(), device, default, max, state });
+        let pool = Arc::new(Pool {
+            handle: handle::fresh(),
+            device,
+            default,
+            max,
+            state,
+        });
         POOLS.insert(pool.handle, pool.clone());
         pool
     }
@@ -175,7 +181,9 @@ api! {
         let state = pool.state.lock().unwrap();
         match which {
             1..=3 => put(value.cast(), state.settings.get(&which).map_or(1, |v| *v as i32)),
-            RELEASE_THRESHOLD => put(value.cast(), state.settings.get(&which).copied().unwrap_or(0)),
+            RELEASE_THRESHOLD => {
+                put(value.cast(), state.settings.get(&which).copied().unwrap_or(0))
+            }
             5 | 7 => put(value.cast(), state.used),
             6 | 8 => put(value.cast(), state.high),
             _ => Err(INVALID_VALUE),

@@ -27,7 +27,11 @@ fn find(name: &str, version: i32, flags: u64) -> (*mut c_void, i32) {
         let fits = |entry: &&Entry| entry.thread == thread && entry.version as i32 <= version;
         BASES[place].1.iter().rev().find(fits)
     };
-    let entry = if flags & PER_THREAD != 0 { newest(true) } else { None };
+    let entry = if flags & PER_THREAD != 0 {
+        newest(true)
+    } else {
+        None
+    };
     match entry.or_else(|| newest(false)) {
         Some(entry) => (entry.f as *mut c_void, FOUND),
         None => (std::ptr::null_mut(), TOO_OLD),

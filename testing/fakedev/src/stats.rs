@@ -22,9 +22,9 @@ pub fn ran() {
     RAN.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A number by its place: 0 launches accepted, 1 kernels run, 2 contexts, 3 streams, 4 events, 5 modules,
-/// 6 libraries, 7 kernels of libraries, 8 graphs, 9 executable graphs, 10 memory ranges, 11 pools,
-/// 12 reserved address ranges, 13 created allocations. Any other place is `u64::MAX`.
+/// A number by its place: 0 launches accepted, 1 kernels run, 2 contexts, 3 streams, 4 events, 5
+/// modules, 6 libraries, 7 kernels of libraries, 8 graphs, 9 executable graphs, 10 memory ranges,
+/// 11 pools, 12 reserved address ranges, 13 created allocations. Any other place is `u64::MAX`.
 #[unsafe(no_mangle)]
 pub extern "C" fn fakedev_stat(place: u32) -> u64 {
     let n = match place {

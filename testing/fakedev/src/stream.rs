@@ -1,8 +1,8 @@
 //! Streams: each is a queue and, while it has work, a thread.
 //!
-//! The legacy default stream waits for what blocking streams were given before, and they for it. Those
-//! waits are fixed when work is handed in, under the context's order lock, so they only ever point to
-//! earlier work and cannot form a ring.
+//! The legacy default stream waits for what blocking streams were given before, and they for it.
+//! Those waits are fixed when work is handed in, under the context's order lock, so they only ever
+//! point to earlier work and cannot form a ring.
 
 use crate::capture::{self, Capture};
 use crate::context::{self, Context};
@@ -23,7 +23,6 @@ pub const NON_BLOCKING: u32 = 1;
 pub const GREATEST_PRIORITY: i32 = -5;
 
 /// How long a stream's thread waits for more work before it ends.
-
 const IDLE: Duration = Duration::from_secs(2);
 
 /// The streams that programs made. Default streams are found through their context.
@@ -119,7 +118,11 @@ impl Stream {
     /// Waits until the first `mark` pieces of work are done.
     pub fn wait_done(&self, mark: u64) {
         let queue = self.queue.lock().unwrap();
-        drop(self.changed.wait_while(queue, |queue| queue.done < mark).unwrap());
+        drop(
+            self.changed
+                .wait_while(queue, |queue| queue.done < mark)
+                .unwrap(),
+        );
     }
 
     /// Waits for the work handed in so far, then tells whether the context still works.
@@ -129,7 +132,12 @@ impl Stream {
             // What the legacy stream waits for counts as its own work.
             let blocking: Vec<_> = {
                 let order = context.order.lock().unwrap();
-                order.all.iter().filter(|stream| stream.blocking()).cloned().collect()
+                order
+                    .all
+                    .iter()
+                    .filter(|stream| stream.blocking())
+                    .cloned()
+                    .collect()
             };
             for stream in blocking {
                 stream.wait_done(stream.submitted());
@@ -264,7 +272,11 @@ pub fn submit_to(stream: &Arc<Stream>, context: &Arc<Context>, work: Work) -> Re
             let queue = stream.queue.lock().unwrap();
             !queue.destroyed || queue.done < queue.submitted
         });
-        for other in order.all.iter().filter(|other| other.blocking() && !other.is_legacy()) {
+        for other in order
+            .all
+            .iter()
+            .filter(|other| other.blocking() && !other.is_legacy())
+        {
             let queue = other.queue.lock().unwrap();
             if queue.done < queue.submitted {
                 after.push((other.clone(), queue.submitted));
@@ -278,14 +290,6 @@ pub fn submit_to(stream: &Arc<Stream>, context: &Arc<Context>, work: Work) -> Re
     }
     stream.push(Item { after, work });
     Ok(())
-}
-
-/// Hands work to a stream and waits for it.
-pub fn submit_and_wait(handle: CUstream, flavour: Flavour, work: Work) -> Res {
-    let (stream, context) = resolve(handle, flavour)?;
-    submit_to(&stream, &context, work)?;
-    stream.wait_done(stream.submitted());
-    context.status()
 }
 
 /// Ends a context's streams.

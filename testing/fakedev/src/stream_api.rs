@@ -1,5 +1,6 @@
 //! The functions on streams, but for events, copies, launches and captures.
 
+use crate::capture;
 use crate::context;
 use crate::entry::{Flavour, api};
 use crate::ffi::*;
@@ -15,7 +16,12 @@ fn value(addr: u64, value: u64, wide: bool, how: u32) -> R<Value> {
     if !addr.is_multiple_of(size) || !memory::accessible(addr, size as usize) {
         return Err(INVALID_VALUE);
     }
-    Ok(Value { addr, value, wide, how })
+    Ok(Value {
+        addr,
+        value,
+        wide,
+        how,
+    })
 }
 
 fn wait_value(
@@ -42,17 +48,11 @@ fn write_value(
     if flags > 1 {
         return Err(INVALID_VALUE);
     }
-    stream::submit(stream, flavour, Work::WriteValue(value(addr, what, wide, 0)?))
-}
-
-fn synchronizable(stream: &stream::Stream) -> Res {
-    match &*stream.capture.lock().unwrap() {
-        Some(capture) => {
-            capture.invalidate();
-            Err(STREAM_CAPTURE_UNSUPPORTED)
-        }
-        None => Ok(()),
-    }
+    stream::submit(
+        stream,
+        flavour,
+        Work::WriteValue(value(addr, what, wide, 0)?),
+    )
 }
 
 /// One operation of a batch: 48 bytes, of which the first 32 matter.
@@ -120,13 +120,13 @@ api! {
 
     fn [cuStreamSynchronize; cuStreamSynchronize_ptsz] (stream: CUstream) {
         let (stream, _) = stream::resolve(stream, FLAVOUR)?;
-        synchronizable(&stream)?;
+        capture::refuse_wait(&stream)?;
         stream.synchronize()
     }
 
     fn [cuStreamQuery; cuStreamQuery_ptsz] (stream: CUstream) {
         let (stream, _) = stream::resolve(stream, FLAVOUR)?;
-        synchronizable(&stream)?;
+        capture::refuse_wait(&stream)?;
         if stream.idle() { Ok(()) } else { Err(NOT_READY) }
     }
 

@@ -1,5 +1,5 @@
-//! `cuGetExportTable`: the undocumented tables that the runtime library and the math libraries ask for,
-//! and the handshake that the runtime checks.
+//! `cuGetExportTable`: the undocumented tables that the runtime library and the math libraries ask
+//! for, and the handshake that the runtime checks.
 
 use crate::context::{self, Context, StorageDestructor};
 use crate::device;
@@ -47,35 +47,68 @@ fn table(slots: usize, functions: &[(usize, F)]) -> Vec<usize> {
 
 static TABLES: LazyLock<Vec<(u128, Vec<usize>)>> = LazyLock::new(|| {
     vec![
-        (RUNTIME, table(13, &[
-            (1, load_module as *const () as F),
-            (2, primary_context as *const () as F),
-            (6, load_module as *const () as F),
-            (7, teardown as *const () as F),
-            (8, load_fat_header as *const () as F),
-            (12, nothing as *const () as F),
-        ])),
-        (SCRATCH, table(7, &[
-            (2, scratch_large as *const () as F),
-            (6, scratch_small as *const () as F),
-        ])),
+        (
+            RUNTIME,
+            table(
+                13,
+                &[
+                    (1, load_module as *const () as F),
+                    (2, primary_context as *const () as F),
+                    (6, load_module as *const () as F),
+                    (7, teardown as *const () as F),
+                    (8, load_fat_header as *const () as F),
+                    (12, nothing as *const () as F),
+                ],
+            ),
+        ),
+        (
+            SCRATCH,
+            table(
+                7,
+                &[
+                    (2, scratch_large as *const () as F),
+                    (6, scratch_small as *const () as F),
+                ],
+            ),
+        ),
         (CURRENT, table(4, &[(2, current_context as *const () as F)])),
-        (STORAGE, vec![
-            storage_put as *const () as F,
-            storage_delete as *const () as F,
-            storage_get as *const () as F,
-            refuse as *const () as F,
-        ]),
-        (HOOKS, table(15, &[(2, hook as *const () as F), (3, nothing as *const () as F)])),
+        (
+            STORAGE,
+            vec![
+                storage_put as *const () as F,
+                storage_delete as *const () as F,
+                storage_get as *const () as F,
+                refuse as *const () as F,
+            ],
+        ),
+        (
+            HOOKS,
+            table(
+                15,
+                &[(2, hook as *const () as F), (3, nothing as *const () as F)],
+            ),
+        ),
         (HANDSHAKE, table(3, &[(1, handshake as *const () as F)])),
         (CONTEXT_ID, table(95, &[(4, context_id as *const () as F)])),
-        (CHIP, table(17, &[(4, chip_map as *const () as F), (13, free_map as *const () as F)])),
+        (
+            CHIP,
+            table(
+                17,
+                &[
+                    (4, chip_map as *const () as F),
+                    (13, free_map as *const () as F),
+                ],
+            ),
+        ),
         (MODULES, table(99, &[(7, each_function as *const () as F)])),
     ]
 });
 
 fn find(uuid: u128) -> Option<&'static [usize]> {
-    TABLES.iter().find(|(id, _)| *id == uuid).map(|(_, table)| &table[..])
+    TABLES
+        .iter()
+        .find(|(id, _)| *id == uuid)
+        .map(|(_, table)| &table[..])
 }
 
 fn answer(result: Res) -> CUresult {
@@ -141,7 +174,11 @@ unsafe extern "C" fn current_context(out: *mut CUcontext) -> CUresult {
 }
 
 fn storage_of(handle: CUcontext) -> R<Arc<Context>> {
-    let handle = if handle == 0 { context::current_handle() } else { handle };
+    let handle = if handle == 0 {
+        context::current_handle()
+    } else {
+        handle
+    };
     context::CONTEXTS.get(handle).map_err(|_| INVALID_CONTEXT)
 }
 
@@ -152,13 +189,22 @@ extern "C" fn storage_put(
     destructor: Option<StorageDestructor>,
 ) -> CUresult {
     answer(storage_of(handle).map(|context| {
-        context.storage.lock().unwrap().insert(key, (value, destructor));
+        context
+            .storage
+            .lock()
+            .unwrap()
+            .insert(key, (value, destructor));
     }))
 }
 
 extern "C" fn storage_delete(handle: CUcontext, key: usize) -> CUresult {
     let removed = storage_of(handle).and_then(|context| {
-        context.storage.lock().unwrap().remove(&key).ok_or(INVALID_HANDLE)
+        context
+            .storage
+            .lock()
+            .unwrap()
+            .remove(&key)
+            .ok_or(INVALID_HANDLE)
     });
     answer(removed.map(drop))
 }
@@ -166,7 +212,10 @@ extern "C" fn storage_delete(handle: CUcontext, key: usize) -> CUresult {
 unsafe extern "C" fn storage_get(out: *mut usize, handle: CUcontext, key: usize) -> CUresult {
     let value = storage_of(handle).and_then(|context| {
         let storage = context.storage.lock().unwrap();
-        storage.get(&key).map(|(value, _)| *value).ok_or(INVALID_HANDLE)
+        storage
+            .get(&key)
+            .map(|(value, _)| *value)
+            .ok_or(INVALID_HANDLE)
     });
     // SAFETY: the library's pointer is null or valid.
     answer(value.and_then(|value| unsafe { put(out, value) }))
@@ -187,7 +236,10 @@ unsafe extern "C" fn context_id(context: CUcontext, out: *mut u64) -> CUresult {
 unsafe extern "C" fn chip_map(index: *mut *mut u8, gpc: *mut *mut u8) -> CUresult {
     // SAFETY: the pointers are null or valid, and each array has the bytes that are written to it.
     unsafe {
-        let (a, b) = (libc::malloc(TPCS).cast::<u8>(), libc::malloc(TPCS).cast::<u8>());
+        let (a, b) = (
+            libc::malloc(TPCS).cast::<u8>(),
+            libc::malloc(TPCS).cast::<u8>(),
+        );
         if a.is_null() || b.is_null() {
             return OUT_OF_MEMORY;
         }
@@ -214,7 +266,9 @@ unsafe extern "C" fn each_function(
     callback: Option<unsafe extern "C" fn(usize, CUfunction)>,
     user: usize,
 ) -> i32 {
-    let Ok(module) = module::MODULES.get(module) else { return 0 };
+    let Ok(module) = module::MODULES.get(module) else {
+        return 0;
+    };
     for (name, _) in module.image.kernels.iter().flatten() {
         if let (Ok(function), Some(callback)) = (module.function(name), callback) {
             // SAFETY: the library gave this function to be called for each function of the module.

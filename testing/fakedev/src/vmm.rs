@@ -68,9 +68,14 @@ fn aligned(values: &[u64]) -> bool {
 
 fn inside_reservation(address: u64, size: usize) -> bool {
     let reserved = RESERVED.lock().unwrap();
-    reserved.range(..=address).next_back().is_some_and(|(base, length)| {
-        address.checked_add(size as u64).is_some_and(|end| end <= base + *length as u64)
-    })
+    reserved
+        .range(..=address)
+        .next_back()
+        .is_some_and(|(base, length)| {
+            address
+                .checked_add(size as u64)
+                .is_some_and(|end| end <= base + *length as u64)
+        })
 }
 
 /// Maps addresses that hold nothing yet: at the hint where it is free, else aligned anywhere.
@@ -125,7 +130,11 @@ fn close_mapping(address: u64, size: usize) -> Res {
             0,
         )
     };
-    if p == libc::MAP_FAILED { Err(OPERATING_SYSTEM) } else { Ok(()) }
+    if p == libc::MAP_FAILED {
+        Err(OPERATING_SYSTEM)
+    } else {
+        Ok(())
+    }
 }
 
 fn duplicate(fd: BorrowedFd<'_>) -> R<OwnedFd> {
@@ -347,7 +356,17 @@ api! {
 fn enter(file: OwnedFd, size: usize, prop: AllocationProp, charge: usize) -> usize {
     let handle = handle::fresh();
     let (references, handles) = (AtomicUsize::new(1), AtomicUsize::new(1));
-    CREATED.insert(handle, Arc::new(Allocation { file, size, prop, charge, references, handles }));
+    CREATED.insert(
+        handle,
+        Arc::new(Allocation {
+            file,
+            size,
+            prop,
+            charge,
+            references,
+            handles,
+        }),
+    );
     handle
 }
 

@@ -69,7 +69,10 @@ pub struct Plane {
 impl Plane {
     fn end(&self, width: usize, height: usize, depth: usize) -> Option<usize> {
         let rows = self.pitch.checked_mul(height - 1)?;
-        self.slice.checked_mul(depth - 1)?.checked_add(rows)?.checked_add(width)
+        self.slice
+            .checked_mul(depth - 1)?
+            .checked_add(rows)?
+            .checked_add(width)
     }
 }
 
@@ -133,7 +136,9 @@ impl Work {
                 // SAFETY: the program gave this function to be called once, with this argument.
                 unsafe { f(stream, status.err().unwrap_or(0), *user as *mut c_void) };
             }
-            (Work::All(list), _) => list.iter().for_each(|(_, w)| w.run_or_skip(context, stream)),
+            (Work::All(list), _) => list
+                .iter()
+                .for_each(|(_, w)| w.run_or_skip(context, stream)),
             (_, Ok(())) => {
                 if let Err(code) = self.run(context) {
                     context.poison(code);
@@ -180,7 +185,12 @@ impl Work {
 impl Copy {
     /// A copy of one row.
     pub fn flat(dst: u64, dst_device: bool, src: u64, src_device: bool, n: usize) -> Copy {
-        let plane = |addr, device| Plane { addr, pitch: n, slice: n, device };
+        let plane = |addr, device| Plane {
+            addr,
+            pitch: n,
+            slice: n,
+            device,
+        };
         Copy {
             dst: plane(dst, dst_device),
             src: plane(src, src_device),
@@ -200,10 +210,12 @@ impl Copy {
     /// Whether each end that must be the device's is memory that it knows.
     pub fn check(&self) -> bool {
         let ok = |plane: &Plane| {
-            plane.end(self.width, self.height, self.depth).is_some_and(|end| {
-                plane.addr.checked_add(end as u64).is_some()
-                    && (!plane.device || memory::accessible(plane.addr, end))
-            })
+            plane
+                .end(self.width, self.height, self.depth)
+                .is_some_and(|end| {
+                    plane.addr.checked_add(end as u64).is_some()
+                        && (!plane.device || memory::accessible(plane.addr, end))
+                })
         };
         self.is_empty() || (ok(&self.dst) && (self.staged.is_some() || ok(&self.src)))
     }
@@ -224,7 +236,10 @@ impl Copy {
     }
 
     fn rows(&self, mut f: impl FnMut(*mut u8, *const u8)) {
-        let src = self.staged.as_ref().map_or(self.src.addr, |bytes| bytes.as_ptr() as u64);
+        let src = self
+            .staged
+            .as_ref()
+            .map_or(self.src.addr, |bytes| bytes.as_ptr() as u64);
         for z in 0..self.depth {
             for y in 0..self.height {
                 let to = self.dst.addr as usize + z * self.dst.slice + y * self.dst.pitch;
@@ -240,8 +255,8 @@ impl Copy {
         }
         if !self.is_empty() {
             self.rows(|to, from| {
-                // SAFETY: the device's ends are live memory, just checked; a host's end is the program's
-                // promise, as with the real driver.
+                // SAFETY: the device's ends are live memory, just checked; a host's end is the
+                // program's promise, as with the real driver.
                 unsafe { ptr::copy(from, to, self.width) };
             });
         }
@@ -266,15 +281,16 @@ impl Fill {
         }
         for y in 0..if span == 0 { 0 } else { self.height } {
             let row = self.dst as usize + y * self.pitch;
-            // SAFETY: the whole span is live device memory, just checked, and the call checked that the
-            // address is a multiple of the element's size.
+            // SAFETY: the whole span is live device memory, just checked, and the call checked that
+            // the address is a multiple of the element's size.
             unsafe {
                 match self.element {
                     1 => ptr::write_bytes(row as *mut u8, self.value as u8, self.width),
                     2 => std::slice::from_raw_parts_mut(row as *mut u16, self.width)
                         .fill(self.value as u16),
-                    _ => std::slice::from_raw_parts_mut(row as *mut u32, self.width)
-                        .fill(self.value),
+                    _ => {
+                        std::slice::from_raw_parts_mut(row as *mut u32, self.width).fill(self.value)
+                    }
                 }
             }
         }

@@ -10,7 +10,11 @@ use std::ptr;
 fn devices_are_as_set() {
     let driver = Driver::bare(&[("FAKEDEV_DEVICES", "3"), ("FAKEDEV_MEMORY_MIB", "64")]);
     let mut count = 0;
-    assert_eq!(driver.cuDeviceGetCount(&mut count), 3, "not initialised yet");
+    assert_eq!(
+        driver.cuDeviceGetCount(&mut count),
+        3,
+        "not initialised yet"
+    );
     assert_eq!(driver.cuInit(1), 1, "flags must be zero");
     assert_eq!(driver.cuInit(0), 0);
     assert_eq!((driver.cuDeviceGetCount(&mut count), count), (0, 3));
@@ -32,7 +36,11 @@ fn devices_are_as_set() {
     }
     let mut value = 0;
     for which in 1..=147 {
-        assert_eq!(driver.cuDeviceGetAttribute(&mut value, which, 0), 0, "attribute {which}");
+        assert_eq!(
+            driver.cuDeviceGetAttribute(&mut value, which, 0),
+            0,
+            "attribute {which}"
+        );
     }
     assert_eq!(driver.cuDeviceGetAttribute(&mut value, 999, 0), 1);
 }
@@ -75,14 +83,24 @@ fn a_primary_context_lives_while_retained() {
     driver.alloc(1 << 20);
     driver.module();
     assert_eq!(driver.cuDevicePrimaryCtxRelease_v2(0), 0);
-    assert_eq!(driver.cuDevicePrimaryCtxGetState(0, &mut flags, &mut active), 0);
+    assert_eq!(
+        driver.cuDevicePrimaryCtxGetState(0, &mut flags, &mut active),
+        0
+    );
     assert_eq!(active, 1);
     assert_eq!(driver.cuDevicePrimaryCtxRelease_v2(0), 0);
-    assert_eq!(driver.cuDevicePrimaryCtxGetState(0, &mut flags, &mut active), 0);
+    assert_eq!(
+        driver.cuDevicePrimaryCtxGetState(0, &mut flags, &mut active),
+        0
+    );
     assert_eq!(active, 0);
     assert_eq!(driver.cuDevicePrimaryCtxRelease_v2(0), 201);
     let mut address = 0;
-    assert_eq!(driver.cuMemAlloc_v2(&mut address, 16), 709, "the context is gone");
+    assert_eq!(
+        driver.cuMemAlloc_v2(&mut address, 16),
+        709,
+        "the context is gone"
+    );
     let mut again = 0;
     assert_eq!(driver.cuDevicePrimaryCtxRetain(&mut again, 0), 0);
     assert_eq!(again, context, "the handle stays");
@@ -95,7 +113,8 @@ fn symbols_are_found_by_version_and_flavour() {
     let find = |name: &str, version, flags| {
         let (mut f, mut status) = (0, -1);
         let name = format!("{name}\0");
-        let code = driver.cuGetProcAddress_v2(name.as_ptr(), &mut f, version, flags, &mut status);
+        let code =
+            driver.cuGetProcAddress_v2(name.as_ptr().cast(), &mut f, version, flags, &mut status);
         assert_eq!(code, 0);
         (f, status)
     };
@@ -114,7 +133,11 @@ fn symbols_are_found_by_version_and_flavour() {
     // SAFETY: the driver gave a C string.
     let text = unsafe { CStr::from_ptr(text) };
     assert_eq!(text.to_str().unwrap(), "CUDA_ERROR_ILLEGAL_ADDRESS");
-    assert_eq!(driver.cuArrayDestroy(1), 801, "a name that is not simulated");
+    assert_eq!(
+        driver.cuArrayDestroy(1),
+        801,
+        "a name that is not simulated"
+    );
 }
 
 #[test]
@@ -160,7 +183,11 @@ fn launches_are_checked() {
         driver.cuLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, 0, none, none)
     };
     assert_eq!(launch(0, [1; 3], [1; 3], 0), 400);
-    assert_eq!(launch(module, [1; 3], [1; 3], 0), 400, "a module is no function");
+    assert_eq!(
+        launch(module, [1; 3], [1; 3], 0),
+        400,
+        "a module is no function"
+    );
     assert_eq!(launch(spin, [0, 1, 1], [1; 3], 0), 1);
     assert_eq!(launch(spin, [1; 3], [1025, 1, 1], 0), 1);
     assert_eq!(launch(spin, [1; 3], [64, 64, 1], 0), 1);
@@ -204,34 +231,59 @@ fn modules_and_libraries_load() {
     let driver = Driver::new();
     let (free, live) = (driver.free(), driver.live());
     let mut module = 0;
-    for bad in ["", "hello\0", "fakedev-module 1\nkernel k nonesuch\n\0", "fakedev-module 1\nbad\0"] {
+    for bad in [
+        "",
+        "hello\0",
+        "fakedev-module 1\nkernel k nonesuch\n\0",
+        "fakedev-module 1\nbad\0",
+    ] {
         let bad = format!("{bad}\0\0\0\0");
-        assert_eq!(driver.cuModuleLoadData(&mut module, bad.as_ptr().cast()), 200, "{bad}");
+        assert_eq!(
+            driver.cuModuleLoadData(&mut module, bad.as_ptr().cast()),
+            200,
+            "{bad}"
+        );
     }
     assert_eq!(driver.cuModuleLoadData(&mut module, ptr::null()), 1);
     let module = driver.module();
     let (mut address, mut size) = (0, 0);
-    let code = driver.cuModuleGetGlobal_v2(&mut address, &mut size, module, b"counter\0".as_ptr());
+    let code = driver.cuModuleGetGlobal_v2(&mut address, &mut size, module, c"counter".as_ptr());
     assert_eq!((code, size), (0, 64));
     assert_eq!(driver.read(address, 16), [0; 16]);
-    let code = driver.cuModuleGetGlobal_v2(&mut address, &mut size, module, b"absent\0".as_ptr());
+    let code = driver.cuModuleGetGlobal_v2(&mut address, &mut size, module, c"absent".as_ptr());
     assert_eq!(code, 500);
     assert_eq!(driver.cuModuleUnload(module), 0);
     assert_eq!(driver.cuModuleUnload(module), 400);
 
     let (mut library, mut kernel, mut function) = (0, 0, 0);
     let image = common::IMAGE.as_ptr().cast();
-    assert_eq!(driver.cuLibraryLoadData(&mut library, image, 0, 0, 0, 0, 0, 0), 0);
-    assert_eq!(driver.cuLibraryGetKernel(&mut kernel, library, b"fill_u32\0".as_ptr()), 0);
+    assert_eq!(
+        driver.cuLibraryLoadData(&mut library, image, 0, 0, 0, 0, 0, 0),
+        0
+    );
+    assert_eq!(
+        driver.cuLibraryGetKernel(&mut kernel, library, c"fill_u32".as_ptr()),
+        0
+    );
     assert_eq!(driver.cuKernelGetFunction(&mut function, kernel), 0);
     assert_ne!(kernel, function);
     let (mut offset, mut size) = (0, 0);
-    assert_eq!(driver.cuKernelGetParamInfo(kernel, 2, &mut offset, &mut size), 0);
+    assert_eq!(
+        driver.cuKernelGetParamInfo(kernel, 2, &mut offset, &mut size),
+        0
+    );
     assert_eq!((offset, size), (16, 8));
-    assert_eq!(driver.cuKernelGetParamInfo(kernel, 3, &mut offset, &mut size), 1);
+    assert_eq!(
+        driver.cuKernelGetParamInfo(kernel, 3, &mut offset, &mut size),
+        1
+    );
     let out = driver.alloc(64);
     assert_eq!(driver.launch(function, 0, &[out, 1, 16]), 0);
-    assert_eq!(driver.launch(kernel, 0, &[out, 2, 8]), 0, "a kernel can be launched itself");
+    assert_eq!(
+        driver.launch(kernel, 0, &[out, 2, 8]),
+        0,
+        "a kernel can be launched itself"
+    );
     assert_eq!(driver.read(out, 9), [2, 2, 2, 2, 2, 2, 2, 2, 1]);
     assert_eq!(driver.cuMemFree_v2(out), 0);
     assert_eq!(driver.cuLibraryUnload(library), 0);
@@ -252,4 +304,62 @@ fn a_real_image_has_kernels_of_any_name() {
     assert_eq!(code, 0);
     assert_eq!(driver.cuCtxSynchronize(), 0);
     assert_eq!(driver.stat(1), 1);
+}
+
+/// One entry of a fat binary: its kind (1 PTX, 2 ELF), architecture and content.
+fn entry(kind: u16, arch: u32, content: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; 64];
+    bytes[..2].copy_from_slice(&kind.to_le_bytes());
+    bytes[4] = 64;
+    bytes[8..16].copy_from_slice(&(content.len() as u64).to_le_bytes());
+    bytes[28..32].copy_from_slice(&arch.to_le_bytes());
+    bytes.extend_from_slice(content);
+    bytes
+}
+
+fn fat(entries: &[Vec<u8>]) -> Vec<u8> {
+    let body = entries.concat();
+    let mut bytes = vec![0x50, 0xed, 0x55, 0xba, 1, 0, 16, 0];
+    bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(&body);
+    bytes
+}
+
+#[test]
+fn a_fat_binary_gives_what_fits_the_device() {
+    let driver = Driver::new();
+    let text = |name: &str| format!("fakedev-module 1\nkernel {name} nop\n").into_bytes();
+    let entries = [
+        entry(1, 50, &text("ptx")),
+        entry(2, 80, &text("older")),
+        entry(2, 90, &text("own")),
+        entry(2, 100, &text("newer")),
+    ];
+    let all = fat(&entries);
+    let mut wrapper = vec![0xb1, 0x43, 0x62, 0x46, 1, 0, 0, 0];
+    wrapper.extend_from_slice(&(all.as_ptr() as u64).to_le_bytes());
+    let (mut module, mut function) = (0, 0);
+    for image in [&wrapper, &all] {
+        assert_eq!(
+            driver.cuModuleLoadData(&mut module, image.as_ptr().cast()),
+            0
+        );
+        driver.function(module, "own\0");
+        let name = c"older".as_ptr();
+        assert_eq!(driver.cuModuleGetFunction(&mut function, module, name), 500);
+    }
+    let ptx = fat(&[entries[0].clone(), entries[1].clone()]);
+    assert_eq!(driver.cuModuleLoadData(&mut module, ptx.as_ptr().cast()), 0);
+    driver.function(module, "ptx\0");
+    let none = fat(&[entries[1].clone(), entries[3].clone()]);
+    assert_eq!(
+        driver.cuModuleLoadData(&mut module, none.as_ptr().cast()),
+        209
+    );
+    let mut cut = fat(&[entries[2].clone()]);
+    cut[24] = 0xff;
+    assert_eq!(
+        driver.cuModuleLoadData(&mut module, cut.as_ptr().cast()),
+        200
+    );
 }

@@ -16,7 +16,11 @@ fn a_failed_kernel_breaks_its_context_until_it_is_reset() {
         let driver = Driver::new();
         let module = driver.module();
         let function = driver.function(module, kernel);
-        assert_eq!(driver.launch(function, 0, &words), 0, "a launch itself does not fail");
+        assert_eq!(
+            driver.launch(function, 0, &words),
+            0,
+            "a launch itself does not fail"
+        );
         assert_eq!(driver.cuCtxSynchronize(), code);
         assert_eq!(driver.cuCtxSynchronize(), code, "and it stays so");
         assert_eq!(driver.cuMemAlloc_v2(&mut 0, 16), code);
@@ -79,13 +83,27 @@ fn the_device_can_be_lost() {
     assert_eq!(driver.cuMemAlloc_v2(&mut 0, 64), 46);
     assert_eq!(driver.cuCtxSynchronize(), 46);
     assert_eq!(driver.cuDevicePrimaryCtxReset_v2(0), 46);
-    assert_eq!(driver.cuGetErrorName(46, &mut std::ptr::null()), 0, "names can still be asked");
+    assert_eq!(
+        driver.cuGetErrorName(46, &mut std::ptr::null()),
+        0,
+        "names can still be asked"
+    );
 }
 
 #[test]
 fn a_rule_that_cannot_be_read_is_an_error() {
-    for bad in ["cuMemAlloc_v2", "cuMemAlloc_v2@x=2", "cuMemAlloc_v2@1=slow:5", "lost@", "a@1=b"] {
-        assert_eq!(Driver::bare(&[("FAKEDEV_FAULTS", bad)]).cuInit(0), 1, "{bad}");
+    for bad in [
+        "cuMemAlloc_v2",
+        "cuMemAlloc_v2@x=2",
+        "cuMemAlloc_v2@1=slow:5",
+        "lost@",
+        "a@1=b",
+    ] {
+        assert_eq!(
+            Driver::bare(&[("FAKEDEV_FAULTS", bad)]).cuInit(0),
+            1,
+            "{bad}"
+        );
     }
 }
 
@@ -97,8 +115,13 @@ fn each_call_is_logged() {
     driver.alloc(64);
     assert_eq!(driver.cuArrayDestroy(1), 801);
     let log = fs::read_to_string(&path).unwrap();
-    let expected =
-        ["cuInit", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuMemAlloc_v2", "cuArrayDestroy"];
+    let expected = [
+        "cuInit",
+        "cuDevicePrimaryCtxRetain",
+        "cuCtxSetCurrent",
+        "cuMemAlloc_v2",
+        "cuArrayDestroy",
+    ];
     assert_eq!(log.lines().collect::<Vec<_>>(), expected);
 }
 

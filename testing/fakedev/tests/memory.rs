@@ -21,16 +21,25 @@ fn memory_is_limited_and_comes_back() {
     let second = driver.alloc(1);
     assert_eq!(driver.free(), (2 << 20) - 512);
     let (mut base, mut size) = (0, 0);
-    assert_eq!(driver.cuMemGetAddressRange_v2(&mut base, &mut size, first + 100), 0);
+    assert_eq!(
+        driver.cuMemGetAddressRange_v2(&mut base, &mut size, first + 100),
+        0
+    );
     assert_eq!((base, size), (first, 6 << 20));
-    assert_eq!(driver.cuMemGetAddressRange_v2(&mut base, &mut size, 4096), 500);
+    assert_eq!(
+        driver.cuMemGetAddressRange_v2(&mut base, &mut size, 4096),
+        500
+    );
     assert_eq!(driver.cuMemFree_v2(first + 8), 1, "not the beginning");
     assert_eq!(driver.cuMemFree_v2(first), 0);
     assert_eq!(driver.cuMemFree_v2(first), 1);
     assert_eq!(driver.cuMemFree_v2(second), 0);
     assert_eq!(driver.cuMemFree_v2(0), 0);
     let mut pitch = 0;
-    assert_eq!(driver.cuMemAllocPitch_v2(&mut address, &mut pitch, 100, 10, 4), 0);
+    assert_eq!(
+        driver.cuMemAllocPitch_v2(&mut address, &mut pitch, 100, 10, 4),
+        0
+    );
     assert_eq!(pitch, 512);
     assert_eq!(driver.cuMemFree_v2(address), 0);
     assert_eq!((driver.free(), driver.live()), (free, live));
@@ -60,7 +69,11 @@ fn unified_copies_tell_the_direction_themselves() {
     assert_eq!(driver.cuMemcpy(device, from.as_ptr() as u64, 64), 0);
     assert_eq!(driver.cuMemcpy(host.as_mut_ptr() as u64, device, 64), 0);
     assert_eq!(host, from);
-    assert_eq!(driver.cuMemcpy(device + 32, from.as_ptr() as u64, 64), 1, "past the end");
+    assert_eq!(
+        driver.cuMemcpy(device + 32, from.as_ptr() as u64, 64),
+        1,
+        "past the end"
+    );
 }
 
 #[test]
@@ -70,7 +83,10 @@ fn fills_have_all_widths() {
     assert_eq!(driver.cuMemsetD8_v2(address, 0xab, 1024), 0);
     assert_eq!(driver.cuMemsetD16_v2(address + 4, 0x1234, 2), 0);
     assert_eq!(driver.cuMemsetD32_v2(address + 8, 0xdead_beef, 1), 0);
-    assert_eq!(driver.read(address, 4), [0xabab_abab, 0x1234_1234, 0xdead_beef, 0xabab_abab]);
+    assert_eq!(
+        driver.read(address, 4),
+        [0xabab_abab, 0x1234_1234, 0xdead_beef, 0xabab_abab]
+    );
     assert_eq!(driver.cuMemsetD32_v2(address + 2, 0, 1), 1, "not aligned");
     assert_eq!(driver.cuMemsetD32_v2(address, 0, 257), 1, "past the end");
     assert_eq!(driver.cuMemsetD32_v2(address, 0, usize::MAX / 2), 1);
@@ -79,7 +95,11 @@ fn fills_have_all_widths() {
         assert_eq!(driver.read(address + row * 256, 1), [0x0101_0101]);
     }
     assert_eq!(driver.read(address + 260, 1), [0xabab_abab]);
-    assert_eq!(driver.cuMemsetD2D8_v2(address, 256, 1, 4, 5), 1, "past the end");
+    assert_eq!(
+        driver.cuMemsetD2D8_v2(address, 256, 1, 4, 5),
+        1,
+        "past the end"
+    );
 }
 
 #[test]
@@ -89,8 +109,21 @@ fn copies_have_two_and_three_dimensions() {
     let host: Vec<u8> = (0..=255).collect();
     let at = host.as_ptr() as usize;
     let mut copy = Memcpy2D {
-        src: End2D { x: 2, y: 1, kind: 1, host: at, pitch: 16, ..End2D::default() },
-        dst: End2D { x: 4, kind: 2, device, pitch: 64, ..End2D::default() },
+        src: End2D {
+            x: 2,
+            y: 1,
+            kind: 1,
+            host: at,
+            pitch: 16,
+            ..End2D::default()
+        },
+        dst: End2D {
+            x: 4,
+            kind: 2,
+            device,
+            pitch: 64,
+            ..End2D::default()
+        },
         width: 8,
         height: 3,
     };
@@ -104,8 +137,20 @@ fn copies_have_two_and_three_dimensions() {
 
     let mut back = vec![0_u8; 64];
     let copy = Memcpy3D {
-        src: End3D { x: 4, kind: 2, device, pitch: 64, height: 1, ..End3D::default() },
-        dst: End3D { kind: 1, host: back.as_mut_ptr() as usize, pitch: 8, ..End3D::default() },
+        src: End3D {
+            x: 4,
+            kind: 2,
+            device,
+            pitch: 64,
+            height: 1,
+            ..End3D::default()
+        },
+        dst: End3D {
+            kind: 1,
+            host: back.as_mut_ptr() as usize,
+            pitch: 8,
+            ..End3D::default()
+        },
         width: 8,
         height: 1,
         depth: 3,
@@ -122,7 +167,10 @@ fn host_memory_is_known_while_it_lives() {
     let (mut pinned, mut device) = (0, 0);
     assert_eq!(driver.cuMemHostAlloc(&mut pinned, 4096, 0), 0);
     assert_eq!(driver.cuMemHostAlloc(&mut device, 4096, 64), 1);
-    assert_eq!(driver.cuMemHostGetDevicePointer_v2(&mut device, pinned + 8, 0), 0);
+    assert_eq!(
+        driver.cuMemHostGetDevicePointer_v2(&mut device, pinned + 8, 0),
+        0
+    );
     let mut kind = 0_i32;
     let out = (&raw mut kind).cast();
     assert_eq!(driver.cuPointerGetAttribute(out, 2, pinned), 0);
@@ -155,13 +203,22 @@ fn virtual_memory_maps_and_unmaps() {
     let (free, live) = (driver.free(), driver.live());
     let prop = AllocationProp::device(0);
     let mut granularity = 0;
-    assert_eq!(driver.cuMemGetAllocationGranularity(&mut granularity, &prop, 0), 0);
+    assert_eq!(
+        driver.cuMemGetAllocationGranularity(&mut granularity, &prop, 0),
+        0
+    );
     assert_eq!(granularity, GRANULE);
     let hint = 0x7e00_0000_0000;
     let (mut base, mut other) = (0, 0);
-    assert_eq!(driver.cuMemAddressReserve(&mut base, 4 * GRANULE, 0, hint, 0), 0);
+    assert_eq!(
+        driver.cuMemAddressReserve(&mut base, 4 * GRANULE, 0, hint, 0),
+        0
+    );
     assert_eq!(base, hint, "a free hint is honoured");
-    assert_eq!(driver.cuMemAddressReserve(&mut other, GRANULE, 0, hint, 0), 0);
+    assert_eq!(
+        driver.cuMemAddressReserve(&mut other, GRANULE, 0, hint, 0),
+        0
+    );
     assert_ne!(other, hint, "a taken one is not");
     assert_eq!(driver.cuMemAddressReserve(&mut 0, 5, 0, 0, 0), 1);
 
@@ -171,14 +228,33 @@ fn virtual_memory_maps_and_unmaps() {
     assert_eq!(driver.free(), free - 3 * GRANULE);
     assert_eq!(driver.cuMemCreate(&mut 0, 1 << 40, &prop, 0), 2);
     assert_eq!(driver.cuMemMap(base, 2 * GRANULE, 0, a, 0), 0);
-    assert_eq!(driver.cuMemMap(base + GRANULE as u64, GRANULE, 0, b, 0), 1, "mapped already");
-    assert_eq!(driver.cuMemMap(base + 8 * GRANULE as u64, GRANULE, 0, b, 0), 1, "not reserved");
-    assert_eq!(driver.cuMemMap(base + 2 * GRANULE as u64, GRANULE, 0, b, 0), 0);
+    assert_eq!(
+        driver.cuMemMap(base + GRANULE as u64, GRANULE, 0, b, 0),
+        1,
+        "mapped already"
+    );
+    assert_eq!(
+        driver.cuMemMap(base + 8 * GRANULE as u64, GRANULE, 0, b, 0),
+        1,
+        "not reserved"
+    );
+    assert_eq!(
+        driver.cuMemMap(base + 2 * GRANULE as u64, GRANULE, 0, b, 0),
+        0
+    );
     assert_eq!(driver.cuMemsetD32_v2(base, 1, 4), 1, "no access yet");
     let open = [1, 0, 3];
     assert_eq!(driver.cuMemSetAccess(base, 3 * GRANULE, &open, 1), 0);
-    assert_eq!(driver.cuMemSetAccess(base, 4 * GRANULE, &open, 1), 1, "not all mapped");
-    assert_eq!(driver.cuMemsetD32_v2(base, 6, 3 * GRANULE / 4), 0, "across both");
+    assert_eq!(
+        driver.cuMemSetAccess(base, 4 * GRANULE, &open, 1),
+        1,
+        "not all mapped"
+    );
+    assert_eq!(
+        driver.cuMemsetD32_v2(base, 6, 3 * GRANULE / 4),
+        0,
+        "across both"
+    );
     assert_eq!(driver.read(base + 3 * GRANULE as u64 - 4, 1), [6]);
 
     let mut same = 0;
@@ -187,20 +263,35 @@ fn virtual_memory_maps_and_unmaps() {
     assert_eq!(driver.cuMemRelease(same), 0);
     let (mut file, mut import) = (0, 0);
     assert_eq!(driver.cuMemExportToShareableHandle(&mut file, a, 1, 0), 0);
-    assert_eq!(driver.cuMemImportFromShareableHandle(&mut import, file as usize, 1), 0);
+    assert_eq!(
+        driver.cuMemImportFromShareableHandle(&mut import, file as usize, 1),
+        0
+    );
     // SAFETY: the export made this descriptor for us.
     drop(unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(file) });
     assert_eq!(driver.cuMemMap(other, GRANULE, 0, import, 0), 0);
     assert_eq!(driver.cuMemSetAccess(other, GRANULE, &open, 1), 0);
-    assert_eq!(driver.read(other, 1), [6], "the same memory under another address");
+    assert_eq!(
+        driver.read(other, 1),
+        [6],
+        "the same memory under another address"
+    );
 
     assert_eq!(driver.cuMemRelease(a), 0);
     assert_eq!(driver.read(base, 1), [6], "a mapping keeps the memory");
-    assert_eq!(driver.cuMemAddressFree(base, 4 * GRANULE), 1, "still mapped");
+    assert_eq!(
+        driver.cuMemAddressFree(base, 4 * GRANULE),
+        1,
+        "still mapped"
+    );
     assert_eq!(driver.cuMemUnmap(base, 3 * GRANULE), 0);
     assert_eq!(driver.cuMemUnmap(base, 3 * GRANULE), 1);
     assert_eq!(driver.cuMemsetD32_v2(base, 1, 4), 1);
-    assert_eq!(driver.cuMemAddressFree(base, GRANULE), 1, "not the reservation");
+    assert_eq!(
+        driver.cuMemAddressFree(base, GRANULE),
+        1,
+        "not the reservation"
+    );
     assert_eq!(driver.cuMemAddressFree(base, 4 * GRANULE), 0);
     assert_eq!(driver.cuMemRelease(b), 0);
     assert_eq!(driver.cuMemRelease(b), 1);
@@ -215,7 +306,10 @@ fn pools_give_back_in_stream_order() {
     let driver = Driver::new();
     let free = driver.free();
     let module = driver.module();
-    let (fill, spin) = (driver.function(module, "fill_u32\0"), driver.function(module, "spin\0"));
+    let (fill, spin) = (
+        driver.function(module, "fill_u32\0"),
+        driver.function(module, "spin\0"),
+    );
     let stream = driver.stream(1);
     let (mut address, mut pool, mut used) = (0, 0, 0_u64);
     assert_eq!(driver.cuMemAllocAsync(&mut address, 4096, stream), 0);
@@ -225,7 +319,11 @@ fn pools_give_back_in_stream_order() {
     assert_eq!(driver.launch(spin, stream, &[20_000]), 0);
     assert_eq!(driver.launch(fill, stream, &[address, 1, 1024]), 0);
     assert_eq!(driver.cuMemFreeAsync(address, stream), 0);
-    assert_eq!(driver.cuStreamSynchronize(stream), 0, "the fill came before the free");
+    assert_eq!(
+        driver.cuStreamSynchronize(stream),
+        0,
+        "the fill came before the free"
+    );
     assert_eq!(driver.cuMemPoolGetAttribute(pool, 7, &mut used), 0);
     assert_eq!(used, 0);
     assert_eq!(driver.cuMemFreeAsync(address, stream), 1);
@@ -248,6 +346,9 @@ fn two_devices_copy_to_each_other() {
     assert_eq!(driver.cuMemcpyPeer(b, second, a, first, 64), 0);
     assert_eq!(driver.read(b, 16), [4; 16]);
     let mut ordinal = -1_i32;
-    assert_eq!(driver.cuPointerGetAttribute((&raw mut ordinal).cast(), 9, b), 0);
+    assert_eq!(
+        driver.cuPointerGetAttribute((&raw mut ordinal).cast(), 9, b),
+        0
+    );
     assert_eq!(ordinal, 1);
 }

@@ -1,7 +1,7 @@
 //! Streams run on their own; order holds where it must and only there.
 //!
-//! No test measures time: what must not have happened yet is held back by a value in memory that the
-//! test itself sets free.
+//! No test measures time: what must not have happened yet is held back by a value in memory that
+//! the test itself sets free.
 
 mod common;
 
@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const EQUAL: u32 = 1;
 
-/// A word that streams wait for and the test sets: it keeps work back for as long as the test likes.
+/// A word that streams wait for and the test sets: it keeps work back for as long as the test
+/// likes.
 struct Gate<'a> {
     driver: &'a Driver,
     address: u64,
@@ -27,7 +28,11 @@ impl<'a> Gate<'a> {
     }
 
     fn hold(&self, stream: usize) {
-        assert_eq!(self.driver.cuStreamWaitValue32_v2(stream, self.address, 1, EQUAL), 0);
+        assert_eq!(
+            self.driver
+                .cuStreamWaitValue32_v2(stream, self.address, 1, EQUAL),
+            0
+        );
     }
 
     fn open(&self) {
@@ -75,9 +80,17 @@ fn the_legacy_stream_and_blocking_streams_wait_for_each_other() {
     let later = driver.stream(0);
     assert_eq!(driver.cuMemsetD32Async(out, 2, 16, later), 0);
     assert_eq!(driver.cuStreamQuery(0), 600, "the legacy stream waits");
-    assert_eq!(driver.cuStreamQuery(later), 600, "and who comes after it too");
+    assert_eq!(
+        driver.cuStreamQuery(later),
+        600,
+        "and who comes after it too"
+    );
     assert_eq!(driver.cuMemsetD32Async(out + 32, 3, 1, free), 0);
-    assert_eq!(driver.cuStreamSynchronize(free), 0, "a non-blocking stream does not");
+    assert_eq!(
+        driver.cuStreamSynchronize(free),
+        0,
+        "a non-blocking stream does not"
+    );
     gate.open();
     assert_eq!(driver.cuStreamSynchronize(later), 0);
     assert_eq!(driver.read(out, 1), [2]);
@@ -94,7 +107,11 @@ fn the_calling_threads_stream_is_its_own() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             assert_eq!(driver.cuCtxSetCurrent(context), 0);
-            assert_eq!(driver.cuStreamSynchronize(per_thread), 0, "another thread's is idle");
+            assert_eq!(
+                driver.cuStreamSynchronize(per_thread),
+                0,
+                "another thread's is idle"
+            );
         });
     });
     gate.open();
@@ -122,13 +139,21 @@ fn events_order_and_measure() {
     assert_eq!(driver.cuStreamSynchronize(b), 0);
     assert_eq!(driver.cuEventSynchronize(end), 0);
     assert_eq!(driver.read(out, 1), [2]);
-    assert_eq!(driver.cuEventElapsedTime(&mut ms, begin, end), 400, "destroyed");
+    assert_eq!(
+        driver.cuEventElapsedTime(&mut ms, begin, end),
+        400,
+        "destroyed"
+    );
     assert_eq!(driver.cuEventElapsedTime(&mut ms, end, end), 0);
     assert_eq!(ms, 0.0);
     let mut silent = 0;
     assert_eq!(driver.cuEventCreate(&mut silent, 2), 0);
     assert_eq!(driver.cuEventRecord(silent, a), 0);
-    assert_eq!(driver.cuEventElapsedTime(&mut ms, silent, end), 400, "keeps no time");
+    assert_eq!(
+        driver.cuEventElapsedTime(&mut ms, silent, end),
+        400,
+        "keeps no time"
+    );
 }
 
 static CALLS: Mutex<Vec<(usize, i32)>> = Mutex::new(Vec::new());
@@ -148,12 +173,16 @@ fn host_functions_run_in_order() {
     gate.hold(stream);
     let tag = ptr::without_provenance_mut::<c_void>;
     assert_eq!(driver.cuLaunchHostFunc(stream, note, tag(1)), 0);
-    assert_eq!(driver.cuStreamAddCallback(stream, note_status, tag(2), 0), 0);
+    assert_eq!(
+        driver.cuStreamAddCallback(stream, note_status, tag(2), 0),
+        0
+    );
     assert!(CALLS.lock().unwrap().is_empty());
     gate.open();
     assert_eq!(driver.cuStreamSynchronize(stream), 0);
     let module = driver.module();
     let trap = driver.function(module, "trap\0");
+    let gate = Gate::new(&driver);
     gate.hold(stream);
     assert_eq!(driver.launch(trap, stream, &[]), 0);
     let other = driver.stream(1);
@@ -161,10 +190,11 @@ fn host_functions_run_in_order() {
     let event = driver.event();
     assert_eq!(driver.cuEventRecord(event, stream), 0);
     assert_eq!(driver.cuStreamWaitEvent(other, event, 0), 0);
-    let _ = driver.cuLaunchHostFunc(other, note, tag(3));
+    assert_eq!(driver.cuLaunchHostFunc(other, note, tag(3)), 0);
+    assert_eq!(driver.cuStreamAddCallback(other, note_status, tag(4), 0), 0);
+    gate.open();
     assert_eq!(driver.cuCtxSynchronize(), 719);
-    assert_eq!(CALLS.lock().unwrap()[..2], [(1, -1), (2, 0)]);
-    assert!(!CALLS.lock().unwrap().iter().any(|(tag, _)| *tag == 3));
+    assert_eq!(*CALLS.lock().unwrap(), [(1, -1), (2, 0), (4, 719)]);
 }
 
 #[test]
@@ -190,7 +220,10 @@ fn pageable_memory_is_read_at_the_call_and_pinned_memory_later() {
     let mut back = 0_u32;
     let to = (&raw mut back).cast();
     assert_eq!(driver.cuMemcpyDtoHAsync_v2(to, out + 4, 4, stream), 0);
-    assert_eq!(back, 2, "a copy to pageable memory is done when the call returns");
+    assert_eq!(
+        back, 2,
+        "a copy to pageable memory is done when the call returns"
+    );
 }
 
 #[test]
@@ -214,7 +247,10 @@ fn priorities_are_kept_in_their_range() {
     let driver = Driver::new();
     let (mut stream, mut priority) = (0, 1);
     assert_eq!(driver.cuStreamCreateWithPriority(&mut stream, 1, -77), 0);
-    assert_eq!((driver.cuStreamGetPriority(stream, &mut priority), priority), (0, -5));
+    assert_eq!(
+        (driver.cuStreamGetPriority(stream, &mut priority), priority),
+        (0, -5)
+    );
     assert_eq!(driver.cuStreamCreate(&mut stream, 8), 1);
 }
 

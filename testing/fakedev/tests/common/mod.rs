@@ -4,8 +4,8 @@
 #![allow(dead_code, non_snake_case)]
 
 use libloading::Library;
-use std::ffi::{CString, c_void};
-use std::path::{Path, PathBuf};
+use std::ffi::{CString, c_char, c_void};
+use std::path::PathBuf;
 use std::{env, fs, ptr};
 
 /// Declares the driver functions that tests call, as methods of [`Driver`].
@@ -18,7 +18,9 @@ macro_rules! functions {
                     unsafe {
                         let f = self
                             .library
-                            .get::<unsafe extern "C" fn($($type),*) -> i32>(stringify!($name).as_bytes())
+                            .get::<unsafe extern "C" fn($($type),*) -> i32>(
+                                stringify!($name).as_bytes(),
+                            )
                             .expect("the driver exports the function");
                         f($($arg),*)
                     }
@@ -116,13 +118,14 @@ functions! {
     cuEventElapsedTime(out: &mut f32, start: usize, end: usize);
     cuModuleLoadData(out: &mut usize, image: *const c_void);
     cuModuleUnload(module: usize);
-    cuModuleGetFunction(out: &mut usize, module: usize, name: *const u8);
-    cuModuleGetGlobal_v2(out: &mut u64, size: &mut usize, module: usize, name: *const u8);
+    cuModuleGetFunction(out: &mut usize, module: usize, name: *const c_char);
+    cuModuleGetGlobal_v2(out: &mut u64, size: &mut usize, module: usize, name: *const c_char);
     cuLibraryLoadData(
-        out: &mut usize, image: *const c_void, a: usize, b: usize, c: u32, d: usize, e: usize, f: u32,
+        out: &mut usize, image: *const c_void, a: usize, b: usize, c: u32, d: usize, e: usize,
+        f: u32,
     );
     cuLibraryUnload(library: usize);
-    cuLibraryGetKernel(out: &mut usize, library: usize, name: *const u8);
+    cuLibraryGetKernel(out: &mut usize, library: usize, name: *const c_char);
     cuKernelGetFunction(out: &mut usize, kernel: usize);
     cuKernelGetParamInfo(kernel: usize, index: usize, offset: &mut usize, size: &mut usize);
     cuFuncSetAttribute(function: usize, which: i32, value: i32);
@@ -137,7 +140,8 @@ functions! {
         out: &mut usize, graph: usize, after: *const usize, n: usize, params: &KernelNode,
     );
     cuGraphAddMemsetNode(
-        out: &mut usize, graph: usize, after: *const usize, n: usize, params: &MemsetNode, ctx: usize,
+        out: &mut usize, graph: usize, after: *const usize, n: usize, params: &MemsetNode,
+        ctx: usize,
     );
     cuGraphAddHostNode(
         out: &mut usize, graph: usize, after: *const usize, n: usize, params: &HostNode,
@@ -155,9 +159,9 @@ functions! {
     cuGraphExecKernelNodeSetParams_v2(exec: usize, node: usize, params: &KernelNode);
     cuGraphExecUpdate_v2(exec: usize, graph: usize, info: &mut [usize; 3]);
     cuGetProcAddress_v2(
-        name: *const u8, out: &mut usize, version: i32, flags: u64, status: &mut i32,
+        name: *const c_char, out: &mut usize, version: i32, flags: u64, status: &mut i32,
     );
-    cuGetErrorName(code: i32, out: &mut *const std::ffi::c_char);
+    cuGetErrorName(code: i32, out: &mut *const c_char);
     cuArrayDestroy(array: usize);
 }
 
@@ -228,7 +232,12 @@ pub struct AllocationProp {
 impl AllocationProp {
     /// Memory of a device that can be shared by a file descriptor.
     pub fn device(ordinal: i32) -> AllocationProp {
-        AllocationProp { kind: 1, handle_types: 1, location: [1, ordinal], rest: [0; 2] }
+        AllocationProp {
+            kind: 1,
+            handle_types: 1,
+            location: [1, ordinal],
+            rest: [0; 2],
+        }
     }
 }
 
@@ -272,8 +281,15 @@ pub struct Params {
 impl Params {
     /// Parameters of at most eight bytes each; narrower ones are the low bytes.
     pub fn new(words: &[u64]) -> Params {
-        let mut params = Params { words: words.to_vec(), pointers: Vec::new() };
-        params.pointers = params.words.iter_mut().map(|word| ptr::from_mut(word).cast()).collect();
+        let mut params = Params {
+            words: words.to_vec(),
+            pointers: Vec::new(),
+        };
+        params.pointers = params
+            .words
+            .iter_mut()
+            .map(|word| ptr::from_mut(word).cast())
+            .collect();
         params
     }
 
@@ -287,7 +303,8 @@ impl Params {
 pub const IMAGE: &str = "fakedev-module 1\n\
     kernel nop nop\nkernel fill_u32 fill_u32 ptr u32 u64\nkernel iota iota\nkernel add add_f32\n\
     kernel saxpy saxpy\nkernel copy copy\nkernel reduce reduce_u32\nkernel scramble scramble\n\
-    kernel spin spin\nkernel flag flag\nkernel trap trap\nkernel assert assert\nkernel probe probe\n\
+    kernel spin spin\nkernel flag flag\nkernel trap trap\nkernel assert assert\n\
+    kernel probe probe\n\
     global counter 64\n\0";
 
 /// A loaded copy of the driver.
@@ -295,13 +312,10 @@ pub struct Driver {
     library: Library,
 }
 
-/// Where cargo put the library: next to the test program or one folder up.
+/// Where cargo put the library: next to the test program.
 fn built() -> PathBuf {
     let test = env::current_exe().expect("a test program has a path");
-    let folders = test.ancestors().skip(1).take(2).map(Path::to_path_buf);
-    let found = folders.map(|folder| folder.join("libfakedev.so")).filter(|path| path.exists());
-    let newest = |path: &PathBuf| fs::metadata(path).and_then(|about| about.modified()).ok();
-    found.max_by_key(newest).expect("cargo builds the library before its tests")
+    test.with_file_name("libfakedev.so")
 }
 
 impl Driver {
@@ -395,7 +409,10 @@ impl Driver {
     /// A function of a module; the name ends in NUL.
     pub fn function(&self, module: usize, name: &str) -> usize {
         let mut function = 0;
-        assert_eq!(self.cuModuleGetFunction(&mut function, module, name.as_ptr()), 0);
+        assert_eq!(
+            self.cuModuleGetFunction(&mut function, module, name.as_ptr().cast()),
+            0
+        );
         function
     }
 
@@ -409,12 +426,18 @@ impl Driver {
     /// Reads words from the device.
     pub fn read(&self, address: u64, n: usize) -> Vec<u32> {
         let mut words = vec![0; n];
-        assert_eq!(self.cuMemcpyDtoH_v2(words.as_mut_ptr().cast(), address, n * 4), 0);
+        assert_eq!(
+            self.cuMemcpyDtoH_v2(words.as_mut_ptr().cast(), address, n * 4),
+            0
+        );
         words
     }
 
     /// Writes words to the device.
     pub fn write(&self, address: u64, words: &[u32]) {
-        assert_eq!(self.cuMemcpyHtoD_v2(address, words.as_ptr().cast(), words.len() * 4), 0);
+        assert_eq!(
+            self.cuMemcpyHtoD_v2(address, words.as_ptr().cast(), words.len() * 4),
+            0
+        );
     }
 }
