@@ -13,6 +13,8 @@ fn main() {
     println!("cargo:rerun-if-changed=symbols.txt");
     println!("cargo:rerun-if-changed=src");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
+    // Streams' threads outlive a dlclose, and so must their code.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     // Our own references to driver names must reach our own functions, even in a process whose
     // global scope has another library of these names: Busbar's own shim.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic");

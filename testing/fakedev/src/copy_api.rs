@@ -178,7 +178,50 @@ fn both(dst: CUcontext, src: CUcontext) -> Res {
     context::by_handle(src).map(drop)
 }
 
+unsafe fn copy_batch(
+    dsts: *const CUdeviceptr,
+    srcs: *const CUdeviceptr,
+    sizes: *const usize,
+    count: usize,
+    failed: *mut usize,
+    (stream, flavour): (CUstream, Flavour),
+) -> Res {
+    // SAFETY: by the caller's contract each list has `count` items, and `failed` is null or valid.
+    unsafe {
+        // A batch is for streams that are not the legacy one.
+        let legacy = stream == STREAM_LEGACY || (stream == 0 && flavour == Flavour::Legacy);
+        if count == 0 || legacy {
+            return Err(INVALID_VALUE);
+        }
+        put_opt(failed, usize::MAX);
+        let (dsts, srcs) = (list(dsts, count)?, list(srcs, count)?);
+        for (i, n) in list(sizes, count)?.into_iter().enumerate() {
+            let done = copy(any(dsts[i], srcs[i], n), stream, flavour, false);
+            if done.is_err() {
+                put_opt(failed, i);
+                return done;
+            }
+        }
+        Ok(())
+    }
+}
+
 api! {
+    fn [cuMemcpyBatchAsync; cuMemcpyBatchAsync_ptsz] (
+        dsts: *const CUdeviceptr, srcs: *const CUdeviceptr, sizes: *const usize, count: usize,
+        _attributes: *const u8, _indices: *const usize, _n: usize, failed: *mut usize,
+        stream: CUstream,
+    ) {
+        copy_batch(dsts, srcs, sizes, count, failed, (stream, FLAVOUR))
+    }
+
+    fn [cuMemcpyBatchAsync_v2; cuMemcpyBatchAsync_v2_ptsz] (
+        dsts: *const CUdeviceptr, srcs: *const CUdeviceptr, sizes: *const usize, count: usize,
+        _attributes: *const u8, _indices: *const usize, _n: usize, stream: CUstream,
+    ) {
+        copy_batch(dsts, srcs, sizes, count, std::ptr::null_mut(), (stream, FLAVOUR))
+    }
+
     fn [cuMemcpy; cuMemcpy_ptds] (dst: CUdeviceptr, src: CUdeviceptr, n: usize) {
         copy(any(dst, src, n), 0, FLAVOUR, true)
     }

@@ -202,4 +202,26 @@ api! {
             None => Ok(()),
         }
     }
+
+    fn [cuCtxRecordEvent] (context: CUcontext, event: CUevent) {
+        let context = context::by_handle(context)?;
+        let event = EVENTS.get(event)?;
+        // All of the context's work so far: the legacy stream waits for most of it by itself.
+        let (record, stream) = (event.arm(), context.legacy());
+        for other in context.streams().into_iter().filter(|other| !other.blocking()) {
+            let part = Arc::new(Record::default());
+            stream::submit_to(&other, &context, Work::Record(part.clone()))?;
+            stream::submit_to(&stream, &context, Work::Wait(part))?;
+        }
+        stream::submit_to(&stream, &context, Work::Record(record))
+    }
+
+    fn [cuCtxWaitEvent] (context: CUcontext, event: CUevent) {
+        let context = context::by_handle(context)?;
+        let Some(record) = EVENTS.get(event)?.pending()? else { return Ok(()) };
+        for stream in context.streams() {
+            stream::submit_to(&stream, &context, Work::Wait(record.clone()))?;
+        }
+        Ok(())
+    }
 }

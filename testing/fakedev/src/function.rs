@@ -255,6 +255,20 @@ api! {
         put(block, size)
     }
 
+    fn [cuOccupancyMaxPotentialBlockSizeWithFlags] (
+        min_grid: *mut i32, block: *mut i32, function: CUfunction,
+        shared_of: Option<unsafe extern "C" fn(i32) -> usize>, shared: usize, limit: i32, flags: u32,
+    ) {
+        context::current()?;
+        if flags > 1 {
+            return Err(INVALID_VALUE);
+        }
+        let size = if (1..1024).contains(&limit) { limit } else { 1024 };
+        let shared = shared_of.map_or(shared, |f| f(size));
+        put(min_grid, blocks_per_sm(function, size, shared)? * 132)?;
+        put(block, size)
+    }
+
     fn [cuOccupancyAvailableDynamicSMemPerBlock] (
         out: *mut usize, function: CUfunction, blocks: i32, block: i32,
     ) {

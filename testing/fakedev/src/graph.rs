@@ -3,6 +3,7 @@
 use crate::ffi::*;
 use crate::graph_exec::Exec;
 use crate::handle::{self, Table};
+use crate::user_object;
 use crate::work::Work;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -203,6 +204,7 @@ impl Graph {
 /// Ends a graph's life; what was instantiated from it lives on.
 pub fn destroy(graph: &Graph) {
     let _ = GRAPHS.remove(graph.handle);
+    user_object::drop_graph(graph.handle);
     for (handle, node) in std::mem::take(&mut *graph.nodes.lock().unwrap()) {
         let _ = NODES.remove(handle);
         if let Some(child) = node.child {

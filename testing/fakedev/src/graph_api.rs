@@ -419,6 +419,14 @@ api! {
         }
     }
 
+    fn [cuGraphEventRecordNodeSetEvent] (node: CUgraphNode, event: CUevent) {
+        set(node, Work::RecordNode(EVENTS.get(event)?))
+    }
+
+    fn [cuGraphEventWaitNodeSetEvent] (node: CUgraphNode, event: CUevent) {
+        set(node, Work::WaitNode(EVENTS.get(event)?))
+    }
+
     fn [cuGraphGetNodes] (graph: CUgraph, out: *mut CUgraphNode, count: *mut usize) {
         let nodes: Vec<_> = graph_of(graph)?.nodes().iter().map(|(node, _)| *node).collect();
         hand_out(&nodes, out, count)

@@ -8,6 +8,7 @@ use crate::graph_api;
 use crate::handle;
 use crate::stream;
 use crate::work::{HostCall, Work};
+use std::collections::HashSet;
 use std::ffi::c_char;
 use std::sync::{Arc, Mutex};
 
@@ -24,6 +25,8 @@ type Plan = Vec<(CUgraphNode, Work)>;
 pub struct Exec {
     flags: u64,
     plan: Mutex<Arc<Plan>>,
+    /// Nodes that a launch leaves out.
+    disabled: Mutex<HashSet<CUgraphNode>>,
     /// For each node in the plan, how many nodes it waits for: an update must match it.
     shape: Vec<usize>,
 }
@@ -52,7 +55,15 @@ fn instantiate(out: *mut CUgraphExec, graph: CUgraph, flags: u64) -> Res {
     let (plan, shape) = plan(&graph)?;
     let handle = handle::fresh();
     let plan = Mutex::new(Arc::new(plan));
-    EXECS.insert(handle, Arc::new(Exec { flags, plan, shape }));
+    EXECS.insert(
+        handle,
+        Arc::new(Exec {
+            flags,
+            plan,
+            disabled: Mutex::default(),
+            shape,
+        }),
+    );
     // SAFETY: not null, and valid by the caller's contract.
     unsafe { put(out, handle) }
 }
@@ -90,6 +101,22 @@ impl Exec {
     }
 }
 
+impl Exec {
+    /// Whether a node is one of those that can be left out: kernels, copies and fills.
+    fn switchable(&self, node: CUgraphNode) -> Res {
+        let plan = self.plan.lock().unwrap();
+        let found = plan
+            .iter()
+            .find(|(name, _)| *name == node)
+            .ok_or(INVALID_VALUE)?;
+        if graph::kind(&found.1) <= 2 {
+            Ok(())
+        } else {
+            Err(INVALID_VALUE)
+        }
+    }
+}
+
 fn exec_of(exec: CUgraphExec) -> R<Arc<Exec>> {
     EXECS.get(exec).map_err(|_| INVALID_VALUE)
 }
@@ -109,7 +136,12 @@ fn launch(exec: CUgraphExec, stream: CUstream, flavour: Flavour) -> Res {
     let exec = exec_of(exec)?;
     let (stream, context) = stream::resolve(stream, flavour)?;
     entry::launch_cost();
-    let plan = exec.plan.lock().unwrap().clone();
+    let mut plan = exec.plan.lock().unwrap().clone();
+    let disabled = exec.disabled.lock().unwrap();
+    if !disabled.is_empty() {
+        Arc::make_mut(&mut plan).retain(|(node, _)| !disabled.contains(node));
+    }
+    drop(disabled);
     arm(&plan);
     stream::submit_to(&stream, &context, Work::All(plan))
 }
@@ -225,6 +257,21 @@ api! {
             return Err(NOT_SUPPORTED);
         }
         exec_of(exec)?.set(node, work)
+    }
+
+    fn [cuGraphNodeSetEnabled] (exec: CUgraphExec, node: CUgraphNode, enabled: u32) {
+        let exec = exec_of(exec)?;
+        exec.switchable(node)?;
+        let mut disabled = exec.disabled.lock().unwrap();
+        if enabled != 0 { disabled.remove(&node) } else { disabled.insert(node) };
+        Ok(())
+    }
+
+    fn [cuGraphNodeGetEnabled] (exec: CUgraphExec, node: CUgraphNode, out: *mut u32) {
+        let exec = exec_of(exec)?;
+        exec.switchable(node)?;
+        let disabled = exec.disabled.lock().unwrap().contains(&node);
+        put(out, u32::from(!disabled))
     }
 
     fn [cuGraphExecChildGraphNodeSetParams] (

@@ -48,5 +48,6 @@ mod stream;
 mod stream_api;
 mod stubs;
 mod tables;
+mod user_object;
 mod vmm;
 mod work;

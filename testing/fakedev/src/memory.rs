@@ -2,10 +2,10 @@
 
 use crate::device;
 use crate::ffi::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 /// The unit that small allocations are charged in.
 const CHARGE_UNIT: usize = 512;
@@ -13,6 +13,12 @@ const PAGE: usize = 4096;
 
 static RANGES: RwLock<BTreeMap<u64, Arc<Range>>> = RwLock::new(BTreeMap::new());
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// Freed memory whose addresses are not used again yet, and how much of it is kept so. A kernel that
+/// runs while another thread frees its memory has passed its check: it must find a page, and its error
+/// comes with the next check.
+static FREED: Mutex<VecDeque<(u64, usize)>> = Mutex::new(VecDeque::new());
+const FREED_KEPT: usize = 256;
 
 /// What a range of addresses is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,6 +189,33 @@ pub fn unmap(base: u64, size: usize) {
     }
 }
 
+/// Gives freed memory's pages back now, and its addresses when enough has been freed after it.
+fn retire(base: u64, size: usize) {
+    let Ok(size) = whole_pages(size) else { return };
+    // SAFETY: the range is a private mapping of ours; its pages read as zero from here on.
+    unsafe { libc::madvise(base as *mut libc::c_void, size, libc::MADV_DONTNEED) };
+    let mut freed = FREED.lock().unwrap();
+    freed.push_back((base, size));
+    if freed.len() > FREED_KEPT
+        && let Some((base, size)) = freed.pop_front()
+    {
+        unmap(base, size);
+    }
+}
+
+/// Whether all of the process's pages in a range of addresses exist.
+pub fn exists(address: u64, size: usize) -> bool {
+    let first = address & !(PAGE as u64 - 1);
+    let Some(end) = address.checked_add(size as u64) else {
+        return false;
+    };
+    let pages = ((end - first) as usize).div_ceil(PAGE);
+    let mut resident = vec![0_u8; pages];
+    let start = first as *mut libc::c_void;
+    // SAFETY: the call only writes one byte for each page to the vector, which has room for them.
+    unsafe { libc::mincore(start, pages * PAGE, resident.as_mut_ptr()) == 0 }
+}
+
 /// Allocates device memory of a kind, charged to the device.
 pub fn allocate(kind: Kind, size: usize, context: usize, device: usize, owner: usize) -> R<u64> {
     if size == 0 {
@@ -208,10 +241,10 @@ pub fn allocate(kind: Kind, size: usize, context: usize, device: usize, owner: u
 pub fn release(range: &Range) {
     match range.kind {
         Kind::Device | Kind::Global | Kind::Pool => {
-            unmap(range.base, range.size);
+            retire(range.base, range.size);
             device::get(range.device).refund(charged(range.size));
         }
-        Kind::Managed | Kind::Pinned => unmap(range.base, range.size),
+        Kind::Managed | Kind::Pinned => retire(range.base, range.size),
         Kind::Registered | Kind::Mapped => {}
     }
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 const PITCH_UNIT: usize = 512;
 const PORTABLE_MAPPED_COMBINED: u32 = 7;
 const REGISTER_FLAGS: u32 = 0xf;
+const MAX_REGISTERED: usize = 1 << 40;
 const ATTACH_GLOBAL: u32 = 1;
 const ATTACH_HOST: u32 = 2;
 
@@ -193,7 +194,7 @@ api! {
         let context = context::current()?;
         capture::check_unsafe()?;
         if address == 0 || size == 0 || flags & !REGISTER_FLAGS != 0
-            || address.checked_add(size as u64).is_none()
+            || size > MAX_REGISTERED || !memory::exists(address, size)
         {
             return Err(INVALID_VALUE);
         }

@@ -220,6 +220,18 @@ impl Context {
         stream
     }
 
+    /// The legacy default stream.
+    pub fn legacy(self: &Arc<Self>) -> Arc<Stream> {
+        self.default_stream(true)
+    }
+
+    /// All streams that still take work.
+    pub fn streams(&self) -> Vec<Arc<Stream>> {
+        let order = self.order.lock().unwrap();
+        let live = |stream: &&Arc<Stream>| !stream.queue.lock().unwrap().destroyed;
+        order.all.iter().filter(live).cloned().collect()
+    }
+
     /// Makes a stream.
     pub fn create_stream(self: &Arc<Self>, flags: u32, priority: i32) -> Arc<Stream> {
         let stream = Stream::new(self, handle::fresh(), flags, priority);

@@ -118,13 +118,15 @@ fn map_closed(size: usize, align: usize, hint: u64) -> R<u64> {
     Ok(base)
 }
 
+/// Takes the memory away from reserved addresses. What is left there is nobody's, but it is there: for
+/// a kernel that another thread launched in spite of the unmapping.
 fn close_mapping(address: u64, size: usize) -> Res {
     // SAFETY: the addresses are ours, reserved; what was mapped there was taken out of the map.
     let p = unsafe {
         libc::mmap(
             address as *mut c_void,
             size,
-            libc::PROT_NONE,
+            libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED,
             -1,
             0,

@@ -3,7 +3,8 @@
 mod common;
 
 use common::Driver;
-use std::fs;
+use std::process::Command;
+use std::{env, fs};
 
 #[test]
 fn a_failed_kernel_breaks_its_context_until_it_is_reset() {
@@ -128,4 +129,53 @@ fn each_call_is_logged() {
 #[test]
 fn no_devices_is_an_answer() {
     assert_eq!(Driver::bare(&[("FAKEDEV_DEVICES", "0")]).cuInit(0), 100);
+}
+
+/// The settings come from the environment too, and the counts come when the process ends: so one of
+/// this file's own tests runs in a process of its own.
+#[test]
+fn counts_are_logged_when_the_process_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let done = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "a_kernel_must_not_read_past_an_allocation"])
+        .env("FAKEDEV_LOG", &path)
+        .output()
+        .unwrap();
+    assert!(done.status.success());
+    let log = fs::read_to_string(&path).unwrap();
+    let counts: Vec<&str> = log
+        .lines()
+        .filter(|line| line.starts_with("#count "))
+        .collect();
+    assert!(
+        counts
+            .iter()
+            .any(|line| line.ends_with(" cuLaunchKernel 2")),
+        "{log}"
+    );
+    assert_eq!(
+        log.lines().filter(|line| *line == "cuLaunchKernel").count(),
+        2
+    );
+}
+
+#[test]
+fn memory_can_be_freed_under_a_running_kernel() {
+    let driver = Driver::new();
+    let module = driver.module();
+    let probe = driver.function(module, "probe\0");
+    let mut context = 0;
+    assert_eq!(driver.cuCtxGetCurrent(&mut context), 0);
+    let address = driver.alloc(1 << 20);
+    std::thread::scope(|scope| {
+        let driver = &driver;
+        scope.spawn(move || {
+            assert_eq!(driver.cuCtxSetCurrent(context), 0);
+            while driver.launch(probe, 2, &[address, 1 << 20]) == 0 {}
+        });
+        // The free may win or lose the race; either way, the other thread's next probe fails.
+        assert!(matches!(driver.cuMemFree_v2(address), 0 | 700));
+    });
+    assert_eq!(driver.cuCtxSynchronize(), 700);
 }

@@ -186,6 +186,12 @@ fn host_memory_is_known_while_it_lives() {
     assert_eq!(driver.cuMemHostRegister_v2(at + 100, 10, 0), 712);
     assert_eq!(driver.cuMemHostUnregister(at), 0);
     assert_eq!(driver.cuMemHostUnregister(at), 713);
+    assert_eq!(
+        driver.cuMemHostRegister_v2(4096, 8192, 0),
+        1,
+        "no memory there"
+    );
+    assert_eq!(driver.cuMemHostRegister_v2(at, usize::MAX, 0), 1);
 
     let mut managed = 0;
     assert_eq!(driver.cuMemAllocManaged(&mut managed, 4096, 1), 0);
