@@ -7,6 +7,7 @@ use crate::graph::{self, EXECS, GRAPHS, Graph};
 use crate::graph_api;
 use crate::handle;
 use crate::stream;
+use crate::user_object;
 use crate::work::{HostCall, Work};
 use std::collections::HashSet;
 use std::ffi::c_char;
@@ -54,6 +55,7 @@ fn instantiate(out: *mut CUgraphExec, graph: CUgraph, flags: u64) -> Res {
     }
     let (plan, shape) = plan(&graph)?;
     let handle = handle::fresh();
+    user_object::share(graph.handle, handle);
     let plan = Mutex::new(Arc::new(plan));
     EXECS.insert(
         handle,
@@ -175,7 +177,9 @@ api! {
     }
 
     fn [cuGraphExecDestroy] (exec: CUgraphExec) {
-        EXECS.remove(exec).map(drop).map_err(|_| INVALID_VALUE)
+        EXECS.remove(exec).map_err(|_| INVALID_VALUE)?;
+        user_object::drop_graph(exec);
+        Ok(())
     }
 
     fn [cuGraphExecGetFlags] (exec: CUgraphExec, out: *mut u64) {

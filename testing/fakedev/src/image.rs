@@ -7,12 +7,15 @@
 //!
 //! A real image, ELF or PTX, loads as well: it has a kernel of any name, which does nothing.
 
+use crate::elf;
 use crate::ffi::*;
 use crate::kernels::{self, Builtin};
+use crate::memory;
 use std::collections::BTreeMap;
 
 const FIRST_LINE: &str = "fakedev-module 1";
 const MAX_TEXT: usize = 1 << 20;
+const PAGE: u64 = 4096;
 const MAX_BODY: u64 = 1 << 32;
 const MAX_GLOBAL: usize = 1 << 30;
 const WRAPPER_MAGIC: u32 = 0x4662_43b1;
@@ -67,9 +70,19 @@ impl Image {
             }
             // SAFETY: by this function's contract.
             FAT_MAGIC => unsafe { Image::fat(p) },
-            ELF_MAGIC => Ok(Image::default()),
+            // SAFETY: by this function's contract.
+            ELF_MAGIC => Ok(unsafe { Image::elf(p) }),
             // SAFETY: by this function's contract.
             _ => Image::text(unsafe { c_bytes(p) }),
+        }
+    }
+
+    unsafe fn elf(p: *const u8) -> Image {
+        // SAFETY: by the caller's contract.
+        let globals = unsafe { elf::globals(p) };
+        Image {
+            kernels: None,
+            globals,
         }
     }
 
@@ -86,7 +99,10 @@ impl Image {
         if magic != FAT_MAGIC || header < 16 || body > MAX_BODY {
             return Err(INVALID_IMAGE);
         }
-        // SAFETY: the header says where the body is and how long.
+        if !memory::readable(p as u64 + u64::from(header), body as usize) {
+            return Err(INVALID_IMAGE);
+        }
+        // SAFETY: the header says where the body is and how long, and there is memory.
         let body = unsafe { std::slice::from_raw_parts(p.add(header.into()), body as usize) };
         Image::select(body)
     }
@@ -215,8 +231,13 @@ fn size_of(param: &str) -> R<(usize, usize)> {
 
 unsafe fn c_bytes<'a>(p: *const u8) -> &'a [u8] {
     let mut n = 0;
+    let there = |n: usize| {
+        let address = p as u64 + n as u64;
+        // Text that never ends must not run off the last page.
+        (n != 0 && !address.is_multiple_of(PAGE)) || memory::readable(address, 1)
+    };
     // SAFETY: by the caller's contract the text ends in NUL, and nothing after it is read.
-    while n < MAX_TEXT && unsafe { *p.add(n) } != 0 {
+    while n < MAX_TEXT && there(n) && unsafe { *p.add(n) } != 0 {
         n += 1;
     }
     // SAFETY: these bytes were just read.

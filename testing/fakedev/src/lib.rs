@@ -25,6 +25,7 @@ mod context;
 mod context_api;
 mod copy_api;
 mod device;
+mod elf;
 mod entry;
 mod errors;
 mod event;

@@ -5,7 +5,7 @@ use crate::ffi::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, RwLock};
 
 /// The unit that small allocations are charged in.
 const CHARGE_UNIT: usize = 512;
@@ -214,6 +214,26 @@ pub fn exists(address: u64, size: usize) -> bool {
     let start = first as *mut libc::c_void;
     // SAFETY: the call only writes one byte for each page to the vector, which has room for them.
     unsafe { libc::mincore(start, pages * PAGE, resident.as_mut_ptr()) == 0 }
+}
+
+/// Whether all of some addresses can be read: asked of the kernel, which fails where we would crash.
+pub fn readable(address: u64, size: usize) -> bool {
+    static PROBE: LazyLock<libc::c_int> = LazyLock::new(|| {
+        // SAFETY: the name is a C string.
+        unsafe { libc::memfd_create(c"fakedev-probe".as_ptr(), libc::MFD_CLOEXEC) }
+    });
+    let Some(end) = address.checked_add(size as u64) else {
+        return false;
+    };
+    let mut at = address;
+    while at < end {
+        // SAFETY: the call reads one byte, or says that it cannot.
+        if unsafe { libc::pwrite(*PROBE, at as *const libc::c_void, 1, 0) } != 1 {
+            return false;
+        }
+        at = (at & !(PAGE as u64 - 1)) + PAGE as u64;
+    }
+    true
 }
 
 /// Allocates device memory of a kind, charged to the device.

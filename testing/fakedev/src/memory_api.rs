@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 const PITCH_UNIT: usize = 512;
 const PORTABLE_MAPPED_COMBINED: u32 = 7;
 const REGISTER_FLAGS: u32 = 0xf;
-const MAX_REGISTERED: usize = 1 << 40;
+const MAX_REGISTERED: usize = 1 << 36;
 const ATTACH_GLOBAL: u32 = 1;
 const ATTACH_HOST: u32 = 2;
 

@@ -53,7 +53,20 @@ fn retain(handle: usize, count: u32) -> Res {
     Ok(())
 }
 
-/// Gives back what a graph that ends holds.
+/// Lets an executable graph hold what the graph holds that it was made from.
+pub fn share(graph: CUgraph, exec: CUgraphExec) {
+    let mut guard = HELD.lock().unwrap();
+    let Some(held) = guard.as_mut() else { return };
+    let Some(objects) = held.get(&graph).cloned() else {
+        return;
+    };
+    for (object, count) in &objects {
+        let _ = retain(*object, *count);
+    }
+    held.insert(exec, objects);
+}
+
+/// Gives back what a graph that ends holds, executable or not.
 pub fn drop_graph(graph: CUgraph) {
     let held = HELD
         .lock()

@@ -291,12 +291,42 @@ fn modules_and_libraries_load() {
     assert_eq!((driver.free(), driver.live()), (free, live));
 }
 
+/// A 64-bit ELF image with one global of 40 bytes, "table": a header, three sections, a symbol, names.
+fn elf() -> Vec<u8> {
+    let mut image = vec![0_u8; 64 + 3 * 64 + 24 + 16];
+    let mut put = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
+    let (symbols, names) = (256_u64, 280_u64);
+    put(0, b"\x7fELF\x02\x01\x01");
+    put(0x28, &64_u64.to_le_bytes());
+    put(0x3a, &[64, 0, 3, 0]);
+    put(128 + 4, &[2]);
+    put(128 + 0x18, &symbols.to_le_bytes());
+    put(128 + 0x20, &24_u64.to_le_bytes());
+    put(128 + 0x28, &[2]);
+    put(192 + 4, &[3]);
+    put(192 + 0x18, &names.to_le_bytes());
+    put(192 + 0x20, &16_u64.to_le_bytes());
+    put(256, &[1, 0, 0, 0, 0x11]);
+    put(256 + 16, &40_u64.to_le_bytes());
+    put(281, b"table\0");
+    image
+}
+
 #[test]
-fn a_real_image_has_kernels_of_any_name() {
+fn a_real_image_has_its_globals_and_kernels_of_any_name() {
     let driver = Driver::new();
-    let mut module = 0;
-    let elf = b"\x7fELF\x02\x01\x01\x00";
-    assert_eq!(driver.cuModuleLoadData(&mut module, elf.as_ptr().cast()), 0);
+    let (mut module, mut address, mut size) = (0, 0, 0);
+    let mut image = elf();
+    assert_eq!(
+        driver.cuModuleLoadData(&mut module, image.as_ptr().cast()),
+        0
+    );
+    let name = c"table".as_ptr();
+    assert_eq!(
+        driver.cuModuleGetGlobal_v2(&mut address, &mut size, module, name),
+        0
+    );
+    assert_eq!(size, 40);
     let function = driver.function(module, "_Z3addPfS_\0");
     let mut params = Params::new(&[1, 2]);
     let none = ptr::null_mut();
@@ -304,6 +334,15 @@ fn a_real_image_has_kernels_of_any_name() {
     assert_eq!(code, 0);
     assert_eq!(driver.cuCtxSynchronize(), 0);
     assert_eq!(driver.stat(1), 1);
+    for at in 4..image.len() {
+        let kept = std::mem::replace(&mut image[at], 0xff);
+        assert_eq!(
+            driver.cuModuleLoadData(&mut module, image.as_ptr().cast()),
+            0,
+            "byte {at}"
+        );
+        image[at] = kept;
+    }
 }
 
 /// One entry of a fat binary: its kind (1 PTX, 2 ELF), architecture and content.

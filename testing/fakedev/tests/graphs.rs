@@ -352,3 +352,59 @@ fn questions_do_not_spoil_a_capture() {
     assert_eq!(driver.cuStreamEndCapture(stream, &mut graph), 0);
     assert_eq!(node_count(&driver, graph), 0);
 }
+
+#[test]
+fn a_node_can_be_left_out() {
+    let driver = Driver::new();
+    let (graph, out) = (graph(&driver), driver.alloc(4));
+    let (mut first, mut second) = (0, 0);
+    let set = |value| MemsetNode {
+        dst: out,
+        pitch: 0,
+        value,
+        element: 4,
+        width: 1,
+        height: 1,
+    };
+    assert_eq!(
+        driver.cuGraphAddMemsetNode(&mut first, graph, ptr::null(), 0, &set(1), 0),
+        0
+    );
+    assert_eq!(
+        driver.cuGraphAddMemsetNode(&mut second, graph, &first, 1, &set(2), 0),
+        0
+    );
+    let exec = instantiate(&driver, graph);
+    for (enabled, value) in [(0, 1), (1, 2)] {
+        assert_eq!(driver.cuGraphNodeSetEnabled(exec, second, enabled), 0);
+        assert_eq!(driver.cuGraphLaunch(exec, 0), 0);
+        assert_eq!(driver.read(out, 1), [value]);
+    }
+    assert_eq!(driver.cuGraphNodeSetEnabled(exec, graph, 0), 1, "no node");
+}
+
+static ENDED: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+unsafe extern "C" fn ended(user: *mut c_void) {
+    ENDED.lock().unwrap().push(user.addr());
+}
+
+#[test]
+fn a_user_object_lives_as_long_as_the_graphs_that_hold_it() {
+    let driver = Driver::new();
+    let (graph, mut object) = (graph(&driver), 0);
+    let value = ptr::without_provenance_mut(5);
+    assert_eq!(
+        driver.cuUserObjectCreate(&mut object, value, ended, 1, 1),
+        0
+    );
+    assert_eq!(driver.cuGraphRetainUserObject(graph, object, 1, 1), 0);
+    let exec = instantiate(&driver, graph);
+    assert_eq!(driver.cuGraphDestroy(graph), 0);
+    assert!(
+        ENDED.lock().unwrap().is_empty(),
+        "the executable graph holds it"
+    );
+    assert_eq!(driver.cuGraphExecDestroy(exec), 0);
+    assert_eq!(*ENDED.lock().unwrap(), [5]);
+}

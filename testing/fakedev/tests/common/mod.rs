@@ -158,6 +158,9 @@ functions! {
     cuGraphExecDestroy(exec: usize);
     cuGraphExecKernelNodeSetParams_v2(exec: usize, node: usize, params: &KernelNode);
     cuGraphExecUpdate_v2(exec: usize, graph: usize, info: &mut [usize; 3]);
+    cuGraphNodeSetEnabled(exec: usize, node: usize, enabled: u32);
+    cuUserObjectCreate(out: &mut usize, value: *mut c_void, f: HostFn, count: u32, flags: u32);
+    cuGraphRetainUserObject(graph: usize, object: usize, count: u32, flags: u32);
     cuGetProcAddress_v2(
         name: *const c_char, out: &mut usize, version: i32, flags: u64, status: &mut i32,
     );
