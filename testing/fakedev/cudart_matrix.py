@@ -2,8 +2,8 @@
 """Runs twelve real CUDA runtime libraries over a given libcuda.so.1, and prints one table.
 
 Each runtime gets a process of its own that loads it by ctypes, with the folder of the driver
-library first in LD_LIBRARY_PATH. The driver's modules are those of fakedev, so the driver is either fakedev
-itself or Busbar's shim in front of a worker that runs on fakedev:
+library first in LD_LIBRARY_PATH. The driver's modules are those of fakedev, so the driver is either
+fakedev itself or Busbar's shim in front of a worker that runs on fakedev:
 
     cudart_matrix.py --libcuda target/debug/libfakedev.so
     cudart_matrix.py --libcuda DIR --run-prefix "busbar run --" --only 12.8

@@ -21,7 +21,8 @@ unsafe fn part<'a>(p: *const u8, at: u64, size: u64) -> Option<&'a [u8]> {
     if size == 0 || !memory::readable(address, size) {
         return None;
     }
-    // SAFETY: the memory can be read, just checked, and the image stays by this function's contract.
+    // SAFETY: the memory can be read, just checked, and the image stays by this function's
+    // contract.
     Some(unsafe { std::slice::from_raw_parts(address as *const u8, size) })
 }
 

@@ -257,7 +257,8 @@ api! {
 
     fn [cuOccupancyMaxPotentialBlockSizeWithFlags] (
         min_grid: *mut i32, block: *mut i32, function: CUfunction,
-        shared_of: Option<unsafe extern "C" fn(i32) -> usize>, shared: usize, limit: i32, flags: u32,
+        shared_of: Option<unsafe extern "C" fn(i32) -> usize>, shared: usize, limit: i32,
+        flags: u32,
     ) {
         context::current()?;
         if flags > 1 {

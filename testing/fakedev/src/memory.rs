@@ -14,9 +14,9 @@ const PAGE: usize = 4096;
 static RANGES: RwLock<BTreeMap<u64, Arc<Range>>> = RwLock::new(BTreeMap::new());
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Freed memory whose addresses are not used again yet, and how much of it is kept so. A kernel that
-/// runs while another thread frees its memory has passed its check: it must find a page, and its error
-/// comes with the next check.
+/// Freed memory whose addresses are not used again yet, and how much of it is kept so. A kernel
+/// that runs while another thread frees its memory has passed its check: it must find a page, and
+/// its error comes with the next check.
 static FREED: Mutex<VecDeque<(u64, usize)>> = Mutex::new(VecDeque::new());
 const FREED_KEPT: usize = 256;
 
@@ -216,7 +216,8 @@ pub fn exists(address: u64, size: usize) -> bool {
     unsafe { libc::mincore(start, pages * PAGE, resident.as_mut_ptr()) == 0 }
 }
 
-/// Whether all of some addresses can be read: asked of the kernel, which fails where we would crash.
+/// Whether all of some addresses can be read: asked of the kernel, which fails where we would
+/// crash.
 pub fn readable(address: u64, size: usize) -> bool {
     static PROBE: LazyLock<libc::c_int> = LazyLock::new(|| {
         // SAFETY: the name is a C string.

@@ -118,8 +118,8 @@ fn map_closed(size: usize, align: usize, hint: u64) -> R<u64> {
     Ok(base)
 }
 
-/// Takes the memory away from reserved addresses. What is left there is nobody's, but it is there: for
-/// a kernel that another thread launched in spite of the unmapping.
+/// Takes the memory away from reserved addresses. What is left there is nobody's, but it is there:
+/// for a kernel that another thread launched in spite of the unmapping.
 fn close_mapping(address: u64, size: usize) -> Res {
     // SAFETY: the addresses are ours, reserved; what was mapped there was taken out of the map.
     let p = unsafe {

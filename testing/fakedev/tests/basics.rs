@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Driver, Params};
+use common::{Driver, LaunchAttribute, LaunchConfig, Params};
 use std::ffi::CStr;
 use std::ptr;
 
@@ -203,6 +203,35 @@ fn launches_are_checked() {
 }
 
 #[test]
+fn a_cooperative_launch_must_fit_the_device() {
+    let driver = Driver::new();
+    let fill = driver.function(driver.module(), "fill_u32\0");
+    let out = driver.alloc(4);
+    let cooperative = LaunchAttribute {
+        id: 2,
+        pad: 0,
+        value: [1; 16],
+    };
+    let mut params = Params::new(&[out, 6, 1]);
+    let mut launch = |blocks, count| {
+        let (grid, block, attributes) = ([blocks, 1, 1], [1; 3], &raw const cooperative);
+        let config = LaunchConfig {
+            grid,
+            block,
+            shared: 0,
+            stream: 0,
+            attributes,
+            count,
+        };
+        driver.cuLaunchKernelEx(&config, fill, params.list(), ptr::null_mut())
+    };
+    assert_eq!(launch(132, 1), 0);
+    assert_eq!(launch(100_000, 1), 720);
+    assert_eq!(launch(100_000, 0), 0, "not cooperative");
+    assert_eq!(driver.read(out, 1), [6]);
+}
+
+#[test]
 fn parameters_come_in_a_buffer_too() {
     let driver = Driver::new();
     let module = driver.module();
@@ -291,7 +320,8 @@ fn modules_and_libraries_load() {
     assert_eq!((driver.free(), driver.live()), (free, live));
 }
 
-/// A 64-bit ELF image with one global of 40 bytes, "table": a header, three sections, a symbol, names.
+/// A 64-bit ELF image with one global of 40 bytes, "table": a header, three sections, a symbol,
+/// names.
 fn elf() -> Vec<u8> {
     let mut image = vec![0_u8; 64 + 3 * 64 + 24 + 16];
     let mut put = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);

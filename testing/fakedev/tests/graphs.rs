@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Driver, HostNode, KernelNode, MemsetNode, Params};
+use common::{Driver, End3D, HostNode, KernelNode, Memcpy3D, MemsetNode, Params};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Mutex;
@@ -381,6 +381,54 @@ fn a_node_can_be_left_out() {
         assert_eq!(driver.read(out, 1), [value]);
     }
     assert_eq!(driver.cuGraphNodeSetEnabled(exec, graph, 0), 1, "no node");
+}
+
+#[test]
+fn copies_are_nodes_too() {
+    let driver = Driver::new();
+    let (graph, a, b) = (graph(&driver), driver.alloc(64), driver.alloc(64));
+    driver.write(a, &[9; 16]);
+    let end = |device| End3D {
+        kind: 2,
+        device,
+        ..End3D::default()
+    };
+    let mut copy = Memcpy3D {
+        src: end(a),
+        dst: end(b),
+        width: 64,
+        height: 1,
+        depth: 1,
+    };
+    assert_eq!(
+        driver.cuGraphAddMemcpyNode(&mut 0, graph, ptr::null(), 0, &copy, 0),
+        0
+    );
+    copy.width = 65;
+    assert_eq!(
+        driver.cuGraphAddMemcpyNode(&mut 0, graph, ptr::null(), 0, &copy, 0),
+        1
+    );
+    let exec = instantiate(&driver, graph);
+    assert_eq!(driver.cuGraphLaunch(exec, 0), 0);
+    assert_eq!(driver.read(b, 16), [9; 16]);
+
+    // A captured copy reads its source when the graph runs.
+    let (stream, mut captured, source) = (driver.stream(1), 0, Box::leak(Box::new([1_u32])));
+    let from = source.as_ptr().cast();
+    assert_eq!(driver.cuStreamBeginCapture_v2(stream, 0), 0);
+    assert_eq!(driver.cuMemcpyHtoDAsync_v2(b, from, 4, stream), 0);
+    assert_eq!(
+        driver.cuMemcpyHtoD_v2(b, from, 4),
+        0,
+        "the legacy stream is not in it"
+    );
+    assert_eq!(driver.cuStreamEndCapture(stream, &mut captured), 0);
+    source[0] = 2;
+    let exec = instantiate(&driver, captured);
+    assert_eq!(driver.cuGraphLaunch(exec, stream), 0);
+    assert_eq!(driver.cuStreamSynchronize(stream), 0);
+    assert_eq!(driver.read(b, 1), [2]);
 }
 
 static ENDED: Mutex<Vec<usize>> = Mutex::new(Vec::new());

@@ -134,6 +134,12 @@ functions! {
         function: usize, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32,
         stream: usize, params: *mut *mut c_void, extra: *mut *mut c_void,
     );
+    cuLaunchKernelEx(
+        config: &LaunchConfig, function: usize, params: *mut *mut c_void, extra: *mut *mut c_void,
+    );
+    cuGraphAddMemcpyNode(
+        out: &mut usize, graph: usize, after: *const usize, n: usize, params: &Memcpy3D, ctx: usize,
+    );
     cuGraphCreate(out: &mut usize, flags: u32);
     cuGraphDestroy(graph: usize);
     cuGraphAddKernelNode_v2(
@@ -242,6 +248,25 @@ impl AllocationProp {
             rest: [0; 2],
         }
     }
+}
+
+/// `CUlaunchConfig`.
+#[repr(C)]
+pub struct LaunchConfig {
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared: u32,
+    pub stream: usize,
+    pub attributes: *const LaunchAttribute,
+    pub count: u32,
+}
+
+/// `CUlaunchAttribute`.
+#[repr(C)]
+pub struct LaunchAttribute {
+    pub id: u32,
+    pub pad: u32,
+    pub value: [u32; 16],
 }
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2`.
