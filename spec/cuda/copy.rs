@@ -18,17 +18,17 @@ fn cuMemcpy2D(pCopy: *const CUDA_MEMCPY2D_v1) -> CUresult;
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy2DAsync", 2000)]
 fn cuMemcpy2DAsync(pCopy: *const CUDA_MEMCPY2D_v1, hStream: CUstream) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpy2DAsync", 3020)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemcpy2DAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpy2DAsync_v2(pCopy: *const CUDA_MEMCPY2D, hStream: CUstream) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")]
 #[get_proc("cuMemcpy2DUnaligned", 2000)]
 fn cuMemcpy2DUnaligned(pCopy: *const CUDA_MEMCPY2D_v1) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpy2DUnaligned", 3020)] #[per_thread("_ptds")]
+#[custom] #[get_proc("cuMemcpy2DUnaligned", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpy2D", 3020)] #[per_thread("_ptds")]
+#[custom] #[get_proc("cuMemcpy2D", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy3D", 2000)]
@@ -37,7 +37,7 @@ fn cuMemcpy3D(pCopy: *const CUDA_MEMCPY3D_v1) -> CUresult;
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy3DAsync", 2000)]
 fn cuMemcpy3DAsync(pCopy: *const CUDA_MEMCPY3D_v1, hStream: CUstream) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpy3DAsync", 3020)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemcpy3DAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpy3DAsync_v2(pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult;
 
 #[custom] #[todo] #[get_proc("cuMemcpy3DBatchAsync", 12080)] #[per_thread("_ptsz")]
@@ -57,13 +57,13 @@ fn cuMemcpy3DBatchAsync_v2(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpy3DPeer", 4000)] #[per_thread("_ptds")]
+#[custom] #[get_proc("cuMemcpy3DPeer", 4000)] #[per_thread("_ptds")]
 fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpy3DPeerAsync", 4000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemcpy3DPeerAsync", 4000)] #[per_thread("_ptsz")]
 fn cuMemcpy3DPeerAsync(pCopy: *const CUDA_MEMCPY3D_PEER, hStream: CUstream) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpy3D", 3020)] #[per_thread("_ptds")]
+#[custom] #[get_proc("cuMemcpy3D", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult;
 
 #[custom] #[get_proc("cuMemcpyAsync", 4000)] #[per_thread("_ptsz")]
@@ -83,7 +83,7 @@ fn cuMemcpyAtoA(
     ByteCount: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpyAtoA", 3020)] #[per_thread("_ptds")]
+#[custom] #[get_proc("cuMemcpyAtoA", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyAtoA_v2(
     dstArray: CUarray,
     dstOffset: usize,
@@ -100,7 +100,7 @@ fn cuMemcpyAtoD(
     ByteCount: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpyAtoD", 3020)] #[per_thread("_ptds")]
+#[custom] #[get_proc("cuMemcpyAtoD", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyAtoD_v2(
     dstDevice: CUdeviceptr,
     srcArray: CUarray,
@@ -126,7 +126,7 @@ fn cuMemcpyAtoHAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpyAtoHAsync", 3020)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemcpyAtoHAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyAtoHAsync_v2(
     dstHost: *mut c_void,
     srcArray: CUarray,
@@ -135,7 +135,7 @@ fn cuMemcpyAtoHAsync_v2(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpyAtoH", 3020)] #[per_thread("_ptds")]
+#[custom] #[get_proc("cuMemcpyAtoH", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyAtoH_v2(
     dstHost: *mut c_void,
     srcArray: CUarray,
@@ -176,7 +176,7 @@ fn cuMemcpyDtoA(
     ByteCount: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpyDtoA", 3020)] #[per_thread("_ptds")]
+#[custom] #[get_proc("cuMemcpyDtoA", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyDtoA_v2(
     dstArray: CUarray,
     dstOffset: usize,
@@ -248,7 +248,7 @@ fn cuMemcpyHtoAAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpyHtoAAsync", 3020)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemcpyHtoAAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyHtoAAsync_v2(
     dstArray: CUarray,
     dstOffset: usize,
@@ -257,7 +257,7 @@ fn cuMemcpyHtoAAsync_v2(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpyHtoA", 3020)] #[per_thread("_ptds")]
+#[custom] #[get_proc("cuMemcpyHtoA", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyHtoA_v2(
     dstArray: CUarray,
     dstOffset: usize,

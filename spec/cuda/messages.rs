@@ -59,15 +59,15 @@ fn CopyOut(src: u64, len: u64, stream: u32);
 /// Rows between host memory (packed, in the record) and an array or pitched device memory. `shape` is
 /// a CUDA_MEMCPY3D whose host side is filled in by the worker.
 #[id(0x8032)] #[message] #[queued] #[family(copy)]
-fn CopyIn3D(shape: Bytes, array: u32, stream: u32, data: Rest);
+fn CopyInRows(shape: Bytes, array: u32, stream: u32, data: Rest);
 
-/// As `CopyIn3D`, the other way; the bulk answer holds the packed rows.
+/// As `CopyInRows`, the other way; the bulk answer holds the packed rows.
 #[id(0x8033)] #[message] #[waits] #[family(copy)]
-fn CopyOut3D(shape: Bytes, array: u32, len: u64, stream: u32);
+fn CopyOutRows(shape: Bytes, array: u32, len: u64, stream: u32);
 
 /// A copy between two places on devices.
 #[id(0x8034)] #[message] #[queued] #[family(copy)]
-fn CopyOnDevice3D(shape: Bytes, src_array: u32, dst_array: u32, src_context: u32, dst_context: u32, peer: u32, stream: u32);
+fn CopyRowsOnDevice(shape: Bytes, src_array: u32, dst_array: u32, src_context: u32, dst_context: u32, peer: u32, stream: u32);
 
 /// Loads a library by its content's hash.
 #[id(0x8040)] #[message] #[queued] #[family(library)]

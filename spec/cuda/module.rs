@@ -47,7 +47,7 @@ fn cuLinkAddData(
     optionValues: *mut *mut c_void,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLinkAddData", 6050)]
+#[custom] #[get_proc("cuLinkAddData", 6050)]
 fn cuLinkAddData_v2(
     state: CUlinkState,
     r#type: CUjitInputType,
@@ -69,7 +69,7 @@ fn cuLinkAddFile(
     optionValues: *mut *mut c_void,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLinkAddFile", 6050)]
+#[custom] #[get_proc("cuLinkAddFile", 6050)]
 fn cuLinkAddFile_v2(
     state: CUlinkState,
     r#type: CUjitInputType,
@@ -79,7 +79,7 @@ fn cuLinkAddFile_v2(
     optionValues: *mut *mut c_void,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLinkComplete", 5050)]
+#[custom] #[get_proc("cuLinkComplete", 5050)]
 fn cuLinkComplete(state: CUlinkState, cubinOut: *mut *mut c_void, sizeOut: *mut usize) -> CUresult;
 
 #[same_as(cuLinkCreate_v2)] #[get_proc("cuLinkCreate", 5050)]
@@ -90,7 +90,7 @@ fn cuLinkCreate(
     stateOut: *mut CUlinkState,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLinkCreate", 6050)]
+#[custom] #[get_proc("cuLinkCreate", 6050)]
 fn cuLinkCreate_v2(
     numOptions: u32,
     options: *mut CUjit_option,
@@ -98,7 +98,7 @@ fn cuLinkCreate_v2(
     stateOut: *mut CUlinkState,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLinkDestroy", 5050)]
+#[custom] #[get_proc("cuLinkDestroy", 5050)]
 fn cuLinkDestroy(state: CUlinkState) -> CUresult;
 
 #[custom] #[get_proc("cuModuleEnumerateFunctions", 12040)]

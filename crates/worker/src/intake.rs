@@ -180,7 +180,9 @@ impl Sink for Intake {
             match h.op {
                 OP_CONTENT => self.content.arrived(payload)?,
                 OP_CALLBACK_DONE => {
-                    let n = payload.try_into().map_err(|_| "a callback's number is cut short")?;
+                    let n = payload
+                        .try_into()
+                        .map_err(|_| "a callback's number is cut short")?;
                     self.callbacks.done(u32::from_le_bytes(n));
                 }
                 OP_GOODBYE => {

@@ -17,7 +17,13 @@ const HOST_FUNCTION: u32 = 0;
 const STREAM_CALLBACK: u32 = 1;
 
 enum Job {
-    Function { call: u32, kind: u32, function: u64, data: u64, status: i32 },
+    Function {
+        call: u32,
+        kind: u32,
+        function: u64,
+        data: u64,
+        status: i32,
+    },
     Print(Vec<u8>),
 }
 
@@ -39,7 +45,10 @@ fn submit(job: Job) {
                 work(job);
             }
         };
-        if let Err(e) = std::thread::Builder::new().name("busbar-callback".into()).spawn(run) {
+        if let Err(e) = std::thread::Builder::new()
+            .name("busbar-callback".into())
+            .spawn(run)
+        {
             crate::log!(Error, "cannot start the thread of callbacks: {e}");
         }
         tx
@@ -53,7 +62,13 @@ fn work(job: Job) {
             let mut out = std::io::stdout().lock();
             let _ = out.write_all(&text).and_then(|()| out.flush());
         }
-        Job::Function { call, kind, function, data, status } => {
+        Job::Function {
+            call,
+            kind,
+            function,
+            data,
+            status,
+        } => {
             let run = || {
                 if kind == STREAM_CALLBACK {
                     // SAFETY: made by `queue_stream_callback` for this one run.
@@ -71,7 +86,10 @@ fn work(job: Job) {
             let _ = catch_unwind(AssertUnwindSafe(run));
             if let Ok(cx) = enter_local() {
                 let done = |out: &mut Vec<u8>| out.extend_from_slice(&call.to_le_bytes());
-                let _ = cx.rt.session.queue_raw(busbar_wire::record::OP_CALLBACK_DONE, 0, done);
+                let _ = cx
+                    .rt
+                    .session
+                    .queue_raw(busbar_wire::record::OP_CALLBACK_DONE, 0, done);
                 cx.rt.session.flush();
             }
         }
@@ -80,10 +98,18 @@ fn work(job: Job) {
 
 /// The worker asks for a function to be run. Called on the receiving thread.
 pub fn run(call: u32, body: &[u8]) {
-    let Ok(m) = decode::<msg::HostFunction>(body) else { return };
+    let Ok(m) = decode::<msg::HostFunction>(body) else {
+        return;
+    };
     // The field that names the stream on the way out carries the stream's error on the way back.
     let status = m.stream as i32;
-    submit(Job::Function { call, kind: m.kind, function: m.function, data: m.data, status });
+    submit(Job::Function {
+        call,
+        kind: m.kind,
+        function: m.function,
+        data: m.data,
+        status,
+    });
 }
 
 /// The device printed something. Called on the receiving thread.
@@ -99,7 +125,12 @@ pub fn queue_host_function(
     data: *mut c_void,
 ) -> Result<(), CUresult> {
     let function = f as *const () as u64;
-    cx.send(&msg::HostFunction { stream, kind: HOST_FUNCTION, function, data: data as u64 })
+    cx.send(&msg::HostFunction {
+        stream,
+        kind: HOST_FUNCTION,
+        function,
+        data: data as u64,
+    })
 }
 
 /// `cuStreamAddCallback`.
@@ -110,7 +141,16 @@ pub fn queue_stream_callback(
     f: unsafe extern "C" fn(CUstream, CUresult, *mut c_void),
     data: *mut c_void,
 ) -> Result<(), CUresult> {
-    let c = Box::new(StreamCallback { f, stream: handle as u64, data: data as u64 });
+    let c = Box::new(StreamCallback {
+        f,
+        stream: handle as u64,
+        data: data as u64,
+    });
     let data = Box::into_raw(c) as u64;
-    cx.send(&msg::HostFunction { stream, kind: STREAM_CALLBACK, function: 0, data })
+    cx.send(&msg::HostFunction {
+        stream,
+        kind: STREAM_CALLBACK,
+        function: 0,
+        data,
+    })
 }

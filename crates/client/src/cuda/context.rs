@@ -56,24 +56,40 @@ fn flags_of(id: u32) -> u32 {
 
 fn remember(id: u32, device: CUdevice, flags: u32, primary: bool) {
     if let Some(d) = DEVICES.get(id as usize) {
-        d.store(device as u32 + 1 | u32::from(primary) << 16, Ordering::Release);
+        d.store(
+            device as u32 + 1 | u32::from(primary) << 16,
+            Ordering::Release,
+        );
     }
-    FLAGS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default().insert(id, flags);
+    FLAGS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get_or_insert_default()
+        .insert(id, flags);
 }
 
 /// What the context with this id is.
 pub fn info(id: u32) -> Option<Info> {
     let v = DEVICES.get(id as usize)?.load(Ordering::Acquire);
     let device = (v & 0xffff).checked_sub(1)? as CUdevice;
-    Some(Info { device, primary: v >> 16 & 1 == 1, flags: flags_of(id) })
+    Some(Info {
+        device,
+        primary: v >> 16 & 1 == 1,
+        flags: flags_of(id),
+    })
 }
 
 /// The program's ordinal of the current context's device.
 #[inline]
 pub fn current_device(cx: Cx) -> Result<CUdevice, CUresult> {
     let id = cx.need_context()?;
-    let v = DEVICES.get(id as usize).map_or(0, |d| d.load(Ordering::Acquire));
-    (v & 0xffff).checked_sub(1).map(|d| d as CUdevice).ok_or(CUDA_ERROR_INVALID_CONTEXT)
+    let v = DEVICES
+        .get(id as usize)
+        .map_or(0, |d| d.load(Ordering::Acquire));
+    (v & 0xffff)
+        .checked_sub(1)
+        .map(|d| d as CUdevice)
+        .ok_or(CUDA_ERROR_INVALID_CONTEXT)
 }
 
 /// The current context's device.
@@ -91,7 +107,11 @@ pub fn primary_handle(cx: Cx, dev: CUdevice) -> Result<CUcontext, CUresult> {
 }
 
 fn handle_of(id: u32) -> CUcontext {
-    if id == 0 { std::ptr::null_mut() } else { handles::raw(Kind::Context, id) as CUcontext }
+    if id == 0 {
+        std::ptr::null_mut()
+    } else {
+        handles::raw(Kind::Context, id) as CUcontext
+    }
 }
 
 pub(super) unsafe fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
@@ -155,7 +175,11 @@ pub(super) unsafe fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
 
 /// The id of `ctx`, or of the current context when it is null.
 fn given_or_current(cx: Cx, ctx: CUcontext) -> Result<u32, CUresult> {
-    if ctx.is_null() { cx.need_context() } else { cx.handle(Kind::Context, ctx as u64) }
+    if ctx.is_null() {
+        cx.need_context()
+    } else {
+        cx.handle(Kind::Context, ctx as u64)
+    }
 }
 
 pub(super) unsafe fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
@@ -217,7 +241,11 @@ fn create(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
         }
         device::get(cx, dev)?;
         let id = handles::create(Kind::Context, 0);
-        let made = cx.call(&msg::ContextCreate { context: id, device: dev, flags });
+        let made = cx.call(&msg::ContextCreate {
+            context: id,
+            device: dev,
+            flags,
+        });
         if let Err(e) = made {
             handles::destroy(Kind::Context, id);
             return Err(e);
@@ -245,7 +273,10 @@ pub(super) unsafe fn cuCtxCreate_v3(
     dev: CUdevice,
 ) -> CUresult {
     if num_params > 0 {
-        return runtime::unsupported("cuCtxCreate_v3", "execution affinity needs MPS at the server");
+        return runtime::unsupported(
+            "cuCtxCreate_v3",
+            "execution affinity needs MPS at the server",
+        );
     }
     create(pctx, flags, dev)
 }
@@ -362,7 +393,11 @@ pub(super) unsafe fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevic
         if RETAINED[slot(dev)].load(Ordering::Acquire) == 0 {
             let context = device::get(cx, dev)?.primary;
             let flags = PRIMARY_FLAGS[slot(dev)].load(Ordering::Relaxed);
-            cx.send(&msg::PrimaryRetain { context, device: dev, flags })?;
+            cx.send(&msg::PrimaryRetain {
+                context,
+                device: dev,
+                flags,
+            })?;
         }
         RETAINED[slot(dev)].fetch_add(1, Ordering::AcqRel);
         // SAFETY: checked for null above; the program's pointer.
@@ -379,7 +414,11 @@ pub(super) unsafe fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
             0 => return Err(CUDA_ERROR_INVALID_CONTEXT),
             1 => {
                 forget(d.primary);
-                cx.send(&msg::PrimaryRelease { context: d.primary, device: dev, reset: 0 })?;
+                cx.send(&msg::PrimaryRelease {
+                    context: d.primary,
+                    device: dev,
+                    reset: 0,
+                })?;
             }
             _ => {}
         }
@@ -395,7 +434,11 @@ pub(super) unsafe fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
         let _one = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
         super::tables::storage_destroy(d.primary);
         forget(d.primary);
-        cx.send(&msg::PrimaryRelease { context: d.primary, device: dev, reset: 1 })?;
+        cx.send(&msg::PrimaryRelease {
+            context: d.primary,
+            device: dev,
+            reset: 1,
+        })?;
         RETAINED[slot(dev)].store(0, Ordering::Release);
         runtime::clear_errors();
         Ok(())

@@ -57,7 +57,12 @@ unsafe fn to_device(
         let n = CHUNK.min(len - done);
         // SAFETY: within the caller's `len` bytes.
         let p = unsafe { src.add(done) };
-        let m = msg::CopyIn { dst: dst + done as u64, stream, pad: 0, data: &[] };
+        let m = msg::CopyIn {
+            dst: dst + done as u64,
+            stream,
+            pad: 0,
+            data: &[],
+        };
         if in_place {
             cx.send_bulk(&m, Bulk::Borrow(p, n))?;
         } else if n <= 4096 {
@@ -95,14 +100,22 @@ unsafe fn to_host(
     if dst.is_null() || src == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let m = msg::CopyOut { src, len: len as u64, stream };
+    let m = msg::CopyOut {
+        src,
+        len: len as u64,
+        stream,
+    };
     if later && memory::is_pinned(dst as u64, len) {
         ARRIVING.fetch_add(1, Ordering::AcqRel);
         let then = |_| {
             ARRIVING.fetch_sub(1, Ordering::AcqRel);
         };
         // SAFETY: page-locked memory stays until it is freed, and freeing it waits for copies.
-        let sent = unsafe { cx.rt.session.call_async(cx.scope, &m, Some((dst, len)), then) };
+        let sent = unsafe {
+            cx.rt
+                .session
+                .call_async(cx.scope, &m, Some((dst, len)), then)
+        };
         cx.mark();
         return sent.map_err(|_| {
             ARRIVING.fetch_sub(1, Ordering::AcqRel);
@@ -116,7 +129,7 @@ unsafe fn to_host(
 }
 
 /// Whether an address is the program's own memory, as far as CUDA is concerned.
-fn on_host(p: u64) -> bool {
+pub(super) fn on_host(p: u64) -> bool {
     match memory::find(p) {
         Some(r) => matches!(r.sort, Sort::Host | Sort::Registered),
         None => !super::space::holds(p),
@@ -242,3 +255,6 @@ pub(super) unsafe fn cuMemcpyDtoHAsync_v2(
         unsafe { to_host(cx, dst.cast(), src, len, s, true) }
     })
 }
+
+// The family's functions on rows have a file of their own.
+pub(super) use super::copy_rows::*;

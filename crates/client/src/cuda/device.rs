@@ -40,11 +40,23 @@ const MASKED: &[(u32, i32)] = &[
     (CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS as u32, 0),
     (CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS as u32, 0),
     (CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED as u32, 0),
-    (CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES as u32, 0),
-    (CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST as u32, 0),
+    (
+        CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES as u32,
+        0,
+    ),
+    (
+        CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST as u32,
+        0,
+    ),
     (CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED as u32, 0),
-    (CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED as u32, 0),
-    (CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED as u32, 0),
+    (
+        CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED as u32,
+        0,
+    ),
+    (
+        CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED as u32,
+        0,
+    ),
     (CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED as u32, 0),
     (CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES as u32, 0),
     (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED as u32, 0),
@@ -68,7 +80,14 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Device>, WireError> {
         for (a, v) in MASKED {
             attributes.insert(*a as i32, *v);
         }
-        devices.push(Device { position, name, uuid, memory, attributes, primary: 0 });
+        devices.push(Device {
+            position,
+            name,
+            uuid,
+            memory,
+            attributes,
+            primary: 0,
+        });
     }
     Ok(devices)
 }
@@ -92,8 +111,14 @@ fn choose(all: &[Device], list: &str) -> Vec<Device> {
             Ok(n) => all.get(n),
             Err(_) => {
                 let wanted = word.strip_prefix("GPU-").unwrap_or("?").replace('-', "");
-                let hex = |d: &Device| d.uuid.iter().map(|b| format!("{b:02x}")).collect::<String>();
-                all.iter().find(|d| !wanted.is_empty() && hex(d).starts_with(&wanted))
+                let hex = |d: &Device| {
+                    d.uuid
+                        .iter()
+                        .map(|b| format!("{b:02x}"))
+                        .collect::<String>()
+                };
+                all.iter()
+                    .find(|d| !wanted.is_empty() && hex(d).starts_with(&wanted))
             }
         };
         match found {
@@ -139,7 +164,10 @@ pub(super) unsafe fn cuDeviceGetAttribute(
     guard(|| {
         let cx = enter_local()?;
         let d = get(cx, dev)?;
-        let v = d.attributes.get(&(attrib as i32)).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let v = d
+            .attributes
+            .get(&(attrib as i32))
+            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
         // SAFETY: the program's pointer.
         unsafe { put(pi, *v) }
     })
@@ -163,7 +191,12 @@ mod tests {
 
     #[test]
     fn visible_devices_are_chosen_as_the_driver_does() {
-        let pick = |s: &str| choose(&devices(), s).iter().map(|d| d.position).collect::<Vec<_>>();
+        let pick = |s: &str| {
+            choose(&devices(), s)
+                .iter()
+                .map(|d| d.position)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(pick("2,0"), [2, 0]);
         assert_eq!(pick("1,7,0"), [1], "up to the first that is not there");
         assert_eq!(pick("-1"), [0u32; 0]);

@@ -48,7 +48,10 @@ impl Table {
 
     #[inline]
     fn slot(&self, id: u32) -> Option<&Slot> {
-        let chunk = self.chunks.get(id as usize / CHUNK)?.load(Ordering::Acquire);
+        let chunk = self
+            .chunks
+            .get(id as usize / CHUNK)?
+            .load(Ordering::Acquire);
         // SAFETY: a chunk, once published, is never freed.
         unsafe { chunk.as_ref() }.map(|c| &c[id as usize % CHUNK])
     }
@@ -72,7 +75,11 @@ impl Table {
     }
 
     fn create(&self, context: u32) -> u32 {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let free = self
+            .free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         let id = free.unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
         assert!(id < WORKER_IDS, "out of handles");
         self.revive(id, context);
@@ -83,7 +90,10 @@ impl Table {
         let slot = self.slot_or_make(id);
         let old = slot.load(Ordering::Relaxed);
         let generation = (old >> 8).wrapping_add(1) & 0xff;
-        slot.store(u64::from(context) << 32 | generation << 8 | 1, Ordering::Release);
+        slot.store(
+            u64::from(context) << 32 | generation << 8 | 1,
+            Ordering::Release,
+        );
     }
 }
 
@@ -98,7 +108,9 @@ pub fn create(kind: Kind, context: u32) -> u32 {
 /// handle until it is destroyed.
 pub fn adopt(kind: Kind, id: u32, context: u32) -> u64 {
     let t = &TABLES[kind as usize];
-    if t.slot(id).is_none_or(|s| s.load(Ordering::Acquire) & 1 == 0) {
+    if t.slot(id)
+        .is_none_or(|s| s.load(Ordering::Acquire) & 1 == 0)
+    {
         t.revive(id, context);
     }
     raw(kind, id)
@@ -106,7 +118,9 @@ pub fn adopt(kind: Kind, id: u32, context: u32) -> u64 {
 
 /// The handle of an id that is alive.
 pub fn raw(kind: Kind, id: u32) -> u64 {
-    let s = TABLES[kind as usize].slot(id).map_or(0, |s| s.load(Ordering::Acquire));
+    let s = TABLES[kind as usize]
+        .slot(id)
+        .map_or(0, |s| s.load(Ordering::Acquire));
     let generation = s >> 8 & 0xff;
     TAG | (kind as u64 + 1) << 34 | generation << 26 | u64::from(id) << 4
 }
@@ -125,7 +139,9 @@ pub fn id(kind: Kind, raw: u64) -> Option<u32> {
 /// The context that a living object was made in; 0 when there was none.
 #[inline]
 pub fn context(kind: Kind, id: u32) -> u32 {
-    TABLES[kind as usize].slot(id).map_or(0, |s| (s.load(Ordering::Acquire) >> 32) as u32)
+    TABLES[kind as usize]
+        .slot(id)
+        .map_or(0, |s| (s.load(Ordering::Acquire) >> 32) as u32)
 }
 
 /// Ends a handle; its id may be used again.
@@ -137,7 +153,10 @@ pub fn destroy(kind: Kind, id: u32) {
         && id < WORKER_IDS
         && kind != Kind::Function
     {
-        t.free.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        t.free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(id);
     }
 }
 
@@ -162,15 +181,24 @@ pub struct Side<T: 'static> {
 impl<T> Side<T> {
     /// An empty table.
     pub const fn new() -> Self {
-        Self { chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS] }
+        Self {
+            chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
+        }
     }
 
     /// What is known of `id`.
     #[inline]
     pub fn get(&self, id: u32) -> Option<&'static T> {
-        let chunk = self.chunks.get(id as usize / CHUNK)?.load(Ordering::Acquire);
+        let chunk = self
+            .chunks
+            .get(id as usize / CHUNK)?
+            .load(Ordering::Acquire);
         // SAFETY: chunks and entries, once published, are never freed.
-        unsafe { chunk.as_ref()?[id as usize % CHUNK].load(Ordering::Acquire).as_ref() }
+        unsafe {
+            chunk.as_ref()?[id as usize % CHUNK]
+                .load(Ordering::Acquire)
+                .as_ref()
+        }
     }
 
     /// Sets what is known of `id`.

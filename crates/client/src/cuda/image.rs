@@ -58,12 +58,18 @@ pub unsafe fn take(code: *const c_void, arch: u32) -> Option<Image> {
             ELF => {
                 let n = elf_len(p)?;
                 let bytes = std::slice::from_raw_parts(p, n).into();
-                Some(Image { bytes, native: false })
+                Some(Image {
+                    bytes,
+                    native: false,
+                })
             }
             _ => {
                 let text = CStr::from_ptr(code.cast()).to_bytes_with_nul();
                 let looks_like_text = text.len() > 8 && text[..8].is_ascii();
-                looks_like_text.then(|| Image { bytes: text.into(), native: false })
+                looks_like_text.then(|| Image {
+                    bytes: text.into(),
+                    native: false,
+                })
             }
         }
     }
@@ -107,7 +113,10 @@ fn entries(body: &[u8]) -> Option<Vec<Entry<'_>>> {
     let mut found = Vec::new();
     while left.len() >= 32 {
         let int = |at: usize, n: usize| {
-            left[at..at + n].iter().rev().fold(0u64, |v, b| v << 8 | u64::from(*b))
+            left[at..at + n]
+                .iter()
+                .rev()
+                .fold(0u64, |v, b| v << 8 | u64::from(*b))
         };
         let (kind, header, payload, arch) = (int(0, 2), int(4, 4), int(8, 8), int(28, 4));
         let len = usize::try_from(header.checked_add(payload)?).ok()?;
@@ -115,7 +124,11 @@ fn entries(body: &[u8]) -> Option<Vec<Entry<'_>>> {
             return None;
         }
         let (bytes, tail) = left.split_at(len);
-        found.push(Entry { kind: kind as u16, arch: arch as u32, bytes });
+        found.push(Entry {
+            kind: kind as u16,
+            arch: arch as u32,
+            bytes,
+        });
         left = tail;
     }
     Some(found)
@@ -142,7 +155,10 @@ fn select(header: &[u8], body: &[u8], arch: u32) -> Image {
     let whole = || [header, body].concat();
     let Some(entries) = entries(body) else {
         // A format we do not know: the driver may.
-        return Image { bytes: whole().into(), native: false };
+        return Image {
+            bytes: whole().into(),
+            native: false,
+        };
     };
     let fits = |e: &&Entry<'_>| e.kind == KIND_ELF && e.arch / 10 == arch / 10 && e.arch <= arch;
     let best = entries.iter().filter(fits).map(|e| e.arch).max();
@@ -155,14 +171,25 @@ fn select(header: &[u8], body: &[u8], arch: u32) -> Image {
         Some(a) => e.kind == KIND_ELF && e.arch == a,
         None => e.kind == KIND_PTX && Some(e.arch) == ptx,
     };
-    let kept: Vec<u8> = entries.iter().filter(keep).flat_map(|e| e.bytes).copied().collect();
+    let kept: Vec<u8> = entries
+        .iter()
+        .filter(keep)
+        .flat_map(|e| e.bytes)
+        .copied()
+        .collect();
     if kept.is_empty() {
-        return Image { bytes: whole().into(), native: false };
+        return Image {
+            bytes: whole().into(),
+            native: false,
+        };
     }
     let mut bytes = header.to_vec();
     bytes[8..16].copy_from_slice(&(kept.len() as u64).to_le_bytes());
     bytes.extend_from_slice(&kept);
-    Image { bytes: bytes.into(), native: best.is_some() }
+    Image {
+        bytes: bytes.into(),
+        native: best.is_some(),
+    }
 }
 
 #[cfg(test)]
@@ -187,7 +214,11 @@ mod tests {
     }
 
     fn archs(image: &Image) -> Vec<(u16, u32)> {
-        entries(&image.bytes[16..]).unwrap().iter().map(|e| (e.kind, e.arch)).collect()
+        entries(&image.bytes[16..])
+            .unwrap()
+            .iter()
+            .map(|e| (e.kind, e.arch))
+            .collect()
     }
 
     #[test]
@@ -204,11 +235,19 @@ mod tests {
         let for_90 = select(&head, &body, 90);
         assert!(for_90.native);
         assert_eq!(archs(&for_90), [(KIND_ELF, 90)]);
-        assert_eq!(archs(&select(&head, &body, 86)), [(KIND_ELF, 80)], "the same major");
+        assert_eq!(
+            archs(&select(&head, &body, 86)),
+            [(KIND_ELF, 80)],
+            "the same major"
+        );
         let for_120 = select(&head, &body, 120);
         assert!(!for_120.native);
         assert_eq!(archs(&for_120), [(KIND_PTX, 100)], "PTX compiles forward");
-        assert_eq!(archs(&select(&head, &body, 60)).len(), 5, "nothing fits: the driver decides");
+        assert_eq!(
+            archs(&select(&head, &body, 60)).len(),
+            5,
+            "nothing fits: the driver decides"
+        );
     }
 
     #[test]

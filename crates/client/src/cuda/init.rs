@@ -25,7 +25,11 @@ pub(super) unsafe fn cuDriverGetVersion(version: *mut i32) -> CUresult {
     })
 }
 
-fn text(error: CUresult, out: *mut *const c_char, of: fn(CUresult) -> Option<&'static CStr>) -> CUresult {
+fn text(
+    error: CUresult,
+    out: *mut *const c_char,
+    of: fn(CUresult) -> Option<&'static CStr>,
+) -> CUresult {
     guard(|| {
         let found = of(error);
         let p = found.map_or(std::ptr::null(), CStr::as_ptr);
@@ -49,12 +53,17 @@ const PER_THREAD: u64 = 2;
 /// The entry point of `name` as a program built against CUDA `version` knows it: of all signatures
 /// that the name has had, the newest that is not newer than the program.
 fn find(name: &CStr, version: i32, flags: u64) -> Result<*const (), bool> {
-    let Ok(name) = name.to_str() else { return Err(false) };
+    let Ok(name) = name.to_str() else {
+        return Err(false);
+    };
     let from = PROC_TABLE.partition_point(|p| p.name < name);
     let to = PROC_TABLE.partition_point(|p| p.name <= name);
     let all = &PROC_TABLE[from..to];
     let known = !all.is_empty();
-    let best = all.iter().rev().find(|p| i64::from(p.version) <= i64::from(version));
+    let best = all
+        .iter()
+        .rev()
+        .find(|p| i64::from(p.version) <= i64::from(version));
     match best {
         Some(p) if flags & PER_THREAD != 0 => Ok(p.per_thread),
         Some(p) => Ok(p.plain),
@@ -87,9 +96,13 @@ unsafe fn lookup(
         }
         if found.is_null() {
             crate::log!(Debug, "no entry point {name:?} for CUDA {version}");
-            return Err(CUDA_ERROR_NOT_FOUND);
         }
-        Ok(())
+        // The second version says in `status` what the first says with its result.
+        if found.is_null() && status.is_null() {
+            Err(CUDA_ERROR_NOT_FOUND)
+        } else {
+            Ok(())
+        }
     })
 }
 

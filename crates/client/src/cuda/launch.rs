@@ -47,7 +47,14 @@ impl Function {
         let params: Vec<_> = params.chunks_exact(2).map(|p| (p[0], p[1])).collect();
         let packed = params.iter().map(|(o, s)| o + s).max().unwrap_or(0);
         let value = |i: usize| AtomicI32::new(attributes.get(i).copied().unwrap_or(0) as i32);
-        Self { name, params, packed, attributes: std::array::from_fn(value), library, module }
+        Self {
+            name,
+            params,
+            packed,
+            attributes: std::array::from_fn(value),
+            library,
+            module,
+        }
     }
 
     /// An attribute's value.
@@ -60,7 +67,10 @@ impl Function {
 #[inline]
 pub fn function(cx: Cx, raw: CUfunction) -> Result<(u32, &'static Function), CUresult> {
     let id = cx.handle(Kind::Function, raw as u64)?;
-    FUNCTIONS.get(id).map(|f| (id, f)).ok_or(CUDA_ERROR_INVALID_HANDLE)
+    FUNCTIONS
+        .get(id)
+        .map(|f| (id, f))
+        .ok_or(CUDA_ERROR_INVALID_HANDLE)
 }
 
 /// Where the parameters of a launch are.
@@ -99,7 +109,11 @@ unsafe fn read_extra<'a>(extra: *mut *mut c_void) -> Result<&'a [u8], CUresult> 
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     // SAFETY: the program says that `n` bytes lie there.
-    Ok(if n == 0 { &[] } else { unsafe { std::slice::from_raw_parts(p, n) } })
+    Ok(if n == 0 {
+        &[]
+    } else {
+        unsafe { std::slice::from_raw_parts(p, n) }
+    })
 }
 
 /// What CUDA refuses before it queues a launch.
@@ -185,7 +199,9 @@ unsafe fn queue(
     let sent = cx.rt.session.queue_raw(op::LAUNCH_KERNEL, cx.scope, |out| {
         let [gx, gy, gz] = l.grid;
         let [bx, by, bz] = l.block;
-        let words = [l.function, l.stream, gx, gy, gz, bx, by, bz, l.shared, l.flags];
+        let words = [
+            l.function, l.stream, gx, gy, gz, bx, by, bz, l.shared, l.flags,
+        ];
         for w in words {
             out.extend_from_slice(&w.to_le_bytes());
         }
@@ -221,7 +237,15 @@ unsafe fn launch(
         let (id, info) = function(cx, f)?;
         check(info, grid, block, shared)?;
         let stream = stream::id(cx, stream, per_thread)?;
-        let l = Launch { function: id, stream, grid, block, shared, flags, attrs: &[] };
+        let l = Launch {
+            function: id,
+            stream,
+            grid,
+            block,
+            shared,
+            flags,
+            attrs: &[],
+        };
         // SAFETY: the program's parameters.
         unsafe { queue(cx, info, &l, kernel_params, extra) }
     })
@@ -243,7 +267,19 @@ pub(super) unsafe fn cuLaunchKernel(
 ) -> CUresult {
     let (grid, block) = ([gx, gy, gz], [bx, by, bz]);
     // SAFETY: passed on to the caller.
-    unsafe { launch(f, grid, block, shared, stream, 0, kernel_params, extra, per_thread) }
+    unsafe {
+        launch(
+            f,
+            grid,
+            block,
+            shared,
+            stream,
+            0,
+            kernel_params,
+            extra,
+            per_thread,
+        )
+    }
 }
 
 pub(super) unsafe fn cuLaunchCooperativeKernel(
@@ -262,7 +298,19 @@ pub(super) unsafe fn cuLaunchCooperativeKernel(
     let (grid, block, none) = ([gx, gy, gz], [bx, by, bz], std::ptr::null_mut());
     let flags = COOPERATIVE;
     // SAFETY: passed on to the caller.
-    unsafe { launch(f, grid, block, shared, stream, flags, kernel_params, none, per_thread) }
+    unsafe {
+        launch(
+            f,
+            grid,
+            block,
+            shared,
+            stream,
+            flags,
+            kernel_params,
+            none,
+            per_thread,
+        )
+    }
 }
 
 /// Bytes of a CUlaunchAttribute: u32 id, padding, and 64 bytes of value.
@@ -339,7 +387,9 @@ pub(super) unsafe fn cuLaunchHostFunc(
 ) -> CUresult {
     guard(|| {
         let cx = enter()?;
-        let Some(f) = f else { return Err(CUDA_ERROR_INVALID_VALUE) };
+        let Some(f) = f else {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        };
         let stream = stream::id(cx, stream, per_thread)?;
         super::callback::queue_host_function(cx, stream, f, data)
     })

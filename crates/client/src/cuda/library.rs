@@ -28,7 +28,9 @@ fn libraries() -> MutexGuard<'static, Option<HashMap<u32, Library>>> {
 
 /// The architecture that code is chosen for: the current context's device, or the first.
 pub fn arch(cx: Cx) -> u32 {
-    let d = context::device_of(cx).ok().or_else(|| cx.rt.devices.first());
+    let d = context::device_of(cx)
+        .ok()
+        .or_else(|| cx.rt.devices.first());
     d.map_or(0, super::device::Device::arch)
 }
 
@@ -47,21 +49,35 @@ unsafe fn load(
     let library = handles::create(Kind::Library, 0);
     let encoded = options.encode();
     let loaded = if image.native && encoded.is_empty() {
-        cx.send(&msg::LibraryLoad { library, hash, options: &[] })
+        cx.send(&msg::LibraryLoad {
+            library,
+            hash,
+            options: &[],
+        })
     } else {
-        let m = msg::LibraryLoadNow { library, hash, options: &encoded };
+        let m = msg::LibraryLoadNow {
+            library,
+            hash,
+            options: &encoded,
+        };
         cx.call_any(&m).and_then(|(status, body)| {
             let r = decode::<msg::LibraryLoadNowReply<'_>>(&body)?;
             // SAFETY: the program's buffers, as it described them.
             unsafe { options.fill(r.info_log, r.error_log, r.wall_ms) };
-            if status == CUDA_SUCCESS { Ok(()) } else { Err(status) }
+            if status == CUDA_SUCCESS {
+                Ok(())
+            } else {
+                Err(status)
+            }
         })
     };
     if let Err(e) = loaded {
         handles::destroy(Kind::Library, library);
         return Err(e);
     }
-    libraries().get_or_insert_default().insert(library, Library::default());
+    libraries()
+        .get_or_insert_default()
+        .insert(library, Library::default());
     // SAFETY: checked for null above; the program's pointer.
     unsafe { put(out, handles::raw(Kind::Library, library) as CUlibrary) }
 }
@@ -98,8 +114,12 @@ pub(super) unsafe fn cuLibraryLoadFromFile(
     guard(|| {
         let cx = enter()?;
         // SAFETY: the program's arrays and text.
-        let (options, bytes) =
-            unsafe { (Options::read(jit_options, jit_values, jit_n)?, read_file(path)?) };
+        let (options, bytes) = unsafe {
+            (
+                Options::read(jit_options, jit_values, jit_n)?,
+                read_file(path)?,
+            )
+        };
         // SAFETY: the file's bytes, with a NUL behind them.
         unsafe { load(cx, out, bytes.as_ptr().cast(), &options) }
     })
@@ -109,7 +129,10 @@ pub(super) unsafe fn cuLibraryUnload(library: CUlibrary) -> CUresult {
     guard(|| {
         let cx = enter_local()?;
         let id = cx.handle(Kind::Library, library as u64)?;
-        let known = libraries().get_or_insert_default().remove(&id).unwrap_or_default();
+        let known = libraries()
+            .get_or_insert_default()
+            .remove(&id)
+            .unwrap_or_default();
         for kernel in known.kernels.values() {
             handles::destroy(Kind::Function, *kernel);
         }
@@ -134,10 +157,18 @@ fn kernel(cx: Cx, library: u32, name: &CStr) -> Result<u32, CUresult> {
     let device = context::current_device(cx).unwrap_or(0);
     let id = handles::create(Kind::Function, 0);
     let made = cx
-        .call(&msg::LibraryKernel { library, name: text, function: id, device })
+        .call(&msg::LibraryKernel {
+            library,
+            name: text,
+            function: id,
+            device,
+        })
         .and_then(|reply| {
             let r = decode::<msg::LibraryKernelReply>(&reply)?;
-            FUNCTIONS.set(id, Function::new(name.into(), &r.params, &r.attributes, library, 0));
+            FUNCTIONS.set(
+                id,
+                Function::new(name.into(), &r.params, &r.attributes, library, 0),
+            );
             Ok(())
         });
     if let Err(e) = made {
@@ -231,7 +262,11 @@ unsafe fn global(
             Some(k) => k,
             None => {
                 let text = name.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;
-                let reply = cx.call(&msg::LibraryGlobal { library: id, name: text, managed })?;
+                let reply = cx.call(&msg::LibraryGlobal {
+                    library: id,
+                    name: text,
+                    managed,
+                })?;
                 let r = decode::<msg::LibraryGlobalReply>(&reply)?;
                 memory::add(
                     r.va,
@@ -318,7 +353,11 @@ pub(super) unsafe fn cuKernelGetParamInfo(
 pub fn attribute(cx: Cx, f: CUfunction, which: CUfunction_attribute) -> Result<i32, CUresult> {
     let (_, f) = function(cx, f)?;
     let i = which as usize;
-    if i < ATTRIBUTES { Ok(f.attribute(i)) } else { Err(CUDA_ERROR_INVALID_VALUE) }
+    if i < ATTRIBUTES {
+        Ok(f.attribute(i))
+    } else {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    }
 }
 
 const MAX_DYNAMIC_SHARED: usize = 8;
@@ -352,7 +391,12 @@ pub fn set_attribute(
     if f.attributes[i].swap(value, std::sync::atomic::Ordering::Relaxed) == value {
         return Ok(());
     }
-    cx.send(&msg::FunctionSetAttribute { function: id, attribute: i as i32, value, device })
+    cx.send(&msg::FunctionSetAttribute {
+        function: id,
+        attribute: i as i32,
+        value,
+        device,
+    })
 }
 
 pub(super) unsafe fn cuKernelGetAttribute(

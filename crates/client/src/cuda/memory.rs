@@ -57,8 +57,19 @@ pub fn find(p: u64) -> Option<Range> {
 /// Makes a range known.
 pub fn add(base: u64, size: u64, sort: Sort, context: u32, device: CUdevice, flags: u32) {
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-    let r = Range { base, size, sort, context, device, flags, serial };
-    RANGES.write().unwrap_or_else(PoisonError::into_inner).insert(base, r);
+    let r = Range {
+        base,
+        size,
+        sort,
+        context,
+        device,
+        flags,
+        serial,
+    };
+    RANGES
+        .write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(base, r);
 }
 
 /// Forgets the range that begins at `base`, if it is of a sort that `which` accepts.
@@ -109,14 +120,22 @@ pub fn alloc(cx: Cx, size: usize) -> Result<u64, CUresult> {
     let size = size as u64;
     let found = {
         let mut s = spaces();
-        s.entry(ordinal).or_insert_with(|| Space::new(ordinal)).alloc(size)
+        s.entry(ordinal)
+            .or_insert_with(|| Space::new(ordinal))
+            .alloc(size)
     };
     let at = match found.ok_or(CUDA_ERROR_OUT_OF_MEMORY)? {
         Alloc::Ready(at) => at,
         Alloc::Map { at, bytes } => {
-            let mapped = cx.call(&msg::MemMapAt { va: at, size: bytes, device });
+            let mapped = cx.call(&msg::MemMapAt {
+                va: at,
+                size: bytes,
+                device,
+            });
             let mut s = spaces();
-            let Some(space) = s.get_mut(&ordinal) else { return Err(CUDA_ERROR_UNKNOWN) };
+            let Some(space) = s.get_mut(&ordinal) else {
+                return Err(CUDA_ERROR_UNKNOWN);
+            };
             if let Err(e) = mapped {
                 space.failed(at, bytes);
                 return Err(e);
@@ -159,7 +178,9 @@ pub(super) unsafe fn cuMemAllocPitch_v2(
         if !matches!(element, 4 | 8 | 16) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        let row = width.checked_next_multiple_of(PITCH).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let row = width
+            .checked_next_multiple_of(PITCH)
+            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let at = alloc(cx, row.checked_mul(height).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?)?;
         // SAFETY: checked for null above; the program's pointers.
         unsafe {
@@ -180,12 +201,19 @@ pub(super) unsafe fn cuMemFree_v2(p: CUdeviceptr) -> CUresult {
         };
         let release = {
             let mut s = spaces();
-            s.get_mut(&(r.device as u32)).map(|s| s.free(r.base, r.size))
+            s.get_mut(&(r.device as u32))
+                .map(|s| s.free(r.base, r.size))
         };
         // In the context the memory was made in: it is that one's work that must be over first.
-        let cx = Cx { scope: r.context, ..cx };
+        let cx = Cx {
+            scope: r.context,
+            ..cx
+        };
         match release {
-            Some(Release::Unmap { at, bytes }) => cx.send(&msg::MemUnmapAt { va: at, size: bytes }),
+            Some(Release::Unmap { at, bytes }) => cx.send(&msg::MemUnmapAt {
+                va: at,
+                size: bytes,
+            }),
             _ => cx.send(&msg::MemFence {}),
         }
     })
@@ -198,7 +226,9 @@ pub(super) unsafe fn cuMemGetAddressRange_v2(
 ) -> CUresult {
     guard(|| {
         enter_local()?;
-        let r = find(p).filter(|r| r.sort != Sort::Registered).ok_or(CUDA_ERROR_NOT_FOUND)?;
+        let r = find(p)
+            .filter(|r| r.sort != Sort::Registered)
+            .ok_or(CUDA_ERROR_NOT_FOUND)?;
         // SAFETY: the program's pointers; either may be null.
         unsafe {
             put_opt(base, r.base as CUdeviceptr);
@@ -213,15 +243,29 @@ pub(super) unsafe fn cuMemGetAddressRange_v2(
 static HOST_NEXT: AtomicU64 = AtomicU64::new(0x2000_0000_0000);
 
 fn host_map(size: usize) -> Result<u64, CUresult> {
-    let len = size.max(1).checked_next_multiple_of(4096).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
+    let len = size
+        .max(1)
+        .checked_next_multiple_of(4096)
+        .ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
     // A gap of a page between neighbours turns an overrun into a fault, as with the driver's own.
     let hint = HOST_NEXT.fetch_add(len as u64 + 4096, Ordering::Relaxed);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new anonymous mapping; without MAP_FIXED nothing existing is touched.
     let p = unsafe {
-        libc::mmap(hint as *mut c_void, len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0)
+        libc::mmap(
+            hint as *mut c_void,
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+            -1,
+            0,
+        )
     };
-    if p == libc::MAP_FAILED { Err(CUDA_ERROR_OUT_OF_MEMORY) } else { Ok(p as u64) }
+    if p == libc::MAP_FAILED {
+        Err(CUDA_ERROR_OUT_OF_MEMORY)
+    } else {
+        Ok(p as u64)
+    }
 }
 
 fn host_alloc(out: *mut *mut c_void, size: usize, flags: u32) -> CUresult {
@@ -282,7 +326,14 @@ pub(super) unsafe fn cuMemHostRegister_v2(p: *mut c_void, size: usize, flags: u3
         if known {
             return Err(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
         }
-        add(start, size as u64, Sort::Registered, context, context::current_device(cx)?, flags);
+        add(
+            start,
+            size as u64,
+            Sort::Registered,
+            context,
+            context::current_device(cx)?,
+            flags,
+        );
         Ok(())
     })
 }
@@ -299,7 +350,9 @@ pub(super) unsafe fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
 pub(super) unsafe fn cuMemHostGetFlags(flags: *mut u32, p: *mut c_void) -> CUresult {
     guard(|| {
         enter_local()?;
-        let r = find(p as u64).filter(|r| r.sort == Sort::Host).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let r = find(p as u64)
+            .filter(|r| r.sort == Sort::Host)
+            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
         // SAFETY: the program's pointer.
         unsafe { put(flags, r.flags) }
     })

@@ -11,6 +11,7 @@
 pub mod callback;
 pub mod context;
 pub mod copy;
+pub mod copy_rows;
 pub mod device;
 pub mod event;
 pub mod generated;
@@ -20,6 +21,7 @@ pub mod image;
 pub mod init;
 pub mod launch;
 pub mod library;
+pub mod link;
 pub mod memory;
 pub mod module;
 pub mod pool;

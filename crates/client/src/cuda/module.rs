@@ -49,7 +49,10 @@ impl Options {
             // SAFETY: the program's arrays of `n` items.
             unsafe { (keys.add(i).read() as u32, values.add(i).read() as u64) }
         };
-        Ok(Self { list: (0..n as usize).map(item).collect(), values: values as usize })
+        Ok(Self {
+            list: (0..n as usize).map(item).collect(),
+            values: values as usize,
+        })
     }
 
     fn get(&self, key: u32) -> Option<u64> {
@@ -74,10 +77,13 @@ impl Options {
     /// # Safety
     /// The pointers among the options are valid, as the API asks.
     pub unsafe fn fill(&self, info: &[u8], error: &[u8], wall_ms: f32) {
-        for (buffer, size, text) in
-            [(INFO_LOG, INFO_LOG_SIZE, info), (ERROR_LOG, ERROR_LOG_SIZE, error)]
-        {
-            let (Some(p), Some(room)) = (self.get(buffer), self.get(size)) else { continue };
+        for (buffer, size, text) in [
+            (INFO_LOG, INFO_LOG_SIZE, info),
+            (ERROR_LOG, ERROR_LOG_SIZE, error),
+        ] {
+            let (Some(p), Some(room)) = (self.get(buffer), self.get(size)) else {
+                continue;
+            };
             if p == 0 || room == 0 {
                 continue;
             }
@@ -124,7 +130,11 @@ pub unsafe fn read_file(path: *const c_char) -> Result<Vec<u8>, CUresult> {
 pub fn name_list(bytes: &[u8]) -> Result<Vec<CString>, CUresult> {
     bytes
         .split_inclusive(|b| *b == 0)
-        .map(|n| CStr::from_bytes_with_nul(n).map(CStr::to_owned).map_err(|_| CUDA_ERROR_UNKNOWN))
+        .map(|n| {
+            CStr::from_bytes_with_nul(n)
+                .map(CStr::to_owned)
+                .map_err(|_| CUDA_ERROR_UNKNOWN)
+        })
         .collect()
 }
 
@@ -162,20 +172,30 @@ pub unsafe fn load(
         let hash = cx.rt.session.offer(image.bytes);
         let module = cx.create(Kind::Module);
         let encoded = jit.map(Options::encode).unwrap_or_default();
-        let m = msg::ModuleLoad { module, hash, options: &encoded };
+        let m = msg::ModuleLoad {
+            module,
+            hash,
+            options: &encoded,
+        };
         let loaded = cx.call_any(&m).and_then(|(status, body)| {
             let r = decode::<msg::ModuleLoadReply<'_>>(&body)?;
             if let Some(o) = jit {
                 // SAFETY: the program's buffers, as it described them.
                 unsafe { o.fill(r.info_log, r.error_log, r.wall_ms) };
             }
-            if status == CUDA_SUCCESS { Ok(()) } else { Err(status) }
+            if status == CUDA_SUCCESS {
+                Ok(())
+            } else {
+                Err(status)
+            }
         });
         if let Err(e) = loaded {
             cx.destroy(Kind::Module, module);
             return Err(e);
         }
-        modules().get_or_insert_default().insert(module, Module::default());
+        modules()
+            .get_or_insert_default()
+            .insert(module, Module::default());
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, cx.raw(Kind::Module, module) as CUmodule) }
     })
@@ -219,7 +239,10 @@ pub(super) unsafe fn cuModuleUnload(module: CUmodule) -> CUresult {
     guard(|| {
         let cx = enter_local()?;
         let id = cx.handle(Kind::Module, module as u64)?;
-        let known = modules().get_or_insert_default().remove(&id).unwrap_or_default();
+        let known = modules()
+            .get_or_insert_default()
+            .remove(&id)
+            .unwrap_or_default();
         for f in known.functions.values() {
             handles::destroy(Kind::Function, *f);
         }
@@ -244,10 +267,18 @@ fn function_id(cx: Cx, module: u32, name: &CStr) -> Result<u32, CUresult> {
     }
     let text = name.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;
     let id = cx.create(Kind::Function);
-    let made =
-        cx.call(&msg::ModuleFunction { module, name: text, function: id }).and_then(|reply| {
+    let made = cx
+        .call(&msg::ModuleFunction {
+            module,
+            name: text,
+            function: id,
+        })
+        .and_then(|reply| {
             let r = decode::<msg::ModuleFunctionReply>(&reply)?;
-            FUNCTIONS.set(id, Function::new(name.into(), &r.params, &r.attributes, 0, module));
+            FUNCTIONS.set(
+                id,
+                Function::new(name.into(), &r.params, &r.attributes, 0, module),
+            );
             Ok(())
         });
     if let Err(e) = made {
@@ -298,7 +329,11 @@ pub(super) unsafe fn cuModuleEnumerateFunctions(
         if out.is_null() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        for (i, f) in functions(cx, module)?.into_iter().take(n as usize).enumerate() {
+        for (i, f) in functions(cx, module)?
+            .into_iter()
+            .take(n as usize)
+            .enumerate()
+        {
             // SAFETY: the program's array of `n` handles.
             unsafe { put(out.add(i), f)? };
         }
@@ -328,7 +363,10 @@ pub(super) unsafe fn cuModuleGetGlobal_v2(
             Some(k) => k,
             None => {
                 let text = name.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;
-                let reply = cx.call(&msg::ModuleGlobal { module: id, name: text })?;
+                let reply = cx.call(&msg::ModuleGlobal {
+                    module: id,
+                    name: text,
+                })?;
                 let r = decode::<msg::ModuleGlobalReply>(&reply)?;
                 let scope = handles::context(Kind::Module, id);
                 let device = context::info(scope).map_or(0, |i| i.device);
@@ -411,3 +449,6 @@ pub(super) unsafe fn cuFuncGetModule(out: *mut CUmodule, f: CUfunction) -> CUres
         unsafe { put(out, handles::raw(Kind::Module, info.module) as CUmodule) }
     })
 }
+
+// The linker is part of this family.
+pub(super) use super::link::*;

@@ -27,7 +27,11 @@ unsafe fn alloc(
             Some(p) => cx.handle(Kind::MemoryPool, p as u64)?,
             None => 0,
         };
-        let reply = cx.call(&msg::PoolAlloc { pool, size: size as u64, stream })?;
+        let reply = cx.call(&msg::PoolAlloc {
+            pool,
+            size: size as u64,
+            stream,
+        })?;
         let va = decode::<msg::PoolAllocReply>(&reply)?.va;
         let device = context::current_device(cx)?;
         memory::add(va, size as u64, Sort::Foreign, context, device, 0);
@@ -93,8 +97,12 @@ unsafe fn of_device(out: *mut CUmemoryPool, dev: CUdevice, default: u32) -> CUre
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let pool = cx.create(Kind::MemoryPool);
-        cx.call(&msg::PoolOfDevice { pool, device: dev, default })
-            .inspect_err(|_| cx.destroy(Kind::MemoryPool, pool))?;
+        cx.call(&msg::PoolOfDevice {
+            pool,
+            device: dev,
+            default,
+        })
+        .inspect_err(|_| cx.destroy(Kind::MemoryPool, pool))?;
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, cx.raw(Kind::MemoryPool, pool) as CUmemoryPool) }
     })
@@ -122,8 +130,12 @@ pub(super) unsafe fn cuMemPoolCreate(
         // SAFETY: the program's structure, of plain numbers.
         let props = unsafe { props.read() };
         let pool = cx.create(Kind::MemoryPool);
-        let m = msg::PoolCreate { pool, props: busbar_abi::bytes_of(&props) };
-        cx.call(&m).inspect_err(|_| cx.destroy(Kind::MemoryPool, pool))?;
+        let m = msg::PoolCreate {
+            pool,
+            props: busbar_abi::bytes_of(&props),
+        };
+        cx.call(&m)
+            .inspect_err(|_| cx.destroy(Kind::MemoryPool, pool))?;
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, cx.raw(Kind::MemoryPool, pool) as CUmemoryPool) }
     })

@@ -105,7 +105,10 @@ pub fn enter_local() -> Result<Cx, CUresult> {
         _ => return Err(CUDA_ERROR_NOT_INITIALIZED),
     }
     match RUNTIME.get() {
-        Some(rt) => Ok(Cx { rt, scope: context::current() }),
+        Some(rt) => Ok(Cx {
+            rt,
+            scope: context::current(),
+        }),
         None => Err(CUDA_ERROR_NOT_INITIALIZED),
     }
 }
@@ -145,7 +148,10 @@ pub fn init() -> Result<(), CUresult> {
     }
     let config = Config::from_env();
     let Some(server) = config.servers.first() else {
-        crate::log!(Error, "BUSBAR_SERVER is not set: start the program with `busbar run`");
+        crate::log!(
+            Error,
+            "BUSBAR_SERVER is not set: start the program with `busbar run`"
+        );
         return Err(CUDA_ERROR_NO_DEVICE);
     };
     let opened = Session::open(&config, server, "cuda", name_of, Arc::new(Events));
@@ -183,6 +189,17 @@ pub fn init() -> Result<(), CUresult> {
     if RUNTIME.set(rt).is_err() {
         return Err(CUDA_ERROR_UNKNOWN);
     }
+    let seen = RUNTIME
+        .get()
+        .map(|rt| rt.devices.iter().map(|d| d.position).collect());
+    let select = msg::SelectDevices {
+        devices: seen.unwrap_or_default(),
+    };
+    if let Some(rt) = RUNTIME.get() {
+        rt.session
+            .queue(0, &select)
+            .map_err(|_| CUDA_ERROR_SYSTEM_NOT_READY)?;
+    }
     STATE.store(READY, Ordering::Release);
     // SAFETY: both handlers are plain functions that live as long as the library, which is linked
     // never to be unloaded.
@@ -203,7 +220,9 @@ extern "C" fn forked() {
 
 /// At exit: the session ends in good order, and the counters are shown to who asked for them.
 extern "C" fn ended() {
-    if STATE.compare_exchange(READY, ENDED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    if STATE
+        .compare_exchange(READY, ENDED, Ordering::AcqRel, Ordering::Acquire)
+        .is_ok()
         && let Some(rt) = RUNTIME.get()
     {
         rt.session.close();
@@ -249,7 +268,11 @@ impl Handler for Events {
     fn error(&self, status: i32, body: &[u8]) {
         let mut r = Reader::new(body);
         let op = r.u16().unwrap_or(0);
-        crate::log!(Warn, "{} failed at the server with error {status}", name_of(op));
+        crate::log!(
+            Warn,
+            "{} failed at the server with error {status}",
+            name_of(op)
+        );
         if is_sticky(status) {
             set_sticky(status);
         } else {
@@ -289,7 +312,11 @@ impl Cx {
     /// The id of a handle that may be null; 0 then.
     #[inline]
     pub fn handle_opt(self, kind: Kind, raw: u64) -> Result<u32, CUresult> {
-        if raw == 0 { Ok(0) } else { self.handle(kind, raw) }
+        if raw == 0 {
+            Ok(0)
+        } else {
+            self.handle(kind, raw)
+        }
     }
 
     /// The id of a stream, with CUDA's special values; 0 is the legacy default stream.
@@ -316,7 +343,11 @@ impl Cx {
     /// The current context's id; an error when there is none.
     #[inline]
     pub fn need_context(self) -> Result<u32, CUresult> {
-        if self.scope == 0 { Err(CUDA_ERROR_INVALID_CONTEXT) } else { Ok(self.scope) }
+        if self.scope == 0 {
+            Err(CUDA_ERROR_INVALID_CONTEXT)
+        } else {
+            Ok(self.scope)
+        }
     }
 
     /// Whether nothing has been queued since a waiting call has seen this stream idle.
@@ -386,7 +417,9 @@ impl Cx {
         r: &R,
         place: Option<(*mut u8, usize)>,
     ) -> Result<ReplyBytes, CUresult> {
-        let Ok(answer) = self.rt.session.call(self.scope, r, place) else { return self.lost() };
+        let Ok(answer) = self.rt.session.call(self.scope, r, place) else {
+            return self.lost();
+        };
         if is_sticky(answer.status) {
             set_sticky(answer.status);
         }
@@ -414,7 +447,11 @@ impl Cx {
         key.extend_from_slice(&self.scope.to_le_bytes());
         r.encode(&mut busbar_wire::Writer::new(&mut key));
         let shard = &self.rt.cache[self.rt.hasher.hash_one(&key) as usize % 16];
-        let known = shard.read().unwrap_or_else(PoisonError::into_inner).get(&key[..]).cloned();
+        let known = shard
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key[..])
+            .cloned();
         if let Some(k) = known {
             return Ok(k);
         }

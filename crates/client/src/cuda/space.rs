@@ -32,7 +32,11 @@ struct Free {
 impl Free {
     /// First piece that is long enough.
     fn take(&mut self, size: u64) -> Option<u64> {
-        let (at, len) = self.pieces.iter().find(|(_, len)| **len >= size).map(|(a, l)| (*a, *l))?;
+        let (at, len) = self
+            .pieces
+            .iter()
+            .find(|(_, len)| **len >= size)
+            .map(|(a, l)| (*a, *l))?;
         self.pieces.remove(&at);
         if len > size {
             self.pieces.insert(at + size, len - size);
@@ -105,7 +109,10 @@ impl Space {
     pub fn new(ordinal: u32) -> Self {
         let mut free = Free::default();
         free.give(BASE + u64::from(ordinal) * RANGE, RANGE);
-        Self { free, slabs: BTreeMap::new() }
+        Self {
+            free,
+            slabs: BTreeMap::new(),
+        }
     }
 
     /// Finds room for `size` bytes; `None` when the range is full.
@@ -127,7 +134,10 @@ impl Space {
         }
         let at = self.free.take(GRANULE)?;
         // The slab serves others only once its memory is there.
-        let held = Slab { free: Free::default(), live: 1 };
+        let held = Slab {
+            free: Free::default(),
+            live: 1,
+        };
         self.slabs.insert(at, held);
         Some(Alloc::Map { at, bytes: GRANULE })
     }
@@ -165,7 +175,10 @@ impl Space {
         if empty && self.slabs.values().filter(|s| s.live == 0).count() > 1 {
             self.slabs.remove(&base);
             self.free.give(base, GRANULE);
-            return Release::Unmap { at: base, bytes: GRANULE };
+            return Release::Unmap {
+                at: base,
+                bytes: GRANULE,
+            };
         }
         Release::Keep
     }
@@ -183,15 +196,21 @@ mod tests {
     #[test]
     fn small_allocations_share_a_granule_and_large_ones_do_not() {
         let mut s = Space::new(0);
-        let Some(Alloc::Map { at, bytes: GRANULE }) = s.alloc(100) else { panic!() };
+        let Some(Alloc::Map { at, bytes: GRANULE }) = s.alloc(100) else {
+            panic!()
+        };
         // Until the first is mapped, a second gets a granule of its own.
-        let Some(Alloc::Map { at: other, .. }) = s.alloc(100) else { panic!() };
+        let Some(Alloc::Map { at: other, .. }) = s.alloc(100) else {
+            panic!()
+        };
         assert_ne!(at, other);
         s.mapped(at, 100);
         s.mapped(other, 100);
         assert_eq!(s.alloc(600), Some(Alloc::Ready(at + 512)));
         assert_eq!(s.alloc(1), Some(Alloc::Ready(at + 512 + 1024)));
-        let Some(Alloc::Map { at: large, bytes }) = s.alloc(3 << 20) else { panic!() };
+        let Some(Alloc::Map { at: large, bytes }) = s.alloc(3 << 20) else {
+            panic!()
+        };
         assert_eq!(bytes, 4 << 20);
         assert_eq!(s.free(large, 3 << 20), Release::Unmap { at: large, bytes });
         assert_eq!(s.free(other, 100), Release::Keep, "one empty slab is kept");
@@ -204,7 +223,11 @@ mod tests {
     fn what_is_given_back_joins_its_neighbours() {
         let mut f = Free::default();
         f.give(0, 100);
-        let (a, b, c) = (f.take(10).unwrap(), f.take(10).unwrap(), f.take(10).unwrap());
+        let (a, b, c) = (
+            f.take(10).unwrap(),
+            f.take(10).unwrap(),
+            f.take(10).unwrap(),
+        );
         f.give(a, 10);
         f.give(c, 10);
         f.give(b, 10);
@@ -216,7 +239,9 @@ mod tests {
     #[test]
     fn a_mapping_that_failed_leaves_no_trace() {
         let mut s = Space::new(1);
-        let Some(Alloc::Map { at, bytes }) = s.alloc(8) else { panic!() };
+        let Some(Alloc::Map { at, bytes }) = s.alloc(8) else {
+            panic!()
+        };
         s.failed(at, bytes);
         assert_eq!(s.alloc(8), Some(Alloc::Map { at, bytes }));
         assert_eq!(s.alloc(RANGE), None);

@@ -48,7 +48,10 @@ fn own(cx: Cx) -> Result<u32, CUresult> {
         return Ok(id);
     }
     let id = cx.create(Kind::Stream);
-    cx.send(&msg::CuStreamCreate { ph_stream: id, flags: 0 })?;
+    cx.send(&msg::CuStreamCreate {
+        ph_stream: id,
+        flags: 0,
+    })?;
     OWN.with(|o| o.borrow_mut().insert(scope, id));
     Ok(id)
 }
@@ -97,7 +100,11 @@ pub(super) unsafe fn cuStreamGetCtx(
     guard(|| {
         let cx = enter_local()?;
         let sid = id(cx, stream, per_thread)?;
-        let ctx = if sid == 0 { cx.need_context()? } else { handles::context(Kind::Stream, sid) };
+        let ctx = if sid == 0 {
+            cx.need_context()?
+        } else {
+            handles::context(Kind::Stream, sid)
+        };
         // SAFETY: the program's pointer.
         unsafe { put(pctx, handles::raw(Kind::Context, ctx) as CUcontext) }
     })
@@ -123,7 +130,11 @@ pub(super) unsafe fn cuStreamGetDevice(
     guard(|| {
         let cx = enter_local()?;
         let sid = id(cx, stream, per_thread)?;
-        let ctx = if sid == 0 { cx.need_context()? } else { handles::context(Kind::Stream, sid) };
+        let ctx = if sid == 0 {
+            cx.need_context()?
+        } else {
+            handles::context(Kind::Stream, sid)
+        };
         let i = context::info(ctx).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
         // SAFETY: the program's pointer.
         unsafe { put(device, i.device) }
@@ -162,7 +173,10 @@ pub(super) unsafe fn cuStreamBeginCapture_v2(
         let h_stream = id(cx, stream, per_thread)?;
         // Counted before it begins: another thread must not miss it.
         CAPTURES.fetch_add(1, Ordering::AcqRel);
-        let begun = cx.call(&msg::CuStreamBeginCaptureV2 { h_stream, mode: mode as _ });
+        let begun = cx.call(&msg::CuStreamBeginCaptureV2 {
+            h_stream,
+            mode: mode as _,
+        });
         if begun.is_err() {
             CAPTURES.fetch_sub(1, Ordering::AcqRel);
         }
@@ -254,23 +268,40 @@ fn capture_info(stream: CUstream, per_thread: bool, out: &Out) -> CUresult {
             return unsafe { put(out.status, CU_STREAM_CAPTURE_STATUS_NONE as _) };
         };
         let r = decode::<msg::CaptureInfoReply<'_>>(a)?;
-        let scope = if sid == 0 { cx.scope } else { handles::context(Kind::Stream, sid) };
-        let nodes: Vec<CUgraphNode> =
-            r.nodes.iter().map(|n| handles::adopt(Kind::GraphNode, *n, scope) as _).collect();
+        let scope = if sid == 0 {
+            cx.scope
+        } else {
+            handles::context(Kind::Stream, sid)
+        };
+        let nodes: Vec<CUgraphNode> = r
+            .nodes
+            .iter()
+            .map(|n| handles::adopt(Kind::GraphNode, *n, scope) as _)
+            .collect();
         let edges = busbar_abi::items_from_bytes(r.edges).unwrap_or_default();
         let count = nodes.len();
         // The arrays belong to the driver, and are good until the thread's next such call.
         let (nodes, edges) = NODES.with(|n| {
             *n.borrow_mut() = (nodes, edges);
             let n = n.borrow();
-            (n.0.as_ptr(), if n.1.is_empty() { std::ptr::null() } else { n.1.as_ptr() })
+            (
+                n.0.as_ptr(),
+                if n.1.is_empty() {
+                    std::ptr::null()
+                } else {
+                    n.1.as_ptr()
+                },
+            )
         });
         // SAFETY: the program's pointers, of which only the first must be there.
         unsafe {
             put(out.status, r.status as CUstreamCaptureStatus)?;
             put_opt(out.id, r.id);
             if r.graph != 0 {
-                put_opt(out.graph, handles::adopt(Kind::Graph, r.graph, scope) as CUgraph);
+                put_opt(
+                    out.graph,
+                    handles::adopt(Kind::Graph, r.graph, scope) as CUgraph,
+                );
             }
             put_opt(out.nodes, nodes);
             put_opt(out.edges, edges);
@@ -306,7 +337,14 @@ pub(super) unsafe fn cuStreamGetCaptureInfo_v2(
     count: *mut usize,
     per_thread: bool,
 ) -> CUresult {
-    let out = Out { status, id, graph, nodes, edges: std::ptr::null_mut(), count };
+    let out = Out {
+        status,
+        id,
+        graph,
+        nodes,
+        edges: std::ptr::null_mut(),
+        count,
+    };
     capture_info(stream, per_thread, &out)
 }
 
@@ -320,7 +358,18 @@ pub(super) unsafe fn cuStreamGetCaptureInfo_v3(
     count: *mut usize,
     per_thread: bool,
 ) -> CUresult {
-    capture_info(stream, per_thread, &Out { status, id, graph, nodes, edges, count })
+    capture_info(
+        stream,
+        per_thread,
+        &Out {
+            status,
+            id,
+            graph,
+            nodes,
+            edges,
+            count,
+        },
+    )
 }
 
 pub(super) unsafe fn cuStreamAddCallback(
@@ -332,7 +381,9 @@ pub(super) unsafe fn cuStreamAddCallback(
 ) -> CUresult {
     guard(|| {
         let cx = enter()?;
-        let Some(f) = callback else { return Err(CUDA_ERROR_INVALID_VALUE) };
+        let Some(f) = callback else {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        };
         if flags != 0 {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }

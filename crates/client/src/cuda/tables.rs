@@ -26,7 +26,10 @@ unsafe impl Sync for Slot {}
 type Uuid = [u8; 16];
 
 unsafe extern "C" fn refuse() -> CUresult {
-    crate::log!(Debug, "a slot of an undocumented table that nobody was seen to use was called");
+    crate::log!(
+        Debug,
+        "a slot of an undocumented table that nobody was seen to use was called"
+    );
     CUDA_ERROR_NOT_SUPPORTED
 }
 
@@ -64,8 +67,7 @@ static RUNTIME_TABLE: [Slot; 13] = table(&[
     (8, module_from_fatbin_8 as *const ()),
     (12, succeed as *const ()),
 ]);
-static HOOKS_TABLE: [Slot; 7] =
-    table(&[(2, hooks_2 as *const ()), (6, hooks_6 as *const ())]);
+static HOOKS_TABLE: [Slot; 7] = table(&[(2, hooks_2 as *const ()), (6, hooks_6 as *const ())]);
 static CURRENT_TABLE: [Slot; 4] = table(&[(2, current_context as *const ())]);
 static STORAGE_TABLE: [Slot; 4] = [
     Slot(storage_put as *const ()),
@@ -217,7 +219,11 @@ unsafe extern "C" fn handshake_1(version: u32, seconds: u64, out: *mut u64) -> C
 unsafe extern "C" fn context_number(ctx: CUcontext, out: *mut u64) -> CUresult {
     guard(|| {
         let cx = enter_local()?;
-        let id = if ctx.is_null() { cx.scope } else { cx.handle(Kind::Context, ctx as u64)? };
+        let id = if ctx.is_null() {
+            cx.scope
+        } else {
+            cx.handle(Kind::Context, ctx as u64)?
+        };
         // SAFETY: the caller's pointer.
         unsafe { put(out, u64::from(id)) }
     })
@@ -316,7 +322,11 @@ thread_local! {
 }
 
 fn storage_context(cx: Cx, ctx: CUcontext) -> Result<u32, CUresult> {
-    if ctx.is_null() { cx.need_context() } else { cx.handle(Kind::Context, ctx as u64) }
+    if ctx.is_null() {
+        cx.need_context()
+    } else {
+        cx.handle(Kind::Context, ctx as u64)
+    }
 }
 
 unsafe extern "C" fn storage_put(
@@ -328,7 +338,10 @@ unsafe extern "C" fn storage_put(
     guard(|| {
         let id = storage_context(enter_local()?, ctx)?;
         let mut s = STORED.write().unwrap_or_else(PoisonError::into_inner);
-        let stored = Stored { value: value as u64, destructor };
+        let stored = Stored {
+            value: value as u64,
+            destructor,
+        };
         s.get_or_insert_default().insert((id, key as u64), stored);
         CHANGES.fetch_add(1, Ordering::AcqRel);
         Ok(())
@@ -379,7 +392,9 @@ pub fn storage_destroy(context: u32) {
         let mut s = STORED.write().unwrap_or_else(PoisonError::into_inner);
         let all = s.get_or_insert_default();
         let keys: Vec<_> = all.keys().filter(|k| k.0 == context).copied().collect();
-        keys.iter().filter_map(|k| all.remove(k).map(|v| (k.1, v))).collect()
+        keys.iter()
+            .filter_map(|k| all.remove(k).map(|v| (k.1, v)))
+            .collect()
     };
     CHANGES.fetch_add(1, Ordering::AcqRel);
     let ctx = handles::raw(Kind::Context, context) as CUcontext;

@@ -82,9 +82,13 @@ impl Completer {
             state: Mutex::default(),
             came: Condvar::new(),
         });
-        let me = Self { shared: shared.clone() };
+        let me = Self {
+            shared: shared.clone(),
+        };
         let thread = me.clone();
-        std::thread::Builder::new().name("completer".into()).spawn(move || thread.run())?;
+        std::thread::Builder::new()
+            .name("completer".into())
+            .spawn(move || thread.run())?;
         Ok(me)
     }
 
@@ -96,12 +100,19 @@ impl Completer {
 
     /// Does `then` now, but after everything whose time has come before.
     pub(super) fn now(&self, rc: CUresult, then: Then) {
-        self.push(Entry { event: Err(rc), then });
+        self.push(Entry {
+            event: Err(rc),
+            then,
+        });
         self.sweep();
     }
 
     fn record(&self, stream: CUstream, context: u64) -> Result<(Event, u64), CUresult> {
-        let free = lock(&self.shared.state).free.entry(context).or_default().pop();
+        let free = lock(&self.shared.state)
+            .free
+            .entry(context)
+            .or_default()
+            .pop();
         let event = match free {
             Some(e) => e,
             None => {
@@ -118,7 +129,11 @@ impl Completer {
         match unsafe { self.shared.driver.cuEventRecord(event.0, stream) } {
             CUDA_SUCCESS => Ok((event, context)),
             rc => {
-                lock(&self.shared.state).free.entry(context).or_default().push(event);
+                lock(&self.shared.state)
+                    .free
+                    .entry(context)
+                    .or_default()
+                    .push(event);
                 Err(rc)
             }
         }
@@ -190,7 +205,12 @@ impl Completer {
                     outbox.error(rc, |w| w.u16(0));
                 }
             }
-            Then::Chunk { call, offset, slab, len } => {
+            Then::Chunk {
+                call,
+                offset,
+                slab,
+                len,
+            } => {
                 if rc == CUDA_SUCCESS {
                     let p = slab.ptr();
                     let keep: Arc<dyn Any + Send + Sync> = Arc::new(slab);
@@ -213,7 +233,11 @@ impl Completer {
                 let mut s = lock(&self.shared.state);
                 if s.entries.is_empty() {
                     while s.entries.is_empty() {
-                        s = self.shared.came.wait(s).unwrap_or_else(PoisonError::into_inner);
+                        s = self
+                            .shared
+                            .came
+                            .wait(s)
+                            .unwrap_or_else(PoisonError::into_inner);
                     }
                     idle = Instant::now();
                     s.entries.len()

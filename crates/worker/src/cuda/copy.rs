@@ -11,12 +11,15 @@ use busbar_wire::record::Header;
 use std::time::Duration;
 
 /// Makes a slab's memory known to the driver, once.
-fn register(w: &Cuda, slab: &Slab) {
+pub(super) fn register(w: &Cuda, slab: &Slab) {
     if slab.mark(1) == 0 {
         const PORTABLE: u32 = 1;
         // SAFETY: memory of our own, which stays as long as the process's arenas. If the driver does
         // not want it, copies are slower and nothing else.
-        unsafe { w.driver.cuMemHostRegister_v2(slab.ptr().cast(), SLAB, PORTABLE) };
+        unsafe {
+            w.driver
+                .cuMemHostRegister_v2(slab.ptr().cast(), SLAB, PORTABLE)
+        };
     }
 }
 
@@ -43,13 +46,13 @@ pub(super) fn copy_in(w: &mut Cuda, h: &Header, m: msg::CopyIn<'_>) -> Result<()
 }
 
 /// The stream and context that an entry of the completer belongs to.
-fn here(w: &mut Cuda, h: &Header, stream: u32) -> (CUstream, u64) {
+pub(super) fn here(w: &mut Cuda, h: &Header, stream: u32) -> (CUstream, u64) {
     let ctx = w.handle(Kind::Context, h.aux).unwrap_or(0);
     (w.stream(stream).unwrap_or(0) as CUstream, ctx)
 }
 
 /// A slab for bytes on their way out; waits until the client has taken others.
-fn outgoing(w: &mut Cuda) -> Result<Lent, CUresult> {
+pub(super) fn outgoing(w: &mut Cuda) -> Result<Lent, CUresult> {
     let slab = loop {
         if let Some(s) = w.outgoing.try_take() {
             break s;
@@ -76,9 +79,15 @@ pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), 
             let slab = outgoing(w)?;
             // SAFETY: a slab holds that many bytes, and is kept until they are sent.
             check(unsafe {
-                w.driver.cuMemcpyDtoHAsync_v2(slab.ptr().cast(), m.src + done, len, stream)
+                w.driver
+                    .cuMemcpyDtoHAsync_v2(slab.ptr().cast(), m.src + done, len, stream)
             })?;
-            let then = Then::Chunk { call: h.call, offset: done, slab, len };
+            let then = Then::Chunk {
+                call: h.call,
+                offset: done,
+                slab,
+                len,
+            };
             w.completer.after(stream, ctx, then);
             done += len as u64;
         }
@@ -90,3 +99,5 @@ pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), 
     }
     Ok(())
 }
+
+pub(super) use super::copy_rows::*;

@@ -3,8 +3,8 @@
 use super::{Cuda, check, load, name_of};
 use crate::apis::Device;
 use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
 use busbar_wire::codec::Message;
+use busbar_wire::generated::cuda as msg;
 use busbar_wire::record::Header;
 use busbar_wire::{WireError, Writer};
 use std::ffi::{CStr, c_char};
@@ -16,7 +16,9 @@ fn text(f: impl FnOnce(*mut c_char, i32) -> CUresult) -> String {
     let mut buf = [0 as c_char; 256];
     match f(buf.as_mut_ptr(), buf.len() as i32 - 1) {
         // SAFETY: the last byte stays zero.
-        CUDA_SUCCESS => unsafe { CStr::from_ptr(buf.as_ptr()) }.to_string_lossy().into_owned(),
+        CUDA_SUCCESS => unsafe { CStr::from_ptr(buf.as_ptr()) }
+            .to_string_lossy()
+            .into_owned(),
         _ => String::new(),
     }
 }
@@ -90,7 +92,10 @@ pub(super) fn open_cuda(w: &mut Cuda, h: &Header, _m: msg::OpenCuda) -> Result<(
             out.i32(v);
         }
     }
-    let reply = msg::OpenCudaReply { driver: version(d) as u32, devices: &list };
+    let reply = msg::OpenCudaReply {
+        driver: version(d) as u32,
+        devices: &list,
+    };
     w.reply(h, CUDA_SUCCESS, |wr| reply.encode(wr));
     Ok(())
 }
@@ -107,9 +112,20 @@ pub(super) fn select_devices(
 }
 
 pub(super) fn chip_layout(w: &mut Cuda, h: &Header, m: msg::ChipLayout) -> Result<(), WireError> {
-    let (a, b) = w.device(m.device).ok().and_then(|d| layout(w.driver, d)).unwrap_or_default();
-    let rc = if a.is_empty() { CUDA_ERROR_NOT_SUPPORTED } else { CUDA_SUCCESS };
-    let reply = msg::ChipLayoutReply { index_in_gpc: &a, gpc_of_tpc: &b };
+    let (a, b) = w
+        .device(m.device)
+        .ok()
+        .and_then(|d| layout(w.driver, d))
+        .unwrap_or_default();
+    let rc = if a.is_empty() {
+        CUDA_ERROR_NOT_SUPPORTED
+    } else {
+        CUDA_SUCCESS
+    };
+    let reply = msg::ChipLayoutReply {
+        index_in_gpc: &a,
+        gpc_of_tpc: &b,
+    };
     w.reply(h, rc, |wr| reply.encode(wr));
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Events.
 
+use super::Cuda;
 use super::completer::Then;
 use super::waiters::Wait;
-use super::Cuda;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};

@@ -22,7 +22,10 @@ pub(super) fn launch_kernel(
     m: msg::LaunchKernel<'_>,
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
-        let f = *w.functions.get(&m.function).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        let f = *w
+            .functions
+            .get(&m.function)
+            .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
         let stream = w.stream(m.stream)? as CUstream;
         let mut size = m.params.len();
         let mut extra: [*mut c_void; 5] = [
@@ -32,8 +35,11 @@ pub(super) fn launch_kernel(
             (&raw mut size).cast(),
             std::ptr::without_provenance_mut(EXTRA_END),
         ];
-        let extra =
-            if size == 0 { std::ptr::null_mut() } else { (&raw mut extra).cast::<*mut c_void>() };
+        let extra = if size == 0 {
+            std::ptr::null_mut()
+        } else {
+            (&raw mut extra).cast::<*mut c_void>()
+        };
         let ([gx, gy, gz], [bx, by, bz]) = (m.grid, m.block);
         let function = f.raw as CUfunction;
         if m.attrs.is_empty() && m.flags == 0 {
@@ -76,7 +82,8 @@ pub(super) fn launch_kernel(
         };
         // SAFETY: as above; the attributes live through the call.
         check(unsafe {
-            w.driver.cuLaunchKernelEx(&config, function, std::ptr::null_mut(), extra)
+            w.driver
+                .cuLaunchKernelEx(&config, function, std::ptr::null_mut(), extra)
         })
     });
     w.done(h, rc);
@@ -159,9 +166,11 @@ pub(super) fn host_function(
         // SAFETY: a live stream; the data is what the function expects.
         check(unsafe {
             if m.kind == STREAM_CALLBACK {
-                w.driver.cuStreamAddCallback(stream, Some(stream_callback_here), call, 0)
+                w.driver
+                    .cuStreamAddCallback(stream, Some(stream_callback_here), call, 0)
             } else {
-                w.driver.cuLaunchHostFunc(stream, Some(host_function_here), call)
+                w.driver
+                    .cuLaunchHostFunc(stream, Some(host_function_here), call)
             }
         })
     });

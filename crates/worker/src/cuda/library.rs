@@ -82,7 +82,10 @@ pub(super) fn library_module(
         let library = w.handle(Kind::Library, m.library)?;
         let mut module: CUmodule = std::ptr::null_mut();
         // SAFETY: a live library and a pointer to a live handle.
-        check(unsafe { w.driver.cuLibraryGetModule(&mut module, library as CUlibrary) })?;
+        check(unsafe {
+            w.driver
+                .cuLibraryGetModule(&mut module, library as CUlibrary)
+        })?;
         w.store(Kind::Module, m.module, module as u64);
         Ok(())
     });
@@ -96,7 +99,10 @@ pub(super) fn library_kernel(
     m: msg::LibraryKernel<'_>,
 ) -> Result<(), WireError> {
     let name = CString::new(m.name).map_err(|_| WireError::BadText)?;
-    let mut reply = msg::LibraryKernelReply { params: vec![], attributes: vec![] };
+    let mut reply = msg::LibraryKernelReply {
+        params: vec![],
+        attributes: vec![],
+    };
     let rc = attempt(|| {
         let library = w.handle(Kind::Library, m.library)?;
         let dev = w.device(m.device)?;
@@ -111,7 +117,13 @@ pub(super) fn library_kernel(
             |a, v| unsafe { d.cuKernelGetAttribute(v, a as _, kernel, dev) },
         );
         (reply.params, reply.attributes) = described;
-        w.functions.insert(m.function, Function { raw: kernel as u64, kernel: true });
+        w.functions.insert(
+            m.function,
+            Function {
+                raw: kernel as u64,
+                kernel: true,
+            },
+        );
         Ok(())
     });
     w.reply(h, rc, |wr| reply.encode(wr));
@@ -160,13 +172,18 @@ pub(super) fn library_global(
         // SAFETY: a live library, a C string, pointers to live values.
         check(unsafe {
             if m.managed != 0 {
-                w.driver.cuLibraryGetManaged(&mut va, &mut size, library, name.as_ptr())
+                w.driver
+                    .cuLibraryGetManaged(&mut va, &mut size, library, name.as_ptr())
             } else {
-                w.driver.cuLibraryGetGlobal(&mut va, &mut size, library, name.as_ptr())
+                w.driver
+                    .cuLibraryGetGlobal(&mut va, &mut size, library, name.as_ptr())
             }
         })
     });
-    let reply = msg::LibraryGlobalReply { va, size: size as u64 };
+    let reply = msg::LibraryGlobalReply {
+        va,
+        size: size as u64,
+    };
     w.reply(h, rc, |wr| reply.encode(wr));
     Ok(())
 }

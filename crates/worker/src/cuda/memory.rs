@@ -94,10 +94,16 @@ pub(super) fn mem_fence(w: &mut Cuda, h: &Header, _m: msg::MemFence) -> Result<(
 /// Frees what was mapped for a device whose primary context goes.
 pub(super) fn unmap_all(w: &mut Cuda, dev: i32) {
     const BASE: u64 = 0x3000_0000_0000;
-    let Some(i) = w.devices.iter().position(|d| *d == dev) else { return };
+    let Some(i) = w.devices.iter().position(|d| *d == dev) else {
+        return;
+    };
     let (from, to) = (BASE + ((i as u64) << 40), BASE + ((i as u64 + 1) << 40));
-    let gone: Vec<_> =
-        w.mapped.iter().filter(|(va, _)| (from..to).contains(*va)).map(|(a, s)| (*a, *s)).collect();
+    let gone: Vec<_> = w
+        .mapped
+        .iter()
+        .filter(|(va, _)| (from..to).contains(*va))
+        .map(|(a, s)| (*a, *s))
+        .collect();
     for (va, size) in gone {
         let _ = unmap(w.driver, va, size as usize);
         w.mapped.remove(&va);

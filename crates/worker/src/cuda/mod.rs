@@ -12,6 +12,7 @@
 mod completer;
 mod context;
 mod copy;
+mod copy_rows;
 mod device;
 mod event;
 mod generated;
@@ -36,7 +37,6 @@ use busbar_wire::record::Header;
 use busbar_wire::{WireError, Writer};
 use completer::Completer;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 pub use device::probe;
 
@@ -70,7 +70,10 @@ pub(crate) fn load(path: Option<&str>) -> Result<&'static Driver, String> {
 
 /// A result code's name, for people.
 pub(crate) fn name_of(rc: CUresult) -> String {
-    error_name(rc).map_or_else(|| format!("error {rc}"), |n| n.to_string_lossy().into_owned())
+    error_name(rc).map_or_else(
+        || format!("error {rc}"),
+        |n| n.to_string_lossy().into_owned(),
+    )
 }
 
 /// A table from ids to handles. Ids are small and dense, except those chosen here.
@@ -120,16 +123,23 @@ pub struct Cuda {
 
 /// Opens a session's CUDA side.
 pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
-    let driver =
-        load(setup.library.as_deref()).map_err(|why| Refusal::new("no_device", why))?;
+    let driver = load(setup.library.as_deref()).map_err(|why| Refusal::new("no_device", why))?;
     let mut n = 0;
     // SAFETY: a pointer to a live integer.
     unsafe { driver.cuDeviceGetCount(&mut n) };
     let allowed: Vec<i32> = (0..n)
-        .filter(|d| setup.devices.as_ref().is_none_or(|s| s.contains(&(*d as u32))))
+        .filter(|d| {
+            setup
+                .devices
+                .as_ref()
+                .is_none_or(|s| s.contains(&(*d as u32)))
+        })
         .collect();
     if allowed.is_empty() {
-        return Err(Refusal::new("no_device", "the server has no GPU for this session"));
+        return Err(Refusal::new(
+            "no_device",
+            "the server has no GPU for this session",
+        ));
     }
     let completer = Completer::start(driver, setup.outbox.clone())
         .map_err(|e| Refusal::new("internal", format!("cannot start a thread: {e}")))?;
@@ -166,13 +176,21 @@ impl Cuda {
             _ => t.low.get(id as usize).copied().unwrap_or(0),
         };
         // An object whose creation failed has no handle: what uses it fails, too.
-        if raw == 0 { Err(CUDA_ERROR_INVALID_HANDLE) } else { Ok(raw) }
+        if raw == 0 {
+            Err(CUDA_ERROR_INVALID_HANDLE)
+        } else {
+            Ok(raw)
+        }
     }
 
     /// The handle of a stream; 0 is the legacy default stream.
     #[inline]
     pub(crate) fn stream(&mut self, id: u32) -> Result<u64, CUresult> {
-        if id == 0 { Ok(0) } else { self.handle(Kind::Stream, id) }
+        if id == 0 {
+            Ok(0)
+        } else {
+            self.handle(Kind::Stream, id)
+        }
     }
 
     /// The physical ordinal of one of the program's devices.
@@ -251,12 +269,7 @@ impl Cuda {
     }
 
     /// A waiting call is done: its result and, on success, its reply.
-    pub(crate) fn reply(
-        &mut self,
-        h: &Header,
-        rc: CUresult,
-        fields: impl FnOnce(&mut Writer<'_>),
-    ) {
+    pub(crate) fn reply(&mut self, h: &Header, rc: CUresult, fields: impl FnOnce(&mut Writer<'_>)) {
         self.outbox.reply(h.call, rc, |w| {
             if rc == CUDA_SUCCESS {
                 fields(w);
@@ -275,7 +288,11 @@ impl Cuda {
         if scope == self.current {
             return;
         }
-        let ctx = if scope == 0 { 0 } else { self.handle(Kind::Context, scope).unwrap_or(0) };
+        let ctx = if scope == 0 {
+            0
+        } else {
+            self.handle(Kind::Context, scope).unwrap_or(0)
+        };
         // SAFETY: a live context or none.
         unsafe { self.driver.cuCtxSetCurrent(ctx as CUcontext) };
         self.current = scope;

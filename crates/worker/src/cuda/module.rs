@@ -26,7 +26,9 @@ impl Compile {
     /// From the client's options: u32 key and u32 value, each.
     pub(super) fn new(options: &[u8]) -> Result<Self, CUresult> {
         let mut c = Self::default();
-        let (pairs, []) = options.as_chunks::<8>() else { return Err(CUDA_ERROR_INVALID_VALUE) };
+        let (pairs, []) = options.as_chunks::<8>() else {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        };
         if pairs.is_empty() {
             return Ok(c);
         }
@@ -69,7 +71,8 @@ impl Compile {
 
     /// How long it has taken.
     pub(super) fn wall_ms(&self) -> f32 {
-        self.started.map_or(0.0, |t| t.elapsed().as_secs_f32() * 1e3)
+        self.started
+            .map_or(0.0, |t| t.elapsed().as_secs_f32() * 1e3)
     }
 }
 
@@ -89,7 +92,11 @@ pub(super) fn describe(
     }
     let value = |a: u32| {
         let mut v = 0;
-        if attribute(a, &mut v) == CUDA_SUCCESS { v as u32 } else { 0 }
+        if attribute(a, &mut v) == CUDA_SUCCESS {
+            v as u32
+        } else {
+            0
+        }
     };
     (params, (0..16).map(value).collect())
 }
@@ -118,8 +125,11 @@ pub(super) fn module_load(
         w.store(Kind::Module, m.module, module as u64);
         Ok(())
     });
-    let reply =
-        msg::ModuleLoadReply { info_log: c.info(), error_log: c.errors(), wall_ms: c.wall_ms() };
+    let reply = msg::ModuleLoadReply {
+        info_log: c.info(),
+        error_log: c.errors(),
+        wall_ms: c.wall_ms(),
+    };
     w.reply_always(h, rc, |wr| reply.encode(wr));
     Ok(())
 }
@@ -145,7 +155,10 @@ pub(super) fn module_function(
     m: msg::ModuleFunction<'_>,
 ) -> Result<(), WireError> {
     let name = CString::new(m.name).map_err(|_| WireError::BadText)?;
-    let mut reply = msg::ModuleFunctionReply { params: vec![], attributes: vec![] };
+    let mut reply = msg::ModuleFunctionReply {
+        params: vec![],
+        attributes: vec![],
+    };
     let rc = attempt(|| {
         let module = w.handle(Kind::Module, m.module)? as CUmodule;
         let d = w.driver;
@@ -159,7 +172,13 @@ pub(super) fn module_function(
             |a, v| unsafe { d.cuFuncGetAttribute(v, a as _, f) },
         );
         (reply.params, reply.attributes) = described;
-        w.functions.insert(m.function, Function { raw: f as u64, kernel: false });
+        w.functions.insert(
+            m.function,
+            Function {
+                raw: f as u64,
+                kernel: false,
+            },
+        );
         Ok(())
     });
     w.reply(h, rc, |wr| reply.encode(wr));
@@ -206,9 +225,15 @@ pub(super) fn module_global(
     let rc = attempt(|| {
         let module = w.handle(Kind::Module, m.module)? as CUmodule;
         // SAFETY: a live module, a C string, pointers to live values.
-        check(unsafe { w.driver.cuModuleGetGlobal_v2(&mut va, &mut size, module, name.as_ptr()) })
+        check(unsafe {
+            w.driver
+                .cuModuleGetGlobal_v2(&mut va, &mut size, module, name.as_ptr())
+        })
     });
-    let reply = msg::ModuleGlobalReply { va, size: size as u64 };
+    let reply = msg::ModuleGlobalReply {
+        va,
+        size: size as u64,
+    };
     w.reply(h, rc, |wr| reply.encode(wr));
     Ok(())
 }
@@ -219,18 +244,85 @@ pub(super) fn function_set_attribute(
     m: msg::FunctionSetAttribute,
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
-        let f = *w.functions.get(&m.function).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        let f = *w
+            .functions
+            .get(&m.function)
+            .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
         let dev = w.device(m.device)?;
         let a = m.attribute as CUfunction_attribute;
         // SAFETY: a live kernel or function.
         check(unsafe {
             if f.kernel {
-                w.driver.cuKernelSetAttribute(a, m.value, f.raw as CUkernel, dev)
+                w.driver
+                    .cuKernelSetAttribute(a, m.value, f.raw as CUkernel, dev)
             } else {
                 w.driver.cuFuncSetAttribute(f.raw as CUfunction, a, m.value)
             }
         })
     });
     w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn link_images(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::LinkImages<'_>,
+) -> Result<(), WireError> {
+    let mut c = Compile::new(m.options).unwrap_or_default();
+    let (hashes, []) = m.hashes.as_chunks::<32>() else {
+        return Err(WireError::BadValue("hash"));
+    };
+    let names: Vec<_> = m.names.split_inclusive(|b| *b == 0).collect();
+    if hashes.len() != m.pieces.len() || names.len() != m.pieces.len() {
+        return Err(WireError::BadValue("count of a list"));
+    }
+    let mut image = Vec::new();
+    let rc = attempt(|| {
+        let (keys, values) = c.arrays();
+        let n = keys.len() as u32;
+        let (keys, values) = (keys.as_mut_ptr(), values.as_mut_ptr());
+        let d = w.driver;
+        let mut state: CUlinkState = std::ptr::null_mut();
+        let mut none_k: [CUjit_option; 1] = [0 as _];
+        let mut none_v = [std::ptr::null_mut(); 1];
+        // SAFETY: the options' arrays and logs live until the link state is destroyed; each piece is
+        // as long as said; the image is the driver's until then.
+        unsafe {
+            check(d.cuLinkCreate_v2(n, keys, values, &mut state))?;
+            let linked = (|| {
+                for ((kind, hash), name) in m.pieces.iter().zip(hashes).zip(&names) {
+                    let piece = w.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+                    let name = CStr::from_bytes_with_nul(name).unwrap_or_default();
+                    check(d.cuLinkAddData_v2(
+                        state,
+                        *kind as _,
+                        piece.as_ptr().cast_mut().cast(),
+                        piece.len(),
+                        name.as_ptr(),
+                        0,
+                        none_k.as_mut_ptr(),
+                        none_v.as_mut_ptr(),
+                    ))?;
+                }
+                let (mut p, mut size) = (std::ptr::null_mut(), 0);
+                check(d.cuLinkComplete(state, &mut p, &mut size))?;
+                if size > busbar_wire::limits::MAX_BYTES {
+                    return Err(CUDA_ERROR_OUT_OF_MEMORY);
+                }
+                image = std::slice::from_raw_parts(p.cast::<u8>(), size).to_vec();
+                Ok(())
+            })();
+            d.cuLinkDestroy(state);
+            linked
+        }
+    });
+    let reply = msg::LinkImagesReply {
+        info_log: c.info(),
+        error_log: c.errors(),
+        wall_ms: c.wall_ms(),
+        image: &image,
+    };
+    w.reply_always(h, rc, |wr| reply.encode(wr));
     Ok(())
 }

@@ -18,7 +18,10 @@ pub(super) fn pool_alloc(w: &mut Cuda, h: &Header, m: msg::PoolAlloc) -> Result<
         }
         let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
         // SAFETY: as above, and a live pool.
-        check(unsafe { w.driver.cuMemAllocFromPoolAsync(&mut va, size, pool, stream) })
+        check(unsafe {
+            w.driver
+                .cuMemAllocFromPoolAsync(&mut va, size, pool, stream)
+        })
     });
     w.reply(h, rc, |wr| msg::PoolAllocReply { va }.encode(wr));
     Ok(())

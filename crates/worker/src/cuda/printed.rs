@@ -30,7 +30,10 @@ impl Printed {
             libc::close(fds[1]);
             OwnedFd::from_raw_fd(fds[0])
         };
-        Some(Self { pipe: Arc::new(Mutex::new(pipe)), outbox })
+        Some(Self {
+            pipe: Arc::new(Mutex::new(pipe)),
+            outbox,
+        })
     }
 
     /// Passes on what has been printed so far.

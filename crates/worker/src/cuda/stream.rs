@@ -40,7 +40,13 @@ const WANTS_GRAPH: u32 = 1;
 const WANTS_NODES: u32 = 2;
 
 pub(super) fn capture_info(w: &mut Cuda, h: &Header, m: msg::CaptureInfo) -> Result<(), WireError> {
-    let mut reply = msg::CaptureInfoReply { status: 0, id: 0, graph: 0, nodes: vec![], edges: &[] };
+    let mut reply = msg::CaptureInfoReply {
+        status: 0,
+        id: 0,
+        graph: 0,
+        nodes: vec![],
+        edges: &[],
+    };
     let mut edges_bytes = Vec::new();
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
@@ -50,8 +56,11 @@ pub(super) fn capture_info(w: &mut Cuda, h: &Header, m: msg::CaptureInfo) -> Res
         let mut nodes = std::ptr::null();
         let mut edges = std::ptr::null();
         let mut count = 0;
-        let graph_out =
-            if m.detail & WANTS_GRAPH != 0 { &raw mut graph } else { std::ptr::null_mut() };
+        let graph_out = if m.detail & WANTS_GRAPH != 0 {
+            &raw mut graph
+        } else {
+            std::ptr::null_mut()
+        };
         // SAFETY: pointers to live values; the arrays are the driver's until its next such call.
         unsafe {
             if m.detail & WANTS_NODES == 0 {

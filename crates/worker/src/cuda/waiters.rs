@@ -43,18 +43,38 @@ impl Waiters {
         completer: Completer,
         printed: Option<Printed>,
     ) -> Self {
-        let shared = Shared { driver, completer, printed, idle: Mutex::default() };
-        Self { shared: Arc::new(shared) }
+        let shared = Shared {
+            driver,
+            completer,
+            printed,
+            idle: Mutex::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
     }
 
     /// Answers `call` once `wait` is over.
     pub(super) fn wait(&self, context: u64, wait: Wait, call: u32) {
-        let job = Job { context, wait, call };
-        let idle = self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let job = Job {
+            context,
+            wait,
+            call,
+        };
+        let idle = self
+            .shared
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
         let job = match idle.map(|tx| tx.send(job)) {
             Some(Ok(())) => return,
             Some(Err(e)) => e.0,
-            None => Job { context, wait, call },
+            None => Job {
+                context,
+                wait,
+                call,
+            },
         };
         let shared = self.shared.clone();
         let (tx, rx) = channel();
@@ -62,12 +82,22 @@ impl Waiters {
             let mut next = Some(job);
             while let Some(job) = next {
                 shared.serve(&job);
-                shared.idle.lock().unwrap_or_else(PoisonError::into_inner).push(tx.clone());
+                shared
+                    .idle
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(tx.clone());
                 next = rx.recv().ok();
             }
         };
-        if std::thread::Builder::new().name("waiter".into()).spawn(run).is_err() {
-            self.shared.completer.now(CUDA_ERROR_OUT_OF_MEMORY, Then::Reply { call });
+        if std::thread::Builder::new()
+            .name("waiter".into())
+            .spawn(run)
+            .is_err()
+        {
+            self.shared
+                .completer
+                .now(CUDA_ERROR_OUT_OF_MEMORY, Then::Reply { call });
         }
     }
 }

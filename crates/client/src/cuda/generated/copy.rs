@@ -77,20 +77,32 @@ pub unsafe extern "C" fn cuMemcpy2DAsync(
     )
 }
 
-/// `cuMemcpy2DAsync_v2`: refused.
+/// `cuMemcpy2DAsync_v2`.
 pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
-    _pCopy: *const CUDA_MEMCPY2D,
-    _hStream: CUstream,
+    pCopy: *const CUDA_MEMCPY2D,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpy2DAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy2DAsync_v2_checked(pCopy, hStream, false) })
 }
 
-/// `cuMemcpy2DAsync_v2_ptsz`: refused.
+/// `cuMemcpy2DAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpy2DAsync_v2_ptsz(
-    _pCopy: *const CUDA_MEMCPY2D,
-    _hStream: CUstream,
+    pCopy: *const CUDA_MEMCPY2D,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpy2DAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy2DAsync_v2_checked(pCopy, hStream, true) })
+}
+
+/// `cuMemcpy2DAsync_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpy2DAsync_v2_checked(
+    pCopy: *const CUDA_MEMCPY2D,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::copy::cuMemcpy2DAsync_v2(pCopy, hStream, per_thread) })
 }
 
 /// `cuMemcpy2DUnaligned`: refused.
@@ -101,24 +113,46 @@ pub unsafe extern "C" fn cuMemcpy2DUnaligned(_pCopy: *const CUDA_MEMCPY2D_v1) ->
     )
 }
 
-/// `cuMemcpy2DUnaligned_v2`: refused.
-pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2(_pCopy: *const CUDA_MEMCPY2D) -> CUresult {
-    runtime::unsupported("cuMemcpy2DUnaligned_v2", "not implemented yet")
+/// `cuMemcpy2DUnaligned_v2`.
+pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy2DUnaligned_v2_checked(pCopy, false) })
 }
 
-/// `cuMemcpy2DUnaligned_v2_ptds`: refused.
-pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2_ptds(_pCopy: *const CUDA_MEMCPY2D) -> CUresult {
-    runtime::unsupported("cuMemcpy2DUnaligned_v2", "not implemented yet")
+/// `cuMemcpy2DUnaligned_v2_ptds`.
+pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy2DUnaligned_v2_checked(pCopy, true) })
 }
 
-/// `cuMemcpy2D_v2`: refused.
-pub unsafe extern "C" fn cuMemcpy2D_v2(_pCopy: *const CUDA_MEMCPY2D) -> CUresult {
-    runtime::unsupported("cuMemcpy2D_v2", "not implemented yet")
+/// `cuMemcpy2DUnaligned_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpy2DUnaligned_v2_checked(
+    pCopy: *const CUDA_MEMCPY2D,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::copy::cuMemcpy2DUnaligned_v2(pCopy, per_thread) })
 }
 
-/// `cuMemcpy2D_v2_ptds`: refused.
-pub unsafe extern "C" fn cuMemcpy2D_v2_ptds(_pCopy: *const CUDA_MEMCPY2D) -> CUresult {
-    runtime::unsupported("cuMemcpy2D_v2", "not implemented yet")
+/// `cuMemcpy2D_v2`.
+pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy2D_v2_checked(pCopy, false) })
+}
+
+/// `cuMemcpy2D_v2_ptds`.
+pub unsafe extern "C" fn cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy2D_v2_checked(pCopy, true) })
+}
+
+/// `cuMemcpy2D_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpy2D_v2_checked(
+    pCopy: *const CUDA_MEMCPY2D,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::copy::cuMemcpy2D_v2(pCopy, per_thread) })
 }
 
 /// `cuMemcpy3D`: refused.
@@ -137,20 +171,32 @@ pub unsafe extern "C" fn cuMemcpy3DAsync(
     )
 }
 
-/// `cuMemcpy3DAsync_v2`: refused.
+/// `cuMemcpy3DAsync_v2`.
 pub unsafe extern "C" fn cuMemcpy3DAsync_v2(
-    _pCopy: *const CUDA_MEMCPY3D,
-    _hStream: CUstream,
+    pCopy: *const CUDA_MEMCPY3D,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpy3DAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy3DAsync_v2_checked(pCopy, hStream, false) })
 }
 
-/// `cuMemcpy3DAsync_v2_ptsz`: refused.
+/// `cuMemcpy3DAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpy3DAsync_v2_ptsz(
-    _pCopy: *const CUDA_MEMCPY3D,
-    _hStream: CUstream,
+    pCopy: *const CUDA_MEMCPY3D,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpy3DAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy3DAsync_v2_checked(pCopy, hStream, true) })
+}
+
+/// `cuMemcpy3DAsync_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpy3DAsync_v2_checked(
+    pCopy: *const CUDA_MEMCPY3D,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::copy::cuMemcpy3DAsync_v2(pCopy, hStream, per_thread) })
 }
 
 /// `cuMemcpy3DBatchAsync`: refused.
@@ -195,40 +241,74 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2_ptsz(
     runtime::unsupported("cuMemcpy3DBatchAsync_v2", "not implemented yet")
 }
 
-/// `cuMemcpy3DPeer`: refused.
-pub unsafe extern "C" fn cuMemcpy3DPeer(_pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
-    runtime::unsupported("cuMemcpy3DPeer", "not implemented yet")
+/// `cuMemcpy3DPeer`.
+pub unsafe extern "C" fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy3DPeer_checked(pCopy, false) })
 }
 
-/// `cuMemcpy3DPeer_ptds`: refused.
-pub unsafe extern "C" fn cuMemcpy3DPeer_ptds(_pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
-    runtime::unsupported("cuMemcpy3DPeer", "not implemented yet")
+/// `cuMemcpy3DPeer_ptds`.
+pub unsafe extern "C" fn cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy3DPeer_checked(pCopy, true) })
 }
 
-/// `cuMemcpy3DPeerAsync`: refused.
+/// `cuMemcpy3DPeer`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpy3DPeer_checked(
+    pCopy: *const CUDA_MEMCPY3D_PEER,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::copy::cuMemcpy3DPeer(pCopy, per_thread) })
+}
+
+/// `cuMemcpy3DPeerAsync`.
 pub unsafe extern "C" fn cuMemcpy3DPeerAsync(
-    _pCopy: *const CUDA_MEMCPY3D_PEER,
-    _hStream: CUstream,
+    pCopy: *const CUDA_MEMCPY3D_PEER,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpy3DPeerAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy3DPeerAsync_checked(pCopy, hStream, false) })
 }
 
-/// `cuMemcpy3DPeerAsync_ptsz`: refused.
+/// `cuMemcpy3DPeerAsync_ptsz`.
 pub unsafe extern "C" fn cuMemcpy3DPeerAsync_ptsz(
-    _pCopy: *const CUDA_MEMCPY3D_PEER,
-    _hStream: CUstream,
+    pCopy: *const CUDA_MEMCPY3D_PEER,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpy3DPeerAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy3DPeerAsync_checked(pCopy, hStream, true) })
 }
 
-/// `cuMemcpy3D_v2`: refused.
-pub unsafe extern "C" fn cuMemcpy3D_v2(_pCopy: *const CUDA_MEMCPY3D) -> CUresult {
-    runtime::unsupported("cuMemcpy3D_v2", "not implemented yet")
+/// `cuMemcpy3DPeerAsync`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpy3DPeerAsync_checked(
+    pCopy: *const CUDA_MEMCPY3D_PEER,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::copy::cuMemcpy3DPeerAsync(pCopy, hStream, per_thread) })
 }
 
-/// `cuMemcpy3D_v2_ptds`: refused.
-pub unsafe extern "C" fn cuMemcpy3D_v2_ptds(_pCopy: *const CUDA_MEMCPY3D) -> CUresult {
-    runtime::unsupported("cuMemcpy3D_v2", "not implemented yet")
+/// `cuMemcpy3D_v2`.
+pub unsafe extern "C" fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy3D_v2_checked(pCopy, false) })
+}
+
+/// `cuMemcpy3D_v2_ptds`.
+pub unsafe extern "C" fn cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemcpy3D_v2_checked(pCopy, true) })
+}
+
+/// `cuMemcpy3D_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpy3D_v2_checked(
+    pCopy: *const CUDA_MEMCPY3D,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::copy::cuMemcpy3D_v2(pCopy, per_thread) })
 }
 
 /// `cuMemcpyAsync`.
@@ -279,26 +359,49 @@ pub unsafe extern "C" fn cuMemcpyAtoA(
     )
 }
 
-/// `cuMemcpyAtoA_v2`: refused.
+/// `cuMemcpyAtoA_v2`.
 pub unsafe extern "C" fn cuMemcpyAtoA_v2(
-    _dstArray: CUarray,
-    _dstOffset: usize,
-    _srcArray: CUarray,
-    _srcOffset: usize,
-    _ByteCount: usize,
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyAtoA_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyAtoA_v2_checked(dstArray, dstOffset, srcArray, srcOffset, ByteCount, false)
+    })
 }
 
-/// `cuMemcpyAtoA_v2_ptds`: refused.
+/// `cuMemcpyAtoA_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpyAtoA_v2_ptds(
-    _dstArray: CUarray,
-    _dstOffset: usize,
-    _srcArray: CUarray,
-    _srcOffset: usize,
-    _ByteCount: usize,
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyAtoA_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyAtoA_v2_checked(dstArray, dstOffset, srcArray, srcOffset, ByteCount, true)
+    })
+}
+
+/// `cuMemcpyAtoA_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpyAtoA_v2_checked(
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::copy::cuMemcpyAtoA_v2(
+            dstArray, dstOffset, srcArray, srcOffset, ByteCount, per_thread,
+        )
+    })
 }
 
 /// `cuMemcpyAtoD`: refused.
@@ -314,24 +417,44 @@ pub unsafe extern "C" fn cuMemcpyAtoD(
     )
 }
 
-/// `cuMemcpyAtoD_v2`: refused.
+/// `cuMemcpyAtoD_v2`.
 pub unsafe extern "C" fn cuMemcpyAtoD_v2(
-    _dstDevice: CUdeviceptr,
-    _srcArray: CUarray,
-    _srcOffset: usize,
-    _ByteCount: usize,
+    dstDevice: CUdeviceptr,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyAtoD_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyAtoD_v2_checked(dstDevice, srcArray, srcOffset, ByteCount, false)
+    })
 }
 
-/// `cuMemcpyAtoD_v2_ptds`: refused.
+/// `cuMemcpyAtoD_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpyAtoD_v2_ptds(
-    _dstDevice: CUdeviceptr,
-    _srcArray: CUarray,
-    _srcOffset: usize,
-    _ByteCount: usize,
+    dstDevice: CUdeviceptr,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyAtoD_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyAtoD_v2_checked(dstDevice, srcArray, srcOffset, ByteCount, true)
+    })
+}
+
+/// `cuMemcpyAtoD_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpyAtoD_v2_checked(
+    dstDevice: CUdeviceptr,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::copy::cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, per_thread)
+    })
 }
 
 /// `cuMemcpyAtoH`: refused.
@@ -361,46 +484,89 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync(
     )
 }
 
-/// `cuMemcpyAtoHAsync_v2`: refused.
+/// `cuMemcpyAtoHAsync_v2`.
 pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2(
-    _dstHost: *mut c_void,
-    _srcArray: CUarray,
-    _srcOffset: usize,
-    _ByteCount: usize,
-    _hStream: CUstream,
+    dstHost: *mut c_void,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyAtoHAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyAtoHAsync_v2_checked(dstHost, srcArray, srcOffset, ByteCount, hStream, false)
+    })
 }
 
-/// `cuMemcpyAtoHAsync_v2_ptsz`: refused.
+/// `cuMemcpyAtoHAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2_ptsz(
-    _dstHost: *mut c_void,
-    _srcArray: CUarray,
-    _srcOffset: usize,
-    _ByteCount: usize,
-    _hStream: CUstream,
+    dstHost: *mut c_void,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyAtoHAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyAtoHAsync_v2_checked(dstHost, srcArray, srcOffset, ByteCount, hStream, true)
+    })
 }
 
-/// `cuMemcpyAtoH_v2`: refused.
+/// `cuMemcpyAtoHAsync_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpyAtoHAsync_v2_checked(
+    dstHost: *mut c_void,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::copy::cuMemcpyAtoHAsync_v2(
+            dstHost, srcArray, srcOffset, ByteCount, hStream, per_thread,
+        )
+    })
+}
+
+/// `cuMemcpyAtoH_v2`.
 pub unsafe extern "C" fn cuMemcpyAtoH_v2(
-    _dstHost: *mut c_void,
-    _srcArray: CUarray,
-    _srcOffset: usize,
-    _ByteCount: usize,
+    dstHost: *mut c_void,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyAtoH_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyAtoH_v2_checked(dstHost, srcArray, srcOffset, ByteCount, false)
+    })
 }
 
-/// `cuMemcpyAtoH_v2_ptds`: refused.
+/// `cuMemcpyAtoH_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpyAtoH_v2_ptds(
-    _dstHost: *mut c_void,
-    _srcArray: CUarray,
-    _srcOffset: usize,
-    _ByteCount: usize,
+    dstHost: *mut c_void,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyAtoH_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyAtoH_v2_checked(dstHost, srcArray, srcOffset, ByteCount, true)
+    })
+}
+
+/// `cuMemcpyAtoH_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpyAtoH_v2_checked(
+    dstHost: *mut c_void,
+    srcArray: CUarray,
+    srcOffset: usize,
+    ByteCount: usize,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::copy::cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, per_thread)
+    })
 }
 
 /// `cuMemcpyBatchAsync`: refused.
@@ -474,24 +640,44 @@ pub unsafe extern "C" fn cuMemcpyDtoA(
     )
 }
 
-/// `cuMemcpyDtoA_v2`: refused.
+/// `cuMemcpyDtoA_v2`.
 pub unsafe extern "C" fn cuMemcpyDtoA_v2(
-    _dstArray: CUarray,
-    _dstOffset: usize,
-    _srcDevice: CUdeviceptr,
-    _ByteCount: usize,
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyDtoA_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyDtoA_v2_checked(dstArray, dstOffset, srcDevice, ByteCount, false)
+    })
 }
 
-/// `cuMemcpyDtoA_v2_ptds`: refused.
+/// `cuMemcpyDtoA_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpyDtoA_v2_ptds(
-    _dstArray: CUarray,
-    _dstOffset: usize,
-    _srcDevice: CUdeviceptr,
-    _ByteCount: usize,
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyDtoA_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyDtoA_v2_checked(dstArray, dstOffset, srcDevice, ByteCount, true)
+    })
+}
+
+/// `cuMemcpyDtoA_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpyDtoA_v2_checked(
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcDevice: CUdeviceptr,
+    ByteCount: usize,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::copy::cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, per_thread)
+    })
 }
 
 /// `cuMemcpyDtoD`: refused.
@@ -727,46 +913,89 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync(
     )
 }
 
-/// `cuMemcpyHtoAAsync_v2`: refused.
+/// `cuMemcpyHtoAAsync_v2`.
 pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2(
-    _dstArray: CUarray,
-    _dstOffset: usize,
-    _srcHost: *const c_void,
-    _ByteCount: usize,
-    _hStream: CUstream,
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcHost: *const c_void,
+    ByteCount: usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyHtoAAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyHtoAAsync_v2_checked(dstArray, dstOffset, srcHost, ByteCount, hStream, false)
+    })
 }
 
-/// `cuMemcpyHtoAAsync_v2_ptsz`: refused.
+/// `cuMemcpyHtoAAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2_ptsz(
-    _dstArray: CUarray,
-    _dstOffset: usize,
-    _srcHost: *const c_void,
-    _ByteCount: usize,
-    _hStream: CUstream,
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcHost: *const c_void,
+    ByteCount: usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyHtoAAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyHtoAAsync_v2_checked(dstArray, dstOffset, srcHost, ByteCount, hStream, true)
+    })
 }
 
-/// `cuMemcpyHtoA_v2`: refused.
+/// `cuMemcpyHtoAAsync_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpyHtoAAsync_v2_checked(
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcHost: *const c_void,
+    ByteCount: usize,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::copy::cuMemcpyHtoAAsync_v2(
+            dstArray, dstOffset, srcHost, ByteCount, hStream, per_thread,
+        )
+    })
+}
+
+/// `cuMemcpyHtoA_v2`.
 pub unsafe extern "C" fn cuMemcpyHtoA_v2(
-    _dstArray: CUarray,
-    _dstOffset: usize,
-    _srcHost: *const c_void,
-    _ByteCount: usize,
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcHost: *const c_void,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyHtoA_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyHtoA_v2_checked(dstArray, dstOffset, srcHost, ByteCount, false)
+    })
 }
 
-/// `cuMemcpyHtoA_v2_ptds`: refused.
+/// `cuMemcpyHtoA_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpyHtoA_v2_ptds(
-    _dstArray: CUarray,
-    _dstOffset: usize,
-    _srcHost: *const c_void,
-    _ByteCount: usize,
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcHost: *const c_void,
+    ByteCount: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyHtoA_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyHtoA_v2_checked(dstArray, dstOffset, srcHost, ByteCount, true)
+    })
+}
+
+/// `cuMemcpyHtoA_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpyHtoA_v2_checked(
+    dstArray: CUarray,
+    dstOffset: usize,
+    srcHost: *const c_void,
+    ByteCount: usize,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::copy::cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, per_thread)
+    })
 }
 
 /// `cuMemcpyHtoD`: refused.

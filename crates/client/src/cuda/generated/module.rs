@@ -193,90 +193,262 @@ pub(in crate::cuda) unsafe fn cuFuncSetSharedMemConfig_checked(
     Ok(())
 }
 
-/// `cuLinkAddData`: refused.
+/// `cuLinkAddData`.
 pub unsafe extern "C" fn cuLinkAddData(
-    _state: CUlinkState,
-    _type: CUjitInputType,
-    _data: *mut c_void,
-    _size: usize,
-    _name: *const c_char,
-    _numOptions: u32,
-    _options: *mut CUjit_option,
-    _optionValues: *mut *mut c_void,
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    data: *mut c_void,
+    size: usize,
+    name: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuLinkAddData", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuLinkAddData_checked(
+            state,
+            r#type,
+            data,
+            size,
+            name,
+            numOptions,
+            options,
+            optionValues,
+        )
+    })
 }
 
-/// `cuLinkAddData_v2`: refused.
+/// `cuLinkAddData`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLinkAddData_checked(
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    data: *mut c_void,
+    size: usize,
+    name: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        super::module::cuLinkAddData_v2_checked(
+            state,
+            r#type,
+            data,
+            size,
+            name,
+            numOptions,
+            options,
+            optionValues,
+        )
+    }
+}
+
+/// `cuLinkAddData_v2`.
 pub unsafe extern "C" fn cuLinkAddData_v2(
-    _state: CUlinkState,
-    _type: CUjitInputType,
-    _data: *mut c_void,
-    _size: usize,
-    _name: *const c_char,
-    _numOptions: u32,
-    _options: *mut CUjit_option,
-    _optionValues: *mut *mut c_void,
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    data: *mut c_void,
+    size: usize,
+    name: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuLinkAddData_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuLinkAddData_v2_checked(
+            state,
+            r#type,
+            data,
+            size,
+            name,
+            numOptions,
+            options,
+            optionValues,
+        )
+    })
 }
 
-/// `cuLinkAddFile`: refused.
+/// `cuLinkAddData_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLinkAddData_v2_checked(
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    data: *mut c_void,
+    size: usize,
+    name: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::module::cuLinkAddData_v2(
+            state,
+            r#type,
+            data,
+            size,
+            name,
+            numOptions,
+            options,
+            optionValues,
+        )
+    })
+}
+
+/// `cuLinkAddFile`.
 pub unsafe extern "C" fn cuLinkAddFile(
-    _state: CUlinkState,
-    _type: CUjitInputType,
-    _path: *const c_char,
-    _numOptions: u32,
-    _options: *mut CUjit_option,
-    _optionValues: *mut *mut c_void,
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    path: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuLinkAddFile", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuLinkAddFile_checked(state, r#type, path, numOptions, options, optionValues)
+    })
 }
 
-/// `cuLinkAddFile_v2`: refused.
+/// `cuLinkAddFile`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLinkAddFile_checked(
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    path: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        super::module::cuLinkAddFile_v2_checked(
+            state,
+            r#type,
+            path,
+            numOptions,
+            options,
+            optionValues,
+        )
+    }
+}
+
+/// `cuLinkAddFile_v2`.
 pub unsafe extern "C" fn cuLinkAddFile_v2(
-    _state: CUlinkState,
-    _type: CUjitInputType,
-    _path: *const c_char,
-    _numOptions: u32,
-    _options: *mut CUjit_option,
-    _optionValues: *mut *mut c_void,
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    path: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuLinkAddFile_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuLinkAddFile_v2_checked(state, r#type, path, numOptions, options, optionValues)
+    })
 }
 
-/// `cuLinkComplete`: refused.
+/// `cuLinkAddFile_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLinkAddFile_v2_checked(
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    path: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::module::cuLinkAddFile_v2(
+            state,
+            r#type,
+            path,
+            numOptions,
+            options,
+            optionValues,
+        )
+    })
+}
+
+/// `cuLinkComplete`.
 pub unsafe extern "C" fn cuLinkComplete(
-    _state: CUlinkState,
-    _cubinOut: *mut *mut c_void,
-    _sizeOut: *mut usize,
+    state: CUlinkState,
+    cubinOut: *mut *mut c_void,
+    sizeOut: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuLinkComplete", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLinkComplete_checked(state, cubinOut, sizeOut) })
 }
 
-/// `cuLinkCreate`: refused.
+/// `cuLinkComplete`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLinkComplete_checked(
+    state: CUlinkState,
+    cubinOut: *mut *mut c_void,
+    sizeOut: *mut usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::module::cuLinkComplete(state, cubinOut, sizeOut) })
+}
+
+/// `cuLinkCreate`.
 pub unsafe extern "C" fn cuLinkCreate(
-    _numOptions: u32,
-    _options: *mut CUjit_option,
-    _optionValues: *mut *mut c_void,
-    _stateOut: *mut CUlinkState,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+    stateOut: *mut CUlinkState,
 ) -> CUresult {
-    runtime::unsupported("cuLinkCreate", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLinkCreate_checked(numOptions, options, optionValues, stateOut) })
 }
 
-/// `cuLinkCreate_v2`: refused.
+/// `cuLinkCreate`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLinkCreate_checked(
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+    stateOut: *mut CUlinkState,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    unsafe { super::module::cuLinkCreate_v2_checked(numOptions, options, optionValues, stateOut) }
+}
+
+/// `cuLinkCreate_v2`.
 pub unsafe extern "C" fn cuLinkCreate_v2(
-    _numOptions: u32,
-    _options: *mut CUjit_option,
-    _optionValues: *mut *mut c_void,
-    _stateOut: *mut CUlinkState,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+    stateOut: *mut CUlinkState,
 ) -> CUresult {
-    runtime::unsupported("cuLinkCreate_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuLinkCreate_v2_checked(numOptions, options, optionValues, stateOut)
+    })
 }
 
-/// `cuLinkDestroy`: refused.
-pub unsafe extern "C" fn cuLinkDestroy(_state: CUlinkState) -> CUresult {
-    runtime::unsupported("cuLinkDestroy", "not implemented yet")
+/// `cuLinkCreate_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLinkCreate_v2_checked(
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+    stateOut: *mut CUlinkState,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::module::cuLinkCreate_v2(numOptions, options, optionValues, stateOut)
+    })
+}
+
+/// `cuLinkDestroy`.
+pub unsafe extern "C" fn cuLinkDestroy(state: CUlinkState) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLinkDestroy_checked(state) })
+}
+
+/// `cuLinkDestroy`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLinkDestroy_checked(state: CUlinkState) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::module::cuLinkDestroy(state) })
 }
 
 /// `cuModuleEnumerateFunctions`.

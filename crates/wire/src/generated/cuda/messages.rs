@@ -452,14 +452,14 @@ impl<'a> Request<'a> for CopyOut {
 /// Rows between host memory (packed, in the record) and an array or pitched device memory. `shape` is
 /// a CUDA_MEMCPY3D whose host side is filled in by the worker.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CopyIn3D<'a> {
+pub struct CopyInRows<'a> {
     pub shape: &'a [u8],
     pub array: u32,
     pub stream: u32,
     pub data: &'a [u8],
 }
 
-impl<'a> Message<'a> for CopyIn3D<'a> {
+impl<'a> Message<'a> for CopyInRows<'a> {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
         w.bytes(self.shape);
@@ -479,22 +479,22 @@ impl<'a> Message<'a> for CopyIn3D<'a> {
     }
 }
 
-impl<'a> Request<'a> for CopyIn3D<'a> {
-    const OP: u16 = op::COPY_IN3_D;
-    const NAME: &'static str = "CopyIn3D";
+impl<'a> Request<'a> for CopyInRows<'a> {
+    const OP: u16 = op::COPY_IN_ROWS;
+    const NAME: &'static str = "CopyInRows";
     const WAITS: bool = false;
 }
 
-/// As `CopyIn3D`, the other way; the bulk answer holds the packed rows.
+/// As `CopyInRows`, the other way; the bulk answer holds the packed rows.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CopyOut3D<'a> {
+pub struct CopyOutRows<'a> {
     pub shape: &'a [u8],
     pub array: u32,
     pub len: u64,
     pub stream: u32,
 }
 
-impl<'a> Message<'a> for CopyOut3D<'a> {
+impl<'a> Message<'a> for CopyOutRows<'a> {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
         w.bytes(self.shape);
@@ -514,15 +514,15 @@ impl<'a> Message<'a> for CopyOut3D<'a> {
     }
 }
 
-impl<'a> Request<'a> for CopyOut3D<'a> {
-    const OP: u16 = op::COPY_OUT3_D;
-    const NAME: &'static str = "CopyOut3D";
+impl<'a> Request<'a> for CopyOutRows<'a> {
+    const OP: u16 = op::COPY_OUT_ROWS;
+    const NAME: &'static str = "CopyOutRows";
     const WAITS: bool = true;
 }
 
 /// A copy between two places on devices.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CopyOnDevice3D<'a> {
+pub struct CopyRowsOnDevice<'a> {
     pub shape: &'a [u8],
     pub src_array: u32,
     pub dst_array: u32,
@@ -532,7 +532,7 @@ pub struct CopyOnDevice3D<'a> {
     pub stream: u32,
 }
 
-impl<'a> Message<'a> for CopyOnDevice3D<'a> {
+impl<'a> Message<'a> for CopyRowsOnDevice<'a> {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
         w.bytes(self.shape);
@@ -558,9 +558,9 @@ impl<'a> Message<'a> for CopyOnDevice3D<'a> {
     }
 }
 
-impl<'a> Request<'a> for CopyOnDevice3D<'a> {
-    const OP: u16 = op::COPY_ON_DEVICE3_D;
-    const NAME: &'static str = "CopyOnDevice3D";
+impl<'a> Request<'a> for CopyRowsOnDevice<'a> {
+    const OP: u16 = op::COPY_ROWS_ON_DEVICE;
+    const NAME: &'static str = "CopyRowsOnDevice";
     const WAITS: bool = false;
 }
 
@@ -1604,7 +1604,7 @@ mod tests {
         }
     }
 
-    impl Sample for CopyIn3D<'static> {
+    impl Sample for CopyInRows<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
                 shape: g.bytes(),
@@ -1615,7 +1615,7 @@ mod tests {
         }
     }
 
-    impl Sample for CopyOut3D<'static> {
+    impl Sample for CopyOutRows<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
                 shape: g.bytes(),
@@ -1626,7 +1626,7 @@ mod tests {
         }
     }
 
-    impl Sample for CopyOnDevice3D<'static> {
+    impl Sample for CopyRowsOnDevice<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
                 shape: g.bytes(),
@@ -1947,9 +1947,9 @@ mod tests {
         check::<MemFence>(false);
         check::<CopyIn<'static>>(true);
         check::<CopyOut>(false);
-        check::<CopyIn3D<'static>>(true);
-        check::<CopyOut3D<'static>>(false);
-        check::<CopyOnDevice3D<'static>>(false);
+        check::<CopyInRows<'static>>(true);
+        check::<CopyOutRows<'static>>(false);
+        check::<CopyRowsOnDevice<'static>>(false);
         check::<LibraryLoad<'static>>(false);
         check::<LibraryLoadNow<'static>>(false);
         check::<LibraryLoadNowReply<'static>>(false);

@@ -213,9 +213,9 @@ pub mod op {
     pub const MEM_FENCE: u16 = 0x8022;
     pub const COPY_IN: u16 = 0x8030;
     pub const COPY_OUT: u16 = 0x8031;
-    pub const COPY_IN3_D: u16 = 0x8032;
-    pub const COPY_OUT3_D: u16 = 0x8033;
-    pub const COPY_ON_DEVICE3_D: u16 = 0x8034;
+    pub const COPY_IN_ROWS: u16 = 0x8032;
+    pub const COPY_OUT_ROWS: u16 = 0x8033;
+    pub const COPY_ROWS_ON_DEVICE: u16 = 0x8034;
     pub const LIBRARY_LOAD: u16 = 0x8040;
     pub const LIBRARY_LOAD_NOW: u16 = 0x8041;
     pub const LIBRARY_KERNEL: u16 = 0x8042;
@@ -545,9 +545,9 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::MEM_FENCE, "MemFence"),
     (op::COPY_IN, "CopyIn"),
     (op::COPY_OUT, "CopyOut"),
-    (op::COPY_IN3_D, "CopyIn3D"),
-    (op::COPY_OUT3_D, "CopyOut3D"),
-    (op::COPY_ON_DEVICE3_D, "CopyOnDevice3D"),
+    (op::COPY_IN_ROWS, "CopyInRows"),
+    (op::COPY_OUT_ROWS, "CopyOutRows"),
+    (op::COPY_ROWS_ON_DEVICE, "CopyRowsOnDevice"),
     (op::LIBRARY_LOAD, "LibraryLoad"),
     (op::LIBRARY_LOAD_NOW, "LibraryLoadNow"),
     (op::LIBRARY_KERNEL, "LibraryKernel"),

@@ -107,25 +107,25 @@ pub(super) fn copy_out(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), Wire
     crate::cuda::copy::copy_out(w, h, m)
 }
 
-pub(super) fn copy_in3_d(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn copy_in_rows(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
-    let m = wire::CopyIn3D::decode(&mut r)?;
+    let m = wire::CopyInRows::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::copy::copy_in3_d(w, h, m)
+    crate::cuda::copy::copy_in_rows(w, h, m)
 }
 
-pub(super) fn copy_out3_d(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn copy_out_rows(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
-    let m = wire::CopyOut3D::decode(&mut r)?;
+    let m = wire::CopyOutRows::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::copy::copy_out3_d(w, h, m)
+    crate::cuda::copy::copy_out_rows(w, h, m)
 }
 
-pub(super) fn copy_on_device3_d(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn copy_rows_on_device(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
-    let m = wire::CopyOnDevice3D::decode(&mut r)?;
+    let m = wire::CopyRowsOnDevice::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::copy::copy_on_device3_d(w, h, m)
+    crate::cuda::copy::copy_rows_on_device(w, h, m)
 }
 
 pub(super) fn library_load(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
