@@ -32,19 +32,44 @@ def positive(text):
 def common(parser):
     """Arguments of everything that measures."""
     add = parser.add_argument
-    add("--remote-prefix", default="", metavar="COMMAND",
+    add(
+        "--remote-prefix",
+        default="",
+        metavar="COMMAND",
         help="put before the worker's command line to make it remote; {server} in it is replaced "
-        "by the address to connect to, e.g. 'busbar run --server {server} --'")
-    add("--remote-env", type=pair, action="append", default=[], metavar="NAME=VALUE",
-        help="set for remote processes only; may be repeated")
+        "by the address to connect to, e.g. 'busbar run --server {server} --'",
+    )
+    add(
+        "--remote-env",
+        type=pair,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set for remote processes only; may be repeated",
+    )
     add("--server", metavar="HOST:PORT", help="the server")
-    add("--peer", type=pair, action="append", default=[], metavar="NAME=COMMAND",
-        help="another prefix to compare with; may be repeated")
-    add("--peer-server", type=pair, action="append", default=[], metavar="NAME=HOST:PORT",
-        help="a peer's own server")
+    add(
+        "--peer",
+        type=pair,
+        action="append",
+        default=[],
+        metavar="NAME=COMMAND",
+        help="another prefix to compare with; may be repeated",
+    )
+    add(
+        "--peer-server",
+        type=pair,
+        action="append",
+        default=[],
+        metavar="NAME=HOST:PORT",
+        help="a peer's own server",
+    )
     add("--link", choices=sorted(LINKS), help="run over this link, whatever the table says")
-    add("--link-binary", metavar="COMMAND",
-        help="the link emulator, e.g. 'busbar link'; without it no link is emulated")
+    add(
+        "--link-binary",
+        metavar="COMMAND",
+        help="the link emulator, e.g. 'busbar link'; without it no link is emulated",
+    )
     add("--link-args", default="", metavar="ARGS", help="more arguments for the emulator")
     add("--rounds", type=positive, help=f"times each side is run (default {FULL['rounds']})")
     add("--smoke", action="store_true", help="a quick version: fewer rows, steps and rounds")
@@ -59,8 +84,11 @@ def parser():
     commands = top.add_subparsers(dest="command", required=True)
     add = commands.add_parser("run", help="measure a table").add_argument
     run = commands.choices["run"]
-    add("table", help=f"one of {', '.join([*TABLES, 'copies'])}; or a list of workloads, such as "
-        "alexnet:32:fp32,resnet56:512:bf16:host")
+    add(
+        "table",
+        help=f"one of {', '.join([*TABLES, 'copies'])}; or a list of workloads, such as "
+        "alexnet:32:fp32,resnet56:512:bf16:host",
+    )
     common(run)
     add("--steps", type=positive, help=f"measured steps (default {FULL['steps']})")
     add("--warmup", type=positive, help=f"steps before them (default {FULL['warmup']})")
@@ -208,9 +236,7 @@ def main(argv=None):
         if args.command == "micro":
             return micro_command(args)
         if args.command == "compare":
-            text, worse = compare.compare_text(
-                load(args.before), load(args.after), args.tolerance
-            )
+            text, worse = compare.compare_text(load(args.before), load(args.after), args.tolerance)
             print(text)
             return 1 if worse else 0
         if args.command == "report":

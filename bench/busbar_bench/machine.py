@@ -19,10 +19,10 @@ def _output(*command):
 def _cpu():
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
+            found = [line for line in file if line.startswith("model name")]
     except OSError:
-        names = []
-    return names[0] if names else platform.processor()
+        found = []
+    return found[0].split(":", 1)[1].strip() if found else platform.processor()
 
 
 def _gpus():
@@ -30,8 +30,9 @@ def _gpus():
     text = _output("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader")
     if not text:
         return []
-    return [dict(zip(fields.split(","), map(str.strip, line.split(",")))) for line in
-            text.splitlines()]  # fmt: skip
+    names = fields.split(",")
+    rows = [map(str.strip, line.split(",")) for line in text.splitlines()]
+    return [dict(zip(names, row, strict=False)) for row in rows]
 
 
 def describe():

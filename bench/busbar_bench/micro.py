@@ -158,9 +158,7 @@ def summarise(by_name):
     for threads in (1, 8):
         for field in ("p50_ns", "p90_ns", "p99_ns"):
             out[f"launch_{threads}_{field}"] = median(values(by_name, f"launch_{threads}", field))
-        out[f"sustained_{threads}_per_s"] = median(
-            values(by_name, f"sustained_{threads}", "per_s")
-        )
+        out[f"sustained_{threads}_per_s"] = median(values(by_name, f"sustained_{threads}", "per_s"))
     for field in ("launch_sync_p50_ns", "idle_sync_p50_ns"):
         out[field] = median(values(by_name, "sync", field))
     first = by_name.get("first_result", [])
@@ -273,4 +271,3 @@ def copies_text(side, entries, capacity):
 
     rows = [[entry["bytes"], *[cell(entry[kind]) for kind in kinds]] for entry in entries]
     return table_text([f"{side}: bytes, GB/s", *kinds], rows)
-

@@ -77,9 +77,11 @@ def svg_row(row, names, top, x):
     """One workload's line of the plot."""
     middle = top + ROW_HEIGHT / 2
     label = row["spec"] if row["link"] is None else f"{row['spec']} ({row['link']})"
+    # Long names are squeezed into their column.
+    long = len(label) * 7 > LEFT - 20
+    squeeze = f' textLength="{LEFT - 20}" lengthAdjust="spacingAndGlyphs"' if long else ""
     out = [
-        f'<text x="{LEFT - 10}" y="{middle + 4}" text-anchor="end" '
-        f'textLength="{min(len(label) * 7, LEFT - 20)}" lengthAdjust="spacingAndGlyphs">'
+        f'<text x="{LEFT - 10}" y="{middle + 4}" text-anchor="end"{squeeze}>'
         f"{html.escape(label)}</text>"
     ]
     for mark in row["published"]:
@@ -89,11 +91,15 @@ def svg_row(row, names, top, x):
             out.append(
                 f'<path d="M{low:.1f} {middle - 7} l7 7 l-7 7 l-7 -7 z" fill="none" '
                 f'stroke="{MARK_COLOUR}" stroke-width="1.5">{title}</path>'
+                f'<text x="{low:.1f}" y="{middle + 18}" font-size="9" text-anchor="middle" '
+                f'fill="{MARK_COLOUR}">{html.escape(mark["source"])}</text>'
             )
         else:
             out.append(
                 f'<rect x="{low:.1f}" y="{middle - 8}" width="{high - low:.1f}" height="16" '
                 f'fill="{MARK_COLOUR}" opacity="0.2">{title}</rect>'
+                f'<text x="{low + 2:.1f}" y="{middle + 18}" font-size="9" '
+                f'fill="{MARK_COLOUR}">{html.escape(mark["source"])}</text>'
             )
     if row["bar"] is not None:
         out.append(
@@ -146,8 +152,8 @@ def page(result):
         for name, value in result["machine"].items()
     )
     title = html.escape(f"{result['table']}: {result['title']}")
-    # "</" would end the script element inside which the raw numbers lie.
-    raw = json.dumps(result).replace("</", "<\\/")
+    # No text in the raw numbers can end the script element in which they lie.
+    raw = json.dumps(result).replace("<", "\\u003c")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f"<style>{STYLE}</style></head><body><h1>{title}</h1>"

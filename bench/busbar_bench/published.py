@@ -83,9 +83,7 @@ _TABLES = (
         "vmxnet3-10g",
         (
             _row("alexnet:32:fp32", 1.00, mark(RADIUM, 0.42), mark(LUPINE, 0.33)),
-            _row(
-                "resnet32_v2:32:fp32", 1.10, mark(RADIUM, 0.93), mark(LUPINE, 0.77, note="v1")
-            ),
+            _row("resnet32_v2:32:fp32", 1.10, mark(RADIUM, 0.93), mark(LUPINE, 0.77, note="v1")),
             _row("resnet56:32:fp32", 1.10, mark(RADIUM, 0.97), mark(LUPINE, 0.66)),
         ),
     ),

@@ -103,9 +103,7 @@ def row_result(row, processes, sides, link):
     rates = {side: [rate(r) for r in runs] for side, runs in runs_by_side.items()}
     base = base_rates(row, rates.get(LOCAL, []), link)
     ratios = {
-        side: ratio_summary(side_rates, base)
-        for side, side_rates in rates.items()
-        if side != LOCAL
+        side: ratio_summary(side_rates, base) for side, side_rates in rates.items() if side != LOCAL
     }
     own = {side: runs for side, runs in runs_by_side.items() if side in (LOCAL, REMOTE)}
     equal = losses_equal(runs_by_side.get(LOCAL, []), runs_by_side.get(REMOTE, []))
@@ -124,9 +122,8 @@ def row_result(row, processes, sides, link):
         "losses_equal": equal,
         "verdict": verdict,
         "reason": reason,
-        "errors": errors + errors_of(
-            processes, {s: r for s, r in runs_by_side.items() if s not in own}, row, link
-        ),
+        "errors": errors
+        + errors_of(processes, {s: r for s, r in runs_by_side.items() if s not in own}, row, link),
     }
 
 

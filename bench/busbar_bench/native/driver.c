@@ -235,7 +235,8 @@ static void sustained_mode(double seconds, int count) {
 }
 
 static void sync_mode(int count) {
-    double *idle = malloc((size_t)count * sizeof *idle), *busy = malloc((size_t)count * sizeof *busy);
+    double *idle = malloc((size_t)count * sizeof *idle);
+    double *busy = malloc((size_t)count * sizeof *busy);
     for (int i = 0; i < 20; i++) launch_on(NULL);
     CHECK(cu.synchronize());
     for (int i = 0; i < count; i++) {
@@ -251,7 +252,8 @@ static void sync_mode(int count) {
     qsort(idle, n, sizeof *idle, by_value);
     qsort(busy, n, sizeof *busy, by_value);
     printf("{\"mode\": \"sync\", \"count\": %d, \"launch_sync_p50_ns\": %.0f, "
-           "\"launch_sync_p99_ns\": %.0f, \"idle_sync_p50_ns\": %.0f, \"idle_sync_p99_ns\": %.0f}\n",
+           "\"launch_sync_p99_ns\": %.0f, \"idle_sync_p50_ns\": %.0f, "
+           "\"idle_sync_p99_ns\": %.0f}\n",
            count, at(busy, n, 0.5), at(busy, n, 0.99), at(idle, n, 0.5), at(idle, n, 0.99));
 }
 
@@ -327,7 +329,8 @@ int main(int argc, char **argv) {
     double first = argc > 2 ? atof(argv[2]) : 0;
     int second = argc > 3 ? atoi(argv[3]) : 1;
     if (first <= 0 || second <= 0) {
-        fprintf(stderr, "driver: MODE NUMBER NUMBER; modes: launch, sustained, sync, copies, steps\n");
+        fprintf(stderr, "driver: MODE NUMBER NUMBER; "
+                        "modes: launch, sustained, sync, copies, steps\n");
         return 2;
     }
     start();

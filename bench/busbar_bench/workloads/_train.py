@@ -61,7 +61,7 @@ def loader(torch, spec, shape, classes, workers):
         num_workers=workers,
         pin_memory=torch.cuda.is_available(),
         persistent_workers=workers > 0,
-        prefetch_factor=4 if workers > 0 else None,
+        prefetch_factor=2 if workers > 0 else None,
         drop_last=True,
     )
 

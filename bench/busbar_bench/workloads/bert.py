@@ -40,9 +40,7 @@ def model(layers, width, heads, length):
             self.segments = nn.Embedding(2, width)
             self.norm = nn.LayerNorm(width)
             self.layers = nn.Sequential(*[Layer() for _ in range(layers)])
-            self.transform = nn.Sequential(
-                nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width)
-            )
+            self.transform = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width))
             self.bias = nn.Parameter(torch.zeros(VOCABULARY))
             self.pooler = nn.Linear(width, width)
             self.next = nn.Linear(width, 2)

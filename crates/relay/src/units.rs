@@ -15,7 +15,7 @@ pub struct LinkSpec {
     pub jitter_ns: u64,
 }
 
-/// The links that have a name: name, one-way delay in ns, rate in bits a second, what it stands for.
+/// The links that have a name: name, one-way delay in ns, bits a second, what it stands for.
 pub const PRESETS: [(&str, u64, Option<u64>, &str); 5] = [
     (
         "vmxnet3-10g",
