@@ -63,11 +63,11 @@ pub struct LinkArgs {
     /// Take orders from a Unix socket at this path, or from standard input with -
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
-    /// Wait for a release this close by spinning
+    /// Wait for a release this close by spinning (default: 250us)
     #[arg(long, value_name = "DUR", value_parser = parse_duration)]
     pub spin: Option<Duration>,
     /// After activity look for more this long without sleeping (default: 200us with 8 cores or
-    /// more, otherwise 0)
+    /// more and a delay under 500us, otherwise 0)
     #[arg(long, value_name = "DUR", value_parser = parse_duration)]
     pub poll: Option<Duration>,
     /// Print the address and the counters as JSON lines on standard output
@@ -192,7 +192,7 @@ fn announce(args: &LinkArgs, relay: &Relay) -> anyhow::Result<()> {
 
 fn print_report(args: &LinkArgs, report: &Report) {
     if args.json {
-        println!("{}", json!({ "stats": report }));
+        control::answer(&json!({ "stats": report }).to_string(), None);
     } else {
         for (name, direction) in [("forward", &report.forward), ("backward", &report.backward)] {
             let late = &direction.lateness;

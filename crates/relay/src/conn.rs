@@ -75,11 +75,11 @@ pub struct Conn {
 }
 
 /// Bytes a connection may have in the relay in one direction: what is in flight, and slack for
-/// 4 ms (a scheduler tick) in which a thread may not run.
+/// 16 ms (a few scheduler ticks) in which a thread may not run.
 fn ring_capacity(link: &LinkSpec) -> usize {
     let bytes_per_second = link.rate_bps.unwrap_or(100_000_000_000) as f64 / 8.0;
     let in_flight = bytes_per_second * (link.delay_ns + link.jitter_ns) as f64 / 1e9;
-    let slack = (bytes_per_second * 4e-3).clamp((1 << 20) as f64, (8 << 20) as f64);
+    let slack = (bytes_per_second * 16e-3).clamp((1 << 20) as f64, (8 << 20) as f64);
     (in_flight.min((256 << 20) as f64) + slack) as usize
 }
 

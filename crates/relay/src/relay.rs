@@ -37,22 +37,21 @@ pub struct Options {
     pub cuts: Vec<Planned>,
 }
 
-/// Longest stretch a writer spins through before a release.
-const SPIN: Duration = Duration::from_micros(100);
+/// Longest stretch a writer spins through before a release: what a sleeping core may need to wake.
+const SPIN: Duration = Duration::from_micros(250);
 /// With fewer cores than this, threads that look for work take it from those that have some.
 const CORES_TO_POLL: usize = 8;
 /// How long threads look for more after the last activity, where there are cores for it.
 const POLL: Duration = Duration::from_micros(200);
+/// With a longer delay than this, threads wake up well before anything is due.
+const DELAY_TO_SLEEP: u64 = 500_000;
 
 impl Options {
     /// A relay between two addresses, with waiting tuned to the number of cores.
     pub fn new(listen: &str, to: &str, link: LinkSpec) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let poll = if cores >= CORES_TO_POLL {
-            POLL
-        } else {
-            Duration::ZERO
-        };
+        let polls = cores >= CORES_TO_POLL && link.delay_ns < DELAY_TO_SLEEP;
+        let poll = if polls { POLL } else { Duration::ZERO };
         let (listen, to) = (listen.into(), to.into());
         Options {
             listen,
