@@ -1,1 +1,10 @@
-//! Busbar: abi.
+//! The C types of the forwarded APIs, and tables of their functions. No logic.
+
+pub mod generated;
+mod plain;
+
+pub use generated::*;
+pub use plain::{
+    Plain, bytes_of, from_bytes, items_from_bytes, member, set_member, slice_bytes, to_array,
+    zeroed,
+};

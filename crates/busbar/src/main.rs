@@ -1,2 +1,64 @@
-//! Busbar: busbar.
-fn main() {}
+//! The one binary: a server for machines with accelerators, and everything a user types.
+
+mod doctor;
+mod launch;
+mod program;
+mod serve;
+mod status;
+mod worker;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "busbar",
+    version,
+    about = "Plugs any machine into any accelerator",
+    long_about = "Busbar runs unmodified CUDA and OpenCL programs on accelerators in other \
+                  machines.\n\nOn the machine with the accelerator:\n    busbar serve\n\nOn any \
+                  other machine:\n    busbar run --server gpu-host:7400 -- python train.py\n\n\
+                  `busbar doctor` says what is wrong when it does not work."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Offer this machine's accelerators to other machines
+    Serve(serve::Args),
+    /// Run a program on the accelerators of a server
+    Run(launch::Args),
+    /// List what each server has, and who uses it
+    Devices(status::Args),
+    /// List the sessions of each server
+    Ps(status::Args),
+    /// Find out why it does not work
+    Doctor(doctor::Args),
+    /// The process behind one session; started by `serve`
+    #[command(hide = true)]
+    Worker(worker::Args),
+}
+
+/// Exit status of Busbar's own failures, as `docker run` and `env` use it: the program's own exit
+/// statuses stay below.
+const FAILED: i32 = 125;
+
+fn main() {
+    // A closed pipe ends us quietly, as it does other command-line programs.
+    // SAFETY: restores the default action before any thread exists.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    let done = match Cli::parse().command {
+        Command::Serve(a) => serve::run(a),
+        Command::Run(a) => launch::run(a),
+        Command::Devices(a) => status::devices(&a),
+        Command::Ps(a) => status::ps(&a),
+        Command::Doctor(a) => doctor::run(&a),
+        Command::Worker(a) => worker::run(a),
+    };
+    if let Err(e) = done {
+        eprintln!("busbar: {e:#}");
+        std::process::exit(FAILED);
+    }
+}

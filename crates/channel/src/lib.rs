@@ -1,1 +1,285 @@
-//! Busbar: channel.
+//! A session's pipe: records go in at one end and come out at the other, in order, once, over as
+//! many connections as it takes.
+//!
+//! [`Channel`] joins the wire's sans-I/O state (sequence numbers, acknowledgement, replay) with a
+//! transport's connection and two threads: one that sends what is queued, one that receives and
+//! hands frames to a [`Sink`]. Client and worker use the same code; they differ in what happens when
+//! a connection ends, which is the [`Keeper`]'s business.
+//!
+//! Cost of queueing a record: one uncontended lock and the copy of its bytes. The sending thread is
+//! woken only when it sleeps; while records keep coming it naps briefly instead and sends what has
+//! gathered, so a stream of small records costs its producer no system call.
+
+mod recv;
+mod send;
+
+pub use recv::{PEEK, Sink};
+pub use send::Bulk;
+
+use busbar_transport::Connection;
+use busbar_wire::frame;
+use busbar_wire::window::{RecvCursor, SendWindow};
+use send::{Frame, Tail};
+use std::fmt;
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The session is over; the reason is a sentence for its user.
+#[derive(Debug, Clone)]
+pub struct Closed(pub Arc<str>);
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Closed {}
+
+/// How a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The peer's kernel reset it.
+    Reset,
+    /// The peer closed it.
+    Eof,
+    /// It failed otherwise: a time-out, an unreachable network.
+    Failed,
+}
+
+/// What to do while a session has no connection.
+pub enum Verdict {
+    /// Here is a new connection, and the last frame that the peer has received.
+    Resume(Arc<dyn Connection>, u64),
+    /// Ask again after this long.
+    Wait(Duration),
+    /// Give the session up.
+    End(String),
+}
+
+/// Decides what happens when a connection ends. Called from the receiving thread.
+pub trait Keeper: Send {
+    /// The session has been without a connection for `since`; `last` is the last frame received.
+    fn detached(&mut self, how: Ending, since: Duration, last: u64) -> Verdict;
+}
+
+/// Counters of a channel, readable at any time.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Bytes handed to connections, frame headers included.
+    pub sent: AtomicU64,
+    /// Bytes received.
+    pub received: AtomicU64,
+    /// Times that a connection was replaced.
+    pub resumed: AtomicU64,
+}
+
+struct Link {
+    window: SendWindow<Arc<Frame>>,
+    conn: Option<Arc<dyn Connection>>,
+}
+
+pub(crate) struct Inner {
+    tail: Mutex<Tail>,
+    /// Signalled when acknowledgements make room, and when the channel closes.
+    room: Condvar,
+    /// Held by whoever sends at the moment.
+    sender: Mutex<()>,
+    link: Mutex<Link>,
+    in_flight: AtomicUsize,
+    /// Whether the tail or the window has something for the sending thread.
+    pending: AtomicBool,
+    /// The sending thread's futex: 1 while it sleeps.
+    asleep: AtomicU32,
+    cursor_last: AtomicU64,
+    ack_sent: AtomicU64,
+    ack_due: AtomicBool,
+    closed: Mutex<Option<Closed>>,
+    is_closed: AtomicBool,
+    /// Public counters.
+    pub counters: Counters,
+}
+
+pub(crate) fn lock<T: ?Sized>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One end of a session.
+#[derive(Clone)]
+pub struct Channel {
+    inner: Arc<Inner>,
+}
+
+impl Channel {
+    /// Starts a session's end on its first connection. The hello exchange is already done, through
+    /// [`exchange`] or by other means. Threads are named after `name`.
+    pub fn start(
+        name: &str,
+        conn: Arc<dyn Connection>,
+        sink: Box<dyn Sink>,
+        keeper: Box<dyn Keeper>,
+    ) -> std::io::Result<Self> {
+        let inner = Arc::new(Inner {
+            tail: Mutex::default(),
+            room: Condvar::new(),
+            sender: Mutex::new(()),
+            link: Mutex::new(Link {
+                window: SendWindow::default(),
+                conn: Some(conn),
+            }),
+            in_flight: AtomicUsize::new(0),
+            pending: AtomicBool::new(false),
+            asleep: AtomicU32::new(0),
+            cursor_last: AtomicU64::new(0),
+            ack_sent: AtomicU64::new(0),
+            ack_due: AtomicBool::new(false),
+            closed: Mutex::new(None),
+            is_closed: AtomicBool::new(false),
+            counters: Counters::default(),
+        });
+        let i = inner.clone();
+        spawn(format!("{name}-send"), move || send::run(&i))?;
+        let i = inner.clone();
+        spawn(format!("{name}-recv"), move || recv::run(&i, sink, keeper))?;
+        Ok(Self { inner })
+    }
+
+    /// Counters of this end.
+    pub fn counters(&self) -> &Counters {
+        &self.inner.counters
+    }
+
+    /// Whether the session is over, and why.
+    pub fn closed(&self) -> Option<Closed> {
+        if !self.inner.is_closed.load(Ordering::Acquire) {
+            return None;
+        }
+        lock(&self.inner.closed).clone()
+    }
+
+    /// Ends the session here. What is queued is sent first if that takes no longer than `linger`.
+    pub fn close(&self, reason: &str, linger: Duration) {
+        let deadline = Instant::now() + linger;
+        while Instant::now() < deadline && self.inner.in_flight.load(Ordering::Acquire) > 0 {
+            if self.inner.is_closed.load(Ordering::Acquire) {
+                break;
+            }
+            self.flush();
+            if !self.inner.has_unsent() {
+                break;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        self.inner.end(Closed(reason.into()));
+    }
+
+    /// The number of the last frame received; what a resuming peer is told.
+    pub fn last_received(&self) -> u64 {
+        self.inner.cursor_last.load(Ordering::Acquire)
+    }
+
+    /// Ends the present connection (not the session), as a lost link would.
+    pub fn disconnect(&self) {
+        if let Some(c) = &lock(&self.inner.link).conn {
+            c.shutdown();
+        }
+    }
+}
+
+fn spawn(name: String, f: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    // The program's signals are the program's: our threads must not be chosen to run its handlers.
+    // A new thread inherits the mask, so it is set around the spawn.
+    // SAFETY: both sets are live and initialised by sigfillset and pthread_sigmask.
+    let old = unsafe {
+        let mut all = std::mem::zeroed();
+        let mut old = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
+        old
+    };
+    let r = std::thread::Builder::new()
+        .name(name)
+        .stack_size(1 << 20)
+        .spawn(f)
+        .map(drop);
+    // SAFETY: restores the mask read above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut()) };
+    r
+}
+
+impl Inner {
+    fn has_unsent(&self) -> bool {
+        let tail = lock(&self.tail);
+        !tail.is_empty() || lock(&self.link).window.has_next()
+    }
+
+    fn check(&self) -> Result<(), Closed> {
+        if self.is_closed.load(Ordering::Acquire)
+            && let Some(c) = lock(&self.closed).clone()
+        {
+            return Err(c);
+        }
+        Ok(())
+    }
+
+    /// Marks the session as over and lets everybody know. Returns whether this call did it.
+    pub(crate) fn end(&self, why: Closed) -> bool {
+        {
+            let mut closed = lock(&self.closed);
+            if closed.is_some() {
+                return false;
+            }
+            *closed = Some(why);
+            self.is_closed.store(true, Ordering::Release);
+        }
+        if let Some(c) = lock(&self.link).conn.take() {
+            c.shutdown();
+        }
+        drop(lock(&self.tail));
+        self.room.notify_all();
+        self.wake();
+        true
+    }
+
+    /// Lets go of a connection that failed, unless it was replaced already.
+    fn broken(&self, conn: &Arc<dyn Connection>) {
+        conn.shutdown();
+        let mut link = lock(&self.link);
+        if link.conn.as_ref().is_some_and(|c| Arc::ptr_eq(c, conn)) {
+            link.conn = None;
+        }
+    }
+}
+
+/// Sends one frame outside a session's numbering: a hello or a welcome.
+pub fn send_hello(conn: &dyn Connection, kind: frame::Kind, body: &[u8]) -> std::io::Result<()> {
+    let h = frame::Header {
+        len: body.len() as u32,
+        kind,
+        seq: 0,
+        ack: 0,
+    }
+    .to_bytes();
+    conn.send(&mut [IoSlice::new(&h), IoSlice::new(body)])
+}
+
+/// Receives the frame that [`send_hello`] sent.
+pub fn recv_hello(conn: &dyn Connection, kind: frame::Kind) -> std::io::Result<Vec<u8>> {
+    let bad = |m: String| std::io::Error::new(std::io::ErrorKind::InvalidData, m);
+    let mut h = [0; frame::HEADER];
+    conn.recv_exact(&mut h)?;
+    let h = frame::Header::parse(&h).map_err(|e| bad(format!("not a Busbar peer: {e}")))?;
+    if h.kind != kind {
+        return Err(bad("the peer does not begin with a hello".into()));
+    }
+    if h.len as usize > busbar_wire::limits::MAX_HELLO {
+        return Err(bad(format!("a hello of {} bytes is too long", h.len)));
+    }
+    let mut body = vec![0; h.len as usize];
+    conn.recv_exact(&mut body)?;
+    Ok(body)
+}
+
+pub(crate) use RecvCursor as Cursor;

@@ -1,1 +1,18 @@
-//! Busbar: client.
+//! The client's side of a session, inside the program that uses the accelerator.
+//!
+//! The API-neutral part is here: [`config`] reads the environment, [`session`] opens a session and
+//! carries calls, [`calls`] matches answers to those who wait, [`content`] sends module images only to
+//! servers that lack them, [`stats`] counts, [`log`] writes where the user asked and nowhere else.
+//! Each forwarded API is a folder: [`cuda`], [`opencl`].
+
+pub mod calls;
+pub mod config;
+pub mod content;
+pub mod cuda;
+pub mod hello;
+pub mod log;
+pub mod opencl;
+pub mod session;
+pub mod stats;
+
+pub use session::{Handler, Session};

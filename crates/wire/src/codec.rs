@@ -39,7 +39,10 @@ impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Truncated { wanted, left } => {
-                write!(f, "record is cut short: a field needs {wanted} bytes, {left} are left")
+                write!(
+                    f,
+                    "record is cut short: a field needs {wanted} bytes, {left} are left"
+                )
             }
             Self::Trailing(n) => write!(f, "record has {n} bytes after its last field"),
             Self::TooLong { got, limit } => {
@@ -194,7 +197,10 @@ impl<'a> Reader<'a> {
                 self.left = tail;
                 Ok(head)
             }
-            None => Err(WireError::Truncated { wanted: n, left: self.left.len() }),
+            None => Err(WireError::Truncated {
+                wanted: n,
+                left: self.left.len(),
+            }),
         }
     }
 
@@ -206,7 +212,10 @@ impl<'a> Reader<'a> {
                 self.left = tail;
                 Ok(*head)
             }
-            None => Err(WireError::Truncated { wanted: N, left: self.left.len() }),
+            None => Err(WireError::Truncated {
+                wanted: N,
+                left: self.left.len(),
+            }),
         }
     }
 
@@ -215,7 +224,10 @@ impl<'a> Reader<'a> {
     pub fn bytes(&mut self) -> Result<&'a [u8], WireError> {
         let n = self.u32()? as usize;
         if n > limits::MAX_BYTES {
-            return Err(WireError::TooLong { got: n as u64, limit: limits::MAX_BYTES as u64 });
+            return Err(WireError::TooLong {
+                got: n as u64,
+                limit: limits::MAX_BYTES as u64,
+            });
         }
         self.raw(n)
     }
@@ -229,11 +241,17 @@ impl<'a> Reader<'a> {
     pub fn count(&mut self, limit: usize, each: usize) -> Result<usize, WireError> {
         let n = self.u32()? as usize;
         if n > limit {
-            return Err(WireError::TooLong { got: n as u64, limit: limit as u64 });
+            return Err(WireError::TooLong {
+                got: n as u64,
+                limit: limit as u64,
+            });
         }
         let wanted = n.saturating_mul(each);
         if wanted > self.left.len() {
-            return Err(WireError::Truncated { wanted, left: self.left.len() });
+            return Err(WireError::Truncated {
+                wanted,
+                left: self.left.len(),
+            });
         }
         Ok(n)
     }
@@ -265,7 +283,11 @@ impl<'a> Reader<'a> {
     /// Fails when anything is left: every message is read to its last byte.
     #[inline]
     pub fn finish(&self) -> Result<(), WireError> {
-        if self.left.is_empty() { Ok(()) } else { Err(WireError::Trailing(self.left.len())) }
+        if self.left.is_empty() {
+            Ok(())
+        } else {
+            Err(WireError::Trailing(self.left.len()))
+        }
     }
 }
 

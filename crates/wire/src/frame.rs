@@ -65,7 +65,10 @@ impl Header {
         };
         let len = u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
         if len as usize > MAX_FRAME_BODY {
-            return Err(WireError::TooLong { got: len.into(), limit: MAX_FRAME_BODY as u64 });
+            return Err(WireError::TooLong {
+                got: len.into(),
+                limit: MAX_FRAME_BODY as u64,
+            });
         }
         let kind = match b[4] {
             1 => Kind::Data,
@@ -78,6 +81,11 @@ impl Header {
         if b[5..8] != [0; 3] {
             return Err(WireError::BadValue("reserved byte of a frame"));
         }
-        Ok(Self { len, kind, seq: u64_at(8), ack: u64_at(16) })
+        Ok(Self {
+            len,
+            kind,
+            seq: u64_at(8),
+            ack: u64_at(16),
+        })
     }
 }

@@ -58,7 +58,10 @@ impl Header {
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Self, WireError> {
         let Some(b) = bytes.first_chunk::<HEADER>() else {
-            return Err(WireError::Truncated { wanted: HEADER, left: bytes.len() });
+            return Err(WireError::Truncated {
+                wanted: HEADER,
+                left: bytes.len(),
+            });
         };
         let u32_at = |i: usize| u32::from_le_bytes([b[i], b[i + 1], b[i + 2], b[i + 3]]);
         let u16_at = |i: usize| u16::from_le_bytes([b[i], b[i + 1]]);
@@ -73,7 +76,10 @@ impl Header {
             return Err(WireError::BadValue("record length"));
         }
         if h.len as usize > MAX_FRAME_BODY {
-            return Err(WireError::TooLong { got: h.len.into(), limit: MAX_FRAME_BODY as u64 });
+            return Err(WireError::TooLong {
+                got: h.len.into(),
+                limit: MAX_FRAME_BODY as u64,
+            });
         }
         Ok(h)
     }
@@ -145,7 +151,10 @@ impl<'a> Iterator for Records<'a> {
         let Some((record, tail)) = self.left.split_at_checked(header.len as usize) else {
             let left = self.left.len();
             self.left = &[];
-            return Some(Err(WireError::Truncated { wanted: header.len as usize, left }));
+            return Some(Err(WireError::Truncated {
+                wanted: header.len as usize,
+                left,
+            }));
         };
         self.left = tail;
         Some(Ok((header, &record[HEADER..])))
@@ -158,3 +167,6 @@ impl<'a> Iterator for Records<'a> {
 pub const OP_CONTENT: u16 = 0xff01;
 /// Reserved op: the client ends its session in good order. Empty payload.
 pub const OP_GOODBYE: u16 = 0xff02;
+/// Reserved op: a function that a `Callback` notice asked for has returned. Handled ahead of the queue,
+/// since what is queued may wait for it. Payload: u32, the notice's call number.
+pub const OP_CALLBACK_DONE: u16 = 0xff03;

@@ -21,7 +21,12 @@ pub struct SendWindow<T> {
 
 impl<T> Default for SendWindow<T> {
     fn default() -> Self {
-        Self { first: 1, frames: VecDeque::new(), next: 0, bytes: 0 }
+        Self {
+            first: 1,
+            frames: VecDeque::new(),
+            next: 0,
+            bytes: 0,
+        }
     }
 }
 
@@ -50,7 +55,9 @@ impl<T> SendWindow<T> {
     pub fn acked(&mut self, seq: u64, mut drop_frame: impl FnMut(T)) -> Result<(), WireError> {
         let sent = self.first + self.next as u64 - 1;
         if seq > sent {
-            return Err(WireError::BadValue("acknowledgement: it names a frame never sent"));
+            return Err(WireError::BadValue(
+                "acknowledgement: it names a frame never sent",
+            ));
         }
         while self.first <= seq {
             if let Some((frame, bytes)) = self.frames.pop_front() {
@@ -71,7 +78,9 @@ impl<T> SendWindow<T> {
         // Whatever was handed to the old connection may or may not have arrived; the peer's word counts.
         self.next = self.frames.len().min((seq + 1 - self.first) as usize);
         if seq + 1 - self.first > self.frames.len() as u64 {
-            return Err(WireError::BadValue("resume point: it names a frame never sent"));
+            return Err(WireError::BadValue(
+                "resume point: it names a frame never sent",
+            ));
         }
         self.acked(seq, drop_frame)
     }
@@ -116,7 +125,9 @@ impl RecvCursor {
         } else if seq <= self.last && seq > 0 {
             Ok(Arrival::Seen)
         } else {
-            Err(WireError::BadValue("sequence number: frames are missing before it"))
+            Err(WireError::BadValue(
+                "sequence number: frames are missing before it",
+            ))
         }
     }
 
@@ -136,7 +147,12 @@ mod tests {
         for i in 0..5u32 {
             w.push(i, 10);
         }
-        assert_eq!((0..4).map(|_| *w.take_next().unwrap().1).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        assert_eq!(
+            (0..4)
+                .map(|_| *w.take_next().unwrap().1)
+                .collect::<Vec<_>>(),
+            [0, 1, 2, 3]
+        );
         w.acked(1, |_| {}).unwrap();
         w.resume(2, |_| {}).unwrap();
         assert_eq!(w.take_next(), Some((3, &2)));

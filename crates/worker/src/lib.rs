@@ -1,1 +1,59 @@
-//! Busbar: worker.
+//! The worker: one process per session, next to the accelerator.
+//!
+//! Records come in through [`intake`], wait in a queue and are executed in order by the one executor
+//! ([`run`]), which hands them to the session's [`Api`]. Answers leave through [`outbox`]. Bulk bytes
+//! land in [`staging`] memory without a copy in between, and [`content`] keeps module images across
+//! sessions. [`control`] is how the server hands connections over. Each forwarded API is a folder:
+//! [`cuda`], [`opencl`]; nothing else in Busbar loads a vendor's library.
+
+pub mod apis;
+pub mod content;
+pub mod control;
+pub mod cuda;
+pub mod intake;
+pub mod opencl;
+pub mod outbox;
+pub mod run;
+pub mod staging;
+
+use busbar_wire::WireError;
+use busbar_wire::hello::Refusal;
+use busbar_wire::record::Header;
+
+/// One forwarded API, as the executor sees it. All methods are called on the executor's thread.
+pub trait Api {
+    /// Executes one record. The payload lies in `hold`'s memory when it came as bulk, and then
+    /// [`staging::Hold::take`] keeps that memory for as long as a copy out of it runs.
+    ///
+    /// An error means that the client broke the protocol, and ends the session.
+    fn execute(
+        &mut self,
+        h: &Header,
+        payload: &[u8],
+        hold: &mut staging::Hold<'_>,
+    ) -> Result<(), WireError>;
+
+    /// The queue is empty, or some records have been executed: a chance to look after copies in
+    /// progress. Returns whether it wants to be called again soon.
+    fn poll(&mut self) -> bool {
+        false
+    }
+
+    /// The session is over: everything it holds is given back.
+    fn close(&mut self);
+}
+
+/// What an API gets to start with.
+pub struct Setup {
+    /// Where answers go.
+    pub outbox: outbox::Outbox,
+    /// Content by hash.
+    pub content: content::Content,
+    /// Physical device ordinals that the session may use; `None` for all.
+    pub devices: Option<Vec<u32>>,
+    /// The vendor library to load instead of the system's.
+    pub library: Option<String>,
+}
+
+/// Makes an API ready. A refusal is what the client's user reads.
+pub type Open = fn(Setup) -> Result<Box<dyn Api>, Refusal>;

@@ -1,0 +1,115 @@
+//! `busbar doctor`: why does it not work? Each check says what it found and what to do.
+
+use crate::{launch, program, status};
+use anyhow::{Result, bail};
+use busbar_client::config::with_port;
+use serde_json::json;
+use std::ffi::OsString;
+
+/// Flags of `busbar doctor`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Server to check
+    #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
+    server: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// A program that does not work
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+struct Check {
+    what: &'static str,
+    good: bool,
+    found: String,
+}
+
+/// Runs every check; fails when one failed.
+pub fn run(a: &Args) -> Result<()> {
+    let mut checks = Vec::new();
+    let mut check = |what, r: Result<String>| {
+        let good = r.is_ok();
+        let found = r.unwrap_or_else(|e| format!("{e:#}"));
+        checks.push(Check { what, good, found });
+    };
+    check(
+        "libraries",
+        launch::shims().map(|s| {
+            let opencl = s
+                .opencl
+                .map_or("no OpenCL driver".into(), |p| p.display().to_string());
+            format!("{}, {opencl}", s.cuda.join("libcuda.so.1").display())
+        }),
+    );
+    let server = a.server.clone().unwrap_or_else(|| "127.0.0.1".into());
+    for s in server.split(',').map(|s| with_port(s.trim())) {
+        check("server", reach(&s));
+    }
+    if let Some(cmd) = a.command.first() {
+        let r = program::find(cmd).and_then(|p| {
+            program::check(&p, 0)?;
+            Ok(format!("{} can load Busbar's libraries", p.display()))
+        });
+        check("program", r);
+    }
+    check("environment", environment());
+    let failed = checks.iter().filter(|c| !c.good).count();
+    if a.json {
+        let list: Vec<_> = checks
+            .iter()
+            .map(|c| json!({ "check": c.what, "ok": c.good, "found": c.found }))
+            .collect();
+        println!("{}", serde_json::to_string_pretty(&list)?);
+    } else {
+        for c in &checks {
+            println!(
+                "{:<5} {:<12} {}",
+                if c.good { "ok" } else { "FAIL" },
+                c.what,
+                c.found
+            );
+        }
+    }
+    if failed > 0 {
+        bail!("{failed} of {} checks failed", checks.len());
+    }
+    Ok(())
+}
+
+fn reach(server: &str) -> Result<String> {
+    let v = status::ask(server)?;
+    let devices = v["devices"].as_array().map_or(0, Vec::len);
+    if devices == 0 {
+        let missing = v["missing"].as_array().into_iter().flatten();
+        let why: Vec<_> = missing
+            .map(|m| {
+                format!(
+                    "{}: {}",
+                    m[0].as_str().unwrap_or(""),
+                    m[1].as_str().unwrap_or("")
+                )
+            })
+            .collect();
+        bail!("{server} has no accelerator ({})", why.join("; "));
+    }
+    let version = v["version"].as_str().unwrap_or("?");
+    Ok(format!(
+        "{server} runs Busbar {version} and offers {devices} device(s)"
+    ))
+}
+
+/// What in the environment keeps programs from finding the shims.
+fn environment() -> Result<String> {
+    if let Some(p) = std::env::var_os("LD_PRELOAD").filter(|p| !p.is_empty()) {
+        let p = p.to_string_lossy();
+        if p.contains("libcuda.so") {
+            bail!("LD_PRELOAD names {p}, which hides Busbar's libcuda.so.1: unset it");
+        }
+    }
+    if std::env::var("CUDA_VISIBLE_DEVICES").is_ok_and(|v| v.is_empty() || v == "-1") {
+        bail!("CUDA_VISIBLE_DEVICES hides every GPU: unset it");
+    }
+    Ok("nothing stands in the way".into())
+}

@@ -1,0 +1,160 @@
+//! `busbar run`: starts a program so that it finds Busbar's libraries and, through them, a server.
+
+use crate::{program, status};
+use anyhow::{Context, Result, bail};
+use busbar_client::config::{Config, with_port};
+use busbar_client::hello;
+use busbar_transport::tcp::Tcp;
+use busbar_wire::hello::{Hello, Intent};
+use std::ffi::OsString;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Flags of `busbar run`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Server whose accelerators the program uses
+    #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
+    server: Option<String>,
+    /// Reserve N whole GPUs for this program; without it the program shares those that are free
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    gpus: Option<u32>,
+    /// The program and its arguments; `bash` gives a shell whose programs see the accelerators
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Where the shims are.
+pub(crate) struct Shims {
+    /// The folder with `libcuda.so.1`.
+    pub cuda: PathBuf,
+    /// The OpenCL driver, when this tree has it.
+    pub opencl: Option<PathBuf>,
+}
+
+/// Finds the shims: `BUSBAR_LIB_DIR`, or `../lib` of where this program lies.
+pub(crate) fn shims() -> Result<Shims> {
+    let exe = std::env::current_exe().context("cannot find out where busbar lies")?;
+    let lib = match std::env::var_os("BUSBAR_LIB_DIR") {
+        Some(d) => PathBuf::from(d),
+        None => exe
+            .parent()
+            .and_then(Path::parent)
+            .unwrap_or(Path::new("/"))
+            .join("lib"),
+    };
+    let lib = std::path::absolute(&lib).unwrap_or(lib);
+    let cuda = lib.join("cuda");
+    if !cuda.join("libcuda.so.1").exists() {
+        bail!(
+            "{} is missing: this tree of Busbar is not whole (`cargo xtask dist` makes one; \
+             BUSBAR_LIB_DIR names its lib folder)",
+            cuda.join("libcuda.so.1").display()
+        );
+    }
+    let opencl = Some(lib.join("opencl/libbusbar_opencl.so")).filter(|p| p.exists());
+    Ok(Shims { cuda, opencl })
+}
+
+/// Runs the program. Returns only when it could not be started.
+pub fn run(a: Args) -> Result<()> {
+    let Some(server) = a.server.filter(|s| !s.trim().is_empty()) else {
+        bail!("say which server: --server HOST:PORT, or set BUSBAR_SERVER");
+    };
+    let servers: Vec<_> = server.split(',').map(|s| with_port(s.trim())).collect();
+    let shims = shims()?;
+    let path = program::find(&a.command[0])?;
+    program::check(&path, 0)?;
+    let mut any = false;
+    for s in &servers {
+        let v = status::ask(s)?;
+        any |= v["devices"].as_array().is_some_and(|d| !d.is_empty());
+    }
+    if !any {
+        bail!("{server} has no accelerator to offer; `busbar devices` shows what servers have");
+    }
+    let lease = match a.gpus {
+        None => None,
+        Some(n) => Some(reserve(&servers[0], n)?),
+    };
+
+    let mut c = Command::new(&a.command[0]);
+    c.args(&a.command[1..]);
+    c.env("BUSBAR_SERVER", servers.join(","));
+    let mut dirs = vec![shims.cuda.clone()];
+    let old = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    dirs.extend(
+        std::env::split_paths(&old).filter(|d| *d != shims.cuda && !d.as_os_str().is_empty()),
+    );
+    c.env("LD_LIBRARY_PATH", std::env::join_paths(dirs)?);
+    if let Some(lib) = &shims.opencl {
+        c.env("OCL_ICD_VENDORS", vendors(lib)?);
+    }
+    let Some((lease, _conn)) = lease else {
+        // Nothing is left to do here: the program takes this process's place, and so its signals,
+        // its terminal and its exit status are its own.
+        return Err(c.exec()).with_context(|| format!("cannot run {}", path.display()));
+    };
+    c.env("BUSBAR_LEASE", lease);
+    let mut child = c
+        .spawn()
+        .with_context(|| format!("cannot run {}", path.display()))?;
+    // The terminal signals the whole group; the program decides what to make of it.
+    // SAFETY: ignoring a signal has no preconditions.
+    unsafe {
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGQUIT, libc::SIG_IGN);
+    }
+    let status = child.wait()?;
+    std::process::exit(
+        status
+            .code()
+            .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+    );
+}
+
+/// Reserves GPUs; the lease lasts as long as the connection.
+fn reserve(server: &str, n: u32) -> Result<(String, Tcp)> {
+    let config = Config::from_env();
+    let mut h = hello::introduce(&config, Hello::new(Intent::Lease)).map_err(anyhow::Error::msg)?;
+    h.devices = n;
+    match hello::connect(server, &h, config.connect_timeout) {
+        Ok((conn, w)) => {
+            let lease = w.document["lease"].as_str().unwrap_or_default().to_string();
+            Ok((lease, conn))
+        }
+        Err(e) => bail!("{e}"),
+    }
+}
+
+/// A folder with an ICD file for the shim, as OpenCL's loaders want it. Its content depends on the
+/// shim's path alone, so all runs share it.
+fn vendors(shim: &Path) -> Result<PathBuf> {
+    let beside = shim.parent().unwrap_or(Path::new("/")).join("vendors");
+    let file = beside.join("busbar.icd");
+    let text = format!("{}\n", shim.display());
+    if std::fs::read_to_string(&file).is_ok_and(|t| t == text) {
+        return Ok(beside);
+    }
+    let write = |dir: &Path| -> std::io::Result<()> {
+        std::fs::create_dir_all(dir)?;
+        let aside = dir.join(format!(".busbar.{}", std::process::id()));
+        std::fs::write(&aside, &text)?;
+        std::fs::rename(aside, dir.join("busbar.icd"))
+    };
+    if write(&beside).is_ok() {
+        return Ok(beside);
+    }
+    // An installed tree is read-only for its users.
+    // SAFETY: getuid has no preconditions.
+    let uid = unsafe { libc::getuid() };
+    let own = std::env::var_os("XDG_RUNTIME_DIR")
+        .map_or_else(
+            || std::env::temp_dir().join(format!("busbar-{uid}")),
+            PathBuf::from,
+        )
+        .join("busbar-opencl");
+    write(&own).with_context(|| format!("cannot write {}", own.display()))?;
+    Ok(own)
+}

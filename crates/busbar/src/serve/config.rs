@@ -1,0 +1,172 @@
+//! The server's settings: flags over file over defaults.
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use std::net::ToSocketAddrs;
+use std::path::PathBuf;
+
+/// Flags of `busbar serve`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Address to listen on; any but loopback needs a token [default: 127.0.0.1:7400]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// GPUs to offer, by ordinal (0,2,3) [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    devices: Option<Vec<u32>>,
+    /// APIs to offer [default: cuda,opencl]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    api: Option<Vec<String>>,
+    /// File whose first line is the token that clients must show
+    #[arg(long, value_name = "FILE", env = "BUSBAR_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+    /// Configuration file (TOML); flags win over it
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// CUDA driver to load instead of the system's libcuda.so.1
+    #[arg(long, value_name = "PATH")]
+    cuda_library: Option<PathBuf>,
+    /// OpenCL library to load instead of the system's libOpenCL.so.1
+    #[arg(long, value_name = "PATH")]
+    opencl_library: Option<PathBuf>,
+    /// Where module images and built programs are kept between sessions
+    /// [default: the user's cache folder]
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<PathBuf>,
+    /// How much of them is kept, in MiB [default: 4096]
+    #[arg(long, value_name = "MIB")]
+    cache_size: Option<u64>,
+    /// How long a session without a connection is kept, in seconds [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    resume_timeout: Option<u64>,
+    /// The most sessions at a time [default: 1024]
+    #[arg(long, value_name = "N")]
+    max_sessions: Option<usize>,
+    /// Write logs as JSON lines
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    listen: Option<String>,
+    devices: Option<Vec<u32>>,
+    api: Option<Vec<String>>,
+    token_file: Option<PathBuf>,
+    cuda_library: Option<PathBuf>,
+    opencl_library: Option<PathBuf>,
+    cache_dir: Option<PathBuf>,
+    cache_size: Option<u64>,
+    resume_timeout: Option<u64>,
+    max_sessions: Option<usize>,
+    json_logs: bool,
+}
+
+/// What the server goes by.
+pub(crate) struct Config {
+    pub listen: String,
+    pub devices: Option<Vec<u32>>,
+    pub apis: Vec<String>,
+    pub token_file: Option<PathBuf>,
+    pub cuda_library: Option<PathBuf>,
+    pub opencl_library: Option<PathBuf>,
+    pub cache_dir: Option<PathBuf>,
+    pub cache_limit: u64,
+    pub resume_seconds: u64,
+    pub max_sessions: usize,
+    pub json_logs: bool,
+}
+
+impl Config {
+    /// Flags over file over defaults.
+    pub fn resolve(a: Args) -> Result<Self> {
+        let file: File = match &a.config {
+            None => File::default(),
+            Some(p) => {
+                let text = std::fs::read_to_string(p)
+                    .with_context(|| format!("cannot read the configuration {}", p.display()))?;
+                toml::from_str(&text)
+                    .with_context(|| format!("the configuration {} is not valid", p.display()))?
+            }
+        };
+        let apis = a
+            .api
+            .or(file.api)
+            .unwrap_or_else(|| vec!["cuda".into(), "opencl".into()]);
+        if let Some(bad) = apis
+            .iter()
+            .find(|n| !["cuda", "opencl"].contains(&n.as_str()))
+        {
+            bail!("there is no API `{bad}`: choose from cuda, opencl");
+        }
+        let exists = |what: &str, p: Option<PathBuf>| match p {
+            Some(p) if !p.exists() => bail!("{what} {} does not exist", p.display()),
+            p => Ok(p),
+        };
+        Ok(Self {
+            listen: a
+                .listen
+                .or(file.listen)
+                .unwrap_or_else(|| "127.0.0.1:7400".into()),
+            devices: a.devices.or(file.devices),
+            apis,
+            token_file: a.token_file.or(file.token_file),
+            cuda_library: exists("the CUDA library", a.cuda_library.or(file.cuda_library))?,
+            opencl_library: exists(
+                "the OpenCL library",
+                a.opencl_library.or(file.opencl_library),
+            )?,
+            cache_dir: a.cache_dir.or(file.cache_dir).or_else(default_cache),
+            cache_limit: a.cache_size.or(file.cache_size).unwrap_or(4096) << 20,
+            resume_seconds: a.resume_timeout.or(file.resume_timeout).unwrap_or(60),
+            max_sessions: a.max_sessions.or(file.max_sessions).unwrap_or(1024),
+            json_logs: a.json || file.json_logs,
+        })
+    }
+
+    /// The hash of the token that clients must show; hashes compare in constant time.
+    pub fn token(&self) -> Result<Option<blake3::Hash>> {
+        let Some(path) = &self.token_file else {
+            return Ok(None);
+        };
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("cannot read the token file {}", path.display()))?;
+        let token = text.lines().next().unwrap_or_default().trim();
+        if token.len() < 16 {
+            bail!(
+                "the token in {} is too short to be a secret: use at least 16 characters, as from \
+                 `openssl rand -hex 32`",
+                path.display()
+            );
+        }
+        Ok(Some(blake3::hash(token.as_bytes())))
+    }
+}
+
+fn default_cache() -> Option<PathBuf> {
+    let home = || std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".cache"));
+    let base = std::env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(home)?;
+    Some(base.join("busbar"))
+}
+
+/// Whether every address that `listen` names is reachable from this machine alone.
+pub(crate) fn is_loopback(listen: &str) -> bool {
+    listen
+        .to_socket_addrs()
+        .is_ok_and(|mut a| a.len() > 0 && a.all(|a| a.ip().is_loopback()))
+}
+
+/// Starts the structured log on stderr.
+pub(crate) fn start_log(json: bool) {
+    let b = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false);
+    let _ = if json {
+        b.json().try_init()
+    } else {
+        b.with_ansi(false).try_init()
+    };
+}

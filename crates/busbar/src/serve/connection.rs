@@ -1,0 +1,330 @@
+//! One connection, from its hello to the worker that takes it over.
+
+use super::{Server, SessionEntry, lock};
+use busbar_channel::{recv_hello, send_hello};
+use busbar_pool::{DeviceId, Refused};
+use busbar_transport::Connection;
+use busbar_transport::tcp::Tcp;
+use busbar_wire::frame::Kind;
+use busbar_wire::hello::{Hello, Intent, Refusal, Welcome};
+use busbar_worker::control::{self, Attach, Report};
+use serde_json::json;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+/// How long a stranger may take to say hello.
+const HELLO_TIME: Duration = Duration::from_secs(5);
+
+/// Serves one connection; runs on a thread of its own.
+pub(super) fn serve(server: &Arc<Server>, stream: TcpStream) {
+    let greeted = greet(server, stream);
+    server.greeting.fetch_sub(1, Ordering::AcqRel);
+    let Some((conn, hello, protocol)) = greeted else {
+        return;
+    };
+    let peer = conn.peer();
+    let refuse = |conn: &Tcp, r: Refusal| {
+        tracing::info!(peer, code = r.code, why = r.message, "refused");
+        answer(conn, &Welcome::refuse(r));
+    };
+    match hello.intent {
+        Intent::Open => open(server, conn, hello, protocol, refuse),
+        Intent::Resume => resume(server, conn, hello, protocol, refuse),
+        Intent::Status => {
+            let w = Welcome {
+                protocol,
+                document: status(server),
+                ..welcome()
+            };
+            answer(&conn, &w);
+        }
+        Intent::Lease => lease(server, &conn, &hello, protocol, refuse),
+    }
+}
+
+fn welcome() -> Welcome {
+    Welcome {
+        version: env!("CARGO_PKG_VERSION").into(),
+        ..Welcome::default()
+    }
+}
+
+fn answer(conn: &Tcp, w: &Welcome) {
+    let _ = send_hello(
+        conn,
+        Kind::Welcome,
+        &serde_json::to_vec(w).unwrap_or_default(),
+    );
+}
+
+/// Reads and checks the hello.
+fn greet(server: &Server, stream: TcpStream) -> Option<(Tcp, Hello, u32)> {
+    let conn = Tcp::new(stream).ok()?;
+    conn.recv_timeout(Some(HELLO_TIME)).ok()?;
+    let body = recv_hello(&conn, Kind::Hello).ok()?;
+    conn.recv_timeout(None).ok()?;
+    let checked = serde_json::from_slice::<Hello>(&body)
+        .map_err(|e| Refusal::new("hello", format!("the hello makes no sense: {e}")))
+        .and_then(|h| {
+            if let Some(token) = &server.token
+                && blake3::hash(h.token.as_bytes()) != *token
+            {
+                let how = "set BUSBAR_TOKEN_FILE to a file with the server's token";
+                let what = if h.token.is_empty() {
+                    "asks for a token"
+                } else {
+                    "knows another token"
+                };
+                return Err(Refusal::new("token", format!("the server {what}: {how}")));
+            }
+            Ok((h.negotiate()?, h))
+        });
+    match checked {
+        Ok((protocol, hello)) => Some((conn, hello, protocol)),
+        Err(r) => {
+            tracing::info!(
+                peer = conn.peer(),
+                code = r.code,
+                why = r.message,
+                "refused"
+            );
+            answer(&conn, &Welcome::refuse(r));
+            None
+        }
+    }
+}
+
+fn refusal(r: &Refused) -> Refusal {
+    let code = match r {
+        Refused::NoDevice { .. } => "no_device",
+        Refused::Taken { .. } => "taken",
+        Refused::UnknownLease => "lease",
+        Refused::TooManySessions(_) => "limit",
+    };
+    Refusal::new(code, r.to_string())
+}
+
+/// A random name nobody can guess.
+fn random_name(bytes: usize) -> Result<String, Refusal> {
+    let mut b = vec![0; bytes];
+    getrandom::fill(&mut b)
+        .map_err(|e| Refusal::new("internal", format!("the server has no random numbers: {e}")))?;
+    Ok(b.iter().map(|x| format!("{x:02x}")).collect())
+}
+
+fn open(
+    server: &Arc<Server>,
+    conn: Tcp,
+    hello: Hello,
+    protocol: u32,
+    refuse: impl Fn(&Tcp, Refusal),
+) {
+    let internal = |e: String| Refusal::new("internal", e);
+    let names = random_name(6).and_then(|s| Ok((s, random_name(32)?)));
+    let (session, secret) = match names {
+        Ok(n) => n,
+        Err(r) => return refuse(&conn, r),
+    };
+    if !server.config.apis.contains(&hello.api) {
+        let r = Refusal::new("api", format!("this server does not offer `{}`", hello.api));
+        return refuse(&conn, r);
+    }
+    let placed = lock(&server.pool).open(&session, &hello.api, &hello.lease);
+    let devices = match placed {
+        Ok(d) => d,
+        Err(r) => return refuse(&conn, refusal(&r)),
+    };
+    let worker = match server.workers.take() {
+        Ok(w) => Arc::new(w),
+        Err(e) => {
+            lock(&server.pool).close(&session);
+            return refuse(&conn, internal(format!("{e:#}")));
+        }
+    };
+    let peer = conn.peer();
+    let attach = Attach {
+        hello: hello.clone(),
+        session: session.clone(),
+        secret: secret.clone(),
+        protocol,
+        devices: Some(devices.clone()),
+        resume_seconds: server.config.resume_seconds,
+    };
+    tracing::info!(
+        session,
+        api = hello.api,
+        peer,
+        host = hello.client.host,
+        user = hello.client.user,
+        program = hello.client.program,
+        worker = worker.pid,
+        "session opens"
+    );
+    let entry = SessionEntry {
+        api: hello.api,
+        secret,
+        client: hello.client,
+        peer,
+        devices,
+        since: SystemTime::now(),
+        connected: true,
+        worker: worker.clone(),
+    };
+    lock(&server.sessions).insert(session.clone(), entry);
+    let sent = control::send(&worker.control, &attach, Some(&conn.into_fd()));
+    if sent.is_err() {
+        worker.kill();
+    }
+    watch(server, &session, &worker);
+}
+
+/// Follows a session to its end, then frees what it held.
+fn watch(server: &Arc<Server>, session: &str, worker: &Arc<super::workers::Worker>) {
+    let mut why = None;
+    while let Ok(Some((report, _))) = control::recv::<Report>(&worker.control) {
+        match report {
+            Report::Ready => {}
+            Report::Attached | Report::Detached => {
+                let connected = matches!(report, Report::Attached);
+                tracing::info!(session, connected, "session's connection");
+                if let Some(s) = lock(&server.sessions).get_mut(session) {
+                    s.connected = connected;
+                }
+            }
+            Report::Ended { why: w } => why = Some(w),
+        }
+    }
+    let crashed = worker.wait();
+    let why = crashed.or(why).unwrap_or_else(|| "the worker ended".into());
+    tracing::info!(session, why, "session ended");
+    {
+        let mut ended = lock(&server.ended);
+        ended.push_back((session.into(), why));
+        if ended.len() > 1024 {
+            ended.pop_front();
+        }
+    }
+    lock(&server.sessions).remove(session);
+    lock(&server.pool).close(session);
+}
+
+fn resume(
+    server: &Arc<Server>,
+    conn: Tcp,
+    hello: Hello,
+    protocol: u32,
+    refuse: impl Fn(&Tcp, Refusal),
+) {
+    let found = lock(&server.sessions).get(&hello.session).and_then(|s| {
+        let good = blake3::hash(s.secret.as_bytes()) == blake3::hash(hello.secret.as_bytes());
+        good.then(|| (s.worker.clone(), s.devices.clone(), s.secret.clone()))
+    });
+    let Some((worker, devices, secret)) = found else {
+        let ended = lock(&server.ended);
+        let why = ended.iter().find(|(n, _)| *n == hello.session).map_or(
+            "the server does not know it (was it restarted?)",
+            |(_, w)| w.as_str(),
+        );
+        let text = format!("the session is over: {why}");
+        drop(ended);
+        return refuse(&conn, Refusal::new("session", text));
+    };
+    let session = hello.session.clone();
+    let attach = Attach {
+        hello,
+        session,
+        secret,
+        protocol,
+        devices: Some(devices),
+        resume_seconds: server.config.resume_seconds,
+    };
+    if control::send(&worker.control, &attach, Some(&conn.into_fd())).is_err() {
+        tracing::info!(session = attach.session, "resume came as the worker ended");
+    }
+}
+
+/// Holds a lease for as long as its connection lasts.
+fn lease(
+    server: &Arc<Server>,
+    conn: &Tcp,
+    hello: &Hello,
+    protocol: u32,
+    refuse: impl Fn(&Tcp, Refusal),
+) {
+    let name = match random_name(16) {
+        Ok(n) => n,
+        Err(r) => return refuse(conn, r),
+    };
+    let c = &hello.client;
+    let holder = format!("{}@{} ({})", c.user, c.host, c.program);
+    let granted = lock(&server.pool).lease(&name, hello.devices as usize, &holder);
+    let devices = match granted {
+        Ok(d) => d,
+        Err(r) => return refuse(conn, refusal(&r)),
+    };
+    tracing::info!(lease = name, holder, ?devices, "lease begins");
+    let document = json!({ "lease": name, "devices": devices });
+    answer(
+        conn,
+        &Welcome {
+            protocol,
+            document,
+            ..welcome()
+        },
+    );
+    let mut byte = [0; 1];
+    while matches!(conn.recv(&mut byte), Ok(n) if n > 0) {}
+    lock(&server.pool).end_lease(&name);
+    tracing::info!(lease = name, "lease ended");
+}
+
+/// Everything `busbar devices` and `busbar ps` show.
+fn status(server: &Server) -> serde_json::Value {
+    let pool = lock(&server.pool);
+    let sessions = lock(&server.sessions);
+    let leases: Vec<_> = pool
+        .leases()
+        .map(|(n, holder, devices)| json!({ "lease": &n[..8], "holder": holder, "devices": devices }))
+        .collect();
+    let devices: Vec<_> = server
+        .found
+        .devices
+        .iter()
+        .map(|d| {
+            let id = DeviceId {
+                api: d.api.clone(),
+                ordinal: d.ordinal,
+            };
+            let lease = pool
+                .leases()
+                .find(|(_, _, v)| d.api == "cuda" && v.contains(&d.ordinal))
+                .map(|l| l.1.to_string());
+            json!({
+                "api": d.api, "ordinal": d.ordinal, "name": d.name, "memory": d.memory,
+                "uuid": d.uuid, "driver": d.driver, "sessions": pool.sessions_on(&id),
+                "lease": lease,
+            })
+        })
+        .collect();
+    let mut list: Vec<_> = sessions
+        .iter()
+        .map(|(name, s)| {
+            json!({
+                "session": name, "api": s.api, "devices": s.devices, "connected": s.connected,
+                "peer": s.peer, "host": s.client.host, "user": s.client.user, "pid": s.client.pid,
+                "program": s.client.program, "worker_pid": s.worker.pid,
+                "lease": pool.lease_of(name).map(|l| &l[..l.len().min(8)]),
+                "seconds": s.since.elapsed().unwrap_or_default().as_secs(),
+            })
+        })
+        .collect();
+    list.sort_by_key(|s| std::cmp::Reverse(s["seconds"].as_u64()));
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_seconds": server.started.elapsed().as_secs(),
+        "devices": devices, "sessions": list, "leases": leases,
+        "missing": server.found.missing,
+    })
+}

@@ -1,0 +1,162 @@
+//! `busbar devices` and `busbar ps`: what servers have, and who uses it.
+
+use anyhow::{Result, bail};
+use busbar_client::config::{Config, with_port};
+use busbar_client::hello;
+use busbar_wire::hello::{Hello, Intent};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Flags of `busbar devices` and `busbar ps`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Servers to ask, with commas between [default: 127.0.0.1:7400]
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "BUSBAR_SERVER",
+        value_delimiter = ','
+    )]
+    server: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks one server what it has.
+pub(crate) fn ask(server: &str) -> Result<Value> {
+    let config = Config::from_env();
+    let hello =
+        hello::introduce(&config, Hello::new(Intent::Status)).map_err(anyhow::Error::msg)?;
+    let answer = hello::connect(server, &hello, Duration::from_secs(4));
+    match answer {
+        Ok((_, welcome)) => Ok(welcome.document),
+        Err(e) => bail!("{e}"),
+    }
+}
+
+fn ask_all(a: &Args) -> Vec<(String, Result<Value>)> {
+    let mut servers: Vec<_> = a.server.iter().map(|s| with_port(s.trim())).collect();
+    servers.retain(|s| !s.is_empty());
+    if servers.is_empty() {
+        servers.push(with_port("127.0.0.1"));
+    }
+    servers.into_iter().map(|s| (s.clone(), ask(&s))).collect()
+}
+
+fn print_json(answers: &[(String, Result<Value>)]) {
+    let list: Vec<_> = answers
+        .iter()
+        .map(|(s, r)| match r {
+            Ok(v) => json!({ "server": s, "status": v }),
+            Err(e) => json!({ "server": s, "error": format!("{e:#}") }),
+        })
+        .collect();
+    println!(
+        "{}",
+        serde_json::to_string_pretty(&list).unwrap_or_default()
+    );
+}
+
+/// Fails when no server answered; says which did not.
+fn judge(answers: Vec<(String, Result<Value>)>, quiet: bool) -> Result<()> {
+    let all = answers.len();
+    let mut errors: Vec<_> = answers.into_iter().filter_map(|(_, r)| r.err()).collect();
+    if errors.len() == all
+        && let Some(e) = errors.pop()
+    {
+        return Err(e);
+    }
+    if !quiet {
+        for e in errors {
+            eprintln!("busbar: {e:#}");
+        }
+    }
+    Ok(())
+}
+
+fn text<'a>(v: &'a Value, key: &str) -> &'a str {
+    v[key].as_str().unwrap_or("")
+}
+
+fn gib(v: &Value) -> String {
+    format!("{:.1} GiB", v.as_f64().unwrap_or(0.0) / (1u64 << 30) as f64)
+}
+
+/// `busbar devices`.
+pub fn devices(a: &Args) -> Result<()> {
+    let answers = ask_all(a);
+    if a.json {
+        print_json(&answers);
+        return judge(answers, true);
+    }
+    println!(
+        "{:<24} {:<7} {:>2}  {:<40} {:>10}  USED BY",
+        "SERVER", "API", "#", "DEVICE", "MEMORY"
+    );
+    for (server, r) in &answers {
+        let Ok(v) = r else { continue };
+        let none = Vec::new();
+        let devices = v["devices"].as_array().unwrap_or(&none);
+        for d in devices {
+            let sessions = d["sessions"].as_array().map_or(0, Vec::len);
+            let used = match (d["lease"].as_str(), sessions) {
+                (Some(holder), _) => format!("leased to {holder}"),
+                (None, 0) => "-".into(),
+                (None, 1) => "1 session".into(),
+                (None, n) => format!("{n} sessions"),
+            };
+            println!(
+                "{server:<24} {:<7} {:>2}  {:<40} {:>10}  {used}",
+                text(d, "api"),
+                d["ordinal"],
+                text(d, "name"),
+                gib(&d["memory"]),
+            );
+        }
+        if devices.is_empty() {
+            println!("{server:<24} no accelerator");
+        }
+    }
+    judge(answers, false)
+}
+
+/// `busbar ps`.
+pub fn ps(a: &Args) -> Result<()> {
+    let answers = ask_all(a);
+    if a.json {
+        print_json(&answers);
+        return judge(answers, true);
+    }
+    println!(
+        "{:<24} {:<12} {:<7} {:<8} {:>8}  {:<20} {:>7}  PROGRAM",
+        "SERVER", "SESSION", "API", "DEVICES", "SECONDS", "USER@HOST", "PID"
+    );
+    for (server, r) in &answers {
+        let Ok(v) = r else { continue };
+        for s in v["sessions"].as_array().into_iter().flatten() {
+            let who = format!("{}@{}", text(s, "user"), text(s, "host"));
+            let devices: Vec<_> = s["devices"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(ToString::to_string)
+                .collect();
+            let lost = if s["connected"] == false {
+                " (link lost)"
+            } else {
+                ""
+            };
+            println!(
+                "{server:<24} {:<12} {:<7} {:<8} {:>8}  {who:<20} {:>7}  {}{lost}",
+                text(s, "session"),
+                text(s, "api"),
+                devices.join(","),
+                s["seconds"],
+                s["pid"],
+                text(s, "program"),
+            );
+        }
+    }
+    judge(answers, false)
+}

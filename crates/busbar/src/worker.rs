@@ -1,0 +1,55 @@
+//! `busbar worker`: the process behind one session, and the probe that lists devices.
+
+use anyhow::{Result, bail};
+use busbar_worker::run::Options;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::PathBuf;
+
+/// What `serve` passes on. Not for people.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The control socket's descriptor
+    #[arg(long)]
+    control_fd: Option<i32>,
+    /// Print the devices of these APIs as JSON, and exit
+    #[arg(long, value_delimiter = ',')]
+    probe: Vec<String>,
+    /// Where content is kept
+    #[arg(long)]
+    cache_dir: Option<PathBuf>,
+    /// How much content is kept, in bytes
+    #[arg(long, default_value_t = 4 << 30)]
+    cache_limit: u64,
+    /// The CUDA driver to load
+    #[arg(long)]
+    cuda_library: Option<String>,
+    /// The OpenCL library to load
+    #[arg(long)]
+    opencl_library: Option<String>,
+}
+
+/// Serves one session, or probes.
+pub fn run(a: Args) -> Result<()> {
+    let options = Options {
+        cache_dir: a.cache_dir,
+        cache_limit: a.cache_limit,
+        cuda_library: a.cuda_library,
+        opencl_library: a.opencl_library,
+    };
+    if !a.probe.is_empty() {
+        println!("{}", busbar_worker::apis::probe(&a.probe, &options));
+        return Ok(());
+    }
+    let Some(fd) = a.control_fd else {
+        bail!("`busbar worker` is started by `busbar serve`")
+    };
+    // SAFETY: the server made this descriptor for us and nothing else in this process knows it.
+    let control = unsafe { OwnedFd::from_raw_fd(fd) };
+    let warm = || busbar_worker::apis::warm(&options);
+    if let Err(why) = busbar_worker::run::run(control, &options, busbar_worker::apis::APIS, warm) {
+        bail!("worker: {why}");
+    }
+    // Exit handlers of a vendor's library may take long or hang, and the kernel frees all there is.
+    // SAFETY: _exit has no preconditions; nothing is buffered.
+    unsafe { libc::_exit(0) }
+}

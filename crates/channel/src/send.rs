@@ -1,0 +1,497 @@
+//! Queueing and sending.
+
+use crate::{Channel, Closed, Inner, lock};
+use busbar_wire::frame::{self, Kind};
+use busbar_wire::{limits, record};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A frame body is closed at this size, so that sending starts while the producer goes on.
+const SEAL: usize = 32 << 10;
+/// Frames put into one system call.
+const BATCH: usize = 16;
+/// Empty buffers kept for reuse.
+const SPARE: usize = 32;
+/// A data segment of at least this many bytes is not copied when the caller can keep it in place.
+const BORROW_FROM: usize = 16 << 10;
+
+/// Bytes that follow a record's fields.
+#[derive(Clone, Copy)]
+pub enum Bulk<'a> {
+    /// They may change as soon as the call returns: they are copied.
+    Copy(&'a [u8]),
+    /// They stay as they are until the peer has received them (pinned memory with an asynchronous
+    /// copy in progress): they are sent from where they are.
+    ///
+    /// The pointer must stay readable until the frame is acknowledged; see [`Channel::drain`].
+    Borrow(*const u8, usize),
+    /// As `Borrow`, for memory of our own: `keep` is dropped once the peer has received the bytes.
+    Shared(*const u8, usize, &'a Arc<dyn Any + Send + Sync>),
+}
+
+impl Bulk<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Copy(b) => b.len(),
+            Self::Borrow(_, n) | Self::Shared(_, n, _) => *n,
+        }
+    }
+}
+
+/// A sealed frame body: bytes of our own, then perhaps bytes of the program's.
+pub(crate) struct Frame {
+    body: Vec<u8>,
+    borrowed: Option<(*const u8, usize)>,
+    /// Keeps borrowed bytes alive when they are ours.
+    _keep: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+// SAFETY: the borrowed pointer is only read, and `Bulk::Borrow` obliges the caller to keep it
+// readable and unchanged for as long as the frame lives.
+unsafe impl Send for Frame {}
+// SAFETY: as above; a frame is immutable once it is made.
+unsafe impl Sync for Frame {}
+
+impl Frame {
+    fn len(&self) -> usize {
+        self.body.len() + self.borrowed.map_or(0, |b| b.1)
+    }
+}
+
+/// Records that are not in the window yet.
+#[derive(Default)]
+pub(crate) struct Tail {
+    buf: Vec<u8>,
+    sealed: VecDeque<Frame>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Tail {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.buf.is_empty() && self.sealed.is_empty()
+    }
+
+    fn seal(&mut self) {
+        if !self.buf.is_empty() {
+            let next = self.spare.pop().unwrap_or_default();
+            let body = std::mem::replace(&mut self.buf, next);
+            self.sealed.push_back(Frame {
+                body,
+                borrowed: None,
+                _keep: None,
+            });
+        }
+    }
+}
+
+impl Channel {
+    /// Queues one record. `fields` appends the payload. Returns once the record is queued, which
+    /// waits only while more than the window's worth of bytes is not acknowledged.
+    #[inline]
+    pub fn push(
+        &self,
+        op: u16,
+        call: u32,
+        aux: u32,
+        fields: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), Closed> {
+        let inner = &*self.inner;
+        let mut tail = lock(&inner.tail);
+        if inner.in_flight.load(Ordering::Relaxed) > limits::WINDOW_BYTES {
+            tail = inner.wait_for_room(tail)?;
+        }
+        inner.check()?;
+        let start = tail.buf.len();
+        tail.buf.extend_from_slice(&[0; record::HEADER]);
+        fields(&mut tail.buf);
+        let len = tail.buf.len() - start;
+        debug_assert!(len <= limits::MAX_FRAME_BODY);
+        let h = record::Header {
+            len: len as u32,
+            op,
+            flags: 0,
+            call,
+            aux,
+        };
+        tail.buf[start..start + record::HEADER].copy_from_slice(&h.to_bytes());
+        inner.in_flight.fetch_add(len, Ordering::Relaxed);
+        if tail.buf.len() >= SEAL {
+            tail.seal();
+        }
+        drop(tail);
+        inner.notify();
+        Ok(())
+    }
+
+    /// Queues one record whose payload ends in bulk bytes. The record has a frame of its own, so
+    /// that its receiver can place the bytes where they belong without another copy.
+    pub fn push_bulk(
+        &self,
+        op: u16,
+        call: u32,
+        aux: u32,
+        fields: impl FnOnce(&mut Vec<u8>),
+        bulk: Bulk<'_>,
+    ) -> Result<(), Closed> {
+        let inner = &*self.inner;
+        let n = bulk.len();
+        let mut body = Vec::with_capacity(256 + if matches!(bulk, Bulk::Copy(_)) { n } else { 0 });
+        body.extend_from_slice(&[0; record::HEADER]);
+        fields(&mut body);
+        let len = body.len() + n;
+        debug_assert!(len <= limits::MAX_FRAME_BODY);
+        let h = record::Header {
+            len: len as u32,
+            op,
+            flags: 0,
+            call,
+            aux,
+        };
+        body[..record::HEADER].copy_from_slice(&h.to_bytes());
+        let mut keep = None;
+        let borrowed = match bulk {
+            Bulk::Borrow(p, n) if n >= BORROW_FROM => Some((p, n)),
+            Bulk::Shared(p, n, k) if n >= BORROW_FROM => {
+                keep = Some(k.clone());
+                Some((p, n))
+            }
+            Bulk::Borrow(p, n) | Bulk::Shared(p, n, _) => {
+                // SAFETY: the caller vouches for `n` readable bytes at `p`.
+                body.extend_from_slice(unsafe { std::slice::from_raw_parts(p, n) });
+                None
+            }
+            Bulk::Copy(b) => {
+                body.extend_from_slice(b);
+                None
+            }
+        };
+        // Borrowed bytes cost no memory of ours, but count: an endless producer must be slowed.
+        let mut tail = lock(&inner.tail);
+        if inner.in_flight.load(Ordering::Relaxed) > limits::WINDOW_BYTES {
+            tail = inner.wait_for_room(tail)?;
+        }
+        inner.check()?;
+        tail.seal();
+        inner.in_flight.fetch_add(len, Ordering::Relaxed);
+        tail.sealed.push_back(Frame {
+            body,
+            borrowed,
+            _keep: keep,
+        });
+        drop(tail);
+        inner.notify();
+        Ok(())
+    }
+
+    /// Sends what is queued from this thread, unless another thread is at it already. Called
+    /// before waiting for a reply: it saves the hand-over to the sending thread.
+    pub fn flush(&self) {
+        let inner = &*self.inner;
+        match inner.sender.try_lock() {
+            Ok(_role) => inner.pump(),
+            Err(_) => inner.wake(),
+        }
+    }
+
+    /// Waits until the peer has everything that was queued before the call.
+    pub fn drain(&self) -> Result<(), Closed> {
+        let inner = &*self.inner;
+        let seq = {
+            let mut tail = lock(&inner.tail);
+            tail.seal();
+            let mut link = lock(&inner.link);
+            while let Some(f) = tail.sealed.pop_front() {
+                let n = f.len();
+                link.window.push(Arc::new(f), n);
+            }
+            link.window.last()
+        };
+        inner.notify();
+        self.flush();
+        let mut asked = false;
+        loop {
+            inner.check()?;
+            {
+                let link = lock(&inner.link);
+                if link.window.last_acked() >= seq {
+                    return Ok(());
+                }
+                if !asked && !link.window.has_next() {
+                    asked = true;
+                    if let Some(conn) = link.conn.clone() {
+                        drop(link);
+                        let _role = lock(&inner.sender);
+                        let ping = frame::Header {
+                            len: 0,
+                            kind: Kind::Ping,
+                            seq: 0,
+                            ack: 0,
+                        };
+                        let _ = conn.send(&mut [IoSlice::new(&ping.to_bytes())]);
+                    }
+                }
+            }
+            let tail = lock(&inner.tail);
+            drop(inner.room.wait_timeout(tail, Duration::from_millis(20)));
+        }
+    }
+}
+
+impl Inner {
+    /// Blocks while the window is full.
+    #[cold]
+    fn wait_for_room<'a>(
+        &'a self,
+        mut tail: std::sync::MutexGuard<'a, Tail>,
+    ) -> Result<std::sync::MutexGuard<'a, Tail>, Closed> {
+        loop {
+            self.check()?;
+            if self.in_flight.load(Ordering::Acquire) <= limits::WINDOW_BYTES {
+                return Ok(tail);
+            }
+            self.wake();
+            let wait = Duration::from_millis(50);
+            tail = self
+                .room
+                .wait_timeout(tail, wait)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn notify(&self) {
+        self.pending.store(true, Ordering::Release);
+        // Pairs with the fence in `sleep`: either we see it asleep or it sees `pending`.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) == 1 {
+            self.wake();
+        }
+    }
+
+    #[cold]
+    pub(crate) fn wake(&self) {
+        self.pending.store(true, Ordering::Release);
+        self.asleep.store(0, Ordering::SeqCst);
+        // SAFETY: a futex wake on a live, aligned u32.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.asleep.as_ptr(),
+                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+                1,
+            );
+        }
+    }
+
+    fn sleep(&self) {
+        self.asleep.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self.pending.load(Ordering::Acquire) || self.is_closed.load(Ordering::Acquire) {
+            self.asleep.store(0, Ordering::SeqCst);
+            return;
+        }
+        // SAFETY: a futex wait on a live, aligned u32; no time-out.
+        unsafe {
+            libc::syscall(
+                libc::SYS_futex,
+                self.asleep.as_ptr(),
+                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                1,
+                std::ptr::null::<libc::timespec>(),
+            );
+        }
+        self.asleep.store(0, Ordering::SeqCst);
+    }
+
+    /// Sends until nothing is left or the connection is gone. The caller holds the sender's role.
+    fn pump(&self) {
+        loop {
+            self.pending.store(false, Ordering::Release);
+            let (conn, mut frames) = {
+                let mut tail = lock(&self.tail);
+                tail.seal();
+                let mut link = lock(&self.link);
+                while let Some(f) = tail.sealed.pop_front() {
+                    let n = f.len();
+                    link.window.push(Arc::new(f), n);
+                }
+                drop(tail);
+                let Some(conn) = link.conn.clone() else {
+                    return;
+                };
+                let mut frames = Vec::with_capacity(BATCH);
+                while frames.len() < BATCH
+                    && let Some((seq, f)) = link.window.take_next()
+                {
+                    frames.push((seq, f.clone()));
+                }
+                (conn, frames)
+            };
+            let ack = self.cursor_last.load(Ordering::Acquire);
+            if frames.is_empty() {
+                if self.ack_due.swap(false, Ordering::AcqRel) {
+                    let h = frame::Header {
+                        len: 0,
+                        kind: Kind::Ack,
+                        seq: 0,
+                        ack,
+                    }
+                    .to_bytes();
+                    self.counters
+                        .sent
+                        .fetch_add(h.len() as u64, Ordering::Relaxed);
+                    if conn.send(&mut [IoSlice::new(&h)]).is_err() {
+                        self.broken(&conn);
+                        return;
+                    }
+                    self.ack_sent.fetch_max(ack, Ordering::Relaxed);
+                    continue;
+                }
+                if self.pending.load(Ordering::Acquire) {
+                    continue;
+                }
+                return;
+            }
+            self.ack_due.store(false, Ordering::Release);
+            let headers: Vec<_> = frames
+                .iter()
+                .map(|(seq, f)| {
+                    frame::Header {
+                        len: f.len() as u32,
+                        kind: Kind::Data,
+                        seq: *seq,
+                        ack,
+                    }
+                    .to_bytes()
+                })
+                .collect();
+            let mut parts = Vec::with_capacity(3 * frames.len());
+            let mut total = 0;
+            for (h, (_, f)) in headers.iter().zip(&frames) {
+                parts.push(IoSlice::new(h));
+                parts.push(IoSlice::new(&f.body));
+                if let Some((p, n)) = f.borrowed {
+                    // SAFETY: `Bulk::Borrow` keeps these bytes readable until the frame is
+                    // acknowledged, and we hold the frame.
+                    parts.push(IoSlice::new(unsafe { std::slice::from_raw_parts(p, n) }));
+                }
+                total += h.len() + f.len();
+            }
+            let sent = conn.send(&mut parts);
+            drop(parts);
+            frames.clear();
+            if sent.is_err() {
+                self.broken(&conn);
+                return;
+            }
+            self.counters
+                .sent
+                .fetch_add(total as u64, Ordering::Relaxed);
+            self.ack_sent.fetch_max(ack, Ordering::Relaxed);
+        }
+    }
+
+    /// The peer has everything up to `seq`.
+    pub(crate) fn acknowledged(&self, seq: u64) -> Result<(), busbar_wire::WireError> {
+        let mut freed = 0;
+        let mut spare = Vec::new();
+        {
+            let mut link = lock(&self.link);
+            if seq <= link.window.last_acked() {
+                return Ok(());
+            }
+            link.window
+                .acked(seq, |f| retire(f, &mut freed, &mut spare))?;
+        }
+        self.release(freed, spare);
+        Ok(())
+    }
+
+    /// Gives back the room of frames that are no longer needed.
+    pub(crate) fn release(&self, freed: usize, spare: Vec<Vec<u8>>) {
+        let before = self.in_flight.fetch_sub(freed, Ordering::AcqRel);
+        let mut tail = lock(&self.tail);
+        let keep = SPARE.saturating_sub(tail.spare.len());
+        tail.spare.extend(spare.into_iter().take(keep));
+        drop(tail);
+        if freed > 0 && before > 0 {
+            self.room.notify_all();
+        }
+    }
+}
+
+/// Takes a frame apart for reuse of its buffer.
+pub(crate) fn retire(f: Arc<Frame>, freed: &mut usize, spare: &mut Vec<Vec<u8>>) {
+    *freed += f.len();
+    if let Ok(f) = Arc::try_unwrap(f)
+        && f.borrowed.is_none()
+        && f.body.capacity() <= 4 * SEAL
+    {
+        let mut body = f.body;
+        body.clear();
+        spare.push(body);
+    }
+}
+
+/// How the sending thread passes the time between records.
+struct Pace {
+    spin: Duration,
+    nap: Duration,
+    nap_for: Duration,
+}
+
+fn pace() -> &'static Pace {
+    static PACE: OnceLock<Pace> = OnceLock::new();
+    PACE.get_or_init(|| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // Spinning pays only where a core is free for it.
+        let spin = if cores > 4 { 30 } else { 0 };
+        Pace {
+            spin: Duration::from_micros(spin),
+            nap: Duration::from_micros(20),
+            nap_for: Duration::from_millis(1),
+        }
+    })
+}
+
+/// The sending thread.
+pub(crate) fn run(inner: &Inner) {
+    // SAFETY: plain prctl; sleeps of some microseconds need the finest timer slack.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    let pace = pace();
+    while !inner.is_closed.load(Ordering::Acquire) {
+        {
+            let _role = lock(&inner.sender);
+            inner.pump();
+        }
+        let idle = Instant::now();
+        loop {
+            if inner.pending.load(Ordering::Acquire) || inner.is_closed.load(Ordering::Acquire) {
+                break;
+            }
+            let t = idle.elapsed();
+            if t < pace.spin {
+                for _ in 0..32 {
+                    std::hint::spin_loop();
+                }
+            } else if t < pace.nap_for {
+                std::thread::sleep(pace.nap);
+            } else {
+                inner.sleep();
+                break;
+            }
+        }
+        // Without a connection there is nothing to do until one comes, and that wakes us.
+        if lock(&inner.link).conn.is_none() && !inner.is_closed.load(Ordering::Acquire) {
+            inner.pending.store(false, Ordering::Release);
+            let tail = lock(&inner.tail);
+            drop(inner.room.wait_timeout(tail, Duration::from_millis(5)));
+            inner.pending.store(true, Ordering::Release);
+        }
+    }
+}

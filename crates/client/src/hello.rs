@@ -1,0 +1,106 @@
+//! Opening and resuming connections: the client's half of the hello.
+
+use crate::config::Config;
+use busbar_channel::{recv_hello, send_hello};
+use busbar_transport::Connection;
+use busbar_transport::tcp::Tcp;
+use busbar_wire::frame::Kind;
+use busbar_wire::hello::{ClientInfo, Hello, Refusal, Welcome};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::time::Duration;
+
+/// Why no connection could be made.
+#[derive(Debug, Clone)]
+pub enum Failure {
+    /// The server could not be reached; trying again may help.
+    Unreachable(String),
+    /// Somebody answered and said no.
+    Refused(Refusal),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unreachable(m) => f.write_str(m),
+            Self::Refused(r) => f.write_str(&r.message),
+        }
+    }
+}
+
+/// Connects to `server`, says `hello` and returns the connection with the server's answer.
+pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, Welcome), Failure> {
+    let lost = |what: &str, e: std::io::Error| {
+        let hint = match e.kind() {
+            ErrorKind::ConnectionRefused => "nothing listens there; is `busbar serve` running?",
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => {
+                "no answer in time; is it the right host, and is the port open?"
+            }
+            ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
+                "it does not answer as a Busbar server; is it the right port?"
+            }
+            _ => "is the address right?",
+        };
+        Failure::Unreachable(format!("cannot {what} {server}: {e} ({hint})"))
+    };
+    let conn = Tcp::connect(server, timeout).map_err(|e| lost("reach", e))?;
+    let body = serde_json::to_vec(hello).unwrap_or_default();
+    // A server may take long to start a worker, but says something within this time.
+    let patience = timeout.max(Duration::from_millis(200)) + Duration::from_secs(26);
+    let quick = matches!(hello.intent, busbar_wire::hello::Intent::Status);
+    let _ = conn.recv_timeout(Some(if quick { timeout } else { patience }));
+    send_hello(&conn, Kind::Hello, &body).map_err(|e| lost("talk to", e))?;
+    let answer = recv_hello(&conn, Kind::Welcome).map_err(|e| lost("talk to", e))?;
+    let _ = conn.recv_timeout(None);
+    let welcome: Welcome = serde_json::from_slice(&answer).map_err(|e| {
+        Failure::Unreachable(format!(
+            "the server {server} sent an answer that makes no sense: {e}"
+        ))
+    })?;
+    match welcome.refusal {
+        Some(r) => Err(Failure::Refused(r)),
+        None => {
+            if conn.peer().is_empty() {
+                return Err(Failure::Unreachable(format!("{server} went away")));
+            }
+            Ok((conn, welcome))
+        }
+    }
+}
+
+/// A hello with who we are and what we may.
+pub fn introduce(config: &Config, mut hello: Hello) -> Result<Hello, String> {
+    hello.token = config.token()?;
+    hello.lease = config.lease.clone();
+    hello.client = whoami();
+    Ok(hello)
+}
+
+/// Describes the present process.
+pub fn whoami() -> ClientInfo {
+    let read = |p: &str| std::fs::read_to_string(p).unwrap_or_default();
+    let args = read("/proc/self/cmdline").replace('\0', " ");
+    let program: String = args.trim().chars().take(120).collect();
+    ClientInfo {
+        host: read("/proc/sys/kernel/hostname").trim().into(),
+        user: std::env::var("USER").unwrap_or_else(|_| {
+            // SAFETY: getuid has no preconditions.
+            format!("uid {}", unsafe { libc::getuid() })
+        }),
+        program,
+        pid: std::process::id() as i32,
+        start_time: start_time(&read("/proc/self/stat")),
+        boot_id: read("/proc/sys/kernel/random/boot_id").trim().into(),
+        pid_namespace: std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino()),
+    }
+}
+
+/// Field 22 of `/proc/PID/stat`; the second field may hold spaces and brackets.
+pub fn start_time(stat: &str) -> u64 {
+    let after = stat.rfind(')').map_or("", |i| &stat[i + 1..]);
+    after
+        .split_whitespace()
+        .nth(19)
+        .and_then(|s| s.parse().ok())
+        .unwrap_or(0)
+}

@@ -1,0 +1,86 @@
+//! Logs, only where the user asked for them: a shim lives in somebody else's program and owns
+//! neither its stdout nor its stderr.
+//!
+//! `BUSBAR_LOG=LEVEL` (`error`, `warn`, `info`, `debug`) writes to stderr; `BUSBAR_LOG=LEVEL:FILE`
+//! appends to a file.
+
+use std::fs::File;
+use std::io::Write;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// How much a line matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Something failed.
+    Error = 1,
+    /// Something is not as the program may expect.
+    Warn,
+    /// What an operator wants to know.
+    Info,
+    /// What a developer of Busbar wants to know.
+    Debug,
+}
+
+struct Target {
+    level: u8,
+    file: Option<Mutex<File>>,
+}
+
+fn target() -> &'static Target {
+    static TARGET: OnceLock<Target> = OnceLock::new();
+    TARGET.get_or_init(|| {
+        let var = std::env::var("BUSBAR_LOG").unwrap_or_default();
+        let (level, path) = var.split_once(':').unwrap_or((&var, ""));
+        let level = match level {
+            "error" => 1,
+            "warn" => 2,
+            "info" => 3,
+            "debug" | "1" => 4,
+            _ => 0,
+        };
+        let file = (!path.is_empty())
+            .then(|| {
+                File::options()
+                    .create(true)
+                    .append(true)
+                    .open(path)
+                    .ok()
+                    .map(Mutex::new)
+            })
+            .flatten();
+        Target { level, file }
+    })
+}
+
+/// Whether lines of this level are written.
+pub fn enabled(level: Level) -> bool {
+    target().level >= level as u8
+}
+
+/// Writes one line. Use the [`crate::log!`] macro.
+pub fn write(level: Level, line: std::fmt::Arguments<'_>) {
+    let t = target();
+    let name = ["", "error", "warn", "info", "debug"][level as usize];
+    let text = format!("busbar[{}] {name}: {line}\n", std::process::id());
+    match &t.file {
+        Some(f) => {
+            let _ = f
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .write_all(text.as_bytes());
+        }
+        None => {
+            let _ = std::io::stderr().write_all(text.as_bytes());
+        }
+    }
+}
+
+/// Logs one formatted line at a [`Level`], when that level is asked for.
+#[macro_export]
+macro_rules! log {
+    ($level:ident, $($arg:tt)*) => {
+        if $crate::log::enabled($crate::log::Level::$level) {
+            $crate::log::write($crate::log::Level::$level, format_args!($($arg)*));
+        }
+    };
+}

@@ -1,0 +1,1 @@
+//! OpenCL: an installable client driver.

@@ -1,0 +1,457 @@
+//! A session: the one ordered stream of calls from this process to its worker.
+
+use crate::calls::{Answer, Calls};
+use crate::config::Config;
+use crate::content::{Hash, Offers};
+use crate::hello::{self, Failure};
+use crate::stats::Stats;
+use busbar_channel::{Bulk, Channel, Closed, Ending, Keeper, PEEK, Sink, Verdict};
+use busbar_transport::Connection;
+use busbar_wire::codec::{Request, Writer};
+use busbar_wire::hello::{Hello, Intent, Welcome};
+use busbar_wire::record::{Header, Notice, OP_GOODBYE, Records};
+use busbar_wire::{limits, record};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// What an API does with what its worker says unasked. Called on the receiving thread: it must not
+/// block and must not make a waiting call.
+pub trait Handler: Send + Sync {
+    /// A queued call failed, or the device did.
+    fn error(&self, status: i32, body: &[u8]);
+    /// The worker wants a function of the program run.
+    fn callback(&self, status: i32, call: u32, body: &[u8]);
+    /// The device printed something.
+    fn output(&self, text: &[u8]);
+    /// The session is over, and why.
+    fn closed(&self, why: &str);
+}
+
+struct Shared {
+    calls: Calls,
+    offers: Offers,
+    handler: Arc<dyn Handler>,
+    closed: OnceLock<Closed>,
+    channel: OnceLock<Channel>,
+}
+
+/// A session with one worker.
+pub struct Session {
+    channel: Channel,
+    shared: Arc<Shared>,
+    stats: Option<&'static Stats>,
+    /// Waiting calls made so far; see [`Offers`].
+    stamp: AtomicU64,
+    /// The server's answer to our hello.
+    pub welcome: Welcome,
+}
+
+impl Session {
+    /// Opens a session for `api` with `server`.
+    pub fn open(
+        config: &Config,
+        server: &str,
+        api: &str,
+        op_name: fn(u16) -> &'static str,
+        handler: Arc<dyn Handler>,
+    ) -> Result<Self, Failure> {
+        let mut hello = Hello::new(Intent::Open);
+        hello.api = api.into();
+        let hello = hello::introduce(config, hello).map_err(Failure::Unreachable)?;
+        let (conn, welcome) = hello::connect(server, &hello, config.connect_timeout)?;
+        conn.reset_on_death(true);
+        SOCKET.store(conn.raw_fd(), Ordering::Release);
+        let keeper = Reconnect {
+            server: server.into(),
+            hello,
+            welcome: welcome.clone(),
+            timeout: config.resume_timeout,
+            pause: Duration::from_millis(5),
+        };
+        Self::over(Arc::new(conn), welcome, Box::new(keeper), op_name, handler)
+            .map_err(|e| Failure::Unreachable(format!("cannot start a session's threads: {e}")))
+    }
+
+    /// A session over a connection whose hello is done.
+    pub fn over(
+        conn: Arc<dyn Connection>,
+        welcome: Welcome,
+        keeper: Box<dyn Keeper>,
+        op_name: fn(u16) -> &'static str,
+        handler: Arc<dyn Handler>,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            calls: Calls::default(),
+            offers: Offers::default(),
+            handler,
+            closed: OnceLock::new(),
+            channel: OnceLock::new(),
+        });
+        let sink = Box::new(Receiver {
+            shared: shared.clone(),
+        });
+        let channel = Channel::start("busbar", conn, sink, keeper)?;
+        let _ = shared.channel.set(channel.clone());
+        let stats = Stats::if_asked(op_name);
+        Ok(Self {
+            channel,
+            shared,
+            stats,
+            stamp: AtomicU64::new(0),
+            welcome,
+        })
+    }
+
+    /// Why the session is over, if it is.
+    pub fn closed(&self) -> Option<&Closed> {
+        self.shared.closed.get()
+    }
+
+    /// Queues a message that nobody waits for.
+    #[inline]
+    pub fn queue<'a, R: Request<'a>>(&self, scope: u32, msg: &R) -> Result<(), Closed> {
+        self.queue_raw(R::OP, scope, |out| msg.encode(&mut Writer::new(out)))
+    }
+
+    /// Queues a record whose payload `fields` writes.
+    #[inline]
+    pub fn queue_raw(
+        &self,
+        op: u16,
+        scope: u32,
+        fields: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), Closed> {
+        let mut len = 0;
+        self.channel.push(op, 0, scope, |out| {
+            let start = out.len();
+            fields(out);
+            len = out.len() - start;
+        })?;
+        if let Some(s) = self.stats {
+            s.queued(op, len + record::HEADER);
+        }
+        Ok(())
+    }
+
+    /// Queues a message that ends in bulk bytes: the message's own fields, then the bytes, which the
+    /// receiver reads as the rest of the record.
+    pub fn queue_bulk<'a, R: Request<'a>>(
+        &self,
+        scope: u32,
+        msg: &R,
+        bulk: Bulk<'_>,
+    ) -> Result<(), Closed> {
+        if let Some(s) = self.stats {
+            let n = match bulk {
+                Bulk::Copy(b) => b.len(),
+                Bulk::Borrow(_, n) | Bulk::Shared(_, n, _) => n,
+            };
+            s.queued(R::OP, n + record::HEADER);
+        }
+        self.channel.push_bulk(
+            R::OP,
+            0,
+            scope,
+            |out| msg.encode(&mut Writer::new(out)),
+            bulk,
+        )
+    }
+
+    /// Sends a message and waits for its answer. Bulk bytes of the answer go to `place`, which must
+    /// stay valid for the length of the call.
+    pub fn call<'a, R: Request<'a>>(
+        &self,
+        scope: u32,
+        msg: &R,
+        place: Option<(*mut u8, usize)>,
+    ) -> Result<Answer, Closed> {
+        let start = Instant::now();
+        let stamp = self.stamp.fetch_add(1, Ordering::AcqRel);
+        let (id, waiter) = self
+            .shared
+            .calls
+            .open(place)
+            .ok_or_else(|| self.over_why())?;
+        let mut len = 0;
+        let pushed = self.channel.push(R::OP, id, scope, |out| {
+            let begin = out.len();
+            msg.encode(&mut Writer::new(out));
+            len = out.len() - begin;
+        });
+        if let Err(e) = pushed {
+            // The receiver may be ending the call at this moment: take the answer either way.
+            self.shared.calls.answer(id, Answer::default());
+            waiter.wait();
+            return Err(e);
+        }
+        self.channel.flush();
+        let answer = waiter.wait();
+        Calls::recycle(waiter);
+        if let Some(s) = self.stats {
+            s.queued(R::OP, len + record::HEADER);
+            s.waited(R::OP, start.elapsed());
+        }
+        match answer {
+            Some(a) => {
+                self.shared.offers.settled(stamp);
+                Ok(a)
+            }
+            None => Err(self.over_why()),
+        }
+    }
+
+    /// Sends a message whose answer (with bulk bytes for `place`) comes later: `then` runs on the
+    /// receiving thread, with `None` if the session ends first.
+    ///
+    /// # Safety
+    /// `place` stays writable until `then` has run.
+    pub unsafe fn call_async<'a, R: Request<'a>>(
+        &self,
+        scope: u32,
+        msg: &R,
+        place: Option<(*mut u8, usize)>,
+        then: impl FnOnce(Option<Answer>) + Send + 'static,
+    ) -> Result<(), Closed> {
+        let id = self
+            .shared
+            .calls
+            .open_async(place, then)
+            .ok_or_else(|| self.over_why())?;
+        if let Some(s) = self.stats {
+            s.queued(R::OP, record::HEADER);
+        }
+        self.channel
+            .push(R::OP, id, scope, |out| msg.encode(&mut Writer::new(out)))
+    }
+
+    /// Answers a callback of the worker's, or sends anything else that must go out at once.
+    pub fn queue_now<'a, R: Request<'a>>(&self, scope: u32, msg: &R) -> Result<(), Closed> {
+        self.queue(scope, msg)?;
+        self.channel.flush();
+        Ok(())
+    }
+
+    /// Sends what is queued without waiting for anything.
+    pub fn flush(&self) {
+        self.channel.flush();
+    }
+
+    /// Offers content by hash; see [`Offers`].
+    pub fn offer(&self, bytes: Arc<[u8]>) -> Hash {
+        self.shared
+            .offers
+            .offer(self.stamp.load(Ordering::Acquire), bytes)
+    }
+
+    /// Waits until the worker has received everything queued so far, so that borrowed memory may
+    /// be freed.
+    pub fn drain(&self) -> Result<(), Closed> {
+        self.channel.drain()
+    }
+
+    /// How many answers are still awaited.
+    pub fn open_calls(&self) -> usize {
+        self.shared.calls.live()
+    }
+
+    /// Ends the session in good order: what is queued still runs.
+    pub fn close(&self) {
+        if self.closed().is_none() {
+            let _ = self.channel.push(OP_GOODBYE, 0, 0, |_| {});
+            self.channel
+                .close("the program ended", Duration::from_secs(2));
+        }
+        if let Some(s) = self.stats {
+            let c = self.channel.counters();
+            let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
+            eprint!(
+                "{}",
+                s.report(get(&c.sent), get(&c.received), get(&c.resumed))
+            );
+        }
+    }
+
+    fn over_why(&self) -> Closed {
+        self.shared
+            .closed
+            .get()
+            .cloned()
+            .or_else(|| self.channel.closed())
+            .unwrap_or_else(|| Closed("the session is over".into()))
+    }
+}
+
+/// Gets a lost link back.
+struct Reconnect {
+    server: String,
+    hello: Hello,
+    welcome: Welcome,
+    timeout: Duration,
+    pause: Duration,
+}
+
+impl Keeper for Reconnect {
+    fn detached(&mut self, how: Ending, since: Duration, last: u64) -> Verdict {
+        if since < Duration::from_millis(20) {
+            self.pause = Duration::from_millis(5);
+            crate::log!(
+                Warn,
+                "the link to {} was lost ({how:?}); trying to resume",
+                self.server
+            );
+        }
+        let mut hello = self.hello.clone();
+        hello.intent = Intent::Resume;
+        hello.session = self.welcome.session.clone();
+        hello.secret = self.welcome.secret.clone();
+        hello.last_received = last;
+        match hello::connect(&self.server, &hello, Duration::from_secs(2)) {
+            Ok((conn, w)) => {
+                crate::log!(
+                    Info,
+                    "the session goes on after {:.1} s",
+                    since.as_secs_f64()
+                );
+                conn.reset_on_death(true);
+                SOCKET.store(conn.raw_fd(), Ordering::Release);
+                Verdict::Resume(Arc::new(conn), w.last_received)
+            }
+            Err(Failure::Refused(r)) => Verdict::End(r.message),
+            Err(Failure::Unreachable(m)) if since > self.timeout => Verdict::End(format!(
+                "the link to the server was lost and did not come back within {} s: {m}",
+                self.timeout.as_secs()
+            )),
+            Err(Failure::Unreachable(_)) => {
+                self.pause = (self.pause * 2).min(Duration::from_millis(500));
+                Verdict::Wait(self.pause)
+            }
+        }
+    }
+}
+
+/// The socket of the present connection; -1 for none.
+static SOCKET: AtomicI32 = AtomicI32::new(-1);
+
+/// In the child of a fork: closes the child's copy of the connection, so that the worker notices when
+/// the parent dies. Safe between fork and exec: it takes no lock and allocates nothing.
+pub fn abandon() {
+    let fd = SOCKET.swap(-1, Ordering::AcqRel);
+    if fd >= 0 {
+        // SAFETY: the descriptor is this process's copy; its owner is never dropped here, since the
+        // threads that own it exist in the parent only.
+        unsafe { libc::close(fd) };
+    }
+}
+
+/// Takes what the worker sends.
+struct Receiver {
+    shared: Arc<Shared>,
+}
+
+impl Sink for Receiver {
+    fn place(&mut self, len: usize, head: &[u8]) -> Option<(*mut u8, usize)> {
+        let h = Header::parse(head).ok()?;
+        // Small pieces are cheaper to copy than to look up twice.
+        if h.op != Notice::Chunk as u16 || h.len as usize != len || len < PEEK + 4096 {
+            return None;
+        }
+        let offset = u64::from_le_bytes(head.get(record::HEADER..PEEK)?.try_into().ok()?);
+        let n = len - PEEK;
+        Some((self.shared.calls.place(h.call, offset, n)?, n))
+    }
+
+    fn deliver(&mut self, body: &mut Vec<u8>) -> Result<(), String> {
+        // A placed chunk comes as its head alone; there is nothing left to do.
+        if body.len() == PEEK
+            && let Ok(h) = Header::parse(body)
+            && h.len as usize > PEEK
+        {
+            return Ok(());
+        }
+        for r in Records::new(body) {
+            let (h, payload) = r.map_err(|e| e.to_string())?;
+            self.record(&h, payload)?;
+        }
+        Ok(())
+    }
+
+    fn closed(&mut self, why: &Closed) {
+        crate::log!(Info, "session closed: {why}");
+        let _ = self.shared.closed.set(why.clone());
+        self.shared.handler.closed(&why.0);
+        self.shared.calls.end();
+    }
+}
+
+impl Receiver {
+    fn record(&self, h: &Header, payload: &[u8]) -> Result<(), String> {
+        let status = h.aux as i32;
+        match Notice::from_u16(h.op).map_err(|e| e.to_string())? {
+            Notice::Reply => {
+                let answer = Answer {
+                    status,
+                    body: payload.to_vec(),
+                };
+                if !self.shared.calls.answer(h.call, answer) {
+                    return Err(format!(
+                        "an answer to call {:#x}, which is not open",
+                        h.call
+                    ));
+                }
+            }
+            Notice::Chunk => {
+                let Some((offset, bytes)) = payload.split_first_chunk::<8>() else {
+                    return Err("a chunk without its offset".into());
+                };
+                let offset = u64::from_le_bytes(*offset);
+                let Some(to) = self.shared.calls.place(h.call, offset, bytes.len()) else {
+                    return Err("a chunk that does not fit its call".into());
+                };
+                // SAFETY: `place` has checked that the bytes fit the memory that the caller lent
+                // for as long as its call is open, and only this thread ends calls.
+                unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+            }
+            Notice::Error => self.shared.handler.error(status, payload),
+            Notice::Callback => self.shared.handler.callback(status, h.call, payload),
+            Notice::Output => self.shared.handler.output(payload),
+            Notice::NeedContent => {
+                let hash: Hash = payload
+                    .try_into()
+                    .map_err(|_| "a hash of the wrong length")?;
+                self.send_content(hash);
+            }
+            Notice::Goodbye => return Err(String::from_utf8_lossy(payload).into_owned()),
+        }
+        Ok(())
+    }
+
+    /// Content can be long and the window full, so it is sent from a thread of its own: this one
+    /// must go on receiving acknowledgements.
+    fn send_content(&self, hash: Hash) {
+        let shared = self.shared.clone();
+        let run = move || {
+            while shared.channel.get().is_none() {
+                std::thread::yield_now();
+            }
+            if let Some(channel) = shared.channel.get()
+                && let Ok(false) = shared.offers.send(channel, &hash)
+            {
+                // Told with an empty piece: the worker fails the load instead of waiting.
+                let _ = channel.push(record::OP_CONTENT, 0, 0, |out| {
+                    out.extend_from_slice(&hash);
+                    out.extend_from_slice(&[0; 16]);
+                });
+            }
+        };
+        if let Err(e) = std::thread::Builder::new()
+            .name("busbar-content".into())
+            .spawn(run)
+        {
+            crate::log!(Error, "cannot start a thread to send content: {e}");
+        }
+    }
+}
+
+/// The most bytes of a program's memory that one bulk record carries.
+pub const CHUNK: usize = limits::BULK_CHUNK;

@@ -1,0 +1,104 @@
+//! `BUSBAR_STATS=1`: calls, round trips, bytes and time waited, by call, printed at exit.
+
+use std::fmt::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Counters of one kind of call.
+#[derive(Default)]
+struct Row {
+    calls: AtomicU64,
+    waits: AtomicU64,
+    bytes: AtomicU64,
+    nanos: AtomicU64,
+}
+
+/// Counters by op. Ops are small numbers, so a flat table serves.
+pub struct Stats {
+    rows: Vec<Row>,
+    name: fn(u16) -> &'static str,
+}
+
+const OPS: usize = 0x2000;
+
+impl Stats {
+    /// Counters, when the user asked for them. `name` tells an op's name.
+    pub fn if_asked(name: fn(u16) -> &'static str) -> Option<&'static Self> {
+        static STATS: OnceLock<Option<Stats>> = OnceLock::new();
+        STATS
+            .get_or_init(|| {
+                std::env::var_os("BUSBAR_STATS")
+                    .is_some_and(|v| !v.is_empty() && v != "0")
+                    .then(|| Self {
+                        rows: (0..OPS).map(|_| Row::default()).collect(),
+                        name,
+                    })
+            })
+            .as_ref()
+    }
+
+    /// A record of `bytes` was queued.
+    #[inline]
+    pub fn queued(&self, op: u16, bytes: usize) {
+        if let Some(r) = self.rows.get(op as usize) {
+            r.calls.fetch_add(1, Relaxed);
+            r.bytes.fetch_add(bytes as u64, Relaxed);
+        }
+    }
+
+    /// A thread has waited for the answer to a call.
+    pub fn waited(&self, op: u16, time: Duration) {
+        if let Some(r) = self.rows.get(op as usize) {
+            r.waits.fetch_add(1, Relaxed);
+            r.nanos.fetch_add(time.as_nanos() as u64, Relaxed);
+        }
+    }
+
+    /// A table for people, and one line of JSON after `busbar-stats: ` for programs.
+    pub fn report(&self, sent: u64, received: u64, resumed: u64) -> String {
+        let mut rows: Vec<_> = (0..OPS)
+            .map(|i| {
+                let r = &self.rows[i];
+                let get = |a: &AtomicU64| a.load(Relaxed);
+                (
+                    i as u16,
+                    get(&r.calls),
+                    get(&r.waits),
+                    get(&r.bytes),
+                    get(&r.nanos),
+                )
+            })
+            .filter(|r| r.1 > 0)
+            .collect();
+        rows.sort_by_key(|r| std::cmp::Reverse((r.2, r.1)));
+        let mut out = String::new();
+        let _ = writeln!(
+            out,
+            "busbar: {:<44} {:>10} {:>11} {:>13} {:>10}",
+            "call", "calls", "round trips", "bytes", "waited ms"
+        );
+        let mut json = Vec::new();
+        let (mut calls, mut waits) = (0, 0);
+        for (op, c, w, b, n) in rows {
+            let name = (self.name)(op);
+            let ms = n as f64 / 1e6;
+            let _ = writeln!(out, "busbar: {name:<44} {c:>10} {w:>11} {b:>13} {ms:>10.2}");
+            calls += c;
+            waits += w;
+            json.push(serde_json::json!({
+                "call": name, "calls": c, "round_trips": w, "bytes": b, "waited_ms": ms
+            }));
+        }
+        let total = serde_json::json!({
+            "calls": calls, "round_trips": waits, "bytes_sent": sent, "bytes_received": received,
+            "resumed": resumed, "by_call": json
+        });
+        let _ = writeln!(
+            out,
+            "busbar: {calls} calls, {waits} round trips, {sent} bytes sent, {received} received"
+        );
+        let _ = writeln!(out, "busbar-stats: {total}");
+        out
+    }
+}

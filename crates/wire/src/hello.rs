@@ -1,0 +1,171 @@
+//! How two peers agree to talk: the first frame each way on every connection.
+//!
+//! Hello and welcome are JSON, so that peers of any two versions can at least tell each other why
+//! they do not fit. Unknown fields are ignored; missing ones take their defaults.
+
+use serde::{Deserialize, Serialize};
+
+/// The oldest protocol this build speaks.
+pub const PROTOCOL_MIN: u32 = 1;
+/// The newest protocol this build speaks.
+pub const PROTOCOL_MAX: u32 = 1;
+/// The port a server listens on unless told otherwise.
+pub const DEFAULT_PORT: u16 = 7400;
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(rename_all = "snake_case")]
+pub enum Intent {
+    /// A new session.
+    #[default]
+    Open,
+    /// A session whose last connection was lost goes on over this one.
+    Resume,
+    /// List devices, sessions and leases, and close.
+    Status,
+    /// Reserve devices for the programs of one `busbar run`; the lease lasts as this connection.
+    Lease,
+}
+
+/// Who asks. Shown to people; the process fields also let a server on the same host see at once
+/// that a client has died.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct ClientInfo {
+    /// Host name.
+    pub host: String,
+    /// User name.
+    pub user: String,
+    /// Program, as its command line begins.
+    pub program: String,
+    /// Process id in the client's namespace.
+    pub pid: i32,
+    /// When the process started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
+    pub start_time: u64,
+    /// The kernel's boot id: equal on one host.
+    pub boot_id: String,
+    /// The inode of the client's pid namespace.
+    pub pid_namespace: u64,
+}
+
+/// The first frame of a connection, from its client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct Hello {
+    /// Oldest protocol the client speaks.
+    pub protocol_min: u32,
+    /// Newest protocol the client speaks.
+    pub protocol_max: u32,
+    /// The client's release, for messages.
+    pub version: String,
+    /// Optional abilities of the client, by name.
+    pub features: Vec<String>,
+    /// What the connection is for.
+    pub intent: Intent,
+    /// The API of a new session: `cuda`, `opencl`.
+    pub api: String,
+    /// Proof of the right to connect, when the server asks for one.
+    pub token: String,
+    /// The session to resume.
+    pub session: String,
+    /// What only the session's client knows: without it nobody else can take a session over.
+    pub secret: String,
+    /// Resume: the last data frame that the client has received.
+    pub last_received: u64,
+    /// Open: the lease that the session belongs to; empty for none.
+    pub lease: String,
+    /// Lease: how many devices to reserve.
+    pub devices: u32,
+    /// Who asks.
+    pub client: ClientInfo,
+}
+
+/// Why a hello is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// One word a program can match: `version`, `token`, `no_device`, `taken`, `api`, `session`,
+    /// `limit`, `internal`.
+    pub code: String,
+    /// One sentence that says what to do.
+    pub message: String,
+}
+
+/// The answer to a [`Hello`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default)]
+pub struct Welcome {
+    /// Set when the answer is no; nothing else counts then.
+    pub refusal: Option<Refusal>,
+    /// The protocol to speak.
+    pub protocol: u32,
+    /// The server's release, for messages.
+    pub version: String,
+    /// Abilities that both sides have.
+    pub features: Vec<String>,
+    /// The session's public name.
+    pub session: String,
+    /// The session's secret.
+    pub secret: String,
+    /// Resume: the last data frame that the worker has received.
+    pub last_received: u64,
+    /// How long the server keeps a session without a connection, in seconds.
+    pub resume_seconds: u64,
+    /// Status and lease: the answer's document.
+    pub document: serde_json::Value,
+}
+
+impl Hello {
+    /// A hello of this build, for `intent`.
+    pub fn new(intent: Intent) -> Self {
+        Self {
+            protocol_min: PROTOCOL_MIN,
+            protocol_max: PROTOCOL_MAX,
+            version: env!("CARGO_PKG_VERSION").into(),
+            intent,
+            ..Self::default()
+        }
+    }
+
+    /// The protocol that both sides speak, or the refusal that says why there is none.
+    pub fn negotiate(&self) -> Result<u32, Refusal> {
+        let best = self.protocol_max.min(PROTOCOL_MAX);
+        if best >= self.protocol_min && best >= PROTOCOL_MIN {
+            return Ok(best);
+        }
+        let (mine, theirs) = (env!("CARGO_PKG_VERSION"), &self.version);
+        let old = if self.protocol_max < PROTOCOL_MIN {
+            "client"
+        } else {
+            "server"
+        };
+        Err(Refusal::new(
+            "version",
+            format!(
+                "the client (Busbar {theirs}) speaks protocol {}-{} and the server (Busbar {mine}) \
+                 {PROTOCOL_MIN}-{PROTOCOL_MAX}: upgrade the {old}",
+                self.protocol_min, self.protocol_max,
+            ),
+        ))
+    }
+}
+
+impl Refusal {
+    /// A refusal with a code and a sentence.
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+        }
+    }
+}
+
+impl Welcome {
+    /// The answer no.
+    pub fn refuse(refusal: Refusal) -> Self {
+        Self {
+            refusal: Some(refusal),
+            version: env!("CARGO_PKG_VERSION").into(),
+            ..Self::default()
+        }
+    }
+}

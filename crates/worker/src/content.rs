@@ -1,0 +1,201 @@
+//! Module images and program sources by hash: asked for once, kept on disk for every later session.
+//!
+//! The name of a file is the BLAKE3 hash of its bytes, checked on the way in and on the way out, so
+//! sessions of different users can share the store: nobody can put anything under another's hash,
+//! and a damaged file is only a miss.
+
+use crate::outbox::Outbox;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The name of a piece of content.
+pub type Hash = [u8; 32];
+
+/// The longest piece that is accepted.
+const MAX_CONTENT: u64 = 1 << 30;
+
+#[derive(Default)]
+struct State {
+    arriving: HashMap<Hash, Vec<u8>>,
+    here: HashMap<Hash, Option<Arc<[u8]>>>,
+}
+
+struct Inner {
+    dir: Option<PathBuf>,
+    limit: u64,
+    state: Mutex<State>,
+    came: Condvar,
+    wanting: AtomicBool,
+    outbox: Outbox,
+}
+
+/// A session's view of the content store.
+#[derive(Clone)]
+pub struct Content {
+    inner: Arc<Inner>,
+}
+
+fn lock(m: &Mutex<State>) -> MutexGuard<'_, State> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Content {
+    /// The store in `dir` (none: nothing outlives the session), kept under `limit` bytes.
+    pub fn new(dir: Option<PathBuf>, limit: u64, outbox: Outbox) -> Self {
+        let dir = dir.filter(|d| std::fs::create_dir_all(d).is_ok());
+        Self {
+            inner: Arc::new(Inner {
+                dir,
+                limit,
+                state: Mutex::default(),
+                came: Condvar::new(),
+                wanting: AtomicBool::new(false),
+                outbox,
+            }),
+        }
+    }
+
+    /// The bytes with this hash, from disk or from the client; `None` when the client does not have
+    /// them or is gone.
+    pub fn get(&self, hash: &Hash) -> Option<Arc<[u8]>> {
+        if let Some(bytes) = self.read_disk(hash) {
+            return Some(bytes);
+        }
+        let i = &*self.inner;
+        i.wanting.store(true, Ordering::Release);
+        i.outbox.need_content(hash);
+        let mut s = lock(&i.state);
+        let got = loop {
+            if let Some(got) = s.here.remove(hash) {
+                break got;
+            }
+            if i.outbox.closed() {
+                break None;
+            }
+            let wait = Duration::from_millis(100);
+            s = i
+                .came
+                .wait_timeout(s, wait)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        };
+        i.wanting.store(false, Ordering::Release);
+        drop(s);
+        if let Some(bytes) = &got {
+            self.write_disk(hash, bytes);
+        }
+        got
+    }
+
+    /// Whether the executor waits for content at this moment: the intake must then go on reading
+    /// whatever happens.
+    pub fn wanting(&self) -> bool {
+        self.inner.wanting.load(Ordering::Acquire)
+    }
+
+    /// A piece has arrived: hash, u64 total, u64 offset, bytes.
+    pub fn arrived(&self, payload: &[u8]) -> Result<(), String> {
+        let Some((head, bytes)) = payload.split_at_checked(48) else {
+            return Err("a piece of content is cut short".into());
+        };
+        let u64_at = |i: usize| {
+            let mut b = [0; 8];
+            b.copy_from_slice(&head[i..i + 8]);
+            u64::from_le_bytes(b)
+        };
+        let mut hash = [0; 32];
+        hash.copy_from_slice(&head[..32]);
+        let (total, offset) = (u64_at(32), u64_at(40));
+        if total > MAX_CONTENT {
+            return Err(format!(
+                "content of {total} bytes is above the limit of {MAX_CONTENT}"
+            ));
+        }
+        // What nobody waits for is dropped: a client cannot fill memory with content unasked.
+        if !self.wanting() {
+            return Ok(());
+        }
+        let mut s = lock(&self.inner.state);
+        let have = s.arriving.get(&hash).map_or(0, |v| v.len() as u64);
+        if offset != have || offset + bytes.len() as u64 > total {
+            return Err("a piece of content is out of place".into());
+        }
+        let v = s.arriving.entry(hash).or_default();
+        v.extend_from_slice(bytes);
+        if v.len() as u64 == total {
+            let v = s.arriving.remove(&hash).unwrap_or_default();
+            let good = total > 0 && *blake3::hash(&v).as_bytes() == hash;
+            s.here.insert(hash, good.then(|| v.into()));
+            drop(s);
+            self.inner.came.notify_all();
+        }
+        Ok(())
+    }
+
+    fn path(&self, hash: &Hash) -> Option<PathBuf> {
+        let hex: String = hash.iter().map(|b| format!("{b:02x}")).collect();
+        Some(self.inner.dir.as_ref()?.join(&hex[..2]).join(hex))
+    }
+
+    fn read_disk(&self, hash: &Hash) -> Option<Arc<[u8]>> {
+        let path = self.path(hash)?;
+        let bytes = std::fs::read(&path).ok()?;
+        if blake3::hash(&bytes).as_bytes() != hash {
+            let _ = std::fs::remove_file(&path);
+            return None;
+        }
+        // The time of last use decides what goes when the store is full.
+        let _ =
+            std::fs::File::open(&path).and_then(|f| f.set_modified(std::time::SystemTime::now()));
+        Some(bytes.into())
+    }
+
+    fn write_disk(&self, hash: &Hash, bytes: &[u8]) {
+        let (Some(path), Some(dir)) = (self.path(hash), &self.inner.dir) else {
+            return;
+        };
+        let Some(folder) = path.parent() else { return };
+        // Written aside and renamed, so that no other worker ever reads half a file.
+        let aside = folder.join(format!(".{}.part", std::process::id()));
+        let written = std::fs::create_dir_all(folder)
+            .and_then(|()| std::fs::write(&aside, bytes))
+            .and_then(|()| std::fs::rename(&aside, &path));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&aside);
+        }
+        trim(dir, self.inner.limit);
+    }
+}
+
+/// Removes the files used longest ago until the store is under its limit.
+fn trim(dir: &Path, limit: u64) {
+    let mut files = Vec::new();
+    let mut total = 0;
+    for folder in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        for f in std::fs::read_dir(folder.path())
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            if let Ok(m) = f.metadata() {
+                total += m.len();
+                files.push((m.modified().ok(), m.len(), f.path()));
+            }
+        }
+    }
+    if total <= limit {
+        return;
+    }
+    files.sort();
+    for (_, len, path) in files {
+        if total <= limit {
+            return;
+        }
+        if std::fs::remove_file(path).is_ok() {
+            total -= len;
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The socket between a server and each of its workers: messages with descriptors.
+//!
+//! The server sends every new connection of a session, its hello already read; the worker answers
+//! the client itself, since only it knows how far the session has come.
+
+use busbar_wire::hello::Hello;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// From server to worker, with the connection's descriptor.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Attach {
+    /// What the client said.
+    pub hello: Hello,
+    /// The session's public name.
+    pub session: String,
+    /// The session's secret.
+    pub secret: String,
+    /// The protocol that was agreed on.
+    pub protocol: u32,
+    /// Physical devices the session may use; `None` for all.
+    pub devices: Option<Vec<u32>>,
+    /// How long to keep the session without a connection, in seconds.
+    pub resume_seconds: u64,
+}
+
+/// From worker to server.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Report {
+    /// The worker is ready for its session.
+    Ready,
+    /// The session has a connection.
+    Attached,
+    /// The session has lost its connection and waits for another.
+    Detached,
+    /// The session is over.
+    Ended {
+        /// Why.
+        why: String,
+    },
+}
+
+/// A seqpacket socket pair: messages stay whole.
+pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [0; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: `fds` has room for two descriptors.
+    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just gave us these two.
+    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+}
+
+/// Longest message.
+const MOST: usize = 256 << 10;
+
+/// Sends one message, with a descriptor when there is one.
+pub fn send(to: &OwnedFd, message: &impl Serialize, fd: Option<&OwnedFd>) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(message)?;
+    if bytes.len() > MOST {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "control message too long",
+        ));
+    }
+    let mut part = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut space = [0u64; 8];
+    // SAFETY: an all-zero msghdr is valid.
+    let mut m: libc::msghdr = unsafe { std::mem::zeroed() };
+    m.msg_iov = &raw mut part;
+    m.msg_iovlen = 1;
+    if let Some(fd) = fd {
+        m.msg_control = space.as_mut_ptr().cast();
+        // SAFETY: the control buffer is larger than one descriptor's message, and aligned.
+        unsafe {
+            m.msg_controllen = libc::CMSG_SPACE(4) as usize;
+            let c = libc::CMSG_FIRSTHDR(&raw const m);
+            (*c).cmsg_level = libc::SOL_SOCKET;
+            (*c).cmsg_type = libc::SCM_RIGHTS;
+            (*c).cmsg_len = libc::CMSG_LEN(4) as usize;
+            libc::CMSG_DATA(c)
+                .cast::<i32>()
+                .write_unaligned(fd.as_raw_fd());
+        }
+    }
+    // SAFETY: every pointer in `m` is to a live local.
+    let n = unsafe { libc::sendmsg(to.as_raw_fd(), &raw const m, libc::MSG_NOSIGNAL) };
+    if n < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// Receives one message; `None` when the other side is gone.
+pub fn recv<T: for<'de> Deserialize<'de>>(
+    from: &OwnedFd,
+) -> io::Result<Option<(T, Option<OwnedFd>)>> {
+    let mut bytes = vec![0u8; MOST];
+    let mut part = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut space = [0u64; 8];
+    // SAFETY: an all-zero msghdr is valid.
+    let mut m: libc::msghdr = unsafe { std::mem::zeroed() };
+    m.msg_iov = &raw mut part;
+    m.msg_iovlen = 1;
+    m.msg_control = space.as_mut_ptr().cast();
+    m.msg_controllen = size_of_val(&space);
+    let n = loop {
+        // SAFETY: every pointer in `m` is to a live local.
+        let n = unsafe { libc::recvmsg(from.as_raw_fd(), &raw mut m, libc::MSG_CMSG_CLOEXEC) };
+        if n >= 0 {
+            break n as usize;
+        }
+        let e = io::Error::last_os_error();
+        if e.kind() != io::ErrorKind::Interrupted {
+            return Err(e);
+        }
+    };
+    let mut fd = None;
+    // SAFETY: the kernel filled the control buffer; the macros walk it within its length, and each
+    // SCM_RIGHTS message carries descriptors that are now ours.
+    unsafe {
+        let mut c = libc::CMSG_FIRSTHDR(&raw const m);
+        while !c.is_null() {
+            if (*c).cmsg_level == libc::SOL_SOCKET && (*c).cmsg_type == libc::SCM_RIGHTS {
+                let n = libc::CMSG_DATA(c).cast::<i32>().read_unaligned();
+                fd = Some(OwnedFd::from_raw_fd(n));
+            }
+            c = libc::CMSG_NXTHDR(&raw const m, c);
+        }
+    }
+    if n == 0 {
+        return Ok(None);
+    }
+    Ok(Some((serde_json::from_slice(&bytes[..n])?, fd)))
+}

@@ -1,0 +1,1 @@
+//! CUDA: executing driver calls.

@@ -1,0 +1,208 @@
+//! From the connection to the executor's queue.
+
+use crate::content::Content;
+use crate::staging::{Arena, Lent, SLAB};
+use busbar_channel::{Closed, PEEK, Sink};
+use busbar_wire::record::{self, Header, OP_CONTENT, OP_GOODBYE, Records};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A frame that waits for the executor.
+pub(crate) enum Frame {
+    /// Whole records.
+    Records(Vec<u8>),
+    /// One bulk record, at the front of a slab.
+    Bulk(Lent, usize),
+}
+
+/// Bytes that wait for the executor before the intake stops reading, and so the client.
+const QUEUE_BYTES: usize = 48 << 20;
+/// A record of at least this size has a slab; it is worth a copy of its own to the device.
+const BULK_FROM: usize = 64 << 10;
+/// Slabs for what comes in.
+const SLABS: usize = 48;
+
+#[derive(Default)]
+struct State {
+    frames: VecDeque<Frame>,
+    closed: Option<String>,
+    asleep: bool,
+}
+
+/// The queue between intake and executor.
+#[derive(Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+    bytes: AtomicUsize,
+    /// Something is queued, or the end is: what a spinning executor looks at.
+    ready: AtomicBool,
+}
+
+/// What the executor finds in the queue.
+pub(crate) enum Next {
+    Frame(Frame),
+    Empty,
+    Closed(String),
+}
+
+fn lock(m: &Mutex<State>) -> MutexGuard<'_, State> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Queue {
+    fn push(&self, f: Frame, bytes: usize, content: &Content) {
+        let mut s = lock(&self.state);
+        while self.bytes.load(Ordering::Relaxed) > QUEUE_BYTES
+            && s.closed.is_none()
+            && !content.wanting()
+        {
+            let wait = Duration::from_millis(20);
+            s = self
+                .changed
+                .wait_timeout(s, wait)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        s.frames.push_back(f);
+        self.ready.store(true, Ordering::Release);
+        if s.asleep {
+            s.asleep = false;
+            self.changed.notify_all();
+        }
+    }
+
+    pub(crate) fn close(&self, why: String) {
+        lock(&self.state).closed.get_or_insert(why);
+        self.ready.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
+    /// The next frame, without waiting. Frames queued before the end still come.
+    pub(crate) fn next(&self) -> Next {
+        if !self.ready.load(Ordering::Acquire) {
+            return Next::Empty;
+        }
+        let mut s = lock(&self.state);
+        match s.frames.pop_front() {
+            Some(f) => {
+                if s.frames.is_empty() && s.closed.is_none() {
+                    self.ready.store(false, Ordering::Release);
+                }
+                Next::Frame(f)
+            }
+            None => s.closed.clone().map_or(Next::Empty, Next::Closed),
+        }
+    }
+
+    /// A frame of `bytes` was executed.
+    pub(crate) fn done(&self, bytes: usize) {
+        let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if before > QUEUE_BYTES {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits for something to be queued, up to `patience`.
+    pub(crate) fn wait(&self, patience: Duration) {
+        let mut s = lock(&self.state);
+        if !s.frames.is_empty() || s.closed.is_some() {
+            return;
+        }
+        s.asleep = true;
+        drop(self.changed.wait_timeout(s, patience));
+    }
+}
+
+/// Receives frames for the executor.
+pub(crate) struct Intake {
+    queue: Arc<Queue>,
+    content: Content,
+    arena: Arena,
+    /// The slab that the frame in progress goes to.
+    landing: Option<(Lent, usize)>,
+}
+
+impl Intake {
+    pub(crate) fn new(queue: Arc<Queue>, content: Content) -> Self {
+        Self {
+            queue,
+            content,
+            arena: Arena::new(SLABS),
+            landing: None,
+        }
+    }
+}
+
+impl Sink for Intake {
+    fn place(&mut self, len: usize, head: &[u8]) -> Option<(*mut u8, usize)> {
+        self.landing = None;
+        let h = Header::parse(head).ok()?;
+        if len < BULK_FROM || len > SLAB || h.len as usize != len || h.op == OP_CONTENT {
+            return None;
+        }
+        // While the executor waits for content nothing must hold up the reading, not even the lack
+        // of a slab: the bytes then go to ordinary memory.
+        let slab = loop {
+            match self.arena.take(Duration::from_millis(10)) {
+                Some(s) => break s,
+                None if self.content.wanting() => return None,
+                None if matches!(&lock(&self.queue.state).closed, Some(_)) => return None,
+                None => {}
+            }
+        };
+        // SAFETY: a slab holds SLAB bytes, `len` is at most that, and `head` is shorter than `len`.
+        let rest = unsafe {
+            std::ptr::copy_nonoverlapping(head.as_ptr(), slab.ptr(), head.len());
+            slab.ptr().add(head.len())
+        };
+        self.landing = Some((slab, len));
+        Some((rest, len - head.len()))
+    }
+
+    fn deliver(&mut self, body: &mut Vec<u8>) -> Result<(), String> {
+        if let Some((slab, len)) = self.landing.take() {
+            debug_assert_eq!(body.len(), PEEK);
+            self.queue.push(Frame::Bulk(slab, len), len, &self.content);
+            return Ok(());
+        }
+        // Records that must not wait in the queue are picked out here; the executor would not get
+        // to them while it waits for what they bring.
+        let mut ordinary = false;
+        for r in Records::new(body) {
+            let (h, payload) = r.map_err(|e| e.to_string())?;
+            match h.op {
+                OP_CONTENT => self.content.arrived(payload)?,
+                OP_GOODBYE => {
+                    let before = h_offset(body, payload);
+                    body.truncate(before);
+                    if !body.is_empty() {
+                        let n = body.len();
+                        self.queue
+                            .push(Frame::Records(std::mem::take(body)), n, &self.content);
+                    }
+                    return Err("the program ended".into());
+                }
+                _ => ordinary = true,
+            }
+        }
+        if ordinary {
+            let n = body.len();
+            self.queue
+                .push(Frame::Records(std::mem::take(body)), n, &self.content);
+        }
+        Ok(())
+    }
+
+    fn closed(&mut self, why: &Closed) {
+        self.queue.close(why.to_string());
+    }
+}
+
+/// Where in `body` the record with this payload begins.
+fn h_offset(body: &[u8], payload: &[u8]) -> usize {
+    payload.as_ptr() as usize - body.as_ptr() as usize - record::HEADER
+}

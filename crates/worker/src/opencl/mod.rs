@@ -1,0 +1,1 @@
+//! OpenCL: executing calls on the platforms of this machine.

@@ -1,0 +1,110 @@
+//! What a worker says to its client. Cheap to clone; any thread may speak.
+
+use busbar_channel::{Bulk, Channel, Closed};
+use busbar_wire::Writer;
+use busbar_wire::limits::BULK_CHUNK;
+use busbar_wire::record::Notice;
+use std::any::Any;
+use std::sync::{Arc, OnceLock};
+
+/// The worker's end of the session, for sending.
+#[derive(Clone, Default)]
+pub struct Outbox {
+    channel: Arc<OnceLock<Channel>>,
+}
+
+impl Outbox {
+    pub(crate) fn connect(&self, channel: Channel) {
+        let _ = self.channel.set(channel);
+    }
+
+    fn channel(&self) -> Result<&Channel, Closed> {
+        self.channel
+            .get()
+            .ok_or_else(|| Closed("the session has not begun".into()))
+    }
+
+    fn say(
+        &self,
+        kind: Notice,
+        call: u32,
+        status: i32,
+        fields: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<(), Closed> {
+        let c = self.channel()?;
+        c.push(kind as u16, call, status as u32, |out| {
+            fields(&mut Writer::new(out))
+        })?;
+        c.flush();
+        Ok(())
+    }
+
+    /// Answers a call. Whether the client is still there shows at the next record, not here.
+    pub fn reply(&self, call: u32, status: i32, fields: impl FnOnce(&mut Writer<'_>)) {
+        let _ = self.say(Notice::Reply, call, status, fields);
+    }
+
+    /// Sends a piece of a call's bulk answer, copying it.
+    pub fn chunk(&self, call: u32, offset: u64, bytes: &[u8]) {
+        for (i, piece) in bytes.chunks(BULK_CHUNK).enumerate() {
+            let at = offset + (i * BULK_CHUNK) as u64;
+            self.bulk(call, at, Bulk::Copy(piece));
+        }
+    }
+
+    /// Sends a piece of at most [`BULK_CHUNK`] bytes from where it lies; `keep` is dropped once the
+    /// client has it.
+    ///
+    /// # Safety
+    /// `len` bytes at `ptr` stay readable and unchanged until `keep` is dropped.
+    pub unsafe fn chunk_shared(
+        &self,
+        call: u32,
+        offset: u64,
+        ptr: *const u8,
+        len: usize,
+        keep: &Arc<dyn Any + Send + Sync>,
+    ) {
+        self.bulk(call, offset, Bulk::Shared(ptr, len, keep));
+    }
+
+    fn bulk(&self, call: u32, offset: u64, bulk: Bulk<'_>) {
+        if let Ok(c) = self.channel() {
+            let head = |out: &mut Vec<u8>| out.extend_from_slice(&offset.to_le_bytes());
+            let _ = c.push_bulk(Notice::Chunk as u16, call, 0, head, bulk);
+            c.flush();
+        }
+    }
+
+    /// Tells of a failure that no reply carries: a queued call's, or the device's.
+    pub fn error(&self, status: i32, fields: impl FnOnce(&mut Writer<'_>)) {
+        let _ = self.say(Notice::Error, 0, status, fields);
+    }
+
+    /// Asks for a function of the program to be run.
+    pub fn callback(&self, call: u32, status: i32, fields: impl FnOnce(&mut Writer<'_>)) {
+        let _ = self.say(Notice::Callback, call, status, fields);
+    }
+
+    /// Passes on what the device printed.
+    pub fn output(&self, text: &[u8]) {
+        for piece in text.chunks(BULK_CHUNK) {
+            let _ = self.say(Notice::Output, 0, 0, |w| w.raw(piece));
+        }
+    }
+
+    /// Asks for content by hash.
+    pub fn need_content(&self, hash: &[u8; 32]) {
+        let _ = self.say(Notice::NeedContent, 0, 0, |w| w.raw(hash));
+    }
+
+    /// Says why the session ends.
+    pub fn goodbye(&self, why: &str) {
+        let _ = self.say(Notice::Goodbye, 0, 0, |w| w.raw(why.as_bytes()));
+    }
+
+    /// Whether the session is over.
+    pub fn closed(&self) -> bool {
+        self.channel.get().is_some_and(|c| c.closed().is_some())
+    }
+}

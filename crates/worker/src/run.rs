@@ -1,0 +1,289 @@
+//! A worker's life: wait for a session, execute its records, give everything back, exit.
+
+use crate::content::Content;
+use crate::control::{self, Attach, Report};
+use crate::intake::{Frame, Intake, Next, Queue};
+use crate::outbox::Outbox;
+use crate::staging::Hold;
+use crate::{Api, Open, Setup};
+use busbar_channel::{Channel, Ending, Keeper, Verdict, send_hello};
+use busbar_transport::Connection;
+use busbar_transport::tcp::Tcp;
+use busbar_wire::frame::Kind;
+use busbar_wire::hello::{ClientInfo, Refusal, Welcome};
+use busbar_wire::record::Records;
+use busbar_wire::{WireError, record};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What the server decides for all its workers.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Where content is kept between sessions.
+    pub cache_dir: Option<PathBuf>,
+    /// How much of it.
+    pub cache_limit: u64,
+    /// The CUDA driver to load instead of the system's.
+    pub cuda_library: Option<String>,
+    /// The OpenCL library to load instead of the system's.
+    pub opencl_library: Option<String>,
+}
+
+/// Runs a worker for the server at the other end of `control`. Returns when its session is over.
+/// `apis` maps names to the code that opens them; `warm` prepares what can be prepared before
+/// anybody asks.
+pub fn run(
+    control: OwnedFd,
+    options: &Options,
+    apis: &[(&str, Open)],
+    warm: impl FnOnce(),
+) -> Result<(), String> {
+    std::panic::set_hook(Box::new(|info| {
+        // One tenant's bug is that tenant's: nothing is unwound, the process goes at once.
+        eprintln!("busbar worker: {info}");
+        std::process::abort();
+    }));
+    warm();
+    let control = Arc::new(control);
+    let say = |r: &Report| {
+        let _ = control::send(&control, r, None);
+    };
+    say(&Report::Ready);
+    let first = control::recv::<Attach>(&control).map_err(|e| format!("control socket: {e}"))?;
+    let Some((attach, fd)) = first else {
+        return Ok(());
+    };
+    let Some(fd) = fd else {
+        return Err("the server sent no connection".into());
+    };
+    let conn = Tcp::from_fd(fd).map_err(|e| format!("the client's connection: {e}"))?;
+
+    let api_name = attach.hello.api.clone();
+    let refuse = |r: Refusal| {
+        answer(&conn, &Welcome::refuse(r.clone()));
+        say(&Report::Ended {
+            why: r.message.clone(),
+        });
+        Err(r.message)
+    };
+    let Some(open) = apis.iter().find(|(n, _)| *n == api_name).map(|a| a.1) else {
+        return refuse(Refusal::new(
+            "api",
+            format!("this server does not offer `{api_name}`"),
+        ));
+    };
+    let outbox = Outbox::default();
+    let content = Content::new(
+        options.cache_dir.clone(),
+        options.cache_limit,
+        outbox.clone(),
+    );
+    let library = match api_name.as_str() {
+        "cuda" => options.cuda_library.clone(),
+        _ => options.opencl_library.clone(),
+    };
+    let setup = Setup {
+        outbox: outbox.clone(),
+        content: content.clone(),
+        devices: attach.devices.clone(),
+        library,
+    };
+    let mut api = match open(setup) {
+        Ok(a) => a,
+        Err(r) => return refuse(r),
+    };
+    answer(&conn, &welcome(&attach, 0));
+    say(&Report::Attached);
+
+    let (to_keeper, attaches) = channel();
+    let reader = control.clone();
+    std::thread::Builder::new()
+        .name("busbar-control".into())
+        .spawn(move || {
+            while let Ok(Some(a)) = control::recv::<Attach>(&reader) {
+                if to_keeper.send(a).is_err() {
+                    return;
+                }
+            }
+            // The server is gone, and with it every right to go on. No exit handlers: a vendor's
+            // may wait for work that never ends.
+            // SAFETY: _exit has no preconditions.
+            unsafe { libc::_exit(0) };
+        })
+        .map_err(|e| e.to_string())?;
+
+    let queue = Arc::new(Queue::default());
+    let conn: Arc<dyn Connection> = Arc::new(conn);
+    let keeper = Wait {
+        attaches: Mutex::new(attaches),
+        client: attach.hello.client.clone(),
+        keep: Duration::from_secs(attach.resume_seconds),
+        control: control.clone(),
+        told: false,
+    };
+    let channel = Channel::start(
+        "worker",
+        conn,
+        Box::new(Intake::new(queue.clone(), content)),
+        Box::new(keeper),
+    )
+    .map_err(|e| e.to_string())?;
+    outbox.connect(channel.clone());
+    let why = execute(&mut *api, &queue);
+    if !outbox.closed() {
+        outbox.goodbye(&why);
+        channel.close(&why, Duration::from_millis(500));
+    }
+    api.close();
+    say(&Report::Ended { why });
+    Ok(())
+}
+
+fn welcome(a: &Attach, last_received: u64) -> Welcome {
+    Welcome {
+        protocol: a.protocol,
+        version: env!("CARGO_PKG_VERSION").into(),
+        session: a.session.clone(),
+        secret: a.secret.clone(),
+        last_received,
+        resume_seconds: a.resume_seconds,
+        ..Welcome::default()
+    }
+}
+
+fn answer(conn: &Tcp, w: &Welcome) {
+    let body = serde_json::to_vec(w).unwrap_or_default();
+    let _ = send_hello(conn, Kind::Welcome, &body);
+}
+
+/// The executor. Returns why the session is over.
+fn execute(api: &mut dyn Api, queue: &Queue) -> String {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let spin = Duration::from_micros(if cores > 4 { 50 } else { 0 });
+    // SAFETY: plain prctl; polls of some microseconds need the finest timer slack.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+    let mut idle = None::<Instant>;
+    loop {
+        let frame = match queue.next() {
+            Next::Frame(f) => f,
+            Next::Closed(why) => return why,
+            Next::Empty => {
+                let busy = api.poll();
+                let since = idle.get_or_insert_with(Instant::now).elapsed();
+                if since < spin {
+                    std::hint::spin_loop();
+                } else if busy {
+                    queue.wait(Duration::from_micros(if since.as_millis() < 1 {
+                        10
+                    } else {
+                        50
+                    }));
+                } else {
+                    queue.wait(Duration::from_secs(3600));
+                }
+                continue;
+            }
+        };
+        idle = None;
+        let (done, bytes) = match frame {
+            Frame::Records(body) => (records(api, &body, None), body.len()),
+            Frame::Bulk(slab, len) => {
+                // SAFETY: the intake filled `len` bytes of the slab, and the slab outlives the
+                // slice: `records` gets it as an option that only the API takes, which then keeps
+                // it; the memory itself is not freed while the arena lives.
+                let body = unsafe { std::slice::from_raw_parts(slab.ptr(), len) };
+                (records(api, body, Some(slab)), len)
+            }
+        };
+        queue.done(bytes);
+        if let Err(e) = done {
+            return format!("the client broke the protocol: {e}");
+        }
+        api.poll();
+    }
+}
+
+fn records(
+    api: &mut dyn Api,
+    body: &[u8],
+    mut slab: Option<crate::staging::Lent>,
+) -> Result<(), WireError> {
+    for r in Records::new(body) {
+        let (h, payload) = r?;
+        debug_assert!(h.len as usize >= record::HEADER);
+        api.execute(&h, payload, &mut Hold { slab: &mut slab })?;
+    }
+    Ok(())
+}
+
+/// Decides how long a session without a connection is kept.
+///
+/// A dead client must free its memory at once, a lost link must not. A client on this very host is
+/// looked up by its process id, which settles it. For one elsewhere the ending tells: the kernel of a
+/// dead client closes the connection, while a link that is cut just falls silent until it times out.
+struct Wait {
+    attaches: Mutex<Receiver<(Attach, Option<OwnedFd>)>>,
+    client: ClientInfo,
+    keep: Duration,
+    control: Arc<OwnedFd>,
+    told: bool,
+}
+
+/// How long a closed connection's client elsewhere has to show that it lives.
+const GRACE: Duration = Duration::from_millis(800);
+
+impl Keeper for Wait {
+    fn detached(&mut self, how: Ending, since: Duration, last: u64) -> Verdict {
+        if !self.told {
+            self.told = true;
+            let _ = control::send(&self.control, &Report::Detached, None);
+        }
+        let keep = match alive(&self.client) {
+            Some(true) => self.keep,
+            Some(false) => return Verdict::End("the client's process ended".into()),
+            None if how == Ending::Failed => self.keep,
+            None => GRACE.min(self.keep),
+        };
+        if since > keep {
+            return Verdict::End(format!(
+                "the client did not come back within {:.1} s",
+                keep.as_secs_f64()
+            ));
+        }
+        let attaches = self.attaches.lock().unwrap_or_else(PoisonError::into_inner);
+        match attaches.recv_timeout(Duration::from_millis(50)) {
+            Ok((a, Some(fd))) => match Tcp::from_fd(fd) {
+                Ok(conn) => {
+                    answer(&conn, &welcome(&a, last));
+                    self.told = false;
+                    let _ = control::send(&self.control, &Report::Attached, None);
+                    Verdict::Resume(Arc::new(conn), a.hello.last_received)
+                }
+                Err(_) => Verdict::Wait(Duration::ZERO),
+            },
+            Ok((_, None)) | Err(RecvTimeoutError::Timeout) => Verdict::Wait(Duration::ZERO),
+            Err(RecvTimeoutError::Disconnected) => Verdict::End("the server is gone".into()),
+        }
+    }
+}
+
+/// Whether the client's process lives; `None` when it runs where we cannot see.
+fn alive(c: &ClientInfo) -> Option<bool> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = std::fs::metadata("/proc/self/ns/pid").ok()?.ino();
+    if c.boot_id.is_empty() || c.boot_id != boot.trim() || c.pid_namespace != namespace {
+        return None;
+    }
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", c.pid)) else {
+        return Some(false);
+    };
+    let after = stat.rfind(')').map_or("", |i| &stat[i + 1..]);
+    let mut fields = after.split_whitespace();
+    let state = fields.next()?;
+    let start: u64 = fields.nth(18)?.parse().ok()?;
+    Some(start == c.start_time && state != "Z" && state != "X")
+}
