@@ -76,7 +76,9 @@ def release_memory():
     torch = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_available():
         return
-    torch.compiler.reset()
+    # Resetting a compiler that was never used would first import it, which takes seconds.
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
     torch.cuda.empty_cache()
 
 
