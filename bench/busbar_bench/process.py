@@ -94,8 +94,12 @@ def worker_argv(specs, settings):
     ]
 
 
-def own_environment(more=None):
+def own_environment(more=None, deterministic=False):
     """Lets the worker find this package wherever the runner was started."""
     package_parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     path = os.pathsep.join(filter(None, [package_parent, os.environ.get("PYTHONPATH")]))
-    return {"PYTHONPATH": path, "BUSBAR_STATS": "1", **(more or {})}
+    fixed = {"PYTHONPATH": path, "BUSBAR_STATS": "1"}
+    if deterministic:
+        # cuBLAS reads it once, so it has to be there from the start.
+        fixed["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    return {**fixed, **(more or {})}

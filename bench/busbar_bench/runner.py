@@ -85,7 +85,8 @@ def run_round(round_index, rows_by_link, sides, links, args, settings):
                 over = f" over {link}" if link else ""
                 say(f"round {round_index + 1}, {side}{over}: {names}")
                 server = links.address(link, server_of(side, args))
-                env = process.own_environment(args.remote_env if side != results.LOCAL else None)
+                more = args.remote_env if side != results.LOCAL else None
+                env = process.own_environment(more, any(spec.has("det") for spec in batch))
                 argv = process.worker_argv(batch, settings)
                 outcome = process.run(argv, prefix, server, env, args.timeout)
                 if outcome["error"]:

@@ -17,6 +17,10 @@ use crate::units::{
     LinkSpec, Planned, parse_duration, parse_planned, parse_rate, preset, show_rate,
 };
 
+/// Exit status when the machine did not keep up with the link: what ran over it is not to be
+/// trusted.
+pub const NOT_KEPT_UP: i32 = 2;
+
 /// Presets, as the help shows them.
 const AFTER_HELP: &str = "\
 Presets (one-way delay, rate in each direction):
@@ -123,8 +127,7 @@ impl LinkArgs {
 pub fn main(args: &LinkArgs) -> ExitCode {
     match run(args) {
         Ok(true) => ExitCode::SUCCESS,
-        // The machine did not keep up: what ran over this link is not to be trusted.
-        Ok(false) => ExitCode::from(2),
+        Ok(false) => ExitCode::from(NOT_KEPT_UP as u8),
         Err(error) => {
             eprintln!("busbar link: {error:#}");
             ExitCode::FAILURE
