@@ -214,3 +214,54 @@ fn print_report(args: &LinkArgs, report: &Report) {
         eprintln!("busbar link: warning: the machine does not keep up: {warning}");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        link: LinkArgs,
+    }
+
+    fn spec(args: &str) -> anyhow::Result<LinkSpec> {
+        let words = ["x", "--listen", "a", "--to", "b"]
+            .into_iter()
+            .chain(args.split_whitespace());
+        Command::try_parse_from(words)?.link.spec()
+    }
+
+    #[test]
+    fn parts_of_a_preset_can_be_changed() {
+        let link = spec("--preset vmxnet3-10g --delay 1ms --jitter 10us").unwrap();
+        let wanted = LinkSpec {
+            delay_ns: 1_000_000,
+            rate_bps: Some(4_750_000_000),
+            jitter_ns: 10_000,
+        };
+        assert_eq!(link, wanted);
+        assert_eq!(
+            spec("--preset vmxnet3-10g --rate none").unwrap().rate_bps,
+            None
+        );
+        assert_eq!(spec("--delay 0").unwrap(), LinkSpec::default());
+    }
+
+    #[test]
+    fn links_that_make_no_sense_are_refused() {
+        for (args, reason) in [
+            ("", "which link"),
+            ("--delay 10us --jitter 20us", "larger than the delay"),
+            ("--preset token-ring", "no preset"),
+            ("--delay 10", "needs a unit"),
+            ("--rate fast", "number"),
+            ("--preset loopback --stall 5s", "AT+FOR"),
+        ] {
+            let error = format!("{:#}", spec(args).unwrap_err());
+            assert!(error.contains(reason), "{args}: {error}");
+        }
+    }
+}

@@ -137,3 +137,27 @@ pub fn obey(relay: &Relay, line: &str) -> Option<String> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::Options;
+    use crate::units::LinkSpec;
+
+    #[test]
+    fn orders_are_obeyed_or_refused_with_a_reason() {
+        let options = Options::new("127.0.0.1:0", "127.0.0.1:9", LinkSpec::default());
+        let relay = Relay::start(options).unwrap();
+        for order in ["stall 1ms", " cut 1ms ", "resume"] {
+            assert_eq!(obey(&relay, order).as_deref(), Some("ok"), "{order}");
+        }
+        let stats = obey(&relay, "stats").unwrap();
+        let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+        assert_eq!(stats["connections"], 0);
+        for order in ["", "stall", "stall 5", "cut soon", "dance"] {
+            let answer = obey(&relay, order).unwrap();
+            assert!(answer.starts_with("error: "), "{order}: {answer}");
+        }
+        assert_eq!(obey(&relay, "quit"), None);
+    }
+}

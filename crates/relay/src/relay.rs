@@ -378,7 +378,7 @@ impl Shared {
         let conn = Conn::new(directions, waiting, link, [near, far], accepted + 2 * delay);
         conns.retain(|conn| conn.strong_count() > 0);
         conns.push(Arc::downgrade(&conn));
-        conn.start()
+        conn.start().inspect_err(|_| conn.abort())
     }
 
     fn follow_plan(&self, plan: &[(Planned, bool)]) {
