@@ -201,12 +201,13 @@ fn print_report(args: &LinkArgs, report: &Report) {
             let late = &direction.lateness;
             eprintln!(
                 "busbar link: {name}: {} bytes in {} releases, late by {:.1} us (median), \
-                 {:.1} us (p99), {:.1} us (most)",
+                 {:.1} us (p99), {:.1} us (most); receivers took nothing for {:.1} ms",
                 direction.bytes,
                 late.releases,
                 late.p50_ns as f64 / 1e3,
                 late.p99_ns as f64 / 1e3,
                 late.max_ns as f64 / 1e3,
+                direction.receiver_blocked_ns as f64 / 1e6,
             );
         }
     }

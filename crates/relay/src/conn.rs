@@ -241,6 +241,8 @@ struct Writer<'a> {
     consumer: Consumer,
     /// The receiver took nothing until then, so bytes due earlier are not late.
     blocked_until: Nanos,
+    /// Nothing was under way before what comes next.
+    idle: bool,
     /// The far side is gone; what still comes is dropped until the connection ends.
     broken: bool,
 }
@@ -252,6 +254,7 @@ impl<'a> Writer<'a> {
             way,
             consumer,
             blocked_until: 0,
+            idle: true,
             broken: false,
         }
     }
@@ -265,7 +268,10 @@ impl<'a> Writer<'a> {
             match release {
                 Release::Bytes { bytes, due } => self.deliver(bytes, due),
                 Release::NotBefore(due) => self.sleep_towards(due),
-                Release::Idle => self.idle(seen),
+                Release::Idle => {
+                    self.idle = true;
+                    self.wait_for_arrival(seen);
+                }
                 Release::End(End::Reset) => conn.abort(),
                 Release::End(End::Fin) => {
                     // An error means that the far side has gone already.
@@ -298,8 +304,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Waits for an arrival.
-    fn idle(&self, seen: u32) {
+    fn wait_for_arrival(&self, seen: u32) {
         let pipe = &self.conn.pipes[self.way];
         let until = sock::now() + self.conn.waiting.poll;
         while sock::now() < until {
@@ -322,9 +327,11 @@ impl<'a> Writer<'a> {
     fn deliver(&mut self, mut bytes: usize, due: Nanos) {
         let stats = &self.conn.directions[self.way].stats;
         if !self.broken {
-            stats
-                .lateness
-                .add(sock::now().saturating_sub(due.max(self.blocked_until)));
+            let late = sock::now().saturating_sub(due.max(self.blocked_until));
+            stats.lateness.add(late);
+            if std::mem::take(&mut self.idle) {
+                stats.first_lateness.add(late);
+            }
             stats.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         }
         while bytes > 0 && !self.conn.over() {

@@ -318,11 +318,12 @@ fn print(outcome: &Outcome) {
             b / 1e6
         );
     }
-    for (name, direction) in [
-        ("late up, us", &report.forward),
-        ("late down, us", &report.backward),
+    for (name, late) in [
+        ("late up, us", &report.forward.lateness),
+        ("  after idling", &report.forward.first_lateness),
+        ("late down, us", &report.backward.lateness),
+        ("  after idling", &report.backward.first_lateness),
     ] {
-        let late = &direction.lateness;
         println!(
             "{name:<24}p50 {:.1}, p90 {:.1}, p99 {:.1}, most {:.1}",
             late.p50_ns as f64 / 1e3,

@@ -108,6 +108,9 @@ pub struct DirectionStats {
     pub receiver_blocked_ns: AtomicU64,
     /// How late bytes left; time in which the receiver did not take them is not counted.
     pub lateness: Lateness,
+    /// The same for those alone that found their connection idle, and so woke a thread up: the
+    /// messages of a program that waits for its answers.
+    pub first_lateness: Lateness,
 }
 
 /// A reading of [`DirectionStats`].
@@ -119,6 +122,8 @@ pub struct DirectionReport {
     pub receiver_blocked_ns: u64,
     /// How late bytes left.
     pub lateness: LatenessSummary,
+    /// How late bytes left that found their connection idle.
+    pub first_lateness: LatenessSummary,
 }
 
 impl DirectionStats {
@@ -128,6 +133,7 @@ impl DirectionStats {
             bytes: self.bytes.load(Ordering::Relaxed),
             receiver_blocked_ns: self.receiver_blocked_ns.load(Ordering::Relaxed),
             lateness: self.lateness.summary(),
+            first_lateness: self.first_lateness.summary(),
         }
     }
 }
@@ -161,25 +167,26 @@ impl Report {
     /// nothing that it could fail to keep.
     pub fn judge(mut self, link: &LinkSpec) -> Self {
         let directions = if *link == LinkSpec::default() { 0 } else { 2 };
-        for (name, direction) in [("forward", &self.forward), ("backward", &self.backward)]
-            .into_iter()
-            .take(directions)
-        {
-            let late = &direction.lateness;
-            if late.releases < ENOUGH {
-                continue;
-            }
-            if late.p50_ns > MEDIAN_LIMIT_NS {
-                self.warnings.push(format!(
-                    "{name}: half of all releases were more than {:.1} us late",
-                    late.p50_ns as f64 / 1e3
-                ));
-            }
-            if late.p99_ns > P99_LIMIT_NS {
-                self.warnings.push(format!(
-                    "{name}: one release in a hundred was more than {:.0} us late",
-                    late.p99_ns as f64 / 1e3
-                ));
+        let ways = [("forward", &self.forward), ("backward", &self.backward)];
+        for (name, direction) in ways.into_iter().take(directions) {
+            for (what, late) in [
+                ("releases", &direction.lateness),
+                ("messages on an idle connection", &direction.first_lateness),
+            ] {
+                if late.releases < ENOUGH {
+                    continue;
+                }
+                let (p50, p99) = (late.p50_ns as f64 / 1e3, late.p99_ns as f64 / 1e3);
+                if late.p50_ns > MEDIAN_LIMIT_NS {
+                    self.warnings.push(format!(
+                        "{name}: half of all {what} were over {p50:.1} us late"
+                    ));
+                }
+                if late.p99_ns > P99_LIMIT_NS {
+                    self.warnings.push(format!(
+                        "{name}: one in a hundred {what} was over {p99:.0} us late"
+                    ));
+                }
             }
         }
         self.kept_up = self.warnings.is_empty();
