@@ -1,1 +1,3 @@
-//! Busbar: abi.
+//! C types and constants of the forwarded APIs. No logic.
+
+pub mod opencl;

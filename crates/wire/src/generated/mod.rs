@@ -1,1 +1,2 @@
 //! Generated messages; see `spec/`.
+pub mod opencl;
