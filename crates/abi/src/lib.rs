@@ -1,3 +1,11 @@
-//! C types and constants of the forwarded APIs. No logic.
+//! The C types of the forwarded APIs, and tables of their functions. No logic.
 
+pub mod generated;
 pub mod opencl;
+mod plain;
+
+pub use generated::*;
+pub use plain::{
+    Plain, bytes_of, from_bytes, items_from_bytes, member, set_member, slice_bytes, to_array,
+    zeroed,
+};

@@ -36,6 +36,8 @@ enum Command {
     Ps(status::Args),
     /// Find out why it does not work
     Doctor(doctor::Args),
+    /// Emulate a network link between two programs on this machine
+    Link(busbar_relay::LinkArgs),
     /// The process behind one session; started by `serve`
     #[command(hide = true)]
     Worker(worker::Args),
@@ -55,6 +57,10 @@ fn main() {
         Command::Devices(a) => status::devices(&a),
         Command::Ps(a) => status::ps(&a),
         Command::Doctor(a) => doctor::run(&a),
+        Command::Link(a) => match busbar_relay::run(&a) {
+            Ok(false) => std::process::exit(busbar_relay::cli::NOT_KEPT_UP),
+            other => other.map(drop),
+        },
         Command::Worker(a) => worker::run(a),
     };
     if let Err(e) = done {

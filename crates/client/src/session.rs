@@ -11,7 +11,7 @@ use busbar_wire::codec::{Request, Writer};
 use busbar_wire::hello::{Hello, Intent, Welcome};
 use busbar_wire::record::{Header, Notice, OP_GOODBYE, Records};
 use busbar_wire::{limits, record};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -61,6 +61,7 @@ impl Session {
         let hello = hello::introduce(config, hello).map_err(Failure::Unreachable)?;
         let (conn, welcome) = hello::connect(server, &hello, config.connect_timeout)?;
         conn.reset_on_death(true);
+        SOCKET.store(conn.raw_fd(), Ordering::Release);
         let keeper = Reconnect {
             server: server.into(),
             hello,
@@ -313,6 +314,7 @@ impl Keeper for Reconnect {
                     since.as_secs_f64()
                 );
                 conn.reset_on_death(true);
+                SOCKET.store(conn.raw_fd(), Ordering::Release);
                 Verdict::Resume(Arc::new(conn), w.last_received)
             }
             Err(Failure::Refused(r)) => Verdict::End(r.message),
@@ -325,6 +327,20 @@ impl Keeper for Reconnect {
                 Verdict::Wait(self.pause)
             }
         }
+    }
+}
+
+/// The socket of the present connection; -1 for none.
+static SOCKET: AtomicI32 = AtomicI32::new(-1);
+
+/// In the child of a fork: closes the child's copy of the connection, so that the worker notices when
+/// the parent dies. Safe between fork and exec: it takes no lock and allocates nothing.
+pub fn abandon() {
+    let fd = SOCKET.swap(-1, Ordering::AcqRel);
+    if fd >= 0 {
+        // SAFETY: the descriptor is this process's copy; its owner is never dropped here, since the
+        // threads that own it exist in the parent only.
+        unsafe { libc::close(fd) };
     }
 }
 

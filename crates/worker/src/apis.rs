@@ -5,7 +5,10 @@ use crate::run::Options;
 use serde::{Deserialize, Serialize};
 
 /// Names, and the code that opens a session of each.
-pub const APIS: &[(&str, Open)] = &[];
+pub const APIS: &[(&str, Open)] = &[
+    ("cuda", crate::cuda::open),
+    ("opencl", crate::opencl::open),
+];
 
 /// A device as the probe found it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,10 +41,9 @@ pub fn probe(apis: &[String], options: &Options) -> String {
     let mut found = Found::default();
     for api in apis {
         let r: Result<Vec<Device>, String> = match api.as_str() {
-            _ => {
-                let _ = options;
-                Err("this build does not know it".into())
-            }
+            "cuda" => crate::cuda::probe(options.cuda_library.as_deref()),
+            "opencl" => crate::opencl::probe(options.opencl_library.as_deref()),
+            _ => Err("this build does not know it".into()),
         };
         match r {
             Ok(d) => found.devices.extend(d),
@@ -52,4 +54,8 @@ pub fn probe(apis: &[String], options: &Options) -> String {
 }
 
 /// Does what can be done before a session's client is known, so that it need not wait for it.
-pub fn warm(_options: &Options) {}
+pub fn warm(options: &Options) {
+    // Starting the driver takes a good part of a second, and holds no device memory.
+    let _ = crate::cuda::load(options.cuda_library.as_deref());
+    crate::opencl::warm(options.opencl_library.as_deref());
+}

@@ -1,9 +1,10 @@
 //! From the connection to the executor's queue.
 
+use crate::callback::Callbacks;
 use crate::content::Content;
 use crate::staging::{Arena, Lent, SLAB};
 use busbar_channel::{Closed, PEEK, Sink};
-use busbar_wire::record::{self, Header, OP_CONTENT, OP_GOODBYE, Records};
+use busbar_wire::record::{self, Header, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE, Records};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -121,16 +122,18 @@ impl Queue {
 pub(crate) struct Intake {
     queue: Arc<Queue>,
     content: Content,
+    callbacks: Callbacks,
     arena: Arena,
     /// The slab that the frame in progress goes to.
     landing: Option<(Lent, usize)>,
 }
 
 impl Intake {
-    pub(crate) fn new(queue: Arc<Queue>, content: Content) -> Self {
+    pub(crate) fn new(queue: Arc<Queue>, content: Content, callbacks: Callbacks) -> Self {
         Self {
             queue,
             content,
+            callbacks,
             arena: Arena::new(SLABS),
             landing: None,
         }
@@ -141,7 +144,7 @@ impl Sink for Intake {
     fn place(&mut self, len: usize, head: &[u8]) -> Option<(*mut u8, usize)> {
         self.landing = None;
         let h = Header::parse(head).ok()?;
-        if len < BULK_FROM || len > SLAB || h.len as usize != len || h.op == OP_CONTENT {
+        if !(BULK_FROM..=SLAB).contains(&len) || h.len as usize != len || h.op == OP_CONTENT {
             return None;
         }
         // While the executor waits for content nothing must hold up the reading, not even the lack
@@ -150,7 +153,7 @@ impl Sink for Intake {
             match self.arena.take(Duration::from_millis(10)) {
                 Some(s) => break s,
                 None if self.content.wanting() => return None,
-                None if matches!(&lock(&self.queue.state).closed, Some(_)) => return None,
+                None if lock(&self.queue.state).closed.is_some() => return None,
                 None => {}
             }
         };
@@ -176,6 +179,12 @@ impl Sink for Intake {
             let (h, payload) = r.map_err(|e| e.to_string())?;
             match h.op {
                 OP_CONTENT => self.content.arrived(payload)?,
+                OP_CALLBACK_DONE => {
+                    let n = payload
+                        .try_into()
+                        .map_err(|_| "a callback's number is cut short")?;
+                    self.callbacks.done(u32::from_le_bytes(n));
+                }
                 OP_GOODBYE => {
                     let before = h_offset(body, payload);
                     body.truncate(before);

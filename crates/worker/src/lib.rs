@@ -7,6 +7,7 @@
 //! [`cuda`], [`opencl`]; nothing else in Busbar loads a vendor's library.
 
 pub mod apis;
+pub mod callback;
 pub mod content;
 pub mod control;
 pub mod cuda;
@@ -49,6 +50,8 @@ pub struct Setup {
     pub outbox: outbox::Outbox,
     /// Content by hash.
     pub content: content::Content,
+    /// Functions of the program that something here waits for.
+    pub callbacks: callback::Callbacks,
     /// Physical device ordinals that the session may use; `None` for all.
     pub devices: Option<Vec<u32>>,
     /// The vendor library to load instead of the system's.

@@ -11,6 +11,8 @@ pub mod ext {
     pub const CL_PLATFORM_NOT_FOUND_KHR: i32 = -1001;
     /// The suffix of a platform's extension functions (`cl_khr_icd`).
     pub const CL_PLATFORM_ICD_SUFFIX_KHR: u32 = 0x0920;
+    /// A device's unique name (`cl_khr_device_uuid`).
+    pub const CL_DEVICE_UUID_KHR: u32 = 0x106a;
 }
 
 /// Any OpenCL object: a pointer whose first word leads to a dispatch table.

@@ -1,1 +1,31 @@
 //! CUDA: the driver API.
+//!
+//! `generated/` holds one C function per exported symbol; most do all their work there. What needs
+//! thought is here, in a file per family of calls: each function that the spec calls `custom`,
+//! `local` or `by_hand` lives in the file of its family's name. [`runtime`] is what all of them go
+//! through, [`handles`] what the program's handles mean, [`space`] where device memory lies.
+
+// Functions of the driver API keep their C names.
+#![allow(non_snake_case)]
+
+pub mod callback;
+pub mod context;
+pub mod copy;
+pub mod copy_rows;
+pub mod device;
+pub mod event;
+pub mod generated;
+pub mod handles;
+pub mod handshake;
+pub mod image;
+pub mod init;
+pub mod launch;
+pub mod library;
+pub mod link;
+pub mod memory;
+pub mod module;
+pub mod pool;
+pub mod runtime;
+pub mod space;
+pub mod stream;
+pub mod tables;

@@ -1,1 +1,334 @@
 //! CUDA: executing driver calls.
+//!
+//! [`Cuda`] is the executor's state: the loaded driver, the tables from the client's ids to the
+//! driver's handles, and which context is current. `generated/` decodes each record and makes the
+//! call; what needs thought is in a file per family, as on the client's side. Nothing here waits for
+//! the device on the executor's thread if it can be helped: copies to the host and questions go to
+//! the [`completer`], calls that wait to [`waiters`].
+
+// Functions of the driver API keep their C names in calls.
+#![allow(non_snake_case)]
+
+mod completer;
+mod context;
+mod copy;
+mod copy_rows;
+mod device;
+mod event;
+mod generated;
+mod launch;
+mod library;
+mod memory;
+mod module;
+mod pool;
+mod printed;
+mod stream;
+mod waiters;
+
+use crate::callback::Callbacks;
+use crate::content::Content;
+use crate::outbox::Outbox;
+use crate::staging::{Arena, Hold, Lent};
+use crate::{Api, Setup};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::Kind;
+use busbar_wire::hello::Refusal;
+use busbar_wire::record::Header;
+use busbar_wire::{WireError, Writer};
+use completer::Completer;
+use std::collections::HashMap;
+
+pub use device::probe;
+
+/// The driver, loaded once per process.
+pub(crate) fn load(path: Option<&str>) -> Result<&'static Driver, String> {
+    static LOADED: std::sync::OnceLock<Result<Driver, String>> = std::sync::OnceLock::new();
+    LOADED
+        .get_or_init(|| {
+            let name = path.unwrap_or("libcuda.so.1");
+            // SAFETY: loading the driver runs its initializers, as any CUDA program does.
+            let lib = unsafe { libloading::Library::new(name) }
+                .map_err(|e| format!("no NVIDIA driver here ({e})"))?;
+            // The driver has threads of its own: it must never be unloaded.
+            let lib = std::mem::ManuallyDrop::new(lib);
+            let find = |symbol: &std::ffi::CStr| {
+                // SAFETY: the symbol's type is the table's business, taken from the API.
+                unsafe { lib.get::<*mut std::ffi::c_void>(symbol.to_bytes_with_nul()) }
+                    .map_or(std::ptr::null_mut(), |s| *s)
+            };
+            // SAFETY: the names are the driver's own, with the signatures of its API.
+            let driver = unsafe { Driver::load(find) };
+            // SAFETY: the first call of the API.
+            match unsafe { driver.cuInit(0) } {
+                CUDA_SUCCESS => Ok(driver),
+                rc => Err(format!("the NVIDIA driver does not start: {}", name_of(rc))),
+            }
+        })
+        .as_ref()
+        .map_err(Clone::clone)
+}
+
+/// A result code's name, for people.
+pub(crate) fn name_of(rc: CUresult) -> String {
+    error_name(rc).map_or_else(
+        || format!("error {rc}"),
+        |n| n.to_string_lossy().into_owned(),
+    )
+}
+
+/// A table from ids to handles. Ids are small and dense, except those chosen here.
+#[derive(Default)]
+struct Table {
+    low: Vec<u64>,
+    high: HashMap<u32, u64>,
+    next_high: u32,
+}
+
+/// Ids from here on are chosen by the worker; see the client's handles.
+const WORKER_IDS: u32 = 1 << 21;
+
+/// A kernel or function.
+#[derive(Clone, Copy)]
+struct Function {
+    raw: u64,
+    /// Whether it is a CUkernel.
+    kernel: bool,
+}
+
+/// A session's CUDA side.
+pub struct Cuda {
+    /// The driver.
+    pub(crate) driver: &'static Driver,
+    outbox: Outbox,
+    content: Content,
+    callbacks: Callbacks,
+    /// Physical ordinals of the devices the session may use.
+    allowed: Vec<i32>,
+    /// Of those, the ones the program sees, in its order.
+    devices: Vec<i32>,
+    tables: [Table; Kind::COUNT],
+    functions: HashMap<u32, Function>,
+    /// The function of a kernel in a context, by both ids.
+    functions_here: HashMap<(u32, u32), u64>,
+    current: u32,
+    /// The memory that the record being executed came in.
+    slab: Option<Lent>,
+    /// Memory for what goes to the client.
+    outgoing: Arena,
+    completer: Completer,
+    waiters: waiters::Waiters,
+    /// Memory that was mapped where the client said, by address.
+    mapped: HashMap<u64, u64>,
+}
+
+/// Opens a session's CUDA side.
+pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
+    let driver = load(setup.library.as_deref()).map_err(|why| Refusal::new("no_device", why))?;
+    let mut n = 0;
+    // SAFETY: a pointer to a live integer.
+    unsafe { driver.cuDeviceGetCount(&mut n) };
+    let allowed: Vec<i32> = (0..n)
+        .filter(|d| {
+            setup
+                .devices
+                .as_ref()
+                .is_none_or(|s| s.contains(&(*d as u32)))
+        })
+        .collect();
+    if allowed.is_empty() {
+        return Err(Refusal::new(
+            "no_device",
+            "the server has no GPU for this session",
+        ));
+    }
+    let completer = Completer::start(driver, setup.outbox.clone())
+        .map_err(|e| Refusal::new("internal", format!("cannot start a thread: {e}")))?;
+    let printed = printed::Printed::capture(setup.outbox.clone());
+    Ok(Box::new(Cuda {
+        driver,
+        waiters: waiters::Waiters::new(driver, completer.clone(), printed),
+        outbox: setup.outbox,
+        content: setup.content,
+        callbacks: setup.callbacks,
+        devices: allowed.clone(),
+        allowed,
+        tables: std::array::from_fn(|_| Table::default()),
+        functions: HashMap::new(),
+        functions_here: HashMap::new(),
+        current: 0,
+        slab: None,
+        outgoing: Arena::new(48),
+        completer,
+        mapped: HashMap::new(),
+    }))
+}
+
+impl Cuda {
+    /// The handle of an id.
+    #[inline]
+    pub(crate) fn handle(&mut self, kind: Kind, id: u32) -> Result<u64, CUresult> {
+        if kind == Kind::Function {
+            return self.function_here(id);
+        }
+        let t = &self.tables[kind as usize];
+        let raw = match id {
+            _ if id >= WORKER_IDS => t.high.get(&id).copied().unwrap_or(0),
+            _ => t.low.get(id as usize).copied().unwrap_or(0),
+        };
+        // An object whose creation failed has no handle: what uses it fails, too.
+        if raw == 0 {
+            Err(CUDA_ERROR_INVALID_HANDLE)
+        } else {
+            Ok(raw)
+        }
+    }
+
+    /// The handle of a stream; 0 is the legacy default stream.
+    #[inline]
+    pub(crate) fn stream(&mut self, id: u32) -> Result<u64, CUresult> {
+        if id == 0 {
+            Ok(0)
+        } else {
+            self.handle(Kind::Stream, id)
+        }
+    }
+
+    /// The physical ordinal of one of the program's devices.
+    #[inline]
+    pub(crate) fn device(&self, dev: i32) -> Result<i32, CUresult> {
+        usize::try_from(dev)
+            .ok()
+            .and_then(|i| self.devices.get(i).copied())
+            .ok_or(CUDA_ERROR_INVALID_DEVICE)
+    }
+
+    /// Remembers the handle of an id.
+    pub(crate) fn store(&mut self, kind: Kind, id: u32, raw: u64) {
+        let t = &mut self.tables[kind as usize];
+        if id >= WORKER_IDS {
+            t.high.insert(id, raw);
+            return;
+        }
+        let i = id as usize;
+        if i >= t.low.len() {
+            t.low.resize(i + 1 + i / 2, 0);
+        }
+        t.low[i] = raw;
+    }
+
+    /// Forgets an id.
+    pub(crate) fn remove(&mut self, kind: Kind, id: u32) {
+        let t = &mut self.tables[kind as usize];
+        if id >= WORKER_IDS {
+            t.high.remove(&id);
+        } else if let Some(raw) = t.low.get_mut(id as usize) {
+            *raw = 0;
+        }
+    }
+
+    /// The id of a handle that came into being here; a new one if it has none.
+    fn adopt(&mut self, kind: Kind, raw: u64) -> u32 {
+        let t = &mut self.tables[kind as usize];
+        if let Some(i) = t.low.iter().position(|r| *r == raw) {
+            return i as u32;
+        }
+        if let Some((id, _)) = t.high.iter().find(|(_, r)| **r == raw) {
+            return *id;
+        }
+        let id = WORKER_IDS + t.next_high;
+        t.next_high = (t.next_high + 1) % (WORKER_IDS - 1);
+        t.high.insert(id, raw);
+        id
+    }
+
+    /// The function of an id in the current context: of a kernel, the driver makes one per context.
+    fn function_here(&mut self, id: u32) -> Result<u64, CUresult> {
+        let f = *self.functions.get(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        if !f.kernel {
+            return Ok(f.raw);
+        }
+        if let Some(raw) = self.functions_here.get(&(id, self.current)) {
+            return Ok(*raw);
+        }
+        let mut out: CUfunction = std::ptr::null_mut();
+        // SAFETY: a live kernel and a pointer to a live handle.
+        match unsafe { self.driver.cuKernelGetFunction(&mut out, f.raw as CUkernel) } {
+            CUDA_SUCCESS => {
+                self.functions_here.insert((id, self.current), out as u64);
+                Ok(out as u64)
+            }
+            rc => Err(rc),
+        }
+    }
+
+    /// A queued call is done. Its failure is told, since nobody waits for it.
+    pub(crate) fn done(&mut self, h: &Header, rc: CUresult) {
+        if rc != CUDA_SUCCESS {
+            self.outbox.error(rc, |w| w.u16(h.op));
+        }
+    }
+
+    /// A waiting call is done: its result and, on success, its reply.
+    pub(crate) fn reply(&mut self, h: &Header, rc: CUresult, fields: impl FnOnce(&mut Writer<'_>)) {
+        self.outbox.reply(h.call, rc, |w| {
+            if rc == CUDA_SUCCESS {
+                fields(w);
+            }
+        });
+    }
+
+    /// A waiting call is done whose reply counts even when it failed.
+    fn reply_always(&mut self, h: &Header, rc: CUresult, fields: impl FnOnce(&mut Writer<'_>)) {
+        self.outbox.reply(h.call, rc, fields);
+    }
+
+    /// Makes the context of a record current.
+    #[inline]
+    fn enter(&mut self, scope: u32) {
+        if scope == self.current {
+            return;
+        }
+        let ctx = if scope == 0 {
+            0
+        } else {
+            self.handle(Kind::Context, scope).unwrap_or(0)
+        };
+        // SAFETY: a live context or none.
+        unsafe { self.driver.cuCtxSetCurrent(ctx as CUcontext) };
+        self.current = scope;
+    }
+}
+
+impl Api for Cuda {
+    fn execute(
+        &mut self,
+        h: &Header,
+        payload: &[u8],
+        hold: &mut Hold<'_>,
+    ) -> Result<(), WireError> {
+        self.enter(h.aux);
+        self.slab = hold.take();
+        let done = generated::dispatch(self, h, payload);
+        // Still there when no copy out of it is under way.
+        self.slab = None;
+        done
+    }
+
+    fn poll(&mut self) -> bool {
+        self.completer.sweep()
+    }
+
+    fn close(&mut self) {
+        // The process ends with the session, and the driver frees with it all that it held.
+    }
+}
+
+/// Runs fallible steps and gives their result code.
+fn attempt(f: impl FnOnce() -> Result<(), CUresult>) -> CUresult {
+    f().err().unwrap_or(CUDA_SUCCESS)
+}
+
+/// A result code as a `Result`.
+fn check(rc: CUresult) -> Result<(), CUresult> {
+    if rc == CUDA_SUCCESS { Ok(()) } else { Err(rc) }
+}

@@ -15,9 +15,11 @@ mod program;
 mod run;
 mod svm;
 
+use crate::apis::Device;
 use crate::outbox::Outbox;
 use crate::staging::Hold;
 use crate::{Api, Setup};
+use busbar_abi::opencl::ext::*;
 use busbar_abi::opencl::*;
 use busbar_wire::WireError;
 use busbar_wire::hello::Refusal;
@@ -98,19 +100,8 @@ fn keep_off_ourselves() {
     unsafe { std::env::set_var("BUSBAR_IN_WORKER", "1") };
 }
 
-/// A device of this machine, for lists.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    /// Its platform's name.
-    pub platform: String,
-    /// Its name.
-    pub name: String,
-    /// Bytes of global memory.
-    pub memory: u64,
-}
-
 /// The OpenCL devices of this machine, in the order of their ordinals.
-pub fn devices(path: Option<&str>) -> Result<Vec<Found>, String> {
+pub fn probe(path: Option<&str>) -> Result<Vec<Device>, String> {
     let cl = library(path)?;
     let text = |v: Result<Vec<u8>, i32>| {
         String::from_utf8_lossy(&v.unwrap_or_default())
@@ -120,19 +111,41 @@ pub fn devices(path: Option<&str>) -> Result<Vec<Found>, String> {
     };
     let mut list = Vec::new();
     for p in describe::platforms(cl) {
+        let platform = text(describe::platform_info(cl, p, CL_PLATFORM_VERSION));
         for d in describe::devices(cl, p) {
             let memory = describe::device_info(cl, d, CL_DEVICE_GLOBAL_MEM_SIZE);
-            list.push(Found {
-                platform: text(describe::platform_info(cl, p, CL_PLATFORM_NAME)),
+            let uuid = describe::device_info(cl, d, CL_DEVICE_UUID_KHR);
+            let driver = text(describe::device_info(cl, d, CL_DRIVER_VERSION));
+            list.push(Device {
+                api: "opencl".into(),
+                ordinal: list.len() as u32,
                 name: text(describe::device_info(cl, d, CL_DEVICE_NAME)),
                 memory: memory
                     .ok()
                     .and_then(|v| Some(u64::from_ne_bytes(*v.first_chunk()?)))
                     .unwrap_or(0),
+                uuid: uuid
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|b| format!("{b:02x}"))
+                    .collect(),
+                driver: format!("{driver}, {platform}"),
             });
         }
     }
-    Ok(list)
+    match list.is_empty() {
+        true => Err("no platform has a device".into()),
+        false => Ok(list),
+    }
+}
+
+/// Loads the library and starts its drivers ahead of a session.
+pub fn warm(path: Option<&str>) {
+    if let Ok(cl) = library(path) {
+        for p in describe::platforms(cl) {
+            describe::devices(cl, p);
+        }
+    }
 }
 
 /// Makes OpenCL ready for a session.

@@ -1,0 +1,255 @@
+"""The command ``busbar-bench``."""
+
+import argparse
+import json
+import os
+import sys
+
+from busbar_bench import compare, micro, plot, report, results, runner, workloads
+from busbar_bench import spec as specs
+from busbar_bench.link import LinkError
+from busbar_bench.published import LINKS, TABLES, Row, Table
+
+SMOKE = {"steps": 20, "warmup": 5, "rounds": 1}
+FULL = {"steps": 100, "warmup": 10, "rounds": 3}
+
+
+def pair(text):
+    """NAME=VALUE as an argument."""
+    name, sep, value = text.partition("=")
+    if not sep or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
+
+
+def positive(text):
+    """A whole number above zero as an argument."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
+    return int(text)
+
+
+def common(parser):
+    """Arguments of everything that measures."""
+    add = parser.add_argument
+    add(
+        "--remote-prefix",
+        default="",
+        metavar="COMMAND",
+        help="put before the worker's command line to make it remote; {server} in it is replaced "
+        "by the address to connect to, e.g. 'busbar run --server {server} --'",
+    )
+    add(
+        "--remote-env",
+        type=pair,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="set for remote processes only; may be repeated",
+    )
+    add("--server", metavar="HOST:PORT", help="the server")
+    add(
+        "--peer",
+        type=pair,
+        action="append",
+        default=[],
+        metavar="NAME=COMMAND",
+        help="another prefix to compare with; may be repeated",
+    )
+    add(
+        "--peer-server",
+        type=pair,
+        action="append",
+        default=[],
+        metavar="NAME=HOST:PORT",
+        help="a peer's own server",
+    )
+    add("--link", choices=sorted(LINKS), help="run over this link, whatever the table says")
+    add(
+        "--link-binary",
+        metavar="COMMAND",
+        help="the link emulator, e.g. 'busbar link'; without it no link is emulated",
+    )
+    add("--link-args", default="", metavar="ARGS", help="more arguments for the emulator")
+    add("--rounds", type=positive, help=f"times each side is run (default {FULL['rounds']})")
+    add("--smoke", action="store_true", help="a quick version: fewer rows, steps and rounds")
+    add("--timeout", type=float, default=600.0, metavar="S", help="for each process")
+    add("--out", metavar="FOLDER", help="write JSON, HTML and PNG there")
+    add("--name", help="name of the files in --out (default: the table's)")
+
+
+def parser():
+    """All arguments."""
+    top = argparse.ArgumentParser(prog="busbar-bench", description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True)
+    add = commands.add_parser("run", help="measure a table").add_argument
+    run = commands.choices["run"]
+    add(
+        "table",
+        help=f"one of {', '.join([*TABLES, 'copies'])}; or a list of workloads, such as "
+        "alexnet:32:fp32,resnet56:512:bf16:host",
+    )
+    common(run)
+    add("--steps", type=positive, help=f"measured steps (default {FULL['steps']})")
+    add("--warmup", type=positive, help=f"steps before them (default {FULL['warmup']})")
+    add("--block", type=positive, default=10, help="steps between two readings of time")
+    add("--workers", type=int, default=8, help="DataLoader processes")
+    add("--only", action="append", metavar="TEXT", help="only rows whose name contains this")
+    add("--deterministic", action="store_true", help="every row with deterministic algorithms")
+    add("--process-per-row", action="store_true", help="a process for each row and side")
+    tiny = commands.add_parser("micro", help="measure launches, copies, the first result")
+    common(tiny)
+    add = tiny.add_argument
+    add("--parts", nargs="+", choices=micro.PARTS, help="only these")
+    add("--driver", metavar="PATH", help="native/driver.c, built elsewhere")
+    add("--max-bytes", type=positive, help="largest copy")
+    add("--cold-command", metavar="COMMAND", help="empties the server's cache before round 1")
+    add("--step-workload", metavar="SPEC", help="also count what a step of this workload sends")
+    two = commands.add_parser("compare", help="compare two results of one table")
+    two.add_argument("before")
+    two.add_argument("after")
+    two.add_argument("--tolerance", type=float, default=0.02, help="relative change that counts")
+    page = commands.add_parser("report", help="print a result again, and write its plots")
+    page.add_argument("file")
+    page.add_argument("--out", metavar="FOLDER", help="write HTML and PNG there")
+    page.add_argument("--name", help="name of the files (default: the table's)")
+    commands.add_parser("list", help="list tables and workloads")
+    return top  # fmt: skip
+
+
+class Usage(Exception):
+    """Arguments that do not go together."""
+
+
+def settle(args):
+    """Fills in defaults and checks that the arguments go together."""
+    defaults = SMOKE if args.smoke else FULL
+    for name, value in defaults.items():
+        if getattr(args, name, value) is None:
+            setattr(args, name, value)
+    args.remote_env, args.peer = dict(args.remote_env), dict(args.peer)
+    args.peer_server = dict(args.peer_server)
+    for name in (results.LOCAL, results.REMOTE):
+        if name in args.peer:
+            raise Usage(f"a peer cannot be called {name!r}")
+    for name in args.peer_server:
+        if name not in args.peer:
+            raise Usage(f"--peer-server {name}: there is no such --peer")
+    if args.link and not args.link_binary:
+        raise Usage("--link needs --link-binary, the emulator to start")
+    for name, prefix in [("--remote-prefix", args.remote_prefix), *args.peer.items()]:
+        server = args.peer_server.get(name, args.server)
+        if "{server}" in prefix and not server:
+            raise Usage(f"{name} names {{server}}, so --server has to say which")
+        if args.link_binary and prefix and "{server}" not in prefix:
+            raise Usage(f"{name} must name {{server}}: otherwise it would bypass the link")
+    if args.link_binary and not args.server:
+        raise Usage("--link-binary needs --server, where the link leads to")
+
+
+def table_of(text):
+    """A table by name, or one made of the workloads listed."""
+    if text in TABLES:
+        return TABLES[text]
+    try:
+        wanted = specs.parse_list(text)
+    except ValueError as error:
+        raise Usage(str(error)) from error
+    known = workloads.names()
+    for spec in wanted:
+        if spec.name not in known:
+            raise Usage(
+                f"no table or workload is named {spec.name!r}; tables: {', '.join(TABLES)}; "
+                f"workloads: {', '.join(known)}"
+            )
+    if not wanted:
+        raise Usage("nothing to run")
+    return Table("custom", text, "vmxnet3-10g", tuple(Row(spec, None) for spec in wanted))
+
+
+def write(result, folder, name, with_page=True, with_json=True):
+    """Writes the files of a result and says where they are."""
+    os.makedirs(folder, exist_ok=True)
+    base = os.path.join(folder, name or result["table"])
+    written = []
+    if with_json:
+        with open(base + ".json", "w", encoding="utf-8") as file:
+            json.dump(result, file, indent=1)
+        written.append(base + ".json")
+    if with_page:
+        with open(base + ".html", "w", encoding="utf-8") as file:
+            file.write(plot.page(result))
+        written.append(base + ".html")
+        if plot.png(result, base + ".png"):
+            written.append(base + ".png")
+        else:
+            runner.say("no PNG: matplotlib is not installed")
+    runner.say(f"wrote {', '.join(written)}")
+
+
+def load(path):
+    """Reads a table's result."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return results.check(json.load(file))
+    except OSError as error:
+        raise Usage(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise Usage(f"{path} is no result of busbar-bench run: {error}") from error
+
+
+def run_command(args):
+    """``run``: 0 if every bar is reached, 1 if not."""
+    if args.table == "copies":
+        return micro_command(args, parts=["copies"])
+    settle(args)
+    table = table_of(args.table)
+    if not runner.rows_of(table, args):
+        raise Usage("no row is left to run")
+    result = runner.run_table(table, args)
+    print(report.result_text(result))
+    if args.out:
+        write(result, args.out, args.name)
+    bad = any(row["verdict"] in ("fail", "error") for row in result["rows"])
+    return 1 if bad else 0
+
+
+def micro_command(args, parts=None):
+    """``micro``, and ``run copies``."""
+    settle(args)
+    if parts:
+        args.parts, args.driver, args.max_bytes = parts, None, None
+        args.cold_command, args.step_workload = None, None
+    result = micro.measure(args)
+    print(micro.result_text(result))
+    if args.out:
+        write(result, args.out, args.name, with_page=False)
+    return 1 if any(verdict == "fail" for *_, verdict in micro.judge(result)) else 0
+
+
+def main(argv=None):
+    """Runs the command; returns the exit status (2: it could not be run)."""
+    args = parser().parse_args(argv)
+    try:
+        if args.command == "run":
+            return run_command(args)
+        if args.command == "micro":
+            return micro_command(args)
+        if args.command == "compare":
+            text, worse = compare.compare_text(load(args.before), load(args.after), args.tolerance)
+            print(text)
+            return 1 if worse else 0
+        if args.command == "report":
+            result = load(args.file)
+            print(report.result_text(result))
+            if args.out:
+                write(result, args.out, args.name, with_json=False)
+            return 0
+        for table in TABLES.values():
+            print(f"{table.name}: {table.title} ({len(table.rows)} rows)")
+        print(f"workloads: {', '.join(workloads.names())}")
+        print("options: " + "; ".join(f"{k}: {v}" for k, v in specs.OPTIONS.items()))
+        return 0
+    except (Usage, LinkError) as error:
+        print(f"busbar-bench: {error}", file=sys.stderr)
+        return 2

@@ -1,0 +1,273 @@
+"""Micro-benchmarks: launches, synchronize, copies, the first result, what a step sends.
+
+The driver part is a small C program (native/driver.c), run with and without the prefix.
+"""
+
+import contextlib
+import datetime
+import os
+import shutil
+import sys
+import tempfile
+
+from busbar_bench import FORMAT, machine, process
+from busbar_bench.published import LINKS, MICRO_BARS
+from busbar_bench.report import number, table_text
+from busbar_bench.results import LOCAL, REMOTE
+from busbar_bench.runner import Links, order_of, say, server_of, sides_of
+from busbar_bench.spec import parse
+from busbar_bench.stats import median
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native", "driver.c")
+PARTS = ("launch", "sustained", "sync", "copies", "steps", "first-result")
+FIRST_RESULT = (
+    "import time; a=time.perf_counter(); import torch; b=time.perf_counter(); "
+    "torch.zeros(1).cuda(); torch.cuda.synchronize(); c=time.perf_counter(); "
+    'import json; print(json.dumps({"import_s": b-a, "first_result_s": c-b}))'
+)
+# Copies at least this large have to fill the link.
+BULK_BYTES = 1 << 20
+
+
+def build_driver(folder):
+    """Compiles the C program; returns its path, or None without a compiler."""
+    for compiler in ("cc", "gcc", "clang", "nvcc"):
+        if shutil.which(compiler):
+            path = os.path.join(folder, "driver")
+            threads = [] if compiler == "nvcc" else ["-pthread"]
+            argv = [compiler, "-O2", "-o", path, SOURCE, *threads, "-ldl"]
+            outcome = process.run(argv, timeout=120)
+            if outcome["error"] is None:
+                return path
+            say(f"{compiler} cannot build driver.c: {outcome['error']}")
+    return None
+
+
+def driver_modes(parts, args):
+    """The command lines of the C program for the parts asked for."""
+    smoke = args.smoke
+    modes = []
+    if "launch" in parts:
+        bursts = "50" if smoke else "250"
+        modes += [("launch_1", ["launch", "1", bursts]), ("launch_8", ["launch", "8", bursts])]
+    if "sustained" in parts:
+        seconds = "1" if smoke else "3"
+        modes += [("sustained_1", ["sustained", seconds, "1"])]
+        modes += [("sustained_8", ["sustained", seconds, "8"])]
+    if "sync" in parts:
+        modes += [("sync", ["sync", "300" if smoke else "2000"])]
+    if "copies" in parts:
+        most = str(args.max_bytes or ((16 if smoke else 256) << 20))
+        modes += [("copies", ["copies", most, "6" if smoke else "20"])]
+    if "steps" in parts:
+        # Two lengths: their difference is what steps send, without the start.
+        modes += [("steps_few", ["steps", "500", "20"]), ("steps_many", ["steps", "500", "120"])]
+    return modes
+
+
+def first_line(outcome):
+    """The JSON object a process printed, or None."""
+    return outcome["lines"][0] if outcome["lines"] and not outcome["error"] else None
+
+
+def per_step(few, many):
+    """What one step adds to each counter, from two runs that differ in their steps."""
+    before, after = few.get("busbar"), many.get("busbar")
+    short, long = first_line(few), first_line(many)
+    if not before or not after or not short or not long or "steps" not in short:
+        return None
+    steps = long["steps"] - short["steps"]
+    return {
+        name: (after[name] - before[name]) / steps
+        for name in after
+        if isinstance(after[name], (int, float))
+        and not isinstance(after[name], bool)
+        and isinstance(before.get(name), (int, float))
+    }
+
+
+def measure(args):
+    """Runs everything; returns the result for the JSON file."""
+    parts = args.parts or PARTS
+    sides = sides_of(args)
+    link = args.link
+    runs = {name: {} for name, _ in sides}
+    started = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        links = Links(args, stack)
+        driver = args.driver or build_driver(folder)
+        modes = driver_modes(parts, args) if driver else []
+        if driver is None:
+            say("no C compiler: leaving out what needs driver.c (give a built one by --driver)")
+
+        def run(side, prefix, name, argv):
+            server = links.address(link, server_of(side, args))
+            env = process.own_environment(args.remote_env if side != LOCAL else None)
+            outcome = process.run(argv, prefix, server, env, args.timeout)
+            if outcome["error"]:
+                say(f"{side}, {name}: {outcome['error']}")
+            runs[side].setdefault(name, []).append(outcome)
+
+        for index in range(args.rounds):
+            for side, prefix in order_of(sides, index):
+                for name, mode in modes:
+                    say(f"round {index + 1}, {side}: {name}")
+                    run(side, prefix, name, [driver, *mode])
+                if "first-result" in parts:
+                    say(f"round {index + 1}, {side}: first result")
+                    if side != LOCAL and args.cold_command and index == 0:
+                        process.run(["sh", "-c", args.cold_command], timeout=args.timeout)
+                    run(side, prefix, "first_result", [sys.executable, "-c", FIRST_RESULT])
+        if args.step_workload:
+            measure_workload_steps(args, sides, run)
+    result = {
+        "format": FORMAT,
+        "table": "micro",
+        "started": started,
+        "command": sys.argv,
+        "machine": machine.describe(),
+        "settings": {"rounds": args.rounds, "link": link, "sides": dict(sides)},
+        "links": links.reports(),
+        "runs": runs,
+    }
+    result["summary"] = {name: summarise(by_name) for name, by_name in runs.items()}
+    return result
+
+
+def measure_workload_steps(args, sides, run):
+    """Bytes and round trips of a training step: two runs that differ in their steps."""
+    spec = parse(args.step_workload)
+    for name, steps in (("workload_few", 20), ("workload_many", 70)):
+        settings = {"steps": steps, "warmup": 5, "block": steps, "workers": 4}
+        for side, prefix in sides:
+            if side != LOCAL:
+                say(f"{side}: {spec}, {steps} steps")
+                run(side, prefix, name, process.worker_argv([spec], settings))
+
+
+def values(by_name, name, field):
+    """A number from every round of one mode."""
+    lines = [first_line(outcome) for outcome in by_name.get(name, [])]
+    return [line[field] for line in lines if line and field in line]
+
+
+def summarise(by_name):
+    """Medians over the rounds for one side."""
+    out = {}
+    for threads in (1, 8):
+        for field in ("p50_ns", "p90_ns", "p99_ns"):
+            out[f"launch_{threads}_{field}"] = median(values(by_name, f"launch_{threads}", field))
+        out[f"sustained_{threads}_per_s"] = median(values(by_name, f"sustained_{threads}", "per_s"))
+    for field in ("launch_sync_p50_ns", "idle_sync_p50_ns"):
+        out[field] = median(values(by_name, "sync", field))
+    first = by_name.get("first_result", [])
+    times = [line["first_result_s"] for line in map(first_line, first) if line]
+    out["first_result_cold_s"] = times[0] if times else None
+    out["first_result_warm_s"] = median(times[1:]) if len(times) > 1 else None
+    out["first_result_process_s"] = median([o["wall_s"] for o in first if not o["error"]])
+    out["copies"] = copies(by_name.get("copies", []))
+    out["step"] = counters(by_name, "steps_few", "steps_many", per_step)
+    out["workload_step"] = counters(by_name, "workload_few", "workload_many", per_workload_step)
+    return out
+
+
+def counters(by_name, few, many, difference):
+    """The counters of a step, from the last round that has them."""
+    for short, long in zip(reversed(by_name.get(few, [])), reversed(by_name.get(many, []))):
+        found = difference(short, long)
+        if found is not None:
+            return found
+    return None
+
+
+def per_workload_step(few, many):
+    """The same for worker processes, whose steps stand in their second line."""
+
+    def strip(outcome):
+        lines = [line for line in outcome["lines"] if "steps" in line]
+        return {**outcome, "lines": lines}
+
+    return per_step(strip(few), strip(many))
+
+
+def copies(outcomes):
+    """GB/s by size, kind of memory and direction: the median over the rounds."""
+    by_size = {}
+    for line in filter(None, map(first_line, outcomes)):
+        for entry in line["sizes"]:
+            for name, ns in entry.items():
+                if name.endswith("_ns"):
+                    by_size.setdefault(entry["bytes"], {}).setdefault(name[:-3], []).append(ns)
+    return [
+        {"bytes": size, **{name: size / median(ns) for name, ns in found.items()}}
+        for size, found in sorted(by_size.items())
+    ]
+
+
+def judge(result):
+    """(what, value, bar, verdict) for each bar that the numbers can be held against."""
+    ours = result["summary"].get(REMOTE)
+    local = result["summary"].get(LOCAL, {})
+    if ours is None:
+        return []
+    link = result["settings"]["link"]
+    found = {
+        "launch_ns_1": ours["launch_1_p50_ns"],
+        "launch_ns_8": ours["launch_8_p50_ns"],
+        "launches_per_s": ours["sustained_1_per_s"],
+    }
+    capacity = LINKS.get(link, (0, None))[1]
+    bulk = [entry for entry in ours["copies"] if entry["bytes"] > BULK_BYTES]
+    kinds = ("pageable_h2d", "pageable_d2h", "pinned_h2d", "pinned_d2h")
+    if bulk and capacity:
+        found["link_part"] = min(entry[k] for entry in bulk for k in kinds) / (capacity / 1e9)
+    elif bulk and link in (None, "loopback"):
+        found["pinned_loopback_gb_s"] = min(bulk[-1]["pinned_h2d"], bulk[-1]["pinned_d2h"])
+    if ours["first_result_warm_s"] and local.get("first_result_warm_s"):
+        found["first_result_extra_s"] = ours["first_result_warm_s"] - local["first_result_warm_s"]
+    rows = []
+    for name, value in found.items():
+        bound, sense = MICRO_BARS[name]
+        if value is None:
+            rows.append((name, None, f"{sense} {bound:g}", "no data"))
+            continue
+        ok = value <= bound if sense == "at most" else value >= bound
+        rows.append((name, value, f"{sense} {bound:g}", "pass" if ok else "fail"))
+    return rows
+
+
+def result_text(result):
+    """The report of the micro-benchmarks."""
+    sides = list(result["summary"])
+    names = [n for n in result["summary"][sides[0]] if n not in ("copies", "step", "workload_step")]
+    rows = [[n, *[number(result["summary"][s][n]) for s in sides]] for n in names]
+    parts = [table_text(["median over the rounds", *sides], rows)]
+    capacity = LINKS.get(result["settings"]["link"], (0, None))[1]
+    for side in sides:
+        entries = result["summary"][side]["copies"]
+        if entries:
+            parts += ["", copies_text(side, entries, None if side == LOCAL else capacity)]
+    for side in sides:
+        for name, label in (("step", "500 launches"), ("workload_step", "training")):
+            found = result["summary"][side][name]
+            if found:
+                text = ", ".join(f"{k} {number(v)}" for k, v in found.items())
+                parts += ["", f"{side}, a step of {label}: {text}"]
+    judged = judge(result)
+    if judged:
+        rows = [(name, number(value), bar, verdict) for name, value, bar, verdict in judged]
+        parts += ["", table_text(["bar", "measured", "wanted", "verdict"], rows)]
+    return "\n".join(parts)
+
+
+def copies_text(side, entries, capacity):
+    """A side's copies; beside each rate its part of the link, where there is one."""
+    kinds = ("pageable_h2d", "pageable_d2h", "pinned_h2d", "pinned_d2h")
+
+    def cell(rate):
+        part = "" if capacity is None else f" ({rate * 1e9 / capacity * 100:.0f} %)"
+        return f"{rate:.3f}{part}"
+
+    rows = [[entry["bytes"], *[cell(entry[kind]) for kind in kinds]] for entry in entries]
+    return table_text([f"{side}: bytes, GB/s", *kinds], rows)

@@ -1,0 +1,108 @@
+"""Tables in plain text."""
+
+from busbar_bench.results import LOCAL, REMOTE
+from busbar_bench.stats import median
+
+
+def table_text(header, rows):
+    """Columns as wide as they need; the first is left-aligned."""
+    cells = [[str(c) for c in row] for row in [header, *rows]]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    lines = []
+    for index, row in enumerate(cells):
+        parts = [row[0].ljust(widths[0])]
+        parts += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:])]
+        lines.append("  ".join(parts).rstrip())
+        if index == 0:
+            lines.append("  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def number(value):
+    """A rate or a count with four digits that matter."""
+    if value is None:
+        return "-"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def ratio_text(ratio):
+    """Median and range over the rounds."""
+    if ratio is None:
+        return "-"
+    if len(ratio["per_round"]) == 1:
+        return f"{ratio['median']:.3f}"
+    return f"{ratio['median']:.3f} [{ratio['min']:.3f}, {ratio['max']:.3f}]"
+
+
+def mark_text(mark):
+    """One published figure."""
+    low, high = mark["low"], mark["high"]
+    value = f"{low:g}" if low == high else f"{low:.2f}-{high:.2f}"
+    return f"{mark['source']} {value}" + (f" ({mark['note']})" if mark["note"] else "")
+
+
+def side_rate(row, side):
+    """The median rate of a side over the rounds, and its unit."""
+    runs = [r for r in row["sides"].get(side, []) if r and "rate" in r]
+    if not runs:
+        return None, ""
+    return median([r["rate"] for r in runs]), runs[0]["unit"]
+
+
+def equal_text(value):
+    """Whether the losses were the same."""
+    return {None: "-", True: "equal", False: "differ"}[value]
+
+
+def result_text(result):
+    """The whole report of a table."""
+    sides = list(result["settings"]["sides"])
+    peers = [side for side in sides if side not in (LOCAL, REMOTE)]
+    header = ["workload", "link", "unit", "local", "remote", "ratio [range]"]
+    header += [f"{peer} ratio" for peer in peers] + ["published", "losses", "bar", "verdict"]
+    rows = []
+    for row in result["rows"]:
+        local, unit = side_rate(row, LOCAL)
+        remote, remote_unit = side_rate(row, REMOTE)
+        rows.append(
+            [
+                row["spec"],
+                row["link"] or "-",
+                unit or remote_unit,
+                number(local),
+                number(remote),
+                ratio_text(row["ratios"].get(REMOTE)),
+                *[ratio_text(row["ratios"].get(peer)) for peer in peers],
+                ", ".join(mark_text(m) for m in row["published"]) or "-",
+                equal_text(row["losses_equal"]),
+                "-" if row["bar"] is None else f"{row['bar']:.2f}",
+                row["verdict"],
+            ]
+        )
+    parts = [result["title"], "", table_text(header, rows)]
+    notes = [f"{r['spec']}: {r['reason']}" for r in result["rows"] if r["kind"] == "round-trips"]
+    notes += [f"{row['spec']}: {error}" for row in result["rows"] for error in row["errors"]]
+    if notes:
+        parts += ["", *notes]
+    parts += ["", start_up_text(result["start_up"])]
+    return "\n".join(parts)
+
+
+def start_up_text(start_up):
+    """Start-up and warm-up, apart from steady state. The first of each is the cold one."""
+    names = {
+        "import_s": "import torch",
+        "first_result_s": "first result",
+        "build_s": "build model",
+        "first_step_s": "first step",
+        "warmup_s": "warm-up",
+        "wall_s": "whole process",
+    }
+    rows = []
+    for name, label in names.items():
+        row = [label]
+        for phases in start_up.values():
+            value = phases.get(name)
+            row.append("-" if value is None else f"{value['median']:.2f} ({value['first']:.2f})")
+        rows.append(row)
+    return table_text(["seconds, median (first)", *start_up], rows)

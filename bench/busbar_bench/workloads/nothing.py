@@ -1,0 +1,35 @@
+"""A step that only waits: what the harness itself does, and its test. Needs no PyTorch."""
+
+import time
+
+NAMES = ("nothing",)
+STEP_S = 0.001
+
+
+class Nothing:
+    unit = "steps/s"
+    items_per_step = 1
+
+    def __init__(self):
+        self.steps = 0
+
+    def step(self):
+        time.sleep(STEP_S)
+        self.steps += 1
+        return float(self.steps)
+
+    def synchronize(self):
+        pass
+
+    def read(self, result):
+        return result
+
+    def read_all(self, results):
+        return list(results)
+
+    def close(self):
+        pass
+
+
+def build(spec, feed):
+    return Nothing()

@@ -1,0 +1,106 @@
+"""The micro-benchmarks: the C program over a driver that does nothing, and what is made of it."""
+
+import shutil
+
+import pytest
+
+from busbar_bench import cli, micro, process
+
+needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+
+
+@pytest.fixture(scope="module")
+def stub(tmp_path_factory):
+    """A folder with a libcuda.so.1 that does nothing."""
+    folder = tmp_path_factory.mktemp("stub")
+    source = __file__.replace("test_micro.py", "libcuda_stub.c")
+    argv = ["cc", "-shared", "-fPIC", "-o", str(folder / "libcuda.so.1"), source]
+    outcome = process.run(argv)
+    assert outcome["error"] is None, outcome
+    return str(folder)
+
+
+@needs_cc
+def test_every_mode_prints_its_numbers(stub, tmp_path):
+    driver = micro.build_driver(str(tmp_path))
+    wanted = {
+        ("launch", "8", "3"): ("p50_ns", "p99_ns"),
+        ("sustained", "0.05", "2"): ("per_s",),
+        ("sync", "20"): ("launch_sync_p50_ns", "idle_sync_p50_ns"),
+        ("steps", "10", "5"): ("step_ns",),
+        ("copies", "65536", "3"): ("sizes",),
+    }
+    for mode, fields in wanted.items():
+        outcome = process.run([driver, *mode], env={"LD_LIBRARY_PATH": stub})
+        assert outcome["error"] is None, outcome
+        (line,) = outcome["lines"]
+        assert line["mode"] == mode[0]
+        assert all(field in line for field in fields)
+    assert [entry["bytes"] for entry in line["sizes"]] == [4096, 16384, 65536]
+    assert line["intact"] is True
+
+
+@needs_cc
+def test_bad_arguments_and_a_missing_driver_are_errors(stub, tmp_path):
+    driver = micro.build_driver(str(tmp_path))
+    for mode in ([], ["dance", "1", "1"], ["sync", "0"]):
+        assert process.run([driver, *mode], env={"LD_LIBRARY_PATH": stub})["status"] == 2
+
+
+@needs_cc
+def test_the_whole_command(stub, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("LD_LIBRARY_PATH", stub)
+    argv = ["micro", "--smoke", "--remote-prefix", "env", "--parts", "launch", "copies", "steps"]
+    cli.main([*argv, "--max-bytes", "16384", "--out", str(tmp_path)])
+    text = capsys.readouterr().out
+    assert "launch_8_p50_ns" in text and "pinned_h2d" in text and "launch_ns_1" in text
+    assert (tmp_path / "micro.json").exists()
+
+
+def outcome(line, counters=None):
+    return {"lines": [line], "error": None, "busbar": counters, "wall_s": 1.0}
+
+
+def test_counters_of_a_step_come_from_a_difference():
+    other = {"name": "x", "ok": True}
+    few = outcome({"steps": 20}, {"round_trips": 30, "bytes_sent": 1000, **other})
+    many = outcome({"steps": 120}, {"round_trips": 130, "bytes_sent": 6000, **other})
+    assert micro.per_step(few, many) == {"round_trips": 1.0, "bytes_sent": 50.0}
+    assert micro.per_step(few, outcome({"steps": 120})) is None
+    head = {"process": True}
+    few["lines"].insert(0, head)
+    many["lines"].insert(0, head)
+    assert micro.per_workload_step(few, many)["round_trips"] == 1.0
+
+
+def result(link, **remote):
+    summary = micro.summarise({})
+    copies = [{"bytes": 1 << 24, "pageable_h2d": 0.58, "pageable_d2h": 0.59,
+               "pinned_h2d": 0.57, "pinned_d2h": 0.59}]  # fmt: skip
+    ours = {**summary, "launch_1_p50_ns": 400.0, "sustained_1_per_s": 1e5, "copies": copies}
+    return {
+        "summary": {"local": {**summary, "first_result_warm_s": 1.0}, "remote": {**ours, **remote}},
+        "settings": {"link": link},
+    }
+
+
+def test_bars():
+    judged = {name: verdict for name, _, _, verdict in micro.judge(result("vmxnet3-10g"))}
+    assert judged == {
+        "launch_ns_1": "pass",
+        "launch_ns_8": "no data",
+        "launches_per_s": "fail",
+        "link_part": "pass",
+    }
+    judged = {name: v for name, _, _, v in micro.judge(result(None, first_result_warm_s=1.2))}
+    assert judged["pinned_loopback_gb_s"] == "fail"
+    assert judged["first_result_extra_s"] == "fail"
+    assert micro.judge({"summary": {"local": {}}, "settings": {"link": None}}) == []
+
+
+def test_statistics_line_of_the_client():
+    text = 'noise\nbusbar-stats: {"round_trips": 3}\n'
+    assert process.stats_of(text) == {"round_trips": 3}
+    assert process.stats_of("busbar-stats: nonsense") is None
+    assert process.stats_of("busbar-stats: [1]") is None
+    assert process.stats_of("") is None

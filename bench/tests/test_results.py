@@ -1,0 +1,230 @@
+"""Rows, verdicts, text, pages and comparisons from made-up processes."""
+
+import copy
+import json
+import re
+
+import pytest
+
+from busbar_bench import compare, plot, report, results
+from busbar_bench.published import Row, mark
+from busbar_bench.spec import parse
+
+
+def line(spec, rate, step_ms=10.0, losses=("0x1p+0",), **more):
+    return {"spec": spec, "rate": rate, "unit": "images/s", "step_ms": step_ms,
+            "losses": list(losses), "finite": True, **more}  # fmt: skip
+
+
+def process(side, round_index, *lines, link=None, error=None, specs=()):
+    return {
+        "side": side,
+        "round": round_index,
+        "link": link,
+        "lines": list(lines),
+        "specs": [entry["spec"] for entry in lines if "spec" in entry] + list(specs),
+        "error": error,
+        "wall_s": 1.0,
+    }
+
+
+A = "alexnet:32:fp32"
+SIDES = ["local", "remote"]
+LINK = "vmxnet3-10g"
+
+
+def row_of(processes, link=LINK, **more):
+    settings = {"bar": 1.0, **more}
+    spec = settings.pop("spec", A)
+    return results.row_result(Row(parse(spec), **settings), processes, SIDES, link)
+
+
+def two_rounds(remote):
+    return [
+        process("local", 0, line(A, 100.0)),
+        process("remote", 0, line(A, remote[0]), link=LINK),
+        process("remote", 1, line(A, remote[1]), link=LINK),
+        process("local", 1, line(A, 200.0)),
+    ]
+
+
+def test_ratio_is_taken_round_by_round():
+    row = row_of(two_rounds([110.0, 190.0]))
+    assert row["ratios"]["remote"]["per_round"] == [1.1, 0.95]
+    assert row["verdict"] == "pass" and row["losses_equal"] is True
+    assert row_of(two_rounds([90.0, 190.0]))["verdict"] == "fail"
+    assert row_of(two_rounds([90.0, 190.0]), bar=None)["verdict"] == "no bar"
+
+
+def test_a_failure_is_an_error_with_its_reason():
+    broken = process("remote", 0, {"spec": A, "error": "RuntimeError: no"}, link=LINK)
+    row = row_of([process("local", 0, line(A, 1.0)), broken])
+    assert row["verdict"] == "error" and "RuntimeError: no" in row["reason"]
+    died = process("remote", 0, link=LINK, error="exit status 139", specs=[A])
+    row = row_of([process("local", 0, line(A, 1.0)), died])
+    assert row["verdict"] == "error" and "139" in row["reason"]
+    nan = process("remote", 0, line(A, 1.0, finite=False), link=LINK)
+    nan["lines"][0]["finite"] = False
+    row = row_of([process("local", 0, line(A, 1.0)), nan])
+    assert row["verdict"] == "error" and "not finite" in row["reason"]
+
+
+def test_without_a_remote_side_there_is_no_verdict():
+    assert row_of([process("local", 0, line(A, 1.0))])["verdict"] == "no data"
+
+
+def test_each_link_has_its_own_remote_runs_and_shares_the_local_ones():
+    processes = [
+        process("local", 0, line(A, 100.0)),
+        process("remote", 0, line(A, 50.0), link="roce-100g"),
+        process("remote", 0, line(A, 25.0), link="ethernet-10g"),
+    ]
+    assert row_of(processes, "roce-100g")["ratios"]["remote"]["median"] == 0.5
+    assert row_of(processes, "ethernet-10g")["ratios"]["remote"]["median"] == 0.25
+
+
+def test_round_trips_are_allowed_so_many_and_no_more():
+    def at(step_ms):
+        processes = [
+            process("local", 0, line(A, 1.0, step_ms=5.0)),
+            process("remote", 0, line(A, 1.0, step_ms=step_ms), link=LINK),
+        ]
+        return row_of(processes, kind="round-trips", trips=1.2, bar=None)["verdict"]
+
+    # 1.2 round trips of 160 us.
+    assert at(5.19) == "pass"
+    assert at(5.20) == "fail"
+
+
+def test_a_row_fed_from_the_host_is_held_against_the_link():
+    size = 3 * 224 * 224
+    limit = 9.4e9 / 8 / size
+    processes = [
+        process("local", 0, line(A, limit * 2)),
+        process("remote", 0, line(A, limit * 0.98), link="ethernet-10g"),
+    ]
+    row = row_of(processes, "ethernet-10g", kind="link", bytes_per_item=size, bar=0.97)
+    assert row["ratios"]["remote"]["median"] == pytest.approx(0.98)
+    assert row["verdict"] == "pass"
+
+
+def test_losses_decide_where_they_are_the_question():
+    def verdict(losses):
+        processes = [
+            process("local", 0, line(A, 1.0)),
+            process("remote", 0, line(A, 1.0, losses=losses), link=LINK),
+        ]
+        return row_of(processes, kind="losses", bar=None)["verdict"]
+
+    assert verdict(["0x1p+0"]) == "pass"
+    assert verdict(["0x1.0000000000001p+0"]) == "fail"
+
+
+def result_of(rows, processes=()):
+    return {
+        "format": "busbar-bench/1",
+        "table": "radium-small",
+        "title": "a <table>",
+        "started": "2026-01-01T00:00:00+00:00",
+        "command": [],
+        "machine": {"cpu": "</script>", "gpus": []},
+        "settings": {"rounds": 2, "steps": 100, "warmup": 10,
+                     "sides": {"local": "", "remote": "busbar run --"}},
+        "links": [],
+        "rows": rows,
+        "processes": list(processes),
+        "start_up": results.start_ups(processes),
+    }  # fmt: skip
+
+
+def sample(remote=(110.0, 190.0)):
+    processes = two_rounds(remote)
+    marks = (mark("Radium", 0.42), mark("Bitfusion", 0.15, 0.9, "range"))
+    return result_of([row_of(processes, marks=marks)], processes)
+
+
+def test_start_up_keeps_the_first_apart():
+    processes = [
+        process("local", i, {"process": True, "import_s": s}, line(A, 1.0, warmup_s=s))
+        for i, s in enumerate((9.0, 3.0, 4.0))
+    ]
+    found = results.start_ups(processes)["local"]
+    assert found["import_s"]["first"] == 9.0 and found["import_s"]["median"] == 4.0
+    assert found["warmup_s"]["all"] == [9.0, 3.0, 4.0]
+
+
+def test_text_shows_ours_beside_the_published():
+    text = report.result_text(sample())
+    assert "1.025 [0.950, 1.100]" in text
+    assert "Radium 0.42, Bitfusion 0.15-0.90 (range)" in text
+    header, rule = text.splitlines()[2:4]
+    assert len(rule) >= len(header.rstrip())
+
+
+def test_columns_line_up():
+    text = report.table_text(["name", "n"], [["a", 1], ["long name", 12345]])
+    assert text.splitlines() == [
+        "name           n",
+        "---------  -----",
+        "a              1",
+        "long name  12345",
+    ]
+
+
+def test_schema_accepts_results_and_names_what_is_missing():
+    result = json.loads(json.dumps(sample()))
+    assert results.check(result) is result
+    for name in ("rows", "machine", "format"):
+        broken = {k: v for k, v in result.items() if k != name}
+        with pytest.raises(ValueError, match=name):
+            results.check(broken)
+    broken = copy.deepcopy(result)
+    del broken["rows"][0]["ratios"]
+    with pytest.raises(ValueError, match="row 1 lacks 'ratios'"):
+        results.check(broken)
+    with pytest.raises(ValueError):
+        results.check([])
+
+
+def test_the_page_is_self_contained_and_escaped():
+    page = plot.page(sample())
+    assert not re.search(r"(src|href)=", page)
+    assert page.count("<svg") == 1
+    assert "a <table>" not in page and "a &lt;table&gt;" in page
+    # The machine's text cannot end the script element early.
+    assert page.count("</script>") == 1
+    raw = re.search(r'id="raw">(.*?)</script>', page, re.S).group(1)
+    assert json.loads(raw)["machine"]["cpu"] == "</script>"
+
+
+def test_the_plot_places_marks_on_its_axis():
+    picture = plot.svg(sample())
+    assert "<path" in picture and "stroke-dasharray" in picture and 'opacity="0.2"' in picture
+    numbers = [float(n) for n in re.findall(r'(?:x1|x2|cx|x)="([\d.]+)"', picture)]
+    assert max(numbers) <= plot.WIDTH
+    assert plot.scale_end(sample()["rows"]) > 1.1
+
+
+def changed(before, ratios):
+    after = copy.deepcopy(before)
+    spread = {"median": sum(ratios) / 2, "min": min(ratios), "max": max(ratios)}
+    after["rows"][0]["ratios"]["remote"] = {**spread, "per_round": ratios}
+    return after
+
+
+def test_compare_tells_change_from_noise():
+    before = changed(sample(), [1.00, 1.02])
+    text, worse = compare.compare_text(before, changed(before, [0.90, 0.92]), 0.02)
+    assert worse and "WORSE" in text and "-9.9 %" in text
+    assert not compare.compare_text(before, changed(before, [0.95, 1.01]), 0.02)[1]
+    text, worse = compare.compare_text(before, changed(before, [1.2, 1.3]), 0.02)
+    assert not worse and "better" in text
+    assert not compare.compare_text(before, changed(before, [0.985, 0.995]), 0.03)[1]
+
+
+def test_compare_notices_lost_results_and_other_machines():
+    before, after = sample(), sample()
+    after["rows"][0]["ratios"] = {"remote": None}
+    after["machine"]["cpu"] = "another"
+    text, worse = compare.compare_text(before, after, 0.02)
+    assert worse and "no result now" in text and "different cpu" in text

@@ -1,0 +1,156 @@
+//! Functions of the program that run in stream order, and what the device prints.
+//!
+//! They run one after the other on a thread of their own, as the driver's do, so that they may take
+//! long and the session goes on meanwhile. The stream waits at the server until the function has
+//! returned here.
+
+use super::runtime::{Cx, decode, enter_local};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda as msg;
+use std::ffi::c_void;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Mutex, PoisonError};
+
+const HOST_FUNCTION: u32 = 0;
+const STREAM_CALLBACK: u32 = 1;
+
+enum Job {
+    Function {
+        call: u32,
+        kind: u32,
+        function: u64,
+        data: u64,
+        status: i32,
+    },
+    Print(Vec<u8>),
+}
+
+/// A stream callback with what it is to be called with: lives until it has run.
+struct StreamCallback {
+    f: unsafe extern "C" fn(CUstream, CUresult, *mut c_void),
+    stream: u64,
+    data: u64,
+}
+
+static JOBS: Mutex<Option<Sender<Job>>> = Mutex::new(None);
+
+fn submit(job: Job) {
+    let mut jobs = JOBS.lock().unwrap_or_else(PoisonError::into_inner);
+    let tx = jobs.get_or_insert_with(|| {
+        let (tx, rx) = channel::<Job>();
+        let run = move || {
+            for job in rx {
+                work(job);
+            }
+        };
+        if let Err(e) = std::thread::Builder::new()
+            .name("busbar-callback".into())
+            .spawn(run)
+        {
+            crate::log!(Error, "cannot start the thread of callbacks: {e}");
+        }
+        tx
+    });
+    let _ = tx.send(job);
+}
+
+fn work(job: Job) {
+    match job {
+        Job::Print(text) => {
+            let mut out = std::io::stdout().lock();
+            let _ = out.write_all(&text).and_then(|()| out.flush());
+        }
+        Job::Function {
+            call,
+            kind,
+            function,
+            data,
+            status,
+        } => {
+            let run = || {
+                if kind == STREAM_CALLBACK {
+                    // SAFETY: made by `queue_stream_callback` for this one run.
+                    let c = unsafe { Box::from_raw(data as *mut StreamCallback) };
+                    // SAFETY: the program's function and data.
+                    unsafe { (c.f)(c.stream as CUstream, status, c.data as *mut c_void) };
+                } else if status == CUDA_SUCCESS {
+                    // SAFETY: the address came from the program as a CUhostFn.
+                    let f: unsafe extern "C" fn(*mut c_void) =
+                        unsafe { std::mem::transmute(function as *const ()) };
+                    // SAFETY: the program's function and data.
+                    unsafe { f(data as *mut c_void) };
+                }
+            };
+            let _ = catch_unwind(AssertUnwindSafe(run));
+            if let Ok(cx) = enter_local() {
+                let done = |out: &mut Vec<u8>| out.extend_from_slice(&call.to_le_bytes());
+                let _ = cx
+                    .rt
+                    .session
+                    .queue_raw(busbar_wire::record::OP_CALLBACK_DONE, 0, done);
+                cx.rt.session.flush();
+            }
+        }
+    }
+}
+
+/// The worker asks for a function to be run. Called on the receiving thread.
+pub fn run(call: u32, body: &[u8]) {
+    let Ok(m) = decode::<msg::HostFunction>(body) else {
+        return;
+    };
+    // The field that names the stream on the way out carries the stream's error on the way back.
+    let status = m.stream as i32;
+    submit(Job::Function {
+        call,
+        kind: m.kind,
+        function: m.function,
+        data: m.data,
+        status,
+    });
+}
+
+/// The device printed something. Called on the receiving thread.
+pub fn print(text: &[u8]) {
+    submit(Job::Print(text.to_vec()));
+}
+
+/// `cuLaunchHostFunc`.
+pub fn queue_host_function(
+    cx: Cx,
+    stream: u32,
+    f: unsafe extern "C" fn(*mut c_void),
+    data: *mut c_void,
+) -> Result<(), CUresult> {
+    let function = f as *const () as u64;
+    cx.send(&msg::HostFunction {
+        stream,
+        kind: HOST_FUNCTION,
+        function,
+        data: data as u64,
+    })
+}
+
+/// `cuStreamAddCallback`.
+pub fn queue_stream_callback(
+    cx: Cx,
+    stream: u32,
+    handle: CUstream,
+    f: unsafe extern "C" fn(CUstream, CUresult, *mut c_void),
+    data: *mut c_void,
+) -> Result<(), CUresult> {
+    let c = Box::new(StreamCallback {
+        f,
+        stream: handle as u64,
+        data: data as u64,
+    });
+    let data = Box::into_raw(c) as u64;
+    cx.send(&msg::HostFunction {
+        stream,
+        kind: STREAM_CALLBACK,
+        function: 0,
+        data,
+    })
+}

@@ -1,0 +1,446 @@
+//! Contexts: which one is current to which thread is the client's own affair; the worker only hears
+//! with each call what context it runs in.
+
+use super::device::{self, Device};
+use super::handles;
+use super::memory;
+use super::runtime::{self, Cx, enter, enter_local, guard, put, put_opt};
+use super::stream;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+thread_local! {
+    static CURRENT: Cell<u32> = const { Cell::new(0) };
+    /// The contexts below the current one.
+    static STACK: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What a context is.
+#[derive(Debug, Clone, Copy)]
+pub struct Info {
+    /// The program's ordinal of its device.
+    pub device: CUdevice,
+    /// Whether it is the device's primary context.
+    pub primary: bool,
+    flags: u32,
+}
+
+/// Contexts by id. Ids are used again, so the entries can change: they live in atomics.
+static DEVICES: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
+const MOST: usize = 4096;
+static FLAGS: Mutex<Option<HashMap<u32, u32>>> = Mutex::new(None);
+
+/// A primary context's state, by the program's device ordinal: how often it is retained.
+static RETAINED: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
+static PRIMARY_FLAGS: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
+static PRIMARY: Mutex<()> = Mutex::new(());
+
+/// The id of the calling thread's current context; 0 for none.
+#[inline]
+pub fn current() -> u32 {
+    CURRENT.try_with(Cell::get).unwrap_or(0)
+}
+
+fn set_current(id: u32) {
+    let _ = CURRENT.try_with(|c| c.set(id));
+}
+
+fn flags_of(id: u32) -> u32 {
+    let f = FLAGS.lock().unwrap_or_else(PoisonError::into_inner);
+    f.as_ref().and_then(|f| f.get(&id)).copied().unwrap_or(0)
+}
+
+fn remember(id: u32, device: CUdevice, flags: u32, primary: bool) {
+    if let Some(d) = DEVICES.get(id as usize) {
+        d.store(
+            device as u32 + 1 | u32::from(primary) << 16,
+            Ordering::Release,
+        );
+    }
+    FLAGS
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get_or_insert_default()
+        .insert(id, flags);
+}
+
+/// What the context with this id is.
+pub fn info(id: u32) -> Option<Info> {
+    let v = DEVICES.get(id as usize)?.load(Ordering::Acquire);
+    let device = (v & 0xffff).checked_sub(1)? as CUdevice;
+    Some(Info {
+        device,
+        primary: v >> 16 & 1 == 1,
+        flags: flags_of(id),
+    })
+}
+
+/// The program's ordinal of the current context's device.
+#[inline]
+pub fn current_device(cx: Cx) -> Result<CUdevice, CUresult> {
+    let id = cx.need_context()?;
+    let v = DEVICES
+        .get(id as usize)
+        .map_or(0, |d| d.load(Ordering::Acquire));
+    (v & 0xffff)
+        .checked_sub(1)
+        .map(|d| d as CUdevice)
+        .ok_or(CUDA_ERROR_INVALID_CONTEXT)
+}
+
+/// The current context's device.
+pub fn device_of(cx: Cx) -> Result<&'static Device, CUresult> {
+    device::get(cx, current_device(cx)?)
+}
+
+/// The handle of a device's primary context, whether it is retained or not.
+pub fn primary_handle(cx: Cx, dev: CUdevice) -> Result<CUcontext, CUresult> {
+    let d = device::get(cx, dev)?;
+    if info(d.primary).is_none() {
+        remember(d.primary, dev, 0, true);
+    }
+    Ok(handles::raw(Kind::Context, d.primary) as CUcontext)
+}
+
+fn handle_of(id: u32) -> CUcontext {
+    if id == 0 {
+        std::ptr::null_mut()
+    } else {
+        handles::raw(Kind::Context, id) as CUcontext
+    }
+}
+
+pub(super) unsafe fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        // SAFETY: the program's pointer.
+        unsafe { put(pctx, handle_of(cx.scope)) }
+    })
+}
+
+pub(super) unsafe fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let id = cx.handle_opt(Kind::Context, ctx as u64)?;
+        if id == 0 {
+            // Null pops the top; what lies below becomes current.
+            let below = STACK.with(|s| s.borrow_mut().pop());
+            set_current(below.unwrap_or(0));
+        } else {
+            set_current(id);
+        }
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        push(cx.handle(Kind::Context, ctx as u64)?);
+        Ok(())
+    })
+}
+
+fn push(id: u32) {
+    let old = current();
+    if old != 0 {
+        STACK.with(|s| s.borrow_mut().push(old));
+    }
+    set_current(id);
+}
+
+pub(super) unsafe fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let old = cx.need_context()?;
+        let below = STACK.with(|s| s.borrow_mut().pop());
+        set_current(below.unwrap_or(0));
+        // SAFETY: the program's pointer; it may be null here.
+        unsafe { put_opt(pctx, handle_of(old)) };
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
+    guard(|| {
+        let d = current_device(enter_local()?)?;
+        // SAFETY: the program's pointer.
+        unsafe { put(device, d) }
+    })
+}
+
+/// The id of `ctx`, or of the current context when it is null.
+fn given_or_current(cx: Cx, ctx: CUcontext) -> Result<u32, CUresult> {
+    if ctx.is_null() {
+        cx.need_context()
+    } else {
+        cx.handle(Kind::Context, ctx as u64)
+    }
+}
+
+pub(super) unsafe fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
+    guard(|| {
+        let id = given_or_current(enter_local()?, ctx)?;
+        let i = info(id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+        // SAFETY: the program's pointer.
+        unsafe { put(device, i.device) }
+    })
+}
+
+pub(super) unsafe fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
+    guard(|| {
+        given_or_current(enter_local()?, ctx)?;
+        // SAFETY: the program's pointer.
+        unsafe { put(version, 3020) }
+    })
+}
+
+pub(super) unsafe fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
+    guard(|| {
+        let i = info(enter_local()?.need_context()?).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+        let f = if i.primary {
+            PRIMARY_FLAGS[i.device as usize].load(Ordering::Relaxed)
+        } else {
+            i.flags
+        };
+        // SAFETY: the program's pointer.
+        unsafe { put(flags, f) }
+    })
+}
+
+pub(super) unsafe fn cuCtxSetFlags(flags: u32) -> CUresult {
+    guard(|| {
+        let id = enter()?.need_context()?;
+        let i = info(id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+        if i.primary {
+            PRIMARY_FLAGS[i.device as usize].store(flags, Ordering::Relaxed);
+        } else {
+            remember(id, i.device, flags, false);
+        }
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuCtxGetId(ctx: CUcontext, id_out: *mut u64) -> CUresult {
+    guard(|| {
+        let id = given_or_current(enter_local()?, ctx)?;
+        // SAFETY: the program's pointer.
+        unsafe { put(id_out, u64::from(id)) }
+    })
+}
+
+fn create(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if pctx.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        device::get(cx, dev)?;
+        let id = handles::create(Kind::Context, 0);
+        let made = cx.call(&msg::ContextCreate {
+            context: id,
+            device: dev,
+            flags,
+        });
+        if let Err(e) = made {
+            handles::destroy(Kind::Context, id);
+            return Err(e);
+        }
+        remember(id, dev, flags, false);
+        push(id);
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(pctx, handle_of(id)) }
+    })
+}
+
+pub(super) unsafe fn cuCtxCreate(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
+    create(pctx, flags, dev)
+}
+
+pub(super) unsafe fn cuCtxCreate_v2(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
+    create(pctx, flags, dev)
+}
+
+pub(super) unsafe fn cuCtxCreate_v3(
+    pctx: *mut CUcontext,
+    _params: *mut CUexecAffinityParam,
+    num_params: i32,
+    flags: u32,
+    dev: CUdevice,
+) -> CUresult {
+    if num_params > 0 {
+        return runtime::unsupported(
+            "cuCtxCreate_v3",
+            "execution affinity needs MPS at the server",
+        );
+    }
+    create(pctx, flags, dev)
+}
+
+pub(super) unsafe fn cuCtxCreate_v4(
+    pctx: *mut CUcontext,
+    params: *mut CUctxCreateParams,
+    flags: u32,
+    dev: CUdevice,
+) -> CUresult {
+    // SAFETY: the program's pointer, null or to a structure that it filled in.
+    let asks = unsafe { params.as_ref() }
+        .is_some_and(|p| p.numExecAffinityParams > 0 || !p.cigParams.is_null());
+    if asks {
+        return runtime::unsupported("cuCtxCreate_v4", "affinity and graphics sharing stay local");
+    }
+    create(pctx, flags, dev)
+}
+
+/// Forgets everything that lived in a context.
+fn forget(id: u32) {
+    for kind in Kind::ALL {
+        if kind != Kind::Context && kind != Kind::Library && kind != Kind::Allocation {
+            for object in handles::living(kind, id) {
+                handles::destroy(kind, object);
+            }
+        }
+    }
+    memory::forget_context(id);
+    stream::forget_context(id);
+}
+
+pub(super) unsafe fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let id = cx.handle(Kind::Context, ctx as u64)?;
+        if info(id).is_none_or(|i| i.primary) {
+            return Err(CUDA_ERROR_INVALID_CONTEXT);
+        }
+        forget(id);
+        cx.send(&msg::ContextDestroy { context: id })?;
+        if current() == id {
+            set_current(STACK.with(|s| s.borrow_mut().pop()).unwrap_or(0));
+        }
+        DEVICES[id as usize].store(0, Ordering::Release);
+        handles::destroy(Kind::Context, id);
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuCtxDetach(ctx: CUcontext) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { cuCtxDestroy_v2(ctx) }
+}
+
+pub(super) unsafe fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
+    if flags != 0 {
+        return CUDA_ERROR_INVALID_VALUE;
+    }
+    // SAFETY: passed on to the caller.
+    unsafe { cuCtxGetCurrent(pctx) }
+}
+
+pub(super) unsafe fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let context = given_or_current(cx, ctx)?;
+        cx.call(&msg::ContextSynchronize { context })?;
+        Ok(())
+    })
+}
+
+fn slot(dev: CUdevice) -> usize {
+    (dev as usize).min(RETAINED.len() - 1)
+}
+
+pub(super) unsafe fn cuDevicePrimaryCtxGetState(
+    dev: CUdevice,
+    flags: *mut u32,
+    active: *mut i32,
+) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        device::get(cx, dev)?;
+        let i = slot(dev);
+        // SAFETY: the program's pointers.
+        unsafe {
+            put(flags, PRIMARY_FLAGS[i].load(Ordering::Relaxed))?;
+            put(active, i32::from(RETAINED[i].load(Ordering::Acquire) > 0))
+        }
+    })
+}
+
+pub(super) unsafe fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        device::get(cx, dev)?;
+        if flags & !0xff != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        PRIMARY_FLAGS[slot(dev)].store(flags, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        if pctx.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let handle = primary_handle(cx, dev)?;
+        let _one = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
+        if RETAINED[slot(dev)].load(Ordering::Acquire) == 0 {
+            let context = device::get(cx, dev)?.primary;
+            let flags = PRIMARY_FLAGS[slot(dev)].load(Ordering::Relaxed);
+            cx.send(&msg::PrimaryRetain {
+                context,
+                device: dev,
+                flags,
+            })?;
+        }
+        RETAINED[slot(dev)].fetch_add(1, Ordering::AcqRel);
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(pctx, handle) }
+    })
+}
+
+pub(super) unsafe fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let d = device::get(cx, dev)?;
+        let _one = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
+        match RETAINED[slot(dev)].load(Ordering::Acquire) {
+            0 => return Err(CUDA_ERROR_INVALID_CONTEXT),
+            1 => {
+                forget(d.primary);
+                cx.send(&msg::PrimaryRelease {
+                    context: d.primary,
+                    device: dev,
+                    reset: 0,
+                })?;
+            }
+            _ => {}
+        }
+        RETAINED[slot(dev)].fetch_sub(1, Ordering::AcqRel);
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let d = device::get(cx, dev)?;
+        let _one = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
+        super::tables::storage_destroy(d.primary);
+        forget(d.primary);
+        cx.send(&msg::PrimaryRelease {
+            context: d.primary,
+            device: dev,
+            reset: 1,
+        })?;
+        RETAINED[slot(dev)].store(0, Ordering::Release);
+        runtime::clear_errors();
+        Ok(())
+    })
+}

@@ -1,0 +1,260 @@
+//! Copies between the program's memory and the device's.
+//!
+//! A copy to the device returns once the bytes are queued: from pageable memory they are copied into
+//! the queue, page-locked memory is sent from where it lies, which is what CUDA asks its users to
+//! leave alone until the copy is done. A copy from the device to page-locked memory returns at once
+//! and the bytes arrive by themselves; any other waits.
+
+use super::memory::{self, Sort};
+use super::runtime::{Cx, enter, guard};
+use super::stream;
+use crate::session::CHUNK;
+use busbar_abi::cuda::*;
+use busbar_channel::Bulk;
+use busbar_wire::generated::cuda as msg;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Copies to page-locked memory whose bytes have not all arrived.
+static ARRIVING: AtomicUsize = AtomicUsize::new(0);
+
+/// From this size on it is cheaper to send pageable memory in place and wait until it has gone out
+/// than to copy it into the queue.
+const SEND_IN_PLACE: usize = 4 << 20;
+
+/// Waits until every copy to page-locked memory has arrived.
+pub fn wait_for_copies(cx: Cx) {
+    while ARRIVING.load(Ordering::Acquire) > 0 && cx.rt.session.closed().is_none() {
+        cx.rt.session.flush();
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// Host to device.
+///
+/// # Safety
+/// `len` bytes at `src` are readable; page-locked ones stay as they are until the copy is done.
+unsafe fn to_device(
+    cx: Cx,
+    dst: u64,
+    src: *const u8,
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<(), CUresult> {
+    cx.need_context()?;
+    if len == 0 {
+        return Ok(());
+    }
+    if src.is_null() || dst == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let pinned = later && memory::is_pinned(src as u64, len);
+    let in_place = pinned || len >= SEND_IN_PLACE;
+    let mut done = 0;
+    while done < len {
+        let n = CHUNK.min(len - done);
+        // SAFETY: within the caller's `len` bytes.
+        let p = unsafe { src.add(done) };
+        let m = msg::CopyIn {
+            dst: dst + done as u64,
+            stream,
+            pad: 0,
+            data: &[],
+        };
+        if in_place {
+            cx.send_bulk(&m, Bulk::Borrow(p, n))?;
+        } else if n <= 4096 {
+            // SAFETY: as above.
+            let data = unsafe { std::slice::from_raw_parts(p, n) };
+            cx.send(&msg::CopyIn { data, ..m })?;
+        } else {
+            // SAFETY: as above.
+            cx.send_bulk(&m, Bulk::Copy(unsafe { std::slice::from_raw_parts(p, n) }))?;
+        }
+        done += n;
+    }
+    if in_place && !pinned && cx.rt.session.drain().is_err() {
+        return Err(CUDA_ERROR_DEVICE_UNAVAILABLE);
+    }
+    Ok(())
+}
+
+/// Device to host.
+///
+/// # Safety
+/// `len` bytes at `dst` are writable, and stay so until the copy is done.
+unsafe fn to_host(
+    cx: Cx,
+    dst: *mut u8,
+    src: u64,
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<(), CUresult> {
+    cx.need_context()?;
+    if len == 0 {
+        return Ok(());
+    }
+    if dst.is_null() || src == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let m = msg::CopyOut {
+        src,
+        len: len as u64,
+        stream,
+    };
+    if later && memory::is_pinned(dst as u64, len) {
+        ARRIVING.fetch_add(1, Ordering::AcqRel);
+        let then = |_| {
+            ARRIVING.fetch_sub(1, Ordering::AcqRel);
+        };
+        // SAFETY: page-locked memory stays until it is freed, and freeing it waits for copies.
+        let sent = unsafe {
+            cx.rt
+                .session
+                .call_async(cx.scope, &m, Some((dst, len)), then)
+        };
+        cx.mark();
+        return sent.map_err(|_| {
+            ARRIVING.fetch_sub(1, Ordering::AcqRel);
+            CUDA_ERROR_DEVICE_UNAVAILABLE
+        });
+    }
+    let since = cx.queued();
+    cx.call_into(&m, Some((dst, len)))?;
+    cx.now_idle(stream, since);
+    Ok(())
+}
+
+/// Whether an address is the program's own memory, as far as CUDA is concerned.
+pub(super) fn on_host(p: u64) -> bool {
+    match memory::find(p) {
+        Some(r) => matches!(r.sort, Sort::Host | Sort::Registered),
+        None => !super::space::holds(p),
+    }
+}
+
+/// A copy whose ends the addresses tell.
+unsafe fn any(
+    cx: Cx,
+    dst: u64,
+    src: u64,
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: passed on to the caller, for whichever end is on the host.
+    unsafe {
+        match (on_host(dst), on_host(src)) {
+            (false, true) => to_device(cx, dst, src as *const u8, len, stream, later),
+            (true, false) => to_host(cx, dst as *mut u8, src, len, stream, later),
+            (false, false) if len == 0 => Ok(()),
+            (false, false) => cx.send(&msg::CuMemcpyDtoDAsyncV2 {
+                dst_device: dst,
+                src_device: src,
+                byte_count: len as u64,
+                h_stream: stream,
+            }),
+            (true, true) => {
+                // In stream order: what was queued before may still write the source.
+                if len > 0 {
+                    cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+                    std::ptr::copy(src as *const u8, dst as *mut u8, len);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+pub(super) unsafe fn cuMemcpy(
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    len: usize,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let s = stream::id(cx, std::ptr::null_mut(), per_thread)?;
+        // SAFETY: the program's addresses.
+        unsafe { any(cx, dst, src, len, s, false) }
+    })
+}
+
+pub(super) unsafe fn cuMemcpyAsync(
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    len: usize,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let s = stream::id(cx, stream, per_thread)?;
+        // SAFETY: the program's addresses.
+        unsafe { any(cx, dst, src, len, s, true) }
+    })
+}
+
+pub(super) unsafe fn cuMemcpyHtoD_v2(
+    dst: CUdeviceptr,
+    src: *const c_void,
+    len: usize,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let s = stream::id(cx, std::ptr::null_mut(), per_thread)?;
+        // SAFETY: the program's pointer.
+        unsafe { to_device(cx, dst, src.cast(), len, s, false) }
+    })
+}
+
+pub(super) unsafe fn cuMemcpyHtoDAsync_v2(
+    dst: CUdeviceptr,
+    src: *const c_void,
+    len: usize,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let s = stream::id(cx, stream, per_thread)?;
+        // SAFETY: the program's pointer.
+        unsafe { to_device(cx, dst, src.cast(), len, s, true) }
+    })
+}
+
+pub(super) unsafe fn cuMemcpyDtoH_v2(
+    dst: *mut c_void,
+    src: CUdeviceptr,
+    len: usize,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let s = stream::id(cx, std::ptr::null_mut(), per_thread)?;
+        // SAFETY: the program's pointer.
+        unsafe { to_host(cx, dst.cast(), src, len, s, false) }
+    })
+}
+
+pub(super) unsafe fn cuMemcpyDtoHAsync_v2(
+    dst: *mut c_void,
+    src: CUdeviceptr,
+    len: usize,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let s = stream::id(cx, stream, per_thread)?;
+        // SAFETY: the program's pointer.
+        unsafe { to_host(cx, dst.cast(), src, len, s, true) }
+    })
+}
+
+// The family's functions on rows have a file of their own.
+pub(super) use super::copy_rows::*;

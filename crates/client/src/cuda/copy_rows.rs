@@ -1,0 +1,497 @@
+//! Copies of rows: pitched memory, arrays, boxes.
+//!
+//! What lies on the host travels packed, without the gaps between its rows.
+
+use super::copy::on_host;
+use super::runtime::{Cx, enter, guard};
+use super::stream;
+use busbar_abi::cuda::*;
+use busbar_channel::Bulk;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::ffi::c_void;
+
+const HOST: u32 = CU_MEMORYTYPE_HOST as u32;
+const DEVICE: u32 = CU_MEMORYTYPE_DEVICE as u32;
+const ARRAY: u32 = CU_MEMORYTYPE_ARRAY as u32;
+const UNIFIED: u32 = CU_MEMORYTYPE_UNIFIED as u32;
+
+/// Bytes of packed rows in one record.
+const CHUNK: usize = crate::session::CHUNK;
+
+/// One end of a copy.
+#[derive(Clone, Copy, Default)]
+struct End {
+    memory: u32,
+    host: u64,
+    device: u64,
+    array: u64,
+    context: u64,
+    x: usize,
+    y: usize,
+    z: usize,
+    lod: usize,
+    pitch: usize,
+    height: usize,
+}
+
+impl End {
+    /// Settles what an address of unified memory is, and what a zero pitch means.
+    fn settle(mut self, width: usize, height: usize) -> Self {
+        if self.memory == UNIFIED {
+            let p = self.device;
+            self.memory = if on_host(p) { HOST } else { DEVICE };
+            self.host = p;
+        }
+        if self.pitch == 0 {
+            self.pitch = width;
+        }
+        if self.height == 0 {
+            self.height = height;
+        }
+        self
+    }
+
+    /// The address of a row's first byte on the host.
+    fn row(&self, y: usize, z: usize) -> u64 {
+        let rows = (self.z + z) * self.height + self.y + y;
+        self.host + (rows * self.pitch + self.x) as u64
+    }
+}
+
+/// A copy of a box of bytes.
+#[derive(Clone, Copy, Default)]
+struct Rows {
+    src: End,
+    dst: End,
+    width: usize,
+    height: usize,
+    depth: usize,
+}
+
+fn shape(r: &Rows) -> CUDA_MEMCPY3D {
+    let mut c: CUDA_MEMCPY3D = busbar_abi::zeroed();
+    c.srcXInBytes = r.src.x;
+    c.srcY = r.src.y;
+    c.srcZ = r.src.z;
+    c.srcLOD = r.src.lod;
+    c.srcMemoryType = r.src.memory as _;
+    c.srcDevice = r.src.device as _;
+    c.srcPitch = r.src.pitch;
+    c.srcHeight = r.src.height;
+    c.dstXInBytes = r.dst.x;
+    c.dstY = r.dst.y;
+    c.dstZ = r.dst.z;
+    c.dstLOD = r.dst.lod;
+    c.dstMemoryType = r.dst.memory as _;
+    c.dstDevice = r.dst.device as _;
+    c.dstPitch = r.dst.pitch;
+    c.dstHeight = r.dst.height;
+    c.WidthInBytes = r.width;
+    c.Height = r.height;
+    c.Depth = r.depth;
+    c
+}
+
+fn array(cx: Cx, e: &End) -> Result<u32, CUresult> {
+    if e.memory == ARRAY {
+        cx.handle(Kind::Array, e.array)
+    } else {
+        Ok(0)
+    }
+}
+
+/// Sends rows from the host, as many in each record as fit.
+unsafe fn rows_in(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
+    let array = array(cx, &r.dst)?;
+    if r.width > CHUNK {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let at_once = (CHUNK / r.width).max(1);
+    let mut packed = Vec::with_capacity(CHUNK.min(r.width * r.height));
+    for z in 0..r.depth {
+        let mut y = 0;
+        while y < r.height {
+            let n = at_once.min(r.height - y);
+            packed.clear();
+            for i in y..y + n {
+                // SAFETY: a row of the program's box.
+                packed.extend_from_slice(unsafe {
+                    std::slice::from_raw_parts(r.src.row(i, z) as *const u8, r.width)
+                });
+            }
+            let mut part = Rows {
+                height: n,
+                depth: 1,
+                ..*r
+            };
+            part.dst.y += y;
+            part.dst.z += z;
+            let s = shape(&part);
+            let m = msg::CopyInRows {
+                shape: busbar_abi::bytes_of(&s),
+                array,
+                stream,
+                data: &[],
+            };
+            cx.send_bulk(&m, Bulk::Copy(&packed))?;
+            y += n;
+        }
+    }
+    Ok(())
+}
+
+unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
+    let array = array(cx, &r.src)?;
+    if r.width > CHUNK {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let len = r.width * r.height * r.depth;
+    let mut packed = vec![0u8; len];
+    let s = shape(r);
+    let m = msg::CopyOutRows {
+        shape: busbar_abi::bytes_of(&s),
+        array,
+        len: len as u64,
+        stream,
+    };
+    cx.call_into(&m, Some((packed.as_mut_ptr(), len)))?;
+    for (i, row) in packed.chunks_exact(r.width).enumerate() {
+        let to = r.dst.row(i % r.height, i / r.height) as *mut u8;
+        // SAFETY: a row of the program's box.
+        unsafe { std::ptr::copy_nonoverlapping(row.as_ptr(), to, r.width) };
+    }
+    Ok(())
+}
+
+unsafe fn copy(cx: Cx, r: Rows, stream: u32, peer: bool) -> Result<(), CUresult> {
+    if r.width == 0 || r.height == 0 || r.depth == 0 {
+        return Ok(());
+    }
+    let box_bytes = r
+        .width
+        .checked_mul(r.height)
+        .and_then(|n| n.checked_mul(r.depth));
+    box_bytes
+        .filter(|n| *n < 1 << 46)
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let r = Rows {
+        src: r.src.settle(r.width, r.height),
+        dst: r.dst.settle(r.width, r.height),
+        ..r
+    };
+    let pitches = [&r.src, &r.dst];
+    if pitches
+        .iter()
+        .any(|e| e.memory != ARRAY && e.pitch < r.width)
+    {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: passed on to the caller.
+    unsafe {
+        match (r.src.memory, r.dst.memory) {
+            (HOST, HOST) => {
+                cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+                for z in 0..r.depth {
+                    for y in 0..r.height {
+                        let (from, to) = (r.src.row(y, z), r.dst.row(y, z));
+                        std::ptr::copy(from as *const u8, to as *mut u8, r.width);
+                    }
+                }
+                Ok(())
+            }
+            (HOST, DEVICE | ARRAY) => rows_in(cx, &r, stream),
+            (DEVICE | ARRAY, HOST) => rows_out(cx, &r, stream),
+            (DEVICE | ARRAY, DEVICE | ARRAY) => {
+                let s = shape(&r);
+                cx.send(&msg::CopyRowsOnDevice {
+                    shape: busbar_abi::bytes_of(&s),
+                    src_array: array(cx, &r.src)?,
+                    dst_array: array(cx, &r.dst)?,
+                    src_context: cx.handle_opt(Kind::Context, r.src.context)?,
+                    dst_context: cx.handle_opt(Kind::Context, r.dst.context)?,
+                    peer: u32::from(peer),
+                    stream,
+                })
+            }
+            _ => Err(CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+}
+
+fn from_2d(c: &CUDA_MEMCPY2D) -> Rows {
+    let src = End {
+        memory: c.srcMemoryType as u32,
+        host: c.srcHost as u64,
+        device: c.srcDevice,
+        array: c.srcArray as u64,
+        x: c.srcXInBytes,
+        y: c.srcY,
+        pitch: c.srcPitch,
+        ..End::default()
+    };
+    let dst = End {
+        memory: c.dstMemoryType as u32,
+        host: c.dstHost as u64,
+        device: c.dstDevice,
+        array: c.dstArray as u64,
+        x: c.dstXInBytes,
+        y: c.dstY,
+        pitch: c.dstPitch,
+        ..End::default()
+    };
+    Rows {
+        src,
+        dst,
+        width: c.WidthInBytes,
+        height: c.Height,
+        depth: 1,
+    }
+}
+
+macro_rules! from_3d {
+    ($c:expr, $src_ctx:expr, $dst_ctx:expr) => {{
+        let c = $c;
+        let src = End {
+            memory: c.srcMemoryType as u32,
+            host: c.srcHost as u64,
+            device: c.srcDevice,
+            array: c.srcArray as u64,
+            context: $src_ctx,
+            x: c.srcXInBytes,
+            y: c.srcY,
+            z: c.srcZ,
+            lod: c.srcLOD,
+            pitch: c.srcPitch,
+            height: c.srcHeight,
+        };
+        let dst = End {
+            memory: c.dstMemoryType as u32,
+            host: c.dstHost as u64,
+            device: c.dstDevice,
+            array: c.dstArray as u64,
+            context: $dst_ctx,
+            x: c.dstXInBytes,
+            y: c.dstY,
+            z: c.dstZ,
+            lod: c.dstLOD,
+            pitch: c.dstPitch,
+            height: c.dstHeight,
+        };
+        Rows {
+            src,
+            dst,
+            width: c.WidthInBytes,
+            height: c.Height,
+            depth: c.Depth,
+        }
+    }};
+}
+
+unsafe fn run<T>(
+    p: *const T,
+    stream: CUstream,
+    per_thread: bool,
+    peer: bool,
+    rows: impl FnOnce(&T) -> Rows,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.need_context()?;
+        // SAFETY: the program's pointer.
+        let c = unsafe { p.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let stream = stream::id(cx, stream, per_thread)?;
+        // SAFETY: the program's box.
+        unsafe { copy(cx, rows(c), stream, peer) }
+    })
+}
+
+const NONE: CUstream = std::ptr::null_mut();
+
+pub(super) unsafe fn cuMemcpy2D_v2(p: *const CUDA_MEMCPY2D, per_thread: bool) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { run(p, NONE, per_thread, false, from_2d) }
+}
+
+pub(super) unsafe fn cuMemcpy2DUnaligned_v2(p: *const CUDA_MEMCPY2D, per_thread: bool) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { run(p, NONE, per_thread, false, from_2d) }
+}
+
+pub(super) unsafe fn cuMemcpy2DAsync_v2(
+    p: *const CUDA_MEMCPY2D,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { run(p, stream, per_thread, false, from_2d) }
+}
+
+pub(super) unsafe fn cuMemcpy3D_v2(p: *const CUDA_MEMCPY3D, per_thread: bool) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { run(p, NONE, per_thread, false, |c| from_3d!(c, 0, 0)) }
+}
+
+pub(super) unsafe fn cuMemcpy3DAsync_v2(
+    p: *const CUDA_MEMCPY3D,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { run(p, stream, per_thread, false, |c| from_3d!(c, 0, 0)) }
+}
+
+pub(super) unsafe fn cuMemcpy3DPeer(p: *const CUDA_MEMCPY3D_PEER, per_thread: bool) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        run(p, NONE, per_thread, true, |c| {
+            from_3d!(c, c.srcContext as u64, c.dstContext as u64)
+        })
+    }
+}
+
+pub(super) unsafe fn cuMemcpy3DPeerAsync(
+    p: *const CUDA_MEMCPY3D_PEER,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        run(p, stream, per_thread, true, |c| {
+            from_3d!(c, c.srcContext as u64, c.dstContext as u64)
+        })
+    }
+}
+
+/// One row of an array, from a byte on.
+fn in_array(a: CUarray, offset: usize) -> End {
+    End {
+        memory: ARRAY,
+        array: a as u64,
+        x: offset,
+        ..End::default()
+    }
+}
+
+fn at(memory: u32, p: u64) -> End {
+    End {
+        memory,
+        host: p,
+        device: p,
+        ..End::default()
+    }
+}
+
+fn line(src: End, dst: End, width: usize, stream: CUstream, per_thread: bool) -> CUresult {
+    let r = Rows {
+        src,
+        dst,
+        width,
+        height: 1,
+        depth: 1,
+    };
+    // SAFETY: the box is one row, whose bytes are the program's.
+    unsafe { run(&raw const r, stream, per_thread, false, |r| *r) }
+}
+
+pub(super) unsafe fn cuMemcpyAtoA_v2(
+    dst: CUarray,
+    dst_at: usize,
+    src: CUarray,
+    src_at: usize,
+    n: usize,
+    per_thread: bool,
+) -> CUresult {
+    line(
+        in_array(src, src_at),
+        in_array(dst, dst_at),
+        n,
+        NONE,
+        per_thread,
+    )
+}
+
+pub(super) unsafe fn cuMemcpyAtoD_v2(
+    dst: CUdeviceptr,
+    src: CUarray,
+    src_at: usize,
+    n: usize,
+    per_thread: bool,
+) -> CUresult {
+    line(in_array(src, src_at), at(DEVICE, dst), n, NONE, per_thread)
+}
+
+pub(super) unsafe fn cuMemcpyDtoA_v2(
+    dst: CUarray,
+    dst_at: usize,
+    src: CUdeviceptr,
+    n: usize,
+    per_thread: bool,
+) -> CUresult {
+    line(at(DEVICE, src), in_array(dst, dst_at), n, NONE, per_thread)
+}
+
+pub(super) unsafe fn cuMemcpyAtoH_v2(
+    dst: *mut c_void,
+    src: CUarray,
+    src_at: usize,
+    n: usize,
+    per_thread: bool,
+) -> CUresult {
+    line(
+        in_array(src, src_at),
+        at(HOST, dst as u64),
+        n,
+        NONE,
+        per_thread,
+    )
+}
+
+pub(super) unsafe fn cuMemcpyAtoHAsync_v2(
+    dst: *mut c_void,
+    src: CUarray,
+    src_at: usize,
+    n: usize,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    line(
+        in_array(src, src_at),
+        at(HOST, dst as u64),
+        n,
+        stream,
+        per_thread,
+    )
+}
+
+pub(super) unsafe fn cuMemcpyHtoA_v2(
+    dst: CUarray,
+    dst_at: usize,
+    src: *const c_void,
+    n: usize,
+    per_thread: bool,
+) -> CUresult {
+    line(
+        at(HOST, src as u64),
+        in_array(dst, dst_at),
+        n,
+        NONE,
+        per_thread,
+    )
+}
+
+pub(super) unsafe fn cuMemcpyHtoAAsync_v2(
+    dst: CUarray,
+    dst_at: usize,
+    src: *const c_void,
+    n: usize,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    line(
+        at(HOST, src as u64),
+        in_array(dst, dst_at),
+        n,
+        stream,
+        per_thread,
+    )
+}

@@ -1,0 +1,263 @@
+//! Handles: what the program holds, and the small ids that stand for them on the wire.
+//!
+//! A handle is an address-like number that never points at anything:
+//!
+//! | bits | meaning |
+//! |---|---|
+//! | 0..4 | zero |
+//! | 4..26 | the id: an index into the table of its kind |
+//! | 26..34 | generation, so that a handle kept after its object died is noticed |
+//! | 34..39 | kind + 1 |
+//! | 39..46 | a constant |
+//!
+//! Ids are chosen here, so making an object needs no answer from the worker. Ids with the top bit
+//! set are the worker's to choose, for objects that come into being there (nodes of a captured
+//! graph).
+
+use busbar_wire::generated::cuda::Kind;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+const TAG: u64 = 0x5b << 39;
+const ID_BITS: u32 = 22;
+const ID_MASK: u64 = (1 << ID_BITS) - 1;
+const CHUNK: usize = 4096;
+const CHUNKS: usize = (1 << ID_BITS) / CHUNK;
+/// Ids from here on are chosen by the worker.
+pub const WORKER_IDS: u32 = 1 << (ID_BITS - 1);
+
+/// One entry: bit 0 alive, bits 8..16 generation, bits 32..64 the context it was made in.
+type Slot = AtomicU64;
+
+/// The handles of one kind.
+pub struct Table {
+    chunks: [AtomicPtr<[Slot; CHUNK]>; CHUNKS],
+    next: AtomicU32,
+    free: Mutex<Vec<u32>>,
+}
+
+impl Table {
+    const fn new() -> Self {
+        Self {
+            chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
+            // Id 0 means "none" on the wire.
+            next: AtomicU32::new(1),
+            free: Mutex::new(Vec::new()),
+        }
+    }
+
+    #[inline]
+    fn slot(&self, id: u32) -> Option<&Slot> {
+        let chunk = self
+            .chunks
+            .get(id as usize / CHUNK)?
+            .load(Ordering::Acquire);
+        // SAFETY: a chunk, once published, is never freed.
+        unsafe { chunk.as_ref() }.map(|c| &c[id as usize % CHUNK])
+    }
+
+    fn slot_or_make(&self, id: u32) -> &Slot {
+        let at = &self.chunks[id as usize / CHUNK];
+        if at.load(Ordering::Acquire).is_null() {
+            let fresh = Box::into_raw(Box::new([const { AtomicU64::new(0) }; CHUNK]));
+            let won = at.compare_exchange(
+                std::ptr::null_mut(),
+                fresh,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            if won.is_err() {
+                // SAFETY: another thread's chunk won; ours was never shared.
+                drop(unsafe { Box::from_raw(fresh) });
+            }
+        }
+        self.slot(id).expect("the chunk was just made")
+    }
+
+    fn create(&self, context: u32) -> u32 {
+        let free = self
+            .free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop();
+        let id = free.unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
+        assert!(id < WORKER_IDS, "out of handles");
+        self.revive(id, context);
+        id
+    }
+
+    fn revive(&self, id: u32, context: u32) {
+        let slot = self.slot_or_make(id);
+        let old = slot.load(Ordering::Relaxed);
+        let generation = (old >> 8).wrapping_add(1) & 0xff;
+        slot.store(
+            u64::from(context) << 32 | generation << 8 | 1,
+            Ordering::Release,
+        );
+    }
+}
+
+static TABLES: [Table; Kind::COUNT] = [const { Table::new() }; Kind::COUNT];
+
+/// Makes a handle's id; the object belongs to `context`.
+pub fn create(kind: Kind, context: u32) -> u32 {
+    TABLES[kind as usize].create(context)
+}
+
+/// Takes in an object that the worker made, under the id that it chose. The same id gives the same
+/// handle until it is destroyed.
+pub fn adopt(kind: Kind, id: u32, context: u32) -> u64 {
+    let t = &TABLES[kind as usize];
+    if t.slot(id)
+        .is_none_or(|s| s.load(Ordering::Acquire) & 1 == 0)
+    {
+        t.revive(id, context);
+    }
+    raw(kind, id)
+}
+
+/// The handle of an id that is alive.
+pub fn raw(kind: Kind, id: u32) -> u64 {
+    let s = TABLES[kind as usize]
+        .slot(id)
+        .map_or(0, |s| s.load(Ordering::Acquire));
+    let generation = s >> 8 & 0xff;
+    TAG | (kind as u64 + 1) << 34 | generation << 26 | u64::from(id) << 4
+}
+
+/// The id of a handle; `None` when it is not a living handle of this kind.
+#[inline]
+pub fn id(kind: Kind, raw: u64) -> Option<u32> {
+    if raw >> 34 != (TAG >> 34 | (kind as u64 + 1)) || raw & 0xf != 0 {
+        return None;
+    }
+    let id = (raw >> 4 & ID_MASK) as u32;
+    let s = TABLES[kind as usize].slot(id)?.load(Ordering::Acquire);
+    (s & 1 == 1 && s >> 8 & 0xff == raw >> 26 & 0xff).then_some(id)
+}
+
+/// The context that a living object was made in; 0 when there was none.
+#[inline]
+pub fn context(kind: Kind, id: u32) -> u32 {
+    TABLES[kind as usize]
+        .slot(id)
+        .map_or(0, |s| (s.load(Ordering::Acquire) >> 32) as u32)
+}
+
+/// Ends a handle; its id may be used again.
+pub fn destroy(kind: Kind, id: u32) {
+    let t = &TABLES[kind as usize];
+    // What is cached of a function is keyed by its id, so those are not used again.
+    if let Some(s) = t.slot(id)
+        && s.fetch_and(!1, Ordering::AcqRel) & 1 == 1
+        && id < WORKER_IDS
+        && kind != Kind::Function
+    {
+        t.free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(id);
+    }
+}
+
+/// Every living id of a kind that belongs to `context`.
+pub fn living(kind: Kind, context: u32) -> Vec<u32> {
+    let t = &TABLES[kind as usize];
+    let end = t.next.load(Ordering::Acquire);
+    (1..end)
+        .filter(|id| {
+            let s = t.slot(*id).map_or(0, |s| s.load(Ordering::Acquire));
+            s & 1 == 1 && (s >> 32) as u32 == context
+        })
+        .collect()
+}
+
+/// What the client knows of objects of one kind, by id. Entries are set once and live as long as
+/// the process, so that a look-up is two loads and no lock; ids of such kinds are not used again.
+pub struct Side<T: 'static> {
+    chunks: [AtomicPtr<[AtomicPtr<T>; CHUNK]>; CHUNKS],
+}
+
+impl<T> Side<T> {
+    /// An empty table.
+    pub const fn new() -> Self {
+        Self {
+            chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
+        }
+    }
+
+    /// What is known of `id`.
+    #[inline]
+    pub fn get(&self, id: u32) -> Option<&'static T> {
+        let chunk = self
+            .chunks
+            .get(id as usize / CHUNK)?
+            .load(Ordering::Acquire);
+        // SAFETY: chunks and entries, once published, are never freed.
+        unsafe {
+            chunk.as_ref()?[id as usize % CHUNK]
+                .load(Ordering::Acquire)
+                .as_ref()
+        }
+    }
+
+    /// Sets what is known of `id`.
+    pub fn set(&self, id: u32, v: T) -> &'static T {
+        let at = &self.chunks[id as usize / CHUNK];
+        if at.load(Ordering::Acquire).is_null() {
+            let fresh = Box::into_raw(Box::new(
+                [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNK],
+            ));
+            let won = at.compare_exchange(
+                std::ptr::null_mut(),
+                fresh,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
+            if won.is_err() {
+                // SAFETY: another thread's chunk won; ours was never shared.
+                drop(unsafe { Box::from_raw(fresh) });
+            }
+        }
+        let v = Box::leak(Box::new(v));
+        // SAFETY: the chunk is there and never freed.
+        let chunk = unsafe { &*at.load(Ordering::Acquire) };
+        chunk[id as usize % CHUNK].store(v, Ordering::Release);
+        v
+    }
+}
+
+impl<T> Default for Side<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_known_until_it_is_destroyed() {
+        let kind = Kind::Event;
+        let id1 = create(kind, 3);
+        let h = raw(kind, id1);
+        assert_eq!(id(kind, h), Some(id1));
+        assert_eq!(id(Kind::Stream, h), None);
+        assert_eq!(id(kind, h + 1), None);
+        assert_eq!(context(kind, id1), 3);
+        destroy(kind, id1);
+        assert_eq!(id(kind, h), None);
+        let id2 = create(kind, 0);
+        assert_eq!(id2, id1, "ids are used again");
+        assert_eq!(id(kind, h), None, "but an old handle stays dead");
+        assert!(h < 1 << 47, "a user-space address");
+    }
+
+    #[test]
+    fn wild_numbers_are_no_handles() {
+        for raw in [0, 1, 2, u64::MAX, TAG, 0x7fff_ffff_f000] {
+            assert_eq!(id(Kind::Stream, raw), None);
+        }
+    }
+}

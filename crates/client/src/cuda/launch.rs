@@ -1,0 +1,401 @@
+//! Launches: the hottest path there is. A launch is checked here, as far as CUDA reports mistakes at
+//! once, packed, and queued; nothing waits.
+
+use super::handles::Side;
+use super::runtime::{Cx, enter, guard};
+use super::stream;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{Kind, op};
+use std::ffi::{CString, c_void};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// How many attributes of a function there are.
+pub const ATTRIBUTES: usize = 16;
+const MAX_THREADS: usize = 0;
+const STATIC_SHARED: usize = 1;
+const MAX_DYNAMIC_SHARED: usize = 8;
+
+/// What the client knows of a kernel or function.
+#[derive(Debug)]
+pub struct Function {
+    /// Its name.
+    pub name: CString,
+    /// Offset and size of each parameter.
+    pub params: Vec<(u32, u32)>,
+    /// Bytes of the packed parameters.
+    pub packed: u32,
+    /// The attributes, as `cuFuncGetAttribute` numbers them.
+    pub attributes: [AtomicI32; ATTRIBUTES],
+    /// The library it is a kernel of; 0 for a module's function.
+    pub library: u32,
+    /// The module it is a function of; 0 for a library's kernel.
+    pub module: u32,
+}
+
+/// Functions by id.
+pub static FUNCTIONS: Side<Function> = Side::new();
+
+impl Function {
+    /// From the worker's description: parameters as offset and size in turn, and the attributes.
+    pub fn new(
+        name: CString,
+        params: &[u32],
+        attributes: &[u32],
+        library: u32,
+        module: u32,
+    ) -> Self {
+        let params: Vec<_> = params.chunks_exact(2).map(|p| (p[0], p[1])).collect();
+        let packed = params.iter().map(|(o, s)| o + s).max().unwrap_or(0);
+        let value = |i: usize| AtomicI32::new(attributes.get(i).copied().unwrap_or(0) as i32);
+        Self {
+            name,
+            params,
+            packed,
+            attributes: std::array::from_fn(value),
+            library,
+            module,
+        }
+    }
+
+    /// An attribute's value.
+    pub fn attribute(&self, i: usize) -> i32 {
+        self.attributes[i].load(Ordering::Relaxed)
+    }
+}
+
+/// The id of a function handle, and what is known of it.
+#[inline]
+pub fn function(cx: Cx, raw: CUfunction) -> Result<(u32, &'static Function), CUresult> {
+    let id = cx.handle(Kind::Function, raw as u64)?;
+    FUNCTIONS
+        .get(id)
+        .map(|f| (id, f))
+        .ok_or(CUDA_ERROR_INVALID_HANDLE)
+}
+
+/// Where the parameters of a launch are.
+enum Params<'a> {
+    /// One pointer each.
+    Each(*mut *mut c_void),
+    /// Packed by the program.
+    Packed(&'a [u8]),
+}
+
+const EXTRA_END: u64 = 0;
+const EXTRA_POINTER: u64 = 1;
+const EXTRA_SIZE: u64 = 2;
+
+/// Reads the `extra` list of a launch.
+unsafe fn read_extra<'a>(extra: *mut *mut c_void) -> Result<&'a [u8], CUresult> {
+    let (mut p, mut n) = (std::ptr::null::<u8>(), 0usize);
+    let mut i = 0;
+    while i < 16 {
+        // SAFETY: the program's list, which ends with a zero.
+        let key = unsafe { extra.add(i).read() } as u64;
+        if key == EXTRA_END {
+            break;
+        }
+        // SAFETY: each key but the last is followed by its value.
+        let value = unsafe { extra.add(i + 1).read() };
+        match key {
+            EXTRA_POINTER => p = value.cast(),
+            // SAFETY: the value is a pointer to a size.
+            EXTRA_SIZE => n = unsafe { value.cast::<usize>().read_unaligned() },
+            _ => return Err(CUDA_ERROR_INVALID_VALUE),
+        }
+        i += 2;
+    }
+    if n > 0 && p.is_null() || n > 1 << 16 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the program says that `n` bytes lie there.
+    Ok(if n == 0 {
+        &[]
+    } else {
+        unsafe { std::slice::from_raw_parts(p, n) }
+    })
+}
+
+/// What CUDA refuses before it queues a launch.
+#[inline]
+fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Result<(), CUresult> {
+    let threads = u64::from(block[0]) * u64::from(block[1]) * u64::from(block[2]);
+    let bad = threads == 0
+        || threads > 1024
+        || block[2] > 64
+        || grid.contains(&0)
+        || grid[0] > i32::MAX as u32
+        || grid[1] > 65535
+        || grid[2] > 65535
+        || i64::from(shared) > i64::from(f.attribute(MAX_DYNAMIC_SHARED));
+    if bad {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    if threads > f.attribute(MAX_THREADS) as u64 {
+        return Err(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    }
+    Ok(())
+}
+
+/// Packs each parameter where the kernel looks for it.
+#[inline]
+unsafe fn pack(f: &Function, params: &Params<'_>, out: &mut Vec<u8>) -> Result<(), CUresult> {
+    match params {
+        Params::Packed(bytes) => out.extend_from_slice(bytes),
+        Params::Each(list) => {
+            let start = out.len();
+            out.resize(start + f.packed as usize, 0);
+            for (i, (offset, size)) in f.params.iter().enumerate() {
+                // SAFETY: the program gives one valid pointer for each parameter of the kernel.
+                unsafe {
+                    let from = list.add(i).read();
+                    if from.is_null() {
+                        return Err(CUDA_ERROR_INVALID_VALUE);
+                    }
+                    let to = out.as_mut_ptr().add(start + *offset as usize);
+                    std::ptr::copy_nonoverlapping(from.cast::<u8>(), to, *size as usize);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A launch, checked and about to be queued.
+struct Launch<'a> {
+    function: u32,
+    stream: u32,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    flags: u32,
+    attrs: &'a [u8],
+}
+
+/// `LaunchKernel.flags`: a cooperative launch.
+pub const COOPERATIVE: u32 = 1;
+
+unsafe fn queue(
+    cx: Cx,
+    f: &Function,
+    l: &Launch<'_>,
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<(), CUresult> {
+    let params = if !kernel_params.is_null() {
+        Params::Each(kernel_params)
+    } else if !extra.is_null() {
+        // SAFETY: the program's list.
+        Params::Packed(unsafe { read_extra(extra)? })
+    } else if f.params.is_empty() {
+        Params::Packed(&[])
+    } else {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    };
+    let mut packed = Ok(());
+    // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is
+    // the one call whose cost a program feels, and a copy of its parameters in between is a third
+    // of it.
+    let sent = cx.rt.session.queue_raw(op::LAUNCH_KERNEL, cx.scope, |out| {
+        let [gx, gy, gz] = l.grid;
+        let [bx, by, bz] = l.block;
+        let words = [
+            l.function, l.stream, gx, gy, gz, bx, by, bz, l.shared, l.flags,
+        ];
+        for w in words {
+            out.extend_from_slice(&w.to_le_bytes());
+        }
+        out.extend_from_slice(&(l.attrs.len() as u32).to_le_bytes());
+        out.extend_from_slice(l.attrs);
+        let at = out.len();
+        out.extend_from_slice(&[0; 4]);
+        // SAFETY: passed on to the caller.
+        packed = unsafe { pack(f, &params, out) };
+        let n = (out.len() - at - 4) as u32;
+        out[at..at + 4].copy_from_slice(&n.to_le_bytes());
+    });
+    cx.mark();
+    packed?;
+    sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
+}
+
+#[expect(clippy::too_many_arguments, reason = "the API's own")]
+unsafe fn launch(
+    f: CUfunction,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    stream: CUstream,
+    flags: u32,
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.need_context()?;
+        let (id, info) = function(cx, f)?;
+        check(info, grid, block, shared)?;
+        let stream = stream::id(cx, stream, per_thread)?;
+        let l = Launch {
+            function: id,
+            stream,
+            grid,
+            block,
+            shared,
+            flags,
+            attrs: &[],
+        };
+        // SAFETY: the program's parameters.
+        unsafe { queue(cx, info, &l, kernel_params, extra) }
+    })
+}
+
+pub(super) unsafe fn cuLaunchKernel(
+    f: CUfunction,
+    gx: u32,
+    gy: u32,
+    gz: u32,
+    bx: u32,
+    by: u32,
+    bz: u32,
+    shared: u32,
+    stream: CUstream,
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+    per_thread: bool,
+) -> CUresult {
+    let (grid, block) = ([gx, gy, gz], [bx, by, bz]);
+    // SAFETY: passed on to the caller.
+    unsafe {
+        launch(
+            f,
+            grid,
+            block,
+            shared,
+            stream,
+            0,
+            kernel_params,
+            extra,
+            per_thread,
+        )
+    }
+}
+
+pub(super) unsafe fn cuLaunchCooperativeKernel(
+    f: CUfunction,
+    gx: u32,
+    gy: u32,
+    gz: u32,
+    bx: u32,
+    by: u32,
+    bz: u32,
+    shared: u32,
+    stream: CUstream,
+    kernel_params: *mut *mut c_void,
+    per_thread: bool,
+) -> CUresult {
+    let (grid, block, none) = ([gx, gy, gz], [bx, by, bz], std::ptr::null_mut());
+    let flags = COOPERATIVE;
+    // SAFETY: passed on to the caller.
+    unsafe {
+        launch(
+            f,
+            grid,
+            block,
+            shared,
+            stream,
+            flags,
+            kernel_params,
+            none,
+            per_thread,
+        )
+    }
+}
+
+/// Bytes of a CUlaunchAttribute: u32 id, padding, and 64 bytes of value.
+const ATTRIBUTE: usize = 72;
+const PROGRAMMATIC_EVENT: u32 = 7;
+const LAUNCH_COMPLETION_EVENT: u32 = 12;
+const DEVICE_UPDATABLE_NODE: u32 = 13;
+
+/// Launch attributes as they travel: events by id instead of by handle.
+unsafe fn attributes(cx: Cx, config: &CUlaunchConfig) -> Result<Vec<u8>, CUresult> {
+    let n = config.numAttrs as usize;
+    if n == 0 {
+        return Ok(Vec::new());
+    }
+    if config.attrs.is_null() || n > 64 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the program's array of `n` attributes.
+    let bytes = unsafe { std::slice::from_raw_parts(config.attrs.cast::<u8>(), n * ATTRIBUTE) };
+    let mut out = bytes.to_vec();
+    for a in out.chunks_exact_mut(ATTRIBUTE) {
+        let id = u32::from_le_bytes([a[0], a[1], a[2], a[3]]);
+        match id {
+            PROGRAMMATIC_EVENT | LAUNCH_COMPLETION_EVENT => {
+                let mut raw = [0; 8];
+                raw.copy_from_slice(&a[8..16]);
+                let event = cx.handle(Kind::Event, u64::from_le_bytes(raw))?;
+                a[8..16].copy_from_slice(&u64::from(event).to_le_bytes());
+            }
+            DEVICE_UPDATABLE_NODE => return Err(CUDA_ERROR_NOT_SUPPORTED),
+            _ => {}
+        }
+    }
+    Ok(out)
+}
+
+pub(super) unsafe fn cuLaunchKernelEx(
+    config: *const CUlaunchConfig,
+    f: CUfunction,
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.need_context()?;
+        // SAFETY: the program's pointer.
+        let c = unsafe { config.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let (function, info) = function(cx, f)?;
+        let grid = [c.gridDimX, c.gridDimY, c.gridDimZ];
+        let block = [c.blockDimX, c.blockDimY, c.blockDimZ];
+        check(info, grid, block, c.sharedMemBytes)?;
+        // SAFETY: as above.
+        let attrs = unsafe { attributes(cx, c)? };
+        let l = Launch {
+            function,
+            stream: stream::id(cx, c.hStream, per_thread)?,
+            grid,
+            block,
+            shared: c.sharedMemBytes,
+            flags: 0,
+            attrs: &attrs,
+        };
+        // SAFETY: the program's parameters.
+        unsafe { queue(cx, info, &l, kernel_params, extra) }
+    })
+}
+
+pub(super) unsafe fn cuLaunchHostFunc(
+    stream: CUstream,
+    f: CUhostFn,
+    data: *mut c_void,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let Some(f) = f else {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        };
+        let stream = stream::id(cx, stream, per_thread)?;
+        super::callback::queue_host_function(cx, stream, f, data)
+    })
+}
+
+/// Static shared memory of a function, in bytes.
+pub fn static_shared(f: &Function) -> i32 {
+    f.attribute(STATIC_SHARED)
+}

@@ -1,0 +1,486 @@
+//! Device memory, page-locked host memory, and what is known of a pointer.
+
+use super::context;
+use super::handles;
+use super::runtime::{Cx, enter, enter_local, guard, put, put_opt};
+use super::space::{Alloc, Release, Space};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+
+/// What kind of memory a range is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// `cuMemAlloc`: lies where [`Space`] put it.
+    Device,
+    /// On the device, but not ours to free: a module's variable, a pool's allocation, a mapping.
+    Foreign,
+    /// `cuMemHostAlloc`.
+    Host,
+    /// `cuMemHostRegister`.
+    Registered,
+}
+
+/// A range of memory that CUDA knows.
+#[derive(Debug, Clone, Copy)]
+pub struct Range {
+    /// Its first address.
+    pub base: u64,
+    /// Its length in bytes.
+    pub size: u64,
+    /// What it is.
+    pub sort: Sort,
+    /// The context it was made in.
+    pub context: u32,
+    /// The program's ordinal of its device.
+    pub device: CUdevice,
+    /// Flags of host memory.
+    pub flags: u32,
+    /// A number that no other allocation of the process has.
+    pub serial: u64,
+}
+
+static RANGES: RwLock<BTreeMap<u64, Range>> = RwLock::new(BTreeMap::new());
+static SPACES: Mutex<BTreeMap<u32, Space>> = Mutex::new(BTreeMap::new());
+static SERIAL: AtomicU64 = AtomicU64::new(1);
+
+/// The known range that holds `p`.
+pub fn find(p: u64) -> Option<Range> {
+    let ranges = RANGES.read().unwrap_or_else(PoisonError::into_inner);
+    let (_, r) = ranges.range(..=p).next_back()?;
+    (p - r.base < r.size.max(1)).then_some(*r)
+}
+
+/// Makes a range known.
+pub fn add(base: u64, size: u64, sort: Sort, context: u32, device: CUdevice, flags: u32) {
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    let r = Range {
+        base,
+        size,
+        sort,
+        context,
+        device,
+        flags,
+        serial,
+    };
+    RANGES
+        .write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .insert(base, r);
+}
+
+/// Forgets the range that begins at `base`, if it is of a sort that `which` accepts.
+pub fn remove(base: u64, which: impl Fn(Sort) -> bool) -> Option<Range> {
+    let mut ranges = RANGES.write().unwrap_or_else(PoisonError::into_inner);
+    ranges.get(&base).filter(|r| which(r.sort))?;
+    ranges.remove(&base)
+}
+
+/// Whether `len` bytes at `p` are page-locked host memory.
+pub fn is_pinned(p: u64, len: usize) -> bool {
+    find(p).is_some_and(|r| {
+        matches!(r.sort, Sort::Host | Sort::Registered) && p - r.base + len as u64 <= r.size
+    })
+}
+
+/// A context is gone, and the device memory in it.
+pub fn forget_context(id: u32) {
+    let mut ranges = RANGES.write().unwrap_or_else(PoisonError::into_inner);
+    let mut spaces = spaces();
+    let gone: Vec<Range> = ranges
+        .values()
+        .filter(|r| r.context == id && matches!(r.sort, Sort::Device | Sort::Foreign))
+        .copied()
+        .collect();
+    for r in gone {
+        ranges.remove(&r.base);
+        if r.sort == Sort::Device
+            && let Some(s) = spaces.get_mut(&(r.device as u32))
+        {
+            s.free(r.base, r.size);
+        }
+    }
+}
+
+fn spaces() -> MutexGuard<'static, BTreeMap<u32, Space>> {
+    SPACES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Allocates device memory in the current context.
+pub fn alloc(cx: Cx, size: usize) -> Result<u64, CUresult> {
+    let context = cx.need_context()?;
+    let device = context::current_device(cx)?;
+    if size == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let ordinal = device as u32;
+    let size = size as u64;
+    let found = {
+        let mut s = spaces();
+        s.entry(ordinal)
+            .or_insert_with(|| Space::new(ordinal))
+            .alloc(size)
+    };
+    let at = match found.ok_or(CUDA_ERROR_OUT_OF_MEMORY)? {
+        Alloc::Ready(at) => at,
+        Alloc::Map { at, bytes } => {
+            let mapped = cx.call(&msg::MemMapAt {
+                va: at,
+                size: bytes,
+                device,
+            });
+            let mut s = spaces();
+            let Some(space) = s.get_mut(&ordinal) else {
+                return Err(CUDA_ERROR_UNKNOWN);
+            };
+            if let Err(e) = mapped {
+                space.failed(at, bytes);
+                return Err(e);
+            }
+            space.mapped(at, size);
+            at
+        }
+    };
+    add(at, size, Sort::Device, context, device, 0);
+    Ok(at)
+}
+
+pub(super) unsafe fn cuMemAlloc_v2(out: *mut CUdeviceptr, size: usize) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if out.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let at = alloc(cx, size)?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, at as CUdeviceptr) }
+    })
+}
+
+/// Alignment of the rows of pitched memory.
+const PITCH: usize = 512;
+
+pub(super) unsafe fn cuMemAllocPitch_v2(
+    out: *mut CUdeviceptr,
+    pitch: *mut usize,
+    width: usize,
+    height: usize,
+    element: u32,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if out.is_null() || pitch.is_null() || width == 0 || height == 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        if !matches!(element, 4 | 8 | 16) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let row = width
+            .checked_next_multiple_of(PITCH)
+            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let at = alloc(cx, row.checked_mul(height).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?)?;
+        // SAFETY: checked for null above; the program's pointers.
+        unsafe {
+            put(out, at as CUdeviceptr)?;
+            put(pitch, row)
+        }
+    })
+}
+
+pub(super) unsafe fn cuMemFree_v2(p: CUdeviceptr) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if p == 0 {
+            return Ok(());
+        }
+        let Some(r) = remove(p, |s| s == Sort::Device) else {
+            return super::pool::free_now(cx, p);
+        };
+        let release = {
+            let mut s = spaces();
+            s.get_mut(&(r.device as u32))
+                .map(|s| s.free(r.base, r.size))
+        };
+        // In the context the memory was made in: it is that one's work that must be over first.
+        let cx = Cx {
+            scope: r.context,
+            ..cx
+        };
+        match release {
+            Some(Release::Unmap { at, bytes }) => cx.send(&msg::MemUnmapAt {
+                va: at,
+                size: bytes,
+            }),
+            _ => cx.send(&msg::MemFence {}),
+        }
+    })
+}
+
+pub(super) unsafe fn cuMemGetAddressRange_v2(
+    base: *mut CUdeviceptr,
+    size: *mut usize,
+    p: CUdeviceptr,
+) -> CUresult {
+    guard(|| {
+        enter_local()?;
+        let r = find(p)
+            .filter(|r| r.sort != Sort::Registered)
+            .ok_or(CUDA_ERROR_NOT_FOUND)?;
+        // SAFETY: the program's pointers; either may be null.
+        unsafe {
+            put_opt(base, r.base as CUdeviceptr);
+            put_opt(size, r.size as usize);
+        }
+        Ok(())
+    })
+}
+
+/// Where page-locked memory is put: known to be free in the worker as well, so that a kernel could
+/// see it at the same address.
+static HOST_NEXT: AtomicU64 = AtomicU64::new(0x2000_0000_0000);
+
+fn host_map(size: usize) -> Result<u64, CUresult> {
+    let len = size
+        .max(1)
+        .checked_next_multiple_of(4096)
+        .ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
+    // A gap of a page between neighbours turns an overrun into a fault, as with the driver's own.
+    let hint = HOST_NEXT.fetch_add(len as u64 + 4096, Ordering::Relaxed);
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new anonymous mapping; without MAP_FIXED nothing existing is touched.
+    let p = unsafe {
+        libc::mmap(
+            hint as *mut c_void,
+            len,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+            -1,
+            0,
+        )
+    };
+    if p == libc::MAP_FAILED {
+        Err(CUDA_ERROR_OUT_OF_MEMORY)
+    } else {
+        Ok(p as u64)
+    }
+}
+
+fn host_alloc(out: *mut *mut c_void, size: usize, flags: u32) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let context = cx.need_context()?;
+        let device = context::current_device(cx)?;
+        if out.is_null() || size == 0 || flags & !0x27 != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let p = host_map(size)?;
+        add(p, size as u64, Sort::Host, context, device, flags);
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, p as *mut c_void) }
+    })
+}
+
+pub(super) unsafe fn cuMemHostAlloc(out: *mut *mut c_void, size: usize, flags: u32) -> CUresult {
+    host_alloc(out, size, flags)
+}
+
+pub(super) unsafe fn cuMemAllocHost_v2(out: *mut *mut c_void, size: usize) -> CUresult {
+    host_alloc(out, size, 0)
+}
+
+/// Waits until no queued copy needs the program's own bytes any more.
+fn settle(cx: Cx) {
+    if cx.rt.session.drain().is_ok() {
+        super::copy::wait_for_copies(cx);
+    }
+}
+
+pub(super) unsafe fn cuMemFreeHost(p: *mut c_void) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let r = remove(p as u64, |s| s == Sort::Host).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        settle(cx);
+        let len = (r.size as usize).max(1).next_multiple_of(4096);
+        // SAFETY: the mapping is ours, and nothing of ours reads or writes it any more.
+        unsafe { libc::munmap(p, len) };
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuMemHostRegister_v2(p: *mut c_void, size: usize, flags: u32) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let context = cx.need_context()?;
+        if p.is_null() || size == 0 || flags & !0xf != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let (start, end) = (p as u64, p as u64 + size as u64);
+        let known = {
+            let ranges = RANGES.read().unwrap_or_else(PoisonError::into_inner);
+            let before = ranges.range(..end).next_back();
+            before.is_some_and(|(_, r)| r.base + r.size > start)
+        };
+        if known {
+            return Err(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        add(
+            start,
+            size as u64,
+            Sort::Registered,
+            context,
+            context::current_device(cx)?,
+            flags,
+        );
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        remove(p as u64, |s| s == Sort::Registered).ok_or(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)?;
+        settle(cx);
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuMemHostGetFlags(flags: *mut u32, p: *mut c_void) -> CUresult {
+    guard(|| {
+        enter_local()?;
+        let r = find(p as u64)
+            .filter(|r| r.sort == Sort::Host)
+            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        // SAFETY: the program's pointer.
+        unsafe { put(flags, r.flags) }
+    })
+}
+
+pub(super) unsafe fn cuMemHostGetDevicePointer_v2(
+    out: *mut CUdeviceptr,
+    p: *mut c_void,
+    flags: u32,
+) -> CUresult {
+    guard(|| {
+        enter_local()?;
+        if flags != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        find(p as u64)
+            .filter(|r| matches!(r.sort, Sort::Host | Sort::Registered))
+            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        // SAFETY: the program's pointer.
+        unsafe { put(out, p as CUdeviceptr) }
+    })
+}
+
+const HOST: u32 = 1;
+const DEVICE: u32 = 2;
+
+/// Writes one attribute of the range `r`, which holds `p`.
+unsafe fn attribute(r: &Range, p: u64, which: u32, data: *mut c_void) -> Result<(), CUresult> {
+    let on_host = matches!(r.sort, Sort::Host | Sort::Registered);
+    let ctx = handles::raw(Kind::Context, r.context);
+    // SAFETY: the attribute says what `data` points at; the caller passes the program's pointer.
+    unsafe {
+        match which {
+            1 => put(data.cast(), ctx),
+            2 => put(data.cast(), if on_host { HOST } else { DEVICE }),
+            3 => put(data.cast(), p),
+            4 if on_host => put(data.cast(), p),
+            4 => Err(CUDA_ERROR_INVALID_VALUE),
+            6 => put(data.cast(), 0u32),
+            7 => put(data.cast(), r.serial),
+            8 => put(data.cast(), 0u8),
+            9 => put(data.cast(), r.device),
+            10 => put(data.cast(), 0u8),
+            11 => put(data.cast(), r.base),
+            12 => put(data.cast(), r.size),
+            13 => put(data.cast(), 1u8),
+            14 => put(data.cast(), 0u64),
+            15 => put(data.cast(), 0u8),
+            16 => put(data.cast(), 3u32),
+            17 => put(data.cast(), 0u64),
+            18 => put(data.cast(), r.size),
+            19 => put(data.cast(), r.base),
+            20 => put(data.cast(), r.serial),
+            21 => put(data.cast(), 0u8),
+            _ => Err(CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+}
+
+/// What an attribute of a pointer that CUDA does not know is.
+unsafe fn no_attribute(which: u32, data: *mut c_void) -> Result<(), CUresult> {
+    // SAFETY: as in `attribute`.
+    unsafe {
+        match which {
+            9 => put(data.cast(), -2i32),
+            2 | 6 | 16 => put(data.cast(), 0u32),
+            8 | 10 | 13 | 15 | 21 => put(data.cast(), 0u8),
+            1 | 3 | 4 | 7 | 11 | 12 | 14 | 17 | 18 | 19 | 20 => put(data.cast(), 0u64),
+            _ => Err(CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+}
+
+pub(super) unsafe fn cuPointerGetAttribute(
+    data: *mut c_void,
+    which: CUpointer_attribute,
+    p: CUdeviceptr,
+) -> CUresult {
+    guard(|| {
+        enter_local()?;
+        if data.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let r = find(p).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { attribute(&r, p, which as u32, data) }
+    })
+}
+
+pub(super) unsafe fn cuPointerGetAttributes(
+    n: u32,
+    which: *mut CUpointer_attribute,
+    data: *mut *mut c_void,
+    p: CUdeviceptr,
+) -> CUresult {
+    guard(|| {
+        enter_local()?;
+        if which.is_null() || data.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let r = find(p);
+        for i in 0..n as usize {
+            // SAFETY: the program's arrays of `n` items.
+            let (a, d) = unsafe { (which.add(i).read() as u32, data.add(i).read()) };
+            // SAFETY: the program's pointer for this attribute.
+            let done = unsafe {
+                match &r {
+                    Some(r) => attribute(r, p, a, d).or_else(|_| no_attribute(a, d)),
+                    None => no_attribute(a, d),
+                }
+            };
+            done?;
+        }
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuPointerSetAttribute(
+    _value: *const c_void,
+    which: CUpointer_attribute,
+    p: CUdeviceptr,
+) -> CUresult {
+    guard(|| {
+        enter()?;
+        // Copies through a session are ordered anyway, which is all that SYNC_MEMOPS (6) asks.
+        if which as u32 != 6 || find(p).is_none() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,491 @@
+//! The process's CUDA session, and what every call goes through.
+
+use super::{context, device, handles, stream};
+use crate::config::Config;
+use crate::hello::Failure;
+use crate::session::{Handler, Session};
+use busbar_abi::cuda::*;
+use busbar_channel::Bulk;
+use busbar_wire::codec::{Message, Reader, Request};
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+/// The process's session and what the client knows without asking.
+pub struct Runtime {
+    /// The session with the worker.
+    pub session: Session,
+    /// The devices the program sees, in its order.
+    pub devices: Vec<device::Device>,
+    /// What `cuDriverGetVersion` answers: the server's.
+    pub driver_version: i32,
+    cache: [RwLock<HashMap<Box<[u8]>, ReplyBytes>>; 16],
+    hasher: RandomState,
+}
+
+const NEW: u32 = 0;
+const READY: u32 = 1;
+const FORKED: u32 = 2;
+const ENDED: u32 = 3;
+
+static STATE: AtomicU32 = AtomicU32::new(NEW);
+static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+static OPENING: Mutex<()> = Mutex::new(());
+/// An error after which nothing works any more; 0 for none.
+static STICKY: AtomicI32 = AtomicI32::new(0);
+/// The first failure of a queued call that no waiting call has reported yet.
+static PENDING: AtomicI32 = AtomicI32::new(0);
+
+/// How many records this process has queued, and the stream that a waiting call has last seen idle
+/// with how many there were then. While none is queued after it, the stream is idle still, and
+/// waiting for it again needs no round trip.
+static QUEUED: AtomicU64 = AtomicU64::new(1);
+static IDLE_STREAM: AtomicU64 = AtomicU64::new(u64::MAX);
+static IDLE_SINCE: AtomicU64 = AtomicU64::new(0);
+
+/// A reply message's bytes.
+#[derive(Clone, Debug)]
+pub struct ReplyBytes(Arc<[u8]>);
+
+impl Deref for ReplyBytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// A call in progress: the session, and the context that is current to the calling thread.
+#[derive(Clone, Copy)]
+pub struct Cx {
+    /// The process's runtime.
+    pub rt: &'static Runtime,
+    /// The id of the current context; 0 for none.
+    pub scope: u32,
+}
+
+/// Results that mean the context is lost.
+pub fn is_sticky(rc: CUresult) -> bool {
+    matches!(
+        rc,
+        CUDA_ERROR_ILLEGAL_ADDRESS
+            | CUDA_ERROR_LAUNCH_FAILED
+            | CUDA_ERROR_ASSERT
+            | CUDA_ERROR_HARDWARE_STACK_ERROR
+            | CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | CUDA_ERROR_MISALIGNED_ADDRESS
+            | CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | CUDA_ERROR_INVALID_PC
+            | CUDA_ERROR_LAUNCH_TIMEOUT
+            | CUDA_ERROR_ECC_UNCORRECTABLE
+            | CUDA_ERROR_DEVICE_UNAVAILABLE
+    )
+}
+
+/// Begins a call. Fails when the driver is not initialized, was forked away, has ended, or is lost
+/// to a sticky error.
+#[inline]
+pub fn enter() -> Result<Cx, CUresult> {
+    let cx = enter_local()?;
+    match STICKY.load(Ordering::Relaxed) {
+        0 => Ok(cx),
+        e => Err(e),
+    }
+}
+
+/// Begins a call that needs only the client's own knowledge, and so works after a sticky error.
+#[inline]
+pub fn enter_local() -> Result<Cx, CUresult> {
+    match STATE.load(Ordering::Acquire) {
+        READY => {}
+        ENDED => return Err(CUDA_ERROR_DEINITIALIZED),
+        _ => return Err(CUDA_ERROR_NOT_INITIALIZED),
+    }
+    match RUNTIME.get() {
+        Some(rt) => Ok(Cx {
+            rt,
+            scope: context::current(),
+        }),
+        None => Err(CUDA_ERROR_NOT_INITIALIZED),
+    }
+}
+
+/// Runs a call's body: its result becomes the C result, and no panic passes into the program.
+#[inline]
+pub fn guard(f: impl FnOnce() -> Result<(), CUresult>) -> CUresult {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(Ok(())) => CUDA_SUCCESS,
+        Ok(Err(e)) => e,
+        Err(_) => {
+            crate::log!(Error, "a bug in Busbar: a call panicked");
+            CUDA_ERROR_UNKNOWN
+        }
+    }
+}
+
+/// The answer of a call that is not forwarded; logged once each.
+#[cold]
+pub fn unsupported(name: &'static str, reason: &'static str) -> CUresult {
+    static TOLD: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if told.get_or_insert_default().insert(name) {
+        crate::log!(Warn, "{name} is not supported: {reason}");
+    }
+    CUDA_ERROR_NOT_SUPPORTED
+}
+
+/// `cuInit`: opens the session, once.
+pub fn init() -> Result<(), CUresult> {
+    let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    match STATE.load(Ordering::Acquire) {
+        READY => return Ok(()),
+        FORKED => return Err(CUDA_ERROR_NOT_INITIALIZED),
+        ENDED => return Err(CUDA_ERROR_DEINITIALIZED),
+        _ => {}
+    }
+    let config = Config::from_env();
+    let Some(server) = config.servers.first() else {
+        crate::log!(
+            Error,
+            "BUSBAR_SERVER is not set: start the program with `busbar run`"
+        );
+        return Err(CUDA_ERROR_NO_DEVICE);
+    };
+    let opened = Session::open(&config, server, "cuda", name_of, Arc::new(Events));
+    let session = match opened {
+        Ok(s) => s,
+        Err(e) => {
+            crate::log!(Error, "{e}");
+            return Err(match e {
+                Failure::Refused(r) if r.code == "no_device" => CUDA_ERROR_NO_DEVICE,
+                Failure::Refused(r) if r.code == "taken" => CUDA_ERROR_DEVICE_UNAVAILABLE,
+                _ => CUDA_ERROR_SYSTEM_NOT_READY,
+            });
+        }
+    };
+    let answer = session.call(0, &msg::OpenCuda {}, None).map_err(|e| {
+        crate::log!(Error, "{e}");
+        CUDA_ERROR_SYSTEM_NOT_READY
+    })?;
+    if answer.status != CUDA_SUCCESS {
+        return Err(answer.status);
+    }
+    let reply = decode::<msg::OpenCudaReply<'_>>(&answer.body)?;
+    let devices = device::parse(reply.devices).map_err(|_| CUDA_ERROR_UNKNOWN)?;
+    let devices = device::visible(devices);
+    if devices.is_empty() {
+        return Err(CUDA_ERROR_NO_DEVICE);
+    }
+    let rt = Runtime {
+        session,
+        devices,
+        driver_version: reply.driver as i32,
+        cache: Default::default(),
+        hasher: RandomState::new(),
+    };
+    if RUNTIME.set(rt).is_err() {
+        return Err(CUDA_ERROR_UNKNOWN);
+    }
+    let seen = RUNTIME
+        .get()
+        .map(|rt| rt.devices.iter().map(|d| d.position).collect());
+    let select = msg::SelectDevices {
+        devices: seen.unwrap_or_default(),
+    };
+    if let Some(rt) = RUNTIME.get() {
+        rt.session
+            .queue(0, &select)
+            .map_err(|_| CUDA_ERROR_SYSTEM_NOT_READY)?;
+    }
+    STATE.store(READY, Ordering::Release);
+    // SAFETY: both handlers are plain functions that live as long as the library, which is linked
+    // never to be unloaded.
+    unsafe {
+        libc::pthread_atfork(None, None, Some(forked));
+        libc::atexit(ended);
+    }
+    Ok(())
+}
+
+/// In the child of a fork: the session is the parent's, whose threads and socket are not ours.
+extern "C" fn forked() {
+    if STATE.load(Ordering::Acquire) == READY {
+        STATE.store(FORKED, Ordering::Release);
+        crate::session::abandon();
+    }
+}
+
+/// At exit: the session ends in good order, and the counters are shown to who asked for them.
+extern "C" fn ended() {
+    if STATE
+        .compare_exchange(READY, ENDED, Ordering::AcqRel, Ordering::Acquire)
+        .is_ok()
+        && let Some(rt) = RUNTIME.get()
+    {
+        rt.session.close();
+    }
+}
+
+fn name_of(op: u16) -> &'static str {
+    msg::name(op).unwrap_or("?")
+}
+
+/// Whether `cuInit` has been called in this process.
+pub fn initialized() -> bool {
+    STATE.load(Ordering::Acquire) == READY
+}
+
+/// The error of everything from now on, unless one is set already.
+pub fn set_sticky(rc: CUresult) {
+    let _ = STICKY.compare_exchange(0, rc, Ordering::AcqRel, Ordering::Relaxed);
+}
+
+/// A context was reset: its errors are history.
+pub fn clear_errors() {
+    if STICKY.load(Ordering::Acquire) != CUDA_ERROR_DEVICE_UNAVAILABLE {
+        STICKY.store(0, Ordering::Release);
+    }
+    PENDING.store(0, Ordering::Release);
+}
+
+/// Decodes a message that must be there to its last byte.
+pub fn decode<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<M, CUresult> {
+    let mut r = Reader::new(bytes);
+    let m = M::decode(&mut r).and_then(|m| r.finish().map(|()| m));
+    m.map_err(|e| {
+        crate::log!(Error, "the worker's answer makes no sense: {e}");
+        CUDA_ERROR_UNKNOWN
+    })
+}
+
+/// What the worker says unasked.
+struct Events;
+
+impl Handler for Events {
+    fn error(&self, status: i32, body: &[u8]) {
+        let mut r = Reader::new(body);
+        let op = r.u16().unwrap_or(0);
+        crate::log!(
+            Warn,
+            "{} failed at the server with error {status}",
+            name_of(op)
+        );
+        if is_sticky(status) {
+            set_sticky(status);
+        } else {
+            let _ = PENDING.compare_exchange(0, status, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+
+    fn callback(&self, _status: i32, call: u32, body: &[u8]) {
+        super::callback::run(call, body);
+    }
+
+    fn output(&self, text: &[u8]) {
+        super::callback::print(text);
+    }
+
+    fn closed(&self, why: &str) {
+        crate::log!(Error, "the session is over: {why}");
+        set_sticky(CUDA_ERROR_DEVICE_UNAVAILABLE);
+    }
+}
+
+impl Cx {
+    fn lost<T>(self) -> Result<T, CUresult> {
+        set_sticky(CUDA_ERROR_DEVICE_UNAVAILABLE);
+        Err(STICKY.load(Ordering::Relaxed))
+    }
+
+    /// The id of a handle.
+    #[inline]
+    pub fn handle(self, kind: Kind, raw: u64) -> Result<u32, CUresult> {
+        handles::id(kind, raw).ok_or(match kind {
+            Kind::Context => CUDA_ERROR_INVALID_CONTEXT,
+            _ => CUDA_ERROR_INVALID_HANDLE,
+        })
+    }
+
+    /// The id of a handle that may be null; 0 then.
+    #[inline]
+    pub fn handle_opt(self, kind: Kind, raw: u64) -> Result<u32, CUresult> {
+        if raw == 0 {
+            Ok(0)
+        } else {
+            self.handle(kind, raw)
+        }
+    }
+
+    /// The id of a stream, with CUDA's special values; 0 is the legacy default stream.
+    #[inline]
+    pub fn stream(self, raw: CUstream, per_thread: bool) -> Result<u32, CUresult> {
+        stream::id(self, raw, per_thread)
+    }
+
+    /// Chooses the id of an object that the next call creates.
+    pub fn create(self, kind: Kind) -> u32 {
+        handles::create(kind, self.scope)
+    }
+
+    /// The handle of an id.
+    pub fn raw(self, kind: Kind, id: u32) -> u64 {
+        handles::raw(kind, id)
+    }
+
+    /// Ends a handle.
+    pub fn destroy(self, kind: Kind, id: u32) {
+        handles::destroy(kind, id);
+    }
+
+    /// The current context's id; an error when there is none.
+    #[inline]
+    pub fn need_context(self) -> Result<u32, CUresult> {
+        if self.scope == 0 {
+            Err(CUDA_ERROR_INVALID_CONTEXT)
+        } else {
+            Ok(self.scope)
+        }
+    }
+
+    /// Whether nothing has been queued since a waiting call has seen this stream idle.
+    #[inline]
+    pub fn idle(self, stream: u32) -> bool {
+        IDLE_STREAM.load(Ordering::Acquire) == key(self.scope, stream)
+            && IDLE_SINCE.load(Ordering::Acquire) == QUEUED.load(Ordering::Acquire)
+    }
+
+    /// A waiting call has seen this stream idle. `since` is [`Cx::queued`] from before that call.
+    pub fn now_idle(self, stream: u32, since: u64) {
+        IDLE_SINCE.store(0, Ordering::Release);
+        IDLE_STREAM.store(key(self.scope, stream), Ordering::Release);
+        IDLE_SINCE.store(since, Ordering::Release);
+    }
+
+    /// How many records have been queued so far.
+    pub fn queued(self) -> u64 {
+        QUEUED.load(Ordering::Acquire)
+    }
+
+    /// Counts a record, after it was queued and before its caller returns: whoever has read the
+    /// count before the record went out then sees that it has changed.
+    #[inline]
+    pub fn mark(self) {
+        QUEUED.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Queues a call. Its failure, if any, shows at a later call, as CUDA's asynchronous errors do.
+    #[inline]
+    pub fn queue<'a, R: Request<'a>>(self, r: &R) -> CUresult {
+        let sent = self.rt.session.queue(self.scope, r);
+        self.mark();
+        match sent {
+            Ok(()) => CUDA_SUCCESS,
+            Err(_) => self.lost::<()>().err().unwrap_or(CUDA_ERROR_UNKNOWN),
+        }
+    }
+
+    /// As [`Cx::queue`], as a `Result`.
+    #[inline]
+    pub fn send<'a, R: Request<'a>>(self, r: &R) -> Result<(), CUresult> {
+        match self.queue(r) {
+            CUDA_SUCCESS => Ok(()),
+            e => Err(e),
+        }
+    }
+
+    /// Queues a call that ends in bulk bytes.
+    pub fn send_bulk<'a, R: Request<'a>>(self, r: &R, bulk: Bulk<'_>) -> Result<(), CUresult> {
+        let sent = self.rt.session.queue_bulk(self.scope, r, bulk);
+        self.mark();
+        match sent {
+            Ok(()) => Ok(()),
+            Err(_) => self.lost(),
+        }
+    }
+
+    /// Makes a call and waits for its answer.
+    pub fn call<'a, R: Request<'a>>(self, r: &R) -> Result<ReplyBytes, CUresult> {
+        self.call_into(r, None)
+    }
+
+    /// Makes a call whose bulk answer goes to `place`, and waits for it.
+    pub fn call_into<'a, R: Request<'a>>(
+        self,
+        r: &R,
+        place: Option<(*mut u8, usize)>,
+    ) -> Result<ReplyBytes, CUresult> {
+        let Ok(answer) = self.rt.session.call(self.scope, r, place) else {
+            return self.lost();
+        };
+        if is_sticky(answer.status) {
+            set_sticky(answer.status);
+        }
+        if answer.status != CUDA_SUCCESS {
+            return Err(answer.status);
+        }
+        match PENDING.swap(0, Ordering::AcqRel) {
+            0 => Ok(ReplyBytes(answer.body.into())),
+            e => Err(e),
+        }
+    }
+
+    /// Makes a call whose reply counts whatever its result: result and reply.
+    pub fn call_any<'a, R: Request<'a>>(self, r: &R) -> Result<(CUresult, Vec<u8>), CUresult> {
+        match self.rt.session.call(self.scope, r, None) {
+            Ok(a) => Ok((a.status, a.body)),
+            Err(_) => self.lost(),
+        }
+    }
+
+    /// Makes a call whose answer is always the same, once; later the client answers.
+    pub fn cached<'a, R: Request<'a>>(self, r: &R) -> Result<ReplyBytes, CUresult> {
+        let mut key = Vec::with_capacity(64);
+        key.extend_from_slice(&R::OP.to_le_bytes());
+        key.extend_from_slice(&self.scope.to_le_bytes());
+        r.encode(&mut busbar_wire::Writer::new(&mut key));
+        let shard = &self.rt.cache[self.rt.hasher.hash_one(&key) as usize % 16];
+        let known = shard
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&key[..])
+            .cloned();
+        if let Some(k) = known {
+            return Ok(k);
+        }
+        let answer = self.call(r)?;
+        let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+        shard.insert(key.into(), answer.clone());
+        Ok(answer)
+    }
+}
+
+fn key(scope: u32, stream: u32) -> u64 {
+    u64::from(scope) << 32 | u64::from(stream)
+}
+
+/// Writes through a program's pointer.
+///
+/// # Safety
+/// `p` is null or valid for a write of `T`.
+pub unsafe fn put<T>(p: *mut T, v: T) -> Result<(), CUresult> {
+    if p.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: passed on to the caller.
+    unsafe { p.write_unaligned(v) };
+    Ok(())
+}
+
+/// Writes through a program's pointer, if it gave one.
+///
+/// # Safety
+/// `p` is null or valid for a write of `T`.
+pub unsafe fn put_opt<T>(p: *mut T, v: T) {
+    if !p.is_null() {
+        // SAFETY: passed on to the caller.
+        unsafe { p.write_unaligned(v) };
+    }
+}

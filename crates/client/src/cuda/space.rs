@@ -1,0 +1,250 @@
+//! Where device memory lies: addresses are chosen here, inside a range per device that the worker
+//! maps exactly where it is told to.
+//!
+//! Large allocations have whole granules of 2 MiB of their own. Small ones share a granule, so that
+//! a program with thousands of them neither wastes memory nor waits for the worker each time.
+
+use std::collections::BTreeMap;
+
+/// First address of the first device's range. Chosen where neither the loader nor the heap nor the
+/// driver puts anything, in the program and in the worker.
+pub const BASE: u64 = 0x3000_0000_0000;
+/// Bytes of a device's range.
+pub const RANGE: u64 = 1 << 40;
+/// Whether an address lies in a device's range.
+pub fn holds(p: u64) -> bool {
+    (BASE..BASE + 64 * RANGE).contains(&p)
+}
+
+/// What the worker maps at least.
+pub const GRANULE: u64 = 2 << 20;
+/// Requests from this size on have granules of their own.
+const LARGE: u64 = 1 << 20;
+/// Alignment of small allocations.
+const ALIGN: u64 = 512;
+
+/// Free pieces of a range, by address, neighbours joined.
+#[derive(Debug, Default, Clone)]
+struct Free {
+    pieces: BTreeMap<u64, u64>,
+}
+
+impl Free {
+    /// First piece that is long enough.
+    fn take(&mut self, size: u64) -> Option<u64> {
+        let (at, len) = self
+            .pieces
+            .iter()
+            .find(|(_, len)| **len >= size)
+            .map(|(a, l)| (*a, *l))?;
+        self.pieces.remove(&at);
+        if len > size {
+            self.pieces.insert(at + size, len - size);
+        }
+        Some(at)
+    }
+
+    fn give(&mut self, mut at: u64, mut size: u64) {
+        if let Some((&before, &len)) = self.pieces.range(..at).next_back()
+            && before + len == at
+        {
+            self.pieces.remove(&before);
+            (at, size) = (before, size + len);
+        }
+        if let Some(len) = self.pieces.remove(&(at + size)) {
+            size += len;
+        }
+        self.pieces.insert(at, size);
+    }
+}
+
+/// A granule that small allocations share.
+#[derive(Debug)]
+struct Slab {
+    free: Free,
+    live: usize,
+}
+
+/// One device's range.
+#[derive(Debug)]
+pub struct Space {
+    free: Free,
+    slabs: BTreeMap<u64, Slab>,
+}
+
+/// What has to be done for an allocation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alloc {
+    /// The memory is mapped already.
+    Ready(u64),
+    /// These bytes must be mapped first; then [`Space::mapped`] is told.
+    Map {
+        /// The allocation's address.
+        at: u64,
+        /// Bytes to map there.
+        bytes: u64,
+    },
+}
+
+/// What has to be done after a free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Release {
+    /// The memory stays mapped for the next small allocation.
+    Keep,
+    /// These bytes go back to the device.
+    Unmap {
+        /// Where they begin.
+        at: u64,
+        /// How many there are.
+        bytes: u64,
+    },
+}
+
+fn up(n: u64, to: u64) -> u64 {
+    n.div_ceil(to) * to
+}
+
+impl Space {
+    /// The range of the program's device `ordinal`.
+    pub fn new(ordinal: u32) -> Self {
+        let mut free = Free::default();
+        free.give(BASE + u64::from(ordinal) * RANGE, RANGE);
+        Self {
+            free,
+            slabs: BTreeMap::new(),
+        }
+    }
+
+    /// Finds room for `size` bytes; `None` when the range is full.
+    pub fn alloc(&mut self, size: u64) -> Option<Alloc> {
+        if size > RANGE {
+            return None;
+        }
+        if size >= LARGE {
+            let bytes = up(size, GRANULE);
+            let at = self.free.take(bytes)?;
+            return Some(Alloc::Map { at, bytes });
+        }
+        let size = up(size.max(1), ALIGN);
+        for slab in self.slabs.values_mut() {
+            if let Some(at) = slab.free.take(size) {
+                slab.live += 1;
+                return Some(Alloc::Ready(at));
+            }
+        }
+        let at = self.free.take(GRANULE)?;
+        // The slab serves others only once its memory is there.
+        let held = Slab {
+            free: Free::default(),
+            live: 1,
+        };
+        self.slabs.insert(at, held);
+        Some(Alloc::Map { at, bytes: GRANULE })
+    }
+
+    /// The memory for an allocation of `size` bytes at `at` was mapped.
+    pub fn mapped(&mut self, at: u64, size: u64) {
+        if size < LARGE
+            && let Some(slab) = self.slabs.get_mut(&at)
+        {
+            let used = up(size.max(1), ALIGN);
+            slab.free.give(at + used, GRANULE - used);
+        }
+    }
+
+    /// The memory for an allocation at `at` could not be mapped.
+    pub fn failed(&mut self, at: u64, bytes: u64) {
+        self.slabs.remove(&at);
+        self.free.give(at, bytes);
+    }
+
+    /// Takes an allocation of `size` bytes back.
+    pub fn free(&mut self, at: u64, size: u64) -> Release {
+        if size >= LARGE {
+            let bytes = up(size, GRANULE);
+            self.free.give(at, bytes);
+            return Release::Unmap { at, bytes };
+        }
+        let Some((&base, slab)) = self.slabs.range_mut(..=at).next_back() else {
+            return Release::Keep;
+        };
+        slab.free.give(at, up(size.max(1), ALIGN));
+        slab.live -= 1;
+        // One empty slab is kept: a program that frees its last small buffer allocates another soon.
+        let empty = slab.live == 0;
+        if empty && self.slabs.values().filter(|s| s.live == 0).count() > 1 {
+            self.slabs.remove(&base);
+            self.free.give(base, GRANULE);
+            return Release::Unmap {
+                at: base,
+                bytes: GRANULE,
+            };
+        }
+        Release::Keep
+    }
+
+    /// The context that everything here lived in is gone.
+    pub fn clear(&mut self, ordinal: u32) {
+        *self = Self::new(ordinal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_allocations_share_a_granule_and_large_ones_do_not() {
+        let mut s = Space::new(0);
+        let Some(Alloc::Map { at, bytes: GRANULE }) = s.alloc(100) else {
+            panic!()
+        };
+        // Until the first is mapped, a second gets a granule of its own.
+        let Some(Alloc::Map { at: other, .. }) = s.alloc(100) else {
+            panic!()
+        };
+        assert_ne!(at, other);
+        s.mapped(at, 100);
+        s.mapped(other, 100);
+        assert_eq!(s.alloc(600), Some(Alloc::Ready(at + 512)));
+        assert_eq!(s.alloc(1), Some(Alloc::Ready(at + 512 + 1024)));
+        let Some(Alloc::Map { at: large, bytes }) = s.alloc(3 << 20) else {
+            panic!()
+        };
+        assert_eq!(bytes, 4 << 20);
+        assert_eq!(s.free(large, 3 << 20), Release::Unmap { at: large, bytes });
+        assert_eq!(s.free(other, 100), Release::Keep, "one empty slab is kept");
+        assert_eq!(s.free(at + 512, 600), Release::Keep);
+        assert_eq!(s.free(at + 1536, 1), Release::Keep);
+        assert_eq!(s.free(at, 100), Release::Unmap { at, bytes: GRANULE });
+    }
+
+    #[test]
+    fn what_is_given_back_joins_its_neighbours() {
+        let mut f = Free::default();
+        f.give(0, 100);
+        let (a, b, c) = (
+            f.take(10).unwrap(),
+            f.take(10).unwrap(),
+            f.take(10).unwrap(),
+        );
+        f.give(a, 10);
+        f.give(c, 10);
+        f.give(b, 10);
+        assert_eq!(f.pieces.len(), 1);
+        assert_eq!(f.take(101), None);
+        assert_eq!(f.take(100), Some(0));
+    }
+
+    #[test]
+    fn a_mapping_that_failed_leaves_no_trace() {
+        let mut s = Space::new(1);
+        let Some(Alloc::Map { at, bytes }) = s.alloc(8) else {
+            panic!()
+        };
+        s.failed(at, bytes);
+        assert_eq!(s.alloc(8), Some(Alloc::Map { at, bytes }));
+        assert_eq!(s.alloc(RANGE), None);
+        assert_eq!(s.alloc(u64::MAX), None);
+    }
+}

@@ -1,0 +1,393 @@
+//! Streams: their special values, waiting for them, and what is known of captures.
+
+use super::context;
+use super::handles;
+use super::runtime::{Cx, ReplyBytes, decode, enter, enter_local, guard, put, put_opt};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, as handles.
+const LEGACY: u64 = 1;
+const PER_THREAD: u64 = 2;
+
+/// Captures in progress in this process. While there are none, every question about captures has
+/// the same answer, and frameworks ask it thousands of times a second.
+static CAPTURES: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    /// The calling thread's own default streams, by context.
+    static OWN: RefCell<HashMap<u32, u32>> = RefCell::new(HashMap::new());
+    static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
+    static NODES: RefCell<(Vec<CUgraphNode>, Vec<CUgraphEdgeData>)> =
+        const { RefCell::new((Vec::new(), Vec::new())) };
+}
+
+/// The id of a stream handle; 0 is the legacy default stream.
+#[inline]
+pub fn id(cx: Cx, raw: CUstream, per_thread: bool) -> Result<u32, CUresult> {
+    match raw as u64 {
+        0 if per_thread => own(cx),
+        0 | LEGACY => Ok(0),
+        PER_THREAD => own(cx),
+        raw => handles::id(Kind::Stream, raw).ok_or(CUDA_ERROR_INVALID_HANDLE),
+    }
+}
+
+/// The calling thread's own default stream in the current context: an ordinary blocking stream,
+/// made when it is first needed.
+#[cold]
+fn own(cx: Cx) -> Result<u32, CUresult> {
+    let scope = cx.need_context()?;
+    if let Some(id) = OWN.with(|o| o.borrow().get(&scope).copied())
+        && handles::context(Kind::Stream, id) == scope
+    {
+        return Ok(id);
+    }
+    let id = cx.create(Kind::Stream);
+    cx.send(&msg::CuStreamCreate {
+        ph_stream: id,
+        flags: 0,
+    })?;
+    OWN.with(|o| o.borrow_mut().insert(scope, id));
+    Ok(id)
+}
+
+/// A context is gone, and every stream in it.
+pub fn forget_context(id: u32) {
+    let _ = OWN.try_with(|o| o.borrow_mut().remove(&id));
+}
+
+/// Whether any stream of the process may be capturing.
+#[inline]
+pub fn capturing() -> bool {
+    CAPTURES.load(Ordering::Relaxed) > 0
+}
+
+pub(super) unsafe fn cuStreamSynchronize(stream: CUstream, per_thread: bool) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let h_stream = id(cx, stream, per_thread)?;
+        if cx.idle(h_stream) {
+            return Ok(());
+        }
+        let since = cx.queued();
+        cx.call(&msg::CuStreamSynchronize { h_stream })?;
+        cx.now_idle(h_stream, since);
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuStreamQuery(stream: CUstream, per_thread: bool) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let h_stream = id(cx, stream, per_thread)?;
+        if cx.idle(h_stream) {
+            return Ok(());
+        }
+        cx.call(&msg::CuStreamQuery { h_stream }).map(drop)
+    })
+}
+
+pub(super) unsafe fn cuStreamGetCtx(
+    stream: CUstream,
+    pctx: *mut CUcontext,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let sid = id(cx, stream, per_thread)?;
+        let ctx = if sid == 0 {
+            cx.need_context()?
+        } else {
+            handles::context(Kind::Stream, sid)
+        };
+        // SAFETY: the program's pointer.
+        unsafe { put(pctx, handles::raw(Kind::Context, ctx) as CUcontext) }
+    })
+}
+
+pub(super) unsafe fn cuStreamGetCtx_v2(
+    stream: CUstream,
+    pctx: *mut CUcontext,
+    green: *mut CUgreenCtx,
+    per_thread: bool,
+) -> CUresult {
+    // SAFETY: the program's pointer.
+    unsafe { put_opt(green, std::ptr::null_mut()) };
+    // SAFETY: passed on to the caller.
+    unsafe { cuStreamGetCtx(stream, pctx, per_thread) }
+}
+
+pub(super) unsafe fn cuStreamGetDevice(
+    stream: CUstream,
+    device: *mut CUdevice,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let sid = id(cx, stream, per_thread)?;
+        let ctx = if sid == 0 {
+            cx.need_context()?
+        } else {
+            handles::context(Kind::Stream, sid)
+        };
+        let i = context::info(ctx).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+        // SAFETY: the program's pointer.
+        unsafe { put(device, i.device) }
+    })
+}
+
+pub(super) unsafe fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) -> CUresult {
+    guard(|| {
+        enter_local()?;
+        if mode.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: checked for null; the program's pointer.
+        let wanted = unsafe { mode.read() };
+        if wanted as u32 > 2 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let old = CAPTURE_MODE.with(|m| m.replace(wanted as u32));
+        // SAFETY: as above.
+        unsafe { put(mode, old as CUstreamCaptureMode) }
+    })
+}
+
+pub(super) unsafe fn cuStreamBeginCapture(stream: CUstream, per_thread: bool) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL as _, per_thread) }
+}
+
+pub(super) unsafe fn cuStreamBeginCapture_v2(
+    stream: CUstream,
+    mode: CUstreamCaptureMode,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let h_stream = id(cx, stream, per_thread)?;
+        // Counted before it begins: another thread must not miss it.
+        CAPTURES.fetch_add(1, Ordering::AcqRel);
+        let begun = cx.call(&msg::CuStreamBeginCaptureV2 {
+            h_stream,
+            mode: mode as _,
+        });
+        if begun.is_err() {
+            CAPTURES.fetch_sub(1, Ordering::AcqRel);
+        }
+        begun.map(drop)
+    })
+}
+
+pub(super) unsafe fn cuStreamEndCapture(
+    stream: CUstream,
+    graph: *mut CUgraph,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let h_stream = id(cx, stream, per_thread)?;
+        if graph.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let ph_graph = cx.create(Kind::Graph);
+        let ended = cx.call(&msg::CuStreamEndCapture { h_stream, ph_graph });
+        if let Err(e) = ended {
+            cx.destroy(Kind::Graph, ph_graph);
+            // These mean that the stream captures no longer; any other leaves it capturing.
+            if e != CUDA_ERROR_STREAM_CAPTURE_UNMATCHED && e != CUDA_ERROR_ILLEGAL_STATE {
+                ended_one();
+            }
+            // SAFETY: checked for null above; the program's pointer.
+            unsafe { put(graph, std::ptr::null_mut()) }?;
+            return Err(e);
+        }
+        ended_one();
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(graph, cx.raw(Kind::Graph, ph_graph) as CUgraph) }
+    })
+}
+
+fn ended_one() {
+    let less = |n: u32| n.checked_sub(1);
+    let _ = CAPTURES.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
+}
+
+/// Asks the worker; `None` when nothing captures.
+fn ask(cx: Cx, stream: u32, detail: u32) -> Result<Option<ReplyBytes>, CUresult> {
+    if !capturing() {
+        return Ok(None);
+    }
+    cx.call(&msg::CaptureInfo { stream, detail }).map(Some)
+}
+
+pub(super) unsafe fn cuStreamIsCapturing(
+    stream: CUstream,
+    status: *mut CUstreamCaptureStatus,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let sid = id(cx, stream, per_thread)?;
+        let answer = ask(cx, sid, 0)?;
+        let v = match &answer {
+            None => 0,
+            Some(a) => decode::<msg::CaptureInfoReply<'_>>(a)?.status,
+        };
+        // SAFETY: the program's pointer.
+        unsafe { put(status, v as CUstreamCaptureStatus) }
+    })
+}
+
+struct Out {
+    status: *mut CUstreamCaptureStatus,
+    id: *mut u64,
+    graph: *mut CUgraph,
+    nodes: *mut *const CUgraphNode,
+    edges: *mut *const CUgraphEdgeData,
+    count: *mut usize,
+}
+
+fn capture_info(stream: CUstream, per_thread: bool, out: &Out) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let sid = id(cx, stream, per_thread)?;
+        if out.status.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let wants_nodes = !out.nodes.is_null() || !out.count.is_null();
+        let detail = u32::from(!out.graph.is_null()) | u32::from(wants_nodes) << 1;
+        let answer = ask(cx, sid, detail)?;
+        let Some(a) = &answer else {
+            // SAFETY: checked for null above; the program's pointer.
+            return unsafe { put(out.status, CU_STREAM_CAPTURE_STATUS_NONE as _) };
+        };
+        let r = decode::<msg::CaptureInfoReply<'_>>(a)?;
+        let scope = if sid == 0 {
+            cx.scope
+        } else {
+            handles::context(Kind::Stream, sid)
+        };
+        let nodes: Vec<CUgraphNode> = r
+            .nodes
+            .iter()
+            .map(|n| handles::adopt(Kind::GraphNode, *n, scope) as _)
+            .collect();
+        let edges = busbar_abi::items_from_bytes(r.edges).unwrap_or_default();
+        let count = nodes.len();
+        // The arrays belong to the driver, and are good until the thread's next such call.
+        let (nodes, edges) = NODES.with(|n| {
+            *n.borrow_mut() = (nodes, edges);
+            let n = n.borrow();
+            (
+                n.0.as_ptr(),
+                if n.1.is_empty() {
+                    std::ptr::null()
+                } else {
+                    n.1.as_ptr()
+                },
+            )
+        });
+        // SAFETY: the program's pointers, of which only the first must be there.
+        unsafe {
+            put(out.status, r.status as CUstreamCaptureStatus)?;
+            put_opt(out.id, r.id);
+            if r.graph != 0 {
+                put_opt(
+                    out.graph,
+                    handles::adopt(Kind::Graph, r.graph, scope) as CUgraph,
+                );
+            }
+            put_opt(out.nodes, nodes);
+            put_opt(out.edges, edges);
+            put_opt(out.count, count);
+        }
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuStreamGetCaptureInfo(
+    stream: CUstream,
+    status: *mut CUstreamCaptureStatus,
+    id: *mut u64,
+    per_thread: bool,
+) -> CUresult {
+    let out = Out {
+        status,
+        id,
+        graph: std::ptr::null_mut(),
+        nodes: std::ptr::null_mut(),
+        edges: std::ptr::null_mut(),
+        count: std::ptr::null_mut(),
+    };
+    capture_info(stream, per_thread, &out)
+}
+
+pub(super) unsafe fn cuStreamGetCaptureInfo_v2(
+    stream: CUstream,
+    status: *mut CUstreamCaptureStatus,
+    id: *mut u64,
+    graph: *mut CUgraph,
+    nodes: *mut *const CUgraphNode,
+    count: *mut usize,
+    per_thread: bool,
+) -> CUresult {
+    let out = Out {
+        status,
+        id,
+        graph,
+        nodes,
+        edges: std::ptr::null_mut(),
+        count,
+    };
+    capture_info(stream, per_thread, &out)
+}
+
+pub(super) unsafe fn cuStreamGetCaptureInfo_v3(
+    stream: CUstream,
+    status: *mut CUstreamCaptureStatus,
+    id: *mut u64,
+    graph: *mut CUgraph,
+    nodes: *mut *const CUgraphNode,
+    edges: *mut *const CUgraphEdgeData,
+    count: *mut usize,
+    per_thread: bool,
+) -> CUresult {
+    capture_info(
+        stream,
+        per_thread,
+        &Out {
+            status,
+            id,
+            graph,
+            nodes,
+            edges,
+            count,
+        },
+    )
+}
+
+pub(super) unsafe fn cuStreamAddCallback(
+    stream: CUstream,
+    callback: CUstreamCallback,
+    data: *mut c_void,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let Some(f) = callback else {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        };
+        if flags != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let stream_id = id(cx, stream, per_thread)?;
+        super::callback::queue_stream_callback(cx, stream_id, stream, f, data)
+    })
+}

@@ -1,0 +1,617 @@
+//! Entry points: `crates/client/src/<api>/generated`, and their exports in the shim.
+
+use super::{ALLOW, put, rust};
+use crate::Files;
+use crate::model::{Api, Arg, Call, Family, ResultConfig, Role};
+use crate::spec::{Class, Count, Sort};
+use quote::ToTokens as _;
+use std::fmt::Write as _;
+
+/// The client's side of one API, and the shim that exports it.
+pub fn emit(api: &Api, files: &mut Files) {
+    let Some(result) = &api.config.result else {
+        return;
+    };
+    let dir = format!("crates/client/src/{}/generated", api.name);
+    let families: Vec<_> = api
+        .families
+        .iter()
+        .filter(|f| f.calls.iter().any(|c| c.item.sort != Sort::Message))
+        .collect();
+    let mut s = String::from(ALLOW);
+    s.push('\n');
+    for f in &families {
+        let _ = writeln!(s, "pub mod {};", f.name);
+    }
+    s.push_str("pub mod procs;\n");
+    s.push_str(&helpers(api, result));
+    put(
+        files,
+        format!("{dir}/mod.rs"),
+        rust(&format!("Entry points: {}.", api.config.name), &s),
+    );
+    put(
+        files,
+        format!("{dir}/procs.rs"),
+        rust(
+            &format!("Entry points by name and version: {}.", api.config.name),
+            &procs(api),
+        ),
+    );
+    let mut mods = String::new();
+    for f in &families {
+        let about = format!("Entry points: {}, {}.", api.config.name, f.name);
+        put(
+            files,
+            format!("{dir}/{}.rs", f.name),
+            rust(&about, &family(api, result, f)),
+        );
+        if let Some(shim) = &api.config.shim {
+            let _ = writeln!(mods, "mod {};", f.name);
+            let about = format!("Exports: {}, {}.", api.config.name, f.name);
+            let text = exports(api, result, f);
+            put(
+                files,
+                format!("{shim}/src/generated/{}.rs", f.name),
+                rust(&about, &text),
+            );
+        }
+    }
+    if let Some(shim) = &api.config.shim {
+        let about = format!("Exports: {}.", api.config.name);
+        let text = format!("{ALLOW}\n{mods}");
+        put(
+            files,
+            format!("{shim}/src/generated/mod.rs"),
+            rust(&about, &text),
+        );
+    }
+}
+
+fn helpers(api: &Api, result: &ResultConfig) -> String {
+    let ResultConfig {
+        ty: rc,
+        invalid_value,
+        protocol,
+        ..
+    } = result;
+    format!(
+        "
+use busbar_abi::{api}::{{{protocol}, {invalid_value}, {rc}}};
+use busbar_wire::codec::{{Message, Reader}};
+use busbar_wire::limits::MAX_BYTES;
+use std::ffi::{{CStr, c_char}};
+
+/// A result code as a `Result`.
+#[inline]
+fn check(rc: {rc}) -> Result<(), {rc}> {{
+    if rc == 0 {{ Ok(()) }} else {{ Err(rc) }}
+}}
+
+#[inline]
+fn not_null<T>(p: *const T) -> Result<(), {rc}> {{
+    if p.is_null() {{ Err({invalid_value}) }} else {{ Ok(()) }}
+}}
+
+/// A reply's fields; one that cannot be read is the worker's fault.
+fn decode<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<M, {rc}> {{
+    let mut r = Reader::new(bytes);
+    let reply = M::decode(&mut r).map_err(|_| {protocol})?;
+    r.finish().map_err(|_| {protocol})?;
+    Ok(reply)
+}}
+
+/// The count that the program gave for an array.
+fn counted(n: impl TryInto<usize>) -> Result<usize, {rc}> {{
+    n.try_into().map_err(|_| {invalid_value})
+}}
+
+/// The bytes of `n` items of the program.
+///
+/// # Safety
+/// `p` is null, or `n` items lie there.
+unsafe fn bytes_at<'a, T>(p: *const T, n: usize) -> Result<&'a [u8], {rc}> {{
+    let len = n.checked_mul(size_of::<T>()).filter(|n| *n <= MAX_BYTES).ok_or({invalid_value})?;
+    if len == 0 {{
+        return Ok(&[]);
+    }}
+    not_null(p)?;
+    // SAFETY: the caller vouches for the memory.
+    Ok(unsafe {{ std::slice::from_raw_parts(p.cast(), len) }})
+}}
+
+/// The bytes of one structure of the program.
+///
+/// # Safety
+/// `p` is null, or points to a `T` of `N` bytes.
+unsafe fn structure<T, const N: usize>(p: *const T) -> Result<[u8; N], {rc}> {{
+    const {{ assert!(size_of::<T>() == N) }};
+    not_null(p)?;
+    // SAFETY: the caller vouches for the memory, and the sizes are equal.
+    Ok(unsafe {{ p.cast::<[u8; N]>().read_unaligned() }})
+}}
+
+/// Hands one structure of the reply to the program.
+///
+/// # Safety
+/// There is room for a `T` at `p`.
+unsafe fn put<T, const N: usize>(p: *mut T, bytes: [u8; N]) {{
+    const {{ assert!(size_of::<T>() == N) }};
+    // SAFETY: the caller vouches for the room, and the sizes are equal.
+    unsafe {{ p.cast::<[u8; N]>().write_unaligned(bytes) }};
+}}
+
+/// The bytes of a C string of the program, without its end.
+///
+/// # Safety
+/// `p` is null, or a C string.
+unsafe fn text<'a>(p: *const c_char) -> Result<&'a [u8], {rc}> {{
+    not_null(p)?;
+    // SAFETY: the caller vouches for the string.
+    let bytes = unsafe {{ CStr::from_ptr(p) }}.to_bytes();
+    if bytes.len() <= MAX_BYTES {{ Ok(bytes) }} else {{ Err({invalid_value}) }}
+}}
+
+/// Hands a list of the reply to the program.
+///
+/// # Safety
+/// There is room for `n` items at `p`.
+unsafe fn fill<T>(p: *mut T, n: usize, bytes: &[u8]) -> Result<(), {rc}> {{
+    if bytes.len() != n * size_of::<T>() {{
+        return Err({protocol});
+    }}
+    // SAFETY: the caller vouches for the room, and the length was checked.
+    unsafe {{ p.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) }};
+    Ok(())
+}}
+",
+        api = api.name
+    )
+}
+
+fn family(api: &Api, result: &ResultConfig, f: &Family) -> String {
+    let mut s = format!(
+        "use super::*;\nuse crate::{0}::runtime;\n\
+         use busbar_abi::{0}::*;\n\
+         use busbar_wire::generated::{0} as wire;\n\
+         use std::ffi::{{c_char, c_void}};\n\
+         use wire::Kind;\n\n",
+        api.name
+    );
+    for c in &f.calls {
+        match c.item.sort {
+            Sort::Function => function(api, result, c, &mut s),
+            Sort::Data | Sort::Message => {}
+        }
+    }
+    s
+}
+
+/// Exported data is what a debugger would write to: zero, and never read by us.
+fn data_type(c: &Call) -> (String, String) {
+    let ty = c
+        .item
+        .data
+        .as_ref()
+        .map(|t| t.to_token_stream().to_string())
+        .unwrap_or_default();
+    let atomic = |t: &str| format!("std::sync::atomic::Atomic{}", t.to_uppercase());
+    match ty.trim_matches(['[', ']']).split_once(" ; ") {
+        Some((item, n)) => {
+            let a = atomic(item);
+            (
+                format!("[{a}; {n}]"),
+                format!("[const {{ {a}::new(0) }}; {n}]"),
+            )
+        }
+        None => (atomic(&ty), format!("{}::new(0)", atomic(&ty))),
+    }
+}
+
+/// Whether the client's body is a refusal.
+fn refusal<'a>(api: &'a Api, c: &'a Call) -> Option<&'a str> {
+    match &c.item.class {
+        Class::Unsupported(reason) => Some(reason),
+        Class::SameAs(to) | Class::OnDefaultStream(to) => refusal(api, api.find(to)?),
+        _ if c.item.todo && c.client_by_hand() => Some("not implemented yet"),
+        _ => None,
+    }
+}
+
+fn params(args: &[Arg], prefix: &str) -> String {
+    let list: Vec<_> = args
+        .iter()
+        .map(|a| format!("{prefix}{}: {}", plain(&a.name, prefix), a.ty))
+        .collect();
+    list.join(", ")
+}
+
+fn plain<'a>(name: &'a str, prefix: &str) -> &'a str {
+    if prefix.is_empty() {
+        name
+    } else {
+        name.trim_start_matches("r#")
+    }
+}
+
+fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
+    let rc = &result.ty;
+    let name = &c.item.name;
+    let variants: Vec<(String, &str)> = match &c.item.per_thread {
+        Some(suffix) => {
+            vec![(name.clone(), "false"), (format!("{name}{suffix}"), "true")]
+        }
+        None => vec![(name.clone(), "")],
+    };
+    if let Some(reason) = refusal(api, c) {
+        for (variant, _) in &variants {
+            let _ = writeln!(
+                s,
+                "/// `{variant}`: refused.\npub unsafe extern \"C\" fn {variant}({}) -> {rc} {{\n\
+                 runtime::unsupported(\"{name}\", {reason:?})\n}}\n",
+                params(&c.args, "_")
+            );
+        }
+        return;
+    }
+    let mut inner = params(&c.args, "");
+    if c.item.per_thread.is_some() {
+        inner.push_str(if inner.is_empty() {
+            "per_thread: bool"
+        } else {
+            ", per_thread: bool"
+        });
+    }
+    for (variant, per_thread) in &variants {
+        let mut args: Vec<_> = c.args.iter().map(|a| a.name.as_str()).collect();
+        if !per_thread.is_empty() {
+            args.push(per_thread);
+        }
+        let _ = writeln!(
+            s,
+            "/// `{variant}`.\npub unsafe extern \"C\" fn {variant}({}) -> {rc} {{\n\
+             // SAFETY: the arguments are the program's.\n\
+             runtime::guard(|| unsafe {{ {name}_checked({}) }})\n}}\n",
+            params(&c.args, ""),
+            args.join(", ")
+        );
+    }
+    let _ = writeln!(
+        s,
+        "/// `{name}`, with the result as a `Result`.\n\
+         pub(in crate::{}) unsafe fn {name}_checked({inner}) -> Result<(), {rc}> {{",
+        api.name
+    );
+    body(api, c, s);
+    s.push_str("}\n\n");
+}
+
+fn body(api: &Api, c: &Call, s: &mut String) {
+    let mut args: Vec<String> = c.args.iter().map(|a| a.name.clone()).collect();
+    match &c.item.class {
+        Class::SameAs(to) | Class::OnDefaultStream(to) => {
+            if matches!(c.item.class, Class::OnDefaultStream(_)) {
+                args.push("std::ptr::null_mut()".to_owned());
+            }
+            let target = api.find(to);
+            if target.is_some_and(|t| t.item.per_thread.is_some()) {
+                let mine = c.item.per_thread.is_some();
+                args.push(if mine { "per_thread" } else { "false" }.to_owned());
+            }
+            let family = api
+                .families
+                .iter()
+                .find(|f| f.calls.iter().any(|x| x.item.name == *to))
+                .map_or("", |f| f.name.as_str());
+            let _ = writeln!(
+                s,
+                "// SAFETY: the arguments are the program's.\n\
+                 unsafe {{ super::{family}::{to}_checked({}) }}",
+                args.join(", ")
+            );
+        }
+        _ if c.client_by_hand() => {
+            if c.item.per_thread.is_some() {
+                args.push("per_thread".to_owned());
+            }
+            let _ = writeln!(
+                s,
+                "// SAFETY: the arguments are the program's.\n\
+                 check(unsafe {{ crate::{}::{}::{}({}) }})",
+                api.name,
+                c.item.family,
+                c.item.name,
+                args.join(", ")
+            );
+        }
+        _ => forward(c, s),
+    }
+}
+
+/// The parts of a forwarding body, in the order in which they are written.
+#[derive(Default)]
+struct Parts {
+    /// Checks of pointers that something will be written through.
+    nulls: String,
+    /// What can fail: reading arguments, looking up handles.
+    reads: String,
+    /// New handles, made when nothing can fail any more but the call.
+    creates: String,
+    /// Fields of the request.
+    fields: Vec<String>,
+    /// What a failed call takes back.
+    undo: String,
+    /// What a successful call does.
+    after: String,
+}
+
+fn forward(c: &Call, s: &mut String) {
+    s.push_str("let cx = runtime::enter()?;\n");
+    let mut parts = Parts::default();
+    for a in &c.args {
+        if let Some(role) = &a.role {
+            parts.add(c, a, role);
+        }
+    }
+    let Parts {
+        nulls,
+        reads,
+        creates,
+        fields,
+        undo,
+        after,
+    } = parts;
+    s.push_str(&nulls);
+    s.push_str(&reads);
+    s.push_str(&creates);
+    let _ = writeln!(
+        s,
+        "let v_req = wire::{} {{ {} }};",
+        c.message,
+        fields.join(", ")
+    );
+    let how = match c.item.class {
+        Class::Queued => "check(cx.queue(&v_req))",
+        Class::Cached => "cx.cached(&v_req)",
+        _ => "cx.call(&v_req)",
+    };
+    let bind = if c.reply.is_empty() {
+        ""
+    } else {
+        "let v_bytes = "
+    };
+    if undo.is_empty() {
+        let _ = writeln!(s, "{bind}{how}?;");
+    } else {
+        let _ = writeln!(s, "{bind}{how}.inspect_err(|_| {{\n{undo}}})?;");
+    }
+    if !c.reply.is_empty() {
+        let borrows = c
+            .args
+            .iter()
+            .any(|a| matches!(a.role, Some(Role::OutArray(_))));
+        let life = if borrows { "<'_>" } else { "" };
+        let _ = writeln!(
+            s,
+            "let v_reply: wire::{}Reply{life} = decode(&v_bytes)?;",
+            c.message
+        );
+    }
+    s.push_str(&after);
+    s.push_str("Ok(())\n");
+}
+
+const THEIRS: &str = "// SAFETY: the program's pointer; the API asks that it be valid.\n";
+
+impl Parts {
+    fn add(&mut self, c: &Call, a: &Arg, role: &Role) {
+        let Arg { name, field: f, .. } = a;
+        let local = format!("v_{}", f.trim_start_matches("r#"));
+        let mut value = local.clone();
+        match role {
+            Role::Number(is_size) => {
+                value = if *is_size {
+                    format!("{name} as u64")
+                } else {
+                    name.clone()
+                };
+            }
+            Role::Address => value = format!("{name} as u64"),
+            Role::Handle(_, _, true) => {
+                let per_thread = if c.item.per_thread.is_some() {
+                    "per_thread"
+                } else {
+                    "false"
+                };
+                let get = format!("cx.stream({name}, {per_thread})?");
+                let _ = writeln!(self.reads, "let {local} = {get};");
+            }
+            Role::Handle(kind, optional, false) => {
+                let word = if *optional { "handle_opt" } else { "handle" };
+                let get = format!("cx.{word}(Kind::{kind}, {name} as u64)?");
+                let _ = writeln!(self.reads, "let {local} = {get};");
+            }
+            Role::Del(kind) => {
+                let get = format!("cx.handle(Kind::{kind}, {name} as u64)?");
+                let _ = writeln!(self.reads, "let {local} = {get};");
+                let _ = writeln!(self.after, "cx.destroy(Kind::{kind}, {local});");
+            }
+            Role::New(kind) => {
+                let _ = writeln!(self.nulls, "not_null({name})?;");
+                let _ = writeln!(self.creates, "let {local} = cx.create(Kind::{kind});");
+                let _ = writeln!(self.undo, "cx.destroy(Kind::{kind}, {local});");
+                let raw = format!("cx.raw(Kind::{kind}, {local}) as {}", a.pointee);
+                let _ = writeln!(self.after, "{THEIRS}unsafe {{ {name}.write({raw}) }};");
+            }
+            Role::OutNumber(..) | Role::OutPlain(..) | Role::OutArray(_) => {
+                self.comes_back(a, role);
+                return;
+            }
+            Role::InRef(_) => {
+                let _ = writeln!(
+                    self.reads,
+                    "{THEIRS}let {local} = unsafe {{ structure({name}) }}?;"
+                );
+            }
+            Role::InArray(count, true) => {
+                let _ = writeln!(
+                    self.reads,
+                    "let {local} = if {name}.is_null() {{ &[][..] }} else {{\n{THEIRS}\
+                     unsafe {{ bytes_at({name}, {}) }}?\n}};",
+                    counted(count)
+                );
+            }
+            Role::InArray(count, false) => {
+                let get = format!("bytes_at({name}, {})", counted(count));
+                let _ = writeln!(self.reads, "{THEIRS}let {local} = unsafe {{ {get} }}?;");
+            }
+            Role::BytesIn(count) => {
+                let get = format!("bytes_at({name}.cast::<u8>(), {})", counted(count));
+                let _ = writeln!(self.reads, "{THEIRS}let {local} = unsafe {{ {get} }}?;");
+            }
+            Role::HandleArray(count, kind) => {
+                let _ = writeln!(
+                    self.reads,
+                    "let mut {local} = Vec::new();\nfor i in 0..{} {{\nnot_null({name})?;\n\
+                     {THEIRS}let raw = unsafe {{ {name}.add(i).read() }};\n\
+                     {local}.push(cx.handle(Kind::{kind}, raw as u64)?);\n}}",
+                    counted(count)
+                );
+            }
+            Role::CStr => {
+                let _ = writeln!(
+                    self.reads,
+                    "{THEIRS}let {local} = unsafe {{ text({name}) }}?;"
+                );
+            }
+        }
+        self.fields.push(if *f == value {
+            value
+        } else {
+            format!("{f}: {value}")
+        });
+    }
+
+    fn comes_back(&mut self, a: &Arg, role: &Role) {
+        let Arg { name, field: f, .. } = a;
+        let mut optional = false;
+        let write = match role {
+            Role::OutArray(count) => {
+                format!(
+                    "unsafe {{ fill({name}, {}, v_reply.{f}) }}?;",
+                    counted(count)
+                )
+            }
+            Role::OutPlain(_, o) => {
+                optional = *o;
+                format!("unsafe {{ put({name}, v_reply.{f}) }};")
+            }
+            Role::OutNumber(is_size, o) => {
+                optional = *o;
+                let size = if *is_size { " as usize" } else { "" };
+                format!("unsafe {{ {name}.write(v_reply.{f}{size}) }};")
+            }
+            _ => return,
+        };
+        if optional {
+            let _ = writeln!(self.after, "if !{name}.is_null() {{\n{THEIRS}{write}\n}}");
+        } else {
+            let _ = writeln!(self.nulls, "not_null({name})?;");
+            let _ = writeln!(self.after, "{THEIRS}{write}");
+        }
+    }
+}
+
+fn counted(count: &Count) -> String {
+    match count {
+        Count::Fixed(n) => n.to_string(),
+        Count::Param(p, 0) => format!("counted({p})?"),
+        Count::Param(p, less) => format!("counted({p})?.saturating_sub({less})"),
+    }
+}
+
+fn procs(api: &Api) -> String {
+    let mut rows = Vec::new();
+    for f in &api.families {
+        for c in &f.calls {
+            for (name, version) in &c.item.get_proc {
+                rows.push((name, *version, format!("{}::{}", f.name, c.item.name), c));
+            }
+        }
+    }
+    rows.sort_by_key(|r| (r.0.clone(), r.1));
+    let mut s = String::from(
+        "use super::*;\n\n/// One entry point under one name, from one version of the API on.\n\
+         #[derive(Debug, Clone, Copy)]\npub struct Proc {\n\
+         /// The name that is asked for.\npub name: &'static str,\n\
+         /// The first version that gets this function.\npub version: u32,\n\
+         /// The function.\npub plain: *const (),\n\
+         /// Its variant for per-thread default streams, or the function itself.\n\
+         pub per_thread: *const (),\n}\n\n\
+         // SAFETY: addresses of functions, which never change.\nunsafe impl Sync for Proc {}\n\n\
+         /// By name, then by version.\npub static PROC_TABLE: &[Proc] = &[\n",
+    );
+    for (name, version, path, c) in rows {
+        let suffix = c.item.per_thread.as_deref().unwrap_or_default();
+        let _ = writeln!(
+            s,
+            "Proc {{ name: \"{name}\", version: {version}, plain: {path} as *const (), \
+             per_thread: {path}{suffix} as *const () }},"
+        );
+    }
+    s.push_str(
+        "];
+
+#[cfg(test)]
+mod tests {
+    use super::PROC_TABLE;
+
+    #[test]
+    fn the_table_is_sorted_by_name_and_version() {
+        assert!(PROC_TABLE.is_sorted_by(|a, b| (a.name, a.version) < (b.name, b.version)));
+    }
+}
+",
+    );
+    s
+}
+
+fn exports(api: &Api, result: &ResultConfig, f: &Family) -> String {
+    let mut s = format!(
+        "use busbar_abi::{0}::*;\n\
+         use busbar_client::{0}::generated::{1} as client;\n\
+         use std::ffi::{{c_char, c_void}};\n\n",
+        api.name, f.name
+    );
+    for c in f.calls.iter().filter(|c| !c.item.proc_only) {
+        let name = &c.item.name;
+        match c.item.sort {
+            Sort::Message => {}
+            Sort::Data => {
+                let (ty, value) = data_type(c);
+                let _ = writeln!(
+                    s,
+                    "// SAFETY: the name is the API's own.\n#[unsafe(no_mangle)]\n\
+                     pub static {name}: {ty} = {value};\n"
+                );
+            }
+            Sort::Function => {
+                let args: Vec<_> = c.args.iter().map(|a| a.name.as_str()).collect();
+                let suffixes = std::iter::once("").chain(c.item.per_thread.as_deref());
+                for suffix in suffixes {
+                    let _ = writeln!(
+                        s,
+                        "// SAFETY: the name is the API's own.\n#[unsafe(no_mangle)]\n\
+                         pub unsafe extern \"C\" fn {name}{suffix}({}) -> {} {{\n\
+                         // SAFETY: the arguments are the program's.\n\
+                         unsafe {{ client::{name}{suffix}({}) }}\n}}\n",
+                        params(&c.args, ""),
+                        result.ty,
+                        args.join(", ")
+                    );
+                }
+            }
+        }
+    }
+    s
+}

@@ -1,0 +1,353 @@
+//! Dispatch: `crates/worker/src/<api>/generated`.
+
+use super::{ALLOW, put, rust};
+use crate::Files;
+use crate::model::{Api, Arg, Call, Family, Role};
+use crate::spec::{Count, Sort};
+use std::fmt::Write as _;
+
+/// The worker's side of one API.
+pub fn emit(api: &Api, files: &mut Files) {
+    let Some(state) = &api.config.worker_state else {
+        return;
+    };
+    let dir = format!("crates/worker/src/{}/generated", api.name);
+    let families: Vec<_> = api
+        .families
+        .iter()
+        .filter(|f| f.calls.iter().any(Call::travels))
+        .collect();
+    let mut s = String::from(ALLOW);
+    s.push('\n');
+    for f in &families {
+        let _ = writeln!(s, "mod {};", f.name);
+    }
+    let _ = writeln!(
+        s,
+        "\nuse busbar_wire::WireError;\nuse busbar_wire::generated::{0}::op;\n\
+         use busbar_wire::record::Header;\nuse crate::{0}::{state};\n",
+        api.name
+    );
+    let _ = writeln!(
+        s,
+        "/// Decodes one request, makes the call and answers. An error is the client's fault, and \
+         ends\n/// its session.\n\
+         pub fn dispatch(w: &mut {state}, h: &Header, body: &[u8]) -> Result<(), WireError> {{\n\
+         match h.op {{"
+    );
+    for f in &families {
+        for c in f.calls.iter().filter(|c| c.travels()) {
+            let _ = writeln!(s, "op::{} => {}::{}(w, h, body),", c.op, f.name, c.snake);
+        }
+    }
+    s.push_str("other => Err(WireError::UnknownOp(other)),\n}\n}\n");
+    if let Some(result) = &api.config.result {
+        s.push_str(&helpers(&api.name, &result.ty, &result.invalid_value));
+    }
+    put(
+        files,
+        format!("{dir}/mod.rs"),
+        rust(&format!("Dispatch: {}.", api.config.name), &s),
+    );
+    for f in families {
+        let about = format!("Dispatch: {}, {}.", api.config.name, f.name);
+        put(
+            files,
+            format!("{dir}/{}.rs", f.name),
+            rust(&about, &family(api, f, state)),
+        );
+    }
+}
+
+fn helpers(api: &str, rc: &str, invalid: &str) -> String {
+    format!(
+        "
+use busbar_abi::{api}::{{{invalid}, {rc}}};
+use busbar_abi::{{Plain, from_bytes, items_from_bytes, slice_bytes, to_array, zeroed}};
+use busbar_wire::limits::MAX_BYTES;
+use std::ffi::CString;
+
+/// A result code as a `Result`.
+#[inline]
+fn check(rc: {rc}) -> Result<(), {rc}> {{
+    if rc == 0 {{ Ok(()) }} else {{ Err(rc) }}
+}}
+
+/// Runs the fallible part of a call and gives its result code.
+#[inline]
+fn attempt(f: impl FnOnce() -> Result<(), {rc}>) -> {rc} {{
+    match f() {{
+        Ok(()) => 0,
+        Err(rc) => rc,
+    }}
+}}
+
+/// The items of a list whose count the client sent beside it.
+fn list<T: Plain>(bytes: &[u8], count: usize) -> Result<Vec<T>, WireError> {{
+    let items: Vec<T> = items_from_bytes(bytes).ok_or(WireError::BadValue(\"list\"))?;
+    same_count(items.len(), count)?;
+    Ok(items)
+}}
+
+/// Fails unless a list has the count that the client sent beside it.
+fn same_count(has: usize, count: usize) -> Result<(), WireError> {{
+    if has == count {{ Ok(()) }} else {{ Err(WireError::BadValue(\"count of a list\")) }}
+}}
+
+/// Room for a list that the driver fills.
+fn room<T: Plain>(count: usize) -> Result<Vec<T>, {rc}> {{
+    match count.checked_mul(size_of::<T>()) {{
+        Some(bytes) if bytes <= MAX_BYTES => Ok(vec![zeroed(); count]),
+        _ => Err({invalid}),
+    }}
+}}
+"
+    )
+}
+
+fn family(api: &Api, f: &Family, state: &str) -> String {
+    let mut s = String::from("use super::*;\n");
+    if api.config.functions {
+        let _ = writeln!(
+            s,
+            "use busbar_abi::{}::*;\nuse std::ffi::{{c_char, c_void}};",
+            api.name
+        );
+    }
+    let _ = writeln!(
+        s,
+        "use busbar_wire::codec::{{Message as _, Reader}};\n\
+         use busbar_wire::generated::{0} as wire;\n",
+        api.name
+    );
+    if !api.config.handles.is_empty() {
+        s.push_str(
+            "use wire::Kind;
+
+",
+        );
+    }
+    for c in f.calls.iter().filter(|c| c.travels()) {
+        let _ = writeln!(
+            s,
+            "pub(super) fn {}(w: &mut {state}, h: &Header, body: &[u8]) \
+             -> Result<(), WireError> {{\n\
+             let mut r = Reader::new(body);",
+            c.snake
+        );
+        let missing = is_missing(c);
+        let bind = if missing || c.request.is_empty() && !c.worker_by_hand() {
+            ""
+        } else {
+            "let m = "
+        };
+        let _ = writeln!(
+            s,
+            "{bind}wire::{}::decode(&mut r)?;\nr.finish()?;",
+            c.message
+        );
+        if missing {
+            refuse(api, c, &mut s);
+        } else if c.worker_by_hand() {
+            let _ = writeln!(
+                s,
+                "crate::{}::{}::{}(w, h, m)",
+                api.name, c.item.family, c.snake
+            );
+        } else {
+            call(c, &mut s);
+        }
+        s.push_str("}\n\n");
+    }
+    s
+}
+
+/// Whether the worker's side is still to be written. (A function whose client side alone is
+/// missing has a generated one here.)
+fn is_missing(c: &Call) -> bool {
+    c.item.todo && (c.item.sort == Sort::Message || c.item.by_hand_worker)
+}
+
+fn refuse(api: &Api, c: &Call, s: &mut String) {
+    let Some(result) = &api.config.result else {
+        s.push_str("let _ = w;\nErr(WireError::UnknownOp(h.op))\n");
+        return;
+    };
+    let rc = format!("busbar_abi::{}::{}", api.name, result.not_supported);
+    if c.waits() {
+        let _ = writeln!(s, "w.reply(h, {rc}, |_| {{}});");
+    } else {
+        let _ = writeln!(s, "w.done(h, {rc});");
+    }
+    s.push_str("Ok(())\n");
+}
+
+/// The parts of a dispatched call, in the order in which they are written.
+#[derive(Default)]
+struct Parts {
+    /// What ends the session when it fails, and what outlives the call.
+    before: String,
+    /// What gives the call a result code when it fails.
+    inside: String,
+    /// What a successful call does to the tables.
+    after: String,
+    /// Arguments.
+    args: Vec<String>,
+    /// Fields of the reply.
+    reply: Vec<String>,
+}
+
+fn call(c: &Call, s: &mut String) {
+    let mut parts = Parts::default();
+    for a in &c.args {
+        if let Some(role) = &a.role {
+            parts.add(c, a, role);
+        }
+    }
+    let Parts {
+        before,
+        inside,
+        after,
+        args,
+        reply,
+    } = parts;
+    s.push_str(&before);
+    let _ = writeln!(
+        s,
+        "let rc = attempt(|| {{\n{inside}\
+         // SAFETY: handles come from the tables; what pointers point to outlives the call.\n\
+         check(unsafe {{ w.driver.{}({}) }})?;\n{after}Ok(())\n}});",
+        c.item.name,
+        args.join(", ")
+    );
+    if !c.waits() {
+        s.push_str("w.done(h, rc);\n");
+    } else if reply.is_empty() {
+        s.push_str("w.reply(h, rc, |_| {});\n");
+    } else {
+        let fields = reply.join(", ");
+        let _ = writeln!(
+            s,
+            "w.reply(h, rc, |wr| wire::{}Reply {{ {fields} }}.encode(wr));",
+            c.message
+        );
+    }
+    s.push_str("Ok(())\n");
+}
+
+impl Parts {
+    fn add(&mut self, c: &Call, a: &Arg, role: &Role) {
+        let f = &a.field;
+        let local = format!("v_{}", f.trim_start_matches("r#"));
+        let target = &a.pointee;
+        let is_mut = a.ty.starts_with("*mut");
+        let (word, borrow) = if is_mut { ("mut ", "&mut ") } else { ("", "&") };
+        let arg = match role {
+            Role::Number(true) => format!("m.{f} as usize"),
+            // The program's devices are those it may see, in its own order.
+            Role::Number(false) if a.ty == "CUdevice" => format!("w.device(m.{f})?"),
+            Role::Number(false) => format!("m.{f}"),
+            Role::Address => format!("m.{f} as {}", a.ty),
+            Role::Handle(kind, optional, stream) => {
+                let get = if *stream {
+                    format!("w.stream(m.{f})?")
+                } else if *optional {
+                    format!("if m.{f} == 0 {{ 0 }} else {{ w.handle(Kind::{kind}, m.{f})? }}")
+                } else {
+                    format!("w.handle(Kind::{kind}, m.{f})?")
+                };
+                let _ = writeln!(self.inside, "let {local} = {get};");
+                format!("{local} as {}", a.ty)
+            }
+            Role::Del(kind) => {
+                let get = format!("w.handle(Kind::{kind}, m.{f})?");
+                let _ = writeln!(self.inside, "let {local} = {get};");
+                let _ = writeln!(self.after, "w.remove(Kind::{kind}, m.{f});");
+                format!("{local} as {}", a.ty)
+            }
+            Role::New(kind) => {
+                let _ = writeln!(self.inside, "let mut {local}: {target} = zeroed();");
+                let _ = writeln!(self.after, "w.store(Kind::{kind}, m.{f}, {local} as u64);");
+                format!("&mut {local}")
+            }
+            Role::OutNumber(..) | Role::OutPlain(..) => {
+                let _ = writeln!(self.before, "let mut {local}: {target} = zeroed();");
+                self.reply.push(match role {
+                    Role::OutNumber(true, _) => format!("{f}: {local} as u64"),
+                    Role::OutNumber(false, _) => format!("{f}: {local}"),
+                    _ => format!("{f}: to_array(&{local})"),
+                });
+                format!("&mut {local}")
+            }
+            Role::OutArray(count) => {
+                let _ = writeln!(self.before, "let mut {local}: Vec<{target}> = Vec::new();");
+                let _ = writeln!(self.inside, "{local} = room({})?;", number(c, count));
+                self.reply.push(format!("{f}: slice_bytes(&{local})"));
+                format!("{local}.as_mut_ptr()")
+            }
+            Role::InRef(_) => {
+                let get = format!("from_bytes(&m.{f}).ok_or(WireError::BadValue(\"structure\"))?");
+                let _ = writeln!(self.before, "let {word}{local}: {target} = {get};");
+                format!("{borrow}{local}")
+            }
+            Role::InArray(count, optional) => {
+                let (get, null) = if is_mut {
+                    ("as_mut_ptr", "null_mut")
+                } else {
+                    ("as_ptr", "null")
+                };
+                let mut n = number(c, count);
+                let mut pointer = format!("{local}.{get}()");
+                if *optional {
+                    // No bytes stand for the null pointer.
+                    n = format!("if m.{f}.is_empty() {{ 0 }} else {{ {n} }}");
+                    let none = format!("std::ptr::{null}()");
+                    pointer = format!("if {local}.is_empty() {{ {none} }} else {{ {pointer} }}");
+                }
+                let get = format!("list::<{target}>(m.{f}, {n})?");
+                let _ = writeln!(self.before, "let {word}{local} = {get};");
+                pointer
+            }
+            Role::HandleArray(count, kind) => {
+                self.same_count(f, &number(c, count));
+                let _ = writeln!(
+                    self.inside,
+                    "let mut {local} = Vec::with_capacity(m.{f}.len());\nfor id in &m.{f} {{\n\
+                     {local}.push(w.handle(Kind::{kind}, *id)? as {target});\n}}"
+                );
+                format!("{local}.as_ptr()")
+            }
+            Role::BytesIn(count) => {
+                self.same_count(f, &number(c, count));
+                format!("m.{f}.as_ptr().cast()")
+            }
+            Role::CStr => {
+                let get = format!("CString::new(m.{f}).map_err(|_| WireError::BadText)?");
+                let _ = writeln!(self.before, "let {local} = {get};");
+                format!("{local}.as_ptr()")
+            }
+        };
+        self.args.push(arg);
+    }
+
+    fn same_count(&mut self, field: &str, n: &str) {
+        let _ = writeln!(self.before, "same_count(m.{field}.len(), {n})?;");
+    }
+}
+
+fn number(c: &Call, count: &Count) -> String {
+    match count {
+        Count::Fixed(n) => n.to_string(),
+        Count::Param(name, less) => {
+            let field = c
+                .args
+                .iter()
+                .find(|a| a.name == *name)
+                .map_or("", |a| a.field.as_str());
+            match less {
+                0 => format!("m.{field} as usize"),
+                n => format!("(m.{field} as usize).saturating_sub({n})"),
+            }
+        }
+    }
+}

@@ -1,0 +1,752 @@
+//! The spec, resolved: what each call puts on the wire, and everything that would be wrong with it.
+
+use crate::abi::{self, Shape, Types};
+use crate::spec::{self, Class, Count, Item, Mark, Param, Sort};
+use anyhow::{Context, Result, anyhow, bail};
+use quote::ToTokens as _;
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
+use syn::Type;
+
+/// First of the ids that the record layer keeps for itself.
+pub const RESERVED_IDS: u16 = 0xff00;
+
+/// `api.toml`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// What people call the API.
+    pub name: String,
+    /// Whether it has C functions, or only messages.
+    #[serde(default)]
+    pub functions: bool,
+    /// The list of exported symbols, each of which needs a line in the spec.
+    pub exports: Option<String>,
+    /// The list of names and first versions that the API's own lookup knows.
+    pub procs: Option<String>,
+    /// Where the table of symbols is written.
+    pub coverage: Option<String>,
+    /// The crate that exports the C symbols.
+    pub shim: Option<String>,
+    /// The type of the worker's state in `crate::<api>`; without one, no dispatch is written.
+    pub worker_state: Option<String>,
+    /// Result codes.
+    pub result: Option<ResultConfig>,
+    /// The handle that names a stream.
+    pub stream: Option<StreamConfig>,
+    /// C handle type = table.
+    #[serde(default)]
+    pub handles: BTreeMap<String, String>,
+}
+
+/// What the API calls its result codes.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResultConfig {
+    /// The type.
+    #[serde(rename = "type")]
+    pub ty: String,
+    /// A bad argument.
+    pub invalid_value: String,
+    /// A call that is not forwarded.
+    pub not_supported: String,
+    /// The peer answered nonsense.
+    pub protocol: String,
+}
+
+/// The handle that names a stream.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamConfig {
+    /// The type.
+    #[serde(rename = "type")]
+    pub ty: String,
+}
+
+/// What a field is on the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wire {
+    /// A number.
+    Number(&'static str),
+    /// That many numbers.
+    Array(&'static str, usize),
+    /// That many bytes.
+    Blob(usize),
+    /// Counted bytes.
+    Bytes,
+    /// Bytes to the end of the record; the last field.
+    Rest,
+    /// Counted text.
+    Str,
+    /// Counted u32.
+    U32s,
+    /// Counted u64.
+    U64s,
+}
+
+/// One field of a message.
+#[derive(Debug, Clone)]
+pub struct Field {
+    /// Rust name.
+    pub name: String,
+    /// What it is.
+    pub wire: Wire,
+}
+
+/// What one parameter of a forwarded function does.
+#[derive(Debug, Clone)]
+pub enum Role {
+    /// A number; `true` for `usize`, which travels as u64.
+    Number(bool),
+    /// A handle of that kind; may be null; names a stream.
+    Handle(String, bool, bool),
+    /// Created, of that kind.
+    New(String),
+    /// Destroyed, of that kind.
+    Del(String),
+    /// A number comes back; `usize`; may be null.
+    OutNumber(bool, bool),
+    /// A structure of that size comes back; may be null.
+    OutPlain(usize, bool),
+    /// Counted values come back.
+    OutArray(Count),
+    /// A structure of that size goes in.
+    InRef(usize),
+    /// Counted values go in; may be null.
+    InArray(Count, bool),
+    /// Counted handles of that kind go in.
+    HandleArray(Count, String),
+    /// Counted bytes go in.
+    BytesIn(Count),
+    /// A C string goes in.
+    CStr,
+    /// The value of a pointer goes in.
+    Address,
+}
+
+/// One parameter of a C function.
+#[derive(Debug, Clone)]
+pub struct Arg {
+    /// The name in C and in the spec.
+    pub name: String,
+    /// The field's name on the wire.
+    pub field: String,
+    /// The Rust type, with `*mut` and `*const`.
+    pub ty: String,
+    /// What it points to, when it is a pointer.
+    pub pointee: String,
+    /// What it does; absent when the function has no message.
+    pub role: Option<Role>,
+}
+
+/// One resolved line.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The line as parsed.
+    pub item: Item,
+    /// Name of the message's struct.
+    pub message: String,
+    /// Name of the constant that holds its id.
+    pub op: String,
+    /// Snake-case name of the hand-written or generated worker function.
+    pub snake: String,
+    /// C parameters (functions only).
+    pub args: Vec<Arg>,
+    /// Fields of the request.
+    pub request: Vec<Field>,
+    /// Fields of the reply.
+    pub reply: Vec<Field>,
+}
+
+impl Call {
+    /// Whether a message of this line goes over the wire.
+    pub fn travels(&self) -> bool {
+        matches!(
+            self.item.class,
+            Class::Queued | Class::Waits | Class::Cached
+        )
+    }
+
+    /// Whether the sender waits.
+    pub fn waits(&self) -> bool {
+        matches!(self.item.class, Class::Waits | Class::Cached)
+    }
+
+    /// Whether the line is a C function.
+    pub fn is_function(&self) -> bool {
+        self.item.sort == Sort::Function
+    }
+
+    /// Whether the client's side is hand-written.
+    pub fn client_by_hand(&self) -> bool {
+        self.is_function()
+            && (self.item.by_hand_client || matches!(self.item.class, Class::Local | Class::Custom))
+    }
+
+    /// Whether the worker's side is hand-written.
+    pub fn worker_by_hand(&self) -> bool {
+        self.travels() && (self.item.by_hand_worker || self.item.sort == Sort::Message)
+    }
+}
+
+/// One family.
+#[derive(Debug, Clone)]
+pub struct Family {
+    /// File stem.
+    pub name: String,
+    /// Its lines.
+    pub calls: Vec<Call>,
+}
+
+/// One API.
+#[derive(Debug)]
+pub struct Api {
+    /// Folder name: `cuda`.
+    pub name: String,
+    /// `api.toml`.
+    pub config: Config,
+    /// C types.
+    pub types: Types,
+    /// Families, by name.
+    pub families: Vec<Family>,
+    /// Every exported symbol that must be exported again.
+    pub exports: Vec<String>,
+    /// Every name and first version that the API's own lookup knows.
+    pub procs: Vec<(String, u32)>,
+}
+
+impl Api {
+    /// Reads and checks `spec/<api>`.
+    pub fn load(dir: &Path) -> Result<Self> {
+        let name = dir
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let at = dir.join("api.toml");
+        let text = std::fs::read_to_string(&at).with_context(|| at.display().to_string())?;
+        let config: Config = toml::from_str(&text).with_context(|| at.display().to_string())?;
+        let list = |file: &Option<String>| match file {
+            Some(file) => std::fs::read_to_string(dir.join(file))
+                .with_context(|| dir.join(file).display().to_string()),
+            None => Ok(String::new()),
+        };
+        let exports = list(&config.exports)?
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
+        let procs = list(&config.procs)?
+            .lines()
+            .map(|l| {
+                let (name, version) = l
+                    .split_once(' ')
+                    .context("a line is a name and a version")?;
+                Ok((name.to_owned(), version.parse()?))
+            })
+            .collect::<Result<_>>()
+            .context("the list of procs")?;
+        let types = Types::load(&dir.join("abi"))?;
+        let mut items = Vec::new();
+        let mut paths: Vec<_> = std::fs::read_dir(dir)?
+            .map(|e| e.map(|e| e.path()))
+            .collect::<std::io::Result<_>>()?;
+        paths.retain(|p| p.extension().is_some_and(|e| e == "rs"));
+        paths.sort();
+        for path in paths {
+            items.push((
+                path.file_stem()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
+                spec::read(&path)?,
+            ));
+        }
+        let empty = Self {
+            name,
+            config,
+            types,
+            families: Vec::new(),
+            exports,
+            procs,
+        };
+        empty.resolve(items)
+    }
+
+    /// Resolves parsed families, and refuses what does not hold together.
+    pub fn resolve(mut self, items: Vec<(String, Vec<Item>)>) -> Result<Self> {
+        for (family, list) in items {
+            let mut calls = Vec::new();
+            for item in list {
+                let at = format!("{}: {}", item.place, item.name);
+                calls.push(self.call(item).with_context(|| at)?);
+            }
+            self.families.push(Family {
+                name: family,
+                calls,
+            });
+        }
+        self.check()?;
+        Ok(self)
+    }
+
+    /// All lines.
+    pub fn calls(&self) -> impl Iterator<Item = &Call> {
+        self.families.iter().flat_map(|f| &f.calls)
+    }
+
+    /// The line with that name.
+    pub fn find(&self, name: &str) -> Option<&Call> {
+        self.calls().find(|c| c.item.name == name)
+    }
+
+    fn call(&self, item: Item) -> Result<Call> {
+        let travels = matches!(item.class, Class::Queued | Class::Waits | Class::Cached);
+        if travels != item.id.is_some() {
+            bail!(if travels {
+                "it travels and has no id"
+            } else {
+                "it has an id and no message"
+            });
+        }
+        if (item.by_hand_client || item.by_hand_worker) && !travels {
+            bail!("by_hand is for what has a message");
+        }
+        let snake = snake(&item.name);
+        let mut call = Call {
+            message: camel(&item.name),
+            op: snake.to_uppercase(),
+            snake,
+            args: Vec::new(),
+            request: Vec::new(),
+            reply: Vec::new(),
+            item,
+        };
+        match call.item.sort {
+            Sort::Data => {}
+            Sort::Message => {
+                if !travels || call.item.class == Class::Cached {
+                    bail!("a message is queued or waits");
+                }
+                if !call.waits() && !call.item.reply.is_empty() {
+                    bail!("a queued message has no reply");
+                }
+                call.request = message_fields(&call.item.params)?;
+                call.reply = message_fields(&call.item.reply)?;
+            }
+            Sort::Function => {
+                if !self.config.functions {
+                    bail!("this API has messages only");
+                }
+                for p in &call.item.params {
+                    let (ty, pointee) = type_text(&p.ty);
+                    let mut arg = Arg {
+                        name: p.name.clone(),
+                        field: field_name(&p.name),
+                        ty,
+                        pointee,
+                        role: None,
+                    };
+                    if travels {
+                        self.role(p, &mut arg, &mut call.request, &mut call.reply)
+                            .with_context(|| format!("parameter `{}`", p.name))?;
+                    } else if p.mark.is_some() {
+                        bail!(
+                            "parameter `{}` is marked, but the call has no message",
+                            p.name
+                        );
+                    }
+                    call.args.push(arg);
+                }
+                if !call.waits() && !call.reply.is_empty() {
+                    bail!("a queued call brings nothing back");
+                }
+                check_counts(&call)?;
+            }
+        }
+        let mut seen = HashSet::new();
+        for f in call.request.iter().chain(&call.reply) {
+            if !seen.insert(&f.name) {
+                bail!("two fields are called `{}`", f.name);
+            }
+        }
+        Ok(call)
+    }
+
+    fn role(
+        &self,
+        p: &Param,
+        arg: &mut Arg,
+        request: &mut Vec<Field>,
+        reply: &mut Vec<Field>,
+    ) -> Result<()> {
+        let kind = |ty: &Type| {
+            abi::name_of(ty)
+                .and_then(|n| self.config.handles.get(&n).cloned())
+                .ok_or_else(|| anyhow!("`{}` is no handle", ty.to_token_stream()))
+        };
+        let target = || match &p.ty {
+            Type::Ptr(t) => Ok((*t.elem).clone()),
+            _ => Err(anyhow!("not a pointer")),
+        };
+        let mut field = |wire| {
+            request.push(Field {
+                name: arg.field.clone(),
+                wire,
+            })
+        };
+        let role = match &p.mark {
+            None => {
+                if kind(&p.ty).is_ok() {
+                    bail!("a handle without an attribute");
+                }
+                let (number, is_size) = self.number(&p.ty)?;
+                field(Wire::Number(number));
+                Role::Number(is_size)
+            }
+            Some(Mark::Handle(optional)) => {
+                let stream = self.config.stream.as_ref().map(|s| s.ty.as_str());
+                field(Wire::Number("u32"));
+                Role::Handle(
+                    kind(&p.ty)?,
+                    *optional,
+                    stream.is_some() && abi::name_of(&p.ty).as_deref() == stream,
+                )
+            }
+            Some(Mark::Del) => {
+                field(Wire::Number("u32"));
+                Role::Del(kind(&p.ty)?)
+            }
+            Some(Mark::New) => {
+                field(Wire::Number("u32"));
+                Role::New(kind(&target()?)?)
+            }
+            Some(Mark::Out(optional)) => {
+                let target = target()?;
+                if kind(&target).is_ok() {
+                    bail!("a handle that comes back needs hand-written code, or #[new]");
+                }
+                let (wire, role) = match self.types.shape(&target) {
+                    Shape::Plain(n) => (Wire::Blob(n), Role::OutPlain(n, *optional)),
+                    _ => {
+                        let (number, is_size) = self.number(&target)?;
+                        (Wire::Number(number), Role::OutNumber(is_size, *optional))
+                    }
+                };
+                reply.push(Field {
+                    name: arg.field.clone(),
+                    wire,
+                });
+                role
+            }
+            Some(Mark::OutArray(count)) => {
+                self.flat(&target()?)?;
+                reply.push(Field {
+                    name: arg.field.clone(),
+                    wire: Wire::Bytes,
+                });
+                Role::OutArray(count.clone())
+            }
+            Some(Mark::InRef) => match self.types.shape(&target()?) {
+                Shape::Plain(n) => {
+                    field(Wire::Blob(n));
+                    Role::InRef(n)
+                }
+                _ => bail!("`{}` is no structure without pointers", arg.pointee),
+            },
+            Some(Mark::InArray(count, optional)) => {
+                self.flat(&target()?)?;
+                field(Wire::Bytes);
+                Role::InArray(count.clone(), *optional)
+            }
+            Some(Mark::HandleArray(count)) => {
+                let kind = kind(&target()?)?;
+                field(Wire::U32s);
+                Role::HandleArray(count.clone(), kind)
+            }
+            Some(Mark::BytesIn(count)) => {
+                target()?;
+                field(Wire::Bytes);
+                Role::BytesIn(count.clone())
+            }
+            Some(Mark::CStr) => {
+                target()?;
+                field(Wire::Bytes);
+                Role::CStr
+            }
+            Some(Mark::Address) => {
+                target()?;
+                field(Wire::Number("u64"));
+                Role::Address
+            }
+        };
+        arg.role = Some(role);
+        Ok(())
+    }
+
+    fn number(&self, ty: &Type) -> Result<(&'static str, bool)> {
+        match self.types.shape(ty) {
+            Shape::Number(n) if n == "usize" => Ok(("u64", true)),
+            Shape::Number(n) => wire_number(&n)
+                .map(|n| (n, false))
+                .with_context(|| format!("`{n}` cannot travel")),
+            _ => bail!(
+                "`{}` is not a number: it needs an attribute",
+                ty.to_token_stream()
+            ),
+        }
+    }
+
+    fn flat(&self, ty: &Type) -> Result<()> {
+        match self.types.shape(ty) {
+            Shape::Number(_) | Shape::Plain(_) => Ok(()),
+            _ => bail!("`{}` holds pointers or is not known", ty.to_token_stream()),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        let mut ids: HashMap<u16, &Item> = HashMap::new();
+        let mut names: HashMap<&str, &Item> = HashMap::new();
+        let mut messages = HashSet::new();
+        let mut procs = HashMap::new();
+        for c in self.calls() {
+            let it = &c.item;
+            let at = format!("{}: {}", it.place, it.name);
+            if let Some(other) = names.insert(&it.name, it) {
+                bail!("{at}: already at {}", other.place);
+            }
+            if let Some(id) = it.id {
+                if id == 0 || id >= RESERVED_IDS {
+                    bail!("{at}: id {id:#06x} is reserved");
+                }
+                if let Some(other) = ids.insert(id, it) {
+                    bail!(
+                        "{at}: id {id:#06x} is taken by {} at {}",
+                        other.name,
+                        other.place
+                    );
+                }
+                if !messages.insert(&c.message) || !messages.insert(&c.op) {
+                    bail!("{at}: another name gives the same message");
+                }
+            }
+            for p in &it.get_proc {
+                if let Some(other) = procs.insert(p.clone(), it) {
+                    bail!("{at}: {} of {} is {}", p.0, p.1, other.name);
+                }
+            }
+            if it.todo && !c.client_by_hand() && !c.worker_by_hand() {
+                bail!("{at}: todo, but nothing in it is hand-written");
+            }
+            if let Class::SameAs(to) | Class::OnDefaultStream(to) = &it.class {
+                self.check_alias(c, to).with_context(|| at)?;
+            }
+        }
+        let absent = |p: &&(String, u32)| !procs.contains_key(*p);
+        let missing: Vec<_> = self
+            .procs
+            .iter()
+            .filter(absent)
+            .map(|(n, v)| format!("{n} of {v}"))
+            .collect();
+        if !missing.is_empty() {
+            bail!("no function is looked up as: {}", missing.join(", "));
+        }
+        self.check_exports(&names)
+    }
+
+    fn check_alias(&self, c: &Call, to: &str) -> Result<()> {
+        let target = self
+            .find(to)
+            .with_context(|| format!("there is no `{to}`"))?;
+        if matches!(
+            target.item.class,
+            Class::SameAs(_) | Class::OnDefaultStream(_) | Class::Unsupported(_)
+        ) {
+            bail!("`{to}` is itself no function with a body");
+        }
+        let resolved = |c: &Call| {
+            c.item
+                .params
+                .iter()
+                .map(|p| self.canonical(&p.ty))
+                .collect::<Vec<_>>()
+        };
+        let mut mine = resolved(c);
+        if matches!(c.item.class, Class::OnDefaultStream(_)) {
+            let stream = self
+                .config
+                .stream
+                .as_ref()
+                .context("the API has no streams")?;
+            mine.push(self.canonical(&syn::parse_str(&stream.ty)?));
+        }
+        if mine != resolved(target) {
+            bail!("its parameters differ from those of `{to}`");
+        }
+        Ok(())
+    }
+
+    fn canonical(&self, ty: &Type) -> String {
+        match ty {
+            Type::Ptr(p) => {
+                let word = if p.mutability.is_some() {
+                    "*mut"
+                } else {
+                    "*const"
+                };
+                format!("{word} {}", self.canonical(&p.elem))
+            }
+            other => self.types.resolve(other).to_token_stream().to_string(),
+        }
+    }
+
+    fn check_exports(&self, names: &HashMap<&str, &Item>) -> Result<()> {
+        let mut variants = HashSet::new();
+        for c in self.calls() {
+            if let Some(suffix) = &c.item.per_thread {
+                variants.insert(format!("{}{suffix}", c.item.name));
+            }
+        }
+        let known = |e: &str| names.contains_key(e) || variants.contains(e);
+        let missing: Vec<_> = self.exports.iter().filter(|e| !known(e)).cloned().collect();
+        if !missing.is_empty() {
+            bail!("not classified: {}", missing.join(", "));
+        }
+        let exported: HashSet<_> = self.exports.iter().map(String::as_str).collect();
+        for c in self
+            .calls()
+            .filter(|c| c.item.sort != Sort::Message && !c.item.proc_only)
+        {
+            let all = std::iter::once(c.item.name.clone()).chain(
+                c.item
+                    .per_thread
+                    .iter()
+                    .map(|s| format!("{}{s}", c.item.name)),
+            );
+            for name in all {
+                if self.config.exports.is_some() && !exported.contains(name.as_str()) {
+                    bail!("{}: {name} is not in the list of exports", c.item.place);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_counts(call: &Call) -> Result<()> {
+    for a in &call.args {
+        let count = match &a.role {
+            Some(
+                Role::OutArray(c)
+                | Role::InArray(c, _)
+                | Role::HandleArray(c, _)
+                | Role::BytesIn(c),
+            ) => c,
+            _ => continue,
+        };
+        if let Count::Param(name, _) = count {
+            let found = call.args.iter().find(|x| x.name == *name);
+            if !matches!(found.and_then(|f| f.role.as_ref()), Some(Role::Number(_))) {
+                bail!("`{name}` counts `{}` but is no number", a.name);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn message_fields(params: &[Param]) -> Result<Vec<Field>> {
+    params
+        .iter()
+        .map(|p| {
+            if p.mark.is_some() {
+                bail!("field `{}`: attributes are for C functions", p.name);
+            }
+            let text = p.ty.to_token_stream().to_string();
+            let wire = match text.as_str() {
+                "Str" => Wire::Str,
+                "Bytes" => Wire::Bytes,
+                "Rest" => Wire::Rest,
+                "U32s" => Wire::U32s,
+                "U64s" => Wire::U64s,
+                other => match (&p.ty, wire_number(other)) {
+                    (_, Some(n)) => Wire::Number(n),
+                    (Type::Array(a), None) => {
+                        let item = a.elem.to_token_stream().to_string();
+                        let n = a.len.to_token_stream().to_string().parse()?;
+                        match wire_number(&item) {
+                            Some("u8") => Wire::Blob(n),
+                            Some(item) => Wire::Array(item, n),
+                            None => bail!("field `{}`: `{item}` cannot travel", p.name),
+                        }
+                    }
+                    _ => bail!("field `{}`: `{other}` cannot travel", p.name),
+                },
+            };
+            Ok(Field {
+                name: field_name(&p.name),
+                wire,
+            })
+        })
+        .collect()
+}
+
+fn wire_number(name: &str) -> Option<&'static str> {
+    ["u8", "u16", "u32", "u64", "i32", "i64", "f32", "f64"]
+        .into_iter()
+        .find(|n| *n == name)
+        .or((name == "c_int").then_some("i32"))
+}
+
+fn type_text(ty: &Type) -> (String, String) {
+    let tidy = |t: &Type| t.to_token_stream().to_string().replace("* ", "*");
+    let pointee = match ty {
+        Type::Ptr(p) => tidy(&p.elem),
+        _ => String::new(),
+    };
+    (tidy(ty), pointee)
+}
+
+/// `cuMemsetD8Async_v2` to `cu_memset_d8_async_v2`.
+pub fn snake(name: &str) -> String {
+    let chars: Vec<char> = name.trim_start_matches("r#").chars().collect();
+    let mut out = String::new();
+    for (i, c) in chars.iter().enumerate() {
+        let before = i.checked_sub(1).map(|j| chars[j]);
+        let after = chars.get(i + 1);
+        let starts = c.is_uppercase()
+            && before.is_some_and(|b| {
+                b.is_lowercase()
+                    || b.is_ascii_digit()
+                    || (b.is_uppercase() && after.is_some_and(|a| a.is_lowercase()))
+            });
+        if starts && !out.ends_with('_') {
+            out.push('_');
+        }
+        out.extend(c.to_lowercase());
+    }
+    out
+}
+
+/// `cuMemsetD8Async_v2` to `CuMemsetD8AsyncV2`.
+pub fn camel(name: &str) -> String {
+    name.split('_')
+        .map(|w| {
+            let mut c = w.chars();
+            c.next()
+                .map_or_else(String::new, |f| f.to_uppercase().chain(c).collect())
+        })
+        .collect()
+}
+
+fn field_name(name: &str) -> String {
+    let s = snake(name);
+    let keyword = [
+        "type", "match", "ref", "fn", "move", "in", "use", "mod", "loop", "self",
+    ];
+    if keyword.contains(&s.as_str()) {
+        format!("r#{s}")
+    } else {
+        s
+    }
+}

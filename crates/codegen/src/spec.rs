@@ -1,0 +1,443 @@
+//! The grammar of a family file: functions, messages and exported data, with their attributes.
+
+use anyhow::{Context, Result, anyhow, bail};
+use quote::ToTokens as _;
+use std::path::Path;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, Expr, Ident, LitInt, LitStr, Token, Type, parenthesized};
+
+/// Where an item stands, for messages.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    /// The spec file.
+    pub file: String,
+    /// Its line.
+    pub line: usize,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// How a call is handled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Class {
+    /// Sent, and not waited for.
+    Queued,
+    /// Sent, and its reply waited for.
+    Waits,
+    /// Waited for once per set of arguments.
+    Cached,
+    /// Answered by hand-written code from what the client knows.
+    Local,
+    /// Hand-written, with messages of its own.
+    Custom,
+    /// Refused, for this reason.
+    Unsupported(String),
+    /// Another function does the same with the same arguments.
+    SameAs(String),
+    /// Another function does the same on a stream that it takes as last argument.
+    OnDefaultStream(String),
+}
+
+/// What an attribute of a parameter says.
+#[derive(Debug, Clone)]
+pub enum Mark {
+    /// A handle; `true` when it may be null.
+    Handle(bool),
+    /// The call creates this handle.
+    New,
+    /// The call destroys this handle.
+    Del,
+    /// One value comes back; `true` when the pointer may be null.
+    Out(bool),
+    /// That many values come back.
+    OutArray(Count),
+    /// A structure goes in.
+    InRef,
+    /// That many values go in; `true` when the pointer may be null.
+    InArray(Count, bool),
+    /// That many handles go in.
+    HandleArray(Count),
+    /// That many bytes go in.
+    BytesIn(Count),
+    /// A C string goes in.
+    CStr,
+    /// A pointer that is a device address: only its value goes in.
+    Address,
+}
+
+/// How many items an array parameter has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Count {
+    /// A fixed number.
+    Fixed(usize),
+    /// The value of a parameter, less a constant (never below zero).
+    Param(String, usize),
+}
+
+/// One parameter of a function, or one field of a message.
+#[derive(Debug, Clone)]
+pub struct Param {
+    /// Its name in the spec.
+    pub name: String,
+    /// Its type in the spec.
+    pub ty: Type,
+    /// What its attribute says; plain scalars have none.
+    pub mark: Option<Mark>,
+}
+
+/// What an item is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sort {
+    /// A C function of the API.
+    Function,
+    /// A message that hand-written code sends.
+    Message,
+    /// Data that the API's library exports.
+    Data,
+}
+
+/// One line of the spec.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// Where it stands.
+    pub place: Place,
+    /// Its documentation, if any.
+    pub docs: Vec<String>,
+    /// Function, message or data.
+    pub sort: Sort,
+    /// Its name.
+    pub name: String,
+    /// The family whose hand-written code serves it.
+    pub family: String,
+    /// The pinned id, for what travels.
+    pub id: Option<u16>,
+    /// How it is handled.
+    pub class: Class,
+    /// The client's side is hand-written although the message is generated.
+    pub by_hand_client: bool,
+    /// The worker's side is hand-written although the message is generated.
+    pub by_hand_worker: bool,
+    /// The hand-written part is missing yet.
+    pub todo: bool,
+    /// Names and first versions under which the API's own lookup gives this function.
+    pub get_proc: Vec<(String, u32)>,
+    /// Found by the API's own lookup only, not among its symbols.
+    pub proc_only: bool,
+    /// The suffix of the variant for per-thread default streams.
+    pub per_thread: Option<String>,
+    /// Parameters, or fields.
+    pub params: Vec<Param>,
+    /// Fields of a message's reply.
+    pub reply: Vec<Param>,
+    /// The type of exported data.
+    pub data: Option<Type>,
+}
+
+struct RawParam {
+    attrs: Vec<Attribute>,
+    name: Ident,
+    ty: Type,
+}
+
+impl Parse for RawParam {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let attrs = input.call(Attribute::parse_outer)?;
+        let name = input.parse()?;
+        input.parse::<Token![:]>()?;
+        Ok(Self {
+            attrs,
+            name,
+            ty: input.parse()?,
+        })
+    }
+}
+
+struct RawItem {
+    attrs: Vec<Attribute>,
+    name: Ident,
+    params: Vec<RawParam>,
+    reply: Vec<RawParam>,
+    data: Option<Type>,
+}
+
+impl Parse for RawItem {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let attrs = input.call(Attribute::parse_outer)?;
+        if input.peek(Token![static]) {
+            input.parse::<Token![static]>()?;
+            let name = input.parse()?;
+            input.parse::<Token![:]>()?;
+            let data = Some(input.parse()?);
+            input.parse::<Token![;]>()?;
+            return Ok(Self {
+                attrs,
+                name,
+                params: Vec::new(),
+                reply: Vec::new(),
+                data,
+            });
+        }
+        input.parse::<Token![fn]>()?;
+        let name = input.parse()?;
+        let fields = |input: ParseStream<'_>| {
+            let inner;
+            parenthesized!(inner in input);
+            let list = Punctuated::<RawParam, Token![,]>::parse_terminated(&inner)?;
+            syn::Result::Ok(list.into_iter().collect::<Vec<_>>())
+        };
+        let params = fields(input)?;
+        let mut reply = Vec::new();
+        if input.peek(Token![->]) {
+            input.parse::<Token![->]>()?;
+            if input.peek(syn::token::Paren) {
+                reply = fields(input)?;
+            } else {
+                // A function's result type: the API has only one, named in api.toml.
+                input.parse::<Type>()?;
+            }
+        }
+        input.parse::<Token![;]>()?;
+        Ok(Self {
+            attrs,
+            name,
+            params,
+            reply,
+            data: None,
+        })
+    }
+}
+
+struct RawFile(Vec<RawItem>);
+
+impl Parse for RawFile {
+    fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        input.call(Attribute::parse_inner)?;
+        let mut items = Vec::new();
+        while !input.is_empty() {
+            items.push(input.parse()?);
+        }
+        Ok(Self(items))
+    }
+}
+
+/// Reads one family file.
+pub fn read(path: &Path) -> Result<Vec<Item>> {
+    let mut last: Vec<_> = path
+        .components()
+        .rev()
+        .take(3)
+        .map(|c| c.as_os_str())
+        .collect();
+    last.reverse();
+    let name = last.join("/".as_ref()).to_string_lossy().into_owned();
+    let family = path
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
+    parse(&name, &family, &text)
+}
+
+/// Parses the text of one family file.
+pub fn parse(file: &str, family: &str, text: &str) -> Result<Vec<Item>> {
+    let raw: RawFile =
+        syn::parse_str(text).map_err(|e| anyhow!("{file}:{}: {e}", e.span().start().line))?;
+    raw.0
+        .into_iter()
+        .map(|r| {
+            let place = Place {
+                file: file.to_owned(),
+                line: r.name.span().start().line,
+            };
+            let at = format!("{place}: {}", r.name);
+            item(place, family, r).with_context(|| at)
+        })
+        .collect()
+}
+
+fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
+    let mut it = Item {
+        place,
+        docs: Vec::new(),
+        sort: if raw.data.is_some() {
+            Sort::Data
+        } else {
+            Sort::Function
+        },
+        name: raw.name.to_string(),
+        family: family.to_owned(),
+        id: None,
+        class: Class::Custom,
+        by_hand_client: false,
+        by_hand_worker: false,
+        todo: false,
+        get_proc: Vec::new(),
+        proc_only: false,
+        per_thread: None,
+        params: raw.params.into_iter().map(param).collect::<Result<_>>()?,
+        reply: raw.reply.into_iter().map(param).collect::<Result<_>>()?,
+        data: raw.data,
+    };
+    let mut class = None;
+    for attr in &raw.attrs {
+        let word = attr.path().to_token_stream().to_string();
+        let mut set = |c| match class.replace(c) {
+            None => Ok(()),
+            Some(_) => Err(anyhow!("two classes")),
+        };
+        match word.as_str() {
+            "doc" => it.docs.push(doc(attr)?),
+            "id" => it.id = Some(attr.parse_args::<LitInt>()?.base10_parse()?),
+            "message" => it.sort = Sort::Message,
+            "family" => it.family = attr.parse_args::<Ident>()?.to_string(),
+            "queued" => set(Class::Queued)?,
+            "waits" => set(Class::Waits)?,
+            "cached" => set(Class::Cached)?,
+            "local" => set(Class::Local)?,
+            "custom" => set(Class::Custom)?,
+            "unsupported" => {
+                let reason = attr.parse_args::<LitStr>()?.value();
+                if reason.is_empty() {
+                    bail!("unsupported without a reason");
+                }
+                set(Class::Unsupported(reason))?;
+            }
+            "same_as" => set(Class::SameAs(attr.parse_args::<Ident>()?.to_string()))?,
+            "on_default_stream" => {
+                set(Class::OnDefaultStream(
+                    attr.parse_args::<Ident>()?.to_string(),
+                ))?;
+            }
+            "by_hand" => {
+                let sides =
+                    attr.parse_args_with(Punctuated::<Ident, Token![,]>::parse_terminated)?;
+                for side in sides {
+                    match side.to_string().as_str() {
+                        "client" => it.by_hand_client = true,
+                        "worker" => it.by_hand_worker = true,
+                        other => bail!("no side is called `{other}`"),
+                    }
+                }
+            }
+            "todo" => it.todo = true,
+            "proc_only" => it.proc_only = true,
+            "get_proc" => it
+                .get_proc
+                .push(attr.parse_args_with(|input: ParseStream<'_>| {
+                    let name = input.parse::<LitStr>()?.value();
+                    input.parse::<Token![,]>()?;
+                    Ok((name, input.parse::<LitInt>()?.base10_parse()?))
+                })?),
+            "per_thread" => it.per_thread = Some(attr.parse_args::<LitStr>()?.value()),
+            other => bail!("unknown attribute `{other}`"),
+        }
+    }
+    it.class = class.context("no class")?;
+    Ok(it)
+}
+
+fn doc(attr: &Attribute) -> Result<String> {
+    let value = &attr.meta.require_name_value()?.value;
+    match value {
+        Expr::Lit(syn::ExprLit {
+            lit: syn::Lit::Str(s),
+            ..
+        }) => Ok(s.value()),
+        _ => bail!("documentation that is not text"),
+    }
+}
+
+fn param(raw: RawParam) -> Result<Param> {
+    let name = raw.name.to_string();
+    let mut mark = None;
+    for attr in &raw.attrs {
+        if mark
+            .replace(param_mark(attr).with_context(|| name.clone())?)
+            .is_some()
+        {
+            bail!("parameter `{name}` has two attributes");
+        }
+    }
+    Ok(Param {
+        name,
+        ty: raw.ty,
+        mark,
+    })
+}
+
+fn param_mark(attr: &Attribute) -> Result<Mark> {
+    let word = attr.path().to_token_stream().to_string();
+    let args: Vec<Expr> = match &attr.meta {
+        syn::Meta::List(_) => attr
+            .parse_args_with(Punctuated::<Expr, Token![,]>::parse_terminated)?
+            .into_iter()
+            .collect(),
+        _ => Vec::new(),
+    };
+    let (words, counts): (Vec<_>, Vec<_>) = args
+        .iter()
+        .partition(|e| e.to_token_stream().to_string() == "optional");
+    let optional = !words.is_empty();
+    let mut counts = counts.into_iter();
+    let mut next = || {
+        let e = counts
+            .next()
+            .with_context(|| format!("`{word}` wants a count"))?;
+        count(e)
+    };
+    let mark = match word.as_str() {
+        "handle" => Mark::Handle(optional),
+        "new" => Mark::New,
+        "del" => Mark::Del,
+        "out" => Mark::Out(optional),
+        "out_array" => Mark::OutArray(next()?),
+        "in_ref" => Mark::InRef,
+        "in_array" => Mark::InArray(next()?, optional),
+        "handle_array" => Mark::HandleArray(next()?),
+        "bytes_in" => Mark::BytesIn(next()?),
+        "cstr" => Mark::CStr,
+        "address" => Mark::Address,
+        other => bail!("unknown attribute `{other}`"),
+    };
+    let takes_optional = matches!(mark, Mark::Handle(_) | Mark::Out(_) | Mark::InArray(..));
+    if optional && !takes_optional {
+        bail!("`{word}` cannot be optional");
+    }
+    if counts.next().is_some() {
+        bail!("`{word}` has too many arguments");
+    }
+    Ok(mark)
+}
+
+fn count(e: &Expr) -> Result<Count> {
+    let number = |e: &Expr| match e {
+        Expr::Lit(syn::ExprLit {
+            lit: syn::Lit::Int(n),
+            ..
+        }) => Some(n.base10_parse::<usize>()),
+        _ => None,
+    };
+    let ident = |e: &Expr| match e {
+        Expr::Path(p) => p.path.get_ident().map(ToString::to_string),
+        _ => None,
+    };
+    if let Some(n) = number(e) {
+        return Ok(Count::Fixed(n?));
+    }
+    if let Some(name) = ident(e) {
+        return Ok(Count::Param(name, 0));
+    }
+    if let Expr::Binary(b) = e
+        && matches!(b.op, syn::BinOp::Sub(_))
+        && let (Some(name), Some(n)) = (ident(&b.left), number(&b.right))
+    {
+        return Ok(Count::Param(name, n?));
+    }
+    bail!("a count is a number, a parameter, or a parameter minus a number")
+}

@@ -1,0 +1,223 @@
+//! The generator on a small made-up API: what it writes, and what it refuses.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const GOLDEN: [(&str, &str); 5] = [
+    ("wire.rs", "crates/wire/src/generated/toy/cups.rs"),
+    ("client.rs", "crates/client/src/toy/generated/cups.rs"),
+    ("worker.rs", "crates/worker/src/toy/generated/cups.rs"),
+    ("exports.rs", "shims/toy/src/generated/cups.rs"),
+    ("coverage.md", "docs/coverage.md"),
+];
+
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
+}
+
+/// A repository that holds the toy's spec, after `change` of one of its files.
+fn toy(file: &str, change: impl Fn(String) -> String) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    fs::copy(
+        here().join("../../../rustfmt.toml"),
+        root.path().join("rustfmt.toml"),
+    )
+    .unwrap();
+    let spec = root.path().join("spec/toy");
+    fs::create_dir_all(spec.join("abi")).unwrap();
+    for name in [
+        "api.toml",
+        "exports.txt",
+        "procs.txt",
+        "cups.rs",
+        "abi/types.rs",
+    ] {
+        let mut text = fs::read_to_string(here().join("toy").join(name)).unwrap();
+        if name == file {
+            let changed = change(text.clone());
+            assert_ne!(changed, text, "the change changes nothing");
+            text = changed;
+        }
+        fs::write(spec.join(name), text).unwrap();
+    }
+    root
+}
+
+fn unchanged() -> tempfile::TempDir {
+    toy("", |t| t)
+}
+
+/// What the generator says of the toy with one file changed.
+fn refusal(file: &str, from: &str, to: &str) -> String {
+    let root = toy(file, |t| t.replace(from, to));
+    format!("{:#}", busbar_codegen::run(root.path(), false).unwrap_err())
+}
+
+#[test]
+fn the_output_is_the_golden_one() {
+    let root = unchanged();
+    busbar_codegen::run(root.path(), false).unwrap();
+    for (golden, path) in GOLDEN {
+        let text = fs::read_to_string(root.path().join(path)).unwrap();
+        let golden = here().join("golden").join(golden);
+        if std::env::var_os("BLESS").is_some() {
+            fs::write(&golden, &text).unwrap();
+        }
+        let wanted = fs::read_to_string(&golden).unwrap();
+        assert_eq!(text, wanted, "{path}: BLESS=1 accepts the new text");
+    }
+}
+
+#[test]
+fn check_tells_stale_missing_and_surplus_files() {
+    let root = unchanged();
+    let missing = format!("{:#}", busbar_codegen::run(root.path(), true).unwrap_err());
+    assert!(missing.contains("cups.rs: missing"), "{missing}");
+    busbar_codegen::run(root.path(), false).unwrap();
+    busbar_codegen::run(root.path(), true).unwrap();
+
+    let wire = root.path().join("crates/wire/src/generated/toy");
+    let text = fs::read_to_string(wire.join("cups.rs")).unwrap();
+    fs::write(
+        wire.join("cups.rs"),
+        text.replace("pub cup: u32", "pub cup: u64"),
+    )
+    .unwrap();
+    fs::write(wire.join("spoons.rs"), "").unwrap();
+    let stale = format!("{:#}", busbar_codegen::run(root.path(), true).unwrap_err());
+    assert!(
+        stale.contains("has `pub cup: u64,`, should have `pub cup: u32,`"),
+        "{stale}"
+    );
+    assert!(stale.contains("spoons.rs: no longer generated"), "{stale}");
+
+    busbar_codegen::run(root.path(), false).unwrap();
+    assert!(!wire.join("spoons.rs").exists());
+    busbar_codegen::run(root.path(), true).unwrap();
+}
+
+#[test]
+fn an_api_of_messages_alone_needs_no_c_types() {
+    let root = tempfile::tempdir().unwrap();
+    fs::copy(
+        here().join("../../../rustfmt.toml"),
+        root.path().join("rustfmt.toml"),
+    )
+    .unwrap();
+    let spec = root.path().join("spec/talk");
+    fs::create_dir_all(&spec).unwrap();
+    fs::write(
+        spec.join("api.toml"),
+        "name = \"Talk\"\nworker_state = \"Talk\"\n",
+    )
+    .unwrap();
+    let line = "#[id(1)] #[message] #[waits] fn Ask(what: Str) -> (answer: Bytes);";
+    fs::write(spec.join("talk.rs"), line).unwrap();
+    busbar_codegen::run(root.path(), false).unwrap();
+    let read = |path: &str| fs::read_to_string(root.path().join(path)).unwrap();
+    assert!(read("crates/wire/src/generated/talk/talk.rs").contains("pub answer: &'a [u8],"));
+    let worker = read("crates/worker/src/talk/generated/talk.rs");
+    assert!(
+        worker.contains("crate::talk::talk::ask(w, h, m)"),
+        "{worker}"
+    );
+    assert!(!root.path().join("crates/client").exists());
+    assert!(!root.path().join("shims").exists());
+}
+
+#[test]
+fn every_symbol_is_classified() {
+    let e = refusal("exports.txt", "toyGone", "toyGone\ntoyNew");
+    assert!(e.contains("not classified: toyNew"), "{e}");
+    let e = refusal("exports.txt", "toyGone\n", "");
+    assert!(e.contains("toyGone is not in the list of exports"), "{e}");
+    let e = refusal("procs.txt", "200", "300");
+    assert!(
+        e.contains("no function is looked up as: toyFill of 300"),
+        "{e}"
+    );
+    let e = refusal("cups.rs", "#[local]", "");
+    assert!(
+        e.contains("spec/toy/cups.rs:") && e.contains("toyMine: no class"),
+        "{e}"
+    );
+    let e = refusal("cups.rs", "\"nobody has one\"", "\"\"");
+    assert!(e.contains("unsupported without a reason"), "{e}");
+}
+
+#[test]
+fn ids_are_unique_and_in_range() {
+    let e = refusal("cups.rs", "0x0102", "0x0101");
+    assert!(e.contains("id 0x0101 is taken by toyMake"), "{e}");
+    let e = refusal("cups.rs", "0x0102", "0xff01");
+    assert!(e.contains("id 0xff01 is reserved"), "{e}");
+    let e = refusal("cups.rs", "#[id(0x0102)] ", "");
+    assert!(e.contains("it travels and has no id"), "{e}");
+    let e = refusal("cups.rs", "#[local]", "#[id(9)] #[local]");
+    assert!(e.contains("it has an id and no message"), "{e}");
+}
+
+#[test]
+fn what_the_grammar_does_not_know_is_refused() {
+    let e = refusal("cups.rs", "#[local]", "#[lokal]");
+    assert!(e.contains("unknown attribute `lokal`"), "{e}");
+    let e = refusal("cups.rs", "#[del]", "#[delete]");
+    assert!(e.contains("unknown attribute `delete`"), "{e}");
+    let e = refusal("cups.rs", "#[local]", "#[local] #[custom]");
+    assert!(e.contains("two classes"), "{e}");
+    let e = refusal("cups.rs", "(n - 1)", "(n * 2)");
+    assert!(
+        e.contains("a count is a number, a parameter, or a parameter minus"),
+        "{e}"
+    );
+    let e = refusal(
+        "cups.rs",
+        "fn toyMine(n: i32) -> ToyResult;",
+        "fn toyMine(n: i32) {}",
+    );
+    assert!(e.contains("spec/toy/cups.rs:"), "{e}");
+    let e = refusal("api.toml", "worker_state", "worker_sate");
+    assert!(e.contains("unknown field `worker_sate`"), "{e}");
+}
+
+#[test]
+fn parameters_travel_only_as_what_they_are() {
+    let e = refusal("cups.rs", "#[del] cup", "cup");
+    assert!(e.contains("a handle without an attribute"), "{e}");
+    let e = refusal(
+        "cups.rs",
+        "#[in_ref] size: *const ToySize",
+        "#[in_ref] size: *const ToyPointing",
+    );
+    assert!(e.contains("no structure without pointers"), "{e}");
+    let e = refusal("cups.rs", "#[out] size: *mut ToySize", "size: *mut ToySize");
+    assert!(e.contains("it needs an attribute"), "{e}");
+    let e = refusal("cups.rs", "#[out_array(n)]", "#[out_array(cup)]");
+    assert!(e.contains("`cup` counts `marks` but is no number"), "{e}");
+    let e = refusal("cups.rs", "#[cached]", "#[queued]");
+    assert!(e.contains("a queued call brings nothing back"), "{e}");
+    let e = refusal("cups.rs", "label: Str", "label: String");
+    assert!(e.contains("field `label`: `String` cannot travel"), "{e}");
+    let e = refusal(
+        "cups.rs",
+        "#[local]\nfn toyMine(n: i32)",
+        "#[local]\nfn toyMine(#[out] n: i32)",
+    );
+    assert!(e.contains("is marked, but the call has no message"), "{e}");
+}
+
+#[test]
+fn an_alias_has_the_parameters_of_its_target() {
+    let e = refusal("cups.rs", "toyOld(cup: ToyCup)", "toyOld(cup: u32)");
+    assert!(
+        e.contains("its parameters differ from those of `toyBreak`"),
+        "{e}"
+    );
+    let e = refusal("cups.rs", "same_as(toyBreak)", "same_as(toyGone)");
+    assert!(
+        e.contains("`toyGone` is itself no function with a body"),
+        "{e}"
+    );
+    let e = refusal("cups.rs", "same_as(toyBreak)", "same_as(toyNever)");
+    assert!(e.contains("there is no `toyNever`"), "{e}");
+}

@@ -1,0 +1,43 @@
+//! Cups.
+
+/// Makes a cup.
+#[id(0x0101)] #[queued] #[get_proc("toyMake", 100)]
+fn toyMake(#[new] cup: *mut ToyCup, #[in_ref] size: *const ToySize, #[cstr] name: *const c_char) -> ToyResult;
+
+#[id(0x0102)] #[queued]
+fn toyBreak(#[del] cup: ToyCup) -> ToyResult;
+
+#[id(0x0103)] #[cached]
+fn toyMeasure(
+    #[handle] cup: ToyCup,
+    #[out] size: *mut ToySize,
+    #[out(optional)] weight: *mut usize,
+    #[out_array(n)] marks: *mut u32,
+    n: i32,
+) -> ToyResult;
+
+#[id(0x0104)] #[queued] #[per_thread("_ptsz")]
+fn toyFillAsync(
+    #[handle] cup: ToyCup,
+    #[in_array(n - 1)] what: *const u16,
+    n: usize,
+    #[handle] stream: ToyStream,
+) -> ToyResult;
+
+#[on_default_stream(toyFillAsync)] #[get_proc("toyFill", 200)]
+fn toyFill(cup: ToyCup, what: *const u16, n: usize) -> ToyResult;
+
+#[same_as(toyBreak)]
+fn toyOld(cup: ToyCup) -> ToyResult;
+
+#[local]
+fn toyMine(n: i32) -> ToyResult;
+
+#[unsupported("nobody has one")]
+fn toyGone(cup: ToyCup) -> ToyResult;
+
+#[unsupported("for a debugger")]
+static toyData: u32;
+
+#[id(0x8001)] #[message] #[waits]
+fn Pour(cup: u32, into: U32s, label: Str, data: Bytes, at: [i32; 2], seal: [u8; 3]) -> (left: f64);

@@ -1,0 +1,259 @@
+//! What is to happen once the device has come so far: copies that arrive, answers that wait.
+//!
+//! Entries are looked at in the order in which they were made, by whoever has time: the executor
+//! between records, and a thread of its own when the executor has none. An answer is sent only after
+//! everything that was complete before it: a client that hears that a stream is idle has the bytes
+//! that were copied on it.
+
+use crate::outbox::Outbox;
+use crate::staging::Lent;
+use busbar_abi::cuda::*;
+use std::any::Any;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What happens when an entry's time has come.
+pub(super) enum Then {
+    /// Staging memory is free again.
+    Release(Lent),
+    /// Bytes in staging memory go to the client.
+    Chunk {
+        /// The call they answer.
+        call: u32,
+        /// Where they belong in its answer.
+        offset: u64,
+        /// Where they are.
+        slab: Lent,
+        /// How many.
+        len: usize,
+    },
+    /// A call is answered, without fields.
+    Reply {
+        /// The call.
+        call: u32,
+    },
+    /// Something else; it must not block.
+    Run(Box<dyn FnOnce(CUresult) + Send>),
+}
+
+/// An event of the driver's; thread-safe, as the driver's handles are.
+#[derive(Clone, Copy)]
+struct Event(CUevent);
+// SAFETY: events may be used from any thread.
+unsafe impl Send for Event {}
+
+struct Entry {
+    /// The event to wait for; none when the time has come already, with a result.
+    event: Result<(Event, u64), CUresult>,
+    then: Then,
+}
+
+#[derive(Default)]
+struct State {
+    entries: VecDeque<Entry>,
+    /// Events that are free, by context.
+    free: HashMap<u64, Vec<Event>>,
+}
+
+struct Shared {
+    driver: &'static Driver,
+    outbox: Outbox,
+    state: Mutex<State>,
+    came: Condvar,
+}
+
+/// The list of things to come. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Completer {
+    shared: Arc<Shared>,
+}
+
+fn lock(m: &Mutex<State>) -> MutexGuard<'_, State> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Completer {
+    /// A completer and its thread.
+    pub(super) fn start(driver: &'static Driver, outbox: Outbox) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            driver,
+            outbox,
+            state: Mutex::default(),
+            came: Condvar::new(),
+        });
+        let me = Self {
+            shared: shared.clone(),
+        };
+        let thread = me.clone();
+        std::thread::Builder::new()
+            .name("completer".into())
+            .spawn(move || thread.run())?;
+        Ok(me)
+    }
+
+    /// Does `then` once everything queued so far on `stream`, of the current context, is done.
+    pub(super) fn after(&self, stream: CUstream, context: u64, then: Then) {
+        let event = self.record(stream, context);
+        self.push(Entry { event, then });
+    }
+
+    /// Does `then` now, but after everything whose time has come before.
+    pub(super) fn now(&self, rc: CUresult, then: Then) {
+        self.push(Entry {
+            event: Err(rc),
+            then,
+        });
+        self.sweep();
+    }
+
+    fn record(&self, stream: CUstream, context: u64) -> Result<(Event, u64), CUresult> {
+        let free = lock(&self.shared.state)
+            .free
+            .entry(context)
+            .or_default()
+            .pop();
+        let event = match free {
+            Some(e) => e,
+            None => {
+                let mut e: CUevent = std::ptr::null_mut();
+                const DISABLE_TIMING: u32 = 2;
+                // SAFETY: a pointer to a live handle.
+                match unsafe { self.shared.driver.cuEventCreate(&mut e, DISABLE_TIMING) } {
+                    CUDA_SUCCESS => Event(e),
+                    rc => return Err(rc),
+                }
+            }
+        };
+        // SAFETY: a live event and stream of the current context.
+        match unsafe { self.shared.driver.cuEventRecord(event.0, stream) } {
+            CUDA_SUCCESS => Ok((event, context)),
+            rc => {
+                lock(&self.shared.state)
+                    .free
+                    .entry(context)
+                    .or_default()
+                    .push(event);
+                Err(rc)
+            }
+        }
+    }
+
+    fn push(&self, e: Entry) {
+        let mut s = lock(&self.shared.state);
+        s.entries.push_back(e);
+        if s.entries.len() == 1 {
+            self.shared.came.notify_one();
+        }
+    }
+
+    /// A context is gone, and its events.
+    pub(super) fn forget(&self, context: u64) {
+        lock(&self.shared.state).free.remove(&context);
+    }
+
+    /// Does everything whose time has come. Returns whether anything is left.
+    pub(super) fn sweep(&self) -> bool {
+        let mut s = lock(&self.shared.state);
+        self.sweep_locked(&mut s);
+        !s.entries.is_empty()
+    }
+
+    fn sweep_locked(&self, s: &mut State) {
+        let mut i = 0;
+        while i < s.entries.len() {
+            let Some(rc) = self.ripe(&s.entries[i]) else {
+                i += 1;
+                continue;
+            };
+            // Earlier entries may have ripened since they were looked at in this round; they go
+            // first.
+            let earlier = (0..i).find(|j| self.ripe(&s.entries[*j]).is_some());
+            if let Some(j) = earlier {
+                i = j;
+                continue;
+            }
+            if let Some(e) = s.entries.remove(i) {
+                self.finish(s, e, rc);
+            }
+        }
+    }
+
+    /// The entry's result, if its time has come.
+    fn ripe(&self, e: &Entry) -> Option<CUresult> {
+        match &e.event {
+            Err(rc) => Some(*rc),
+            Ok((event, _)) => {
+                // SAFETY: a live event.
+                match unsafe { self.shared.driver.cuEventQuery(event.0) } {
+                    CUDA_ERROR_NOT_READY => None,
+                    rc => Some(rc),
+                }
+            }
+        }
+    }
+
+    fn finish(&self, s: &mut State, e: Entry, rc: CUresult) {
+        if let Ok((event, context)) = e.event {
+            s.free.entry(context).or_default().push(event);
+        }
+        let outbox = &self.shared.outbox;
+        match e.then {
+            Then::Release(slab) => {
+                drop(slab);
+                if rc != CUDA_SUCCESS {
+                    outbox.error(rc, |w| w.u16(0));
+                }
+            }
+            Then::Chunk {
+                call,
+                offset,
+                slab,
+                len,
+            } => {
+                if rc == CUDA_SUCCESS {
+                    let p = slab.ptr();
+                    let keep: Arc<dyn Any + Send + Sync> = Arc::new(slab);
+                    // SAFETY: the slab holds `len` bytes, which nobody writes until it is dropped.
+                    unsafe { outbox.chunk_shared(call, offset, p, len, &keep) };
+                }
+            }
+            Then::Reply { call } => outbox.reply(call, rc, |_| {}),
+            Then::Run(f) => f(rc),
+        }
+    }
+
+    /// The thread that looks when the executor is busy.
+    fn run(&self) {
+        // SAFETY: plain prctl; naps of some microseconds need the finest timer slack.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+        let mut idle = Instant::now();
+        loop {
+            let left = {
+                let mut s = lock(&self.shared.state);
+                if s.entries.is_empty() {
+                    while s.entries.is_empty() {
+                        s = self
+                            .shared
+                            .came
+                            .wait(s)
+                            .unwrap_or_else(PoisonError::into_inner);
+                    }
+                    idle = Instant::now();
+                    s.entries.len()
+                } else {
+                    let before = s.entries.len();
+                    self.sweep_locked(&mut s);
+                    if s.entries.len() < before {
+                        idle = Instant::now();
+                    }
+                    s.entries.len()
+                }
+            };
+            if left > 0 {
+                let long = idle.elapsed() > Duration::from_millis(5);
+                std::thread::sleep(Duration::from_micros(if long { 50 } else { 10 }));
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Copies, through staging memory that the driver knows as page-locked.
+
+use super::completer::Then;
+use super::{Cuda, attempt, check};
+use crate::staging::{Lent, SLAB, Slab};
+use busbar_abi::cuda::*;
+use busbar_wire::WireError;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::limits::BULK_CHUNK;
+use busbar_wire::record::Header;
+use std::time::Duration;
+
+/// Makes a slab's memory known to the driver, once.
+pub(super) fn register(w: &Cuda, slab: &Slab) {
+    if slab.mark(1) == 0 {
+        const PORTABLE: u32 = 1;
+        // SAFETY: memory of our own, which stays as long as the process's arenas. If the driver does
+        // not want it, copies are slower and nothing else.
+        unsafe {
+            w.driver
+                .cuMemHostRegister_v2(slab.ptr().cast(), SLAB, PORTABLE)
+        };
+    }
+}
+
+pub(super) fn copy_in(w: &mut Cuda, h: &Header, m: msg::CopyIn<'_>) -> Result<(), WireError> {
+    let slab = w.slab.take();
+    let rc = attempt(|| {
+        let stream = w.stream(m.stream)? as CUstream;
+        if let Some(s) = &slab {
+            register(w, s);
+        }
+        let (p, n) = (m.data.as_ptr().cast(), m.data.len());
+        // SAFETY: the record's bytes, which live through the call; from a slab, which is page-locked,
+        // the driver may go on reading, so the slab is kept until the copy is done.
+        check(unsafe { w.driver.cuMemcpyHtoDAsync_v2(m.dst, p, n, stream) })
+    });
+    if let Some(s) = slab
+        && rc == CUDA_SUCCESS
+    {
+        let (stream, ctx) = here(w, h, m.stream);
+        w.completer.after(stream, ctx, Then::Release(s));
+    }
+    w.done(h, rc);
+    Ok(())
+}
+
+/// The stream and context that an entry of the completer belongs to.
+pub(super) fn here(w: &mut Cuda, h: &Header, stream: u32) -> (CUstream, u64) {
+    let ctx = w.handle(Kind::Context, h.aux).unwrap_or(0);
+    (w.stream(stream).unwrap_or(0) as CUstream, ctx)
+}
+
+/// A slab for bytes on their way out; waits until the client has taken others.
+pub(super) fn outgoing(w: &mut Cuda) -> Result<Lent, CUresult> {
+    let slab = loop {
+        if let Some(s) = w.outgoing.try_take() {
+            break s;
+        }
+        w.completer.sweep();
+        if w.outbox.closed() {
+            return Err(CUDA_ERROR_UNKNOWN);
+        }
+        if let Some(s) = w.outgoing.take(Duration::from_micros(50)) {
+            break s;
+        }
+    };
+    register(w, &slab);
+    Ok(slab)
+}
+
+pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), WireError> {
+    let (stream, ctx) = here(w, h, m.stream);
+    let rc = attempt(|| {
+        w.stream(m.stream)?;
+        let mut done = 0;
+        while done < m.len {
+            let len = (m.len - done).min(BULK_CHUNK as u64) as usize;
+            let slab = outgoing(w)?;
+            // SAFETY: a slab holds that many bytes, and is kept until they are sent.
+            check(unsafe {
+                w.driver
+                    .cuMemcpyDtoHAsync_v2(slab.ptr().cast(), m.src + done, len, stream)
+            })?;
+            let then = Then::Chunk {
+                call: h.call,
+                offset: done,
+                slab,
+                len,
+            };
+            w.completer.after(stream, ctx, then);
+            done += len as u64;
+        }
+        Ok(())
+    });
+    match rc {
+        CUDA_SUCCESS => w.completer.after(stream, ctx, Then::Reply { call: h.call }),
+        rc => w.completer.now(rc, Then::Reply { call: h.call }),
+    }
+    Ok(())
+}
+
+pub(super) use super::copy_rows::*;

@@ -1,0 +1,165 @@
+//! Devices.
+
+use super::{Cuda, check, load, name_of};
+use crate::apis::Device;
+use busbar_abi::cuda::*;
+use busbar_wire::codec::Message;
+use busbar_wire::generated::cuda as msg;
+use busbar_wire::record::Header;
+use busbar_wire::{WireError, Writer};
+use std::ffi::{CStr, c_char};
+
+/// Attributes are numbered from 1; the newest that any driver knows is below this.
+const ATTRIBUTES: i32 = 192;
+
+fn text(f: impl FnOnce(*mut c_char, i32) -> CUresult) -> String {
+    let mut buf = [0 as c_char; 256];
+    match f(buf.as_mut_ptr(), buf.len() as i32 - 1) {
+        // SAFETY: the last byte stays zero.
+        CUDA_SUCCESS => unsafe { CStr::from_ptr(buf.as_ptr()) }
+            .to_string_lossy()
+            .into_owned(),
+        _ => String::new(),
+    }
+}
+
+fn name(d: &Driver, dev: i32) -> String {
+    // SAFETY: the buffer is as long as said.
+    text(|p, n| unsafe { d.cuDeviceGetName(p, n, dev) })
+}
+
+fn uuid(d: &Driver, dev: i32) -> [u8; 16] {
+    let mut u: CUuuid = busbar_abi::zeroed();
+    // SAFETY: a pointer to a live structure.
+    unsafe { d.cuDeviceGetUuid(&mut u, dev) };
+    busbar_abi::to_array(&u)
+}
+
+fn memory(d: &Driver, dev: i32) -> u64 {
+    let mut n = 0usize;
+    // SAFETY: a pointer to a live number.
+    unsafe { d.cuDeviceTotalMem_v2(&mut n, dev) };
+    n as u64
+}
+
+fn version(d: &Driver) -> i32 {
+    let mut v = 0;
+    // SAFETY: a pointer to a live number.
+    unsafe { d.cuDriverGetVersion(&mut v) };
+    v
+}
+
+/// The GPUs of this machine.
+pub fn probe(library: Option<&str>) -> Result<Vec<Device>, String> {
+    let d = load(library)?;
+    let mut n = 0;
+    // SAFETY: a pointer to a live number.
+    check(unsafe { d.cuDeviceGetCount(&mut n) }).map_err(name_of)?;
+    let hex = |u: [u8; 16]| u.iter().map(|b| format!("{b:02x}")).collect::<String>();
+    let v = version(d);
+    let one = |dev: i32| Device {
+        api: "cuda".into(),
+        ordinal: dev as u32,
+        name: name(d, dev),
+        memory: memory(d, dev),
+        uuid: hex(uuid(d, dev)),
+        driver: format!("CUDA {}.{}", v / 1000, v % 1000 / 10),
+    };
+    match n {
+        0 => Err("the NVIDIA driver finds no GPU".into()),
+        n => Ok((0..n).map(one).collect()),
+    }
+}
+
+pub(super) fn open_cuda(w: &mut Cuda, h: &Header, _m: msg::OpenCuda) -> Result<(), WireError> {
+    let d = w.driver;
+    let mut list = Vec::new();
+    let mut out = Writer::new(&mut list);
+    for dev in &w.allowed {
+        out.str(&name(d, *dev));
+        out.raw(&uuid(d, *dev));
+        out.u64(memory(d, *dev));
+        let value = |a: i32| {
+            let mut v = 0;
+            // SAFETY: a pointer to a live number.
+            let rc = unsafe { d.cuDeviceGetAttribute(&mut v, a as _, *dev) };
+            (rc == CUDA_SUCCESS).then_some((a, v))
+        };
+        let attributes: Vec<_> = (1..ATTRIBUTES).filter_map(value).collect();
+        out.u32(attributes.len() as u32);
+        for (a, v) in attributes {
+            out.i32(a);
+            out.i32(v);
+        }
+    }
+    let reply = msg::OpenCudaReply {
+        driver: version(d) as u32,
+        devices: &list,
+    };
+    w.reply(h, CUDA_SUCCESS, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn select_devices(
+    w: &mut Cuda,
+    _h: &Header,
+    m: msg::SelectDevices,
+) -> Result<(), WireError> {
+    let pick = |i: &u32| w.allowed.get(*i as usize).copied();
+    let chosen: Option<Vec<i32>> = m.devices.iter().map(pick).collect();
+    w.devices = chosen.ok_or(WireError::BadValue("device"))?;
+    Ok(())
+}
+
+pub(super) fn chip_layout(w: &mut Cuda, h: &Header, m: msg::ChipLayout) -> Result<(), WireError> {
+    let (a, b) = w
+        .device(m.device)
+        .ok()
+        .and_then(|d| layout(w.driver, d))
+        .unwrap_or_default();
+    let rc = if a.is_empty() {
+        CUDA_ERROR_NOT_SUPPORTED
+    } else {
+        CUDA_SUCCESS
+    };
+    let reply = msg::ChipLayoutReply {
+        index_in_gpc: &a,
+        gpc_of_tpc: &b,
+    };
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+/// Asks the driver's own undocumented table how the chip's processors are grouped.
+fn layout(d: &Driver, dev: i32) -> Option<(Vec<u8>, Vec<u8>)> {
+    const LAYOUT: [u8; 16] = *b"\x17\x34\xdc\x26\x80\x0d\x47\x45\xb9\xc7\xe0\xf1\xdd\x7d\x8b\xca";
+    let id: CUuuid = busbar_abi::from_bytes(&LAYOUT)?;
+    let mut table = std::ptr::null();
+    let mut processors = 0;
+    let sms = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+    // SAFETY: pointers to live values; the table is the driver's, its slot 0 tells its size, and
+    // slots 4 and 13 have these signatures wherever they were seen.
+    unsafe {
+        check(d.cuGetExportTable(&mut table, &id)).ok()?;
+        check(d.cuDeviceGetAttribute(&mut processors, sms, dev)).ok()?;
+        let slots: *const usize = table.cast();
+        if slots.is_null() || slots.read() < 14 * size_of::<usize>() {
+            return None;
+        }
+        type Get = unsafe extern "C" fn(*mut *mut u8, *mut *mut u8) -> CUresult;
+        type Free = unsafe extern "C" fn(*mut u8, *mut u8) -> CUresult;
+        let get: Get = std::mem::transmute(slots.add(4).read());
+        let free: Free = std::mem::transmute(slots.add(13).read());
+        let (mut a, mut b) = (std::ptr::null_mut(), std::ptr::null_mut());
+        check(get(&mut a, &mut b)).ok()?;
+        if a.is_null() || b.is_null() {
+            return None;
+        }
+        // One byte for each pair of processors.
+        let n = processors as usize / 2;
+        let copy = |p: *mut u8| std::slice::from_raw_parts(p, n).to_vec();
+        let found = (copy(a), copy(b));
+        free(a, b);
+        Some(found)
+    }
+}

@@ -1,0 +1,179 @@
+//! Launches and host functions.
+
+use super::completer::{Completer, Then};
+use super::{Cuda, attempt, check};
+use crate::callback::Callbacks;
+use crate::outbox::Outbox;
+use busbar_abi::cuda::*;
+use busbar_wire::WireError;
+use busbar_wire::codec::Message;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::record::Header;
+use std::ffi::c_void;
+
+const COOPERATIVE: u32 = 1;
+const EXTRA_END: usize = 0;
+const EXTRA_POINTER: usize = 1;
+const EXTRA_SIZE: usize = 2;
+
+pub(super) fn launch_kernel(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::LaunchKernel<'_>,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let f = *w
+            .functions
+            .get(&m.function)
+            .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        let stream = w.stream(m.stream)? as CUstream;
+        let mut size = m.params.len();
+        let mut extra: [*mut c_void; 5] = [
+            std::ptr::without_provenance_mut(EXTRA_POINTER),
+            m.params.as_ptr().cast_mut().cast(),
+            std::ptr::without_provenance_mut(EXTRA_SIZE),
+            (&raw mut size).cast(),
+            std::ptr::without_provenance_mut(EXTRA_END),
+        ];
+        let extra = if size == 0 {
+            std::ptr::null_mut()
+        } else {
+            (&raw mut extra).cast::<*mut c_void>()
+        };
+        let ([gx, gy, gz], [bx, by, bz]) = (m.grid, m.block);
+        let function = f.raw as CUfunction;
+        if m.attrs.is_empty() && m.flags == 0 {
+            // SAFETY: a live function and stream; the packed parameters live through the call. Their
+            // length is the driver's to check.
+            return check(unsafe {
+                w.driver.cuLaunchKernel(
+                    function,
+                    gx,
+                    gy,
+                    gz,
+                    bx,
+                    by,
+                    bz,
+                    m.shared,
+                    stream,
+                    std::ptr::null_mut(),
+                    extra,
+                )
+            });
+        }
+        let mut attrs = attributes(w, m.attrs)?;
+        if m.flags & COOPERATIVE != 0 {
+            let mut a: CUlaunchAttribute = busbar_abi::zeroed();
+            a.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE as _;
+            busbar_abi::set_member(&mut a.value, 1i32);
+            attrs.push(a);
+        }
+        let config = CUlaunchConfig {
+            gridDimX: gx,
+            gridDimY: gy,
+            gridDimZ: gz,
+            blockDimX: bx,
+            blockDimY: by,
+            blockDimZ: bz,
+            sharedMemBytes: m.shared,
+            hStream: stream,
+            attrs: attrs.as_mut_ptr(),
+            numAttrs: attrs.len() as u32,
+        };
+        // SAFETY: as above; the attributes live through the call.
+        check(unsafe {
+            w.driver
+                .cuLaunchKernelEx(&config, function, std::ptr::null_mut(), extra)
+        })
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
+const PROGRAMMATIC_EVENT: u32 = 7;
+const LAUNCH_COMPLETION_EVENT: u32 = 12;
+
+/// Launch attributes as the driver takes them: events by handle instead of by id.
+fn attributes(w: &mut Cuda, bytes: &[u8]) -> Result<Vec<CUlaunchAttribute>, CUresult> {
+    let mut attrs: Vec<CUlaunchAttribute> =
+        busbar_abi::items_from_bytes(bytes).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    for a in &mut attrs {
+        if matches!(a.id as u32, PROGRAMMATIC_EVENT | LAUNCH_COMPLETION_EVENT) {
+            let id: u64 = busbar_abi::member(&a.value);
+            let event = w.handle(Kind::Event, id as u32)?;
+            busbar_abi::set_member(&mut a.value, event);
+        }
+    }
+    Ok(attrs)
+}
+
+/// A function of the client's program, as the driver's callback gets it.
+struct HostCall {
+    kind: u32,
+    function: u64,
+    data: u64,
+    callbacks: Callbacks,
+    completer: Completer,
+    outbox: Outbox,
+}
+
+const STREAM_CALLBACK: u32 = 1;
+
+impl HostCall {
+    /// Has the client run the function, and waits until it has.
+    fn run(&self, status: CUresult) {
+        let n = self.callbacks.begin();
+        let m = msg::HostFunction {
+            stream: status as u32,
+            kind: self.kind,
+            function: self.function,
+            data: self.data,
+        };
+        let outbox = self.outbox.clone();
+        // Behind the copies that were complete before: the function may look at their bytes.
+        let ask = move |_| outbox.callback(n, 0, |w| m.encode(w));
+        self.completer.now(CUDA_SUCCESS, Then::Run(Box::new(ask)));
+        self.callbacks.wait(n, &self.outbox);
+    }
+}
+
+unsafe extern "C" fn host_function_here(data: *mut c_void) {
+    // SAFETY: made by `host_function` and never freed: a graph may run it any number of times.
+    unsafe { &*data.cast::<HostCall>() }.run(CUDA_SUCCESS);
+}
+
+unsafe extern "C" fn stream_callback_here(_s: CUstream, rc: CUresult, data: *mut c_void) {
+    // SAFETY: made by `host_function` for this one run.
+    unsafe { Box::from_raw(data.cast::<HostCall>()) }.run(rc);
+}
+
+pub(super) fn host_function(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::HostFunction,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let stream = w.stream(m.stream)? as CUstream;
+        let call = Box::into_raw(Box::new(HostCall {
+            kind: m.kind,
+            function: m.function,
+            data: m.data,
+            callbacks: w.callbacks.clone(),
+            completer: w.completer.clone(),
+            outbox: w.outbox.clone(),
+        }))
+        .cast();
+        // SAFETY: a live stream; the data is what the function expects.
+        check(unsafe {
+            if m.kind == STREAM_CALLBACK {
+                w.driver
+                    .cuStreamAddCallback(stream, Some(stream_callback_here), call, 0)
+            } else {
+                w.driver
+                    .cuLaunchHostFunc(stream, Some(host_function_here), call)
+            }
+        })
+    });
+    w.done(h, rc);
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! Libraries and their kernels.
+
+use super::module::{Compile, describe};
+use super::{Cuda, Function, attempt, check};
+use busbar_abi::cuda::*;
+use busbar_wire::WireError;
+use busbar_wire::codec::Message;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::record::Header;
+use std::ffi::CString;
+
+fn load(w: &mut Cuda, id: u32, hash: &[u8; 32], c: &mut Compile) -> Result<(), CUresult> {
+    let image = w.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+    let mut library: CUlibrary = std::ptr::null_mut();
+    let (keys, values) = c.arrays();
+    // SAFETY: the image is as long as its own header says (its hash is the client's word for it, and
+    // a wrong one crashes nobody else's process); the options' arrays are of that length.
+    let rc = unsafe {
+        w.driver.cuLibraryLoadData(
+            &mut library,
+            image.as_ptr().cast(),
+            keys.as_mut_ptr(),
+            values.as_mut_ptr(),
+            keys.len() as u32,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            0,
+        )
+    };
+    check(rc)?;
+    w.store(Kind::Library, id, library as u64);
+    Ok(())
+}
+
+pub(super) fn library_load(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::LibraryLoad<'_>,
+) -> Result<(), WireError> {
+    let rc = attempt(|| load(w, m.library, &m.hash, &mut Compile::new(m.options)?));
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn library_load_now(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::LibraryLoadNow<'_>,
+) -> Result<(), WireError> {
+    let mut c = Compile::new(m.options).unwrap_or_default();
+    let rc = attempt(|| load(w, m.library, &m.hash, &mut c));
+    let reply = msg::LibraryLoadNowReply {
+        info_log: c.info(),
+        error_log: c.errors(),
+        wall_ms: c.wall_ms(),
+    };
+    w.reply_always(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn library_unload(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::LibraryUnload,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let library = w.handle(Kind::Library, m.library)?;
+        w.remove(Kind::Library, m.library);
+        // SAFETY: a live library, which is not used again.
+        check(unsafe { w.driver.cuLibraryUnload(library as CUlibrary) })
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn library_module(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::LibraryModule,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let library = w.handle(Kind::Library, m.library)?;
+        let mut module: CUmodule = std::ptr::null_mut();
+        // SAFETY: a live library and a pointer to a live handle.
+        check(unsafe {
+            w.driver
+                .cuLibraryGetModule(&mut module, library as CUlibrary)
+        })?;
+        w.store(Kind::Module, m.module, module as u64);
+        Ok(())
+    });
+    w.reply(h, rc, |_| {});
+    Ok(())
+}
+
+pub(super) fn library_kernel(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::LibraryKernel<'_>,
+) -> Result<(), WireError> {
+    let name = CString::new(m.name).map_err(|_| WireError::BadText)?;
+    let mut reply = msg::LibraryKernelReply {
+        params: vec![],
+        attributes: vec![],
+    };
+    let rc = attempt(|| {
+        let library = w.handle(Kind::Library, m.library)?;
+        let dev = w.device(m.device)?;
+        let d = w.driver;
+        let mut kernel: CUkernel = std::ptr::null_mut();
+        // SAFETY: a live library, a C string, a pointer to a live handle.
+        check(unsafe { d.cuLibraryGetKernel(&mut kernel, library as CUlibrary, name.as_ptr()) })?;
+        let described = describe(
+            // SAFETY: a live kernel and pointers to live numbers.
+            |i, offset, size| unsafe { d.cuKernelGetParamInfo(kernel, i, offset, size) },
+            // SAFETY: as above.
+            |a, v| unsafe { d.cuKernelGetAttribute(v, a as _, kernel, dev) },
+        );
+        (reply.params, reply.attributes) = described;
+        w.functions.insert(
+            m.function,
+            Function {
+                raw: kernel as u64,
+                kernel: true,
+            },
+        );
+        Ok(())
+    });
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn library_kernel_names(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::LibraryKernelNames,
+) -> Result<(), WireError> {
+    let mut names = Vec::new();
+    let rc = attempt(|| {
+        let library = w.handle(Kind::Library, m.library)? as CUlibrary;
+        let d = w.driver;
+        let mut n = 0;
+        // SAFETY: a live library; the array has as many places as said.
+        unsafe {
+            check(d.cuLibraryGetKernelCount(&mut n, library))?;
+            let mut kernels: Vec<CUkernel> = vec![std::ptr::null_mut(); n as usize];
+            check(d.cuLibraryEnumerateKernels(kernels.as_mut_ptr(), n, library))?;
+            for k in kernels {
+                let mut p = std::ptr::null();
+                check(d.cuKernelGetName(&mut p, k))?;
+                if !p.is_null() {
+                    names.extend_from_slice(std::ffi::CStr::from_ptr(p).to_bytes_with_nul());
+                }
+            }
+        }
+        Ok(())
+    });
+    let reply = msg::LibraryKernelNamesReply { names: &names };
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn library_global(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::LibraryGlobal<'_>,
+) -> Result<(), WireError> {
+    let name = CString::new(m.name).map_err(|_| WireError::BadText)?;
+    let (mut va, mut size) = (0, 0);
+    let rc = attempt(|| {
+        let library = w.handle(Kind::Library, m.library)? as CUlibrary;
+        // SAFETY: a live library, a C string, pointers to live values.
+        check(unsafe {
+            if m.managed != 0 {
+                w.driver
+                    .cuLibraryGetManaged(&mut va, &mut size, library, name.as_ptr())
+            } else {
+                w.driver
+                    .cuLibraryGetGlobal(&mut va, &mut size, library, name.as_ptr())
+            }
+        })
+    });
+    let reply = msg::LibraryGlobalReply {
+        va,
+        size: size as u64,
+    };
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}

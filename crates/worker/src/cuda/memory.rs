@@ -1,0 +1,111 @@
+//! Device memory where the client wants it.
+
+use super::{Cuda, attempt, check};
+use busbar_abi::cuda::*;
+use busbar_wire::WireError;
+use busbar_wire::generated::cuda as msg;
+use busbar_wire::record::Header;
+
+/// A pinned allocation on a device.
+fn properties(dev: i32) -> CUmemAllocationProp {
+    let mut p: CUmemAllocationProp = busbar_abi::zeroed();
+    p.r#type = CU_MEM_ALLOCATION_TYPE_PINNED as _;
+    p.location.r#type = CU_MEM_LOCATION_TYPE_DEVICE as _;
+    p.location.id = dev as _;
+    p
+}
+
+fn map(d: &Driver, va: u64, size: usize, dev: i32) -> Result<(), CUresult> {
+    let mut at: CUdeviceptr = 0;
+    // SAFETY: pointers to live values; each step undoes those before it when it fails.
+    unsafe {
+        check(d.cuMemAddressReserve(&mut at, size, 0, va, 0))?;
+        if at != va {
+            d.cuMemAddressFree(at, size);
+            return Err(CUDA_ERROR_OUT_OF_MEMORY);
+        }
+        let mut memory = 0;
+        let made = check(d.cuMemCreate(&mut memory, size, &properties(dev), 0)).and_then(|()| {
+            let access = CUmemAccessDesc {
+                location: properties(dev).location,
+                flags: CU_MEM_ACCESS_FLAGS_PROT_READWRITE as _,
+            };
+            let mapped = check(d.cuMemMap(va, size, 0, memory, 0)).and_then(|()| {
+                check(d.cuMemSetAccess(va, size, &access, 1)).inspect_err(|_| {
+                    d.cuMemUnmap(va, size);
+                })
+            });
+            // The mapping keeps the memory alive.
+            d.cuMemRelease(memory);
+            mapped
+        });
+        made.inspect_err(|_| {
+            d.cuMemAddressFree(va, size);
+        })
+    }
+}
+
+fn unmap(d: &Driver, va: u64, size: usize) -> Result<(), CUresult> {
+    // SAFETY: a range that `map` made.
+    unsafe {
+        check(d.cuMemUnmap(va, size))?;
+        check(d.cuMemAddressFree(va, size))
+    }
+}
+
+pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, m: msg::MemMapAt) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let dev = w.device(m.device)?;
+        if w.mapped.contains_key(&m.va) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        map(w.driver, m.va, m.size as usize, dev)?;
+        w.mapped.insert(m.va, m.size);
+        Ok(())
+    });
+    w.reply(h, rc, |_| {});
+    Ok(())
+}
+
+pub(super) fn mem_unmap_at(w: &mut Cuda, h: &Header, m: msg::MemUnmapAt) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        if w.mapped.get(&m.va) != Some(&m.size) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // Kernels queued before may still use it; cuMemFree waits for them, too. A lost context
+        // uses nothing any more.
+        // SAFETY: no arguments.
+        unsafe { w.driver.cuCtxSynchronize() };
+        unmap(w.driver, m.va, m.size as usize)?;
+        w.mapped.remove(&m.va);
+        Ok(())
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn mem_fence(w: &mut Cuda, h: &Header, _m: msg::MemFence) -> Result<(), WireError> {
+    // SAFETY: no arguments.
+    let rc = unsafe { w.driver.cuCtxSynchronize() };
+    w.done(h, rc);
+    Ok(())
+}
+
+/// Frees what was mapped for a device whose primary context goes.
+pub(super) fn unmap_all(w: &mut Cuda, dev: i32) {
+    const BASE: u64 = 0x3000_0000_0000;
+    let Some(i) = w.devices.iter().position(|d| *d == dev) else {
+        return;
+    };
+    let (from, to) = (BASE + ((i as u64) << 40), BASE + ((i as u64 + 1) << 40));
+    let gone: Vec<_> = w
+        .mapped
+        .iter()
+        .filter(|(va, _)| (from..to).contains(*va))
+        .map(|(a, s)| (*a, *s))
+        .collect();
+    for (va, size) in gone {
+        let _ = unmap(w.driver, va, size as usize);
+        w.mapped.remove(&va);
+    }
+}

@@ -1,0 +1,328 @@
+//! Modules, functions, and what compiling has in common.
+
+use super::{Cuda, Function, attempt, check};
+use busbar_abi::cuda::*;
+use busbar_wire::WireError;
+use busbar_wire::codec::Message;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::record::Header;
+use std::ffi::{CStr, CString, c_void};
+use std::time::Instant;
+
+/// Room for each of the compiler's logs.
+const LOG: usize = 64 << 10;
+
+/// Options of the compiler, with our own buffers for its logs.
+#[derive(Default)]
+pub(super) struct Compile {
+    keys: Vec<CUjit_option>,
+    values: Vec<*mut c_void>,
+    info: Vec<u8>,
+    errors: Vec<u8>,
+    started: Option<Instant>,
+}
+
+impl Compile {
+    /// From the client's options: u32 key and u32 value, each.
+    pub(super) fn new(options: &[u8]) -> Result<Self, CUresult> {
+        let mut c = Self::default();
+        let (pairs, []) = options.as_chunks::<8>() else {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        };
+        if pairs.is_empty() {
+            return Ok(c);
+        }
+        c.info = vec![0; LOG];
+        c.errors = vec![0; LOG];
+        let mut add = |k: u32, v: usize| {
+            c.keys.push(k as CUjit_option);
+            c.values.push(std::ptr::without_provenance_mut(v));
+        };
+        let number = |b: &[u8]| u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+        const LOG_SIZES: [u32; 2] = [4, 6];
+        for p in pairs {
+            let (k, v) = (number(&p[..4]), number(&p[4..]));
+            if !LOG_SIZES.contains(&k) {
+                add(k, v as usize);
+            }
+        }
+        let (info, errors) = (c.info.as_mut_ptr() as usize, c.errors.as_mut_ptr() as usize);
+        for (k, v) in [(3, info), (4, LOG), (5, errors), (6, LOG)] {
+            add(k, v);
+        }
+        Ok(c)
+    }
+
+    /// The arrays that the driver wants; compiling begins now.
+    pub(super) fn arrays(&mut self) -> (&mut Vec<CUjit_option>, &mut Vec<*mut c_void>) {
+        self.started = Some(Instant::now());
+        (&mut self.keys, &mut self.values)
+    }
+
+    /// What the compiler had to say.
+    pub(super) fn info(&self) -> &[u8] {
+        CStr::from_bytes_until_nul(&self.info).map_or(&[], CStr::to_bytes)
+    }
+
+    /// What the compiler found wrong.
+    pub(super) fn errors(&self) -> &[u8] {
+        CStr::from_bytes_until_nul(&self.errors).map_or(&[], CStr::to_bytes)
+    }
+
+    /// How long it has taken.
+    pub(super) fn wall_ms(&self) -> f32 {
+        self.started
+            .map_or(0.0, |t| t.elapsed().as_secs_f32() * 1e3)
+    }
+}
+
+/// Parameters (offset and size in turn) and attributes of a function, as the client wants them.
+pub(super) fn describe(
+    param: impl Fn(usize, *mut usize, *mut usize) -> CUresult,
+    attribute: impl Fn(u32, *mut i32) -> CUresult,
+) -> (Vec<u32>, Vec<u32>) {
+    let mut params = Vec::new();
+    const MOST: usize = 4096;
+    for i in 0..MOST {
+        let (mut offset, mut size) = (0, 0);
+        if param(i, &mut offset, &mut size) != CUDA_SUCCESS {
+            break;
+        }
+        params.extend([offset as u32, size as u32]);
+    }
+    let value = |a: u32| {
+        let mut v = 0;
+        if attribute(a, &mut v) == CUDA_SUCCESS {
+            v as u32
+        } else {
+            0
+        }
+    };
+    (params, (0..16).map(value).collect())
+}
+
+pub(super) fn module_load(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::ModuleLoad<'_>,
+) -> Result<(), WireError> {
+    let mut c = Compile::new(m.options).unwrap_or_default();
+    let rc = attempt(|| {
+        let image = w.content.get(&m.hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+        let mut module: CUmodule = std::ptr::null_mut();
+        let (keys, values) = c.arrays();
+        // SAFETY: the image is as long as its own header says; the options' arrays are of that
+        // length.
+        check(unsafe {
+            w.driver.cuModuleLoadDataEx(
+                &mut module,
+                image.as_ptr().cast(),
+                keys.len() as u32,
+                keys.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        })?;
+        w.store(Kind::Module, m.module, module as u64);
+        Ok(())
+    });
+    let reply = msg::ModuleLoadReply {
+        info_log: c.info(),
+        error_log: c.errors(),
+        wall_ms: c.wall_ms(),
+    };
+    w.reply_always(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn module_unload(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::ModuleUnload,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let module = w.handle(Kind::Module, m.module)?;
+        w.remove(Kind::Module, m.module);
+        // SAFETY: a live module, which is not used again.
+        check(unsafe { w.driver.cuModuleUnload(module as CUmodule) })
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn module_function(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::ModuleFunction<'_>,
+) -> Result<(), WireError> {
+    let name = CString::new(m.name).map_err(|_| WireError::BadText)?;
+    let mut reply = msg::ModuleFunctionReply {
+        params: vec![],
+        attributes: vec![],
+    };
+    let rc = attempt(|| {
+        let module = w.handle(Kind::Module, m.module)? as CUmodule;
+        let d = w.driver;
+        let mut f: CUfunction = std::ptr::null_mut();
+        // SAFETY: a live module, a C string, a pointer to a live handle.
+        check(unsafe { d.cuModuleGetFunction(&mut f, module, name.as_ptr()) })?;
+        let described = describe(
+            // SAFETY: a live function and pointers to live numbers.
+            |i, offset, size| unsafe { d.cuFuncGetParamInfo(f, i, offset, size) },
+            // SAFETY: as above.
+            |a, v| unsafe { d.cuFuncGetAttribute(v, a as _, f) },
+        );
+        (reply.params, reply.attributes) = described;
+        w.functions.insert(
+            m.function,
+            Function {
+                raw: f as u64,
+                kernel: false,
+            },
+        );
+        Ok(())
+    });
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn module_function_names(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::ModuleFunctionNames,
+) -> Result<(), WireError> {
+    let mut names = Vec::new();
+    let rc = attempt(|| {
+        let module = w.handle(Kind::Module, m.module)? as CUmodule;
+        let d = w.driver;
+        let mut n = 0;
+        // SAFETY: a live module; the array has as many places as said.
+        unsafe {
+            check(d.cuModuleGetFunctionCount(&mut n, module))?;
+            let mut functions: Vec<CUfunction> = vec![std::ptr::null_mut(); n as usize];
+            check(d.cuModuleEnumerateFunctions(functions.as_mut_ptr(), n, module))?;
+            for f in functions {
+                let mut p = std::ptr::null();
+                check(d.cuFuncGetName(&mut p, f))?;
+                if !p.is_null() {
+                    names.extend_from_slice(CStr::from_ptr(p).to_bytes_with_nul());
+                }
+            }
+        }
+        Ok(())
+    });
+    let reply = msg::ModuleFunctionNamesReply { names: &names };
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn module_global(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::ModuleGlobal<'_>,
+) -> Result<(), WireError> {
+    let name = CString::new(m.name).map_err(|_| WireError::BadText)?;
+    let (mut va, mut size) = (0, 0);
+    let rc = attempt(|| {
+        let module = w.handle(Kind::Module, m.module)? as CUmodule;
+        // SAFETY: a live module, a C string, pointers to live values.
+        check(unsafe {
+            w.driver
+                .cuModuleGetGlobal_v2(&mut va, &mut size, module, name.as_ptr())
+        })
+    });
+    let reply = msg::ModuleGlobalReply {
+        va,
+        size: size as u64,
+    };
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn function_set_attribute(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::FunctionSetAttribute,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let f = *w
+            .functions
+            .get(&m.function)
+            .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        let dev = w.device(m.device)?;
+        let a = m.attribute as CUfunction_attribute;
+        // SAFETY: a live kernel or function.
+        check(unsafe {
+            if f.kernel {
+                w.driver
+                    .cuKernelSetAttribute(a, m.value, f.raw as CUkernel, dev)
+            } else {
+                w.driver.cuFuncSetAttribute(f.raw as CUfunction, a, m.value)
+            }
+        })
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn link_images(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::LinkImages<'_>,
+) -> Result<(), WireError> {
+    let mut c = Compile::new(m.options).unwrap_or_default();
+    let (hashes, []) = m.hashes.as_chunks::<32>() else {
+        return Err(WireError::BadValue("hash"));
+    };
+    let names: Vec<_> = m.names.split_inclusive(|b| *b == 0).collect();
+    if hashes.len() != m.pieces.len() || names.len() != m.pieces.len() {
+        return Err(WireError::BadValue("count of a list"));
+    }
+    let mut image = Vec::new();
+    let rc = attempt(|| {
+        let (keys, values) = c.arrays();
+        let n = keys.len() as u32;
+        let (keys, values) = (keys.as_mut_ptr(), values.as_mut_ptr());
+        let d = w.driver;
+        let mut state: CUlinkState = std::ptr::null_mut();
+        let mut none_k: [CUjit_option; 1] = [0 as _];
+        let mut none_v = [std::ptr::null_mut(); 1];
+        // SAFETY: the options' arrays and logs live until the link state is destroyed; each piece is
+        // as long as said; the image is the driver's until then.
+        unsafe {
+            check(d.cuLinkCreate_v2(n, keys, values, &mut state))?;
+            let linked = (|| {
+                for ((kind, hash), name) in m.pieces.iter().zip(hashes).zip(&names) {
+                    let piece = w.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+                    let name = CStr::from_bytes_with_nul(name).unwrap_or_default();
+                    check(d.cuLinkAddData_v2(
+                        state,
+                        *kind as _,
+                        piece.as_ptr().cast_mut().cast(),
+                        piece.len(),
+                        name.as_ptr(),
+                        0,
+                        none_k.as_mut_ptr(),
+                        none_v.as_mut_ptr(),
+                    ))?;
+                }
+                let (mut p, mut size) = (std::ptr::null_mut(), 0);
+                check(d.cuLinkComplete(state, &mut p, &mut size))?;
+                if size > busbar_wire::limits::MAX_BYTES {
+                    return Err(CUDA_ERROR_OUT_OF_MEMORY);
+                }
+                image = std::slice::from_raw_parts(p.cast::<u8>(), size).to_vec();
+                Ok(())
+            })();
+            d.cuLinkDestroy(state);
+            linked
+        }
+    });
+    let reply = msg::LinkImagesReply {
+        info_log: c.info(),
+        error_log: c.errors(),
+        wall_ms: c.wall_ms(),
+        image: &image,
+    };
+    w.reply_always(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}

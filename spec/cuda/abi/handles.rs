@@ -1,0 +1,40 @@
+//! Handles, and pointers to functions of the program.
+
+pub type CUdeviceptr_v2 = u64;
+pub type CUdevice_v1 = i32;
+pub type CUcontext = *mut c_void;
+pub type CUmodule = *mut c_void;
+pub type CUfunction = *mut c_void;
+pub type CUlibrary = *mut c_void;
+pub type CUkernel = *mut c_void;
+pub type CUarray = *mut c_void;
+pub type CUmipmappedArray = *mut c_void;
+pub type CUtexref = *mut c_void;
+pub type CUsurfref = *mut c_void;
+pub type CUevent = *mut c_void;
+pub type CUstream = *mut c_void;
+pub type CUgraphicsResource = *mut c_void;
+pub type CUtexObject_v1 = u64;
+pub type CUsurfObject_v1 = u64;
+pub type CUexternalMemory = *mut c_void;
+pub type CUexternalSemaphore = *mut c_void;
+pub type CUgraph = *mut c_void;
+pub type CUgraphNode = *mut c_void;
+pub type CUgraphExec = *mut c_void;
+pub type CUmemoryPool = *mut c_void;
+pub type CUuserObject = *mut c_void;
+pub type CUgraphDeviceNode = *mut c_void;
+pub type CUasyncCallbackHandle = *mut c_void;
+pub type CUgreenCtx = *mut c_void;
+pub type CUlinkState = *mut c_void;
+pub type CUmemGenericAllocationHandle_v1 = u64;
+pub type CUdevResourceDesc = *mut c_void;
+pub type CUlogsCallbackHandle = *mut c_void;
+pub type CUlogIterator = u32;
+pub type CUdeviceptr_v1 = u32;
+pub type CUasyncCallback =
+    Option<unsafe extern "C" fn(*mut CUasyncNotificationInfo, *mut c_void, CUasyncCallbackHandle)>;
+pub type CUhostFn = Option<unsafe extern "C" fn(*mut c_void)>;
+pub type CUstreamCallback = Option<unsafe extern "C" fn(CUstream, CUresult, *mut c_void)>;
+pub type CUoccupancyB2DSize = Option<unsafe extern "C" fn(i32) -> usize>;
+pub type CUlogsCallback = Option<unsafe extern "C" fn(*mut c_void, CUlogLevel, *mut c_char, usize)>;

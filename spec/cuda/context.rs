@@ -1,0 +1,141 @@
+//! Contexts and primary contexts.
+
+#[local] #[get_proc("cuCtxAttach", 2000)]
+fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult;
+
+#[custom] #[get_proc("cuCtxCreate", 2000)]
+fn cuCtxCreate(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult;
+
+#[custom] #[get_proc("cuCtxCreate", 3020)]
+fn cuCtxCreate_v2(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult;
+
+#[custom] #[get_proc("cuCtxCreate", 11040)]
+fn cuCtxCreate_v3(
+    pctx: *mut CUcontext,
+    paramsArray: *mut CUexecAffinityParam,
+    numParams: i32,
+    flags: u32,
+    dev: CUdevice,
+) -> CUresult;
+
+#[custom] #[get_proc("cuCtxCreate", 12050)]
+fn cuCtxCreate_v4(
+    pctx: *mut CUcontext,
+    ctxCreateParams: *mut CUctxCreateParams,
+    flags: u32,
+    dev: CUdevice,
+) -> CUresult;
+
+#[same_as(cuCtxDestroy_v2)] #[get_proc("cuCtxDestroy", 2000)]
+fn cuCtxDestroy(ctx: CUcontext) -> CUresult;
+
+#[custom] #[get_proc("cuCtxDestroy", 4000)]
+fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult;
+
+#[custom] #[get_proc("cuCtxDetach", 2000)]
+fn cuCtxDetach(ctx: CUcontext) -> CUresult;
+
+#[local] #[get_proc("cuCtxGetApiVersion", 3020)]
+fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult;
+
+#[id(0x0301)] #[waits] #[get_proc("cuCtxGetCacheConfig", 3020)]
+fn cuCtxGetCacheConfig(#[out] pconfig: *mut CUfunc_cache) -> CUresult;
+
+#[local] #[get_proc("cuCtxGetCurrent", 4000)]
+fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult;
+
+#[local] #[get_proc("cuCtxGetDevice", 2000)]
+fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult;
+
+#[local] #[get_proc("cuCtxGetDevice", 13000)]
+fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult;
+
+#[id(0x0302)] #[cached] #[get_proc("cuCtxGetExecAffinity", 11040)]
+fn cuCtxGetExecAffinity(
+    #[out] pExecAffinity: *mut CUexecAffinityParam,
+    r#type: CUexecAffinityType,
+) -> CUresult;
+
+#[local] #[get_proc("cuCtxGetFlags", 7000)]
+fn cuCtxGetFlags(flags: *mut u32) -> CUresult;
+
+#[local] #[get_proc("cuCtxGetId", 12000)]
+fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult;
+
+#[id(0x0303)] #[waits] #[get_proc("cuCtxGetLimit", 3010)]
+fn cuCtxGetLimit(#[out] pvalue: *mut usize, limit: CUlimit) -> CUresult;
+
+#[id(0x0304)] #[waits] #[get_proc("cuCtxGetSharedMemConfig", 4020)]
+fn cuCtxGetSharedMemConfig(#[out] pConfig: *mut CUsharedconfig) -> CUresult;
+
+#[id(0x0305)] #[cached] #[get_proc("cuCtxGetStreamPriorityRange", 5050)]
+fn cuCtxGetStreamPriorityRange(
+    #[out(optional)] leastPriority: *mut i32,
+    #[out(optional)] greatestPriority: *mut i32,
+) -> CUresult;
+
+#[same_as(cuCtxPopCurrent_v2)] #[get_proc("cuCtxPopCurrent", 2000)]
+fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult;
+
+#[local] #[get_proc("cuCtxPopCurrent", 4000)]
+fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult;
+
+#[same_as(cuCtxPushCurrent_v2)] #[get_proc("cuCtxPushCurrent", 2000)]
+fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult;
+
+#[local] #[get_proc("cuCtxPushCurrent", 4000)]
+fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult;
+
+#[id(0x0306)] #[queued] #[get_proc("cuCtxRecordEvent", 12050)]
+fn cuCtxRecordEvent(#[handle] hCtx: CUcontext, #[handle] hEvent: CUevent) -> CUresult;
+
+#[id(0x0307)] #[queued] #[get_proc("cuCtxResetPersistingL2Cache", 11000)]
+fn cuCtxResetPersistingL2Cache() -> CUresult;
+
+#[id(0x0308)] #[queued] #[get_proc("cuCtxSetCacheConfig", 3020)]
+fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult;
+
+#[local] #[get_proc("cuCtxSetCurrent", 4000)]
+fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult;
+
+#[custom] #[get_proc("cuCtxSetFlags", 12010)]
+fn cuCtxSetFlags(flags: u32) -> CUresult;
+
+#[id(0x0309)] #[waits] #[get_proc("cuCtxSetLimit", 3010)]
+fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult;
+
+#[id(0x030a)] #[queued] #[get_proc("cuCtxSetSharedMemConfig", 4020)]
+fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult;
+
+#[id(0x030b)] #[waits] #[by_hand(worker)] #[get_proc("cuCtxSynchronize", 2000)]
+fn cuCtxSynchronize() -> CUresult;
+
+#[custom] #[get_proc("cuCtxSynchronize", 13000)]
+fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult;
+
+#[id(0x030c)] #[queued] #[get_proc("cuCtxWaitEvent", 12050)]
+fn cuCtxWaitEvent(#[handle] hCtx: CUcontext, #[handle] hEvent: CUevent) -> CUresult;
+
+#[local] #[get_proc("cuDevicePrimaryCtxGetState", 7000)]
+fn cuDevicePrimaryCtxGetState(dev: CUdevice, flags: *mut u32, active: *mut i32) -> CUresult;
+
+#[same_as(cuDevicePrimaryCtxRelease_v2)] #[get_proc("cuDevicePrimaryCtxRelease", 7000)]
+fn cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult;
+
+#[custom] #[get_proc("cuDevicePrimaryCtxRelease", 11000)]
+fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult;
+
+#[same_as(cuDevicePrimaryCtxReset_v2)] #[get_proc("cuDevicePrimaryCtxReset", 7000)]
+fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult;
+
+#[custom] #[get_proc("cuDevicePrimaryCtxReset", 11000)]
+fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult;
+
+#[custom] #[get_proc("cuDevicePrimaryCtxRetain", 7000)]
+fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult;
+
+#[same_as(cuDevicePrimaryCtxSetFlags_v2)] #[get_proc("cuDevicePrimaryCtxSetFlags", 7000)]
+fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -> CUresult;
+
+#[custom] #[get_proc("cuDevicePrimaryCtxSetFlags", 11000)]
+fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult;

@@ -1,0 +1,100 @@
+//! Context-independent libraries and kernels.
+
+#[custom] #[get_proc("cuKernelGetAttribute", 12000)]
+fn cuKernelGetAttribute(
+    pi: *mut i32,
+    attrib: CUfunction_attribute,
+    kernel: CUkernel,
+    dev: CUdevice,
+) -> CUresult;
+
+#[local] #[get_proc("cuKernelGetFunction", 12000)]
+fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult;
+
+#[local] #[get_proc("cuKernelGetLibrary", 12050)]
+fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult;
+
+#[local] #[get_proc("cuKernelGetName", 12030)]
+fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult;
+
+#[custom] #[get_proc("cuKernelGetParamInfo", 12040)]
+fn cuKernelGetParamInfo(
+    kernel: CUkernel,
+    paramIndex: usize,
+    paramOffset: *mut usize,
+    paramSize: *mut usize,
+) -> CUresult;
+
+#[custom] #[get_proc("cuKernelSetAttribute", 12000)]
+fn cuKernelSetAttribute(
+    attrib: CUfunction_attribute,
+    val: i32,
+    kernel: CUkernel,
+    dev: CUdevice,
+) -> CUresult;
+
+#[custom] #[get_proc("cuKernelSetCacheConfig", 12000)]
+fn cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, dev: CUdevice) -> CUresult;
+
+#[custom] #[get_proc("cuLibraryEnumerateKernels", 12040)]
+fn cuLibraryEnumerateKernels(kernels: *mut CUkernel, numKernels: u32, lib: CUlibrary) -> CUresult;
+
+#[custom] #[get_proc("cuLibraryGetGlobal", 12000)]
+fn cuLibraryGetGlobal(
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
+    library: CUlibrary,
+    name: *const c_char,
+) -> CUresult;
+
+#[custom] #[get_proc("cuLibraryGetKernel", 12000)]
+fn cuLibraryGetKernel(pKernel: *mut CUkernel, library: CUlibrary, name: *const c_char) -> CUresult;
+
+#[id(0x0501)] #[cached] #[get_proc("cuLibraryGetKernelCount", 12040)]
+fn cuLibraryGetKernelCount(#[out] count: *mut u32, #[handle] lib: CUlibrary) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuLibraryGetManaged", 12000)]
+fn cuLibraryGetManaged(
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
+    library: CUlibrary,
+    name: *const c_char,
+) -> CUresult;
+
+#[custom] #[get_proc("cuLibraryGetModule", 12000)]
+fn cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult;
+
+#[unsupported("a function that runs on both processors needs the device in the same machine")]
+#[get_proc("cuLibraryGetUnifiedFunction", 12000)]
+fn cuLibraryGetUnifiedFunction(
+    fptr: *mut *mut c_void,
+    library: CUlibrary,
+    symbol: *const c_char,
+) -> CUresult;
+
+#[custom] #[get_proc("cuLibraryLoadData", 12000)]
+fn cuLibraryLoadData(
+    library: *mut CUlibrary,
+    code: *const c_void,
+    jitOptions: *mut CUjit_option,
+    jitOptionsValues: *mut *mut c_void,
+    numJitOptions: u32,
+    libraryOptions: *mut CUlibraryOption,
+    libraryOptionValues: *mut *mut c_void,
+    numLibraryOptions: u32,
+) -> CUresult;
+
+#[custom] #[get_proc("cuLibraryLoadFromFile", 12000)]
+fn cuLibraryLoadFromFile(
+    library: *mut CUlibrary,
+    fileName: *const c_char,
+    jitOptions: *mut CUjit_option,
+    jitOptionsValues: *mut *mut c_void,
+    numJitOptions: u32,
+    libraryOptions: *mut CUlibraryOption,
+    libraryOptionValues: *mut *mut c_void,
+    numLibraryOptions: u32,
+) -> CUresult;
+
+#[custom] #[get_proc("cuLibraryUnload", 12000)]
+fn cuLibraryUnload(library: CUlibrary) -> CUresult;

@@ -1,0 +1,154 @@
+//! Messages of hand-written functions, whose shape no C signature gives.
+
+/// Opens the session's CUDA side: the driver's version and all there is to know of its devices.
+#[id(0x8000)] #[message] #[waits] #[family(device)]
+fn OpenCuda() -> (driver: u32, devices: Bytes);
+
+/// Says which of the devices, by position in the list of `OpenCuda`, the program sees, in its order.
+#[id(0x8002)] #[message] #[queued] #[family(device)]
+fn SelectDevices(devices: U32s);
+
+/// A kernel launch. `params` is the packed parameter buffer, `attrs` an array of CUlaunchAttribute.
+#[id(0x8001)] #[message] #[queued] #[family(launch)]
+fn LaunchKernel(function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32, attrs: Bytes, params: Bytes);
+
+/// A function of the program's runs in stream order; the stream waits for it.
+#[id(0x8003)] #[message] #[queued] #[family(launch)]
+fn HostFunction(stream: u32, kind: u32, function: u64, data: u64);
+
+/// Makes a device's primary context ready under the id `context`.
+#[id(0x8010)] #[message] #[queued] #[family(context)]
+fn PrimaryRetain(context: u32, device: i32, flags: u32);
+
+/// Gives a primary context back; `reset` destroys all that lives in it.
+#[id(0x8011)] #[message] #[queued] #[family(context)]
+fn PrimaryRelease(context: u32, device: i32, reset: u32);
+
+/// Creates a context under the id `context`.
+#[id(0x8012)] #[message] #[waits] #[family(context)]
+fn ContextCreate(context: u32, device: i32, flags: u32);
+
+/// Destroys a context and all that lives in it.
+#[id(0x8013)] #[message] #[queued] #[family(context)]
+fn ContextDestroy(context: u32);
+
+/// Waits for all work of a context.
+#[id(0x8014)] #[message] #[waits] #[family(context)]
+fn ContextSynchronize(context: u32);
+
+/// Device memory at an address that the client chose.
+#[id(0x8020)] #[message] #[waits] #[family(memory)]
+fn MemMapAt(va: u64, size: u64, device: i32);
+
+/// Frees memory that `MemMapAt` made, once all work before it is done.
+#[id(0x8021)] #[message] #[queued] #[family(memory)]
+fn MemUnmapAt(va: u64, size: u64);
+
+/// Waits, on the worker, until all work of the context is done: what follows may reuse its memory.
+#[id(0x8022)] #[message] #[queued] #[family(memory)]
+fn MemFence();
+
+/// Bytes of the program's memory go to the device.
+#[id(0x8030)] #[message] #[queued] #[family(copy)]
+fn CopyIn(dst: u64, stream: u32, pad: u32, data: Rest);
+
+/// Bytes of the device's memory come to the program. The bulk answer holds them.
+#[id(0x8031)] #[message] #[waits] #[family(copy)]
+fn CopyOut(src: u64, len: u64, stream: u32);
+
+/// Rows between host memory (packed, in the record) and an array or pitched device memory. `shape` is
+/// a CUDA_MEMCPY3D whose host side is filled in by the worker.
+#[id(0x8032)] #[message] #[queued] #[family(copy)]
+fn CopyInRows(shape: Bytes, array: u32, stream: u32, data: Rest);
+
+/// As `CopyInRows`, the other way; the bulk answer holds the packed rows.
+#[id(0x8033)] #[message] #[waits] #[family(copy)]
+fn CopyOutRows(shape: Bytes, array: u32, len: u64, stream: u32);
+
+/// A copy between two places on devices.
+#[id(0x8034)] #[message] #[queued] #[family(copy)]
+fn CopyRowsOnDevice(shape: Bytes, src_array: u32, dst_array: u32, src_context: u32, dst_context: u32, peer: u32, stream: u32);
+
+/// Loads a library by its content's hash.
+#[id(0x8040)] #[message] #[queued] #[family(library)]
+fn LibraryLoad(library: u32, hash: [u8; 32], options: Bytes);
+
+/// Loads a library whose failure the program is waiting to hear of.
+#[id(0x8041)] #[message] #[waits] #[family(library)]
+fn LibraryLoadNow(library: u32, hash: [u8; 32], options: Bytes) -> (info_log: Bytes, error_log: Bytes, wall_ms: f32);
+
+/// Finds a kernel and says all there is to know of it.
+#[id(0x8042)] #[message] #[waits] #[family(library)]
+fn LibraryKernel(library: u32, name: Str, function: u32, device: i32) -> (params: U32s, attributes: U32s);
+
+/// The kernels of a library; those without an id get one of the worker's.
+#[id(0x8043)] #[message] #[waits] #[family(library)]
+fn LibraryKernelNames(library: u32) -> (names: Bytes);
+
+/// A global variable of a library, in the current context.
+#[id(0x8044)] #[message] #[waits] #[family(library)]
+fn LibraryGlobal(library: u32, name: Str, managed: u32) -> (va: u64, size: u64);
+
+/// Loads a module into the current context.
+#[id(0x8050)] #[message] #[waits] #[family(module)]
+fn ModuleLoad(module: u32, hash: [u8; 32], options: Bytes) -> (info_log: Bytes, error_log: Bytes, wall_ms: f32);
+
+/// Finds a function of a module and says all there is to know of it.
+#[id(0x8051)] #[message] #[waits] #[family(module)]
+fn ModuleFunction(module: u32, name: Str, function: u32) -> (params: U32s, attributes: U32s);
+
+/// A global variable of a module.
+#[id(0x8052)] #[message] #[waits] #[family(module)]
+fn ModuleGlobal(module: u32, name: Str) -> (va: u64, size: u64);
+
+/// The functions of a module.
+#[id(0x8053)] #[message] #[waits] #[family(module)]
+fn ModuleFunctionNames(module: u32) -> (names: Bytes);
+
+/// Links pieces of code (kind, name, bytes, each) into an image, which comes as the bulk answer's bytes.
+#[id(0x8054)] #[message] #[waits] #[family(module)]
+fn LinkImages(pieces: U32s, hashes: Bytes, names: Bytes, options: Bytes) -> (info_log: Bytes, error_log: Bytes, wall_ms: f32, image: Bytes);
+
+/// Sets an attribute of a function or kernel.
+#[id(0x8055)] #[message] #[queued] #[family(module)]
+fn FunctionSetAttribute(function: u32, attribute: i32, value: i32, device: i32);
+
+/// Whether a stream captures, into which graph, and behind which nodes. Unknown nodes get an id here.
+#[id(0x8060)] #[message] #[waits] #[family(stream)]
+fn CaptureInfo(stream: u32, detail: u32) -> (status: u32, id: u64, graph: u32, nodes: U32s, edges: Bytes);
+
+/// Unloads a library.
+#[id(0x8045)] #[message] #[queued] #[family(library)]
+fn LibraryUnload(library: u32);
+
+/// The module of a library in the current context.
+#[id(0x8046)] #[message] #[waits] #[family(library)]
+fn LibraryModule(library: u32, module: u32);
+
+/// Unloads a module.
+#[id(0x8056)] #[message] #[queued] #[family(module)]
+fn ModuleUnload(module: u32);
+
+/// How the chip's processors are grouped: two bytes for each pair of them.
+#[id(0x8004)] #[message] #[waits] #[family(device)]
+fn ChipLayout(device: i32) -> (index_in_gpc: Bytes, gpc_of_tpc: Bytes);
+
+/// Stream-ordered memory of a pool; 0 for the device's present one.
+#[id(0x8070)] #[message] #[waits] #[family(pool)]
+fn PoolAlloc(pool: u32, size: u64, stream: u32) -> (va: u64);
+
+/// Frees stream-ordered memory.
+#[id(0x8071)] #[message] #[queued] #[family(pool)]
+fn PoolFree(va: u64, stream: u32);
+
+/// Frees stream-ordered memory at once, outside any stream.
+#[id(0x8072)] #[message] #[waits] #[family(pool)]
+fn PoolFreeNow(va: u64);
+
+/// Gives a device's default or present pool an id.
+#[id(0x8073)] #[message] #[waits] #[family(pool)]
+fn PoolOfDevice(pool: u32, device: i32, default: u32);
+
+/// Makes a pool.
+#[id(0x8074)] #[message] #[waits] #[family(pool)]
+fn PoolCreate(pool: u32, props: Bytes);

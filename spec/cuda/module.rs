@@ -1,0 +1,170 @@
+//! Modules, their functions, and the linker.
+
+#[custom] #[get_proc("cuFuncGetAttribute", 2020)]
+fn cuFuncGetAttribute(pi: *mut i32, attrib: CUfunction_attribute, hfunc: CUfunction) -> CUresult;
+
+#[local] #[get_proc("cuFuncGetModule", 11000)]
+fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult;
+
+#[local] #[get_proc("cuFuncGetName", 12030)]
+fn cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult;
+
+#[custom] #[get_proc("cuFuncGetParamInfo", 12040)]
+fn cuFuncGetParamInfo(
+    func: CUfunction,
+    paramIndex: usize,
+    paramOffset: *mut usize,
+    paramSize: *mut usize,
+) -> CUresult;
+
+#[id(0x0401)] #[waits] #[get_proc("cuFuncIsLoaded", 12040)]
+fn cuFuncIsLoaded(
+    #[out] state: *mut CUfunctionLoadingState,
+    #[handle] function: CUfunction,
+) -> CUresult;
+
+#[id(0x0402)] #[queued] #[get_proc("cuFuncLoad", 12040)]
+fn cuFuncLoad(#[handle] function: CUfunction) -> CUresult;
+
+#[custom] #[get_proc("cuFuncSetAttribute", 9000)]
+fn cuFuncSetAttribute(hfunc: CUfunction, attrib: CUfunction_attribute, value: i32) -> CUresult;
+
+#[id(0x0403)] #[queued] #[get_proc("cuFuncSetCacheConfig", 3000)]
+fn cuFuncSetCacheConfig(#[handle] hfunc: CUfunction, config: CUfunc_cache) -> CUresult;
+
+#[id(0x0404)] #[queued] #[get_proc("cuFuncSetSharedMemConfig", 4020)]
+fn cuFuncSetSharedMemConfig(#[handle] hfunc: CUfunction, config: CUsharedconfig) -> CUresult;
+
+#[same_as(cuLinkAddData_v2)] #[get_proc("cuLinkAddData", 5050)]
+fn cuLinkAddData(
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    data: *mut c_void,
+    size: usize,
+    name: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> CUresult;
+
+#[custom] #[get_proc("cuLinkAddData", 6050)]
+fn cuLinkAddData_v2(
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    data: *mut c_void,
+    size: usize,
+    name: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> CUresult;
+
+#[same_as(cuLinkAddFile_v2)] #[get_proc("cuLinkAddFile", 5050)]
+fn cuLinkAddFile(
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    path: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> CUresult;
+
+#[custom] #[get_proc("cuLinkAddFile", 6050)]
+fn cuLinkAddFile_v2(
+    state: CUlinkState,
+    r#type: CUjitInputType,
+    path: *const c_char,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> CUresult;
+
+#[custom] #[get_proc("cuLinkComplete", 5050)]
+fn cuLinkComplete(state: CUlinkState, cubinOut: *mut *mut c_void, sizeOut: *mut usize) -> CUresult;
+
+#[same_as(cuLinkCreate_v2)] #[get_proc("cuLinkCreate", 5050)]
+fn cuLinkCreate(
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+    stateOut: *mut CUlinkState,
+) -> CUresult;
+
+#[custom] #[get_proc("cuLinkCreate", 6050)]
+fn cuLinkCreate_v2(
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+    stateOut: *mut CUlinkState,
+) -> CUresult;
+
+#[custom] #[get_proc("cuLinkDestroy", 5050)]
+fn cuLinkDestroy(state: CUlinkState) -> CUresult;
+
+#[custom] #[get_proc("cuModuleEnumerateFunctions", 12040)]
+fn cuModuleEnumerateFunctions(
+    functions: *mut CUfunction,
+    numFunctions: u32,
+    r#mod: CUmodule,
+) -> CUresult;
+
+#[custom] #[get_proc("cuModuleGetFunction", 2000)]
+fn cuModuleGetFunction(hfunc: *mut CUfunction, hmod: CUmodule, name: *const c_char) -> CUresult;
+
+#[id(0x0405)] #[cached] #[get_proc("cuModuleGetFunctionCount", 12040)]
+fn cuModuleGetFunctionCount(#[out] count: *mut u32, #[handle] r#mod: CUmodule) -> CUresult;
+
+#[unsupported("takes 32-bit addresses and sizes; superseded")]
+#[get_proc("cuModuleGetGlobal", 2000)]
+fn cuModuleGetGlobal(
+    dptr: *mut CUdeviceptr_v1,
+    bytes: *mut u32,
+    hmod: CUmodule,
+    name: *const c_char,
+) -> CUresult;
+
+#[custom] #[get_proc("cuModuleGetGlobal", 3020)]
+fn cuModuleGetGlobal_v2(
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
+    hmod: CUmodule,
+    name: *const c_char,
+) -> CUresult;
+
+#[local] #[get_proc("cuModuleGetLoadingMode", 11070)]
+fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult;
+
+#[id(0x0406)] #[waits] #[get_proc("cuModuleGetSurfRef", 3000)]
+fn cuModuleGetSurfRef(
+    #[new] pSurfRef: *mut CUsurfref,
+    #[handle] hmod: CUmodule,
+    #[cstr] name: *const c_char,
+) -> CUresult;
+
+#[id(0x0407)] #[waits] #[get_proc("cuModuleGetTexRef", 2000)]
+fn cuModuleGetTexRef(
+    #[new] pTexRef: *mut CUtexref,
+    #[handle] hmod: CUmodule,
+    #[cstr] name: *const c_char,
+) -> CUresult;
+
+#[custom] #[get_proc("cuModuleLoad", 2000)]
+fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult;
+
+#[custom] #[get_proc("cuModuleLoadData", 2000)]
+fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult;
+
+#[custom] #[get_proc("cuModuleLoadDataEx", 2010)]
+fn cuModuleLoadDataEx(
+    module: *mut CUmodule,
+    image: *const c_void,
+    numOptions: u32,
+    options: *mut CUjit_option,
+    optionValues: *mut *mut c_void,
+) -> CUresult;
+
+#[custom] #[get_proc("cuModuleLoadFatBinary", 2000)]
+fn cuModuleLoadFatBinary(module: *mut CUmodule, fatCubin: *const c_void) -> CUresult;
+
+#[custom] #[get_proc("cuModuleUnload", 2000)]
+fn cuModuleUnload(hmod: CUmodule) -> CUresult;

@@ -1,0 +1,111 @@
+//! Memory pools and stream-ordered allocation.
+
+#[custom] #[get_proc("cuDeviceGetDefaultMemPool", 11020)]
+fn cuDeviceGetDefaultMemPool(pool_out: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
+
+#[custom] #[get_proc("cuDeviceGetMemPool", 11020)]
+fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuDeviceSetMemPool", 11020)]
+fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult;
+
+#[custom] #[get_proc("cuMemAllocAsync", 11020)] #[per_thread("_ptsz")]
+fn cuMemAllocAsync(dptr: *mut CUdeviceptr, bytesize: usize, hStream: CUstream) -> CUresult;
+
+#[custom] #[get_proc("cuMemAllocFromPoolAsync", 11020)] #[per_thread("_ptsz")]
+fn cuMemAllocFromPoolAsync(
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    pool: CUmemoryPool,
+    hStream: CUstream,
+) -> CUresult;
+
+#[custom] #[get_proc("cuMemFreeAsync", 11020)] #[per_thread("_ptsz")]
+fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemGetDefaultMemPool", 13000)]
+fn cuMemGetDefaultMemPool(
+    pool_out: *mut CUmemoryPool,
+    location: *mut CUmemLocation,
+    r#type: CUmemAllocationType,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemGetMemPool", 13000)]
+fn cuMemGetMemPool(
+    pool: *mut CUmemoryPool,
+    location: *mut CUmemLocation,
+    r#type: CUmemAllocationType,
+) -> CUresult;
+
+#[custom] #[get_proc("cuMemPoolCreate", 11020)]
+fn cuMemPoolCreate(pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) -> CUresult;
+
+#[id(0x0801)] #[queued] #[get_proc("cuMemPoolDestroy", 11020)]
+fn cuMemPoolDestroy(#[del] pool: CUmemoryPool) -> CUresult;
+
+#[id(0x0802)] #[waits] #[get_proc("cuMemPoolExportPointer", 11020)]
+fn cuMemPoolExportPointer(
+    #[out] shareData_out: *mut CUmemPoolPtrExportData,
+    ptr: CUdeviceptr,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemPoolExportToShareableHandle", 11020)]
+fn cuMemPoolExportToShareableHandle(
+    handle_out: *mut c_void,
+    pool: CUmemoryPool,
+    handleType: CUmemAllocationHandleType,
+    flags: u64,
+) -> CUresult;
+
+#[id(0x0803)] #[waits] #[get_proc("cuMemPoolGetAccess", 11020)]
+fn cuMemPoolGetAccess(
+    #[out] flags: *mut CUmemAccess_flags,
+    #[handle] memPool: CUmemoryPool,
+    #[in_ref] location: *mut CUmemLocation,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemPoolGetAttribute", 11020)]
+fn cuMemPoolGetAttribute(
+    pool: CUmemoryPool,
+    attr: CUmemPool_attribute,
+    value: *mut c_void,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemPoolImportFromShareableHandle", 11020)]
+fn cuMemPoolImportFromShareableHandle(
+    pool_out: *mut CUmemoryPool,
+    handle: *mut c_void,
+    handleType: CUmemAllocationHandleType,
+    flags: u64,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemPoolImportPointer", 11020)]
+fn cuMemPoolImportPointer(
+    ptr_out: *mut CUdeviceptr,
+    pool: CUmemoryPool,
+    shareData: *mut CUmemPoolPtrExportData,
+) -> CUresult;
+
+#[id(0x0804)] #[waits] #[get_proc("cuMemPoolSetAccess", 11020)]
+fn cuMemPoolSetAccess(
+    #[handle] pool: CUmemoryPool,
+    #[in_array(count)] map: *const CUmemAccessDesc,
+    count: usize,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemPoolSetAttribute", 11020)]
+fn cuMemPoolSetAttribute(
+    pool: CUmemoryPool,
+    attr: CUmemPool_attribute,
+    value: *mut c_void,
+) -> CUresult;
+
+#[id(0x0805)] #[waits] #[get_proc("cuMemPoolTrimTo", 11020)]
+fn cuMemPoolTrimTo(#[handle] pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemSetMemPool", 13000)]
+fn cuMemSetMemPool(
+    location: *mut CUmemLocation,
+    r#type: CUmemAllocationType,
+    pool: CUmemoryPool,
+) -> CUresult;

@@ -1,0 +1,212 @@
+//! Streams and capture.
+
+#[custom] #[get_proc("cuStreamAddCallback", 5000)] #[per_thread("_ptsz")]
+fn cuStreamAddCallback(
+    hStream: CUstream,
+    callback: CUstreamCallback,
+    userData: *mut c_void,
+    flags: u32,
+) -> CUresult;
+
+#[same_as(cuStreamBatchMemOp_v2)] #[get_proc("cuStreamBatchMemOp", 8000)] #[per_thread("_ptsz")]
+fn cuStreamBatchMemOp(
+    stream: CUstream,
+    count: u32,
+    paramArray: *mut CUstreamBatchMemOpParams,
+    flags: u32,
+) -> CUresult;
+
+#[id(0x0c01)] #[queued] #[get_proc("cuStreamBatchMemOp", 11070)] #[per_thread("_ptsz")]
+fn cuStreamBatchMemOp_v2(
+    #[handle] stream: CUstream,
+    count: u32,
+    #[in_array(count)] paramArray: *mut CUstreamBatchMemOpParams,
+    flags: u32,
+) -> CUresult;
+
+#[custom] #[get_proc("cuStreamBeginCapture", 10000)] #[per_thread("_ptsz")]
+fn cuStreamBeginCapture(hStream: CUstream) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuStreamBeginCaptureToGraph", 12030)] #[per_thread("_ptsz")]
+fn cuStreamBeginCaptureToGraph(
+    hStream: CUstream,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    mode: CUstreamCaptureMode,
+) -> CUresult;
+
+#[id(0x0c02)] #[waits] #[by_hand(client)] #[get_proc("cuStreamBeginCapture", 10010)]
+#[per_thread("_ptsz")]
+fn cuStreamBeginCapture_v2(#[handle] hStream: CUstream, mode: CUstreamCaptureMode) -> CUresult;
+
+#[id(0x0c03)] #[queued] #[get_proc("cuStreamCopyAttributes", 11000)] #[per_thread("_ptsz")]
+fn cuStreamCopyAttributes(#[handle] dstStream: CUstream, #[handle] srcStream: CUstream) -> CUresult;
+
+#[id(0x0c04)] #[queued] #[get_proc("cuStreamCreate", 2000)]
+fn cuStreamCreate(#[new] phStream: *mut CUstream, Flags: u32) -> CUresult;
+
+#[id(0x0c05)] #[queued] #[get_proc("cuStreamCreateWithPriority", 5050)]
+fn cuStreamCreateWithPriority(
+    #[new] phStream: *mut CUstream,
+    flags: u32,
+    priority: i32,
+) -> CUresult;
+
+#[same_as(cuStreamDestroy_v2)] #[get_proc("cuStreamDestroy", 2000)]
+fn cuStreamDestroy(hStream: CUstream) -> CUresult;
+
+#[id(0x0c06)] #[queued] #[get_proc("cuStreamDestroy", 4000)]
+fn cuStreamDestroy_v2(#[del] hStream: CUstream) -> CUresult;
+
+#[id(0x0c07)] #[waits] #[by_hand(client)] #[get_proc("cuStreamEndCapture", 10000)]
+#[per_thread("_ptsz")]
+fn cuStreamEndCapture(#[handle] hStream: CUstream, #[new] phGraph: *mut CUgraph) -> CUresult;
+
+#[id(0x0c08)] #[waits] #[get_proc("cuStreamGetAttribute", 11000)] #[per_thread("_ptsz")]
+fn cuStreamGetAttribute(
+    #[handle] hStream: CUstream,
+    attr: CUstreamAttrID,
+    #[out] value: *mut CUstreamAttrValue,
+) -> CUresult;
+
+#[custom] #[get_proc("cuStreamGetCaptureInfo", 10010)] #[per_thread("_ptsz")]
+fn cuStreamGetCaptureInfo(
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+) -> CUresult;
+
+#[custom] #[get_proc("cuStreamGetCaptureInfo", 11030)] #[per_thread("_ptsz")]
+fn cuStreamGetCaptureInfo_v2(
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+    graph_out: *mut CUgraph,
+    dependencies_out: *mut *const CUgraphNode,
+    numDependencies_out: *mut usize,
+) -> CUresult;
+
+#[custom] #[get_proc("cuStreamGetCaptureInfo", 12030)] #[per_thread("_ptsz")]
+fn cuStreamGetCaptureInfo_v3(
+    hStream: CUstream,
+    captureStatus_out: *mut CUstreamCaptureStatus,
+    id_out: *mut u64,
+    graph_out: *mut CUgraph,
+    dependencies_out: *mut *const CUgraphNode,
+    edgeData_out: *mut *const CUgraphEdgeData,
+    numDependencies_out: *mut usize,
+) -> CUresult;
+
+#[local] #[get_proc("cuStreamGetCtx", 9020)] #[per_thread("_ptsz")]
+fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult;
+
+#[custom] #[get_proc("cuStreamGetCtx", 12050)] #[per_thread("_ptsz")]
+fn cuStreamGetCtx_v2(
+    hStream: CUstream,
+    pCtx: *mut CUcontext,
+    pGreenCtx: *mut CUgreenCtx,
+) -> CUresult;
+
+#[local] #[get_proc("cuStreamGetDevice", 12080)] #[per_thread("_ptsz")]
+fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult;
+
+#[id(0x0c09)] #[cached] #[get_proc("cuStreamGetFlags", 5050)] #[per_thread("_ptsz")]
+fn cuStreamGetFlags(#[handle] hStream: CUstream, #[out] flags: *mut u32) -> CUresult;
+
+#[id(0x0c0a)] #[cached] #[get_proc("cuStreamGetId", 12000)] #[per_thread("_ptsz")]
+fn cuStreamGetId(#[handle] hStream: CUstream, #[out] streamId: *mut u64) -> CUresult;
+
+#[id(0x0c0b)] #[cached] #[get_proc("cuStreamGetPriority", 5050)] #[per_thread("_ptsz")]
+fn cuStreamGetPriority(#[handle] hStream: CUstream, #[out] priority: *mut i32) -> CUresult;
+
+#[local] #[get_proc("cuStreamIsCapturing", 10000)] #[per_thread("_ptsz")]
+fn cuStreamIsCapturing(hStream: CUstream, captureStatus: *mut CUstreamCaptureStatus) -> CUresult;
+
+#[id(0x0c0c)] #[waits] #[by_hand(client, worker)] #[get_proc("cuStreamQuery", 2000)]
+#[per_thread("_ptsz")]
+fn cuStreamQuery(#[handle] hStream: CUstream) -> CUresult;
+
+/// The attributes of a stream hold no handle; the members of this union that do are for launches.
+#[id(0x0c0d)] #[queued] #[get_proc("cuStreamSetAttribute", 11000)] #[per_thread("_ptsz")]
+fn cuStreamSetAttribute(
+    #[handle] hStream: CUstream,
+    attr: CUstreamAttrID,
+    #[in_ref] param: *const CUstreamAttrValue,
+) -> CUresult;
+
+#[id(0x0c0e)] #[waits] #[by_hand(client, worker)] #[get_proc("cuStreamSynchronize", 2000)]
+#[per_thread("_ptsz")]
+fn cuStreamSynchronize(#[handle] hStream: CUstream) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuStreamUpdateCaptureDependencies", 11030)] #[per_thread("_ptsz")]
+fn cuStreamUpdateCaptureDependencies(
+    hStream: CUstream,
+    dependencies: *mut CUgraphNode,
+    numDependencies: usize,
+    flags: u32,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuStreamUpdateCaptureDependencies", 12030)] #[per_thread("_ptsz")]
+fn cuStreamUpdateCaptureDependencies_v2(
+    hStream: CUstream,
+    dependencies: *mut CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    flags: u32,
+) -> CUresult;
+
+#[id(0x0c0f)] #[queued] #[get_proc("cuStreamWaitEvent", 3020)] #[per_thread("_ptsz")]
+fn cuStreamWaitEvent(
+    #[handle] hStream: CUstream,
+    #[handle] hEvent: CUevent,
+    Flags: u32,
+) -> CUresult;
+
+#[same_as(cuStreamWaitValue32_v2)] #[get_proc("cuStreamWaitValue32", 8000)] #[per_thread("_ptsz")]
+fn cuStreamWaitValue32(stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult;
+
+#[id(0x0c10)] #[queued] #[get_proc("cuStreamWaitValue32", 11070)] #[per_thread("_ptsz")]
+fn cuStreamWaitValue32_v2(
+    #[handle] stream: CUstream,
+    addr: CUdeviceptr,
+    value: u32,
+    flags: u32,
+) -> CUresult;
+
+#[same_as(cuStreamWaitValue64_v2)] #[get_proc("cuStreamWaitValue64", 9000)] #[per_thread("_ptsz")]
+fn cuStreamWaitValue64(stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult;
+
+#[id(0x0c11)] #[queued] #[get_proc("cuStreamWaitValue64", 11070)] #[per_thread("_ptsz")]
+fn cuStreamWaitValue64_v2(
+    #[handle] stream: CUstream,
+    addr: CUdeviceptr,
+    value: u64,
+    flags: u32,
+) -> CUresult;
+
+#[same_as(cuStreamWriteValue32_v2)] #[get_proc("cuStreamWriteValue32", 8000)] #[per_thread("_ptsz")]
+fn cuStreamWriteValue32(stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult;
+
+#[id(0x0c12)] #[queued] #[get_proc("cuStreamWriteValue32", 11070)] #[per_thread("_ptsz")]
+fn cuStreamWriteValue32_v2(
+    #[handle] stream: CUstream,
+    addr: CUdeviceptr,
+    value: u32,
+    flags: u32,
+) -> CUresult;
+
+#[same_as(cuStreamWriteValue64_v2)] #[get_proc("cuStreamWriteValue64", 9000)] #[per_thread("_ptsz")]
+fn cuStreamWriteValue64(stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult;
+
+#[id(0x0c13)] #[queued] #[get_proc("cuStreamWriteValue64", 11070)] #[per_thread("_ptsz")]
+fn cuStreamWriteValue64_v2(
+    #[handle] stream: CUstream,
+    addr: CUdeviceptr,
+    value: u64,
+    flags: u32,
+) -> CUresult;
+
+#[local] #[get_proc("cuThreadExchangeStreamCaptureMode", 10010)]
+fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) -> CUresult;

@@ -1,0 +1,216 @@
+//! Texture and surface objects and references.
+
+#[custom] #[todo] #[get_proc("cuSurfObjectCreate", 5000)]
+fn cuSurfObjectCreate(
+    pSurfObject: *mut CUsurfObject,
+    pResDesc: *const CUDA_RESOURCE_DESC,
+) -> CUresult;
+
+#[id(0x1101)] #[queued] #[get_proc("cuSurfObjectDestroy", 5000)]
+fn cuSurfObjectDestroy(#[del] surfObject: CUsurfObject) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuSurfObjectGetResourceDesc", 5000)]
+fn cuSurfObjectGetResourceDesc(
+    pResDesc: *mut CUDA_RESOURCE_DESC,
+    surfObject: CUsurfObject,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuSurfRefGetArray", 3000)]
+fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult;
+
+#[id(0x1102)] #[queued] #[get_proc("cuSurfRefSetArray", 3000)]
+fn cuSurfRefSetArray(
+    #[handle] hSurfRef: CUsurfref,
+    #[handle] hArray: CUarray,
+    Flags: u32,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuTexObjectCreate", 5000)]
+fn cuTexObjectCreate(
+    pTexObject: *mut CUtexObject,
+    pResDesc: *const CUDA_RESOURCE_DESC,
+    pTexDesc: *const CUDA_TEXTURE_DESC,
+    pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
+) -> CUresult;
+
+#[id(0x1103)] #[queued] #[get_proc("cuTexObjectDestroy", 5000)]
+fn cuTexObjectDestroy(#[del] texObject: CUtexObject) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuTexObjectGetResourceDesc", 5000)]
+fn cuTexObjectGetResourceDesc(
+    pResDesc: *mut CUDA_RESOURCE_DESC,
+    texObject: CUtexObject,
+) -> CUresult;
+
+#[id(0x1104)] #[cached] #[get_proc("cuTexObjectGetResourceViewDesc", 5000)]
+fn cuTexObjectGetResourceViewDesc(
+    #[out] pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC,
+    #[handle] texObject: CUtexObject,
+) -> CUresult;
+
+#[id(0x1105)] #[cached] #[get_proc("cuTexObjectGetTextureDesc", 5000)]
+fn cuTexObjectGetTextureDesc(
+    #[out] pTexDesc: *mut CUDA_TEXTURE_DESC,
+    #[handle] texObject: CUtexObject,
+) -> CUresult;
+
+#[id(0x1106)] #[queued] #[get_proc("cuTexRefCreate", 2000)]
+fn cuTexRefCreate(#[new] pTexRef: *mut CUtexref) -> CUresult;
+
+#[id(0x1107)] #[queued] #[get_proc("cuTexRefDestroy", 2000)]
+fn cuTexRefDestroy(#[del] hTexRef: CUtexref) -> CUresult;
+
+#[unsupported("takes 32-bit addresses and sizes; superseded")]
+#[get_proc("cuTexRefGetAddress", 2000)]
+fn cuTexRefGetAddress(pdptr: *mut CUdeviceptr_v1, hTexRef: CUtexref) -> CUresult;
+
+#[id(0x1108)] #[waits] #[get_proc("cuTexRefGetAddressMode", 2000)]
+fn cuTexRefGetAddressMode(
+    #[out] pam: *mut CUaddress_mode,
+    #[handle] hTexRef: CUtexref,
+    dim: i32,
+) -> CUresult;
+
+#[id(0x1109)] #[waits] #[get_proc("cuTexRefGetAddress", 3020)]
+fn cuTexRefGetAddress_v2(#[out] pdptr: *mut CUdeviceptr, #[handle] hTexRef: CUtexref) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuTexRefGetArray", 2000)]
+fn cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult;
+
+#[id(0x110a)] #[waits] #[get_proc("cuTexRefGetBorderColor", 8000)]
+fn cuTexRefGetBorderColor(
+    #[out_array(4)] pBorderColor: *mut f32,
+    #[handle] hTexRef: CUtexref,
+) -> CUresult;
+
+#[id(0x110b)] #[waits] #[get_proc("cuTexRefGetFilterMode", 2000)]
+fn cuTexRefGetFilterMode(#[out] pfm: *mut CUfilter_mode, #[handle] hTexRef: CUtexref) -> CUresult;
+
+#[id(0x110c)] #[waits] #[get_proc("cuTexRefGetFlags", 2000)]
+fn cuTexRefGetFlags(#[out] pFlags: *mut u32, #[handle] hTexRef: CUtexref) -> CUresult;
+
+#[id(0x110d)] #[waits] #[get_proc("cuTexRefGetFormat", 2000)]
+fn cuTexRefGetFormat(
+    #[out] pFormat: *mut CUarray_format,
+    #[out] pNumChannels: *mut i32,
+    #[handle] hTexRef: CUtexref,
+) -> CUresult;
+
+#[id(0x110e)] #[waits] #[get_proc("cuTexRefGetMaxAnisotropy", 5000)]
+fn cuTexRefGetMaxAnisotropy(#[out] pmaxAniso: *mut i32, #[handle] hTexRef: CUtexref) -> CUresult;
+
+#[id(0x110f)] #[waits] #[get_proc("cuTexRefGetMipmapFilterMode", 5000)]
+fn cuTexRefGetMipmapFilterMode(
+    #[out] pfm: *mut CUfilter_mode,
+    #[handle] hTexRef: CUtexref,
+) -> CUresult;
+
+#[id(0x1110)] #[waits] #[get_proc("cuTexRefGetMipmapLevelBias", 5000)]
+fn cuTexRefGetMipmapLevelBias(#[out] pbias: *mut f32, #[handle] hTexRef: CUtexref) -> CUresult;
+
+#[id(0x1111)] #[waits] #[get_proc("cuTexRefGetMipmapLevelClamp", 5000)]
+fn cuTexRefGetMipmapLevelClamp(
+    #[out] pminMipmapLevelClamp: *mut f32,
+    #[out] pmaxMipmapLevelClamp: *mut f32,
+    #[handle] hTexRef: CUtexref,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuTexRefGetMipmappedArray", 5000)]
+fn cuTexRefGetMipmappedArray(
+    phMipmappedArray: *mut CUmipmappedArray,
+    hTexRef: CUtexref,
+) -> CUresult;
+
+#[unsupported("takes 32-bit addresses and sizes; superseded")]
+#[get_proc("cuTexRefSetAddress", 2000)]
+fn cuTexRefSetAddress(
+    ByteOffset: *mut u32,
+    hTexRef: CUtexref,
+    dptr: CUdeviceptr_v1,
+    bytes: u32,
+) -> CUresult;
+
+#[unsupported("takes 32-bit addresses and sizes; superseded")]
+#[get_proc("cuTexRefSetAddress2D", 2020)]
+fn cuTexRefSetAddress2D(
+    hTexRef: CUtexref,
+    desc: *const CUDA_ARRAY_DESCRIPTOR_v1,
+    dptr: CUdeviceptr_v1,
+    Pitch: u32,
+) -> CUresult;
+
+#[same_as(cuTexRefSetAddress2D_v3)] #[get_proc("cuTexRefSetAddress2D", 3020)]
+fn cuTexRefSetAddress2D_v2(
+    hTexRef: CUtexref,
+    desc: *const CUDA_ARRAY_DESCRIPTOR,
+    dptr: CUdeviceptr,
+    Pitch: usize,
+) -> CUresult;
+
+#[id(0x1112)] #[queued] #[get_proc("cuTexRefSetAddress2D", 4010)]
+fn cuTexRefSetAddress2D_v3(
+    #[handle] hTexRef: CUtexref,
+    #[in_ref] desc: *const CUDA_ARRAY_DESCRIPTOR,
+    dptr: CUdeviceptr,
+    Pitch: usize,
+) -> CUresult;
+
+#[id(0x1113)] #[queued] #[get_proc("cuTexRefSetAddressMode", 2000)]
+fn cuTexRefSetAddressMode(#[handle] hTexRef: CUtexref, dim: i32, am: CUaddress_mode) -> CUresult;
+
+#[id(0x1114)] #[waits] #[get_proc("cuTexRefSetAddress", 3020)]
+fn cuTexRefSetAddress_v2(
+    #[out(optional)] ByteOffset: *mut usize,
+    #[handle] hTexRef: CUtexref,
+    dptr: CUdeviceptr,
+    bytes: usize,
+) -> CUresult;
+
+#[id(0x1115)] #[queued] #[get_proc("cuTexRefSetArray", 2000)]
+fn cuTexRefSetArray(
+    #[handle] hTexRef: CUtexref,
+    #[handle(optional)] hArray: CUarray,
+    Flags: u32,
+) -> CUresult;
+
+#[id(0x1116)] #[queued] #[get_proc("cuTexRefSetBorderColor", 8000)]
+fn cuTexRefSetBorderColor(
+    #[handle] hTexRef: CUtexref,
+    #[in_array(4)] pBorderColor: *mut f32,
+) -> CUresult;
+
+#[id(0x1117)] #[queued] #[get_proc("cuTexRefSetFilterMode", 2000)]
+fn cuTexRefSetFilterMode(#[handle] hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult;
+
+#[id(0x1118)] #[queued] #[get_proc("cuTexRefSetFlags", 2000)]
+fn cuTexRefSetFlags(#[handle] hTexRef: CUtexref, Flags: u32) -> CUresult;
+
+#[id(0x1119)] #[queued] #[get_proc("cuTexRefSetFormat", 2000)]
+fn cuTexRefSetFormat(
+    #[handle] hTexRef: CUtexref,
+    fmt: CUarray_format,
+    NumPackedComponents: i32,
+) -> CUresult;
+
+#[id(0x111a)] #[queued] #[get_proc("cuTexRefSetMaxAnisotropy", 5000)]
+fn cuTexRefSetMaxAnisotropy(#[handle] hTexRef: CUtexref, maxAniso: u32) -> CUresult;
+
+#[id(0x111b)] #[queued] #[get_proc("cuTexRefSetMipmapFilterMode", 5000)]
+fn cuTexRefSetMipmapFilterMode(#[handle] hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult;
+
+#[id(0x111c)] #[queued] #[get_proc("cuTexRefSetMipmapLevelBias", 5000)]
+fn cuTexRefSetMipmapLevelBias(#[handle] hTexRef: CUtexref, bias: f32) -> CUresult;
+
+#[id(0x111d)] #[queued] #[get_proc("cuTexRefSetMipmapLevelClamp", 5000)]
+fn cuTexRefSetMipmapLevelClamp(
+    #[handle] hTexRef: CUtexref,
+    minMipmapLevelClamp: f32,
+    maxMipmapLevelClamp: f32,
+) -> CUresult;
+
+#[id(0x111e)] #[queued] #[get_proc("cuTexRefSetMipmappedArray", 5000)]
+fn cuTexRefSetMipmappedArray(
+    #[handle] hTexRef: CUtexref,
+    #[handle(optional)] hMipmappedArray: CUmipmappedArray,
+    Flags: u32,
+) -> CUresult;

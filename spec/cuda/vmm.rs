@@ -1,0 +1,133 @@
+//! Virtual memory management: reserve, create, map.
+
+#[custom] #[todo] #[get_proc("cuMemAddressFree", 10020)]
+fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemAddressReserve", 10020)]
+fn cuMemAddressReserve(
+    ptr: *mut CUdeviceptr,
+    size: usize,
+    alignment: usize,
+    addr: CUdeviceptr,
+    flags: u64,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemCreate", 10020)]
+fn cuMemCreate(
+    handle: *mut CUmemGenericAllocationHandle,
+    size: usize,
+    prop: *const CUmemAllocationProp,
+    flags: u64,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemExportToShareableHandle", 10020)]
+fn cuMemExportToShareableHandle(
+    shareableHandle: *mut c_void,
+    handle: CUmemGenericAllocationHandle,
+    handleType: CUmemAllocationHandleType,
+    flags: u64,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemGetAccess", 10020)]
+fn cuMemGetAccess(flags: *mut u64, location: *const CUmemLocation, ptr: CUdeviceptr) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemGetAllocationGranularity", 10020)]
+fn cuMemGetAllocationGranularity(
+    granularity: *mut usize,
+    prop: *const CUmemAllocationProp,
+    option: CUmemAllocationGranularity_flags,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemGetAllocationPropertiesFromHandle", 10020)]
+fn cuMemGetAllocationPropertiesFromHandle(
+    prop: *mut CUmemAllocationProp,
+    handle: CUmemGenericAllocationHandle,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemImportFromShareableHandle", 10020)]
+fn cuMemImportFromShareableHandle(
+    handle: *mut CUmemGenericAllocationHandle,
+    osHandle: *mut c_void,
+    shHandleType: CUmemAllocationHandleType,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemMap", 10020)]
+fn cuMemMap(
+    ptr: CUdeviceptr,
+    size: usize,
+    offset: usize,
+    handle: CUmemGenericAllocationHandle,
+    flags: u64,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemMapArrayAsync", 11010)] #[per_thread("_ptsz")]
+fn cuMemMapArrayAsync(mapInfoList: *mut CUarrayMapInfo, count: u32, hStream: CUstream) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemRelease", 10020)]
+fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult;
+
+#[local] #[todo] #[get_proc("cuMemRetainAllocationHandle", 11000)]
+fn cuMemRetainAllocationHandle(
+    handle: *mut CUmemGenericAllocationHandle,
+    addr: *mut c_void,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemSetAccess", 10020)]
+fn cuMemSetAccess(
+    ptr: CUdeviceptr,
+    size: usize,
+    desc: *const CUmemAccessDesc,
+    count: usize,
+) -> CUresult;
+
+#[custom] #[todo] #[get_proc("cuMemUnmap", 10020)]
+fn cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult;
+
+#[unsupported("multicast objects are not offered, as their device attribute says")]
+#[get_proc("cuMulticastAddDevice", 12010)]
+fn cuMulticastAddDevice(mcHandle: CUmemGenericAllocationHandle, dev: CUdevice) -> CUresult;
+
+#[unsupported("multicast objects are not offered, as their device attribute says")]
+#[get_proc("cuMulticastBindAddr", 12010)]
+fn cuMulticastBindAddr(
+    mcHandle: CUmemGenericAllocationHandle,
+    mcOffset: usize,
+    memptr: CUdeviceptr,
+    size: usize,
+    flags: u64,
+) -> CUresult;
+
+#[unsupported("multicast objects are not offered, as their device attribute says")]
+#[get_proc("cuMulticastBindMem", 12010)]
+fn cuMulticastBindMem(
+    mcHandle: CUmemGenericAllocationHandle,
+    mcOffset: usize,
+    memHandle: CUmemGenericAllocationHandle,
+    memOffset: usize,
+    size: usize,
+    flags: u64,
+) -> CUresult;
+
+#[unsupported("multicast objects are not offered, as their device attribute says")]
+#[get_proc("cuMulticastCreate", 12010)]
+fn cuMulticastCreate(
+    mcHandle: *mut CUmemGenericAllocationHandle,
+    prop: *const CUmulticastObjectProp,
+) -> CUresult;
+
+#[unsupported("multicast objects are not offered, as their device attribute says")]
+#[get_proc("cuMulticastGetGranularity", 12010)]
+fn cuMulticastGetGranularity(
+    granularity: *mut usize,
+    prop: *const CUmulticastObjectProp,
+    option: CUmulticastGranularity_flags,
+) -> CUresult;
+
+#[unsupported("multicast objects are not offered, as their device attribute says")]
+#[get_proc("cuMulticastUnbind", 12010)]
+fn cuMulticastUnbind(
+    mcHandle: CUmemGenericAllocationHandle,
+    dev: CUdevice,
+    mcOffset: usize,
+    size: usize,
+) -> CUresult;

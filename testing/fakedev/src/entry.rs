@@ -1,0 +1,132 @@
+//! The one way in: every exported function runs under [`call`], which logs, counts and injects.
+
+use crate::config;
+use crate::faults::{self, Action};
+use crate::ffi::{CUresult, Res};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{LazyLock, Mutex, Once};
+use std::time::{Duration, Instant};
+
+/// One exported function: its name and how often it was called.
+pub struct Site {
+    name: &'static str,
+    count: AtomicU64,
+}
+
+impl Site {
+    /// A site that was never called.
+    pub const fn new(name: &'static str) -> Site {
+        Site {
+            name,
+            count: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Which default stream the null stream handle means in a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Flavour {
+    /// The context's legacy default stream.
+    Legacy,
+    /// The calling thread's default stream.
+    PerThread,
+}
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
+static SITES: Mutex<BTreeMap<&'static str, &'static Site>> = Mutex::new(BTreeMap::new());
+static AT_EXIT: Once = Once::new();
+
+static LOG: LazyLock<Option<File>> = LazyLock::new(|| {
+    let path = config::get("FAKEDEV_LOG")?;
+    OpenOptions::new().create(true).append(true).open(path).ok()
+});
+
+static COST: LazyLock<Duration> =
+    LazyLock::new(|| Duration::from_nanos(config::number("FAKEDEV_LAUNCH_NS").unwrap_or(0)));
+
+/// Runs one driver function: log, count, injected failure, then the function itself.
+pub fn call(site: &'static Site, f: impl FnOnce() -> Res) -> CUresult {
+    let nth = site.count.fetch_add(1, Ordering::Relaxed) + 1;
+    let total = CALLS.fetch_add(1, Ordering::Relaxed) + 1;
+    if let Some(log) = &*LOG {
+        log_call(log, site, nth);
+    }
+    if let Some(code) = faults::lost(site.name, total) {
+        return code;
+    }
+    match faults::at(site.name, nth) {
+        Some(Action::Fail(code)) => return code,
+        Some(Action::FailSticky(code)) => {
+            crate::context::poison_current(code);
+            return code;
+        }
+        Some(Action::Slow(time)) => std::thread::sleep(time),
+        None => {}
+    }
+    f().err().unwrap_or(0)
+}
+
+/// Burns the time that a real driver would take to issue a launch, where that was asked for.
+pub fn launch_cost() {
+    if !COST.is_zero() {
+        let until = Instant::now() + *COST;
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+fn log_call(mut log: &File, site: &'static Site, nth: u64) {
+    if nth == 1 {
+        SITES.lock().unwrap().insert(site.name, site);
+        AT_EXIT.call_once(|| {
+            // SAFETY: the handler touches only statics, which live until the process is gone.
+            unsafe { libc::atexit(write_counts) };
+        });
+    }
+    // One write a line: lines of several processes that share the file stay whole. A log that
+    // cannot be written must not change what the program sees.
+    let _ = log.write_all(format!("{}\n", site.name).as_bytes());
+}
+
+extern "C" fn write_counts() {
+    let Some(mut log) = LOG.as_ref() else { return };
+    let pid = std::process::id();
+    let mut text = String::new();
+    for (name, site) in SITES.lock().unwrap().iter() {
+        text.push_str(&format!(
+            "#count {pid} {name} {}\n",
+            site.count.load(Ordering::Relaxed)
+        ));
+    }
+    let _ = log.write_all(text.as_bytes());
+}
+
+/// Defines exported driver functions.
+///
+/// `fn [names] (args) { body }`: one C function for each name, all with this body. Names after a
+/// `;` are the per-thread-default-stream forms; the body sees which it is in the constant
+/// `FLAVOUR`.
+macro_rules! api {
+    ($( fn [$($name:ident)+ $(; $($thread:ident)+)?] $args:tt $body:tt )*) => {
+        $(
+            $( $crate::entry::api!(@one Legacy $name $args $body); )+
+            $( $( $crate::entry::api!(@one PerThread $thread $args $body); )+ )?
+        )*
+    };
+    (@one $flavour:ident $name:ident $args:tt $body:tt) => {
+        #[unsafe(no_mangle)]
+        #[allow(unused_unsafe, unused_braces, dead_code)]
+        pub unsafe extern "C" fn $name $args -> $crate::ffi::CUresult {
+            const FLAVOUR: $crate::entry::Flavour = $crate::entry::Flavour::$flavour;
+            static SITE: $crate::entry::Site = $crate::entry::Site::new(stringify!($name));
+            // SAFETY: a program that calls the driver gives pointers that are valid as its header
+            // says.
+            $crate::entry::call(&SITE, || unsafe { $body })
+        }
+    };
+}
+pub(crate) use api;

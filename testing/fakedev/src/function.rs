@@ -1,0 +1,302 @@
+//! Functions and kernels: what is known of them, and what can be set.
+
+use crate::context;
+use crate::device;
+use crate::entry::api;
+use crate::ffi::*;
+use crate::handle::Table;
+use crate::image::{Kernel, Params};
+use crate::module::{LIBRARIES, MODULES};
+use std::collections::HashMap;
+use std::ffi::{CString, c_char};
+use std::sync::{Arc, Mutex};
+
+/// All functions, by handle.
+pub static FUNCTIONS: Table<Function> = Table::new();
+/// All kernels of libraries, by handle.
+pub static KERNELS: Table<KernelHandle> = Table::new();
+
+const MAX_DYNAMIC_SHARED: i32 = 8;
+const DEFAULT_DYNAMIC_SHARED: i32 = 48 << 10;
+const MAX_SHARED: i32 = 232_448;
+const REGISTERS: i32 = 32;
+const THREADS_PER_SM: i32 = 2048;
+const BLOCKS_PER_SM: i32 = 32;
+const SHARED_PER_SM: i32 = 233_472;
+const RESERVED_SHARED: i32 = 1024;
+
+/// Attributes that were set.
+#[derive(Default)]
+pub struct Attributes(Mutex<HashMap<i32, i32>>);
+
+impl Attributes {
+    /// An attribute's value.
+    pub fn get(&self, which: i32) -> R<i32> {
+        if let Some(value) = self.0.lock().unwrap().get(&which) {
+            return Ok(*value);
+        }
+        match which {
+            0 => Ok(1024),
+            1..=3 => Ok(0),
+            4 => Ok(REGISTERS),
+            5 | 6 => Ok(90),
+            7 => Ok(0),
+            MAX_DYNAMIC_SHARED => Ok(DEFAULT_DYNAMIC_SHARED),
+            9 => Ok(-1),
+            10..=15 => Ok(0),
+            _ => Err(INVALID_VALUE),
+        }
+    }
+
+    fn set(&self, which: i32, value: i32) -> Res {
+        let fits = match which {
+            MAX_DYNAMIC_SHARED => (0..=MAX_SHARED).contains(&value),
+            9 => (-1..=100).contains(&value),
+            11..=15 => value >= 0,
+            _ => false,
+        };
+        if !fits {
+            return Err(INVALID_VALUE);
+        }
+        self.0.lock().unwrap().insert(which, value);
+        Ok(())
+    }
+}
+
+/// A function of a module.
+pub struct Function {
+    /// Its handle.
+    pub handle: usize,
+    /// Its name.
+    pub name: CString,
+    /// Its module's handle.
+    pub module: usize,
+    /// Its context's handle.
+    pub context: usize,
+    /// What it does.
+    pub kernel: Kernel,
+    /// What was set on it.
+    pub attributes: Attributes,
+}
+
+/// A kernel of a library.
+pub struct KernelHandle {
+    /// Its handle.
+    pub handle: usize,
+    /// Its name.
+    pub name: CString,
+    /// Its library's handle.
+    pub library: usize,
+    /// What it does.
+    pub kernel: Kernel,
+    /// What was set on it.
+    pub attributes: Attributes,
+}
+
+impl KernelHandle {
+    /// The kernel's function in the current context.
+    pub fn function(&self) -> R<Arc<Function>> {
+        let module = LIBRARIES.get(self.library)?.module()?;
+        let function = module.function(self.name.to_str().map_err(|_| NOT_FOUND)?)?;
+        // What was set on the kernel holds for its function.
+        let set = self.attributes.0.lock().unwrap().clone();
+        function.attributes.0.lock().unwrap().extend(set);
+        Ok(function)
+    }
+}
+
+/// The function of a handle, which may be a kernel's: then it is the one in the current context.
+pub fn resolve(handle: CUfunction) -> R<Arc<Function>> {
+    match FUNCTIONS.get(handle) {
+        Ok(function) => Ok(function),
+        Err(_) => KERNELS.get(handle)?.function(),
+    }
+}
+
+/// Where each parameter lies in the packed buffer.
+pub fn layout(params: &Params) -> Vec<(usize, usize)> {
+    let mut at: usize = 0;
+    let place = |(size, align): &(usize, usize)| {
+        let offset = at.next_multiple_of(*align);
+        at = offset + size;
+        (offset, *size)
+    };
+    params.iter().map(place).collect()
+}
+
+fn param_info(kernel: &Kernel, index: usize, offset: *mut usize, size: *mut usize) -> Res {
+    let params = kernel.params.as_ref().ok_or(INVALID_VALUE)?;
+    let (at, bytes) = *layout(params).get(index).ok_or(INVALID_VALUE)?;
+    // SAFETY: the caller's pointers are null or valid, as its header says.
+    unsafe {
+        put(offset, at)?;
+        put_opt(size, bytes);
+    }
+    Ok(())
+}
+
+fn blocks_per_sm(function: CUfunction, block: i32, shared: usize) -> R<i32> {
+    resolve(function)?;
+    if block <= 0 {
+        return Err(INVALID_VALUE);
+    }
+    if block > 1024 {
+        return Ok(0);
+    }
+    let warps = (block as u32).next_multiple_of(32) as i32;
+    let by_shared = i64::from(SHARED_PER_SM) / (shared as i64 + i64::from(RESERVED_SHARED));
+    Ok((THREADS_PER_SM / warps)
+        .min(BLOCKS_PER_SM)
+        .min(by_shared.min(32) as i32))
+}
+
+api! {
+    fn [cuFuncGetAttribute] (out: *mut i32, which: i32, function: CUfunction) {
+        put(out, resolve(function)?.attributes.get(which)?)
+    }
+
+    fn [cuFuncSetAttribute] (function: CUfunction, which: i32, value: i32) {
+        resolve(function)?.attributes.set(which, value)
+    }
+
+    fn [cuFuncSetCacheConfig] (function: CUfunction, config: i32) {
+        resolve(function)?;
+        if (0..=3).contains(&config) { Ok(()) } else { Err(INVALID_VALUE) }
+    }
+
+    fn [cuFuncSetSharedMemConfig] (function: CUfunction, config: i32) {
+        resolve(function)?;
+        if (0..=2).contains(&config) { Ok(()) } else { Err(INVALID_VALUE) }
+    }
+
+    fn [cuFuncGetModule] (out: *mut CUmodule, function: CUfunction) {
+        put(out, MODULES.get(resolve(function)?.module)?.handle)
+    }
+
+    fn [cuFuncGetName] (out: *mut *const c_char, function: CUfunction) {
+        // The name lives as long as its function, which the program keeps.
+        put(out, resolve(function)?.name.as_ptr())
+    }
+
+    fn [cuFuncGetParamInfo] (
+        function: CUfunction, index: usize, offset: *mut usize, size: *mut usize,
+    ) {
+        param_info(&resolve(function)?.kernel, index, offset, size)
+    }
+
+    fn [cuFuncIsLoaded] (out: *mut i32, function: CUfunction) {
+        resolve(function)?;
+        put(out, 1)
+    }
+
+    fn [cuFuncLoad] (function: CUfunction) {
+        resolve(function).map(drop)
+    }
+
+    fn [cuKernelGetFunction] (out: *mut CUfunction, kernel: CUkernel) {
+        put(out, KERNELS.get(kernel)?.function()?.handle)
+    }
+
+    fn [cuKernelGetLibrary] (out: *mut CUlibrary, kernel: CUkernel) {
+        put(out, KERNELS.get(kernel)?.library)
+    }
+
+    fn [cuKernelGetAttribute] (out: *mut i32, which: i32, kernel: CUkernel, device: CUdevice) {
+        device::by_ordinal(device)?;
+        put(out, KERNELS.get(kernel)?.attributes.get(which)?)
+    }
+
+    fn [cuKernelSetAttribute] (which: i32, value: i32, kernel: CUkernel, device: CUdevice) {
+        device::by_ordinal(device)?;
+        KERNELS.get(kernel)?.attributes.set(which, value)
+    }
+
+    fn [cuKernelSetCacheConfig] (kernel: CUkernel, config: i32, device: CUdevice) {
+        device::by_ordinal(device)?;
+        KERNELS.get(kernel)?;
+        if (0..=3).contains(&config) { Ok(()) } else { Err(INVALID_VALUE) }
+    }
+
+    fn [cuKernelGetName] (out: *mut *const c_char, kernel: CUkernel) {
+        put(out, KERNELS.get(kernel)?.name.as_ptr())
+    }
+
+    fn [cuKernelGetParamInfo] (
+        kernel: CUkernel, index: usize, offset: *mut usize, size: *mut usize,
+    ) {
+        param_info(&KERNELS.get(kernel)?.kernel, index, offset, size)
+    }
+
+    fn [cuOccupancyMaxActiveBlocksPerMultiprocessor] (
+        out: *mut i32, function: CUfunction, block: i32, shared: usize,
+    ) {
+        context::current()?;
+        put(out, blocks_per_sm(function, block, shared)?)
+    }
+
+    fn [cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags] (
+        out: *mut i32, function: CUfunction, block: i32, shared: usize, flags: u32,
+    ) {
+        context::current()?;
+        if flags > 1 {
+            return Err(INVALID_VALUE);
+        }
+        put(out, blocks_per_sm(function, block, shared)?)
+    }
+
+    fn [cuOccupancyMaxPotentialBlockSize] (
+        min_grid: *mut i32, block: *mut i32, function: CUfunction,
+        shared_of: Option<unsafe extern "C" fn(i32) -> usize>, shared: usize, limit: i32,
+    ) {
+        context::current()?;
+        let size = if (1..1024).contains(&limit) { limit } else { 1024 };
+        let shared = shared_of.map_or(shared, |f| f(size));
+        put(min_grid, blocks_per_sm(function, size, shared)? * 132)?;
+        put(block, size)
+    }
+
+    fn [cuOccupancyMaxPotentialBlockSizeWithFlags] (
+        min_grid: *mut i32, block: *mut i32, function: CUfunction,
+        shared_of: Option<unsafe extern "C" fn(i32) -> usize>, shared: usize, limit: i32,
+        flags: u32,
+    ) {
+        context::current()?;
+        if flags > 1 {
+            return Err(INVALID_VALUE);
+        }
+        let size = if (1..1024).contains(&limit) { limit } else { 1024 };
+        let shared = shared_of.map_or(shared, |f| f(size));
+        put(min_grid, blocks_per_sm(function, size, shared)? * 132)?;
+        put(block, size)
+    }
+
+    fn [cuOccupancyAvailableDynamicSMemPerBlock] (
+        out: *mut usize, function: CUfunction, blocks: i32, block: i32,
+    ) {
+        context::current()?;
+        resolve(function)?;
+        if blocks <= 0 || block <= 0 {
+            return Err(INVALID_VALUE);
+        }
+        let each = SHARED_PER_SM / blocks - RESERVED_SHARED;
+        put(out, each.clamp(0, MAX_SHARED) as usize)
+    }
+
+    fn [cuOccupancyMaxActiveClusters] (
+        out: *mut i32, function: CUfunction, config: *const LaunchConfig,
+    ) {
+        context::current()?;
+        let config = get(config)?;
+        let threads: u32 = config.block.iter().product();
+        let blocks = blocks_per_sm(function, threads as i32, config.shared as usize)?;
+        put(out, blocks * 132)
+    }
+
+    fn [cuOccupancyMaxPotentialClusterSize] (
+        out: *mut i32, function: CUfunction, _config: *const LaunchConfig,
+    ) {
+        context::current()?;
+        resolve(function)?;
+        put(out, 8)
+    }
+}
