@@ -5,10 +5,7 @@ use crate::run::Options;
 use serde::{Deserialize, Serialize};
 
 /// Names, and the code that opens a session of each.
-pub const APIS: &[(&str, Open)] = &[
-    ("cuda", crate::cuda::open),
-    ("opencl", crate::opencl::open),
-];
+pub const APIS: &[(&str, Open)] = &[("cuda", crate::cuda::open), ("opencl", crate::opencl::open)];
 
 /// A device as the probe found it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
