@@ -31,6 +31,15 @@ pub fn wait_for_copies(cx: Cx) {
     }
 }
 
+/// Fails at once, as CUDA does, when the bytes are not all in memory that the device has. A mistake
+/// that only the worker noticed would be reported late.
+fn must_be_on_device(p: u64, len: usize) -> Result<(), CUresult> {
+    let known = memory::find(p).is_some_and(|r| {
+        !matches!(r.sort, Sort::Host | Sort::Registered) && p - r.base + len as u64 <= r.size
+    });
+    if known { Ok(()) } else { Err(CUDA_ERROR_INVALID_VALUE) }
+}
+
 /// Host to device.
 ///
 /// # Safety
@@ -47,9 +56,10 @@ unsafe fn to_device(
     if len == 0 {
         return Ok(());
     }
-    if src.is_null() || dst == 0 {
+    if src.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
+    must_be_on_device(dst, len)?;
     let pinned = later && memory::is_pinned(src as u64, len);
     let in_place = pinned || len >= SEND_IN_PLACE;
     let mut done = 0;
@@ -97,9 +107,10 @@ unsafe fn to_host(
     if len == 0 {
         return Ok(());
     }
-    if dst.is_null() || src == 0 {
+    if dst.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
+    must_be_on_device(src, len)?;
     let m = msg::CopyOut {
         src,
         len: len as u64,

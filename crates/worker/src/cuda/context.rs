@@ -23,6 +23,8 @@ pub(super) fn primary_retain(
             check(w.driver.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
         }
         w.store(Kind::Context, m.context, ctx as u64);
+        // The program may have made it current before it retained it, as CUDA's runtime does.
+        w.current = u32::MAX;
         Ok(())
     });
     w.done(h, rc);

@@ -15,42 +15,58 @@ fn properties(dev: i32) -> CUmemAllocationProp {
     p
 }
 
-fn map(d: &Driver, va: u64, size: usize, dev: i32) -> Result<(), CUresult> {
+/// Where the client puts a device's memory: ranges of a tebibyte, one behind the other.
+const BASE: u64 = 0x3000_0000_0000;
+const RANGE: u64 = 1 << 40;
+
+/// Reserves the whole range that `va` lies in, once. The driver honours the wish for an address when
+/// the range is large; for a few megabytes it does as it likes.
+fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
+    let range = va.checked_sub(BASE).ok_or(CUDA_ERROR_INVALID_VALUE)? / RANGE;
+    let start = BASE + range * RANGE;
+    if range >= 64 || size > RANGE || va + size > start + RANGE {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    if w.reserved.contains(&range) {
+        return Ok(());
+    }
     let mut at: CUdeviceptr = 0;
+    // SAFETY: a pointer to a live address.
+    check(unsafe { w.driver.cuMemAddressReserve(&mut at, RANGE as usize, 0, start, 0) })?;
+    if at != start {
+        // SAFETY: the reservation that was just made.
+        unsafe { w.driver.cuMemAddressFree(at, RANGE as usize) };
+        eprintln!("busbar worker: the driver put device memory at {at:#x} instead of {start:#x}");
+        return Err(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    w.reserved.insert(range);
+    Ok(())
+}
+
+fn map(d: &Driver, va: u64, size: usize, dev: i32) -> Result<(), CUresult> {
+    let mut memory = 0;
+    let p = properties(dev);
+    let access = CUmemAccessDesc {
+        location: p.location,
+        flags: CU_MEM_ACCESS_FLAGS_PROT_READWRITE as _,
+    };
     // SAFETY: pointers to live values; each step undoes those before it when it fails.
     unsafe {
-        check(d.cuMemAddressReserve(&mut at, size, 0, va, 0))?;
-        if at != va {
-            d.cuMemAddressFree(at, size);
-            return Err(CUDA_ERROR_OUT_OF_MEMORY);
-        }
-        let mut memory = 0;
-        let made = check(d.cuMemCreate(&mut memory, size, &properties(dev), 0)).and_then(|()| {
-            let access = CUmemAccessDesc {
-                location: properties(dev).location,
-                flags: CU_MEM_ACCESS_FLAGS_PROT_READWRITE as _,
-            };
-            let mapped = check(d.cuMemMap(va, size, 0, memory, 0)).and_then(|()| {
-                check(d.cuMemSetAccess(va, size, &access, 1)).inspect_err(|_| {
-                    d.cuMemUnmap(va, size);
-                })
-            });
-            // The mapping keeps the memory alive.
-            d.cuMemRelease(memory);
-            mapped
+        check(d.cuMemCreate(&mut memory, size, &p, 0))?;
+        let mapped = check(d.cuMemMap(va, size, 0, memory, 0)).and_then(|()| {
+            check(d.cuMemSetAccess(va, size, &access, 1)).inspect_err(|_| {
+                d.cuMemUnmap(va, size);
+            })
         });
-        made.inspect_err(|_| {
-            d.cuMemAddressFree(va, size);
-        })
+        // The mapping keeps the memory alive.
+        d.cuMemRelease(memory);
+        mapped
     }
 }
 
 fn unmap(d: &Driver, va: u64, size: usize) -> Result<(), CUresult> {
     // SAFETY: a range that `map` made.
-    unsafe {
-        check(d.cuMemUnmap(va, size))?;
-        check(d.cuMemAddressFree(va, size))
-    }
+    check(unsafe { d.cuMemUnmap(va, size) })
 }
 
 pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, m: msg::MemMapAt) -> Result<(), WireError> {
@@ -59,6 +75,7 @@ pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, m: msg::MemMapAt) -> Result<(
         if w.mapped.contains_key(&m.va) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
+        reserve(w, m.va, m.size)?;
         map(w.driver, m.va, m.size as usize, dev)?;
         w.mapped.insert(m.va, m.size);
         Ok(())
@@ -93,11 +110,10 @@ pub(super) fn mem_fence(w: &mut Cuda, h: &Header, _m: msg::MemFence) -> Result<(
 
 /// Frees what was mapped for a device whose primary context goes.
 pub(super) fn unmap_all(w: &mut Cuda, dev: i32) {
-    const BASE: u64 = 0x3000_0000_0000;
     let Some(i) = w.devices.iter().position(|d| *d == dev) else {
         return;
     };
-    let (from, to) = (BASE + ((i as u64) << 40), BASE + ((i as u64 + 1) << 40));
+    let (from, to) = (BASE + i as u64 * RANGE, BASE + (i as u64 + 1) * RANGE);
     let gone: Vec<_> = w
         .mapped
         .iter()

@@ -36,7 +36,7 @@ use busbar_wire::hello::Refusal;
 use busbar_wire::record::Header;
 use busbar_wire::{WireError, Writer};
 use completer::Completer;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 pub use device::probe;
 
@@ -119,6 +119,8 @@ pub struct Cuda {
     waiters: waiters::Waiters,
     /// Memory that was mapped where the client said, by address.
     mapped: HashMap<u64, u64>,
+    /// Ranges of addresses that are reserved, by number.
+    reserved: HashSet<u64>,
 }
 
 /// Opens a session's CUDA side.
@@ -160,6 +162,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         outgoing: Arena::new(48),
         completer,
         mapped: HashMap::new(),
+        reserved: HashSet::new(),
     }))
 }
 
