@@ -119,6 +119,11 @@ impl Pending {
     /// Adds work for the end of `events`, which are now ours to release. `trigger` is the state to
     /// wait for.
     pub fn add(self: &Arc<Self>, events: Vec<Handle>, trigger: i32, call: u32, work: Work) {
+        for e in &events {
+            // Another thread may see the end and let go of the event before its callback is set.
+            // SAFETY: the caller's event, with one more owner for the length of this call.
+            unsafe { (self.cl.clRetainEvent)(*e) };
+        }
         let number = {
             let mut s = self.lock();
             s.next += 1;
@@ -148,6 +153,8 @@ impl Pending {
                 drop(unsafe { Box::from_raw(token) });
                 self.kick();
             }
+            // SAFETY: retained above.
+            unsafe { (self.cl.clReleaseEvent)(e) };
         }
     }
 
