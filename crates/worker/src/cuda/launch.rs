@@ -94,7 +94,7 @@ const PROGRAMMATIC_EVENT: u32 = 7;
 const LAUNCH_COMPLETION_EVENT: u32 = 12;
 
 /// Launch attributes as the driver takes them: events by handle instead of by id.
-fn attributes(w: &mut Cuda, bytes: &[u8]) -> Result<Vec<CUlaunchAttribute>, CUresult> {
+pub(super) fn attributes(w: &mut Cuda, bytes: &[u8]) -> Result<Vec<CUlaunchAttribute>, CUresult> {
     let mut attrs: Vec<CUlaunchAttribute> =
         busbar_abi::items_from_bytes(bytes).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     for a in &mut attrs {
