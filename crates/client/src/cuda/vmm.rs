@@ -121,7 +121,8 @@ pub(super) unsafe fn cuMemCreate(
             .inspect_err(|_| handles::destroy(Kind::Allocation, allocation))?;
         let made = Allocation {
             size,
-            props,
+            props: busbar_abi::bytes_of(&props).to_vec(),
+            device: location_id(&props.location),
             held: 1,
         };
         state()
