@@ -86,6 +86,19 @@ pub(super) fn launch_kernel(
                 .cuLaunchKernelEx(&config, function, std::ptr::null_mut(), extra)
         })
     });
+    if rc != CUDA_SUCCESS {
+        eprintln!(
+            "busbar worker: a launch was refused: {} (grid {:?}, block {:?}, shared {}, flags {}, {} \
+             bytes of attributes, {} of parameters)",
+            super::name_of(rc),
+            m.grid,
+            m.block,
+            m.shared,
+            m.flags,
+            m.attrs.len(),
+            m.params.len()
+        );
+    }
     w.done(h, rc);
     Ok(())
 }
