@@ -16,6 +16,8 @@ const SEAL: usize = 32 << 10;
 const BATCH: usize = 16;
 /// Empty buffers kept for reuse.
 const SPARE: usize = 32;
+/// Large buffers kept for reuse: getting fresh ones from the kernel costs as much as filling them.
+const SPARE_BULK: usize = 8;
 /// A data segment of at least this many bytes is not copied when the caller can keep it in place.
 const BORROW_FROM: usize = 16 << 10;
 
@@ -68,6 +70,7 @@ pub(crate) struct Tail {
     buf: Vec<u8>,
     sealed: VecDeque<Frame>,
     spare: Vec<Vec<u8>>,
+    spare_bulk: Vec<Vec<u8>>,
 }
 
 impl Tail {
@@ -139,7 +142,15 @@ impl Channel {
     ) -> Result<(), Closed> {
         let inner = &*self.inner;
         let n = bulk.len();
-        let mut body = Vec::with_capacity(256 + if matches!(bulk, Bulk::Copy(_)) { n } else { 0 });
+        let mut body = match bulk {
+            Bulk::Copy(_) if n > 4 * SEAL => {
+                let mut b = lock(&inner.tail).spare_bulk.pop().unwrap_or_default();
+                b.reserve(n + 256);
+                b
+            }
+            Bulk::Copy(_) => Vec::with_capacity(n + 256),
+            _ => Vec::with_capacity(256),
+        };
         body.extend_from_slice(&[0; record::HEADER]);
         fields(&mut body);
         let len = body.len() + n;
@@ -416,8 +427,15 @@ impl Inner {
     pub(crate) fn release(&self, freed: usize, spare: Vec<Vec<u8>>) {
         let before = self.in_flight.fetch_sub(freed, Ordering::AcqRel);
         let mut tail = lock(&self.tail);
-        let keep = SPARE.saturating_sub(tail.spare.len());
-        tail.spare.extend(spare.into_iter().take(keep));
+        for b in spare {
+            if b.capacity() > 4 * SEAL {
+                if tail.spare_bulk.len() < SPARE_BULK {
+                    tail.spare_bulk.push(b);
+                }
+            } else if tail.spare.len() < SPARE {
+                tail.spare.push(b);
+            }
+        }
         drop(tail);
         if freed > 0 && before > 0 {
             self.room.notify_all();
@@ -430,7 +448,6 @@ pub(crate) fn retire(f: Arc<Frame>, freed: &mut usize, spare: &mut Vec<Vec<u8>>)
     *freed += f.len();
     if let Ok(f) = Arc::try_unwrap(f)
         && f.borrowed.is_none()
-        && f.body.capacity() <= 4 * SEAL
     {
         let mut body = f.body;
         body.clear();
