@@ -3,9 +3,9 @@
 use crate::callback::Callbacks;
 use crate::content::Content;
 use crate::control::{self, Attach, Report};
-use crate::intake::{Frame, Intake, Next, Queue};
+use crate::intake::{Frame, Intake, Next, Queue, SLABS};
 use crate::outbox::Outbox;
-use crate::staging::Hold;
+use crate::staging::{Arena, Hold};
 use crate::{Api, Open, Setup};
 use busbar_channel::{Channel, Ending, Keeper, Verdict, send_hello};
 use busbar_transport::Connection;
@@ -84,6 +84,9 @@ pub fn run(
         outbox.clone(),
     );
     let callbacks = Callbacks::default();
+    let no_memory = |e: std::io::Error| format!("no memory for staging: {e}");
+    let incoming = Arena::new(SLABS).map_err(no_memory)?;
+    let outgoing = Arena::new(SLABS).map_err(no_memory)?;
     let library = match api_name.as_str() {
         "cuda" => options.cuda_library.clone(),
         _ => options.opencl_library.clone(),
@@ -92,6 +95,8 @@ pub fn run(
         outbox: outbox.clone(),
         content: content.clone(),
         callbacks: callbacks.clone(),
+        incoming: incoming.clone(),
+        outgoing,
         devices: attach.devices.clone(),
         library,
     };
@@ -131,7 +136,7 @@ pub fn run(
     let channel = Channel::start(
         "worker",
         conn,
-        Box::new(Intake::new(queue.clone(), content, callbacks)),
+        Box::new(Intake::new(queue.clone(), content, callbacks, incoming)),
         Box::new(keeper),
     )
     .map_err(|e| e.to_string())?;

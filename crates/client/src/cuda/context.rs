@@ -4,7 +4,7 @@
 use super::device::{self, Device};
 use super::handles;
 use super::memory;
-use super::runtime::{self, Cx, enter, enter_local, guard, put, put_opt};
+use super::runtime::{self, ALL_STREAMS, Cx, enter, enter_local, guard, put, put_opt};
 use super::stream;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -340,12 +340,31 @@ pub(super) unsafe fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
     unsafe { cuCtxGetCurrent(pctx) }
 }
 
+fn synchronize(cx: Cx, context: u32) -> Result<(), CUresult> {
+    let cx = Cx {
+        scope: context,
+        ..cx
+    };
+    if cx.idle(ALL_STREAMS) {
+        return Ok(());
+    }
+    let since = cx.queued();
+    cx.call(&msg::ContextSynchronize { context })?;
+    cx.now_idle(ALL_STREAMS, since);
+    Ok(())
+}
+
+pub(super) unsafe fn cuCtxSynchronize() -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        synchronize(cx, cx.need_context()?)
+    })
+}
+
 pub(super) unsafe fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
     guard(|| {
         let cx = enter()?;
-        let context = given_or_current(cx, ctx)?;
-        cx.call(&msg::ContextSynchronize { context })?;
-        Ok(())
+        synchronize(cx, given_or_current(cx, ctx)?)
     })
 }
 

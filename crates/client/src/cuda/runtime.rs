@@ -353,7 +353,8 @@ impl Cx {
     /// Whether nothing has been queued since a waiting call has seen this stream idle.
     #[inline]
     pub fn idle(self, stream: u32) -> bool {
-        IDLE_STREAM.load(Ordering::Acquire) == key(self.scope, stream)
+        let seen = IDLE_STREAM.load(Ordering::Acquire);
+        (seen == key(self.scope, stream) || seen == key(self.scope, ALL_STREAMS))
             && IDLE_SINCE.load(Ordering::Acquire) == QUEUED.load(Ordering::Acquire)
     }
 
@@ -461,6 +462,9 @@ impl Cx {
         Ok(answer)
     }
 }
+
+/// In the place of a stream: every stream of the context.
+pub const ALL_STREAMS: u32 = u32::MAX;
 
 fn key(scope: u32, stream: u32) -> u64 {
     u64::from(scope) << 32 | u64::from(stream)

@@ -115,6 +115,8 @@ pub struct Cuda {
     current: u32,
     /// The memory that the record being executed came in.
     slab: Option<Lent>,
+    /// Memory that bulk records land in.
+    incoming: Arena,
     /// Memory for what goes to the client.
     outgoing: Arena,
     completer: Completer,
@@ -161,7 +163,8 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         functions_here: HashMap::new(),
         current: 0,
         slab: None,
-        outgoing: Arena::new(48),
+        incoming: setup.incoming,
+        outgoing: setup.outgoing,
         completer,
         mapped: HashMap::new(),
         reserved: HashSet::new(),

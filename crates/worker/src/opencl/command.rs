@@ -122,13 +122,11 @@ impl OpenCl {
         // Inline bytes that came in a slab stay there.
         let kept: Kept = match data {
             Data::Blob(v) => Kept::Own(v.into_boxed_slice()),
-            Data::Inline(b) => match hold.slab() {
-                Some(_) if self.pending.held() < MOST_SLABS => match hold.take() {
-                    Some(slab) => Kept::Slab(slab, b.as_ptr(), b.len()),
-                    None => Kept::Own(b.into()),
-                },
-                _ => Kept::Own(b.into()),
+            Data::Inline(b) if self.pending.held() < MOST_SLABS => match hold.take() {
+                Some(slab) => Kept::Slab(slab, b.as_ptr(), b.len()),
+                None => Kept::Own(b.into()),
             },
+            Data::Inline(b) => Kept::Own(b.into()),
         };
         let e = self.enqueue(queue, event, waits, true, |this, q, n, list, e| {
             f(this, q, kept.bytes(), n, list, e)

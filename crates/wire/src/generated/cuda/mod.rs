@@ -65,7 +65,6 @@ pub mod op {
     pub const CU_CTX_SET_CACHE_CONFIG: u16 = 0x0308;
     pub const CU_CTX_SET_LIMIT: u16 = 0x0309;
     pub const CU_CTX_SET_SHARED_MEM_CONFIG: u16 = 0x030a;
-    pub const CU_CTX_SYNCHRONIZE: u16 = 0x030b;
     pub const CU_CTX_WAIT_EVENT: u16 = 0x030c;
     pub const CU_FUNC_IS_LOADED: u16 = 0x0401;
     pub const CU_FUNC_LOAD: u16 = 0x0402;
@@ -294,7 +293,6 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CU_CTX_SET_CACHE_CONFIG, "cuCtxSetCacheConfig"),
     (op::CU_CTX_SET_LIMIT, "cuCtxSetLimit"),
     (op::CU_CTX_SET_SHARED_MEM_CONFIG, "cuCtxSetSharedMemConfig"),
-    (op::CU_CTX_SYNCHRONIZE, "cuCtxSynchronize"),
     (op::CU_CTX_WAIT_EVENT, "cuCtxWaitEvent"),
     (op::CU_FUNC_IS_LOADED, "cuFuncIsLoaded"),
     (op::CU_FUNC_LOAD, "cuFuncLoad"),

@@ -64,7 +64,6 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::CU_CTX_SET_CACHE_CONFIG => context::cu_ctx_set_cache_config(w, h, body),
         op::CU_CTX_SET_LIMIT => context::cu_ctx_set_limit(w, h, body),
         op::CU_CTX_SET_SHARED_MEM_CONFIG => context::cu_ctx_set_shared_mem_config(w, h, body),
-        op::CU_CTX_SYNCHRONIZE => context::cu_ctx_synchronize(w, h, body),
         op::CU_CTX_WAIT_EVENT => context::cu_ctx_wait_event(w, h, body),
         op::CU_MEMCPY_DTO_D_ASYNC_V2 => copy::cu_memcpy_dto_d_async_v2(w, h, body),
         op::CU_MEMCPY_PEER_ASYNC => copy::cu_memcpy_peer_async(w, h, body),
