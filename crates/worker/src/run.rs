@@ -17,7 +17,7 @@ use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -103,21 +103,6 @@ pub fn run(
     say(&Report::Attached);
 
     let (to_keeper, attaches) = channel();
-    let reader = control.clone();
-    std::thread::Builder::new()
-        .name("busbar-control".into())
-        .spawn(move || {
-            while let Ok(Some(a)) = control::recv::<Attach>(&reader) {
-                if to_keeper.send(a).is_err() {
-                    return;
-                }
-            }
-            // The server is gone, and with it every right to go on. No exit handlers: a vendor's
-            // may wait for work that never ends.
-            // SAFETY: _exit has no preconditions.
-            unsafe { libc::_exit(0) };
-        })
-        .map_err(|e| e.to_string())?;
 
     let queue = Arc::new(Queue::default());
     let conn: Arc<dyn Connection> = Arc::new(conn);
@@ -136,6 +121,16 @@ pub fn run(
     )
     .map_err(|e| e.to_string())?;
     outbox.connect(channel.clone());
+    let ears = Ears {
+        control: control.clone(),
+        to_keeper,
+        channel: channel.clone(),
+        outbox: outbox.clone(),
+    };
+    std::thread::Builder::new()
+        .name("busbar-control".into())
+        .spawn(move || ears.listen())
+        .map_err(|e| e.to_string())?;
     let why = execute(&mut *api, &queue);
     if !outbox.closed() {
         outbox.goodbye(&why);
@@ -144,6 +139,34 @@ pub fn run(
     api.close();
     say(&Report::Ended { why });
     Ok(())
+}
+
+/// Listens to the server for as long as the session lasts.
+struct Ears {
+    control: Arc<OwnedFd>,
+    to_keeper: Sender<(Attach, Option<OwnedFd>)>,
+    channel: Channel,
+    outbox: Outbox,
+}
+
+impl Ears {
+    fn listen(self) {
+        while let Ok(Some(a)) = control::recv::<Attach>(&self.control) {
+            // A client that comes back knows that its old connection is dead; from here a cut link
+            // may look alive for long. Before the keeper gets the new one, or this would end it.
+            self.channel.disconnect();
+            if self.to_keeper.send(a).is_err() {
+                return;
+            }
+        }
+        // The server is gone, and with it every right to go on. No exit handlers: a vendor's may
+        // wait for work that never ends.
+        let why = "the server ended";
+        self.outbox.goodbye(why);
+        self.channel.close(why, Duration::from_millis(200));
+        // SAFETY: _exit has no preconditions.
+        unsafe { libc::_exit(0) };
+    }
 }
 
 fn welcome(a: &Attach, last_received: u64) -> Welcome {
