@@ -100,10 +100,12 @@ pub fn run(a: Args) -> Result<()> {
     // The lease ends with this process, so the program is told when this process is killed.
     // SAFETY: prctl is safe between fork and exec.
     unsafe {
-        c.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
-            0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
-        });
+        c.pre_exec(
+            || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            },
+        );
     }
     let mut child = c
         .spawn()

@@ -142,7 +142,9 @@ impl Channel {
         let i = inner.clone();
         spawn(format!("{name}-send"), move || send::run(&i))?;
         let i = inner.clone();
-        spawn(format!("{name}-recv"), move || recv::run(&i, conn, sink, keeper))?;
+        spawn(format!("{name}-recv"), move || {
+            recv::run(&i, conn, sink, keeper)
+        })?;
         Ok(Self { inner })
     }
 
@@ -181,6 +183,11 @@ impl Channel {
     /// The number of the last frame received; what a resuming peer is told.
     pub fn last_received(&self) -> u64 {
         self.inner.cursor_last.load(Ordering::Acquire)
+    }
+
+    /// Bytes that are queued here and that the peer has not acknowledged.
+    pub fn unacknowledged(&self) -> usize {
+        self.inner.in_flight.load(Ordering::Acquire)
     }
 
     /// Ends the present connection (not the session), as a lost link would.

@@ -5,7 +5,7 @@ use crate::config::Config;
 use crate::content::{Hash, Offers};
 use crate::hello::{self, Failure};
 use crate::stats::Stats;
-use busbar_channel::{Bulk, Channel, Closed, Ending, Keeper, PEEK, Sink, Verdict};
+use busbar_channel::{Bulk, Channel, Closed, Counters, Ending, Keeper, PEEK, Sink, Verdict};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::codec::{Request, Writer};
@@ -251,6 +251,16 @@ impl Session {
     /// be freed.
     pub fn drain(&self) -> Result<(), Closed> {
         self.channel.drain()
+    }
+
+    /// Counters of the session's bytes and connections.
+    pub fn counters(&self) -> &Counters {
+        self.channel.counters()
+    }
+
+    /// Bytes that are queued and that the worker is not known to have.
+    pub fn unacknowledged(&self) -> usize {
+        self.channel.unacknowledged()
     }
 
     /// How many answers are still awaited.

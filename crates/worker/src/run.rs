@@ -104,8 +104,6 @@ pub fn run(
 
     let (to_keeper, attaches) = channel();
 
-    let queue = Arc::new(Queue::default());
-    let conn: Arc<dyn Connection> = Arc::new(conn);
     let keeper = Wait {
         attaches: Mutex::new(attaches),
         client: attach.hello.client.clone(),
@@ -113,32 +111,60 @@ pub fn run(
         control: control.clone(),
         told: false,
     };
-    let channel = Channel::start(
-        "worker",
-        conn,
-        Box::new(Intake::new(queue.clone(), content, callbacks)),
-        Box::new(keeper),
-    )
-    .map_err(|e| e.to_string())?;
-    outbox.connect(channel.clone());
-    let ears = Ears {
-        control: control.clone(),
-        to_keeper,
-        channel: channel.clone(),
+    let ends = Ends {
         outbox: outbox.clone(),
+        content,
+        callbacks,
     };
-    std::thread::Builder::new()
-        .name("busbar-control".into())
-        .spawn(move || ears.listen())
+    let listen = |channel: &Channel| {
+        let ears = Ears {
+            control: control.clone(),
+            to_keeper,
+            channel: channel.clone(),
+            outbox,
+        };
+        std::thread::Builder::new()
+            .name("busbar-control".into())
+            .spawn(move || ears.listen())
+            .map(drop)
+    };
+    let why = serve(Arc::new(conn), Box::new(keeper), ends, &mut *api, listen)
         .map_err(|e| e.to_string())?;
-    let why = execute(&mut *api, &queue);
-    if !outbox.closed() {
-        outbox.goodbye(&why);
+    say(&Report::Ended { why });
+    Ok(())
+}
+
+/// What a session's API shares with its connection.
+pub struct Ends {
+    /// Where answers go.
+    pub outbox: Outbox,
+    /// Content by hash.
+    pub content: Content,
+    /// Functions of the program that something waits for.
+    pub callbacks: Callbacks,
+}
+
+/// Serves one session, whose hello is done, until it is over; returns why it is. `opened` is called
+/// once, before the first record is executed.
+pub fn serve(
+    conn: Arc<dyn Connection>,
+    keeper: Box<dyn Keeper>,
+    ends: Ends,
+    api: &mut dyn Api,
+    opened: impl FnOnce(&Channel) -> std::io::Result<()>,
+) -> std::io::Result<String> {
+    let queue = Arc::new(Queue::default());
+    let intake = Intake::new(queue.clone(), ends.content, ends.callbacks);
+    let channel = Channel::start("worker", conn, Box::new(intake), keeper)?;
+    ends.outbox.connect(channel.clone());
+    opened(&channel)?;
+    let why = execute(api, &queue);
+    if !ends.outbox.closed() {
+        ends.outbox.goodbye(&why);
         channel.close(&why, Duration::from_millis(500));
     }
     api.close();
-    say(&Report::Ended { why });
-    Ok(())
+    Ok(why)
 }
 
 /// Listens to the server for as long as the session lasts.
