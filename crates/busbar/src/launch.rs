@@ -100,6 +100,16 @@ pub fn run(a: Args) -> Result<()> {
         return Err(c.exec()).with_context(|| format!("cannot run {}", path.display()));
     };
     c.env("BUSBAR_LEASE", lease);
+    // The lease ends with this process, so the program is told when this process is killed.
+    // SAFETY: prctl is safe between fork and exec.
+    unsafe {
+        c.pre_exec(
+            || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            },
+        );
+    }
     let mut child = c
         .spawn()
         .with_context(|| format!("cannot run {}", path.display()))?;

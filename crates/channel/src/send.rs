@@ -1,6 +1,7 @@
 //! Queueing and sending.
 
 use crate::{Channel, Closed, Inner, lock};
+use busbar_transport::Connection;
 use busbar_wire::frame::{self, Kind};
 use busbar_wire::{limits, record};
 use std::any::Any;
@@ -223,7 +224,8 @@ impl Channel {
         };
         inner.notify();
         self.flush();
-        let mut asked = false;
+        // An answer to a ping is lost with its connection, so each connection is asked.
+        let mut asked = None::<Arc<dyn Connection>>;
         loop {
             inner.check()?;
             {
@@ -231,10 +233,11 @@ impl Channel {
                 if link.window.last_acked() >= seq {
                     return Ok(());
                 }
-                if !asked && !link.window.has_next() {
-                    asked = true;
-                    if let Some(conn) = link.conn.clone() {
-                        drop(link);
+                if !link.window.has_next()
+                    && let Some(conn) = link.conn.clone()
+                {
+                    drop(link);
+                    if !asked.as_ref().is_some_and(|a| Arc::ptr_eq(a, &conn)) {
                         let _role = lock(&inner.sender);
                         let ping = frame::Header {
                             len: 0,
@@ -243,6 +246,7 @@ impl Channel {
                             ack: 0,
                         };
                         let _ = conn.send(&mut [IoSlice::new(&ping.to_bytes())]);
+                        asked = Some(conn);
                     }
                 }
             }

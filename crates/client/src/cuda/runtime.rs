@@ -31,6 +31,7 @@ const NEW: u32 = 0;
 const READY: u32 = 1;
 const FORKED: u32 = 2;
 const ENDED: u32 = 3;
+const OPEN: u32 = 4;
 
 static STATE: AtomicU32 = AtomicU32::new(NEW);
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
@@ -139,13 +140,36 @@ pub fn unsupported(name: &'static str, reason: &'static str) -> CUresult {
 
 /// `cuInit`: opens the session, once.
 pub fn init() -> Result<(), CUresult> {
-    let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
-    match STATE.load(Ordering::Acquire) {
-        READY => return Ok(()),
-        FORKED => return Err(CUDA_ERROR_NOT_INITIALIZED),
-        ENDED => return Err(CUDA_ERROR_DEINITIALIZED),
-        _ => {}
+    let settled = || match STATE.load(Ordering::Acquire) {
+        READY => Some(Ok(())),
+        FORKED => Some(Err(CUDA_ERROR_NOT_INITIALIZED)),
+        ENDED => Some(Err(CUDA_ERROR_DEINITIALIZED)),
+        _ => None,
+    };
+    // Before the lock: in the child of a fork its holder may not exist.
+    if let Some(r) = settled() {
+        return r;
     }
+    let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(r) = settled() {
+        return r;
+    }
+    static HANDLERS: std::sync::Once = std::sync::Once::new();
+    // SAFETY: both handlers are plain functions that live as long as the library, which is linked
+    // never to be unloaded.
+    HANDLERS.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(forked));
+        libc::atexit(ended);
+    });
+    STATE.store(OPEN, Ordering::Release);
+    let r = open();
+    let state = if r.is_ok() { READY } else { NEW };
+    // A process that exits meanwhile has ended the session for good.
+    let _ = STATE.compare_exchange(OPEN, state, Ordering::AcqRel, Ordering::Acquire);
+    r
+}
+
+fn open() -> Result<(), CUresult> {
     let config = Config::from_env();
     let Some(server) = config.servers.first() else {
         crate::log!(
@@ -166,23 +190,18 @@ pub fn init() -> Result<(), CUresult> {
             });
         }
     };
-    let answer = session.call(0, &msg::OpenCuda {}, None).map_err(|e| {
-        crate::log!(Error, "{e}");
-        CUDA_ERROR_SYSTEM_NOT_READY
-    })?;
-    if answer.status != CUDA_SUCCESS {
-        return Err(answer.status);
-    }
-    let reply = decode::<msg::OpenCudaReply<'_>>(&answer.body)?;
-    let devices = device::parse(reply.devices).map_err(|_| CUDA_ERROR_UNKNOWN)?;
-    let devices = device::visible(devices);
-    if devices.is_empty() {
-        return Err(CUDA_ERROR_NO_DEVICE);
-    }
+    let (devices, driver_version) = match introduce(&session) {
+        Ok(x) => x,
+        Err(e) => {
+            // A session that nobody will use must not hold anything at the server.
+            session.close();
+            return Err(e);
+        }
+    };
     let rt = Runtime {
         session,
         devices,
-        driver_version: reply.driver as i32,
+        driver_version,
         cache: Default::default(),
         hasher: RandomState::new(),
     };
@@ -200,19 +219,30 @@ pub fn init() -> Result<(), CUresult> {
             .queue(0, &select)
             .map_err(|_| CUDA_ERROR_SYSTEM_NOT_READY)?;
     }
-    STATE.store(READY, Ordering::Release);
-    // SAFETY: both handlers are plain functions that live as long as the library, which is linked
-    // never to be unloaded.
-    unsafe {
-        libc::pthread_atfork(None, None, Some(forked));
-        libc::atexit(ended);
-    }
     Ok(())
+}
+
+/// Asks the worker for its devices, and which driver it has.
+fn introduce(session: &Session) -> Result<(Vec<device::Device>, i32), CUresult> {
+    let answer = session.call(0, &msg::OpenCuda {}, None).map_err(|e| {
+        crate::log!(Error, "{e}");
+        CUDA_ERROR_SYSTEM_NOT_READY
+    })?;
+    if answer.status != CUDA_SUCCESS {
+        return Err(answer.status);
+    }
+    let reply = decode::<msg::OpenCudaReply<'_>>(&answer.body)?;
+    let devices = device::parse(reply.devices).map_err(|_| CUDA_ERROR_UNKNOWN)?;
+    let devices = device::visible(devices);
+    if devices.is_empty() {
+        return Err(CUDA_ERROR_NO_DEVICE);
+    }
+    Ok((devices, reply.driver as i32))
 }
 
 /// In the child of a fork: the session is the parent's, whose threads and socket are not ours.
 extern "C" fn forked() {
-    if STATE.load(Ordering::Acquire) == READY {
+    if matches!(STATE.load(Ordering::Acquire), READY | OPEN) {
         STATE.store(FORKED, Ordering::Release);
         crate::session::abandon();
     }
