@@ -8,7 +8,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A frame body is closed at this size, so that sending starts while the producer goes on.
@@ -92,6 +92,20 @@ impl Tail {
     }
 }
 
+/// Takes a lock that is never held for long. Going to sleep for it would cost far more than the wait.
+#[inline]
+fn lock_soon<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    for _ in 0..200 {
+        if let Ok(g) = m.try_lock() {
+            return g;
+        }
+        for _ in 0..4 {
+            std::hint::spin_loop();
+        }
+    }
+    lock(m)
+}
+
 impl Channel {
     /// Queues one record. `fields` appends the payload. Returns once the record is queued, which
     /// waits only while more than the window's worth of bytes is not acknowledged.
@@ -104,7 +118,7 @@ impl Channel {
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Closed> {
         let inner = &*self.inner;
-        let mut tail = lock(&inner.tail);
+        let mut tail = lock_soon(&inner.tail);
         if inner.in_flight.load(Ordering::Relaxed) > limits::WINDOW_BYTES {
             tail = inner.wait_for_room(tail)?;
         }
@@ -122,7 +136,7 @@ impl Channel {
             aux,
         };
         tail.buf[start..start + record::HEADER].copy_from_slice(&h.to_bytes());
-        inner.in_flight.fetch_add(len, Ordering::Relaxed);
+        inner.add_in_flight(&tail, len);
         if tail.buf.len() >= SEAL {
             tail.seal();
         }
@@ -188,7 +202,7 @@ impl Channel {
         }
         inner.check()?;
         tail.seal();
-        inner.in_flight.fetch_add(len, Ordering::Relaxed);
+        inner.add_in_flight(&tail, len);
         tail.sealed.push_back(Frame {
             body,
             borrowed,
@@ -278,9 +292,20 @@ impl Inner {
         }
     }
 
+    /// Counts bytes in. Only ever changed under the tail's lock, so no atomic addition is needed.
+    #[inline]
+    fn add_in_flight(&self, _tail: &Tail, len: usize) {
+        let n = self.in_flight.load(Ordering::Relaxed);
+        self.in_flight.store(n + len, Ordering::Release);
+    }
+
     #[inline]
     pub(crate) fn notify(&self) {
-        self.pending.store(true, Ordering::Release);
+        // Left alone when it is set: whoever clears it takes the tail's lock afterwards, and so finds what
+        // was queued before this look at it.
+        if !self.pending.load(Ordering::Relaxed) {
+            self.pending.store(true, Ordering::Release);
+        }
         // Pairs with the fence in `sleep`: either we see it asleep or it sees `pending`.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) == 1 {
@@ -429,8 +454,9 @@ impl Inner {
 
     /// Gives back the room of frames that are no longer needed.
     pub(crate) fn release(&self, freed: usize, spare: Vec<Vec<u8>>) {
-        let before = self.in_flight.fetch_sub(freed, Ordering::AcqRel);
         let mut tail = lock(&self.tail);
+        let before = self.in_flight.load(Ordering::Relaxed);
+        self.in_flight.store(before - freed, Ordering::Release);
         for b in spare {
             if b.capacity() > 4 * SEAL {
                 if tail.spare_bulk.len() < SPARE_BULK {
