@@ -37,7 +37,11 @@ fn must_be_on_device(p: u64, len: usize) -> Result<(), CUresult> {
     let known = memory::find(p).is_some_and(|r| {
         !matches!(r.sort, Sort::Host | Sort::Registered) && p - r.base + len as u64 <= r.size
     });
-    if known { Ok(()) } else { Err(CUDA_ERROR_INVALID_VALUE) }
+    if known {
+        Ok(())
+    } else {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    }
 }
 
 /// Host to device.
