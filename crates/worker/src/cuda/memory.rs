@@ -32,7 +32,10 @@ fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
     }
     let mut at: CUdeviceptr = 0;
     // SAFETY: a pointer to a live address.
-    check(unsafe { w.driver.cuMemAddressReserve(&mut at, RANGE as usize, 0, start, 0) })?;
+    check(unsafe {
+        w.driver
+            .cuMemAddressReserve(&mut at, RANGE as usize, 0, start, 0)
+    })?;
     if at != start {
         // SAFETY: the reservation that was just made.
         unsafe { w.driver.cuMemAddressFree(at, RANGE as usize) };
