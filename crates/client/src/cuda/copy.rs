@@ -34,10 +34,7 @@ pub fn wait_for_copies(cx: Cx) {
 /// Fails at once, as CUDA does, when the bytes are not all in memory that the device has. A mistake
 /// that only the worker noticed would be reported late.
 fn must_be_on_device(p: u64, len: usize) -> Result<(), CUresult> {
-    let known = memory::find(p).is_some_and(|r| {
-        !matches!(r.sort, Sort::Host | Sort::Registered) && p - r.base + len as u64 <= r.size
-    });
-    if known {
+    if memory::is_on_device(p, len) {
         Ok(())
     } else {
         Err(CUDA_ERROR_INVALID_VALUE)

@@ -320,7 +320,7 @@ const LAUNCH_COMPLETION_EVENT: u32 = 12;
 const DEVICE_UPDATABLE_NODE: u32 = 13;
 
 /// Launch attributes as they travel: events by id instead of by handle.
-unsafe fn attributes(cx: Cx, config: &CUlaunchConfig) -> Result<Vec<u8>, CUresult> {
+pub(super) unsafe fn attributes(cx: Cx, config: &CUlaunchConfig) -> Result<Vec<u8>, CUresult> {
     let n = config.numAttrs as usize;
     if n == 0 {
         return Ok(Vec::new());

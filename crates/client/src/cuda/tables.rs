@@ -254,6 +254,7 @@ unsafe extern "C" fn layout_get(index_in_gpc: *mut *mut u8, gpc_of_tpc: *mut *mu
         let device = context::current_device(cx)?;
         let reply = cx.cached(&msg::ChipLayout { device })?;
         let r = decode::<msg::ChipLayoutReply<'_>>(&reply)?;
+        crate::log!(Debug, "the chip's layout has {} entries", r.gpc_of_tpc.len());
         // SAFETY: malloc gives room for as many bytes as are copied, or null.
         unsafe {
             let copy = |bytes: &[u8]| {

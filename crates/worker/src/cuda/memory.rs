@@ -21,7 +21,7 @@ const RANGE: u64 = 1 << 40;
 
 /// Reserves the whole range that `va` lies in, once. The driver honours the wish for an address when
 /// the range is large; for a few megabytes it does as it likes.
-fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
+pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
     let range = va.checked_sub(BASE).ok_or(CUDA_ERROR_INVALID_VALUE)? / RANGE;
     let start = BASE + range * RANGE;
     if range >= 64 || size > RANGE || va + size > start + RANGE {

@@ -20,9 +20,11 @@ mod launch;
 mod library;
 mod memory;
 mod module;
+mod occupancy;
 mod pool;
 mod printed;
 mod stream;
+mod vmm;
 mod waiters;
 
 use crate::callback::Callbacks;

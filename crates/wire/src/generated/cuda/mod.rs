@@ -11,6 +11,7 @@ mod library;
 mod memory;
 mod memset;
 mod messages;
+mod messages_vmm;
 mod module;
 mod occupancy;
 mod peer;
@@ -29,6 +30,7 @@ pub use library::*;
 pub use memory::*;
 pub use memset::*;
 pub use messages::*;
+pub use messages_vmm::*;
 pub use module::*;
 pub use occupancy::*;
 pub use peer::*;
@@ -236,6 +238,14 @@ pub mod op {
     pub const POOL_FREE_NOW: u16 = 0x8072;
     pub const POOL_OF_DEVICE: u16 = 0x8073;
     pub const POOL_CREATE: u16 = 0x8074;
+    pub const VMM_CREATE: u16 = 0x8400;
+    pub const VMM_MAP: u16 = 0x8401;
+    pub const VMM_SET_ACCESS: u16 = 0x8402;
+    pub const VMM_UNMAP: u16 = 0x8403;
+    pub const VMM_RELEASE: u16 = 0x8404;
+    pub const VMM_GRANULARITY: u16 = 0x8405;
+    pub const VMM_GET_ACCESS: u16 = 0x8406;
+    pub const CLUSTERS: u16 = 0x8410;
 }
 
 /// Message ids and names, in order of id.
@@ -568,6 +578,14 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::POOL_FREE_NOW, "PoolFreeNow"),
     (op::POOL_OF_DEVICE, "PoolOfDevice"),
     (op::POOL_CREATE, "PoolCreate"),
+    (op::VMM_CREATE, "VmmCreate"),
+    (op::VMM_MAP, "VmmMap"),
+    (op::VMM_SET_ACCESS, "VmmSetAccess"),
+    (op::VMM_UNMAP, "VmmUnmap"),
+    (op::VMM_RELEASE, "VmmRelease"),
+    (op::VMM_GRANULARITY, "VmmGranularity"),
+    (op::VMM_GET_ACCESS, "VmmGetAccess"),
+    (op::CLUSTERS, "Clusters"),
 ];
 
 /// The name of a message.

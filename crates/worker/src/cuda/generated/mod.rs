@@ -14,6 +14,7 @@ mod library;
 mod memory;
 mod memset;
 mod messages;
+mod messages_vmm;
 mod module;
 mod occupancy;
 mod peer;
@@ -184,6 +185,14 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::POOL_FREE_NOW => messages::pool_free_now(w, h, body),
         op::POOL_OF_DEVICE => messages::pool_of_device(w, h, body),
         op::POOL_CREATE => messages::pool_create(w, h, body),
+        op::VMM_CREATE => messages_vmm::vmm_create(w, h, body),
+        op::VMM_MAP => messages_vmm::vmm_map(w, h, body),
+        op::VMM_SET_ACCESS => messages_vmm::vmm_set_access(w, h, body),
+        op::VMM_UNMAP => messages_vmm::vmm_unmap(w, h, body),
+        op::VMM_RELEASE => messages_vmm::vmm_release(w, h, body),
+        op::VMM_GRANULARITY => messages_vmm::vmm_granularity(w, h, body),
+        op::VMM_GET_ACCESS => messages_vmm::vmm_get_access(w, h, body),
+        op::CLUSTERS => messages_vmm::clusters(w, h, body),
         op::CU_FUNC_IS_LOADED => module::cu_func_is_loaded(w, h, body),
         op::CU_FUNC_LOAD => module::cu_func_load(w, h, body),
         op::CU_FUNC_SET_CACHE_CONFIG => module::cu_func_set_cache_config(w, h, body),
