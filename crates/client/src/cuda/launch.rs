@@ -5,7 +5,7 @@ use super::handles::Side;
 use super::runtime::{Cx, enter, guard};
 use super::stream;
 use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{Kind, op};
+use busbar_wire::generated::cuda::{self as msg, Kind, op};
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -251,6 +251,35 @@ unsafe fn launch(
     })
 }
 
+/// A launch whose parameters are packed already.
+pub(super) fn launch_packed(
+    cx: Cx,
+    f: CUfunction,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    stream: CUstream,
+    params: &[u8],
+) -> Result<(), CUresult> {
+    cx.need_context()?;
+    let (function, info) = function(cx, f)?;
+    check(info, grid, block, shared)?;
+    if params.len() < info.packed as usize {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let stream = stream::id(cx, stream, false)?;
+    cx.send(&msg::LaunchKernel {
+        function,
+        stream,
+        grid,
+        block,
+        shared,
+        flags: 0,
+        attrs: &[],
+        params: &params[..info.packed as usize],
+    })
+}
+
 pub(super) unsafe fn cuLaunchKernel(
     f: CUfunction,
     gx: u32,
@@ -399,3 +428,6 @@ pub(super) unsafe fn cuLaunchHostFunc(
 pub fn static_shared(f: &Function) -> i32 {
     f.attribute(STATIC_SHARED)
 }
+
+// The calls from before CUDA 4 have a file of their own.
+pub(super) use super::launch_old::*;

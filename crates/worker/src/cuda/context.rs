@@ -52,6 +52,8 @@ pub(super) fn primary_release(
     let rc = attempt(|| {
         let dev = w.device(m.device)?;
         super::memory::unmap_all(w, dev);
+        w.peers
+            .retain(|(user, owner)| *user != dev && *owner != dev);
         // SAFETY: a device of this machine.
         let rc = unsafe {
             if m.reset != 0 {

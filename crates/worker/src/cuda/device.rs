@@ -1,13 +1,13 @@
 //! Devices.
 
-use super::{Cuda, check, load, name_of};
+use super::{Cuda, attempt, check, load, name_of};
 use crate::apis::Device;
 use busbar_abi::cuda::*;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::record::Header;
 use busbar_wire::{WireError, Writer};
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
 
 /// Attributes are numbered from 1; the newest that any driver knows is below this.
 const ATTRIBUTES: i32 = 192;
@@ -108,6 +108,28 @@ pub(super) fn select_devices(
     let pick = |i: &u32| w.allowed.get(*i as usize).copied();
     let chosen: Option<Vec<i32>> = m.devices.iter().map(pick).collect();
     w.devices = chosen.ok_or(WireError::BadValue("device"))?;
+    Ok(())
+}
+
+pub(super) fn cu_device_get_by_pci_bus_id(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CuDeviceGetByPCIBusId<'_>,
+) -> Result<(), WireError> {
+    let id = CString::new(m.pci_bus_id).map_err(|_| WireError::BadText)?;
+    let mut dev = 0;
+    let rc = attempt(|| {
+        let mut here = 0;
+        // SAFETY: a pointer to a live number, and a string.
+        check(unsafe { w.driver.cuDeviceGetByPCIBusId(&mut here, id.as_ptr()) })?;
+        // The program counts only the devices that it sees.
+        let seen = w.devices.iter().position(|d| *d == here);
+        dev = seen.ok_or(CUDA_ERROR_INVALID_DEVICE)? as i32;
+        Ok(())
+    });
+    w.reply(h, rc, |wr| {
+        msg::CuDeviceGetByPCIBusIdReply { dev }.encode(wr);
+    });
     Ok(())
 }
 

@@ -16,14 +16,17 @@ mod copy_rows;
 mod device;
 mod event;
 mod generated;
+mod green;
 mod launch;
 mod library;
 mod memory;
 mod module;
 mod occupancy;
+mod peer;
 mod pool;
 mod printed;
 mod stream;
+mod texture;
 mod vmm;
 mod waiters;
 
@@ -125,6 +128,8 @@ pub struct Cuda {
     mapped: HashMap<u64, u64>,
     /// Ranges of addresses that are reserved, by number.
     reserved: HashSet<u64>,
+    /// Which device, by physical ordinal, may use memory of which other.
+    peers: HashSet<(i32, i32)>,
 }
 
 /// Opens a session's CUDA side.
@@ -168,6 +173,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         completer,
         mapped: HashMap::new(),
         reserved: HashSet::new(),
+        peers: HashSet::new(),
     }))
 }
 
