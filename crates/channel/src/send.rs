@@ -66,8 +66,14 @@ impl Frame {
 }
 
 /// Records that are not in the window yet.
+///
+/// On cache lines of its own: threads that wait for the lock look at its word all the time, and must
+/// not take away the lines that its holder is writing to.
 #[derive(Default)]
+#[repr(align(128))]
 pub(crate) struct Tail {
+    /// Records queued so far.
+    records: u64,
     buf: Vec<u8>,
     sealed: VecDeque<Frame>,
     spare: Vec<Vec<u8>>,
@@ -95,13 +101,15 @@ impl Tail {
 /// Takes a lock that is never held for long. Going to sleep for it would cost far more than the wait.
 #[inline]
 fn lock_soon<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    for _ in 0..200 {
+    let mut pause = 1;
+    for _ in 0..64 {
         if let Ok(g) = m.try_lock() {
             return g;
         }
-        for _ in 0..4 {
+        for _ in 0..pause {
             std::hint::spin_loop();
         }
+        pause = (pause * 2).min(32);
     }
     lock(m)
 }
@@ -137,6 +145,7 @@ impl Channel {
         };
         tail.buf[start..start + record::HEADER].copy_from_slice(&h.to_bytes());
         inner.add_in_flight(&tail, len);
+        tail.records += 1;
         if tail.buf.len() >= SEAL {
             tail.seal();
         }
@@ -203,6 +212,7 @@ impl Channel {
         inner.check()?;
         tail.seal();
         inner.add_in_flight(&tail, len);
+        tail.records += 1;
         tail.sealed.push_back(Frame {
             body,
             borrowed,
@@ -211,6 +221,12 @@ impl Channel {
         drop(tail);
         inner.notify();
         Ok(())
+    }
+
+    /// How many records have been queued so far. A record is counted in the same step in which it
+    /// gets its place in the order.
+    pub fn records(&self) -> u64 {
+        lock_soon(&self.inner.tail).records
     }
 
     /// Sends what is queued from this thread, unless another thread is at it already. Called

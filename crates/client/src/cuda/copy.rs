@@ -139,7 +139,6 @@ unsafe fn to_host(
                 .session
                 .call_async(cx.scope, &m, Some((dst, len)), then)
         };
-        cx.mark();
         return sent.map_err(|_| {
             ARRIVING.fetch_sub(1, Ordering::AcqRel);
             CUDA_ERROR_DEVICE_UNAVAILABLE

@@ -214,7 +214,6 @@ unsafe fn queue(
         let n = (out.len() - at - 4) as u32;
         out[at..at + 4].copy_from_slice(&n.to_le_bytes());
     });
-    cx.mark();
     packed?;
     sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
 }
