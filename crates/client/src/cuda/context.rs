@@ -300,6 +300,9 @@ pub(super) unsafe fn cuCtxCreate_v4(
 
 /// Forgets everything that lived in a context.
 fn forget(id: u32) {
+    if let Ok(cx) = enter_local() {
+        cx.forget_context(id);
+    }
     for kind in Kind::ALL {
         if kind != Kind::Context && kind != Kind::Library && kind != Kind::Allocation {
             for object in handles::living(kind, id) {
@@ -346,6 +349,20 @@ pub(super) unsafe fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
     }
     // SAFETY: passed on to the caller.
     unsafe { cuCtxGetCurrent(pctx) }
+}
+
+pub(super) unsafe fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.need_context()?;
+        let set = cx.call(&msg::CuCtxSetLimit {
+            limit: limit as _,
+            value: value as u64,
+        });
+        // The driver may round what it is given, so the next question goes to it.
+        cx.forget(&msg::CuCtxGetLimit { limit: limit as _ });
+        set.map(drop)
+    })
 }
 
 fn synchronize(cx: Cx, context: u32) -> Result<(), CUresult> {

@@ -23,7 +23,7 @@ pub struct Runtime {
     pub devices: Vec<device::Device>,
     /// What `cuDriverGetVersion` answers: the server's.
     pub driver_version: i32,
-    cache: [RwLock<HashMap<Box<[u8]>, ReplyBytes>>; 16],
+    cache: [RwLock<Cache>; 16],
     hasher: RandomState,
 }
 
@@ -463,11 +463,7 @@ impl Cx {
 
     /// Makes a call whose answer is always the same, once; later the client answers.
     pub fn cached<'a, R: Request<'a>>(self, r: &R) -> Result<ReplyBytes, CUresult> {
-        let mut key = Vec::with_capacity(64);
-        key.extend_from_slice(&R::OP.to_le_bytes());
-        key.extend_from_slice(&self.scope.to_le_bytes());
-        r.encode(&mut busbar_wire::Writer::new(&mut key));
-        let shard = &self.rt.cache[self.rt.hasher.hash_one(&key) as usize % 16];
+        let (key, shard) = self.cache_entry(r);
         let known = shard
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -478,10 +474,46 @@ impl Cx {
         }
         let answer = self.call(r)?;
         let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+        if shard.len() >= CACHE_SHARD {
+            shard.clear();
+        }
         shard.insert(key.into(), answer.clone());
         Ok(answer)
     }
+
+    fn cache_entry<'a, R: Request<'a>>(self, r: &R) -> (Vec<u8>, &'static RwLock<Cache>) {
+        let mut key = Vec::with_capacity(64);
+        key.extend_from_slice(&self.scope.to_le_bytes());
+        key.extend_from_slice(&R::OP.to_le_bytes());
+        r.encode(&mut busbar_wire::Writer::new(&mut key));
+        let shard = self.rt.hasher.hash_one(&key) as usize % self.rt.cache.len();
+        (key, &self.rt.cache[shard])
+    }
+
+    /// Forgets a cached answer: something has changed it.
+    pub fn forget<'a, R: Request<'a>>(self, r: &R) {
+        let (key, shard) = self.cache_entry(r);
+        shard
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&key[..]);
+    }
+
+    /// Forgets every answer about a context that is gone.
+    pub fn forget_context(self, context: u32) {
+        for shard in &self.rt.cache {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            shard.retain(|key, _| !key.starts_with(&context.to_le_bytes()));
+        }
+    }
 }
+
+/// Answers by what was asked: the context, the call, its arguments.
+type Cache = HashMap<Box<[u8]>, ReplyBytes>;
+
+/// The most answers that a part of the cache holds: a program that asks about ever new addresses must
+/// not fill its memory with the answers.
+const CACHE_SHARD: usize = 4096;
 
 /// In the place of a stream: every stream of the context.
 pub const ALL_STREAMS: u32 = u32::MAX;
