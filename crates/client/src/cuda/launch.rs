@@ -175,6 +175,42 @@ struct Launch<'a> {
 /// `LaunchKernel.flags`: a cooperative launch.
 pub const COOPERATIVE: u32 = 1;
 
+/// Where a launch's parameters are.
+#[inline]
+unsafe fn params<'a>(
+    f: &Function,
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<Params<'a>, CUresult> {
+    if !kernel_params.is_null() {
+        Ok(Params::Each(kernel_params))
+    } else if !extra.is_null() {
+        // SAFETY: the program's list.
+        Ok(Params::Packed(unsafe { read_extra(extra)? }))
+    } else if f.params.is_empty() {
+        Ok(Params::Packed(&[]))
+    } else {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    }
+}
+
+/// A kernel node's parameters, checked and packed.
+///
+/// # Safety
+/// The pointers are as for a launch.
+pub(super) unsafe fn for_node(
+    f: &Function,
+    (grid, block, shared): ([u32; 3], [u32; 3], u32),
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<Vec<u8>, CUresult> {
+    check(f, grid, block, shared)?;
+    let mut out = Vec::new();
+    // SAFETY: passed on to the caller.
+    unsafe { pack(f, &params(f, kernel_params, extra)?, &mut out)? };
+    Ok(out)
+}
+
 unsafe fn queue(
     cx: Cx,
     f: &Function,
@@ -182,16 +218,8 @@ unsafe fn queue(
     kernel_params: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Result<(), CUresult> {
-    let params = if !kernel_params.is_null() {
-        Params::Each(kernel_params)
-    } else if !extra.is_null() {
-        // SAFETY: the program's list.
-        Params::Packed(unsafe { read_extra(extra)? })
-    } else if f.params.is_empty() {
-        Params::Packed(&[])
-    } else {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    };
+    // SAFETY: passed on to the caller.
+    let params = unsafe { params(f, kernel_params, extra)? };
     let mut packed = Ok(());
     // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is
     // the one call whose cost a program feels, and a copy of its parameters in between is a third

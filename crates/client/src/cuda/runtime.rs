@@ -308,8 +308,8 @@ impl Handler for Events {
         }
     }
 
-    fn callback(&self, _status: i32, call: u32, body: &[u8]) {
-        super::callback::run(call, body);
+    fn callback(&self, status: i32, call: u32, body: &[u8]) {
+        super::callback::run(status, call, body);
     }
 
     fn output(&self, text: &[u8]) {
