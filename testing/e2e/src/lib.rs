@@ -1,1 +1,33 @@
-//! Busbar: e2e.
+//! Tests of the whole: a real `busbar serve`, programs that load the real shim, and the simulated
+//! driver beneath, where no GPU is.
+//!
+//! [`tree`] is where the binaries are, [`server`] starts and stops servers, [`program`] runs
+//! programs natively on the simulated driver or through a server, [`proc`] looks at processes, and
+//! [`driver`] and [`random`] are what `driver_program` is made of.
+
+pub mod driver;
+pub mod proc;
+pub mod program;
+pub mod random;
+pub mod server;
+pub mod tree;
+
+use std::time::{Duration, Instant};
+
+/// How long a test waits for what must happen. It bounds a failing test, it measures nothing.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `f` gives something.
+///
+/// # Panics
+/// When it gives nothing for [`PATIENCE`].
+pub fn until<T>(what: &str, mut f: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(v) = f() {
+            return v;
+        }
+        assert!(start.elapsed() < PATIENCE, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
