@@ -112,13 +112,13 @@ fn cuStreamGetCtx_v2(
 #[local] #[get_proc("cuStreamGetDevice", 12080)] #[per_thread("_ptsz")]
 fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult;
 
-#[id(0x0c09)] #[cached] #[get_proc("cuStreamGetFlags", 5050)] #[per_thread("_ptsz")]
+#[id(0x0c09)] #[waits] #[get_proc("cuStreamGetFlags", 5050)] #[per_thread("_ptsz")]
 fn cuStreamGetFlags(#[handle] hStream: CUstream, #[out] flags: *mut u32) -> CUresult;
 
-#[id(0x0c0a)] #[cached] #[get_proc("cuStreamGetId", 12000)] #[per_thread("_ptsz")]
+#[id(0x0c0a)] #[waits] #[get_proc("cuStreamGetId", 12000)] #[per_thread("_ptsz")]
 fn cuStreamGetId(#[handle] hStream: CUstream, #[out] streamId: *mut u64) -> CUresult;
 
-#[id(0x0c0b)] #[cached] #[get_proc("cuStreamGetPriority", 5050)] #[per_thread("_ptsz")]
+#[id(0x0c0b)] #[waits] #[get_proc("cuStreamGetPriority", 5050)] #[per_thread("_ptsz")]
 fn cuStreamGetPriority(#[handle] hStream: CUstream, #[out] priority: *mut i32) -> CUresult;
 
 #[local] #[get_proc("cuStreamIsCapturing", 10000)] #[per_thread("_ptsz")]

@@ -15,6 +15,9 @@ use std::time::Instant;
 /// header and one u64.
 pub const PEEK: usize = 24;
 
+/// A frame from this size on is read without reading ahead of it.
+const LARGE: usize = 256 << 10;
+
 /// Takes what arrives. Called from the receiving thread, frame by frame, in order, each once.
 pub trait Sink: Send {
     /// A frame of `len` bytes begins with `head` (up to [`PEEK`] bytes). Returns where its other
@@ -39,7 +42,13 @@ struct Buffered<'a> {
     buf: &'a mut [u8],
     start: usize,
     end: usize,
+    /// How much to ask for at once: little behind a large frame, since what follows is likely another
+    /// whose bytes should go where they belong without a stop here.
+    ahead: usize,
 }
+
+/// From this many missing bytes on, they are received straight into their place.
+const DIRECT: usize = 16 << 10;
 
 impl Buffered<'_> {
     fn read_exact(&mut self, out: &mut [u8]) -> io::Result<()> {
@@ -49,13 +58,14 @@ impl Buffered<'_> {
         let mut done = have;
         while done < out.len() {
             let left = out.len() - done;
-            if left >= self.buf.len() {
+            if left >= DIRECT {
                 match self.conn.recv(&mut out[done..])? {
                     0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                     n => done += n,
                 }
             } else {
-                let n = self.conn.recv(self.buf)?;
+                let most = self.ahead.clamp(left, self.buf.len());
+                let n = self.conn.recv(&mut self.buf[..most])?;
                 if n == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
@@ -99,12 +109,18 @@ impl Receiver<'_> {
             buf,
             start: 0,
             end: 0,
+            ahead: usize::MAX,
         };
         loop {
             let mut h = [0; frame::HEADER];
             input.read_exact(&mut h)?;
             let h = frame::Header::parse(&h).map_err(|e| Stop::Fatal(e.to_string()))?;
             let len = h.len as usize;
+            input.ahead = if len >= LARGE {
+                frame::HEADER + PEEK
+            } else {
+                usize::MAX
+            };
             self.inner
                 .counters
                 .received

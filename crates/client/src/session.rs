@@ -263,6 +263,11 @@ impl Session {
         self.channel.unacknowledged()
     }
 
+    /// How many records have been queued so far.
+    pub fn records(&self) -> u64 {
+        self.channel.records()
+    }
+
     /// How many answers are still awaited.
     pub fn open_calls(&self) -> usize {
         self.shared.calls.live()

@@ -3,9 +3,9 @@
 use crate::callback::Callbacks;
 use crate::content::Content;
 use crate::control::{self, Attach, Report};
-use crate::intake::{Frame, Intake, Next, Queue};
+use crate::intake::{Frame, Intake, Next, Queue, SLABS};
 use crate::outbox::Outbox;
-use crate::staging::Hold;
+use crate::staging::{Arena, Hold};
 use crate::{Api, Open, Setup};
 use busbar_channel::{Channel, Ending, Keeper, Verdict, send_hello};
 use busbar_transport::Connection;
@@ -84,6 +84,9 @@ pub fn run(
         outbox.clone(),
     );
     let callbacks = Callbacks::default();
+    let no_memory = |e: std::io::Error| format!("no memory for staging: {e}");
+    let incoming = Arena::new(SLABS).map_err(no_memory)?;
+    let outgoing = Arena::new(SLABS).map_err(no_memory)?;
     let library = match api_name.as_str() {
         "cuda" => options.cuda_library.clone(),
         _ => options.opencl_library.clone(),
@@ -92,6 +95,8 @@ pub fn run(
         outbox: outbox.clone(),
         content: content.clone(),
         callbacks: callbacks.clone(),
+        incoming: incoming.clone(),
+        outgoing,
         devices: attach.devices.clone(),
         library,
     };
@@ -115,6 +120,7 @@ pub fn run(
         outbox: outbox.clone(),
         content,
         callbacks,
+        incoming,
     };
     let listen = |channel: &Channel| {
         let ears = Ears {
@@ -142,6 +148,8 @@ pub struct Ends {
     pub content: Content,
     /// Functions of the program that something waits for.
     pub callbacks: Callbacks,
+    /// Where bulk records land.
+    pub incoming: Arena,
 }
 
 /// Serves one session, whose hello is done, until it is over; returns why it is. `opened` is called
@@ -154,7 +162,7 @@ pub fn serve(
     opened: impl FnOnce(&Channel) -> std::io::Result<()>,
 ) -> std::io::Result<String> {
     let queue = Arc::new(Queue::default());
-    let intake = Intake::new(queue.clone(), ends.content, ends.callbacks);
+    let intake = Intake::new(queue.clone(), ends.content, ends.callbacks, ends.incoming);
     let channel = Channel::start("worker", conn, Box::new(intake), keeper)?;
     ends.outbox.connect(channel.clone());
     opened(&channel)?;

@@ -277,6 +277,7 @@ impl Pair {
                 outbox,
                 content,
                 callbacks,
+                incoming: busbar_worker::staging::Arena::new(8).expect("memory for staging"),
             };
             let open = |c: &busbar_channel::Channel| {
                 let _ = opened.set(c.clone());

@@ -41,10 +41,8 @@ static STICKY: AtomicI32 = AtomicI32::new(0);
 /// The first failure of a queued call that no waiting call has reported yet.
 static PENDING: AtomicI32 = AtomicI32::new(0);
 
-/// How many records this process has queued, and the stream that a waiting call has last seen idle
-/// with how many there were then. While none is queued after it, the stream is idle still, and
-/// waiting for it again needs no round trip.
-static QUEUED: AtomicU64 = AtomicU64::new(1);
+/// The stream that a waiting call has last seen idle, and how many records had been queued then. While
+/// none is queued after it, the stream is idle still, and waiting for it again needs no round trip.
 static IDLE_STREAM: AtomicU64 = AtomicU64::new(u64::MAX);
 static IDLE_SINCE: AtomicU64 = AtomicU64::new(0);
 
@@ -383,34 +381,28 @@ impl Cx {
     /// Whether nothing has been queued since a waiting call has seen this stream idle.
     #[inline]
     pub fn idle(self, stream: u32) -> bool {
-        IDLE_STREAM.load(Ordering::Acquire) == key(self.scope, stream)
-            && IDLE_SINCE.load(Ordering::Acquire) == QUEUED.load(Ordering::Acquire)
+        let seen = IDLE_STREAM.load(Ordering::Acquire);
+        (seen == key(self.scope, stream) || seen == key(self.scope, ALL_STREAMS))
+            && IDLE_SINCE.load(Ordering::Acquire) == self.queued()
     }
 
     /// A waiting call has seen this stream idle. `since` is [`Cx::queued`] from before that call.
     pub fn now_idle(self, stream: u32, since: u64) {
         IDLE_SINCE.store(0, Ordering::Release);
         IDLE_STREAM.store(key(self.scope, stream), Ordering::Release);
-        IDLE_SINCE.store(since, Ordering::Release);
+        // The waiting call itself was one more.
+        IDLE_SINCE.store(since + 1, Ordering::Release);
     }
 
     /// How many records have been queued so far.
     pub fn queued(self) -> u64 {
-        QUEUED.load(Ordering::Acquire)
-    }
-
-    /// Counts a record, after it was queued and before its caller returns: whoever has read the
-    /// count before the record went out then sees that it has changed.
-    #[inline]
-    pub fn mark(self) {
-        QUEUED.fetch_add(1, Ordering::AcqRel);
+        self.rt.session.records()
     }
 
     /// Queues a call. Its failure, if any, shows at a later call, as CUDA's asynchronous errors do.
     #[inline]
     pub fn queue<'a, R: Request<'a>>(self, r: &R) -> CUresult {
         let sent = self.rt.session.queue(self.scope, r);
-        self.mark();
         match sent {
             Ok(()) => CUDA_SUCCESS,
             Err(_) => self.lost::<()>().err().unwrap_or(CUDA_ERROR_UNKNOWN),
@@ -429,7 +421,6 @@ impl Cx {
     /// Queues a call that ends in bulk bytes.
     pub fn send_bulk<'a, R: Request<'a>>(self, r: &R, bulk: Bulk<'_>) -> Result<(), CUresult> {
         let sent = self.rt.session.queue_bulk(self.scope, r, bulk);
-        self.mark();
         match sent {
             Ok(()) => Ok(()),
             Err(_) => self.lost(),
@@ -491,6 +482,9 @@ impl Cx {
         Ok(answer)
     }
 }
+
+/// In the place of a stream: every stream of the context.
+pub const ALL_STREAMS: u32 = u32::MAX;
 
 fn key(scope: u32, stream: u32) -> u64 {
     u64::from(scope) << 32 | u64::from(stream)

@@ -16,13 +16,18 @@ mod copy_rows;
 mod device;
 mod event;
 mod generated;
+mod green;
 mod launch;
 mod library;
 mod memory;
 mod module;
+mod occupancy;
+mod peer;
 mod pool;
 mod printed;
 mod stream;
+mod texture;
+mod vmm;
 mod waiters;
 
 use crate::callback::Callbacks;
@@ -113,6 +118,8 @@ pub struct Cuda {
     current: u32,
     /// The memory that the record being executed came in.
     slab: Option<Lent>,
+    /// Memory that bulk records land in.
+    incoming: Arena,
     /// Memory for what goes to the client.
     outgoing: Arena,
     completer: Completer,
@@ -121,6 +128,8 @@ pub struct Cuda {
     mapped: HashMap<u64, u64>,
     /// Ranges of addresses that are reserved, by number.
     reserved: HashSet<u64>,
+    /// Which device, by physical ordinal, may use memory of which other.
+    peers: HashSet<(i32, i32)>,
 }
 
 /// Opens a session's CUDA side.
@@ -159,10 +168,12 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         functions_here: HashMap::new(),
         current: 0,
         slab: None,
-        outgoing: Arena::new(48),
+        incoming: setup.incoming,
+        outgoing: setup.outgoing,
         completer,
         mapped: HashMap::new(),
         reserved: HashSet::new(),
+        peers: HashSet::new(),
     }))
 }
 

@@ -683,7 +683,7 @@ pub(in crate::cuda) unsafe fn cuStreamGetFlags_checked(
     let v_req = wire::CuStreamGetFlags {
         h_stream: v_h_stream,
     };
-    let v_bytes = cx.cached(&v_req)?;
+    let v_bytes = cx.call(&v_req)?;
     let v_reply: wire::CuStreamGetFlagsReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { flags.write(v_reply.flags) };
@@ -714,7 +714,7 @@ pub(in crate::cuda) unsafe fn cuStreamGetId_checked(
     let v_req = wire::CuStreamGetId {
         h_stream: v_h_stream,
     };
-    let v_bytes = cx.cached(&v_req)?;
+    let v_bytes = cx.call(&v_req)?;
     let v_reply: wire::CuStreamGetIdReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { streamId.write(v_reply.stream_id) };
@@ -748,7 +748,7 @@ pub(in crate::cuda) unsafe fn cuStreamGetPriority_checked(
     let v_req = wire::CuStreamGetPriority {
         h_stream: v_h_stream,
     };
-    let v_bytes = cx.cached(&v_req)?;
+    let v_bytes = cx.call(&v_req)?;
     let v_reply: wire::CuStreamGetPriorityReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { priority.write(v_reply.priority) };
