@@ -6,7 +6,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 
-/// Takes away what the surroundings say to Busbar, CUDA and the simulated driver.
+/// Takes away what the surroundings say to Busbar, CUDA and the simulated driver, and says where
+/// the shims are: the program itself may be reached by a link.
 pub fn clear(c: &mut Command) {
     for (k, _) in std::env::vars_os() {
         let name = k.to_string_lossy().into_owned();
@@ -18,6 +19,9 @@ pub fn clear(c: &mut Command) {
         }
     }
     c.env_remove("LD_LIBRARY_PATH");
+    if let Some(lib) = tree().cuda.parent() {
+        c.env("BUSBAR_LIB_DIR", lib);
+    }
 }
 
 /// A command that runs `program` natively.
