@@ -41,7 +41,7 @@ struct Entry {
 pub(super) struct Exec {
     entries: Vec<Entry>,
     /// Its own host nodes, with the mirrors before and behind each.
-    hosts: Vec<(Arc<HostNode>, Ids)>,
+    hosts: Vec<(u64, Arc<HostNode>, Ids)>,
     keep: Vec<Box<dyn Any + Send>>,
     /// The result of the last launch.
     pub(super) launched: CUresult,
@@ -60,7 +60,7 @@ impl Exec {
             let there = ids.iter().filter(|i| of.contains(i));
             there.copied().collect()
         };
-        for (host, (before, behind)) in &self.hosts {
+        for (_, host, (before, behind)) in &self.hosts {
             set_around(host, pick(before, &destinations), pick(behind, &sources));
         }
     }
@@ -70,7 +70,7 @@ impl Exec {
         let (Some(old), Some(new)) = (old, new) else {
             return;
         };
-        let lists = self.hosts.iter_mut().map(|(_, ids)| ids);
+        let lists = self.hosts.iter_mut().map(|(_, _, ids)| ids);
         for id in lists.flat_map(|(b, a)| b.iter_mut().chain(a)) {
             if *id == old.id {
                 *id = new.id;
@@ -289,14 +289,14 @@ fn learn(
         };
         // SAFETY: live handles; the record of the executable graph keeps what the node calls.
         if unsafe { w.driver.cuGraphExecHostNodeSetParams(raw, node, &p) } == CUDA_SUCCESS {
-            hosts.push((own, ids));
+            hosts.push((node as u64, own, ids));
         }
     }
     let e = w.graphs.execs.entry(exec).or_default();
     let former = std::mem::replace(&mut e.hosts, hosts);
     let former = former
         .into_iter()
-        .map(|(h, _)| Box::new(h) as Box<dyn Any + Send>);
+        .map(|(_, h, _)| Box::new(h) as Box<dyn Any + Send>);
     e.keep.extend(former);
     // An update keeps which nodes are disabled, under names that the new graph does not have.
     let unsure = e.entries.iter().any(|e| !e.on || e.unsure);
@@ -396,6 +396,15 @@ pub(super) fn graph_exec_set_node(
         // SAFETY: live handles; what the parameters point to lives through the call.
         check(unsafe { w.driver.cuGraphExecNodeSetParams(exec, node, &mut b.p) })?;
         let e = w.graphs.execs.entry(m.exec).or_default();
+        if let Some(k) = b.keep.first()
+            && let Some(new) = (**k).downcast_ref::<Arc<HostNode>>()
+            && let Some(h) = e.hosts.iter_mut().find(|h| h.0 == node as u64)
+        {
+            // It may look at the same memory as the one in whose place it comes.
+            let old = std::mem::replace(&mut h.1, new.clone());
+            e.keep.push(Box::new(old));
+            e.refresh();
+        }
         e.keep.append(&mut b.keep);
         match b.p.r#type {
             CU_GRAPH_NODE_TYPE_MEMCPY => {
