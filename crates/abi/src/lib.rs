@@ -1,6 +1,7 @@
 //! The C types of the forwarded APIs, and tables of their functions. No logic.
 
 pub mod generated;
+pub mod opencl;
 mod plain;
 
 pub use generated::*;

@@ -5,7 +5,7 @@ use crate::run::Options;
 use serde::{Deserialize, Serialize};
 
 /// Names, and the code that opens a session of each.
-pub const APIS: &[(&str, Open)] = &[("cuda", crate::cuda::open)];
+pub const APIS: &[(&str, Open)] = &[("cuda", crate::cuda::open), ("opencl", crate::opencl::open)];
 
 /// A device as the probe found it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,7 @@ pub fn probe(apis: &[String], options: &Options) -> String {
     for api in apis {
         let r: Result<Vec<Device>, String> = match api.as_str() {
             "cuda" => crate::cuda::probe(options.cuda_library.as_deref()),
+            "opencl" => crate::opencl::probe(options.opencl_library.as_deref()),
             _ => Err("this build does not know it".into()),
         };
         match r {
@@ -53,4 +54,5 @@ pub fn probe(apis: &[String], options: &Options) -> String {
 pub fn warm(options: &Options) {
     // Starting the driver takes a good part of a second, and holds no device memory.
     let _ = crate::cuda::load(options.cuda_library.as_deref());
+    crate::opencl::warm(options.opencl_library.as_deref());
 }

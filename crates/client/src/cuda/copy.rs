@@ -5,6 +5,7 @@
 //! leave alone until the copy is done. A copy from the device to page-locked memory returns at once
 //! and the bytes arrive by themselves; any other waits.
 
+use super::copy_across;
 use super::copy_rows::{DEVICE, End, HOST, Rows};
 use super::graph_host;
 use super::memory::{self, Sort};
@@ -37,10 +38,7 @@ pub fn wait_for_copies(cx: Cx) {
 /// Fails at once, as CUDA does, when the bytes are not all in memory that the device has. A mistake
 /// that only the worker noticed would be reported late.
 fn must_be_on_device(p: u64, len: usize) -> Result<(), CUresult> {
-    let known = memory::find(p).is_some_and(|r| {
-        !matches!(r.sort, Sort::Host | Sort::Registered) && p - r.base + len as u64 <= r.size
-    });
-    if known {
+    if memory::is_on_device(p, len) {
         Ok(())
     } else {
         Err(CUDA_ERROR_INVALID_VALUE)
@@ -94,7 +92,6 @@ pub(super) unsafe fn later<'a, R: Request<'a>>(
     };
     // SAFETY: passed on to the caller.
     let sent = unsafe { cx.rt.session.call_async(cx.scope, m, Some(place), arrived) };
-    cx.mark();
     sent.map_err(|_| {
         ARRIVING.fetch_sub(1, Ordering::AcqRel);
         CUDA_ERROR_DEVICE_UNAVAILABLE
@@ -121,6 +118,11 @@ unsafe fn to_device(
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     must_be_on_device(dst, len)?;
+    // SAFETY: passed on to the caller.
+    let there = |cx| unsafe { to_device(cx, dst, src, len, 0, later) };
+    if let Some(done) = copy_across::in_its_context(cx, dst, stream, there) {
+        return done;
+    }
     if stream::capturing() && captured(cx, (DEVICE, dst), (HOST, src as u64), len, stream, later)? {
         return Ok(());
     }
@@ -175,6 +177,11 @@ unsafe fn to_host(
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     must_be_on_device(src, len)?;
+    // SAFETY: passed on to the caller.
+    let there = |cx| unsafe { to_host(cx, dst, src, len, 0, false) };
+    if let Some(done) = copy_across::in_its_context(cx, src, stream, there) {
+        return done;
+    }
     if stream::capturing() && captured(cx, (HOST, dst as u64), (DEVICE, src), len, stream, later)? {
         return Ok(());
     }
@@ -202,7 +209,7 @@ pub(super) fn on_host(p: u64) -> bool {
 }
 
 /// A copy whose ends the addresses tell.
-unsafe fn any(
+pub(super) unsafe fn any(
     cx: Cx,
     dst: u64,
     src: u64,
@@ -216,12 +223,11 @@ unsafe fn any(
             (false, true) => to_device(cx, dst, src as *const u8, len, stream, later),
             (true, false) => to_host(cx, dst as *mut u8, src, len, stream, later),
             (false, false) if len == 0 => Ok(()),
-            (false, false) => cx.send(&msg::CuMemcpyDtoDAsyncV2 {
-                dst_device: dst,
-                src_device: src,
-                byte_count: len as u64,
-                h_stream: stream,
-            }),
+            (false, false) => {
+                must_be_on_device(dst, len)?;
+                must_be_on_device(src, len)?;
+                copy_across::between(cx, dst, src, len, stream)
+            }
             (true, true) => {
                 // In stream order: what was queued before may still write the source.
                 let (to, from) = ((HOST, dst), (HOST, src));
@@ -325,5 +331,30 @@ pub(super) unsafe fn cuMemcpyDtoHAsync_v2(
     })
 }
 
-// The family's functions on rows have a file of their own.
+pub(super) unsafe fn cuMemcpyDtoDAsync_v2(
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    len: usize,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.need_context()?;
+        let s = stream::id(cx, stream, per_thread)?;
+        // Page-locked memory of the host is an address of the device's, too; other memory is not.
+        let mapped = |p| memory::is_pinned(p, len);
+        if !mapped(dst) && len > 0 {
+            must_be_on_device(dst, len)?;
+        }
+        if !mapped(src) && len > 0 {
+            must_be_on_device(src, len)?;
+        }
+        // SAFETY: memory that CUDA knows, checked above.
+        unsafe { any(cx, dst, src, len, s, true) }
+    })
+}
+
+// The family's functions on rows, and on batches, have files of their own.
+pub(super) use super::copy_batch::*;
 pub(super) use super::copy_rows::*;

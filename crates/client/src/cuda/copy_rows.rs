@@ -2,8 +2,11 @@
 //!
 //! What lies on the host travels packed, without the gaps between its rows.
 
+use super::context;
 use super::copy::on_host;
+use super::copy_across;
 use super::graph_host;
+use super::handles;
 use super::runtime::{Cx, enter, guard};
 use super::stream;
 use busbar_abi::cuda::*;
@@ -36,6 +39,23 @@ pub(super) struct End {
 }
 
 impl End {
+    pub(super) const HOST: u32 = HOST;
+    pub(super) const DEVICE: u32 = DEVICE;
+    pub(super) const ARRAY: u32 = ARRAY;
+
+    /// The context that what lies on a device was made in, and the device.
+    fn home(&self) -> Option<(u32, CUdevice)> {
+        match self.memory {
+            DEVICE => copy_across::home(self.device),
+            ARRAY => {
+                let id = handles::id(Kind::Array, self.array)?;
+                let context = handles::context(Kind::Array, id);
+                Some((context, context::info(context)?.device))
+            }
+            _ => None,
+        }
+    }
+
     /// Settles what an address of unified memory is, and what a zero pitch means.
     fn settle(mut self, width: usize, height: usize) -> Self {
         if self.memory == UNIFIED {
@@ -175,7 +195,17 @@ unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
     Ok(())
 }
 
-unsafe fn copy(cx: Cx, r: Rows, stream: u32, peer: bool, later: bool) -> Result<(), CUresult> {
+/// Copies a box of bytes.
+///
+/// # Safety
+/// What of the box lies on the host is the program's.
+pub(super) unsafe fn copy_box(
+    cx: Cx,
+    r: Rows,
+    stream: u32,
+    peer: bool,
+    later: bool,
+) -> Result<(), CUresult> {
     if r.width == 0 || r.height == 0 || r.depth == 0 {
         return Ok(());
     }
@@ -215,11 +245,19 @@ unsafe fn copy(cx: Cx, r: Rows, stream: u32, peer: bool, later: bool) -> Result<
                 }
                 Ok(())
             }
-            (HOST, DEVICE | ARRAY) => rows_in(cx, &r, stream),
-            (DEVICE | ARRAY, HOST) => rows_out(cx, &r, stream),
+            (HOST, DEVICE | ARRAY) => {
+                let there = |cx| rows_in(cx, &r, 0);
+                copy_across::in_context_of(cx, r.dst.home(), stream, there)
+                    .unwrap_or_else(|| rows_in(cx, &r, stream))
+            }
+            (DEVICE | ARRAY, HOST) => {
+                let there = |cx| rows_out(cx, &r, 0);
+                copy_across::in_context_of(cx, r.src.home(), stream, there)
+                    .unwrap_or_else(|| rows_out(cx, &r, stream))
+            }
             (DEVICE | ARRAY, DEVICE | ARRAY) => {
                 let s = shape(&r);
-                cx.send(&msg::CopyRowsOnDevice {
+                let mut m = msg::CopyRowsOnDevice {
                     shape: busbar_abi::bytes_of(&s),
                     src_array: array(cx, &r.src)?,
                     dst_array: array(cx, &r.dst)?,
@@ -227,7 +265,15 @@ unsafe fn copy(cx: Cx, r: Rows, stream: u32, peer: bool, later: bool) -> Result<
                     dst_context: cx.handle_opt(Kind::Context, r.dst.context)?,
                     peer: u32::from(peer),
                     stream,
-                })
+                };
+                if !peer
+                    && cx.rt.devices.len() > 1
+                    && let (Some((from, a)), Some((to, b))) = (r.src.home(), r.dst.home())
+                    && (a != b || context::current_device(cx)? != a)
+                {
+                    (m.src_context, m.dst_context, m.peer) = (from, to, 1);
+                }
+                cx.send(&m)
             }
             _ => Err(CUDA_ERROR_INVALID_VALUE),
         }
@@ -318,7 +364,7 @@ unsafe fn run<T>(
         let c = unsafe { p.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let stream = stream::id(cx, stream, per_thread)?;
         // SAFETY: the program's box.
-        unsafe { copy(cx, rows(c), stream, peer, later) }
+        unsafe { copy_box(cx, rows(c), stream, peer, later) }
     })
 }
 

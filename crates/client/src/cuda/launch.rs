@@ -5,7 +5,7 @@ use super::handles::Side;
 use super::runtime::{Cx, enter, guard};
 use super::stream;
 use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{Kind, op};
+use busbar_wire::generated::cuda::{self as msg, Kind, op};
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -242,7 +242,6 @@ unsafe fn queue(
         let n = (out.len() - at - 4) as u32;
         out[at..at + 4].copy_from_slice(&n.to_le_bytes());
     });
-    cx.mark();
     packed?;
     sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
 }
@@ -276,6 +275,35 @@ unsafe fn launch(
         };
         // SAFETY: the program's parameters.
         unsafe { queue(cx, info, &l, kernel_params, extra) }
+    })
+}
+
+/// A launch whose parameters are packed already.
+pub(super) fn launch_packed(
+    cx: Cx,
+    f: CUfunction,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    stream: CUstream,
+    params: &[u8],
+) -> Result<(), CUresult> {
+    cx.need_context()?;
+    let (function, info) = function(cx, f)?;
+    check(info, grid, block, shared)?;
+    if params.len() < info.packed as usize {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let stream = stream::id(cx, stream, false)?;
+    cx.send(&msg::LaunchKernel {
+        function,
+        stream,
+        grid,
+        block,
+        shared,
+        flags: 0,
+        attrs: &[],
+        params: &params[..info.packed as usize],
     })
 }
 
@@ -348,7 +376,7 @@ const LAUNCH_COMPLETION_EVENT: u32 = 12;
 const DEVICE_UPDATABLE_NODE: u32 = 13;
 
 /// Launch attributes as they travel: events by id instead of by handle.
-unsafe fn attributes(cx: Cx, config: &CUlaunchConfig) -> Result<Vec<u8>, CUresult> {
+pub(super) unsafe fn attributes(cx: Cx, config: &CUlaunchConfig) -> Result<Vec<u8>, CUresult> {
     let n = config.numAttrs as usize;
     if n == 0 {
         return Ok(Vec::new());
@@ -427,3 +455,6 @@ pub(super) unsafe fn cuLaunchHostFunc(
 pub fn static_shared(f: &Function) -> i32 {
     f.attribute(STATIC_SHARED)
 }
+
+// The calls from before CUDA 4 have a file of their own.
+pub(super) use super::launch_old::*;

@@ -187,7 +187,6 @@ pub(super) unsafe fn cuStreamBeginCapture(stream: CUstream, per_thread: bool) ->
 
 /// Begins a capture, whose mode the worker need not know.
 fn begin(
-    cx: Cx,
     stream: u32,
     mode: CUstreamCaptureMode,
     begun: impl FnOnce() -> Result<ReplyBytes, CUresult>,
@@ -199,7 +198,6 @@ fn begin(
     CAPTURES.fetch_add(1, Ordering::AcqRel);
     begun().inspect_err(|_| ended_one())?;
     // No stream counts as idle now: to wait for this one is an error.
-    cx.mark();
     let own = (mode != CU_STREAM_CAPTURE_MODE_RELAXED).then(|| std::thread::current().id());
     lock_begun().insert(stream, own);
     Ok(())
@@ -218,7 +216,7 @@ pub(super) unsafe fn cuStreamBeginCapture_v2(
     guard(|| {
         let cx = enter()?;
         let h_stream = id(cx, stream, per_thread)?;
-        begin(cx, h_stream, mode, || {
+        begin(h_stream, mode, || {
             cx.call(&msg::CuStreamBeginCaptureV2 {
                 h_stream,
                 mode: mode as _,
@@ -243,7 +241,7 @@ pub(super) unsafe fn cuStreamBeginCaptureToGraph(
         let graph = cx.handle(Kind::Graph, graph as u64)?;
         // SAFETY: the program's arrays.
         let (after, edges) = unsafe { super::graph::dependencies(nodes, data, n)? };
-        begin(cx, stream, mode, || {
+        begin(stream, mode, || {
             cx.call(&msg::CaptureToGraph {
                 stream,
                 graph,

@@ -4,5 +4,6 @@
 #![allow(missing_docs, clippy::module_inception)]
 
 pub mod cuda;
+pub mod opencl;
 #[cfg(test)]
 mod sample;

@@ -87,6 +87,19 @@ pub(super) fn launch_kernel(
                 .cuLaunchKernelEx(&config, function, std::ptr::null_mut(), extra)
         })
     });
+    if rc != CUDA_SUCCESS {
+        eprintln!(
+            "busbar worker: a launch was refused: {} (grid {:?}, block {:?}, shared {}, flags {}, {} \
+             bytes of attributes, {} of parameters)",
+            super::name_of(rc),
+            m.grid,
+            m.block,
+            m.shared,
+            m.flags,
+            m.attrs.len(),
+            m.params.len()
+        );
+    }
     w.done(h, rc);
     Ok(())
 }
@@ -95,7 +108,7 @@ const PROGRAMMATIC_EVENT: u32 = 7;
 const LAUNCH_COMPLETION_EVENT: u32 = 12;
 
 /// Launch attributes as the driver takes them: events by handle instead of by id.
-fn attributes(w: &mut Cuda, bytes: &[u8]) -> Result<Vec<CUlaunchAttribute>, CUresult> {
+pub(super) fn attributes(w: &mut Cuda, bytes: &[u8]) -> Result<Vec<CUlaunchAttribute>, CUresult> {
     let mut attrs: Vec<CUlaunchAttribute> =
         busbar_abi::items_from_bytes(bytes).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     for a in &mut attrs {

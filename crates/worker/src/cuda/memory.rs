@@ -21,7 +21,7 @@ const RANGE: u64 = 1 << 40;
 
 /// Reserves the whole range that `va` lies in, once. The driver honours the wish for an address when
 /// the range is large; for a few megabytes it does as it likes.
-fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
+pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
     let range = va.checked_sub(BASE).ok_or(CUDA_ERROR_INVALID_VALUE)? / RANGE;
     let start = BASE + range * RANGE;
     if range >= 64 || size > RANGE || va + size > start + RANGE {
@@ -46,18 +46,48 @@ fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
     Ok(())
 }
 
-fn map(d: &Driver, va: u64, size: usize, dev: i32) -> Result<(), CUresult> {
+/// Who else may use what lies there.
+fn access(dev: i32, yes: bool) -> CUmemAccessDesc {
+    CUmemAccessDesc {
+        location: properties(dev).location,
+        flags: if yes {
+            CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        } else {
+            CU_MEM_ACCESS_FLAGS_PROT_NONE
+        },
+    }
+}
+
+/// Lets a device use another's memory, or no longer. New memory is mapped for all who may.
+pub(super) fn allow(w: &Cuda, user: i32, owner: i32, yes: bool) -> Result<(), CUresult> {
+    let Some(i) = w.devices.iter().position(|d| *d == owner) else {
+        return Ok(());
+    };
+    let (from, to) = (BASE + i as u64 * RANGE, BASE + (i as u64 + 1) * RANGE);
+    let access = access(user, yes);
+    for (va, size) in &w.mapped {
+        if (from..to).contains(va) {
+            // SAFETY: a range that `map` made, and a pointer to a live structure.
+            check(unsafe { w.driver.cuMemSetAccess(*va, *size as usize, &access, 1) })?;
+        }
+    }
+    Ok(())
+}
+
+fn map(
+    d: &Driver,
+    va: u64,
+    size: usize,
+    dev: i32,
+    users: &[CUmemAccessDesc],
+) -> Result<(), CUresult> {
     let mut memory = 0;
     let p = properties(dev);
-    let access = CUmemAccessDesc {
-        location: p.location,
-        flags: CU_MEM_ACCESS_FLAGS_PROT_READWRITE as _,
-    };
     // SAFETY: pointers to live values; each step undoes those before it when it fails.
     unsafe {
         check(d.cuMemCreate(&mut memory, size, &p, 0))?;
         let mapped = check(d.cuMemMap(va, size, 0, memory, 0)).and_then(|()| {
-            check(d.cuMemSetAccess(va, size, &access, 1)).inspect_err(|_| {
+            check(d.cuMemSetAccess(va, size, users.as_ptr(), users.len())).inspect_err(|_| {
                 d.cuMemUnmap(va, size);
             })
         });
@@ -79,7 +109,12 @@ pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, m: msg::MemMapAt) -> Result<(
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         reserve(w, m.va, m.size)?;
-        map(w.driver, m.va, m.size as usize, dev)?;
+        let peers = w.peers.iter().filter(|(_, owner)| *owner == dev);
+        let users: Vec<_> = std::iter::once(dev)
+            .chain(peers.map(|(user, _)| *user))
+            .map(|d| access(d, true))
+            .collect();
+        map(w.driver, m.va, m.size as usize, dev, &users)?;
         w.mapped.insert(m.va, m.size);
         Ok(())
     });

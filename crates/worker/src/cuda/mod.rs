@@ -20,14 +20,19 @@ mod graph;
 mod graph_exec;
 mod graph_host;
 mod graph_node;
+mod green;
 mod launch;
 mod library;
 mod memory;
 mod module;
+mod occupancy;
+mod peer;
 mod pool;
 mod printed;
 mod stream;
+mod texture;
 mod user_object;
+mod vmm;
 mod waiters;
 
 use crate::callback::Callbacks;
@@ -120,6 +125,8 @@ pub struct Cuda {
     current: u32,
     /// The memory that the record being executed came in.
     slab: Option<Lent>,
+    /// Memory that bulk records land in.
+    incoming: Arena,
     /// Memory for what goes to the client.
     outgoing: Arena,
     completer: Completer,
@@ -128,8 +135,10 @@ pub struct Cuda {
     mapped: HashMap<u64, u64>,
     /// Ranges of addresses that are reserved, by number.
     reserved: HashSet<u64>,
-    graphs: graph_exec::Graphs,
     /// Whether the executor's thread has been made harmless to captures.
+    /// Which device, by physical ordinal, may use memory of which other.
+    graphs: graph_exec::Graphs,
+    peers: HashSet<(i32, i32)>,
     relaxed: bool,
 }
 
@@ -169,11 +178,13 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         functions_here: HashMap::new(),
         current: 0,
         slab: None,
-        outgoing: Arena::new(48),
+        incoming: setup.incoming,
+        outgoing: setup.outgoing,
         completer,
         mapped: HashMap::new(),
         reserved: HashSet::new(),
         graphs: graph_exec::Graphs::default(),
+        peers: HashSet::new(),
         relaxed: false,
     }))
 }

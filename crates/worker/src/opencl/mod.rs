@@ -1,1 +1,232 @@
 //! OpenCL: executing calls on the platforms of this machine.
+//!
+//! [`cl`] loads the library, [`describe`] tells the client what there is, [`objects`] keeps what the
+//! session has made, [`pending`] looks after commands that run. The messages are executed by
+//! [`run`] (which reads them), `create`, `program`, `command` and `svm`.
+
+mod cl;
+mod command;
+mod create;
+mod describe;
+mod landing;
+mod objects;
+mod output;
+mod pending;
+mod program;
+mod run;
+mod svm;
+
+use crate::apis::Device;
+use crate::outbox::Outbox;
+use crate::staging::Hold;
+use crate::{Api, Setup};
+use busbar_abi::opencl::ext::*;
+use busbar_abi::opencl::*;
+use busbar_wire::WireError;
+use busbar_wire::hello::Refusal;
+use busbar_wire::record::Header;
+use cl::Cl;
+use landing::Pool;
+use objects::{Object, Objects};
+use output::Output;
+use pending::Pending;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The system's loader.
+const LIBRARY: &str = "libOpenCL.so.1";
+
+/// A session's state.
+pub struct OpenCl {
+    cl: &'static Cl,
+    outbox: Outbox,
+    output: Output,
+    objects: Objects,
+    pending: Arc<Pending>,
+    platforms: Vec<(Handle, Vec<u32>)>,
+    dirty: Vec<u32>,
+    blobs: HashMap<u32, Vec<u8>>,
+    svm: HashMap<u64, (Handle, usize)>,
+    handles: Vec<Handle>,
+    pool: Pool,
+}
+
+/// Why a message was not executed.
+pub enum Fail {
+    /// The client broke the protocol.
+    Wire(WireError),
+    /// The library said no.
+    Cl(i32),
+}
+
+impl From<WireError> for Fail {
+    fn from(e: WireError) -> Self {
+        Self::Wire(e)
+    }
+}
+
+impl From<i32> for Fail {
+    fn from(e: i32) -> Self {
+        Self::Cl(e)
+    }
+}
+
+/// A code as a result.
+fn ok(code: i32) -> Result<(), i32> {
+    match code {
+        CL_SUCCESS => Ok(()),
+        e => Err(e),
+    }
+}
+
+/// Loads the library; only the first call's path counts.
+fn library(path: Option<&str>) -> Result<&'static Cl, String> {
+    static CL: std::sync::OnceLock<Result<Cl, String>> = std::sync::OnceLock::new();
+    let load = || {
+        keep_off_ourselves();
+        Cl::load(path.unwrap_or(LIBRARY))
+    };
+    CL.get_or_init(load).as_ref().map_err(Clone::clone)
+}
+
+/// A server started from within `busbar run` must not find Busbar's own driver: a worker would then be
+/// its own client.
+fn keep_off_ourselves() {
+    for name in ["OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"] {
+        if std::env::var(name).is_ok_and(|v| v.contains("busbar")) {
+            // SAFETY: called before the library is loaded, on the one thread that reads or writes the
+            // environment at this time.
+            unsafe { std::env::remove_var(name) };
+        }
+    }
+    // SAFETY: as above.
+    unsafe { std::env::set_var("BUSBAR_IN_WORKER", "1") };
+}
+
+/// The OpenCL devices of this machine, in the order of their ordinals.
+pub fn probe(path: Option<&str>) -> Result<Vec<Device>, String> {
+    let cl = library(path)?;
+    let text = |v: Result<Vec<u8>, i32>| {
+        String::from_utf8_lossy(&v.unwrap_or_default())
+            .trim_end_matches('\0')
+            .trim()
+            .to_string()
+    };
+    let mut list = Vec::new();
+    for p in describe::platforms(cl) {
+        let platform = text(describe::platform_info(cl, p, CL_PLATFORM_VERSION));
+        for d in describe::devices(cl, p) {
+            let memory = describe::device_info(cl, d, CL_DEVICE_GLOBAL_MEM_SIZE);
+            let uuid = describe::device_info(cl, d, CL_DEVICE_UUID_KHR);
+            let driver = text(describe::device_info(cl, d, CL_DRIVER_VERSION));
+            list.push(Device {
+                api: "opencl".into(),
+                ordinal: list.len() as u32,
+                name: text(describe::device_info(cl, d, CL_DEVICE_NAME)),
+                memory: memory
+                    .ok()
+                    .and_then(|v| Some(u64::from_ne_bytes(*v.first_chunk()?)))
+                    .unwrap_or(0),
+                uuid: uuid
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|b| format!("{b:02x}"))
+                    .collect(),
+                driver: format!("{driver}, {platform}"),
+            });
+        }
+    }
+    match list.is_empty() {
+        true => Err("no platform has a device".into()),
+        false => Ok(list),
+    }
+}
+
+/// Loads the library and starts its drivers ahead of a session.
+pub fn warm(path: Option<&str>) {
+    if let Ok(cl) = library(path) {
+        for p in describe::platforms(cl) {
+            describe::devices(cl, p);
+        }
+    }
+}
+
+/// Makes OpenCL ready for a session.
+pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
+    let no = |m: String| Refusal::new("no_device", m);
+    let cl = library(setup.library.as_deref()).map_err(no)?;
+    let output = Output::capture(setup.outbox.clone());
+    let mut objects = Objects::default();
+    let mut platforms = Vec::new();
+    let (mut ordinal, mut id) = (0, 0);
+    for p in describe::platforms(cl) {
+        let mut ids = Vec::new();
+        for d in describe::devices(cl, p) {
+            if setup.devices.as_ref().is_none_or(|l| l.contains(&ordinal)) {
+                id += 1;
+                objects.put(id, Object::Device(d, false));
+                ids.push(id);
+            }
+            ordinal += 1;
+        }
+        if !ids.is_empty() {
+            platforms.push((p, ids));
+        }
+    }
+    if platforms.is_empty() {
+        return Err(no(
+            "the server finds no OpenCL device; is a driver installed there (`clinfo`)?".into(),
+        ));
+    }
+    Ok(Box::new(OpenCl {
+        cl,
+        outbox: setup.outbox.clone(),
+        pending: Pending::new(cl, setup.outbox, output.clone()),
+        output,
+        objects,
+        platforms,
+        dirty: Vec::new(),
+        blobs: HashMap::new(),
+        svm: HashMap::new(),
+        handles: Vec::new(),
+        pool: Pool::default(),
+    }))
+}
+
+impl Api for OpenCl {
+    fn execute(
+        &mut self,
+        h: &Header,
+        payload: &[u8],
+        hold: &mut Hold<'_>,
+    ) -> Result<(), WireError> {
+        match self.run(h, payload, hold) {
+            Ok(()) => Ok(()),
+            Err(Fail::Wire(e)) => Err(e),
+            Err(Fail::Cl(code)) if h.call != 0 => {
+                self.output.drain();
+                self.outbox.reply(h.call, code, |_| {});
+                Ok(())
+            }
+            Err(Fail::Cl(code)) => {
+                // Every message whose failure belongs to a queue begins with the queue's id.
+                let queue = payload.first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
+                self.outbox.error(code, |w| {
+                    w.u16(h.op);
+                    w.u32(queue);
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn poll(&mut self) -> bool {
+        self.objects.flush(self.cl, &mut self.dirty);
+        false
+    }
+
+    fn close(&mut self) {
+        self.objects.flush(self.cl, &mut self.dirty);
+        self.output.drain();
+    }
+}

@@ -7,11 +7,14 @@ mod copy;
 mod device;
 mod event;
 mod graph;
+mod green;
 mod library;
 mod memory;
 mod memset;
 mod messages;
 mod messages_graph;
+mod messages_texture;
+mod messages_vmm;
 mod module;
 mod occupancy;
 mod peer;
@@ -27,11 +30,14 @@ pub use copy::*;
 pub use device::*;
 pub use event::*;
 pub use graph::*;
+pub use green::*;
 pub use library::*;
 pub use memory::*;
 pub use memset::*;
 pub use messages::*;
 pub use messages_graph::*;
+pub use messages_texture::*;
+pub use messages_vmm::*;
 pub use module::*;
 pub use occupancy::*;
 pub use peer::*;
@@ -67,7 +73,6 @@ pub mod op {
     pub const CU_CTX_SET_CACHE_CONFIG: u16 = 0x0308;
     pub const CU_CTX_SET_LIMIT: u16 = 0x0309;
     pub const CU_CTX_SET_SHARED_MEM_CONFIG: u16 = 0x030a;
-    pub const CU_CTX_SYNCHRONIZE: u16 = 0x030b;
     pub const CU_CTX_WAIT_EVENT: u16 = 0x030c;
     pub const CU_FUNC_IS_LOADED: u16 = 0x0401;
     pub const CU_FUNC_LOAD: u16 = 0x0402;
@@ -79,10 +84,10 @@ pub mod op {
     pub const CU_LIBRARY_GET_KERNEL_COUNT: u16 = 0x0501;
     pub const CU_MEM_GET_INFO_V2: u16 = 0x0601;
     pub const CU_MEM_POOL_DESTROY: u16 = 0x0801;
-    pub const CU_MEM_POOL_EXPORT_POINTER: u16 = 0x0802;
     pub const CU_MEM_POOL_GET_ACCESS: u16 = 0x0803;
     pub const CU_MEM_POOL_SET_ACCESS: u16 = 0x0804;
     pub const CU_MEM_POOL_TRIM_TO: u16 = 0x0805;
+    pub const CU_DEVICE_SET_MEM_POOL: u16 = 0x0806;
     pub const CU_MEMCPY_DTO_D_ASYNC_V2: u16 = 0x0a01;
     pub const CU_MEMCPY_PEER_ASYNC: u16 = 0x0a02;
     pub const CU_MEMSET_D16_ASYNC: u16 = 0x0b01;
@@ -196,6 +201,16 @@ pub mod op {
     pub const CU_DEVICE_CAN_ACCESS_PEER: u16 = 0x1303;
     pub const CU_DEVICE_GET_P2_P_ATOMIC_CAPABILITIES: u16 = 0x1304;
     pub const CU_DEVICE_GET_P2_P_ATTRIBUTE: u16 = 0x1305;
+    pub const CU_CTX_GET_DEV_RESOURCE: u16 = 0x1601;
+    pub const CU_DEVICE_GET_DEV_RESOURCE: u16 = 0x1602;
+    pub const CU_DEV_RESOURCE_GENERATE_DESC: u16 = 0x1603;
+    pub const CU_GREEN_CTX_CREATE: u16 = 0x1604;
+    pub const CU_GREEN_CTX_DESTROY: u16 = 0x1605;
+    pub const CU_GREEN_CTX_GET_DEV_RESOURCE: u16 = 0x1606;
+    pub const CU_GREEN_CTX_GET_ID: u16 = 0x1607;
+    pub const CU_GREEN_CTX_RECORD_EVENT: u16 = 0x1608;
+    pub const CU_GREEN_CTX_STREAM_CREATE: u16 = 0x1609;
+    pub const CU_GREEN_CTX_WAIT_EVENT: u16 = 0x160a;
     pub const CU_TENSOR_MAP_ENCODE_IM2COL: u16 = 0x1701;
     pub const CU_TENSOR_MAP_ENCODE_IM2COL_WIDE: u16 = 0x1702;
     pub const CU_TENSOR_MAP_ENCODE_TILED: u16 = 0x1703;
@@ -237,7 +252,6 @@ pub mod op {
     pub const POOL_ALLOC: u16 = 0x8070;
     pub const POOL_FREE: u16 = 0x8071;
     pub const POOL_FREE_NOW: u16 = 0x8072;
-    pub const POOL_OF_DEVICE: u16 = 0x8073;
     pub const POOL_CREATE: u16 = 0x8074;
     pub const GRAPH_ADD_NODE: u16 = 0x8100;
     pub const GRAPH_ADD_NODE_NOW: u16 = 0x8101;
@@ -264,6 +278,23 @@ pub mod op {
     pub const GRAPH_HOST_FUNCTION: u16 = 0x8116;
     pub const USER_OBJECT_CREATE: u16 = 0x8117;
     pub const GRAPH_EXEC_LISTS: u16 = 0x8118;
+    pub const TEX_OBJECT: u16 = 0x8300;
+    pub const SURF_OBJECT: u16 = 0x8301;
+    pub const ARRAY_OF_REFERENCE: u16 = 0x8302;
+    pub const POOL_OF_DEVICE: u16 = 0x8308;
+    pub const POOL_ATTRIBUTE: u16 = 0x8309;
+    pub const POOL_SET_ATTRIBUTE: u16 = 0x830a;
+    pub const SPLIT_PROCESSORS: u16 = 0x8310;
+    pub const CONTEXT_OF_GREEN: u16 = 0x8311;
+    pub const GREEN_OF_STREAM: u16 = 0x8312;
+    pub const VMM_CREATE: u16 = 0x8400;
+    pub const VMM_MAP: u16 = 0x8401;
+    pub const VMM_SET_ACCESS: u16 = 0x8402;
+    pub const VMM_UNMAP: u16 = 0x8403;
+    pub const VMM_RELEASE: u16 = 0x8404;
+    pub const VMM_GRANULARITY: u16 = 0x8405;
+    pub const VMM_GET_ACCESS: u16 = 0x8406;
+    pub const CLUSTERS: u16 = 0x8410;
 }
 
 /// Message ids and names, in order of id.
@@ -312,7 +343,6 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CU_CTX_SET_CACHE_CONFIG, "cuCtxSetCacheConfig"),
     (op::CU_CTX_SET_LIMIT, "cuCtxSetLimit"),
     (op::CU_CTX_SET_SHARED_MEM_CONFIG, "cuCtxSetSharedMemConfig"),
-    (op::CU_CTX_SYNCHRONIZE, "cuCtxSynchronize"),
     (op::CU_CTX_WAIT_EVENT, "cuCtxWaitEvent"),
     (op::CU_FUNC_IS_LOADED, "cuFuncIsLoaded"),
     (op::CU_FUNC_LOAD, "cuFuncLoad"),
@@ -327,10 +357,10 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CU_LIBRARY_GET_KERNEL_COUNT, "cuLibraryGetKernelCount"),
     (op::CU_MEM_GET_INFO_V2, "cuMemGetInfo_v2"),
     (op::CU_MEM_POOL_DESTROY, "cuMemPoolDestroy"),
-    (op::CU_MEM_POOL_EXPORT_POINTER, "cuMemPoolExportPointer"),
     (op::CU_MEM_POOL_GET_ACCESS, "cuMemPoolGetAccess"),
     (op::CU_MEM_POOL_SET_ACCESS, "cuMemPoolSetAccess"),
     (op::CU_MEM_POOL_TRIM_TO, "cuMemPoolTrimTo"),
+    (op::CU_DEVICE_SET_MEM_POOL, "cuDeviceSetMemPool"),
     (op::CU_MEMCPY_DTO_D_ASYNC_V2, "cuMemcpyDtoDAsync_v2"),
     (op::CU_MEMCPY_PEER_ASYNC, "cuMemcpyPeerAsync"),
     (op::CU_MEMSET_D16_ASYNC, "cuMemsetD16Async"),
@@ -543,6 +573,22 @@ pub static NAMES: &[(u16, &str)] = &[
         "cuDeviceGetP2PAtomicCapabilities",
     ),
     (op::CU_DEVICE_GET_P2_P_ATTRIBUTE, "cuDeviceGetP2PAttribute"),
+    (op::CU_CTX_GET_DEV_RESOURCE, "cuCtxGetDevResource"),
+    (op::CU_DEVICE_GET_DEV_RESOURCE, "cuDeviceGetDevResource"),
+    (
+        op::CU_DEV_RESOURCE_GENERATE_DESC,
+        "cuDevResourceGenerateDesc",
+    ),
+    (op::CU_GREEN_CTX_CREATE, "cuGreenCtxCreate"),
+    (op::CU_GREEN_CTX_DESTROY, "cuGreenCtxDestroy"),
+    (
+        op::CU_GREEN_CTX_GET_DEV_RESOURCE,
+        "cuGreenCtxGetDevResource",
+    ),
+    (op::CU_GREEN_CTX_GET_ID, "cuGreenCtxGetId"),
+    (op::CU_GREEN_CTX_RECORD_EVENT, "cuGreenCtxRecordEvent"),
+    (op::CU_GREEN_CTX_STREAM_CREATE, "cuGreenCtxStreamCreate"),
+    (op::CU_GREEN_CTX_WAIT_EVENT, "cuGreenCtxWaitEvent"),
     (op::CU_TENSOR_MAP_ENCODE_IM2COL, "cuTensorMapEncodeIm2col"),
     (
         op::CU_TENSOR_MAP_ENCODE_IM2COL_WIDE,
@@ -587,7 +633,6 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::POOL_ALLOC, "PoolAlloc"),
     (op::POOL_FREE, "PoolFree"),
     (op::POOL_FREE_NOW, "PoolFreeNow"),
-    (op::POOL_OF_DEVICE, "PoolOfDevice"),
     (op::POOL_CREATE, "PoolCreate"),
     (op::GRAPH_ADD_NODE, "GraphAddNode"),
     (op::GRAPH_ADD_NODE_NOW, "GraphAddNodeNow"),
@@ -614,6 +659,23 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::GRAPH_HOST_FUNCTION, "GraphHostFunction"),
     (op::USER_OBJECT_CREATE, "UserObjectCreate"),
     (op::GRAPH_EXEC_LISTS, "GraphExecLists"),
+    (op::TEX_OBJECT, "TexObject"),
+    (op::SURF_OBJECT, "SurfObject"),
+    (op::ARRAY_OF_REFERENCE, "ArrayOfReference"),
+    (op::POOL_OF_DEVICE, "PoolOfDevice"),
+    (op::POOL_ATTRIBUTE, "PoolAttribute"),
+    (op::POOL_SET_ATTRIBUTE, "PoolSetAttribute"),
+    (op::SPLIT_PROCESSORS, "SplitProcessors"),
+    (op::CONTEXT_OF_GREEN, "ContextOfGreen"),
+    (op::GREEN_OF_STREAM, "GreenOfStream"),
+    (op::VMM_CREATE, "VmmCreate"),
+    (op::VMM_MAP, "VmmMap"),
+    (op::VMM_SET_ACCESS, "VmmSetAccess"),
+    (op::VMM_UNMAP, "VmmUnmap"),
+    (op::VMM_RELEASE, "VmmRelease"),
+    (op::VMM_GRANULARITY, "VmmGranularity"),
+    (op::VMM_GET_ACCESS, "VmmGetAccess"),
+    (op::CLUSTERS, "Clusters"),
 ];
 
 /// The name of a message.
@@ -642,16 +704,14 @@ pub enum Kind {
     Module,
     ResourceDesc,
     Stream,
-    SurfObject,
     SurfRef,
-    TexObject,
     TexRef,
     UserObject,
 }
 
 impl Kind {
     /// How many there are.
-    pub const COUNT: usize = 21;
+    pub const COUNT: usize = 19;
     /// All of them, by number.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Allocation,
@@ -670,9 +730,7 @@ impl Kind {
         Self::Module,
         Self::ResourceDesc,
         Self::Stream,
-        Self::SurfObject,
         Self::SurfRef,
-        Self::TexObject,
         Self::TexRef,
         Self::UserObject,
     ];

@@ -10,11 +10,14 @@ mod copy;
 mod device;
 mod event;
 mod graph;
+mod green;
 mod library;
 mod memory;
 mod memset;
 mod messages;
 mod messages_graph;
+mod messages_texture;
+mod messages_vmm;
 mod module;
 mod occupancy;
 mod peer;
@@ -65,7 +68,6 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::CU_CTX_SET_CACHE_CONFIG => context::cu_ctx_set_cache_config(w, h, body),
         op::CU_CTX_SET_LIMIT => context::cu_ctx_set_limit(w, h, body),
         op::CU_CTX_SET_SHARED_MEM_CONFIG => context::cu_ctx_set_shared_mem_config(w, h, body),
-        op::CU_CTX_SYNCHRONIZE => context::cu_ctx_synchronize(w, h, body),
         op::CU_CTX_WAIT_EVENT => context::cu_ctx_wait_event(w, h, body),
         op::CU_MEMCPY_DTO_D_ASYNC_V2 => copy::cu_memcpy_dto_d_async_v2(w, h, body),
         op::CU_MEMCPY_PEER_ASYNC => copy::cu_memcpy_peer_async(w, h, body),
@@ -138,6 +140,16 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::CU_GRAPH_REMOVE_DEPENDENCIES => graph::cu_graph_remove_dependencies(w, h, body),
         op::CU_GRAPH_REMOVE_DEPENDENCIES_V2 => graph::cu_graph_remove_dependencies_v2(w, h, body),
         op::CU_GRAPH_UPLOAD => graph::cu_graph_upload(w, h, body),
+        op::CU_CTX_GET_DEV_RESOURCE => green::cu_ctx_get_dev_resource(w, h, body),
+        op::CU_DEVICE_GET_DEV_RESOURCE => green::cu_device_get_dev_resource(w, h, body),
+        op::CU_DEV_RESOURCE_GENERATE_DESC => green::cu_dev_resource_generate_desc(w, h, body),
+        op::CU_GREEN_CTX_CREATE => green::cu_green_ctx_create(w, h, body),
+        op::CU_GREEN_CTX_DESTROY => green::cu_green_ctx_destroy(w, h, body),
+        op::CU_GREEN_CTX_GET_DEV_RESOURCE => green::cu_green_ctx_get_dev_resource(w, h, body),
+        op::CU_GREEN_CTX_GET_ID => green::cu_green_ctx_get_id(w, h, body),
+        op::CU_GREEN_CTX_RECORD_EVENT => green::cu_green_ctx_record_event(w, h, body),
+        op::CU_GREEN_CTX_STREAM_CREATE => green::cu_green_ctx_stream_create(w, h, body),
+        op::CU_GREEN_CTX_WAIT_EVENT => green::cu_green_ctx_wait_event(w, h, body),
         op::CU_LIBRARY_GET_KERNEL_COUNT => library::cu_library_get_kernel_count(w, h, body),
         op::CU_MEM_GET_INFO_V2 => memory::cu_mem_get_info_v2(w, h, body),
         op::CU_MEMSET_D16_ASYNC => memset::cu_memset_d16_async(w, h, body),
@@ -182,7 +194,6 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::POOL_ALLOC => messages::pool_alloc(w, h, body),
         op::POOL_FREE => messages::pool_free(w, h, body),
         op::POOL_FREE_NOW => messages::pool_free_now(w, h, body),
-        op::POOL_OF_DEVICE => messages::pool_of_device(w, h, body),
         op::POOL_CREATE => messages::pool_create(w, h, body),
         op::GRAPH_ADD_NODE => messages_graph::graph_add_node(w, h, body),
         op::GRAPH_ADD_NODE_NOW => messages_graph::graph_add_node_now(w, h, body),
@@ -209,6 +220,23 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::GRAPH_HOST_FUNCTION => messages_graph::graph_host_function(w, h, body),
         op::USER_OBJECT_CREATE => messages_graph::user_object_create(w, h, body),
         op::GRAPH_EXEC_LISTS => messages_graph::graph_exec_lists(w, h, body),
+        op::TEX_OBJECT => messages_texture::tex_object(w, h, body),
+        op::SURF_OBJECT => messages_texture::surf_object(w, h, body),
+        op::ARRAY_OF_REFERENCE => messages_texture::array_of_reference(w, h, body),
+        op::POOL_OF_DEVICE => messages_texture::pool_of_device(w, h, body),
+        op::POOL_ATTRIBUTE => messages_texture::pool_attribute(w, h, body),
+        op::POOL_SET_ATTRIBUTE => messages_texture::pool_set_attribute(w, h, body),
+        op::SPLIT_PROCESSORS => messages_texture::split_processors(w, h, body),
+        op::CONTEXT_OF_GREEN => messages_texture::context_of_green(w, h, body),
+        op::GREEN_OF_STREAM => messages_texture::green_of_stream(w, h, body),
+        op::VMM_CREATE => messages_vmm::vmm_create(w, h, body),
+        op::VMM_MAP => messages_vmm::vmm_map(w, h, body),
+        op::VMM_SET_ACCESS => messages_vmm::vmm_set_access(w, h, body),
+        op::VMM_UNMAP => messages_vmm::vmm_unmap(w, h, body),
+        op::VMM_RELEASE => messages_vmm::vmm_release(w, h, body),
+        op::VMM_GRANULARITY => messages_vmm::vmm_granularity(w, h, body),
+        op::VMM_GET_ACCESS => messages_vmm::vmm_get_access(w, h, body),
+        op::CLUSTERS => messages_vmm::clusters(w, h, body),
         op::CU_FUNC_IS_LOADED => module::cu_func_is_loaded(w, h, body),
         op::CU_FUNC_LOAD => module::cu_func_load(w, h, body),
         op::CU_FUNC_SET_CACHE_CONFIG => module::cu_func_set_cache_config(w, h, body),
@@ -232,8 +260,8 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
             peer::cu_device_get_p2_p_atomic_capabilities(w, h, body)
         }
         op::CU_DEVICE_GET_P2_P_ATTRIBUTE => peer::cu_device_get_p2_p_attribute(w, h, body),
+        op::CU_DEVICE_SET_MEM_POOL => pool::cu_device_set_mem_pool(w, h, body),
         op::CU_MEM_POOL_DESTROY => pool::cu_mem_pool_destroy(w, h, body),
-        op::CU_MEM_POOL_EXPORT_POINTER => pool::cu_mem_pool_export_pointer(w, h, body),
         op::CU_MEM_POOL_GET_ACCESS => pool::cu_mem_pool_get_access(w, h, body),
         op::CU_MEM_POOL_SET_ACCESS => pool::cu_mem_pool_set_access(w, h, body),
         op::CU_MEM_POOL_TRIM_TO => pool::cu_mem_pool_trim_to(w, h, body),

@@ -1,0 +1,187 @@
+//! The server's OpenCL library, loaded at run time.
+
+use busbar_abi::opencl::*;
+use std::ffi::{CString, c_char, c_void};
+
+type Callback = extern "C" fn(Handle, i32, *mut c_void);
+type Lists = *const Handle;
+type Sizes = *const usize;
+
+macro_rules! library {
+    ($($name:ident($($t:ty),*) -> $r:ty;)*) => {
+        /// Functions of the library. One that it lacks answers `CL_INVALID_OPERATION`.
+        #[allow(non_snake_case, missing_docs)]
+        pub struct Cl {
+            $(pub $name: unsafe extern "C" fn($($t),*) -> $r,)*
+        }
+
+        impl Cl {
+            /// Loads the library, once and for good.
+            pub fn load(path: &str) -> Result<Self, String> {
+                let name = CString::new(path).map_err(|_| "the library's name holds a zero")?;
+                // SAFETY: loading a library runs its initializers; that is what it is for.
+                let lib = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+                if lib.is_null() {
+                    // SAFETY: dlerror gives a C string or null after a failure.
+                    let why = unsafe { text(libc::dlerror()) };
+                    return Err(format!("cannot load {path}: {why}"));
+                }
+                Ok(Self {
+                    $($name: {
+                        let name = concat!(stringify!($name), "\0");
+                        // SAFETY: a symbol of the API has the type that the standard gives it; the
+                        // stand-in takes any arguments and leaves them alone.
+                        unsafe {
+                            let f = libc::dlsym(lib, name.as_ptr().cast());
+                            let f = if f.is_null() { missing as *mut c_void } else { f };
+                            std::mem::transmute::<
+                                *mut c_void,
+                                unsafe extern "C" fn($($t),*) -> $r,
+                            >(f)
+                        }
+                    },)*
+                })
+            }
+        }
+    };
+}
+
+/// Stands for a function that the library lacks. As a pointer its answer is never used: callers look at
+/// the code first, which is an error from the start.
+unsafe extern "C" fn missing() -> isize {
+    CL_INVALID_OPERATION as isize
+}
+
+/// A C string; empty for null.
+///
+/// # Safety
+/// `p` is null or a C string.
+pub unsafe fn text(p: *const c_char) -> String {
+    if p.is_null() {
+        return String::new();
+    }
+    // SAFETY: passed on to the caller.
+    unsafe { std::ffi::CStr::from_ptr(p) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+library! {
+    clGetPlatformIDs(u32, *mut Handle, *mut u32) -> i32;
+    clGetPlatformInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
+    clGetDeviceIDs(Handle, u64, u32, *mut Handle, *mut u32) -> i32;
+    clGetDeviceInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
+    clCreateSubDevices(Handle, *const isize, u32, *mut Handle, *mut u32) -> i32;
+    clReleaseDevice(Handle) -> i32;
+    clGetDeviceAndHostTimer(Handle, *mut u64, *mut u64) -> i32;
+    clCreateContext(*const isize, u32, Lists, *const c_void, *mut c_void, *mut i32) -> Handle;
+    clReleaseContext(Handle) -> i32;
+    clGetSupportedImageFormats(Handle, u64, u32, u32, *mut ImageFormat, *mut u32) -> i32;
+    clCreateCommandQueue(Handle, Handle, u64, *mut i32) -> Handle;
+    clCreateCommandQueueWithProperties(Handle, Handle, *const u64, *mut i32) -> Handle;
+    clReleaseCommandQueue(Handle) -> i32;
+    clSetDefaultDeviceCommandQueue(Handle, Handle, Handle) -> i32;
+    clFlush(Handle) -> i32;
+    clEnqueueMarkerWithWaitList(Handle, u32, Lists, *mut Handle) -> i32;
+    clEnqueueBarrierWithWaitList(Handle, u32, Lists, *mut Handle) -> i32;
+    clCreateBuffer(Handle, u64, usize, *mut c_void, *mut i32) -> Handle;
+    clCreateSubBuffer(Handle, u64, u32, *const BufferRegion, *mut i32) -> Handle;
+    clCreateImage(Handle, u64, *const ImageFormat, *const ImageDesc, *mut c_void, *mut i32) -> Handle;
+    clReleaseMemObject(Handle) -> i32;
+    clGetMemObjectInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
+    clGetImageInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
+    clCreateSampler(Handle, u32, u32, u32, *mut i32) -> Handle;
+    clReleaseSampler(Handle) -> i32;
+    clCreateProgramWithSource(Handle, u32, *const *const u8, Sizes, *mut i32) -> Handle;
+    clCreateProgramWithBinary(Handle, u32, Lists, Sizes, *const *const u8, *mut i32, *mut i32) -> Handle;
+    clCreateProgramWithBuiltInKernels(Handle, u32, Lists, *const c_char, *mut i32) -> Handle;
+    clCreateProgramWithIL(Handle, *const c_void, usize, *mut i32) -> Handle;
+    clReleaseProgram(Handle) -> i32;
+    clBuildProgram(Handle, u32, Lists, *const c_char, *const c_void, *mut c_void) -> i32;
+    clCompileProgram(Handle, u32, Lists, *const c_char, u32, Lists, *const *const c_char, *const c_void, *mut c_void) -> i32;
+    clLinkProgram(Handle, u32, Lists, *const c_char, u32, Lists, *const c_void, *mut c_void, *mut i32) -> Handle;
+    clSetProgramSpecializationConstant(Handle, u32, usize, *const c_void) -> i32;
+    clGetProgramInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
+    clGetProgramBuildInfo(Handle, Handle, u32, usize, *mut c_void, *mut usize) -> i32;
+    clCreateKernel(Handle, *const c_char, *mut i32) -> Handle;
+    clCreateKernelsInProgram(Handle, u32, *mut Handle, *mut u32) -> i32;
+    clCloneKernel(Handle, *mut i32) -> Handle;
+    clReleaseKernel(Handle) -> i32;
+    clSetKernelArg(Handle, u32, usize, *const c_void) -> i32;
+    clSetKernelArgSVMPointer(Handle, u32, *const c_void) -> i32;
+    clSetKernelExecInfo(Handle, u32, usize, *const c_void) -> i32;
+    clGetKernelInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
+    clGetKernelArgInfo(Handle, u32, u32, usize, *mut c_void, *mut usize) -> i32;
+    clGetKernelWorkGroupInfo(Handle, Handle, u32, usize, *mut c_void, *mut usize) -> i32;
+    clGetKernelSubGroupInfo(Handle, Handle, u32, usize, *const c_void, usize, *mut c_void, *mut usize) -> i32;
+    clGetExtensionFunctionAddressForPlatform(Handle, *const c_char) -> *mut c_void;
+    clEnqueueNDRangeKernel(Handle, Handle, u32, Sizes, Sizes, Sizes, u32, Lists, *mut Handle) -> i32;
+    clEnqueueReadBuffer(Handle, Handle, u32, usize, usize, *mut c_void, u32, Lists, *mut Handle) -> i32;
+    clEnqueueWriteBuffer(Handle, Handle, u32, usize, usize, *const c_void, u32, Lists, *mut Handle) -> i32;
+    clEnqueueCopyBuffer(Handle, Handle, Handle, usize, usize, usize, u32, Lists, *mut Handle) -> i32;
+    clEnqueueReadBufferRect(Handle, Handle, u32, Sizes, Sizes, Sizes, usize, usize, usize, usize, *mut c_void, u32, Lists, *mut Handle) -> i32;
+    clEnqueueWriteBufferRect(Handle, Handle, u32, Sizes, Sizes, Sizes, usize, usize, usize, usize, *const c_void, u32, Lists, *mut Handle) -> i32;
+    clEnqueueCopyBufferRect(Handle, Handle, Handle, Sizes, Sizes, Sizes, usize, usize, usize, usize, u32, Lists, *mut Handle) -> i32;
+    clEnqueueFillBuffer(Handle, Handle, *const c_void, usize, usize, usize, u32, Lists, *mut Handle) -> i32;
+    clEnqueueReadImage(Handle, Handle, u32, Sizes, Sizes, usize, usize, *mut c_void, u32, Lists, *mut Handle) -> i32;
+    clEnqueueWriteImage(Handle, Handle, u32, Sizes, Sizes, usize, usize, *const c_void, u32, Lists, *mut Handle) -> i32;
+    clEnqueueCopyImage(Handle, Handle, Handle, Sizes, Sizes, Sizes, u32, Lists, *mut Handle) -> i32;
+    clEnqueueCopyImageToBuffer(Handle, Handle, Handle, Sizes, Sizes, usize, u32, Lists, *mut Handle) -> i32;
+    clEnqueueCopyBufferToImage(Handle, Handle, Handle, usize, Sizes, Sizes, u32, Lists, *mut Handle) -> i32;
+    clEnqueueFillImage(Handle, Handle, *const c_void, Sizes, Sizes, u32, Lists, *mut Handle) -> i32;
+    clEnqueueMigrateMemObjects(Handle, u32, Lists, u64, u32, Lists, *mut Handle) -> i32;
+    clCreateUserEvent(Handle, *mut i32) -> Handle;
+    clSetUserEventStatus(Handle, i32) -> i32;
+    clRetainEvent(Handle) -> i32;
+    clReleaseEvent(Handle) -> i32;
+    clGetEventInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
+    clGetEventProfilingInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
+    clSetEventCallback(Handle, i32, Callback, *mut c_void) -> i32;
+    clSVMAlloc(Handle, u64, usize, u32) -> *mut c_void;
+    clSVMFree(Handle, *mut c_void) -> ();
+    clEnqueueSVMMemcpy(Handle, u32, *mut c_void, *const c_void, usize, u32, Lists, *mut Handle) -> i32;
+    clEnqueueSVMMemFill(Handle, *mut c_void, *const c_void, usize, usize, u32, Lists, *mut Handle) -> i32;
+    clEnqueueSVMMigrateMem(Handle, u32, *const *const c_void, Sizes, u64, u32, Lists, *mut Handle) -> i32;
+}
+
+/// Asks in two steps: for the size, then for the value.
+pub fn ask(f: impl Fn(usize, *mut c_void, *mut usize) -> i32, most: usize) -> Result<Vec<u8>, i32> {
+    let mut n = 0;
+    match f(0, std::ptr::null_mut(), &raw mut n) {
+        CL_SUCCESS if n <= most => {}
+        CL_SUCCESS => return Err(CL_OUT_OF_HOST_MEMORY),
+        e => return Err(e),
+    }
+    let mut v = vec![0u8; n];
+    if n == 0 {
+        return Ok(v);
+    }
+    match f(n, v.as_mut_ptr().cast(), &raw mut n) {
+        CL_SUCCESS => {
+            v.truncate(n);
+            Ok(v)
+        }
+        e => Err(e),
+    }
+}
+
+impl Cl {
+    /// How far an event has come; an event that cannot be asked counts as failed.
+    pub fn status(&self, event: Handle) -> i32 {
+        let mut s = 0i32;
+        // SAFETY: the caller holds the event.
+        let code = unsafe {
+            (self.clGetEventInfo)(
+                event,
+                CL_EVENT_COMMAND_EXECUTION_STATUS,
+                4,
+                (&raw mut s).cast(),
+                std::ptr::null_mut(),
+            )
+        };
+        match code {
+            CL_SUCCESS => s,
+            e => e,
+        }
+    }
+}

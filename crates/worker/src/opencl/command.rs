@@ -1,0 +1,740 @@
+//! Commands: launches, copies, events.
+
+use super::create::Data;
+use super::landing::Landing;
+use super::objects::{Object, Queue};
+use super::pending::{Piece, Work};
+use super::{Fail, OpenCl, ok};
+use crate::staging::{Hold, Lent};
+use busbar_abi::opencl::*;
+use busbar_wire::generated::opencl as wire;
+use busbar_wire::limits::BULK_CHUNK;
+use busbar_wire::{Reader, WireError};
+use std::any::Any;
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+
+/// Slabs that writes may hold. Beyond that, bytes move to ordinary memory: commands may wait for
+/// something that the client has yet to say, and then the slabs are needed to hear it.
+const MOST_SLABS: usize = 24;
+
+/// Three sizes for the library.
+fn sizes(v: &[u64; 3]) -> [usize; 3] {
+    v.map(|x| x as usize)
+}
+
+impl OpenCl {
+    /// Runs one enqueue. `f` gets the queue, the wait list and the place for the event, which is null when
+    /// neither the client (`event`) nor the caller (`want`) needs one. Returns the event with a
+    /// reference of the caller's, if wanted. When it fails, the client's event fails too.
+    pub(super) fn enqueue(
+        &mut self,
+        queue: u32,
+        event: u32,
+        waits: &[u32],
+        want: bool,
+        f: impl FnOnce(&Self, Handle, u32, *const Handle, *mut Handle) -> Result<i32, i32>,
+    ) -> Result<Handle, Fail> {
+        let Queue {
+            raw: q, context, ..
+        } = self.objects.queue(queue)?;
+        let mut list = std::mem::take(&mut self.handles);
+        list.clear();
+        let run = || -> Result<Handle, i32> {
+            for id in waits {
+                list.push(self.objects.event(*id)?);
+            }
+            let mut e = null_mut();
+            let place = match event != 0 || want {
+                true => &raw mut e,
+                false => null_mut(),
+            };
+            let p = if list.is_empty() {
+                null()
+            } else {
+                list.as_ptr()
+            };
+            ok(f(self, q, list.len() as u32, p, place)?)?;
+            Ok(e)
+        };
+        let done = run();
+        self.handles = list;
+        let e = match done {
+            Ok(e) => e,
+            Err(code) => {
+                self.fail_event(event, context, code)?;
+                return Err(Fail::Cl(code));
+            }
+        };
+        if let Some(Object::Queue(q)) = self.objects.get_mut(queue)
+            && !q.dirty
+        {
+            q.dirty = true;
+            self.dirty.push(queue);
+        }
+        if event != 0 {
+            if want {
+                // SAFETY: an event of ours, now with one more owner.
+                unsafe { (self.cl.clRetainEvent)(e) };
+            }
+            self.put_event(event, e)?;
+        }
+        Ok(e)
+    }
+
+    fn put_event(&mut self, id: u32, e: Handle) -> Result<(), Fail> {
+        let old = self.objects.take(id);
+        old.release(self.cl);
+        match self.objects.put(id, Object::Event(e)) {
+            true => Ok(()),
+            false => Err(Fail::Wire(WireError::BadValue("object id"))),
+        }
+    }
+
+    /// An event of the client's whose command could not be enqueued: it ends with that error.
+    fn fail_event(&mut self, id: u32, context: Handle, code: i32) -> Result<(), Fail> {
+        if id == 0 {
+            return Ok(());
+        }
+        let mut failed = CL_INVALID_OPERATION;
+        // SAFETY: a context of ours; the event is set once.
+        unsafe {
+            let e = (self.cl.clCreateUserEvent)(context, &raw mut failed);
+            if failed == CL_SUCCESS {
+                (self.cl.clSetUserEventStatus)(e, code);
+                return self.put_event(id, e);
+            }
+        }
+        self.objects.put(id, Object::Failed(code));
+        Ok(())
+    }
+
+    /// Runs an enqueue that reads host memory, and keeps that memory until it has run.
+    pub(super) fn enqueue_from(
+        &mut self,
+        (queue, event): (u32, u32),
+        waits: &[u32],
+        data: Data<'_>,
+        hold: &mut Hold<'_>,
+        f: impl FnOnce(&Self, Handle, &[u8], u32, *const Handle, *mut Handle) -> Result<i32, i32>,
+    ) -> Result<(), Fail> {
+        // Inline bytes that came in a slab stay there.
+        let kept: Kept = match data {
+            Data::Blob(v) => Kept::Own(v.into_boxed_slice()),
+            Data::Inline(b) if self.pending.held() < MOST_SLABS => match hold.take() {
+                Some(slab) => Kept::Slab(slab, b.as_ptr(), b.len()),
+                None => Kept::Own(b.into()),
+            },
+            Data::Inline(b) => Kept::Own(b.into()),
+        };
+        let e = self.enqueue(queue, event, waits, true, |this, q, n, list, e| {
+            f(this, q, kept.bytes(), n, list, e)
+        })?;
+        self.pending.hold(e, Box::new(kept));
+        Ok(())
+    }
+
+    /// Runs an enqueue that fills memory of ours, `bytes` long, in pieces; the answer to `call` follows
+    /// the last one.
+    pub(super) fn enqueue_to(
+        &mut self,
+        (queue, event, call): (u32, u32, u32),
+        waits: &[u32],
+        bytes: u64,
+        whole: bool,
+        f: impl Fn(&Self, Handle, usize, &mut [u8], u32, *const Handle, *mut Handle) -> Result<i32, i32>,
+    ) -> Result<(), Fail> {
+        let bytes = usize::try_from(bytes).map_err(|_| CL_OUT_OF_HOST_MEMORY)?;
+        if bytes > 1 << 40 {
+            return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
+        }
+        // Where commands may overtake each other, the client's event must be that of the whole read.
+        let whole = whole || self.objects.queue(queue).is_ok_and(|q| q.loose);
+        let step = if whole { bytes.max(1) } else { BULK_CHUNK };
+        let mut at = 0;
+        let mut started = Vec::new();
+        while at < bytes || started.is_empty() {
+            let n = step.min(bytes - at);
+            let mut landing = self.pool.take(n)?;
+            let end = at + n >= bytes;
+            let id = if end { event } else { 0 };
+            let e = self.enqueue(queue, id, waits, true, |this, q, n, list, e| {
+                f(this, q, at, landing.bytes_mut(), n, list, e)
+            });
+            let e = match e {
+                Ok(e) => e,
+                Err(fail) => {
+                    for (e, landing) in started {
+                        self.pending.hold(e, Box::new(landing));
+                    }
+                    return Err(fail);
+                }
+            };
+            started.push((e, landing));
+            at += n;
+        }
+        let single = started.len() == 1;
+        let all: Vec<_> = started.iter().map(|(e, _)| *e).collect();
+        if !single {
+            for e in &all {
+                // SAFETY: an event of ours, now with one more owner.
+                unsafe { (self.cl.clRetainEvent)(*e) };
+            }
+        }
+        let mut offset = 0;
+        for (e, landing) in started {
+            let keep: Arc<dyn Any + Send + Sync> = Arc::new(landing);
+            let bytes = keep
+                .downcast_ref::<Landing>()
+                .map_or(&[][..], Landing::bytes);
+            let (start, len) = (bytes.as_ptr(), bytes.len());
+            // A whole image is longer than a piece may be.
+            let mut pieces = Vec::new();
+            for i in (0..len).step_by(BULK_CHUNK) {
+                pieces.push(Piece {
+                    ptr: start.wrapping_add(i),
+                    len: BULK_CHUNK.min(len - i),
+                    offset: offset + i as u64,
+                    keep: keep.clone(),
+                });
+            }
+            offset += len as u64;
+            let work = Work::Chunks(pieces, single);
+            self.pending.add(vec![e], CL_COMPLETE, call, work);
+        }
+        if !single {
+            let work = Work::Reply { strict: true };
+            self.pending.add(all, CL_COMPLETE, call, work);
+        }
+        Ok(())
+    }
+
+    /// Sets the arguments that the client has set since the kernel's last launch.
+    pub(super) fn set_args(&self, kernel: Handle, args: &[u8]) -> Result<(), Fail> {
+        let mut r = Reader::new(args);
+        while r.left() > 0 {
+            let (i, tag) = (r.u32()?, r.u8()?);
+            let set = self.cl.clSetKernelArg;
+            let object = |h: Handle| {
+                let place = (&raw const h).cast();
+                // SAFETY: a kernel and an object of ours.
+                unsafe { set(kernel, i, size_of::<Handle>(), place) }
+            };
+            let code = if tag == 0 {
+                let b = r.bytes()?;
+                // SAFETY: a kernel of ours and as many bytes as we say.
+                unsafe { set(kernel, i, b.len(), b.as_ptr().cast()) }
+            } else {
+                let v = r.u64()?;
+                match tag {
+                    1 => object(self.objects.memory(v as u32)?),
+                    2 => object(self.objects.sampler(v as u32)?),
+                    3 => object(self.objects.queue(v as u32)?.raw),
+                    // SAFETY: a kernel of ours; a size without a value.
+                    4 => unsafe { set(kernel, i, v as usize, null()) },
+                    // SAFETY: a kernel of ours; the pointer goes to the device as it is.
+                    5 => unsafe {
+                        (self.cl.clSetKernelArgSVMPointer)(kernel, i, v as *const c_void)
+                    },
+                    _ => return Err(Fail::Wire(WireError::BadValue("kind of argument"))),
+                }
+            };
+            ok(code)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn launch(&mut self, m: wire::LaunchKernel<'_>) -> Result<(), Fail> {
+        let args = self
+            .objects
+            .kernel(m.kernel)
+            .map_err(Fail::Cl)
+            .and_then(|k| self.set_args(k, m.args).map(|()| k));
+        let kernel = match args {
+            Ok(k) => Ok(k),
+            Err(Fail::Cl(e)) => Err(e),
+            Err(wire) => return Err(wire),
+        };
+        let dims = m.dims & 3;
+        if dims == 0 || m.dims > 7 {
+            return Err(Fail::Wire(WireError::BadValue("number of dimensions")));
+        }
+        let (offset, global, local) = (sizes(&m.offset), sizes(&m.global), sizes(&m.local));
+        let chosen = if m.dims & 4 != 0 {
+            null()
+        } else {
+            local.as_ptr()
+        };
+        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+            let f = this.cl.clEnqueueNDRangeKernel;
+            // SAFETY: objects of ours and three sizes each.
+            Ok(unsafe {
+                f(
+                    q,
+                    kernel?,
+                    dims,
+                    offset.as_ptr(),
+                    global.as_ptr(),
+                    chosen,
+                    n,
+                    list,
+                    e,
+                )
+            })
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn write_buffer(
+        &mut self,
+        m: wire::WriteBuffer<'_>,
+        hold: &mut Hold<'_>,
+    ) -> Result<(), Fail> {
+        let data = self.data(m.blob, m.data)?;
+        let buffer = self.objects.memory(m.buffer);
+        let offset = m.offset as usize;
+        self.enqueue_from(
+            (m.queue, m.event),
+            &m.waits,
+            data,
+            hold,
+            |this, q, b, n, list, e| {
+                let f = this.cl.clEnqueueWriteBuffer;
+                // SAFETY: objects of ours; the bytes are kept until the command has run.
+                Ok(unsafe {
+                    f(
+                        q,
+                        buffer?,
+                        0,
+                        offset,
+                        b.len(),
+                        b.as_ptr().cast(),
+                        n,
+                        list,
+                        e,
+                    )
+                })
+            },
+        )
+    }
+
+    pub(super) fn read_buffer(&mut self, m: wire::ReadBuffer, call: u32) -> Result<(), Fail> {
+        let buffer = self.objects.memory(m.buffer);
+        let whole = false;
+        self.enqueue_to(
+            (m.queue, m.event, call),
+            &m.waits,
+            m.size,
+            whole,
+            |this, q, at, b, n, list, e| {
+                let f = this.cl.clEnqueueReadBuffer;
+                let offset = m.offset as usize + at;
+                // SAFETY: objects of ours; the memory is kept until the command has run.
+                Ok(unsafe {
+                    f(
+                        q,
+                        buffer?,
+                        0,
+                        offset,
+                        b.len(),
+                        b.as_mut_ptr().cast(),
+                        n,
+                        list,
+                        e,
+                    )
+                })
+            },
+        )
+    }
+
+    pub(super) fn copy_buffer(&mut self, m: wire::CopyBuffer) -> Result<(), Fail> {
+        let (from, to) = (self.objects.memory(m.from), self.objects.memory(m.to));
+        let (a, b, size) = (
+            m.from_offset as usize,
+            m.to_offset as usize,
+            m.size as usize,
+        );
+        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+            // SAFETY: objects of ours; ranges are checked by the library.
+            Ok(unsafe { (this.cl.clEnqueueCopyBuffer)(q, from?, to?, a, b, size, n, list, e) })
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn write_buffer_rect(
+        &mut self,
+        m: wire::WriteBufferRect<'_>,
+        hold: &mut Hold<'_>,
+    ) -> Result<(), Fail> {
+        let data = self.data(m.blob, m.data)?;
+        if packed(&m.region) != Some(data.bytes().len() as u64) {
+            return Err(Fail::Wire(WireError::BadValue("size of a box")));
+        }
+        let buffer = self.objects.memory(m.buffer);
+        let (origin, region) = (sizes(&m.origin), sizes(&m.region));
+        let [row, slice] = m.pitch.map(|p| p as usize);
+        self.enqueue_from(
+            (m.queue, m.event),
+            &m.waits,
+            data,
+            hold,
+            |this, q, b, n, list, e| {
+                let f = this.cl.clEnqueueWriteBufferRect;
+                let (o, zero, r) = (origin.as_ptr(), [0; 3], region.as_ptr());
+                let p = b.as_ptr().cast();
+                // SAFETY: objects of ours; the box without gaps is as long as the bytes, which are kept.
+                Ok(unsafe {
+                    f(
+                        q,
+                        buffer?,
+                        0,
+                        o,
+                        zero.as_ptr(),
+                        r,
+                        row,
+                        slice,
+                        0,
+                        0,
+                        p,
+                        n,
+                        list,
+                        e,
+                    )
+                })
+            },
+        )
+    }
+
+    pub(super) fn read_buffer_rect(
+        &mut self,
+        m: wire::ReadBufferRect,
+        call: u32,
+    ) -> Result<(), Fail> {
+        let buffer = self.objects.memory(m.buffer);
+        let (origin, region) = (sizes(&m.origin), sizes(&m.region));
+        let [row, slice] = m.pitch.map(|p| p as usize);
+        let bytes = packed(&m.region).ok_or(CL_INVALID_VALUE)?;
+        let ids = (m.queue, m.event, call);
+        self.enqueue_to(ids, &m.waits, bytes, true, |this, q, _, b, n, list, e| {
+            let f = this.cl.clEnqueueReadBufferRect;
+            let (o, zero, r) = (origin.as_ptr(), [0; 3], region.as_ptr());
+            let p = b.as_mut_ptr().cast();
+            // SAFETY: objects of ours; the memory has the size of the box and is kept.
+            Ok(unsafe {
+                f(
+                    q,
+                    buffer?,
+                    0,
+                    o,
+                    zero.as_ptr(),
+                    r,
+                    row,
+                    slice,
+                    0,
+                    0,
+                    p,
+                    n,
+                    list,
+                    e,
+                )
+            })
+        })
+    }
+
+    pub(super) fn copy_buffer_rect(&mut self, m: wire::CopyBufferRect) -> Result<(), Fail> {
+        let (from, to) = (self.objects.memory(m.from), self.objects.memory(m.to));
+        let (a, b, r) = (sizes(&m.from_origin), sizes(&m.to_origin), sizes(&m.region));
+        let [ar, az] = m.from_pitch.map(|p| p as usize);
+        let [br, bz] = m.to_pitch.map(|p| p as usize);
+        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+            let f = this.cl.clEnqueueCopyBufferRect;
+            let (a, b, r) = (a.as_ptr(), b.as_ptr(), r.as_ptr());
+            // SAFETY: objects of ours; boxes are checked by the library.
+            Ok(unsafe { f(q, from?, to?, a, b, r, ar, az, br, bz, n, list, e) })
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn fill_buffer(&mut self, m: wire::FillBuffer<'_>) -> Result<(), Fail> {
+        let buffer = self.objects.memory(m.buffer);
+        let (offset, size) = (m.offset as usize, m.size as usize);
+        let (p, len) = (m.pattern.as_ptr().cast(), m.pattern.len());
+        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+            let f = this.cl.clEnqueueFillBuffer;
+            // SAFETY: objects of ours; the pattern is copied by the call.
+            Ok(unsafe { f(q, buffer?, p, len, offset, size, n, list, e) })
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn write_image(
+        &mut self,
+        m: wire::WriteImage<'_>,
+        hold: &mut Hold<'_>,
+    ) -> Result<(), Fail> {
+        let data = self.data(m.blob, m.data)?;
+        let image = self.objects.memory(m.image);
+        let (origin, region) = (sizes(&m.origin), sizes(&m.region));
+        let wanted = self.region_bytes(image, &m.region);
+        let have = data.bytes().len() as u64;
+        self.enqueue_from(
+            (m.queue, m.event),
+            &m.waits,
+            data,
+            hold,
+            |this, q, b, n, list, e| {
+                if wanted? > have {
+                    return Err(CL_INVALID_VALUE);
+                }
+                let f = this.cl.clEnqueueWriteImage;
+                let (o, r, p) = (origin.as_ptr(), region.as_ptr(), b.as_ptr().cast());
+                // SAFETY: objects of ours; there are enough bytes, and they are kept.
+                Ok(unsafe { f(q, image?, 0, o, r, 0, 0, p, n, list, e) })
+            },
+        )
+    }
+
+    pub(super) fn read_image(&mut self, m: wire::ReadImage, call: u32) -> Result<(), Fail> {
+        let image = self.objects.memory(m.image);
+        let (origin, region) = (sizes(&m.origin), sizes(&m.region));
+        let wanted = self.region_bytes(image, &m.region);
+        let have = m.bytes;
+        let ids = (m.queue, m.event, call);
+        self.enqueue_to(ids, &m.waits, m.bytes, true, |this, q, _, b, n, list, e| {
+            if wanted? > have {
+                return Err(CL_INVALID_VALUE);
+            }
+            let f = this.cl.clEnqueueReadImage;
+            let (o, r, p) = (origin.as_ptr(), region.as_ptr(), b.as_mut_ptr().cast());
+            // SAFETY: objects of ours; there is enough memory, and it is kept.
+            Ok(unsafe { f(q, image?, 0, o, r, 0, 0, p, n, list, e) })
+        })
+    }
+
+    /// Bytes of a region of an image without gaps.
+    fn region_bytes(&self, image: Result<Handle, i32>, region: &[u64; 3]) -> Result<u64, i32> {
+        let element = self.element_size(image?).ok_or(CL_INVALID_MEM_OBJECT)?;
+        packed(region)
+            .and_then(|n| n.checked_mul(element as u64))
+            .ok_or(CL_INVALID_VALUE)
+    }
+
+    pub(super) fn copy_image(&mut self, m: wire::CopyImage) -> Result<(), Fail> {
+        let (from, to) = (self.objects.memory(m.from), self.objects.memory(m.to));
+        let (a, b, r) = (sizes(&m.from_origin), sizes(&m.to_origin), sizes(&m.region));
+        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+            let f = this.cl.clEnqueueCopyImage;
+            let (a, b, r) = (a.as_ptr(), b.as_ptr(), r.as_ptr());
+            // SAFETY: objects of ours; regions are checked by the library.
+            Ok(unsafe { f(q, from?, to?, a, b, r, n, list, e) })
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn copy_image_to_buffer(&mut self, m: wire::CopyImageToBuffer) -> Result<(), Fail> {
+        let (from, to) = (self.objects.memory(m.from), self.objects.memory(m.to));
+        let (o, r, at) = (sizes(&m.origin), sizes(&m.region), m.offset as usize);
+        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+            let f = this.cl.clEnqueueCopyImageToBuffer;
+            // SAFETY: objects of ours; regions are checked by the library.
+            Ok(unsafe { f(q, from?, to?, o.as_ptr(), r.as_ptr(), at, n, list, e) })
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn copy_buffer_to_image(&mut self, m: wire::CopyBufferToImage) -> Result<(), Fail> {
+        let (from, to) = (self.objects.memory(m.from), self.objects.memory(m.to));
+        let (o, r, at) = (sizes(&m.origin), sizes(&m.region), m.offset as usize);
+        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+            let f = this.cl.clEnqueueCopyBufferToImage;
+            // SAFETY: objects of ours; regions are checked by the library.
+            Ok(unsafe { f(q, from?, to?, at, o.as_ptr(), r.as_ptr(), n, list, e) })
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn fill_image(&mut self, m: wire::FillImage) -> Result<(), Fail> {
+        let image = self.objects.memory(m.image);
+        let (o, r) = (sizes(&m.origin), sizes(&m.region));
+        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+            let f = this.cl.clEnqueueFillImage;
+            let color = m.color.as_ptr().cast();
+            // SAFETY: objects of ours and four words of colour.
+            Ok(unsafe { f(q, image?, color, o.as_ptr(), r.as_ptr(), n, list, e) })
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn migrate(&mut self, m: wire::Migrate) -> Result<(), Fail> {
+        let objects: Result<Vec<_>, _> = m
+            .objects
+            .iter()
+            .map(|id| self.objects.memory(*id))
+            .collect();
+        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+            let objects = objects?;
+            let f = this.cl.clEnqueueMigrateMemObjects;
+            let (count, p) = (objects.len() as u32, objects.as_ptr());
+            // SAFETY: objects of ours, as many as we say.
+            Ok(unsafe { f(q, count, p, m.flags, n, list, e) })
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn marker(&mut self, m: wire::Marker) -> Result<(), Fail> {
+        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+            let f = match m.barrier {
+                0 => this.cl.clEnqueueMarkerWithWaitList,
+                _ => this.cl.clEnqueueBarrierWithWaitList,
+            };
+            // SAFETY: objects of ours.
+            Ok(unsafe { f(q, n, list, e) })
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn flush(&mut self, m: wire::Flush) -> Result<(), Fail> {
+        let q = self.objects.queue(m.queue)?.raw;
+        // SAFETY: a queue of ours.
+        ok(unsafe { (self.cl.clFlush)(q) })?;
+        Ok(())
+    }
+
+    pub(super) fn finish(&mut self, m: wire::Finish, call: u32) -> Result<(), Fail> {
+        let e = self.enqueue(m.queue, 0, &[], true, |this, q, n, list, e| {
+            // SAFETY: objects of ours.
+            Ok(unsafe { (this.cl.clEnqueueMarkerWithWaitList)(q, n, list, e) })
+        })?;
+        self.objects.flush(self.cl, &mut self.dirty);
+        self.pending
+            .add(vec![e], CL_COMPLETE, call, Work::Reply { strict: false });
+        Ok(())
+    }
+
+    pub(super) fn create_user_event(&mut self, m: wire::CreateUserEvent) -> Result<(), Fail> {
+        let made = self.objects.context(m.context).and_then(|c| {
+            let mut code = CL_INVALID_OPERATION;
+            // SAFETY: a context of ours.
+            let e = unsafe { (self.cl.clCreateUserEvent)(c, &raw mut code) };
+            ok(code).map(|()| Object::Event(e))
+        });
+        self.keep(m.event, wire::op::CREATE_USER_EVENT, made)
+    }
+
+    pub(super) fn set_user_event_status(
+        &mut self,
+        m: wire::SetUserEventStatus,
+    ) -> Result<(), Fail> {
+        let e = self.objects.event(m.event)?;
+        // SAFETY: an event of ours; that it is a user event is checked by the library.
+        ok(unsafe { (self.cl.clSetUserEventStatus)(e, m.status) })?;
+        Ok(())
+    }
+
+    pub(super) fn wait_for_events(
+        &mut self,
+        m: wire::WaitForEvents,
+        call: u32,
+    ) -> Result<(), Fail> {
+        let mut list = Vec::new();
+        for id in &m.events {
+            match self.objects.event(*id) {
+                Ok(e) => list.push(e),
+                Err(_) => return Err(Fail::Cl(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)),
+            }
+        }
+        for e in &list {
+            // SAFETY: events of ours, each with one more owner now.
+            unsafe { (self.cl.clRetainEvent)(*e) };
+        }
+        self.objects.flush(self.cl, &mut self.dirty);
+        self.pending
+            .add(list, CL_COMPLETE, call, Work::Reply { strict: true });
+        Ok(())
+    }
+
+    pub(super) fn event_status(&mut self, m: wire::EventStatus, call: u32) -> Result<(), Fail> {
+        self.objects.flush(self.cl, &mut self.dirty);
+        let status = match self.objects.event(m.event) {
+            Ok(e) => self.cl.status(e),
+            Err(code) => code,
+        };
+        if status <= CL_COMPLETE {
+            // What the command brought goes first.
+            self.pending.pump();
+            self.output.drain();
+        }
+        self.answer(call, &wire::EventStatusReply { status });
+        Ok(())
+    }
+
+    pub(super) fn event_profile(&mut self, m: wire::EventProfile, call: u32) -> Result<(), Fail> {
+        let e = self.objects.event(m.event)?;
+        let status = self.cl.status(e);
+        let mut times = [0u64; 5];
+        if status == CL_COMPLETE {
+            for (i, t) in times.iter_mut().enumerate() {
+                let param = CL_PROFILING_COMMAND_QUEUED + i as u32;
+                // SAFETY: an event of ours; the place is ours.
+                let code = unsafe {
+                    let f = self.cl.clGetEventProfilingInfo;
+                    f(e, param, 8, std::ptr::from_mut(t).cast(), null_mut())
+                };
+                // The last one came with OpenCL 2.0.
+                if i < 4 {
+                    ok(code)?;
+                }
+            }
+            if times[4] == 0 {
+                times[4] = times[3];
+            }
+        }
+        self.answer(call, &wire::EventProfileReply { status, times });
+        Ok(())
+    }
+
+    pub(super) fn event_callback(&mut self, m: wire::EventCallback) -> Result<(), Fail> {
+        let e = match self.objects.event(m.event) {
+            Ok(e) => e,
+            Err(code) => {
+                self.outbox.callback(0, code, |w| w.u64(m.token));
+                return Ok(());
+            }
+        };
+        // SAFETY: an event of ours, with one more owner now.
+        unsafe { (self.cl.clRetainEvent)(e) };
+        self.objects.flush(self.cl, &mut self.dirty);
+        self.pending
+            .add(vec![e], m.trigger, 0, Work::Callback(m.token, m.trigger));
+        Ok(())
+    }
+}
+
+/// Bytes (or pixels) of a box without gaps.
+fn packed(region: &[u64; 3]) -> Option<u64> {
+    region[0].checked_mul(region[1])?.checked_mul(region[2])
+}
+
+/// Bytes that a command reads.
+enum Kept {
+    Own(Box<[u8]>),
+    Slab(
+        #[allow(dead_code, reason = "held, not read")] Lent,
+        *const u8,
+        usize,
+    ),
+}
+
+// SAFETY: the pointer leads into the slab, which moves along.
+unsafe impl Send for Kept {}
+
+impl Kept {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(b) => b,
+            // SAFETY: the payload lies in the slab, which we hold.
+            Self::Slab(_, p, n) => unsafe { std::slice::from_raw_parts(*p, *n) },
+        }
+    }
+}

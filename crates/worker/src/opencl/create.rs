@@ -1,0 +1,468 @@
+//! Making, describing and releasing objects.
+
+use super::describe;
+use super::objects::{Object, Queue};
+use super::{Fail, OpenCl, ok};
+use busbar_abi::opencl::*;
+use busbar_wire::generated::opencl as wire;
+use busbar_wire::{WireError, Writer};
+use std::ptr::{null, null_mut};
+
+/// The longest data of one message.
+const MOST_BLOB: u64 = 16 << 30;
+
+impl OpenCl {
+    /// Stores what a creation gave; a failure stays with the id, for whoever uses it.
+    pub(super) fn keep(&mut self, id: u32, op: u16, made: Result<Object, i32>) -> Result<(), Fail> {
+        let object = made.unwrap_or_else(|e| {
+            self.outbox.error(e, |w| {
+                w.u16(op);
+                w.u32(0);
+            });
+            Object::Failed(e)
+        });
+        let old = self.objects.take(id);
+        old.release(self.cl);
+        match self.objects.put(id, object) {
+            true => Ok(()),
+            false => Err(Fail::Wire(WireError::BadValue("object id"))),
+        }
+    }
+
+    pub(super) fn describe(&mut self, _: wire::Describe, call: u32) -> Result<(), Fail> {
+        let mut bytes = Vec::new();
+        let mut w = Writer::new(&mut bytes);
+        w.u32(self.platforms.len() as u32);
+        for (p, ids) in &self.platforms {
+            describe::platform(self.cl, *p, &mut w);
+            w.u32(ids.len() as u32);
+            for id in ids {
+                describe::device(self.cl, *id, self.objects.device(*id)?, &mut w);
+            }
+        }
+        self.answer(call, &wire::DescribeReply { platforms: &bytes });
+        Ok(())
+    }
+
+    pub(super) fn device_info(&mut self, m: wire::DeviceInfo, call: u32) -> Result<(), Fail> {
+        let value = describe::device_info(self.cl, self.objects.device(m.device)?, m.param)?;
+        self.answer(call, &wire::DeviceInfoReply { value: &value });
+        Ok(())
+    }
+
+    pub(super) fn device_timer(&mut self, m: wire::DeviceTimer, call: u32) -> Result<(), Fail> {
+        let device = self.objects.device(m.device)?;
+        let (mut device_time, mut host_time) = (0, 0);
+        // SAFETY: both places are ours.
+        ok(unsafe {
+            (self.cl.clGetDeviceAndHostTimer)(device, &raw mut device_time, &raw mut host_time)
+        })?;
+        self.answer(
+            call,
+            &wire::DeviceTimerReply {
+                device_time,
+                host_time,
+            },
+        );
+        Ok(())
+    }
+
+    pub(super) fn create_sub_devices(
+        &mut self,
+        m: wire::CreateSubDevices,
+        call: u32,
+    ) -> Result<(), Fail> {
+        let device = self.objects.device(m.device)?;
+        let mut properties: Vec<isize> = m.properties.iter().map(|p| *p as isize).collect();
+        // Whatever the client left out, the list ends, and so does a list of counts in it.
+        properties.extend([0, 0]);
+        let mut n = 0;
+        // SAFETY: asks only how many there would be.
+        ok(unsafe {
+            (self.cl.clCreateSubDevices)(device, properties.as_ptr(), 0, null_mut(), &raw mut n)
+        })?;
+        let mut bytes = Vec::new();
+        let mut w = Writer::new(&mut bytes);
+        w.u32(n);
+        if m.most > 0 {
+            if n > m.most {
+                return Err(Fail::Cl(CL_INVALID_VALUE));
+            }
+            let mut list = vec![null_mut(); n as usize];
+            // SAFETY: the list has room for all of them.
+            ok(unsafe {
+                (self.cl.clCreateSubDevices)(
+                    device,
+                    properties.as_ptr(),
+                    n,
+                    list.as_mut_ptr(),
+                    null_mut(),
+                )
+            })?;
+            w.u32(n);
+            for (i, d) in list.into_iter().enumerate() {
+                let id = m.first.wrapping_add(i as u32);
+                describe::device(self.cl, id, d, &mut w);
+                if !self.objects.put(id, Object::Device(d, true)) {
+                    return Err(Fail::Wire(WireError::BadValue("object id")));
+                }
+            }
+        }
+        self.answer(call, &wire::CreateSubDevicesReply { devices: &bytes });
+        Ok(())
+    }
+
+    pub(super) fn release(&mut self, m: wire::Release) -> Result<(), Fail> {
+        let object = self.objects.take(m.object);
+        if let Object::Queue(q) = &object
+            && q.dirty
+        {
+            // SAFETY: a queue of ours.
+            unsafe { (self.cl.clFlush)(q.raw) };
+            self.dirty.retain(|id| *id != m.object);
+        }
+        object.release(self.cl);
+        Ok(())
+    }
+
+    pub(super) fn check(&mut self, m: wire::Check, call: u32) -> Result<(), Fail> {
+        match self.objects.get(m.object) {
+            Object::None => Err(Fail::Cl(CL_INVALID_VALUE)),
+            Object::Failed(e) => Err(Fail::Cl(*e)),
+            _ => {
+                self.done(call);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn blob(&mut self, m: wire::Blob<'_>) -> Result<(), Fail> {
+        if m.total > MOST_BLOB {
+            return Err(Fail::Wire(WireError::TooLong {
+                got: m.total,
+                limit: MOST_BLOB,
+            }));
+        }
+        let blob = self.blobs.entry(m.blob).or_default();
+        if m.offset == 0 {
+            blob.reserve_exact(m.total.min(1 << 30) as usize);
+        }
+        let end = m.offset + m.data.len() as u64;
+        if m.offset != blob.len() as u64 || end > m.total {
+            return Err(Fail::Wire(WireError::BadValue("piece of data")));
+        }
+        blob.extend_from_slice(m.data);
+        Ok(())
+    }
+
+    /// The data of a message: inline, or from a blob that came before.
+    pub(super) fn data<'a>(&mut self, blob: u32, inline: &'a [u8]) -> Result<Data<'a>, Fail> {
+        match blob {
+            0 => Ok(Data::Inline(inline)),
+            id => match self.blobs.remove(&id) {
+                Some(v) => Ok(Data::Blob(v)),
+                None => Err(Fail::Wire(WireError::BadValue("data id"))),
+            },
+        }
+    }
+
+    pub(super) fn create_context(&mut self, m: wire::CreateContext) -> Result<(), Fail> {
+        let made = self.make_context(&m.devices);
+        self.keep(m.context, wire::op::CREATE_CONTEXT, made)
+    }
+
+    fn make_context(&self, ids: &[u32]) -> Result<Object, i32> {
+        let devices = self.objects.devices(ids)?;
+        let list: Vec<_> = devices.iter().map(|d| d.1).collect();
+        let platform = self
+            .platforms
+            .iter()
+            .find(|p| ids.iter().any(|i| p.1.contains(i)));
+        let properties = platform
+            .map(|p| [CL_CONTEXT_PLATFORM as isize, p.0 as isize, 0])
+            .unwrap_or_default();
+        let mut code = CL_INVALID_OPERATION;
+        // SAFETY: lists of ours with the lengths given.
+        let c = unsafe {
+            (self.cl.clCreateContext)(
+                properties.as_ptr(),
+                list.len() as u32,
+                list.as_ptr(),
+                null(),
+                null_mut(),
+                &raw mut code,
+            )
+        };
+        ok(code).map(|()| Object::Context(c, devices))
+    }
+
+    pub(super) fn image_formats(&mut self, m: wire::ImageFormats, call: u32) -> Result<(), Fail> {
+        let c = self.objects.context(m.context)?;
+        let f = self.cl.clGetSupportedImageFormats;
+        let mut n = 0;
+        // SAFETY: first the count, then a list of that length.
+        let list = unsafe {
+            ok(f(c, m.flags, m.kind, 0, null_mut(), &raw mut n))?;
+            let mut list = vec![
+                ImageFormat {
+                    order: 0,
+                    data_type: 0
+                };
+                n as usize
+            ];
+            if n > 0 {
+                ok(f(c, m.flags, m.kind, n, list.as_mut_ptr(), null_mut()))?;
+            }
+            list
+        };
+        let bytes: Vec<u8> = list
+            .iter()
+            .flat_map(|f| [f.order.to_ne_bytes(), f.data_type.to_ne_bytes()].concat())
+            .collect();
+        self.answer(call, &wire::ImageFormatsReply { formats: &bytes });
+        Ok(())
+    }
+
+    pub(super) fn create_queue(&mut self, m: wire::CreateQueue) -> Result<(), Fail> {
+        let made = self.make_queue(&m);
+        self.keep(m.queue, wire::op::CREATE_QUEUE, made)
+    }
+
+    fn make_queue(&self, m: &wire::CreateQueue) -> Result<Object, i32> {
+        let (c, d) = (
+            self.objects.context(m.context)?,
+            self.objects.device(m.device)?,
+        );
+        let mut code = CL_INVALID_OPERATION;
+        let simple = match m.properties[..] {
+            [] => Some(0),
+            [key, p, 0] if key == u64::from(CL_QUEUE_PROPERTIES) && p <= 3 => Some(p),
+            _ => None,
+        };
+        // SAFETY: objects of ours; the list ends in a zero.
+        let q = unsafe {
+            match simple {
+                Some(p) => (self.cl.clCreateCommandQueue)(c, d, p, &raw mut code),
+                None => {
+                    let mut list = m.properties.clone();
+                    list.push(0);
+                    let f = self.cl.clCreateCommandQueueWithProperties;
+                    f(c, d, list.as_ptr(), &raw mut code)
+                }
+            }
+        };
+        let loose = m.properties.chunks_exact(2).any(|p| {
+            p[0] == u64::from(CL_QUEUE_PROPERTIES)
+                && p[1] & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0
+        });
+        ok(code)?;
+        Ok(Object::Queue(Queue {
+            raw: q,
+            context: c,
+            loose,
+            dirty: false,
+        }))
+    }
+
+    pub(super) fn set_default_queue(
+        &mut self,
+        m: wire::SetDefaultQueue,
+        call: u32,
+    ) -> Result<(), Fail> {
+        let (c, d) = (
+            self.objects.context(m.context)?,
+            self.objects.device(m.device)?,
+        );
+        let q = self.objects.queue(m.queue)?.raw;
+        // SAFETY: objects of ours.
+        ok(unsafe { (self.cl.clSetDefaultDeviceCommandQueue)(c, d, q) })?;
+        self.done(call);
+        Ok(())
+    }
+
+    pub(super) fn create_buffer(&mut self, m: wire::CreateBuffer<'_>) -> Result<(), Fail> {
+        let data = self.data(m.blob, m.data)?;
+        let made = self.make_buffer(&m, data.bytes());
+        self.keep(m.buffer, wire::op::CREATE_BUFFER, made)
+    }
+
+    fn make_buffer(&self, m: &wire::CreateBuffer<'_>, data: &[u8]) -> Result<Object, i32> {
+        let c = self.objects.context(m.context)?;
+        let copies = m.flags & CL_MEM_COPY_HOST_PTR != 0;
+        if copies && data.len() as u64 != m.size {
+            return Err(CL_INVALID_HOST_PTR);
+        }
+        let host = if m.svm != 0 {
+            self.svm_range(m.svm, m.size)?
+        } else if m.flags & CL_MEM_USE_HOST_PTR != 0 {
+            return Err(CL_INVALID_VALUE);
+        } else if copies {
+            data.as_ptr().cast_mut().cast()
+        } else {
+            null_mut()
+        };
+        let mut code = CL_INVALID_OPERATION;
+        // SAFETY: `host` has `size` bytes if it is not null: checked above.
+        let b =
+            unsafe { (self.cl.clCreateBuffer)(c, m.flags, m.size as usize, host, &raw mut code) };
+        ok(code).map(|()| Object::Memory(b))
+    }
+
+    pub(super) fn create_sub_buffer(&mut self, m: wire::CreateSubBuffer) -> Result<(), Fail> {
+        let made = self.objects.memory(m.parent).and_then(|parent| {
+            let region = BufferRegion {
+                origin: m.origin as usize,
+                size: m.size as usize,
+            };
+            let mut code = CL_INVALID_OPERATION;
+            // SAFETY: a buffer of ours; the region is checked by the library.
+            let b = unsafe {
+                (self.cl.clCreateSubBuffer)(
+                    parent,
+                    m.flags,
+                    CL_BUFFER_CREATE_TYPE_REGION,
+                    &raw const region,
+                    &raw mut code,
+                )
+            };
+            ok(code).map(|()| Object::Memory(b))
+        });
+        self.keep(m.buffer, wire::op::CREATE_SUB_BUFFER, made)
+    }
+
+    pub(super) fn create_image(&mut self, m: wire::CreateImage<'_>) -> Result<(), Fail> {
+        let data = self.data(m.blob, m.data)?;
+        let made = self.make_image(&m, data.bytes());
+        self.keep(m.image, wire::op::CREATE_IMAGE, made)
+    }
+
+    fn make_image(&self, m: &wire::CreateImage<'_>, data: &[u8]) -> Result<Object, i32> {
+        let c = self.objects.context(m.context)?;
+        let parent = match m.parent {
+            0 => null_mut(),
+            id => self.objects.memory(id)?,
+        };
+        let s = m.shape.map(|v| v as usize);
+        let format = ImageFormat {
+            order: m.format[0],
+            data_type: m.format[1],
+        };
+        let desc = ImageDesc {
+            kind: m.kind,
+            width: s[0],
+            height: s[1],
+            depth: s[2],
+            array_size: s[3],
+            row_pitch: s[4],
+            slice_pitch: s[5],
+            levels: s[6] as u32,
+            samples: s[7] as u32,
+            parent,
+        };
+        let copies = m.flags & CL_MEM_COPY_HOST_PTR != 0;
+        let mut flags = m.flags & !CL_MEM_COPY_HOST_PTR;
+        let f = self.cl.clCreateImage;
+        let mut code = CL_INVALID_OPERATION;
+        let mut host = null_mut();
+        if copies {
+            // The library reads a whole image's worth of bytes, so an empty one of the same shape says
+            // first how many those are.
+            // SAFETY: no host memory is involved.
+            let probe = unsafe {
+                f(
+                    c,
+                    flags,
+                    &raw const format,
+                    &raw const desc,
+                    null_mut(),
+                    &raw mut code,
+                )
+            };
+            ok(code)?;
+            let wanted = self.image_bytes(probe, &desc);
+            // SAFETY: made just now.
+            unsafe { (self.cl.clReleaseMemObject)(probe) };
+            if wanted.is_none_or(|n| n > data.len()) {
+                return Err(CL_INVALID_HOST_PTR);
+            }
+            flags |= CL_MEM_COPY_HOST_PTR;
+            host = data.as_ptr().cast_mut().cast();
+        }
+        // SAFETY: `host` is null or has as many bytes as the image, checked above.
+        let i = unsafe {
+            f(
+                c,
+                flags,
+                &raw const format,
+                &raw const desc,
+                host,
+                &raw mut code,
+            )
+        };
+        ok(code).map(|()| Object::Memory(i))
+    }
+
+    /// Bytes of an image's pixels without gaps.
+    fn image_bytes(&self, image: Handle, d: &ImageDesc) -> Option<usize> {
+        let element = self.element_size(image)?;
+        let (rows, slices) = match d.kind {
+            CL_MEM_OBJECT_IMAGE1D | CL_MEM_OBJECT_IMAGE1D_BUFFER => (1, 1),
+            CL_MEM_OBJECT_IMAGE2D => (d.height, 1),
+            CL_MEM_OBJECT_IMAGE3D => (d.height, d.depth),
+            CL_MEM_OBJECT_IMAGE1D_ARRAY => (1, d.array_size),
+            _ => (d.height, d.array_size),
+        };
+        d.width
+            .checked_mul(element)?
+            .checked_mul(rows)?
+            .checked_mul(slices)
+    }
+
+    /// Bytes of a pixel.
+    pub(super) fn element_size(&self, image: Handle) -> Option<usize> {
+        let mut n = 0usize;
+        // SAFETY: an image of ours; the place is ours.
+        let code = unsafe {
+            let place = (&raw mut n).cast();
+            (self.cl.clGetImageInfo)(image, CL_IMAGE_ELEMENT_SIZE, 8, place, null_mut())
+        };
+        ok(code).ok().map(|()| n)
+    }
+
+    pub(super) fn image_info(&mut self, m: wire::ImageInfo, call: u32) -> Result<(), Fail> {
+        let image = self.objects.memory(m.image)?;
+        let mut bytes = Vec::new();
+        describe::image(self.cl, image, &mut Writer::new(&mut bytes));
+        self.answer(call, &wire::ImageInfoReply { table: &bytes });
+        Ok(())
+    }
+
+    pub(super) fn create_sampler(&mut self, m: wire::CreateSampler) -> Result<(), Fail> {
+        let made = self.objects.context(m.context).and_then(|c| {
+            let mut code = CL_INVALID_OPERATION;
+            let f = self.cl.clCreateSampler;
+            // SAFETY: a context of ours.
+            let s = unsafe { f(c, m.normalized, m.addressing, m.filter, &raw mut code) };
+            ok(code).map(|()| Object::Sampler(s))
+        });
+        self.keep(m.sampler, wire::op::CREATE_SAMPLER, made)
+    }
+}
+
+/// The data of a message.
+pub enum Data<'a> {
+    /// In the record.
+    Inline(&'a [u8]),
+    /// Collected from pieces.
+    Blob(Vec<u8>),
+}
+
+impl Data<'_> {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Inline(b) => b,
+            Self::Blob(v) => v,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! What the client needs to know of platforms, devices, programs, kernels and images, put together so
+//! that it asks once.
+
+use super::cl::{Cl, ask};
+use busbar_abi::opencl::ext::*;
+use busbar_abi::opencl::*;
+use busbar_wire::Writer;
+use std::ops::RangeInclusive;
+
+/// The longest single answer.
+const MOST: usize = 256 << 10;
+
+/// Device parameters: the core's, and where vendors have theirs.
+const DEVICE: &[RangeInclusive<u32>] = &[
+    0x1000..=0x10ff,
+    0x4000..=0x4010,
+    0x4030..=0x404f,
+    0x4100..=0x4110,
+];
+/// Parameters whose answers are handles or counts of this process.
+const OWN: &[u32] = &[
+    CL_DEVICE_PLATFORM,
+    CL_DEVICE_PARENT_DEVICE,
+    CL_DEVICE_REFERENCE_COUNT,
+];
+
+/// Writes a table: count, then parameter and answer.
+pub fn table(w: &mut Writer<'_>, answers: &[(u32, Vec<u8>)]) {
+    w.u32(answers.len() as u32);
+    for (param, value) in answers {
+        w.u32(*param);
+        w.bytes(value);
+    }
+}
+
+/// All platforms.
+pub fn platforms(cl: &Cl) -> Vec<Handle> {
+    let mut n = 0;
+    let mut list = vec![std::ptr::null_mut(); 64];
+    // SAFETY: the list has room for as many as it says.
+    let code = unsafe { (cl.clGetPlatformIDs)(64, list.as_mut_ptr(), &raw mut n) };
+    list.truncate(if code == CL_SUCCESS { n as usize } else { 0 });
+    list
+}
+
+/// All devices of a platform.
+pub fn devices(cl: &Cl, platform: Handle) -> Vec<Handle> {
+    let mut n = 0;
+    let mut list = vec![std::ptr::null_mut(); 256];
+    // SAFETY: the list has room for as many as it says.
+    let code = unsafe {
+        (cl.clGetDeviceIDs)(
+            platform,
+            CL_DEVICE_TYPE_ALL,
+            256,
+            list.as_mut_ptr(),
+            &raw mut n,
+        )
+    };
+    list.truncate(if code == CL_SUCCESS { n as usize } else { 0 });
+    list
+}
+
+/// An answer of a platform.
+pub fn platform_info(cl: &Cl, p: Handle, param: u32) -> Result<Vec<u8>, i32> {
+    // SAFETY: a platform of the library; `ask` gives matching sizes.
+    ask(
+        |n, v, r| unsafe { (cl.clGetPlatformInfo)(p, param, n, v, r) },
+        MOST,
+    )
+}
+
+/// An answer of a device.
+pub fn device_info(cl: &Cl, d: Handle, param: u32) -> Result<Vec<u8>, i32> {
+    if OWN.contains(&param) {
+        return Err(CL_INVALID_VALUE);
+    }
+    // SAFETY: a device of the library; `ask` gives matching sizes.
+    ask(
+        |n, v, r| unsafe { (cl.clGetDeviceInfo)(d, param, n, v, r) },
+        MOST,
+    )
+}
+
+/// Writes what there is to know of a platform.
+pub fn platform(cl: &Cl, p: Handle, w: &mut Writer<'_>) {
+    let answers: Vec<_> = (CL_PLATFORM_PROFILE..=CL_PLATFORM_PROFILE + 0xf)
+        .chain([CL_PLATFORM_ICD_SUFFIX_KHR])
+        .filter_map(|param| Some((param, platform_info(cl, p, param).ok()?)))
+        .collect();
+    table(w, &answers);
+}
+
+/// Writes what there is to know of a device.
+pub fn device(cl: &Cl, id: u32, d: Handle, w: &mut Writer<'_>) {
+    w.u32(id);
+    let answers: Vec<_> = DEVICE
+        .iter()
+        .cloned()
+        .flatten()
+        .filter_map(|param| Some((param, device_info(cl, d, param).ok()?)))
+        .collect();
+    table(w, &answers);
+}
+
+/// Writes what there is to know of an image.
+pub fn image(cl: &Cl, m: Handle, w: &mut Writer<'_>) {
+    let mut answers = Vec::new();
+    for param in CL_IMAGE_FORMAT..=CL_IMAGE_NUM_SAMPLES {
+        if param == CL_IMAGE_BUFFER {
+            continue;
+        }
+        // SAFETY: an image of ours; `ask` gives matching sizes.
+        let v = ask(
+            |n, v, r| unsafe { (cl.clGetImageInfo)(m, param, n, v, r) },
+            MOST,
+        );
+        answers.extend(v.ok().map(|v| (param, v)));
+    }
+    // SAFETY: as above.
+    let size = ask(
+        |n, v, r| unsafe { (cl.clGetMemObjectInfo)(m, CL_MEM_SIZE, n, v, r) },
+        8,
+    );
+    answers.extend(size.ok().map(|v| (CL_MEM_SIZE, v)));
+    table(w, &answers);
+}
+
+fn number(v: Result<Vec<u8>, i32>) -> u64 {
+    let v = v.unwrap_or_default();
+    v.iter()
+        .take(8)
+        .rev()
+        .fold(0, |n, b| n << 8 | u64::from(*b))
+}
+
+fn string(v: Vec<u8>) -> String {
+    String::from_utf8_lossy(&v)
+        .trim_end_matches('\0')
+        .to_string()
+}
+
+/// Writes what there is to know of a program on its devices; `log` may still change logs.
+pub fn program(
+    cl: &Cl,
+    p: Handle,
+    devices: &[(u32, Handle)],
+    log: impl Fn(Vec<u8>) -> Vec<u8>,
+    w: &mut Writer<'_>,
+) {
+    w.u32(devices.len() as u32);
+    for (id, d) in devices {
+        // SAFETY: program and device are ours; `ask` gives matching sizes.
+        let info = |param| {
+            ask(
+                |n, v, r| unsafe { (cl.clGetProgramBuildInfo)(p, *d, param, n, v, r) },
+                4 << 20,
+            )
+        };
+        w.u32(*id);
+        w.i32(number(info(CL_PROGRAM_BUILD_STATUS)) as i32);
+        w.u32(number(info(CL_PROGRAM_BINARY_TYPE)) as u32);
+        w.u64(number(info(CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE)));
+        w.bytes(&log(info(CL_PROGRAM_BUILD_LOG).unwrap_or_default()));
+    }
+    let mut n = 0;
+    // SAFETY: a program of ours; first the count, then a list of that length.
+    let kernels = unsafe {
+        let count = (cl.clCreateKernelsInProgram)(p, 0, std::ptr::null_mut(), &raw mut n);
+        let mut list = vec![std::ptr::null_mut(); n as usize];
+        if count == CL_SUCCESS && n > 0 {
+            let code = (cl.clCreateKernelsInProgram)(p, n, list.as_mut_ptr(), std::ptr::null_mut());
+            (code == CL_SUCCESS).then_some(list)
+        } else {
+            (count == CL_SUCCESS).then_some(list)
+        }
+    };
+    let Some(kernels) = kernels else {
+        w.u8(0);
+        return;
+    };
+    w.u8(1);
+    // SAFETY: as above.
+    let names = ask(
+        |n, v, r| unsafe { (cl.clGetProgramInfo)(p, CL_PROGRAM_KERNEL_NAMES, n, v, r) },
+        MOST,
+    );
+    w.str(&string(names.unwrap_or_default()));
+    w.u32(kernels.len() as u32);
+    for k in kernels {
+        kernel(cl, k, devices, w);
+        // SAFETY: made above.
+        unsafe { (cl.clReleaseKernel)(k) };
+    }
+}
+
+/// Writes what there is to know of a kernel.
+pub fn kernel(cl: &Cl, k: Handle, devices: &[(u32, Handle)], w: &mut Writer<'_>) {
+    // SAFETY: a kernel of ours; `ask` gives matching sizes.
+    let info = |param| {
+        ask(
+            |n, v, r| unsafe { (cl.clGetKernelInfo)(k, param, n, v, r) },
+            MOST,
+        )
+    };
+    w.str(&string(info(CL_KERNEL_FUNCTION_NAME).unwrap_or_default()));
+    let n_args = number(info(CL_KERNEL_NUM_ARGS)) as u32;
+    w.u32(n_args);
+    w.str(&string(info(CL_KERNEL_ATTRIBUTES).unwrap_or_default()));
+    let tables: Vec<_> = devices
+        .iter()
+        .filter_map(|(id, d)| {
+            let answers: Vec<_> = (CL_KERNEL_WORK_GROUP_SIZE..=CL_KERNEL_WORK_GROUP_SIZE + 7)
+                .filter_map(|param| {
+                    // SAFETY: as above.
+                    let get =
+                        |n, v, r| unsafe { (cl.clGetKernelWorkGroupInfo)(k, *d, param, n, v, r) };
+                    Some((param, ask(get, MOST).ok()?))
+                })
+                .collect();
+            (!answers.is_empty()).then_some((*id, answers))
+        })
+        .collect();
+    w.u32(tables.len() as u32);
+    for (id, answers) in tables {
+        w.u32(id);
+        table(w, &answers);
+    }
+    let arg = |i, param| {
+        // SAFETY: as above.
+        ask(
+            |n, v, r| unsafe { (cl.clGetKernelArgInfo)(k, i, param, n, v, r) },
+            MOST,
+        )
+    };
+    let known = n_args == 0 || arg(0, CL_KERNEL_ARG_ADDRESS_QUALIFIER).is_ok();
+    let named = n_args == 0 || arg(0, CL_KERNEL_ARG_NAME).is_ok();
+    w.u8(u8::from(known) + u8::from(known && named));
+    for i in 0..if known { n_args } else { 0 } {
+        w.u32(number(arg(i, CL_KERNEL_ARG_ADDRESS_QUALIFIER)) as u32);
+        w.u32(number(arg(i, CL_KERNEL_ARG_ACCESS_QUALIFIER)) as u32);
+        w.u64(number(arg(i, CL_KERNEL_ARG_TYPE_QUALIFIER)));
+        w.str(&string(arg(i, CL_KERNEL_ARG_TYPE_NAME).unwrap_or_default()));
+        w.str(&string(arg(i, CL_KERNEL_ARG_NAME).unwrap_or_default()));
+    }
+}

@@ -1,0 +1,206 @@
+//! The session's objects by the ids that its client chose.
+
+use super::cl::Cl;
+use super::program::Program;
+use busbar_abi::opencl::*;
+use std::sync::Arc;
+
+/// One object.
+#[derive(Default)]
+pub enum Object {
+    /// No such object.
+    #[default]
+    None,
+    /// It could not be made, for this reason.
+    Failed(i32),
+    /// A device; `true` for a sub-device, which is ours to release.
+    Device(Handle, bool),
+    /// A context with its devices.
+    Context(Handle, Vec<(u32, Handle)>),
+    /// A queue.
+    Queue(Queue),
+    /// A buffer or an image; the bytes that it was made over, if the API wants them kept.
+    Memory(Handle),
+    /// A sampler.
+    Sampler(Handle),
+    /// A program.
+    Program(Arc<Program>),
+    /// A kernel with the devices that it may be for.
+    Kernel(Handle, Arc<Program>),
+    /// An event.
+    Event(Handle),
+}
+
+/// A queue.
+#[derive(Clone, Copy)]
+pub struct Queue {
+    /// The library's.
+    pub raw: Handle,
+    /// Its context.
+    pub context: Handle,
+    /// Whether commands may overtake each other.
+    pub loose: bool,
+    /// Whether it has commands that were not flushed.
+    pub dirty: bool,
+}
+
+/// The most objects that a session may have.
+const MOST: usize = 1 << 24;
+
+/// All objects of a session.
+#[derive(Default)]
+pub struct Objects {
+    list: Vec<Object>,
+}
+
+impl Objects {
+    /// Puts an object under an id; false when the id is beyond all measure.
+    pub fn put(&mut self, id: u32, o: Object) -> bool {
+        let i = id as usize;
+        if i == 0 || i >= MOST {
+            return false;
+        }
+        if i >= self.list.len() {
+            self.list.resize_with(i + 1, Object::default);
+        }
+        self.list[i] = o;
+        true
+    }
+
+    /// The object with this id.
+    pub fn get(&self, id: u32) -> &Object {
+        self.list.get(id as usize).unwrap_or(&Object::None)
+    }
+
+    /// The object with this id, to change.
+    pub fn get_mut(&mut self, id: u32) -> Option<&mut Object> {
+        self.list.get_mut(id as usize)
+    }
+
+    /// Takes an object out.
+    pub fn take(&mut self, id: u32) -> Object {
+        self.get_mut(id).map(std::mem::take).unwrap_or_default()
+    }
+
+    fn fail<T>(&self, id: u32, invalid: i32) -> Result<T, i32> {
+        match self.get(id) {
+            Object::Failed(e) => Err(*e),
+            _ => Err(invalid),
+        }
+    }
+
+    /// A device.
+    pub fn device(&self, id: u32) -> Result<Handle, i32> {
+        match self.get(id) {
+            Object::Device(h, _) => Ok(*h),
+            _ => self.fail(id, CL_INVALID_DEVICE),
+        }
+    }
+
+    /// Devices with their ids.
+    pub fn devices(&self, ids: &[u32]) -> Result<Vec<(u32, Handle)>, i32> {
+        ids.iter().map(|id| Ok((*id, self.device(*id)?))).collect()
+    }
+
+    /// A context.
+    pub fn context(&self, id: u32) -> Result<Handle, i32> {
+        match self.get(id) {
+            Object::Context(h, _) => Ok(*h),
+            _ => self.fail(id, CL_INVALID_CONTEXT),
+        }
+    }
+
+    /// A context's devices.
+    pub fn context_devices(&self, id: u32) -> Result<Vec<(u32, Handle)>, i32> {
+        match self.get(id) {
+            Object::Context(_, d) => Ok(d.clone()),
+            _ => self.fail(id, CL_INVALID_CONTEXT),
+        }
+    }
+
+    /// A queue.
+    pub fn queue(&self, id: u32) -> Result<Queue, i32> {
+        match self.get(id) {
+            Object::Queue(q) => Ok(*q),
+            _ => self.fail(id, CL_INVALID_COMMAND_QUEUE),
+        }
+    }
+
+    /// A memory object.
+    pub fn memory(&self, id: u32) -> Result<Handle, i32> {
+        match self.get(id) {
+            Object::Memory(h) => Ok(*h),
+            _ => self.fail(id, CL_INVALID_MEM_OBJECT),
+        }
+    }
+
+    /// A sampler.
+    pub fn sampler(&self, id: u32) -> Result<Handle, i32> {
+        match self.get(id) {
+            Object::Sampler(h) => Ok(*h),
+            _ => self.fail(id, CL_INVALID_SAMPLER),
+        }
+    }
+
+    /// A program.
+    pub fn program(&self, id: u32) -> Result<Arc<Program>, i32> {
+        match self.get(id) {
+            Object::Program(p) => Ok(p.clone()),
+            _ => self.fail(id, CL_INVALID_PROGRAM),
+        }
+    }
+
+    /// A kernel.
+    pub fn kernel(&self, id: u32) -> Result<Handle, i32> {
+        match self.get(id) {
+            Object::Kernel(h, _) => Ok(*h),
+            _ => self.fail(id, CL_INVALID_KERNEL),
+        }
+    }
+
+    /// A kernel's program.
+    pub fn kernel_program(&self, id: u32) -> Result<Arc<Program>, i32> {
+        match self.get(id) {
+            Object::Kernel(_, p) => Ok(p.clone()),
+            _ => self.fail(id, CL_INVALID_KERNEL),
+        }
+    }
+
+    /// An event.
+    pub fn event(&self, id: u32) -> Result<Handle, i32> {
+        match self.get(id) {
+            Object::Event(h) => Ok(*h),
+            _ => self.fail(id, CL_INVALID_EVENT),
+        }
+    }
+
+    /// Hands every queue with new commands to its device.
+    pub fn flush(&mut self, cl: &Cl, dirty: &mut Vec<u32>) {
+        for id in dirty.drain(..) {
+            if let Some(Object::Queue(q)) = self.get_mut(id) {
+                q.dirty = false;
+                // SAFETY: a queue of ours.
+                unsafe { (cl.clFlush)(q.raw) };
+            }
+        }
+    }
+}
+
+impl Object {
+    /// Gives up our reference.
+    pub fn release(self, cl: &Cl) {
+        // SAFETY: each handle is of its kind, and the table held one reference to it.
+        unsafe {
+            match self {
+                Self::Device(h, true) => (cl.clReleaseDevice)(h),
+                Self::Context(h, _) => (cl.clReleaseContext)(h),
+                Self::Queue(q) => (cl.clReleaseCommandQueue)(q.raw),
+                Self::Memory(h) => (cl.clReleaseMemObject)(h),
+                Self::Sampler(h) => (cl.clReleaseSampler)(h),
+                Self::Kernel(h, _) => (cl.clReleaseKernel)(h),
+                Self::Event(h) => (cl.clReleaseEvent)(h),
+                Self::Program(_) | Self::None | Self::Failed(_) | Self::Device(_, false) => 0,
+            };
+        }
+    }
+}

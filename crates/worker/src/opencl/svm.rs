@@ -1,0 +1,142 @@
+//! Shared virtual memory. Pointers are this process's own; the client tries to have the same ones.
+
+use super::{Fail, OpenCl, ok};
+use crate::staging::Hold;
+use busbar_abi::opencl::*;
+use busbar_wire::generated::opencl as wire;
+use std::ffi::c_void;
+
+impl OpenCl {
+    /// A range of shared memory that the session has.
+    pub(super) fn svm_range(&self, at: u64, size: u64) -> Result<*mut c_void, i32> {
+        let inside = self.svm.iter().any(|(start, (_, len))| {
+            at >= *start && size <= *len as u64 && at - start <= *len as u64 - size
+        });
+        match inside {
+            true => Ok(at as *mut c_void),
+            false => Err(CL_INVALID_VALUE),
+        }
+    }
+
+    pub(super) fn svm_alloc(&mut self, m: wire::SvmAlloc, call: u32) -> Result<(), Fail> {
+        let c = self.objects.context(m.context)?;
+        // SAFETY: a context of ours.
+        let p = unsafe { (self.cl.clSVMAlloc)(c, m.flags, m.size as usize, m.align) };
+        if p.is_null() {
+            return Err(Fail::Cl(CL_MEM_OBJECT_ALLOCATION_FAILURE));
+        }
+        self.svm.insert(p as u64, (c, m.size as usize));
+        self.answer(call, &wire::SvmAllocReply { pointer: p as u64 });
+        Ok(())
+    }
+
+    pub(super) fn svm_free(&mut self, m: wire::SvmFree) -> Result<(), Fail> {
+        if let Some((c, _)) = self.svm.remove(&m.pointer) {
+            // SAFETY: allocated in this context and not freed yet.
+            unsafe { (self.cl.clSVMFree)(c, m.pointer as *mut c_void) };
+        }
+        Ok(())
+    }
+
+    pub(super) fn svm_write(
+        &mut self,
+        m: wire::SvmWrite<'_>,
+        hold: &mut Hold<'_>,
+    ) -> Result<(), Fail> {
+        let data = self.data(m.blob, m.data)?;
+        let to = self.svm_range(m.pointer, data.bytes().len() as u64);
+        self.enqueue_from(
+            (m.queue, m.event),
+            &m.waits,
+            data,
+            hold,
+            |this, q, b, n, list, e| {
+                let f = this.cl.clEnqueueSVMMemcpy;
+                // SAFETY: both ranges have that many bytes, and ours is kept.
+                Ok(unsafe { f(q, 0, to?, b.as_ptr().cast(), b.len(), n, list, e) })
+            },
+        )
+    }
+
+    pub(super) fn svm_read(&mut self, m: wire::SvmRead, call: u32) -> Result<(), Fail> {
+        let from = self.svm_range(m.pointer, m.size);
+        let ids = (m.queue, m.event, call);
+        self.enqueue_to(
+            ids,
+            &m.waits,
+            m.size,
+            false,
+            |this, q, at, b, n, list, e| {
+                let f = this.cl.clEnqueueSVMMemcpy;
+                let from = from?.wrapping_byte_add(at);
+                // SAFETY: both ranges have that many bytes, and ours is kept.
+                Ok(unsafe { f(q, 0, b.as_mut_ptr().cast(), from, b.len(), n, list, e) })
+            },
+        )
+    }
+
+    pub(super) fn svm_copy(&mut self, m: wire::SvmCopy) -> Result<(), Fail> {
+        let (to, from) = (self.svm_range(m.to, m.size), self.svm_range(m.from, m.size));
+        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+            let f = this.cl.clEnqueueSVMMemcpy;
+            // SAFETY: both ranges have that many bytes.
+            Ok(unsafe { f(q, 0, to?, from?, m.size as usize, n, list, e) })
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn svm_fill(&mut self, m: wire::SvmFill<'_>) -> Result<(), Fail> {
+        let to = self.svm_range(m.pointer, m.size);
+        let (p, len) = (m.pattern.as_ptr().cast(), m.pattern.len());
+        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+            let f = this.cl.clEnqueueSVMMemFill;
+            // SAFETY: the range has that many bytes; the pattern is copied by the call.
+            Ok(unsafe { f(q, to?, p, len, m.size as usize, n, list, e) })
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn svm_migrate(&mut self, m: wire::SvmMigrate) -> Result<(), Fail> {
+        let pointers: Result<Vec<_>, _> = m
+            .pointers
+            .iter()
+            .map(|p| self.svm_range(*p, 0).map(|p| p.cast_const()))
+            .collect();
+        let sizes: Vec<_> = m.sizes.iter().map(|s| *s as usize).collect();
+        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+            let p = pointers?;
+            if p.len() != sizes.len() {
+                return Err(CL_INVALID_VALUE);
+            }
+            let f = this.cl.clEnqueueSVMMigrateMem;
+            // SAFETY: two lists of the same length.
+            Ok(unsafe {
+                f(
+                    q,
+                    p.len() as u32,
+                    p.as_ptr(),
+                    sizes.as_ptr(),
+                    m.flags,
+                    n,
+                    list,
+                    e,
+                )
+            })
+        })?;
+        Ok(())
+    }
+
+    pub(super) fn kernel_exec_info(
+        &mut self,
+        m: wire::KernelExecInfo<'_>,
+        call: u32,
+    ) -> Result<(), Fail> {
+        let k = self.objects.kernel(m.kernel)?;
+        // SAFETY: a kernel of ours; the library copies the value.
+        ok(unsafe {
+            (self.cl.clSetKernelExecInfo)(k, m.param, m.value.len(), m.value.as_ptr().cast())
+        })?;
+        self.done(call);
+        Ok(())
+    }
+}
