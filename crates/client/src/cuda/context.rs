@@ -1,6 +1,7 @@
 //! Contexts: which one is current to which thread is the client's own affair; the worker only hears
 //! with each call what context it runs in.
 
+use super::array;
 use super::device::{self, Device};
 use super::handles;
 use super::memory;
@@ -300,6 +301,7 @@ pub(super) unsafe fn cuCtxCreate_v4(
 
 /// Forgets everything that lived in a context.
 fn forget(id: u32) {
+    array::forget_context(id);
     for kind in Kind::ALL {
         if kind != Kind::Context && kind != Kind::Library && kind != Kind::Allocation {
             for object in handles::living(kind, id) {
