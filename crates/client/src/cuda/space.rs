@@ -11,9 +11,12 @@ use std::collections::BTreeMap;
 pub const BASE: u64 = 0x3000_0000_0000;
 /// Bytes of a device's range.
 pub const RANGE: u64 = 1 << 40;
+/// Devices that have a range. The last range ends well below where Linux puts a program and its heap
+/// (0x5555_5555_4000 and up).
+pub const DEVICES: u64 = 32;
 /// Whether an address lies in a device's range.
 pub fn holds(p: u64) -> bool {
-    (BASE..BASE + 64 * RANGE).contains(&p)
+    (BASE..BASE + DEVICES * RANGE).contains(&p)
 }
 
 /// What the worker maps at least.
@@ -234,6 +237,13 @@ mod tests {
         assert_eq!(f.pieces.len(), 1);
         assert_eq!(f.take(101), None);
         assert_eq!(f.take(100), Some(0));
+    }
+
+    #[test]
+    fn a_program_and_its_heap_are_not_in_a_devices_range() {
+        assert!(holds(BASE) && holds(BASE + 31 * RANGE));
+        assert!(!holds(0x5555_5555_4000));
+        assert!(!holds(0x7fff_ffff_f000));
     }
 
     #[test]
