@@ -5,6 +5,7 @@
 //! returned here.
 
 use super::runtime::{Cx, decode, enter_local};
+use super::{fault, shadow};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 use std::ffi::c_void;
@@ -83,8 +84,9 @@ fn work(job: Job) {
                     unsafe { f(data as *mut c_void) };
                 }
             };
-            let _ = catch_unwind(AssertUnwindSafe(run));
+            let _ = fault::in_function(|| catch_unwind(AssertUnwindSafe(run)));
             if let Ok(cx) = enter_local() {
+                shadow::function_ran(cx);
                 let done = |out: &mut Vec<u8>| out.extend_from_slice(&call.to_le_bytes());
                 let _ = cx
                     .rt

@@ -5,7 +5,7 @@ use super::device::{self, Device};
 use super::handles;
 use super::memory;
 use super::runtime::{self, Cx, enter, enter_local, guard, put, put_opt};
-use super::stream;
+use super::{shadow, stream};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::cell::{Cell, RefCell};
@@ -344,7 +344,9 @@ pub(super) unsafe fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
     guard(|| {
         let cx = enter()?;
         let context = given_or_current(cx, ctx)?;
+        let mark = shadow::mark();
         cx.call(&msg::ContextSynchronize { context })?;
+        shadow::waited(cx, context, None, mark);
         Ok(())
     })
 }

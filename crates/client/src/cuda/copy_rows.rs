@@ -4,7 +4,7 @@
 
 use super::copy::on_host;
 use super::runtime::{Cx, enter, guard};
-use super::stream;
+use super::{shadow, stream};
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -185,6 +185,9 @@ unsafe fn copy(cx: Cx, r: Rows, stream: u32, peer: bool) -> Result<(), CUresult>
         .any(|e| e.memory != ARRAY && e.pitch < r.width)
     {
         return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    if shadow::active() {
+        shadow::work(cx, stream, false)?;
     }
     // SAFETY: passed on to the caller.
     unsafe {

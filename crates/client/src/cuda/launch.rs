@@ -3,7 +3,7 @@
 
 use super::handles::Side;
 use super::runtime::{Cx, enter, guard};
-use super::stream;
+use super::{shadow, stream};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{Kind, op};
 use std::ffi::{CString, c_void};
@@ -191,6 +191,18 @@ unsafe fn queue(
         Params::Packed(&[])
     } else {
         return Err(CUDA_ERROR_INVALID_VALUE);
+    };
+    let mut known = Vec::new();
+    let params = if shadow::concerns_launches() {
+        // SAFETY: passed on to the caller.
+        unsafe { pack(f, &params, &mut known)? };
+        shadow::parameters(cx, &mut known)?;
+        if shadow::active() {
+            shadow::work(cx, l.stream, false)?;
+        }
+        Params::Packed(&known)
+    } else {
+        params
     };
     let mut packed = Ok(());
     // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is

@@ -16,6 +16,7 @@ mod copy_rows;
 mod device;
 mod event;
 mod generated;
+mod ipc;
 mod launch;
 mod library;
 mod memory;
@@ -38,7 +39,7 @@ use busbar_wire::hello::Refusal;
 use busbar_wire::record::Header;
 use busbar_wire::{WireError, Writer};
 use completer::Completer;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub use device::probe;
 
@@ -120,7 +121,9 @@ pub struct Cuda {
     completer: Completer,
     waiters: waiters::Waiters,
     /// Memory that was mapped where the client said, by address.
-    mapped: HashMap<u64, u64>,
+    mapped: BTreeMap<u64, memory::Mapped>,
+    /// What other processes may import, and the thread that hands it out.
+    exports: ipc::Exports,
     /// Ranges of addresses that are reserved, by number.
     reserved: HashSet<u64>,
 }
@@ -163,7 +166,8 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         slab: None,
         outgoing: Arena::new(48),
         completer,
-        mapped: HashMap::new(),
+        mapped: BTreeMap::new(),
+        exports: ipc::Exports::default(),
         reserved: HashSet::new(),
     }))
 }

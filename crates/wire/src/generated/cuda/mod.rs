@@ -11,6 +11,8 @@ mod library;
 mod memory;
 mod memset;
 mod messages;
+mod messages_ipc;
+mod messages_managed;
 mod messages_vmm;
 mod module;
 mod occupancy;
@@ -30,6 +32,8 @@ pub use library::*;
 pub use memory::*;
 pub use memset::*;
 pub use messages::*;
+pub use messages_ipc::*;
+pub use messages_managed::*;
 pub use messages_vmm::*;
 pub use module::*;
 pub use occupancy::*;
@@ -238,6 +242,11 @@ pub mod op {
     pub const POOL_FREE_NOW: u16 = 0x8072;
     pub const POOL_OF_DEVICE: u16 = 0x8073;
     pub const POOL_CREATE: u16 = 0x8074;
+    pub const SHADOW_FENCE: u16 = 0x8200;
+    pub const IPC_EXPORT: u16 = 0x8240;
+    pub const IPC_IMPORT: u16 = 0x8241;
+    pub const IPC_EVENT_EXPORT: u16 = 0x8242;
+    pub const IPC_EVENT_IMPORT: u16 = 0x8243;
     pub const VMM_CREATE: u16 = 0x8400;
     pub const VMM_MAP: u16 = 0x8401;
     pub const VMM_SET_ACCESS: u16 = 0x8402;
@@ -578,6 +587,11 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::POOL_FREE_NOW, "PoolFreeNow"),
     (op::POOL_OF_DEVICE, "PoolOfDevice"),
     (op::POOL_CREATE, "PoolCreate"),
+    (op::SHADOW_FENCE, "ShadowFence"),
+    (op::IPC_EXPORT, "IpcExport"),
+    (op::IPC_IMPORT, "IpcImport"),
+    (op::IPC_EVENT_EXPORT, "IpcEventExport"),
+    (op::IPC_EVENT_IMPORT, "IpcEventImport"),
     (op::VMM_CREATE, "VmmCreate"),
     (op::VMM_MAP, "VmmMap"),
     (op::VMM_SET_ACCESS, "VmmSetAccess"),

@@ -14,6 +14,8 @@ mod library;
 mod memory;
 mod memset;
 mod messages;
+mod messages_ipc;
+mod messages_managed;
 mod messages_vmm;
 mod module;
 mod occupancy;
@@ -185,6 +187,11 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::POOL_FREE_NOW => messages::pool_free_now(w, h, body),
         op::POOL_OF_DEVICE => messages::pool_of_device(w, h, body),
         op::POOL_CREATE => messages::pool_create(w, h, body),
+        op::IPC_EXPORT => messages_ipc::ipc_export(w, h, body),
+        op::IPC_IMPORT => messages_ipc::ipc_import(w, h, body),
+        op::IPC_EVENT_EXPORT => messages_ipc::ipc_event_export(w, h, body),
+        op::IPC_EVENT_IMPORT => messages_ipc::ipc_event_import(w, h, body),
+        op::SHADOW_FENCE => messages_managed::shadow_fence(w, h, body),
         op::VMM_CREATE => messages_vmm::vmm_create(w, h, body),
         op::VMM_MAP => messages_vmm::vmm_map(w, h, body),
         op::VMM_SET_ACCESS => messages_vmm::vmm_set_access(w, h, body),
