@@ -107,7 +107,7 @@ fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult;
 #[id(0x030a)] #[queued] #[get_proc("cuCtxSetSharedMemConfig", 4020)]
 fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult;
 
-#[id(0x030b)] #[waits] #[by_hand(worker)] #[get_proc("cuCtxSynchronize", 2000)]
+#[id(0x030b)] #[waits] #[by_hand(client, worker)] #[get_proc("cuCtxSynchronize", 2000)]
 fn cuCtxSynchronize() -> CUresult;
 
 #[custom] #[get_proc("cuCtxSynchronize", 13000)]

@@ -340,6 +340,16 @@ pub(super) unsafe fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
     unsafe { cuCtxGetCurrent(pctx) }
 }
 
+pub(super) unsafe fn cuCtxSynchronize() -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let mark = shadow::mark();
+        cx.call(&msg::CuCtxSynchronize {})?;
+        shadow::waited(cx, cx.scope, None, mark);
+        Ok(())
+    })
+}
+
 pub(super) unsafe fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
     guard(|| {
         let cx = enter()?;

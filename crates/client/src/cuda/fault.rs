@@ -313,8 +313,16 @@ fn serve(pipe: &OwnedFd) {
     }
 }
 
-/// Runs a function that the device waits for on this thread.
+/// Runs a function that the device waits for on this thread, which may have been born with signals
+/// blocked: a fault that is blocked ends the program.
 pub fn in_function<T>(f: impl FnOnce() -> T) -> T {
+    let mut faults = MaybeUninit::uninit();
+    // SAFETY: a set of signals that is made before it is used.
+    unsafe {
+        libc::sigemptyset(faults.as_mut_ptr());
+        libc::sigaddset(faults.as_mut_ptr(), libc::SIGSEGV);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, faults.as_ptr(), std::ptr::null_mut());
+    }
     IN_FUNCTION.store(thread_id(), Ordering::Release);
     let done = f();
     IN_FUNCTION.store(0, Ordering::Release);

@@ -514,10 +514,8 @@ pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
 
 /// `cuCtxSynchronize`, with the result as a `Result`.
 pub(in crate::cuda) unsafe fn cuCtxSynchronize_checked() -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_req = wire::CuCtxSynchronize {};
-    cx.call(&v_req)?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxSynchronize() })
 }
 
 /// `cuCtxSynchronize_v2`.
