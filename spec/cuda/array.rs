@@ -19,7 +19,7 @@ fn cuArray3DGetDescriptor(
     hArray: CUarray,
 ) -> CUresult;
 
-#[id(0x1002)] #[cached] #[get_proc("cuArray3DGetDescriptor", 3020)]
+#[id(0x1002)] #[waits] #[get_proc("cuArray3DGetDescriptor", 3020)]
 fn cuArray3DGetDescriptor_v2(
     #[out] pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR,
     #[handle] hArray: CUarray,
@@ -47,13 +47,13 @@ fn cuArrayGetDescriptor(
     hArray: CUarray,
 ) -> CUresult;
 
-#[id(0x1005)] #[cached] #[get_proc("cuArrayGetDescriptor", 3020)]
+#[id(0x1005)] #[waits] #[get_proc("cuArrayGetDescriptor", 3020)]
 fn cuArrayGetDescriptor_v2(
     #[out] pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR,
     #[handle] hArray: CUarray,
 ) -> CUresult;
 
-#[id(0x1006)] #[cached] #[get_proc("cuArrayGetMemoryRequirements", 11060)]
+#[id(0x1006)] #[waits] #[get_proc("cuArrayGetMemoryRequirements", 11060)]
 fn cuArrayGetMemoryRequirements(
     #[out] memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
     #[handle] array: CUarray,
@@ -67,7 +67,7 @@ fn cuArrayGetPlane(
     planeIdx: u32,
 ) -> CUresult;
 
-#[id(0x1008)] #[cached] #[get_proc("cuArrayGetSparseProperties", 11010)]
+#[id(0x1008)] #[waits] #[get_proc("cuArrayGetSparseProperties", 11010)]
 fn cuArrayGetSparseProperties(
     #[out] sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     #[handle] array: CUarray,
@@ -90,14 +90,14 @@ fn cuMipmappedArrayGetLevel(
     level: u32,
 ) -> CUresult;
 
-#[id(0x100c)] #[cached] #[get_proc("cuMipmappedArrayGetMemoryRequirements", 11060)]
+#[id(0x100c)] #[waits] #[get_proc("cuMipmappedArrayGetMemoryRequirements", 11060)]
 fn cuMipmappedArrayGetMemoryRequirements(
     #[out] memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
     #[handle] mipmap: CUmipmappedArray,
     device: CUdevice,
 ) -> CUresult;
 
-#[id(0x100d)] #[cached] #[get_proc("cuMipmappedArrayGetSparseProperties", 11010)]
+#[id(0x100d)] #[waits] #[get_proc("cuMipmappedArrayGetSparseProperties", 11010)]
 fn cuMipmappedArrayGetSparseProperties(
     #[out] sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     #[handle] mipmap: CUmipmappedArray,

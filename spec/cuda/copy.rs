@@ -40,7 +40,7 @@ fn cuMemcpy3DAsync(pCopy: *const CUDA_MEMCPY3D_v1, hStream: CUstream) -> CUresul
 #[custom] #[get_proc("cuMemcpy3DAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpy3DAsync_v2(pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpy3DBatchAsync", 12080)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemcpy3DBatchAsync", 12080)] #[per_thread("_ptsz")]
 fn cuMemcpy3DBatchAsync(
     numOps: usize,
     opList: *mut CUDA_MEMCPY3D_BATCH_OP,
@@ -49,7 +49,7 @@ fn cuMemcpy3DBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpy3DBatchAsync", 13000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemcpy3DBatchAsync", 13000)] #[per_thread("_ptsz")]
 fn cuMemcpy3DBatchAsync_v2(
     numOps: usize,
     opList: *mut CUDA_MEMCPY3D_BATCH_OP,
@@ -143,7 +143,7 @@ fn cuMemcpyAtoH_v2(
     ByteCount: usize,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpyBatchAsync", 12080)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemcpyBatchAsync", 12080)] #[per_thread("_ptsz")]
 fn cuMemcpyBatchAsync(
     dsts: *mut CUdeviceptr,
     srcs: *mut CUdeviceptr,
@@ -156,7 +156,7 @@ fn cuMemcpyBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemcpyBatchAsync", 13000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemcpyBatchAsync", 13000)] #[per_thread("_ptsz")]
 fn cuMemcpyBatchAsync_v2(
     dsts: *mut CUdeviceptr,
     srcs: *mut CUdeviceptr,
@@ -196,7 +196,7 @@ fn cuMemcpyDtoDAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[id(0x0a01)] #[queued] #[get_proc("cuMemcpyDtoDAsync", 3020)] #[per_thread("_ptsz")]
+#[id(0x0a01)] #[queued] #[by_hand(client)] #[get_proc("cuMemcpyDtoDAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyDtoDAsync_v2(
     dstDevice: CUdeviceptr,
     srcDevice: CUdeviceptr,

@@ -13,7 +13,7 @@ fn cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUresult;
 #[id(0x0202)] #[cached] #[by_hand(client)] #[get_proc("cuDeviceGetAttribute", 2000)]
 fn cuDeviceGetAttribute(#[out] pi: *mut i32, attrib: CUdevice_attribute, dev: CUdevice) -> CUresult;
 
-#[id(0x0203)] #[cached] #[get_proc("cuDeviceGetByPCIBusId", 4010)]
+#[id(0x0203)] #[cached] #[by_hand(worker)] #[get_proc("cuDeviceGetByPCIBusId", 4010)]
 fn cuDeviceGetByPCIBusId(#[out] dev: *mut CUdevice, #[cstr] pciBusId: *const c_char) -> CUresult;
 
 #[local] #[get_proc("cuDeviceGetCount", 2000)]

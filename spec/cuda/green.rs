@@ -1,30 +1,30 @@
 //! Green contexts and device resources.
 
-#[custom] #[todo] #[get_proc("cuCtxFromGreenCtx", 12040)]
+#[custom] #[get_proc("cuCtxFromGreenCtx", 12040)]
 fn cuCtxFromGreenCtx(pContext: *mut CUcontext, hCtx: CUgreenCtx) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuCtxGetDevResource", 12040)]
+#[id(0x1601)] #[waits] #[get_proc("cuCtxGetDevResource", 12040)]
 fn cuCtxGetDevResource(
-    hCtx: CUcontext,
-    resource: *mut CUdevResource,
+    #[handle] hCtx: CUcontext,
+    #[out] resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuDeviceGetDevResource", 12040)]
+#[id(0x1602)] #[waits] #[get_proc("cuDeviceGetDevResource", 12040)]
 fn cuDeviceGetDevResource(
     device: CUdevice,
-    resource: *mut CUdevResource,
+    #[out] resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuDevResourceGenerateDesc", 12040)]
+#[id(0x1603)] #[waits] #[get_proc("cuDevResourceGenerateDesc", 12040)]
 fn cuDevResourceGenerateDesc(
-    phDesc: *mut CUdevResourceDesc,
-    resources: *mut CUdevResource,
+    #[new] phDesc: *mut CUdevResourceDesc,
+    #[in_array(nbResources)] resources: *mut CUdevResource,
     nbResources: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuDevSmResourceSplitByCount", 12040)]
+#[custom] #[get_proc("cuDevSmResourceSplitByCount", 12040)]
 fn cuDevSmResourceSplitByCount(
     result: *mut CUdevResource,
     nbGroups: *mut u32,
@@ -34,40 +34,40 @@ fn cuDevSmResourceSplitByCount(
     minCount: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGreenCtxCreate", 12040)]
+#[id(0x1604)] #[waits] #[by_hand(client)] #[get_proc("cuGreenCtxCreate", 12040)]
 fn cuGreenCtxCreate(
-    phCtx: *mut CUgreenCtx,
-    desc: CUdevResourceDesc,
+    #[new] phCtx: *mut CUgreenCtx,
+    #[handle] desc: CUdevResourceDesc,
     dev: CUdevice,
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGreenCtxDestroy", 12040)]
-fn cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult;
+#[id(0x1605)] #[waits] #[by_hand(client)] #[get_proc("cuGreenCtxDestroy", 12040)]
+fn cuGreenCtxDestroy(#[del] hCtx: CUgreenCtx) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGreenCtxGetDevResource", 12040)]
+#[id(0x1606)] #[waits] #[get_proc("cuGreenCtxGetDevResource", 12040)]
 fn cuGreenCtxGetDevResource(
-    hCtx: CUgreenCtx,
-    resource: *mut CUdevResource,
+    #[handle] hCtx: CUgreenCtx,
+    #[out] resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGreenCtxGetId", 12090)]
-fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut u64) -> CUresult;
+#[id(0x1607)] #[waits] #[get_proc("cuGreenCtxGetId", 12090)]
+fn cuGreenCtxGetId(#[handle] greenCtx: CUgreenCtx, #[out] greenCtxId: *mut u64) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGreenCtxRecordEvent", 12040)]
-fn cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult;
+#[id(0x1608)] #[queued] #[get_proc("cuGreenCtxRecordEvent", 12040)]
+fn cuGreenCtxRecordEvent(#[handle] hCtx: CUgreenCtx, #[handle] hEvent: CUevent) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGreenCtxStreamCreate", 12050)]
+#[id(0x1609)] #[waits] #[by_hand(client)] #[get_proc("cuGreenCtxStreamCreate", 12050)]
 fn cuGreenCtxStreamCreate(
-    phStream: *mut CUstream,
-    greenCtx: CUgreenCtx,
+    #[new] phStream: *mut CUstream,
+    #[handle] greenCtx: CUgreenCtx,
     flags: u32,
     priority: i32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGreenCtxWaitEvent", 12040)]
-fn cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult;
+#[id(0x160a)] #[queued] #[get_proc("cuGreenCtxWaitEvent", 12040)]
+fn cuGreenCtxWaitEvent(#[handle] hCtx: CUgreenCtx, #[handle] hEvent: CUevent) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuStreamGetGreenCtx", 12040)]
+#[custom] #[get_proc("cuStreamGetGreenCtx", 12040)]
 fn cuStreamGetGreenCtx(hStream: CUstream, phCtx: *mut CUgreenCtx) -> CUresult;

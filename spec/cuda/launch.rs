@@ -1,12 +1,12 @@
 //! Kernel launches and host functions.
 
-#[custom] #[todo] #[get_proc("cuFuncSetBlockShape", 2000)]
+#[local] #[get_proc("cuFuncSetBlockShape", 2000)]
 fn cuFuncSetBlockShape(hfunc: CUfunction, x: i32, y: i32, z: i32) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuFuncSetSharedSize", 2000)]
+#[local] #[get_proc("cuFuncSetSharedSize", 2000)]
 fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLaunch", 2000)]
+#[custom] #[get_proc("cuLaunch", 2000)]
 fn cuLaunch(f: CUfunction) -> CUresult;
 
 #[custom] #[get_proc("cuLaunchCooperativeKernel", 9000)] #[per_thread("_ptsz")]
@@ -31,10 +31,10 @@ fn cuLaunchCooperativeKernelMultiDevice(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLaunchGrid", 2000)]
+#[custom] #[get_proc("cuLaunchGrid", 2000)]
 fn cuLaunchGrid(f: CUfunction, grid_width: i32, grid_height: i32) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLaunchGridAsync", 2000)]
+#[custom] #[get_proc("cuLaunchGridAsync", 2000)]
 fn cuLaunchGridAsync(
     f: CUfunction,
     grid_width: i32,
@@ -68,17 +68,17 @@ fn cuLaunchKernelEx(
     extra: *mut *mut c_void,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuParamSetf", 2000)]
+#[local] #[get_proc("cuParamSetf", 2000)]
 fn cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuParamSeti", 2000)]
+#[local] #[get_proc("cuParamSeti", 2000)]
 fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuParamSetSize", 2000)]
+#[local] #[get_proc("cuParamSetSize", 2000)]
 fn cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuParamSetTexRef", 2000)]
+#[local] #[get_proc("cuParamSetTexRef", 2000)]
 fn cuParamSetTexRef(hfunc: CUfunction, texunit: i32, hTexRef: CUtexref) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuParamSetv", 2000)]
+#[local] #[get_proc("cuParamSetv", 2000)]
 fn cuParamSetv(hfunc: CUfunction, offset: i32, ptr: *mut c_void, numbytes: u32) -> CUresult;

@@ -145,10 +145,6 @@ fn PoolFree(va: u64, stream: u32);
 #[id(0x8072)] #[message] #[waits] #[family(pool)]
 fn PoolFreeNow(va: u64);
 
-/// Gives a device's default or present pool an id.
-#[id(0x8073)] #[message] #[waits] #[family(pool)]
-fn PoolOfDevice(pool: u32, device: i32, default: u32);
-
 /// Makes a pool.
 #[id(0x8074)] #[message] #[waits] #[family(pool)]
 fn PoolCreate(pool: u32, props: Bytes);

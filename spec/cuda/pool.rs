@@ -6,8 +6,8 @@ fn cuDeviceGetDefaultMemPool(pool_out: *mut CUmemoryPool, dev: CUdevice) -> CUre
 #[custom] #[get_proc("cuDeviceGetMemPool", 11020)]
 fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuDeviceSetMemPool", 11020)]
-fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult;
+#[id(0x0806)] #[waits] #[get_proc("cuDeviceSetMemPool", 11020)]
+fn cuDeviceSetMemPool(dev: CUdevice, #[handle] pool: CUmemoryPool) -> CUresult;
 
 #[custom] #[get_proc("cuMemAllocAsync", 11020)] #[per_thread("_ptsz")]
 fn cuMemAllocAsync(dptr: *mut CUdeviceptr, bytesize: usize, hStream: CUstream) -> CUresult;
@@ -23,14 +23,14 @@ fn cuMemAllocFromPoolAsync(
 #[custom] #[get_proc("cuMemFreeAsync", 11020)] #[per_thread("_ptsz")]
 fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemGetDefaultMemPool", 13000)]
+#[custom] #[get_proc("cuMemGetDefaultMemPool", 13000)]
 fn cuMemGetDefaultMemPool(
     pool_out: *mut CUmemoryPool,
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemGetMemPool", 13000)]
+#[custom] #[get_proc("cuMemGetMemPool", 13000)]
 fn cuMemGetMemPool(
     pool: *mut CUmemoryPool,
     location: *mut CUmemLocation,
@@ -43,13 +43,15 @@ fn cuMemPoolCreate(pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) ->
 #[id(0x0801)] #[queued] #[get_proc("cuMemPoolDestroy", 11020)]
 fn cuMemPoolDestroy(#[del] pool: CUmemoryPool) -> CUresult;
 
-#[id(0x0802)] #[waits] #[get_proc("cuMemPoolExportPointer", 11020)]
+#[unsupported("another process of the program would need this session, too")]
+#[get_proc("cuMemPoolExportPointer", 11020)]
 fn cuMemPoolExportPointer(
-    #[out] shareData_out: *mut CUmemPoolPtrExportData,
+    shareData_out: *mut CUmemPoolPtrExportData,
     ptr: CUdeviceptr,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemPoolExportToShareableHandle", 11020)]
+#[unsupported("another process of the program would need this session, too")]
+#[get_proc("cuMemPoolExportToShareableHandle", 11020)]
 fn cuMemPoolExportToShareableHandle(
     handle_out: *mut c_void,
     pool: CUmemoryPool,
@@ -57,21 +59,22 @@ fn cuMemPoolExportToShareableHandle(
     flags: u64,
 ) -> CUresult;
 
-#[id(0x0803)] #[waits] #[get_proc("cuMemPoolGetAccess", 11020)]
+#[id(0x0803)] #[waits] #[by_hand(worker)] #[get_proc("cuMemPoolGetAccess", 11020)]
 fn cuMemPoolGetAccess(
     #[out] flags: *mut CUmemAccess_flags,
     #[handle] memPool: CUmemoryPool,
     #[in_ref] location: *mut CUmemLocation,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemPoolGetAttribute", 11020)]
+#[custom] #[get_proc("cuMemPoolGetAttribute", 11020)]
 fn cuMemPoolGetAttribute(
     pool: CUmemoryPool,
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemPoolImportFromShareableHandle", 11020)]
+#[unsupported("another process of the program would need this session, too")]
+#[get_proc("cuMemPoolImportFromShareableHandle", 11020)]
 fn cuMemPoolImportFromShareableHandle(
     pool_out: *mut CUmemoryPool,
     handle: *mut c_void,
@@ -79,21 +82,22 @@ fn cuMemPoolImportFromShareableHandle(
     flags: u64,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemPoolImportPointer", 11020)]
+#[unsupported("another process of the program would need this session, too")]
+#[get_proc("cuMemPoolImportPointer", 11020)]
 fn cuMemPoolImportPointer(
     ptr_out: *mut CUdeviceptr,
     pool: CUmemoryPool,
     shareData: *mut CUmemPoolPtrExportData,
 ) -> CUresult;
 
-#[id(0x0804)] #[waits] #[get_proc("cuMemPoolSetAccess", 11020)]
+#[id(0x0804)] #[waits] #[by_hand(worker)] #[get_proc("cuMemPoolSetAccess", 11020)]
 fn cuMemPoolSetAccess(
     #[handle] pool: CUmemoryPool,
     #[in_array(count)] map: *const CUmemAccessDesc,
     count: usize,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemPoolSetAttribute", 11020)]
+#[custom] #[get_proc("cuMemPoolSetAttribute", 11020)]
 fn cuMemPoolSetAttribute(
     pool: CUmemoryPool,
     attr: CUmemPool_attribute,
@@ -103,7 +107,7 @@ fn cuMemPoolSetAttribute(
 #[id(0x0805)] #[waits] #[get_proc("cuMemPoolTrimTo", 11020)]
 fn cuMemPoolTrimTo(#[handle] pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemSetMemPool", 13000)]
+#[custom] #[get_proc("cuMemSetMemPool", 13000)]
 fn cuMemSetMemPool(
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,

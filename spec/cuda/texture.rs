@@ -1,21 +1,21 @@
 //! Texture and surface objects and references.
 
-#[custom] #[todo] #[get_proc("cuSurfObjectCreate", 5000)]
+#[custom] #[get_proc("cuSurfObjectCreate", 5000)]
 fn cuSurfObjectCreate(
     pSurfObject: *mut CUsurfObject,
     pResDesc: *const CUDA_RESOURCE_DESC,
 ) -> CUresult;
 
-#[id(0x1101)] #[queued] #[get_proc("cuSurfObjectDestroy", 5000)]
-fn cuSurfObjectDestroy(#[del] surfObject: CUsurfObject) -> CUresult;
+#[id(0x1101)] #[queued] #[by_hand(client)] #[get_proc("cuSurfObjectDestroy", 5000)]
+fn cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuSurfObjectGetResourceDesc", 5000)]
+#[local] #[get_proc("cuSurfObjectGetResourceDesc", 5000)]
 fn cuSurfObjectGetResourceDesc(
     pResDesc: *mut CUDA_RESOURCE_DESC,
     surfObject: CUsurfObject,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuSurfRefGetArray", 3000)]
+#[custom] #[get_proc("cuSurfRefGetArray", 3000)]
 fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult;
 
 #[id(0x1102)] #[queued] #[get_proc("cuSurfRefSetArray", 3000)]
@@ -25,7 +25,7 @@ fn cuSurfRefSetArray(
     Flags: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuTexObjectCreate", 5000)]
+#[custom] #[get_proc("cuTexObjectCreate", 5000)]
 fn cuTexObjectCreate(
     pTexObject: *mut CUtexObject,
     pResDesc: *const CUDA_RESOURCE_DESC,
@@ -33,25 +33,25 @@ fn cuTexObjectCreate(
     pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
 ) -> CUresult;
 
-#[id(0x1103)] #[queued] #[get_proc("cuTexObjectDestroy", 5000)]
-fn cuTexObjectDestroy(#[del] texObject: CUtexObject) -> CUresult;
+#[id(0x1103)] #[queued] #[by_hand(client)] #[get_proc("cuTexObjectDestroy", 5000)]
+fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuTexObjectGetResourceDesc", 5000)]
+#[local] #[get_proc("cuTexObjectGetResourceDesc", 5000)]
 fn cuTexObjectGetResourceDesc(
     pResDesc: *mut CUDA_RESOURCE_DESC,
     texObject: CUtexObject,
 ) -> CUresult;
 
-#[id(0x1104)] #[cached] #[get_proc("cuTexObjectGetResourceViewDesc", 5000)]
+#[id(0x1104)] #[waits] #[get_proc("cuTexObjectGetResourceViewDesc", 5000)]
 fn cuTexObjectGetResourceViewDesc(
     #[out] pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC,
-    #[handle] texObject: CUtexObject,
+    texObject: CUtexObject,
 ) -> CUresult;
 
-#[id(0x1105)] #[cached] #[get_proc("cuTexObjectGetTextureDesc", 5000)]
+#[id(0x1105)] #[waits] #[get_proc("cuTexObjectGetTextureDesc", 5000)]
 fn cuTexObjectGetTextureDesc(
     #[out] pTexDesc: *mut CUDA_TEXTURE_DESC,
-    #[handle] texObject: CUtexObject,
+    texObject: CUtexObject,
 ) -> CUresult;
 
 #[id(0x1106)] #[queued] #[get_proc("cuTexRefCreate", 2000)]
@@ -74,7 +74,7 @@ fn cuTexRefGetAddressMode(
 #[id(0x1109)] #[waits] #[get_proc("cuTexRefGetAddress", 3020)]
 fn cuTexRefGetAddress_v2(#[out] pdptr: *mut CUdeviceptr, #[handle] hTexRef: CUtexref) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuTexRefGetArray", 2000)]
+#[custom] #[get_proc("cuTexRefGetArray", 2000)]
 fn cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult;
 
 #[id(0x110a)] #[waits] #[get_proc("cuTexRefGetBorderColor", 8000)]
@@ -115,7 +115,7 @@ fn cuTexRefGetMipmapLevelClamp(
     #[handle] hTexRef: CUtexref,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuTexRefGetMipmappedArray", 5000)]
+#[custom] #[get_proc("cuTexRefGetMipmappedArray", 5000)]
 fn cuTexRefGetMipmappedArray(
     phMipmappedArray: *mut CUmipmappedArray,
     hTexRef: CUtexref,

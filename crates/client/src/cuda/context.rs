@@ -4,7 +4,8 @@
 use super::device::{self, Device};
 use super::handles;
 use super::memory;
-use super::runtime::{self, Cx, enter, enter_local, guard, put, put_opt};
+use super::runtime::{self, ALL_STREAMS, Cx, enter, enter_local, guard, put, put_opt};
+use super::texture;
 use super::{shadow, stream};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -54,7 +55,8 @@ fn flags_of(id: u32) -> u32 {
     f.as_ref().and_then(|f| f.get(&id)).copied().unwrap_or(0)
 }
 
-fn remember(id: u32, device: CUdevice, flags: u32, primary: bool) {
+/// Makes a context known.
+pub fn remember(id: u32, device: CUdevice, flags: u32, primary: bool) {
     if let Some(d) = DEVICES.get(id as usize) {
         d.store(
             device as u32 + 1 | u32::from(primary) << 16,
@@ -298,6 +300,9 @@ pub(super) unsafe fn cuCtxCreate_v4(
 
 /// Forgets everything that lived in a context.
 fn forget(id: u32) {
+    if let Ok(cx) = enter_local() {
+        cx.forget_context(id);
+    }
     for kind in Kind::ALL {
         if kind != Kind::Context && kind != Kind::Library && kind != Kind::Allocation {
             for object in handles::living(kind, id) {
@@ -307,6 +312,17 @@ fn forget(id: u32) {
     }
     memory::forget_context(id);
     stream::forget_context(id);
+    texture::forget_context(id);
+}
+
+/// A context went, and all that lived in it, without the program destroying it.
+pub fn gone(id: u32) {
+    forget(id);
+    if current() == id {
+        set_current(STACK.with(|s| s.borrow_mut().pop()).unwrap_or(0));
+    }
+    DEVICES[id as usize].store(0, Ordering::Release);
+    handles::destroy(Kind::Context, id);
 }
 
 pub(super) unsafe fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
@@ -316,13 +332,8 @@ pub(super) unsafe fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
         if info(id).is_none_or(|i| i.primary) {
             return Err(CUDA_ERROR_INVALID_CONTEXT);
         }
-        forget(id);
         cx.send(&msg::ContextDestroy { context: id })?;
-        if current() == id {
-            set_current(STACK.with(|s| s.borrow_mut().pop()).unwrap_or(0));
-        }
-        DEVICES[id as usize].store(0, Ordering::Release);
-        handles::destroy(Kind::Context, id);
+        gone(id);
         Ok(())
     })
 }
@@ -340,24 +351,45 @@ pub(super) unsafe fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
     unsafe { cuCtxGetCurrent(pctx) }
 }
 
+pub(super) unsafe fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.need_context()?;
+        let set = cx.call(&msg::CuCtxSetLimit {
+            limit: limit as _,
+            value: value as u64,
+        });
+        // The driver may round what it is given, so the next question goes to it.
+        cx.forget(&msg::CuCtxGetLimit { limit: limit as _ });
+        set.map(drop)
+    })
+}
+
+fn synchronize(cx: Cx, context: u32) -> Result<(), CUresult> {
+    let cx = Cx {
+        scope: context,
+        ..cx
+    };
+    let (since, mark) = (cx.queued(), shadow::mark());
+    if !cx.idle(ALL_STREAMS) {
+        cx.call(&msg::ContextSynchronize { context })?;
+        cx.now_idle(ALL_STREAMS, since);
+    }
+    shadow::waited(cx, context, None, mark);
+    Ok(())
+}
+
 pub(super) unsafe fn cuCtxSynchronize() -> CUresult {
     guard(|| {
         let cx = enter()?;
-        let mark = shadow::mark();
-        cx.call(&msg::CuCtxSynchronize {})?;
-        shadow::waited(cx, cx.scope, None, mark);
-        Ok(())
+        synchronize(cx, cx.need_context()?)
     })
 }
 
 pub(super) unsafe fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
     guard(|| {
         let cx = enter()?;
-        let context = given_or_current(cx, ctx)?;
-        let mark = shadow::mark();
-        cx.call(&msg::ContextSynchronize { context })?;
-        shadow::waited(cx, context, None, mark);
-        Ok(())
+        synchronize(cx, given_or_current(cx, ctx)?)
     })
 }
 

@@ -5,12 +5,16 @@
 //! leave alone until the copy is done. A copy from the device to page-locked memory returns at once
 //! and the bytes arrive by themselves; any other waits.
 
+use super::copy_across;
+use super::copy_rows::{DEVICE, End, HOST, Rows};
+use super::graph_host;
 use super::memory::{self, Sort};
 use super::runtime::{Cx, enter, guard};
 use super::{shadow, space, stream};
 use crate::session::CHUNK;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
+use busbar_wire::codec::Request;
 use busbar_wire::generated::cuda as msg;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,14 +47,65 @@ fn must_be_on_device(p: u64, len: usize) -> Result<(), CUresult> {
     }
 }
 
-/// A copy between two places on the device, or between what is there of shadowed memory.
+/// A copy between two places on devices, or between what is there of shadowed memory.
 fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<(), CUresult> {
     let there = |p| shadow::device_side(p, len).unwrap_or(p);
-    cx.send(&msg::CuMemcpyDtoDAsyncV2 {
-        dst_device: there(dst),
-        src_device: there(src),
-        byte_count: len as u64,
-        h_stream: stream,
+    let (dst, src) = (there(dst), there(src));
+    must_be_on_device(dst, len)?;
+    must_be_on_device(src, len)?;
+    copy_across::between(cx, dst, src, len, stream)
+}
+
+/// Makes a node of a copy on a capturing stream; says whether it did. One that would wait is refused.
+#[cold]
+fn captured(
+    cx: Cx,
+    dst: (u32, u64),
+    src: (u32, u64),
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<bool, CUresult> {
+    if !later {
+        stream::refuse_wait(cx, stream)?;
+        return Ok(false);
+    }
+    let end = |(memory, p): (u32, u64)| End {
+        memory,
+        host: p,
+        device: p,
+        ..End::default()
+    };
+    let r = Rows {
+        src: end(src),
+        dst: end(dst),
+        width: len,
+        height: 1,
+        depth: 1,
+    };
+    graph_host::capture(cx, &r, stream)
+}
+
+/// Sends a message whose bulk answer arrives by itself; `then` hears whether it did.
+///
+/// # Safety
+/// `place` stays writable until `then` has run.
+pub(super) unsafe fn later<'a, R: Request<'a>>(
+    cx: Cx,
+    m: &R,
+    place: (*mut u8, usize),
+    then: impl FnOnce(bool) + Send + 'static,
+) -> Result<(), CUresult> {
+    ARRIVING.fetch_add(1, Ordering::AcqRel);
+    let arrived = move |a: Option<crate::calls::Answer>| {
+        then(a.is_some_and(|a| a.status == CUDA_SUCCESS));
+        ARRIVING.fetch_sub(1, Ordering::AcqRel);
+    };
+    // SAFETY: passed on to the caller.
+    let sent = unsafe { cx.rt.session.call_async(cx.scope, m, Some(place), arrived) };
+    sent.map_err(|_| {
+        ARRIVING.fetch_sub(1, Ordering::AcqRel);
+        CUDA_ERROR_DEVICE_UNAVAILABLE
     })
 }
 
@@ -80,6 +135,14 @@ unsafe fn to_device(
     must_be_on_device(dst, len)?;
     if shadow::active() {
         shadow::work(cx, stream, false)?;
+    }
+    // SAFETY: passed on to the caller.
+    let there = |cx| unsafe { to_device(cx, dst, src, len, 0, later) };
+    if let Some(done) = copy_across::in_its_context(cx, dst, stream, there) {
+        return done;
+    }
+    if stream::capturing() && captured(cx, (DEVICE, dst), (HOST, src as u64), len, stream, later)? {
+        return Ok(());
     }
     let pinned = later && memory::is_pinned(src as u64, len);
     let in_place = pinned || len >= SEND_IN_PLACE;
@@ -146,27 +209,22 @@ unsafe fn to_host(
     if shadow::active() {
         shadow::work(cx, stream, true)?;
     }
+    // SAFETY: passed on to the caller.
+    let there = |cx| unsafe { to_host(cx, dst, src, len, 0, false) };
+    if let Some(done) = copy_across::in_its_context(cx, src, stream, there) {
+        return done;
+    }
+    if stream::capturing() && captured(cx, (HOST, dst as u64), (DEVICE, src), len, stream, later)? {
+        return Ok(());
+    }
     let m = msg::CopyOut {
         src,
         len: len as u64,
         stream,
     };
     if later && memory::is_pinned(dst as u64, len) {
-        ARRIVING.fetch_add(1, Ordering::AcqRel);
-        let then = |_| {
-            ARRIVING.fetch_sub(1, Ordering::AcqRel);
-        };
         // SAFETY: page-locked memory stays until it is freed, and freeing it waits for copies.
-        let sent = unsafe {
-            cx.rt
-                .session
-                .call_async(cx.scope, &m, Some((dst, len)), then)
-        };
-        cx.mark();
-        return sent.map_err(|_| {
-            ARRIVING.fetch_sub(1, Ordering::AcqRel);
-            CUDA_ERROR_DEVICE_UNAVAILABLE
-        });
+        return unsafe { self::later(cx, &m, (dst, len), |_| {}) };
     }
     let since = cx.queued();
     cx.call_into(&m, Some((dst, len)))?;
@@ -185,7 +243,7 @@ pub(super) fn on_host(p: u64) -> bool {
 }
 
 /// A copy whose ends the addresses tell.
-unsafe fn any(
+pub(super) unsafe fn any(
     cx: Cx,
     dst: u64,
     src: u64,
@@ -202,6 +260,10 @@ unsafe fn any(
             (false, false) => on_device(cx, dst, src, len, stream),
             (true, true) => {
                 // In stream order: what was queued before may still write the source.
+                let (to, from) = ((HOST, dst), (HOST, src));
+                if len > 0 && stream::capturing() && captured(cx, to, from, len, stream, later)? {
+                    return Ok(());
+                }
                 if len > 0 {
                     cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
                     std::ptr::copy(src as *const u8, dst as *mut u8, len);
@@ -299,5 +361,30 @@ pub(super) unsafe fn cuMemcpyDtoHAsync_v2(
     })
 }
 
-// The family's functions on rows have a file of their own.
+pub(super) unsafe fn cuMemcpyDtoDAsync_v2(
+    dst: CUdeviceptr,
+    src: CUdeviceptr,
+    len: usize,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.need_context()?;
+        let s = stream::id(cx, stream, per_thread)?;
+        // Page-locked memory of the host is an address of the device's, too; other memory is not.
+        let mapped = |p| memory::is_pinned(p, len);
+        if !mapped(dst) && len > 0 {
+            must_be_on_device(dst, len)?;
+        }
+        if !mapped(src) && len > 0 {
+            must_be_on_device(src, len)?;
+        }
+        // SAFETY: memory that CUDA knows, checked above.
+        unsafe { any(cx, dst, src, len, s, true) }
+    })
+}
+
+// The family's functions on rows, and on batches, have files of their own.
+pub(super) use super::copy_batch::*;
 pub(super) use super::copy_rows::*;

@@ -2,7 +2,11 @@
 //!
 //! What lies on the host travels packed, without the gaps between its rows.
 
+use super::context;
 use super::copy::on_host;
+use super::copy_across;
+use super::graph_host;
+use super::handles;
 use super::runtime::{Cx, enter, guard};
 use super::{shadow, stream};
 use busbar_abi::cuda::*;
@@ -10,8 +14,8 @@ use busbar_channel::Bulk;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::ffi::c_void;
 
-const HOST: u32 = CU_MEMORYTYPE_HOST as u32;
-const DEVICE: u32 = CU_MEMORYTYPE_DEVICE as u32;
+pub(super) const HOST: u32 = CU_MEMORYTYPE_HOST as u32;
+pub(super) const DEVICE: u32 = CU_MEMORYTYPE_DEVICE as u32;
 const ARRAY: u32 = CU_MEMORYTYPE_ARRAY as u32;
 const UNIFIED: u32 = CU_MEMORYTYPE_UNIFIED as u32;
 
@@ -20,21 +24,38 @@ const CHUNK: usize = crate::session::CHUNK;
 
 /// One end of a copy.
 #[derive(Clone, Copy, Default)]
-struct End {
-    memory: u32,
-    host: u64,
-    device: u64,
-    array: u64,
-    context: u64,
-    x: usize,
-    y: usize,
-    z: usize,
-    lod: usize,
-    pitch: usize,
-    height: usize,
+pub(super) struct End {
+    pub(super) memory: u32,
+    pub(super) host: u64,
+    pub(super) device: u64,
+    pub(super) array: u64,
+    pub(super) context: u64,
+    pub(super) x: usize,
+    pub(super) y: usize,
+    pub(super) z: usize,
+    pub(super) lod: usize,
+    pub(super) pitch: usize,
+    pub(super) height: usize,
 }
 
 impl End {
+    pub(super) const HOST: u32 = HOST;
+    pub(super) const DEVICE: u32 = DEVICE;
+    pub(super) const ARRAY: u32 = ARRAY;
+
+    /// The context that what lies on a device was made in, and the device.
+    fn home(&self) -> Option<(u32, CUdevice)> {
+        match self.memory {
+            DEVICE => copy_across::home(self.device),
+            ARRAY => {
+                let id = handles::id(Kind::Array, self.array)?;
+                let context = handles::context(Kind::Array, id);
+                Some((context, context::info(context)?.device))
+            }
+            _ => None,
+        }
+    }
+
     /// Settles what an address of unified memory is, and what a zero pitch means.
     fn settle(mut self, width: usize, height: usize) -> Self {
         if self.memory == UNIFIED {
@@ -52,7 +73,7 @@ impl End {
     }
 
     /// The address of a row's first byte on the host.
-    fn row(&self, y: usize, z: usize) -> u64 {
+    pub(super) fn row(&self, y: usize, z: usize) -> u64 {
         let rows = (self.z + z) * self.height + self.y + y;
         self.host + (rows * self.pitch + self.x) as u64
     }
@@ -60,15 +81,26 @@ impl End {
 
 /// A copy of a box of bytes.
 #[derive(Clone, Copy, Default)]
-struct Rows {
-    src: End,
-    dst: End,
-    width: usize,
-    height: usize,
-    depth: usize,
+pub(super) struct Rows {
+    pub(super) src: End,
+    pub(super) dst: End,
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) depth: usize,
 }
 
-fn shape(r: &Rows) -> CUDA_MEMCPY3D {
+impl Rows {
+    /// With the ends settled.
+    pub(super) fn settled(&self) -> Self {
+        Self {
+            src: self.src.settle(self.width, self.height),
+            dst: self.dst.settle(self.width, self.height),
+            ..*self
+        }
+    }
+}
+
+pub(super) fn shape(r: &Rows) -> CUDA_MEMCPY3D {
     let mut c: CUDA_MEMCPY3D = busbar_abi::zeroed();
     c.srcXInBytes = r.src.x;
     c.srcY = r.src.y;
@@ -163,7 +195,17 @@ unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
     Ok(())
 }
 
-unsafe fn copy(cx: Cx, r: Rows, stream: u32, peer: bool) -> Result<(), CUresult> {
+/// Copies a box of bytes.
+///
+/// # Safety
+/// What of the box lies on the host is the program's.
+pub(super) unsafe fn copy_box(
+    cx: Cx,
+    r: Rows,
+    stream: u32,
+    peer: bool,
+    later: bool,
+) -> Result<(), CUresult> {
     if r.width == 0 || r.height == 0 || r.depth == 0 {
         return Ok(());
     }
@@ -174,11 +216,7 @@ unsafe fn copy(cx: Cx, r: Rows, stream: u32, peer: bool) -> Result<(), CUresult>
     box_bytes
         .filter(|n| *n < 1 << 46)
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    let r = Rows {
-        src: r.src.settle(r.width, r.height),
-        dst: r.dst.settle(r.width, r.height),
-        ..r
-    };
+    let r = r.settled();
     let pitches = [&r.src, &r.dst];
     if pitches
         .iter()
@@ -188,6 +226,14 @@ unsafe fn copy(cx: Cx, r: Rows, stream: u32, peer: bool) -> Result<(), CUresult>
     }
     if shadow::active() {
         shadow::work(cx, stream, false)?;
+    }
+    let host = r.src.memory == HOST || r.dst.memory == HOST;
+    if host && stream::capturing() {
+        if !later {
+            stream::refuse_wait(cx, stream)?;
+        } else if graph_host::capture(cx, &r, stream)? {
+            return Ok(());
+        }
     }
     // SAFETY: passed on to the caller.
     unsafe {
@@ -202,11 +248,19 @@ unsafe fn copy(cx: Cx, r: Rows, stream: u32, peer: bool) -> Result<(), CUresult>
                 }
                 Ok(())
             }
-            (HOST, DEVICE | ARRAY) => rows_in(cx, &r, stream),
-            (DEVICE | ARRAY, HOST) => rows_out(cx, &r, stream),
+            (HOST, DEVICE | ARRAY) => {
+                let there = |cx| rows_in(cx, &r, 0);
+                copy_across::in_context_of(cx, r.dst.home(), stream, there)
+                    .unwrap_or_else(|| rows_in(cx, &r, stream))
+            }
+            (DEVICE | ARRAY, HOST) => {
+                let there = |cx| rows_out(cx, &r, 0);
+                copy_across::in_context_of(cx, r.src.home(), stream, there)
+                    .unwrap_or_else(|| rows_out(cx, &r, stream))
+            }
             (DEVICE | ARRAY, DEVICE | ARRAY) => {
                 let s = shape(&r);
-                cx.send(&msg::CopyRowsOnDevice {
+                let mut m = msg::CopyRowsOnDevice {
                     shape: busbar_abi::bytes_of(&s),
                     src_array: array(cx, &r.src)?,
                     dst_array: array(cx, &r.dst)?,
@@ -214,7 +268,15 @@ unsafe fn copy(cx: Cx, r: Rows, stream: u32, peer: bool) -> Result<(), CUresult>
                     dst_context: cx.handle_opt(Kind::Context, r.dst.context)?,
                     peer: u32::from(peer),
                     stream,
-                })
+                };
+                if !peer
+                    && cx.rt.devices.len() > 1
+                    && let (Some((from, a)), Some((to, b))) = (r.src.home(), r.dst.home())
+                    && (a != b || context::current_device(cx)? != a)
+                {
+                    (m.src_context, m.dst_context, m.peer) = (from, to, 1);
+                }
+                cx.send(&m)
             }
             _ => Err(CUDA_ERROR_INVALID_VALUE),
         }
@@ -295,6 +357,7 @@ unsafe fn run<T>(
     stream: CUstream,
     per_thread: bool,
     peer: bool,
+    later: bool,
     rows: impl FnOnce(&T) -> Rows,
 ) -> CUresult {
     guard(|| {
@@ -304,7 +367,7 @@ unsafe fn run<T>(
         let c = unsafe { p.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let stream = stream::id(cx, stream, per_thread)?;
         // SAFETY: the program's box.
-        unsafe { copy(cx, rows(c), stream, peer) }
+        unsafe { copy_box(cx, rows(c), stream, peer, later) }
     })
 }
 
@@ -312,12 +375,12 @@ const NONE: CUstream = std::ptr::null_mut();
 
 pub(super) unsafe fn cuMemcpy2D_v2(p: *const CUDA_MEMCPY2D, per_thread: bool) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { run(p, NONE, per_thread, false, from_2d) }
+    unsafe { run(p, NONE, per_thread, false, false, from_2d) }
 }
 
 pub(super) unsafe fn cuMemcpy2DUnaligned_v2(p: *const CUDA_MEMCPY2D, per_thread: bool) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { run(p, NONE, per_thread, false, from_2d) }
+    unsafe { run(p, NONE, per_thread, false, false, from_2d) }
 }
 
 pub(super) unsafe fn cuMemcpy2DAsync_v2(
@@ -326,12 +389,12 @@ pub(super) unsafe fn cuMemcpy2DAsync_v2(
     per_thread: bool,
 ) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { run(p, stream, per_thread, false, from_2d) }
+    unsafe { run(p, stream, per_thread, false, true, from_2d) }
 }
 
 pub(super) unsafe fn cuMemcpy3D_v2(p: *const CUDA_MEMCPY3D, per_thread: bool) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { run(p, NONE, per_thread, false, |c| from_3d!(c, 0, 0)) }
+    unsafe { run(p, NONE, per_thread, false, false, |c| from_3d!(c, 0, 0)) }
 }
 
 pub(super) unsafe fn cuMemcpy3DAsync_v2(
@@ -340,13 +403,13 @@ pub(super) unsafe fn cuMemcpy3DAsync_v2(
     per_thread: bool,
 ) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { run(p, stream, per_thread, false, |c| from_3d!(c, 0, 0)) }
+    unsafe { run(p, stream, per_thread, false, true, |c| from_3d!(c, 0, 0)) }
 }
 
 pub(super) unsafe fn cuMemcpy3DPeer(p: *const CUDA_MEMCPY3D_PEER, per_thread: bool) -> CUresult {
     // SAFETY: passed on to the caller.
     unsafe {
-        run(p, NONE, per_thread, true, |c| {
+        run(p, NONE, per_thread, true, false, |c| {
             from_3d!(c, c.srcContext as u64, c.dstContext as u64)
         })
     }
@@ -359,7 +422,7 @@ pub(super) unsafe fn cuMemcpy3DPeerAsync(
 ) -> CUresult {
     // SAFETY: passed on to the caller.
     unsafe {
-        run(p, stream, per_thread, true, |c| {
+        run(p, stream, per_thread, true, true, |c| {
             from_3d!(c, c.srcContext as u64, c.dstContext as u64)
         })
     }
@@ -384,7 +447,8 @@ fn at(memory: u32, p: u64) -> End {
     }
 }
 
-fn line(src: End, dst: End, width: usize, stream: CUstream, per_thread: bool) -> CUresult {
+fn line(src: End, dst: End, width: usize, stream: Option<CUstream>, per_thread: bool) -> CUresult {
+    let (later, stream) = (stream.is_some(), stream.unwrap_or(NONE));
     let r = Rows {
         src,
         dst,
@@ -393,7 +457,7 @@ fn line(src: End, dst: End, width: usize, stream: CUstream, per_thread: bool) ->
         depth: 1,
     };
     // SAFETY: the box is one row, whose bytes are the program's.
-    unsafe { run(&raw const r, stream, per_thread, false, |r| *r) }
+    unsafe { run(&raw const r, stream, per_thread, false, later, |r| *r) }
 }
 
 pub(super) unsafe fn cuMemcpyAtoA_v2(
@@ -408,7 +472,7 @@ pub(super) unsafe fn cuMemcpyAtoA_v2(
         in_array(src, src_at),
         in_array(dst, dst_at),
         n,
-        NONE,
+        None,
         per_thread,
     )
 }
@@ -420,7 +484,7 @@ pub(super) unsafe fn cuMemcpyAtoD_v2(
     n: usize,
     per_thread: bool,
 ) -> CUresult {
-    line(in_array(src, src_at), at(DEVICE, dst), n, NONE, per_thread)
+    line(in_array(src, src_at), at(DEVICE, dst), n, None, per_thread)
 }
 
 pub(super) unsafe fn cuMemcpyDtoA_v2(
@@ -430,7 +494,7 @@ pub(super) unsafe fn cuMemcpyDtoA_v2(
     n: usize,
     per_thread: bool,
 ) -> CUresult {
-    line(at(DEVICE, src), in_array(dst, dst_at), n, NONE, per_thread)
+    line(at(DEVICE, src), in_array(dst, dst_at), n, None, per_thread)
 }
 
 pub(super) unsafe fn cuMemcpyAtoH_v2(
@@ -444,7 +508,7 @@ pub(super) unsafe fn cuMemcpyAtoH_v2(
         in_array(src, src_at),
         at(HOST, dst as u64),
         n,
-        NONE,
+        None,
         per_thread,
     )
 }
@@ -461,7 +525,7 @@ pub(super) unsafe fn cuMemcpyAtoHAsync_v2(
         in_array(src, src_at),
         at(HOST, dst as u64),
         n,
-        stream,
+        Some(stream),
         per_thread,
     )
 }
@@ -477,7 +541,7 @@ pub(super) unsafe fn cuMemcpyHtoA_v2(
         at(HOST, src as u64),
         in_array(dst, dst_at),
         n,
-        NONE,
+        None,
         per_thread,
     )
 }
@@ -494,7 +558,12 @@ pub(super) unsafe fn cuMemcpyHtoAAsync_v2(
         at(HOST, src as u64),
         in_array(dst, dst_at),
         n,
-        stream,
+        Some(stream),
         per_thread,
     )
+}
+
+/// The copy that a node's parameters describe.
+pub(super) fn rows_of(c: &CUDA_MEMCPY3D) -> Rows {
+    from_3d!(c, 0, 0)
 }

@@ -5,7 +5,7 @@ use super::handles::Side;
 use super::runtime::{Cx, enter, guard};
 use super::{shadow, stream};
 use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{Kind, op};
+use busbar_wire::generated::cuda::{self as msg, Kind, op};
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -175,6 +175,42 @@ struct Launch<'a> {
 /// `LaunchKernel.flags`: a cooperative launch.
 pub const COOPERATIVE: u32 = 1;
 
+/// Where a launch's parameters are.
+#[inline]
+unsafe fn params<'a>(
+    f: &Function,
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<Params<'a>, CUresult> {
+    if !kernel_params.is_null() {
+        Ok(Params::Each(kernel_params))
+    } else if !extra.is_null() {
+        // SAFETY: the program's list.
+        Ok(Params::Packed(unsafe { read_extra(extra)? }))
+    } else if f.params.is_empty() {
+        Ok(Params::Packed(&[]))
+    } else {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    }
+}
+
+/// A kernel node's parameters, checked and packed.
+///
+/// # Safety
+/// The pointers are as for a launch.
+pub(super) unsafe fn for_node(
+    f: &Function,
+    (grid, block, shared): ([u32; 3], [u32; 3], u32),
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<Vec<u8>, CUresult> {
+    check(f, grid, block, shared)?;
+    let mut out = Vec::new();
+    // SAFETY: passed on to the caller.
+    unsafe { pack(f, &params(f, kernel_params, extra)?, &mut out)? };
+    Ok(out)
+}
+
 unsafe fn queue(
     cx: Cx,
     f: &Function,
@@ -182,16 +218,8 @@ unsafe fn queue(
     kernel_params: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Result<(), CUresult> {
-    let params = if !kernel_params.is_null() {
-        Params::Each(kernel_params)
-    } else if !extra.is_null() {
-        // SAFETY: the program's list.
-        Params::Packed(unsafe { read_extra(extra)? })
-    } else if f.params.is_empty() {
-        Params::Packed(&[])
-    } else {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    };
+    // SAFETY: passed on to the caller.
+    let params = unsafe { params(f, kernel_params, extra)? };
     let mut known = Vec::new();
     let params = if shadow::concerns_launches() {
         // SAFETY: passed on to the caller.
@@ -226,7 +254,6 @@ unsafe fn queue(
         let n = (out.len() - at - 4) as u32;
         out[at..at + 4].copy_from_slice(&n.to_le_bytes());
     });
-    cx.mark();
     packed?;
     sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
 }
@@ -260,6 +287,35 @@ unsafe fn launch(
         };
         // SAFETY: the program's parameters.
         unsafe { queue(cx, info, &l, kernel_params, extra) }
+    })
+}
+
+/// A launch whose parameters are packed already.
+pub(super) fn launch_packed(
+    cx: Cx,
+    f: CUfunction,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    stream: CUstream,
+    params: &[u8],
+) -> Result<(), CUresult> {
+    cx.need_context()?;
+    let (function, info) = function(cx, f)?;
+    check(info, grid, block, shared)?;
+    if params.len() < info.packed as usize {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let stream = stream::id(cx, stream, false)?;
+    cx.send(&msg::LaunchKernel {
+        function,
+        stream,
+        grid,
+        block,
+        shared,
+        flags: 0,
+        attrs: &[],
+        params: &params[..info.packed as usize],
     })
 }
 
@@ -411,3 +467,6 @@ pub(super) unsafe fn cuLaunchHostFunc(
 pub fn static_shared(f: &Function) -> i32 {
     f.attribute(STATIC_SHARED)
 }
+
+// The calls from before CUDA 4 have a file of their own.
+pub(super) use super::launch_old::*;

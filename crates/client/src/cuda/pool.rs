@@ -3,11 +3,28 @@
 
 use super::context;
 use super::device;
+use super::handles;
 use super::memory::{self, Sort};
 use super::runtime::{Cx, decode, enter, guard, put};
 use super::stream;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
+
+/// The device of each pool, by the pool's id.
+static DEVICES: Mutex<Option<HashMap<u32, CUdevice>>> = Mutex::new(None);
+
+fn remember(pool: u32, device: CUdevice) {
+    let mut d = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    d.get_or_insert_default().insert(pool, device);
+}
+
+fn device_of(pool: u32) -> Option<CUdevice> {
+    let d = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+    d.as_ref()?.get(&pool).copied()
+}
 
 unsafe fn alloc(
     out: *mut CUdeviceptr,
@@ -33,7 +50,7 @@ unsafe fn alloc(
             stream,
         })?;
         let va = decode::<msg::PoolAllocReply>(&reply)?.va;
-        let device = context::current_device(cx)?;
+        let device = device_of(pool).map_or_else(|| context::current_device(cx), Ok)?;
         memory::add(va, size as u64, Sort::Foreign, context, device, 0);
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, va as CUdeviceptr) }
@@ -96,15 +113,19 @@ unsafe fn of_device(out: *mut CUmemoryPool, dev: CUdevice, default: u32) -> CUre
         if out.is_null() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        let pool = cx.create(Kind::MemoryPool);
-        cx.call(&msg::PoolOfDevice {
-            pool,
+        let m = msg::PoolOfDevice {
             device: dev,
             default,
-        })
-        .inspect_err(|_| cx.destroy(Kind::MemoryPool, pool))?;
+        };
+        let pool = decode::<msg::PoolOfDeviceReply>(&cx.call(&m)?)?.pool;
+        remember(pool, dev);
         // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, cx.raw(Kind::MemoryPool, pool) as CUmemoryPool) }
+        unsafe {
+            put(
+                out,
+                handles::adopt(Kind::MemoryPool, pool, 0) as CUmemoryPool,
+            )
+        }
     })
 }
 
@@ -129,6 +150,12 @@ pub(super) unsafe fn cuMemPoolCreate(
         }
         // SAFETY: the program's structure, of plain numbers.
         let props = unsafe { props.read() };
+        // Memory of the host would lie in the server's; handles for other processes are not offered.
+        const DEVICE: CUmemLocationType = CU_MEM_LOCATION_TYPE_DEVICE;
+        if props.location.r#type != DEVICE || props.handleTypes != 0 {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        device::get(cx, props.location.id)?;
         let pool = cx.create(Kind::MemoryPool);
         let m = msg::PoolCreate {
             pool,
@@ -136,7 +163,124 @@ pub(super) unsafe fn cuMemPoolCreate(
         };
         cx.call(&m)
             .inspect_err(|_| cx.destroy(Kind::MemoryPool, pool))?;
+        remember(pool, props.location.id);
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, cx.raw(Kind::MemoryPool, pool) as CUmemoryPool) }
+    })
+}
+
+/// The device that a location names. Pools of other places, and of managed memory, are not offered.
+unsafe fn located(
+    location: *const CUmemLocation,
+    kind: CUmemAllocationType,
+) -> Result<CUdevice, CUresult> {
+    if location.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the program's structure, of plain numbers.
+    let at = unsafe { location.read() };
+    if at.r#type != CU_MEM_LOCATION_TYPE_DEVICE || kind != CU_MEM_ALLOCATION_TYPE_PINNED {
+        return Err(CUDA_ERROR_NOT_SUPPORTED);
+    }
+    Ok(at.id)
+}
+
+pub(super) unsafe fn cuMemGetDefaultMemPool(
+    out: *mut CUmemoryPool,
+    location: *mut CUmemLocation,
+    kind: CUmemAllocationType,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        match located(location, kind) {
+            Ok(dev) => of_device(out, dev, 1),
+            Err(e) => e,
+        }
+    }
+}
+
+pub(super) unsafe fn cuMemGetMemPool(
+    out: *mut CUmemoryPool,
+    location: *mut CUmemLocation,
+    kind: CUmemAllocationType,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        match located(location, kind) {
+            Ok(dev) => of_device(out, dev, 0),
+            Err(e) => e,
+        }
+    }
+}
+
+pub(super) unsafe fn cuMemSetMemPool(
+    location: *mut CUmemLocation,
+    kind: CUmemAllocationType,
+    pool: CUmemoryPool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        // SAFETY: passed on to the caller.
+        let dev = unsafe { located(location, kind)? };
+        let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+        cx.call(&msg::CuDeviceSetMemPool { dev, pool }).map(drop)
+    })
+}
+
+/// The attributes of CUDA 13 end here; the first three are an int, the others 64 bits wide.
+const LAST_ATTRIBUTE: u32 = CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+const LAST_INT: u32 = CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+
+pub(super) unsafe fn cuMemPoolGetAttribute(
+    pool: CUmemoryPool,
+    attr: CUmemPool_attribute,
+    value: *mut c_void,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let attribute = attr;
+        if !(1..=LAST_ATTRIBUTE).contains(&attribute) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+        let reply = cx.call(&msg::PoolAttribute { pool, attribute })?;
+        let v = decode::<msg::PoolAttributeReply>(&reply)?.value;
+        // SAFETY: the attribute says how wide the program's value is.
+        unsafe {
+            if attribute <= LAST_INT {
+                put(value.cast(), v as u32)
+            } else {
+                put(value.cast(), v)
+            }
+        }
+    })
+}
+
+pub(super) unsafe fn cuMemPoolSetAttribute(
+    pool: CUmemoryPool,
+    attr: CUmemPool_attribute,
+    value: *mut c_void,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let attribute = attr;
+        if value.is_null() || !(1..=LAST_ATTRIBUTE).contains(&attribute) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+        // SAFETY: as above.
+        let value = unsafe {
+            if attribute <= LAST_INT {
+                u64::from(value.cast::<u32>().read_unaligned())
+            } else {
+                value.cast::<u64>().read_unaligned()
+            }
+        };
+        let m = msg::PoolSetAttribute {
+            pool,
+            attribute,
+            value,
+        };
+        cx.call(&m).map(drop)
     })
 }

@@ -100,6 +100,7 @@ pub const fn is_work(o: u16) -> bool {
             | op::CU_MEMSET_D2_D16_ASYNC
             | op::CU_MEMSET_D2_D32_ASYNC
             | op::CU_MEMCPY_DTO_D_ASYNC_V2
+            | op::CU_MEMCPY_PEER_ASYNC
             | op::CU_STREAM_BATCH_MEM_OP_V2
             | op::CU_GRAPH_LAUNCH
             | op::COPY_ROWS_ON_DEVICE

@@ -77,7 +77,8 @@ pub(super) unsafe fn cuMemAddressFree(p: CUdeviceptr, size: usize) -> CUresult {
     })
 }
 
-/// Checks what a program asks of new memory: only a device's own, not for other processes.
+/// Checks what a program asks of new memory: it must be a device's own. That other processes may
+/// have it too is a wish that only the attempt to export it turns down.
 fn check(cx: Cx, p: *const CUmemAllocationProp) -> Result<CUmemAllocationProp, CUresult> {
     // SAFETY: the program's pointer.
     let p = *unsafe { p.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
@@ -85,9 +86,6 @@ fn check(cx: Cx, p: *const CUmemAllocationProp) -> Result<CUmemAllocationProp, C
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     if p.location.r#type as u32 != CU_MEM_LOCATION_TYPE_DEVICE as u32 {
-        return Err(CUDA_ERROR_NOT_SUPPORTED);
-    }
-    if p.requestedHandleTypes as u32 != 0 {
         return Err(CUDA_ERROR_NOT_SUPPORTED);
     }
     device::get(cx, location_id(&p.location))?;

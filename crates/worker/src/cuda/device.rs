@@ -1,13 +1,13 @@
 //! Devices.
 
-use super::{Cuda, check, load, name_of};
+use super::{Cuda, attempt, check, load, name_of};
 use crate::apis::Device;
 use busbar_abi::cuda::*;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::record::Header;
 use busbar_wire::{WireError, Writer};
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, CString, c_char};
 
 /// Attributes are numbered from 1; the newest that any driver knows is below this.
 const ATTRIBUTES: i32 = 192;
@@ -111,6 +111,28 @@ pub(super) fn select_devices(
     Ok(())
 }
 
+pub(super) fn cu_device_get_by_pci_bus_id(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CuDeviceGetByPCIBusId<'_>,
+) -> Result<(), WireError> {
+    let id = CString::new(m.pci_bus_id).map_err(|_| WireError::BadText)?;
+    let mut dev = 0;
+    let rc = attempt(|| {
+        let mut here = 0;
+        // SAFETY: a pointer to a live number, and a string.
+        check(unsafe { w.driver.cuDeviceGetByPCIBusId(&mut here, id.as_ptr()) })?;
+        // The program counts only the devices that it sees.
+        let seen = w.devices.iter().position(|d| *d == here);
+        dev = seen.ok_or(CUDA_ERROR_INVALID_DEVICE)? as i32;
+        Ok(())
+    });
+    w.reply(h, rc, |wr| {
+        msg::CuDeviceGetByPCIBusIdReply { dev }.encode(wr);
+    });
+    Ok(())
+}
+
 pub(super) fn chip_layout(w: &mut Cuda, h: &Header, m: msg::ChipLayout) -> Result<(), WireError> {
     let (a, b) = w
         .device(m.device)
@@ -132,7 +154,7 @@ pub(super) fn chip_layout(w: &mut Cuda, h: &Header, m: msg::ChipLayout) -> Resul
 
 /// Asks the driver's own undocumented table how the chip's processors are grouped.
 fn layout(d: &Driver, dev: i32) -> Option<(Vec<u8>, Vec<u8>)> {
-    const LAYOUT: [u8; 16] = *b"\x17\x34\xdc\x26\x80\x0d\x47\x45\xb9\xc7\xe0\xf1\xdd\x7d\x8b\xca";
+    const LAYOUT: [u8; 16] = *b"\x17\x34\xdc\x26\x80\x0d\x47\x45\x87\x26\xc0\xf1\xe7\xdd\x8b\xca";
     let id: CUuuid = busbar_abi::from_bytes(&LAYOUT)?;
     let mut table = std::ptr::null();
     let mut processors = 0;

@@ -240,7 +240,8 @@ pub(super) fn ipc_import(w: &mut Cuda, h: &Header, m: msg::IpcImport) -> Result<
             w.driver
                 .cuMemImportFromShareableHandle(&mut memory, os_handle, kind)
         })?;
-        super::memory::map(w.driver, m.va, m.size as usize, dev, memory)?;
+        let users = super::memory::users(w, dev);
+        super::memory::map(w.driver, m.va, m.size as usize, memory, &users)?;
         note(w, m.va, m.size, dev);
         Ok(())
     });

@@ -54,29 +54,50 @@ pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> 
     Ok(())
 }
 
-/// Lets a device use what is mapped at an address.
-fn allow(d: &Driver, va: u64, size: usize, dev: i32) -> Result<(), CUresult> {
-    let access = CUmemAccessDesc {
+/// Who else may use what lies there.
+fn access(dev: i32, yes: bool) -> CUmemAccessDesc {
+    CUmemAccessDesc {
         location: properties(dev).location,
-        flags: CU_MEM_ACCESS_FLAGS_PROT_READWRITE as _,
-    };
-    // SAFETY: a pointer to a live value.
-    check(unsafe { d.cuMemSetAccess(va, size, &access, 1) })
+        flags: if yes {
+            CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+        } else {
+            CU_MEM_ACCESS_FLAGS_PROT_NONE
+        },
+    }
 }
 
-/// Maps memory at an address of a reserved range, for a device, and lets go of the handle: the
-/// mapping keeps the memory alive.
+/// Lets a device use another's memory, or no longer. New memory is mapped for all who may.
+pub(super) fn allow(w: &Cuda, user: i32, owner: i32, yes: bool) -> Result<(), CUresult> {
+    let access = access(user, yes);
+    for (va, m) in w.mapped.range(..SHARED).filter(|(_, m)| m.device == owner) {
+        // SAFETY: a range that `map` made, and a pointer to a live structure.
+        check(unsafe { w.driver.cuMemSetAccess(*va, m.size as usize, &access, 1) })?;
+    }
+    Ok(())
+}
+
+/// The devices that may use memory of one: itself, and its peers.
+pub(super) fn users(w: &Cuda, dev: i32) -> Vec<CUmemAccessDesc> {
+    let peers = w.peers.iter().filter(|(_, owner)| *owner == dev);
+    std::iter::once(dev)
+        .chain(peers.map(|(user, _)| *user))
+        .map(|d| access(d, true))
+        .collect()
+}
+
+/// Maps memory at an address of a reserved range, and lets go of the handle: the mapping keeps the
+/// memory alive.
 pub(super) fn map(
     d: &Driver,
     va: u64,
     size: usize,
-    dev: i32,
     memory: CUmemGenericAllocationHandle,
+    users: &[CUmemAccessDesc],
 ) -> Result<(), CUresult> {
     // SAFETY: a live handle; each step undoes those before it when it fails.
     unsafe {
         let mapped = check(d.cuMemMap(va, size, 0, memory, 0)).and_then(|()| {
-            allow(d, va, size, dev).inspect_err(|_| {
+            check(d.cuMemSetAccess(va, size, users.as_ptr(), users.len())).inspect_err(|_| {
                 d.cuMemUnmap(va, size);
             })
         });
@@ -127,11 +148,13 @@ pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, m: msg::MemMapAt) -> Result<(
         }
         reserve(w, m.va, m.size)?;
         let memory = create(w.driver, m.size as usize, dev)?;
-        map(w.driver, m.va, m.size as usize, dev, memory)?;
+        map(w.driver, m.va, m.size as usize, memory, &users(w, dev))?;
         if m.va >= SHARED {
             for other in w.devices.iter().filter(|d| **d != dev) {
+                let access = access(*other, true);
                 // Devices that cannot reach each other's memory stay without.
-                let _ = allow(w.driver, m.va, m.size as usize, *other);
+                // SAFETY: what was just mapped, and a pointer to a live structure.
+                unsafe { w.driver.cuMemSetAccess(m.va, m.size as usize, &access, 1) };
             }
         }
         note(w, m.va, m.size, dev);

@@ -53,6 +53,7 @@ pub(super) fn pool_of_device(
     h: &Header,
     m: msg::PoolOfDevice,
 ) -> Result<(), WireError> {
+    let mut id = 0;
     let rc = attempt(|| {
         let dev = w.device(m.device)?;
         let mut pool: CUmemoryPool = std::ptr::null_mut();
@@ -64,8 +65,98 @@ pub(super) fn pool_of_device(
                 w.driver.cuDeviceGetMemPool(&mut pool, dev)
             }
         })?;
-        w.store(Kind::MemoryPool, m.pool, pool as u64);
+        id = w.adopt(Kind::MemoryPool, pool as u64);
         Ok(())
+    });
+    w.reply(h, rc, |wr| msg::PoolOfDeviceReply { pool: id }.encode(wr));
+    Ok(())
+}
+
+/// Attributes that are an int; the others are 64 bits wide.
+fn is_int(attribute: u32) -> bool {
+    const REUSE_INTERNAL: u32 = CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+    attribute <= REUSE_INTERNAL
+}
+
+pub(super) fn pool_attribute(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::PoolAttribute,
+) -> Result<(), WireError> {
+    // Room for either width: an int fills the lower half.
+    let mut value = 0u64;
+    let rc = attempt(|| {
+        let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
+        let p = (&raw mut value).cast();
+        // SAFETY: a live pool, and room for any attribute.
+        check(unsafe { w.driver.cuMemPoolGetAttribute(pool, m.attribute, p) })
+    });
+    w.reply(h, rc, |wr| msg::PoolAttributeReply { value }.encode(wr));
+    Ok(())
+}
+
+pub(super) fn pool_set_attribute(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::PoolSetAttribute,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
+        let (mut wide, mut int) = (m.value, m.value as u32);
+        let p = if is_int(m.attribute) {
+            (&raw mut int).cast()
+        } else {
+            (&raw mut wide).cast()
+        };
+        // SAFETY: a live pool, and a value as wide as the attribute.
+        check(unsafe { w.driver.cuMemPoolSetAttribute(pool, m.attribute, p) })
+    });
+    w.reply(h, rc, |_| {});
+    Ok(())
+}
+
+/// Puts the machine's own ordinal where the program's was.
+pub(super) fn locate(w: &Cuda, at: &mut CUmemLocation) -> Result<(), CUresult> {
+    if at.r#type == CU_MEM_LOCATION_TYPE_DEVICE {
+        at.id = w.device(at.id)?;
+    }
+    Ok(())
+}
+
+pub(super) fn cu_mem_pool_get_access(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CuMemPoolGetAccess,
+) -> Result<(), WireError> {
+    let mut location: CUmemLocation =
+        busbar_abi::from_bytes(&m.location).ok_or(WireError::BadValue("structure"))?;
+    let mut flags = busbar_abi::zeroed();
+    let rc = attempt(|| {
+        let pool = w.handle(Kind::MemoryPool, m.mem_pool)? as CUmemoryPool;
+        locate(w, &mut location)?;
+        // SAFETY: a live pool and pointers to live values.
+        check(unsafe { w.driver.cuMemPoolGetAccess(&mut flags, pool, &mut location) })
+    });
+    w.reply(h, rc, |wr| {
+        msg::CuMemPoolGetAccessReply { flags }.encode(wr);
+    });
+    Ok(())
+}
+
+pub(super) fn cu_mem_pool_set_access(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CuMemPoolSetAccess<'_>,
+) -> Result<(), WireError> {
+    let mut map: Vec<CUmemAccessDesc> =
+        busbar_abi::items_from_bytes(m.map).ok_or(WireError::BadValue("structure"))?;
+    let rc = attempt(|| {
+        let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
+        for access in &mut map {
+            locate(w, &mut access.location)?;
+        }
+        // SAFETY: a live pool and a list of that many items.
+        check(unsafe { w.driver.cuMemPoolSetAccess(pool, map.as_ptr(), map.len()) })
     });
     w.reply(h, rc, |_| {});
     Ok(())
@@ -79,7 +170,8 @@ pub(super) fn pool_create(
     let mut props: CUmemPoolProps =
         busbar_abi::from_bytes(m.props).ok_or(WireError::BadValue("structure"))?;
     let rc = attempt(|| {
-        props.location.id = w.device(props.location.id as i32)? as _;
+        locate(w, &mut props.location)?;
+        props.win32SecurityAttributes = std::ptr::null_mut();
         let mut pool: CUmemoryPool = std::ptr::null_mut();
         // SAFETY: pointers to live values.
         check(unsafe { w.driver.cuMemPoolCreate(&mut pool, &props) })?;

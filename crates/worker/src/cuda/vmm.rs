@@ -21,6 +21,7 @@ pub(super) fn vmm_create(w: &mut Cuda, h: &Header, m: msg::VmmCreate<'_>) -> Res
     let rc = attempt(|| {
         place(w, &mut props.location)?;
         props.win32HandleMetaData = std::ptr::null_mut();
+        props.requestedHandleTypes = 0 as _;
         let mut memory = 0;
         // SAFETY: pointers to live values.
         check(unsafe {

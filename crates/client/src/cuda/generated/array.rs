@@ -79,7 +79,7 @@ pub(in crate::cuda) unsafe fn cuArray3DGetDescriptor_v2_checked(
     not_null(pArrayDescriptor)?;
     let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
     let v_req = wire::CuArray3DGetDescriptorV2 { h_array: v_h_array };
-    let v_bytes = cx.cached(&v_req)?;
+    let v_bytes = cx.call(&v_req)?;
     let v_reply: wire::CuArray3DGetDescriptorV2Reply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { put(pArrayDescriptor, v_reply.p_array_descriptor) };
@@ -173,7 +173,7 @@ pub(in crate::cuda) unsafe fn cuArrayGetDescriptor_v2_checked(
     not_null(pArrayDescriptor)?;
     let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
     let v_req = wire::CuArrayGetDescriptorV2 { h_array: v_h_array };
-    let v_bytes = cx.cached(&v_req)?;
+    let v_bytes = cx.call(&v_req)?;
     let v_reply: wire::CuArrayGetDescriptorV2Reply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { put(pArrayDescriptor, v_reply.p_array_descriptor) };
@@ -205,7 +205,7 @@ pub(in crate::cuda) unsafe fn cuArrayGetMemoryRequirements_checked(
         array: v_array,
         device,
     };
-    let v_bytes = cx.cached(&v_req)?;
+    let v_bytes = cx.call(&v_req)?;
     let v_reply: wire::CuArrayGetMemoryRequirementsReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { put(memoryRequirements, v_reply.memory_requirements) };
@@ -263,7 +263,7 @@ pub(in crate::cuda) unsafe fn cuArrayGetSparseProperties_checked(
     not_null(sparseProperties)?;
     let v_array = cx.handle(Kind::Array, array as u64)?;
     let v_req = wire::CuArrayGetSparseProperties { array: v_array };
-    let v_bytes = cx.cached(&v_req)?;
+    let v_bytes = cx.call(&v_req)?;
     let v_reply: wire::CuArrayGetSparsePropertiesReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { put(sparseProperties, v_reply.sparse_properties) };
@@ -386,7 +386,7 @@ pub(in crate::cuda) unsafe fn cuMipmappedArrayGetMemoryRequirements_checked(
         mipmap: v_mipmap,
         device,
     };
-    let v_bytes = cx.cached(&v_req)?;
+    let v_bytes = cx.call(&v_req)?;
     let v_reply: wire::CuMipmappedArrayGetMemoryRequirementsReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { put(memoryRequirements, v_reply.memory_requirements) };
@@ -413,7 +413,7 @@ pub(in crate::cuda) unsafe fn cuMipmappedArrayGetSparseProperties_checked(
     not_null(sparseProperties)?;
     let v_mipmap = cx.handle(Kind::MipmappedArray, mipmap as u64)?;
     let v_req = wire::CuMipmappedArrayGetSparseProperties { mipmap: v_mipmap };
-    let v_bytes = cx.cached(&v_req)?;
+    let v_bytes = cx.call(&v_req)?;
     let v_reply: wire::CuMipmappedArrayGetSparsePropertiesReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { put(sparseProperties, v_reply.sparse_properties) };

@@ -199,46 +199,87 @@ pub(in crate::cuda) unsafe fn cuMemcpy3DAsync_v2_checked(
     check(unsafe { crate::cuda::copy::cuMemcpy3DAsync_v2(pCopy, hStream, per_thread) })
 }
 
-/// `cuMemcpy3DBatchAsync`: refused.
+/// `cuMemcpy3DBatchAsync`.
 pub unsafe extern "C" fn cuMemcpy3DBatchAsync(
-    _numOps: usize,
-    _opList: *mut CUDA_MEMCPY3D_BATCH_OP,
-    _failIdx: *mut usize,
-    _flags: u64,
-    _hStream: CUstream,
+    numOps: usize,
+    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
+    failIdx: *mut usize,
+    flags: u64,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpy3DBatchAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpy3DBatchAsync_checked(numOps, opList, failIdx, flags, hStream, false)
+    })
 }
 
-/// `cuMemcpy3DBatchAsync_ptsz`: refused.
+/// `cuMemcpy3DBatchAsync_ptsz`.
 pub unsafe extern "C" fn cuMemcpy3DBatchAsync_ptsz(
-    _numOps: usize,
-    _opList: *mut CUDA_MEMCPY3D_BATCH_OP,
-    _failIdx: *mut usize,
-    _flags: u64,
-    _hStream: CUstream,
+    numOps: usize,
+    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
+    failIdx: *mut usize,
+    flags: u64,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpy3DBatchAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpy3DBatchAsync_checked(numOps, opList, failIdx, flags, hStream, true)
+    })
 }
 
-/// `cuMemcpy3DBatchAsync_v2`: refused.
+/// `cuMemcpy3DBatchAsync`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpy3DBatchAsync_checked(
+    numOps: usize,
+    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
+    failIdx: *mut usize,
+    flags: u64,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::copy::cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, per_thread)
+    })
+}
+
+/// `cuMemcpy3DBatchAsync_v2`.
 pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2(
-    _numOps: usize,
-    _opList: *mut CUDA_MEMCPY3D_BATCH_OP,
-    _flags: u64,
-    _hStream: CUstream,
+    numOps: usize,
+    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
+    flags: u64,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpy3DBatchAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpy3DBatchAsync_v2_checked(numOps, opList, flags, hStream, false)
+    })
 }
 
-/// `cuMemcpy3DBatchAsync_v2_ptsz`: refused.
+/// `cuMemcpy3DBatchAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2_ptsz(
-    _numOps: usize,
-    _opList: *mut CUDA_MEMCPY3D_BATCH_OP,
-    _flags: u64,
-    _hStream: CUstream,
+    numOps: usize,
+    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
+    flags: u64,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpy3DBatchAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpy3DBatchAsync_v2_checked(numOps, opList, flags, hStream, true)
+    })
+}
+
+/// `cuMemcpy3DBatchAsync_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpy3DBatchAsync_v2_checked(
+    numOps: usize,
+    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
+    flags: u64,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::copy::cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, per_thread)
+    })
 }
 
 /// `cuMemcpy3DPeer`.
@@ -569,62 +610,123 @@ pub(in crate::cuda) unsafe fn cuMemcpyAtoH_v2_checked(
     })
 }
 
-/// `cuMemcpyBatchAsync`: refused.
+/// `cuMemcpyBatchAsync`.
 pub unsafe extern "C" fn cuMemcpyBatchAsync(
-    _dsts: *mut CUdeviceptr,
-    _srcs: *mut CUdeviceptr,
-    _sizes: *mut usize,
-    _count: usize,
-    _attrs: *mut CUmemcpyAttributes,
-    _attrsIdxs: *mut usize,
-    _numAttrs: usize,
-    _failIdx: *mut usize,
-    _hStream: CUstream,
+    dsts: *mut CUdeviceptr,
+    srcs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    attrs: *mut CUmemcpyAttributes,
+    attrsIdxs: *mut usize,
+    numAttrs: usize,
+    failIdx: *mut usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyBatchAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyBatchAsync_checked(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, false,
+        )
+    })
 }
 
-/// `cuMemcpyBatchAsync_ptsz`: refused.
+/// `cuMemcpyBatchAsync_ptsz`.
 pub unsafe extern "C" fn cuMemcpyBatchAsync_ptsz(
-    _dsts: *mut CUdeviceptr,
-    _srcs: *mut CUdeviceptr,
-    _sizes: *mut usize,
-    _count: usize,
-    _attrs: *mut CUmemcpyAttributes,
-    _attrsIdxs: *mut usize,
-    _numAttrs: usize,
-    _failIdx: *mut usize,
-    _hStream: CUstream,
+    dsts: *mut CUdeviceptr,
+    srcs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    attrs: *mut CUmemcpyAttributes,
+    attrsIdxs: *mut usize,
+    numAttrs: usize,
+    failIdx: *mut usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyBatchAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyBatchAsync_checked(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, true,
+        )
+    })
 }
 
-/// `cuMemcpyBatchAsync_v2`: refused.
+/// `cuMemcpyBatchAsync`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpyBatchAsync_checked(
+    dsts: *mut CUdeviceptr,
+    srcs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    attrs: *mut CUmemcpyAttributes,
+    attrsIdxs: *mut usize,
+    numAttrs: usize,
+    failIdx: *mut usize,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::copy::cuMemcpyBatchAsync(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, per_thread,
+        )
+    })
+}
+
+/// `cuMemcpyBatchAsync_v2`.
 pub unsafe extern "C" fn cuMemcpyBatchAsync_v2(
-    _dsts: *mut CUdeviceptr,
-    _srcs: *mut CUdeviceptr,
-    _sizes: *mut usize,
-    _count: usize,
-    _attrs: *mut CUmemcpyAttributes,
-    _attrsIdxs: *mut usize,
-    _numAttrs: usize,
-    _hStream: CUstream,
+    dsts: *mut CUdeviceptr,
+    srcs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    attrs: *mut CUmemcpyAttributes,
+    attrsIdxs: *mut usize,
+    numAttrs: usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyBatchAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyBatchAsync_v2_checked(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, false,
+        )
+    })
 }
 
-/// `cuMemcpyBatchAsync_v2_ptsz`: refused.
+/// `cuMemcpyBatchAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemcpyBatchAsync_v2_ptsz(
-    _dsts: *mut CUdeviceptr,
-    _srcs: *mut CUdeviceptr,
-    _sizes: *mut usize,
-    _count: usize,
-    _attrs: *mut CUmemcpyAttributes,
-    _attrsIdxs: *mut usize,
-    _numAttrs: usize,
-    _hStream: CUstream,
+    dsts: *mut CUdeviceptr,
+    srcs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    attrs: *mut CUmemcpyAttributes,
+    attrsIdxs: *mut usize,
+    numAttrs: usize,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemcpyBatchAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemcpyBatchAsync_v2_checked(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, true,
+        )
+    })
+}
+
+/// `cuMemcpyBatchAsync_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemcpyBatchAsync_v2_checked(
+    dsts: *mut CUdeviceptr,
+    srcs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    attrs: *mut CUmemcpyAttributes,
+    attrsIdxs: *mut usize,
+    numAttrs: usize,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::copy::cuMemcpyBatchAsync_v2(
+            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, per_thread,
+        )
+    })
 }
 
 /// `cuMemcpyDtoA`: refused.
@@ -739,16 +841,12 @@ pub(in crate::cuda) unsafe fn cuMemcpyDtoDAsync_v2_checked(
     hStream: CUstream,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuMemcpyDtoDAsyncV2 {
-        dst_device: dstDevice,
-        src_device: srcDevice,
-        byte_count: ByteCount as u64,
-        h_stream: v_h_stream,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::copy::cuMemcpyDtoDAsync_v2(
+            dstDevice, srcDevice, ByteCount, hStream, per_thread,
+        )
+    })
 }
 
 /// `cuMemcpyDtoD_v2`.

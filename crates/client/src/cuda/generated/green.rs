@@ -8,106 +8,315 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-/// `cuCtxFromGreenCtx`: refused.
-pub unsafe extern "C" fn cuCtxFromGreenCtx(
-    _pContext: *mut CUcontext,
-    _hCtx: CUgreenCtx,
-) -> CUresult {
-    runtime::unsupported("cuCtxFromGreenCtx", "not implemented yet")
+/// `cuCtxFromGreenCtx`.
+pub unsafe extern "C" fn cuCtxFromGreenCtx(pContext: *mut CUcontext, hCtx: CUgreenCtx) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxFromGreenCtx_checked(pContext, hCtx) })
 }
 
-/// `cuCtxGetDevResource`: refused.
+/// `cuCtxFromGreenCtx`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxFromGreenCtx_checked(
+    pContext: *mut CUcontext,
+    hCtx: CUgreenCtx,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::green::cuCtxFromGreenCtx(pContext, hCtx) })
+}
+
+/// `cuCtxGetDevResource`.
 pub unsafe extern "C" fn cuCtxGetDevResource(
-    _hCtx: CUcontext,
-    _resource: *mut CUdevResource,
-    _type: CUdevResourceType,
+    hCtx: CUcontext,
+    resource: *mut CUdevResource,
+    r#type: CUdevResourceType,
 ) -> CUresult {
-    runtime::unsupported("cuCtxGetDevResource", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuCtxGetDevResource_checked(hCtx, resource, r#type) })
 }
 
-/// `cuDeviceGetDevResource`: refused.
+/// `cuCtxGetDevResource`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuCtxGetDevResource_checked(
+    hCtx: CUcontext,
+    resource: *mut CUdevResource,
+    r#type: CUdevResourceType,
+) -> Result<(), CUresult> {
+    let cx = runtime::enter()?;
+    not_null(resource)?;
+    let v_h_ctx = cx.handle(Kind::Context, hCtx as u64)?;
+    let v_req = wire::CuCtxGetDevResource {
+        h_ctx: v_h_ctx,
+        r#type,
+    };
+    let v_bytes = cx.call(&v_req)?;
+    let v_reply: wire::CuCtxGetDevResourceReply = decode(&v_bytes)?;
+    // SAFETY: the program's pointer; the API asks that it be valid.
+    unsafe { put(resource, v_reply.resource) };
+    Ok(())
+}
+
+/// `cuDeviceGetDevResource`.
 pub unsafe extern "C" fn cuDeviceGetDevResource(
-    _device: CUdevice,
-    _resource: *mut CUdevResource,
-    _type: CUdevResourceType,
+    device: CUdevice,
+    resource: *mut CUdevResource,
+    r#type: CUdevResourceType,
 ) -> CUresult {
-    runtime::unsupported("cuDeviceGetDevResource", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDeviceGetDevResource_checked(device, resource, r#type) })
 }
 
-/// `cuDevResourceGenerateDesc`: refused.
+/// `cuDeviceGetDevResource`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDeviceGetDevResource_checked(
+    device: CUdevice,
+    resource: *mut CUdevResource,
+    r#type: CUdevResourceType,
+) -> Result<(), CUresult> {
+    let cx = runtime::enter()?;
+    not_null(resource)?;
+    let v_req = wire::CuDeviceGetDevResource { device, r#type };
+    let v_bytes = cx.call(&v_req)?;
+    let v_reply: wire::CuDeviceGetDevResourceReply = decode(&v_bytes)?;
+    // SAFETY: the program's pointer; the API asks that it be valid.
+    unsafe { put(resource, v_reply.resource) };
+    Ok(())
+}
+
+/// `cuDevResourceGenerateDesc`.
 pub unsafe extern "C" fn cuDevResourceGenerateDesc(
-    _phDesc: *mut CUdevResourceDesc,
-    _resources: *mut CUdevResource,
-    _nbResources: u32,
+    phDesc: *mut CUdevResourceDesc,
+    resources: *mut CUdevResource,
+    nbResources: u32,
 ) -> CUresult {
-    runtime::unsupported("cuDevResourceGenerateDesc", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDevResourceGenerateDesc_checked(phDesc, resources, nbResources) })
 }
 
-/// `cuDevSmResourceSplitByCount`: refused.
+/// `cuDevResourceGenerateDesc`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDevResourceGenerateDesc_checked(
+    phDesc: *mut CUdevResourceDesc,
+    resources: *mut CUdevResource,
+    nbResources: u32,
+) -> Result<(), CUresult> {
+    let cx = runtime::enter()?;
+    not_null(phDesc)?;
+    // SAFETY: the program's pointer; the API asks that it be valid.
+    let v_resources = unsafe { bytes_at(resources, counted(nbResources)?) }?;
+    let v_ph_desc = cx.create(Kind::ResourceDesc);
+    let v_req = wire::CuDevResourceGenerateDesc {
+        ph_desc: v_ph_desc,
+        resources: v_resources,
+        nb_resources: nbResources,
+    };
+    cx.call(&v_req).inspect_err(|_| {
+        cx.destroy(Kind::ResourceDesc, v_ph_desc);
+    })?;
+    // SAFETY: the program's pointer; the API asks that it be valid.
+    unsafe { phDesc.write(cx.raw(Kind::ResourceDesc, v_ph_desc) as CUdevResourceDesc) };
+    Ok(())
+}
+
+/// `cuDevSmResourceSplitByCount`.
 pub unsafe extern "C" fn cuDevSmResourceSplitByCount(
-    _result: *mut CUdevResource,
-    _nbGroups: *mut u32,
-    _input: *const CUdevResource,
-    _remaining: *mut CUdevResource,
-    _useFlags: u32,
-    _minCount: u32,
+    result: *mut CUdevResource,
+    nbGroups: *mut u32,
+    input: *const CUdevResource,
+    remaining: *mut CUdevResource,
+    useFlags: u32,
+    minCount: u32,
 ) -> CUresult {
-    runtime::unsupported("cuDevSmResourceSplitByCount", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuDevSmResourceSplitByCount_checked(result, nbGroups, input, remaining, useFlags, minCount)
+    })
 }
 
-/// `cuGreenCtxCreate`: refused.
+/// `cuDevSmResourceSplitByCount`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDevSmResourceSplitByCount_checked(
+    result: *mut CUdevResource,
+    nbGroups: *mut u32,
+    input: *const CUdevResource,
+    remaining: *mut CUdevResource,
+    useFlags: u32,
+    minCount: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::green::cuDevSmResourceSplitByCount(
+            result, nbGroups, input, remaining, useFlags, minCount,
+        )
+    })
+}
+
+/// `cuGreenCtxCreate`.
 pub unsafe extern "C" fn cuGreenCtxCreate(
-    _phCtx: *mut CUgreenCtx,
-    _desc: CUdevResourceDesc,
-    _dev: CUdevice,
-    _flags: u32,
+    phCtx: *mut CUgreenCtx,
+    desc: CUdevResourceDesc,
+    dev: CUdevice,
+    flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuGreenCtxCreate", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGreenCtxCreate_checked(phCtx, desc, dev, flags) })
 }
 
-/// `cuGreenCtxDestroy`: refused.
-pub unsafe extern "C" fn cuGreenCtxDestroy(_hCtx: CUgreenCtx) -> CUresult {
-    runtime::unsupported("cuGreenCtxDestroy", "not implemented yet")
+/// `cuGreenCtxCreate`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGreenCtxCreate_checked(
+    phCtx: *mut CUgreenCtx,
+    desc: CUdevResourceDesc,
+    dev: CUdevice,
+    flags: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::green::cuGreenCtxCreate(phCtx, desc, dev, flags) })
 }
 
-/// `cuGreenCtxGetDevResource`: refused.
+/// `cuGreenCtxDestroy`.
+pub unsafe extern "C" fn cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGreenCtxDestroy_checked(hCtx) })
+}
+
+/// `cuGreenCtxDestroy`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGreenCtxDestroy_checked(hCtx: CUgreenCtx) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::green::cuGreenCtxDestroy(hCtx) })
+}
+
+/// `cuGreenCtxGetDevResource`.
 pub unsafe extern "C" fn cuGreenCtxGetDevResource(
-    _hCtx: CUgreenCtx,
-    _resource: *mut CUdevResource,
-    _type: CUdevResourceType,
+    hCtx: CUgreenCtx,
+    resource: *mut CUdevResource,
+    r#type: CUdevResourceType,
 ) -> CUresult {
-    runtime::unsupported("cuGreenCtxGetDevResource", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGreenCtxGetDevResource_checked(hCtx, resource, r#type) })
 }
 
-/// `cuGreenCtxGetId`: refused.
-pub unsafe extern "C" fn cuGreenCtxGetId(_greenCtx: CUgreenCtx, _greenCtxId: *mut u64) -> CUresult {
-    runtime::unsupported("cuGreenCtxGetId", "not implemented yet")
+/// `cuGreenCtxGetDevResource`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGreenCtxGetDevResource_checked(
+    hCtx: CUgreenCtx,
+    resource: *mut CUdevResource,
+    r#type: CUdevResourceType,
+) -> Result<(), CUresult> {
+    let cx = runtime::enter()?;
+    not_null(resource)?;
+    let v_h_ctx = cx.handle(Kind::GreenContext, hCtx as u64)?;
+    let v_req = wire::CuGreenCtxGetDevResource {
+        h_ctx: v_h_ctx,
+        r#type,
+    };
+    let v_bytes = cx.call(&v_req)?;
+    let v_reply: wire::CuGreenCtxGetDevResourceReply = decode(&v_bytes)?;
+    // SAFETY: the program's pointer; the API asks that it be valid.
+    unsafe { put(resource, v_reply.resource) };
+    Ok(())
 }
 
-/// `cuGreenCtxRecordEvent`: refused.
-pub unsafe extern "C" fn cuGreenCtxRecordEvent(_hCtx: CUgreenCtx, _hEvent: CUevent) -> CUresult {
-    runtime::unsupported("cuGreenCtxRecordEvent", "not implemented yet")
+/// `cuGreenCtxGetId`.
+pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut u64) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGreenCtxGetId_checked(greenCtx, greenCtxId) })
 }
 
-/// `cuGreenCtxStreamCreate`: refused.
+/// `cuGreenCtxGetId`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGreenCtxGetId_checked(
+    greenCtx: CUgreenCtx,
+    greenCtxId: *mut u64,
+) -> Result<(), CUresult> {
+    let cx = runtime::enter()?;
+    not_null(greenCtxId)?;
+    let v_green_ctx = cx.handle(Kind::GreenContext, greenCtx as u64)?;
+    let v_req = wire::CuGreenCtxGetId {
+        green_ctx: v_green_ctx,
+    };
+    let v_bytes = cx.call(&v_req)?;
+    let v_reply: wire::CuGreenCtxGetIdReply = decode(&v_bytes)?;
+    // SAFETY: the program's pointer; the API asks that it be valid.
+    unsafe { greenCtxId.write(v_reply.green_ctx_id) };
+    Ok(())
+}
+
+/// `cuGreenCtxRecordEvent`.
+pub unsafe extern "C" fn cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGreenCtxRecordEvent_checked(hCtx, hEvent) })
+}
+
+/// `cuGreenCtxRecordEvent`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGreenCtxRecordEvent_checked(
+    hCtx: CUgreenCtx,
+    hEvent: CUevent,
+) -> Result<(), CUresult> {
+    let cx = runtime::enter()?;
+    let v_h_ctx = cx.handle(Kind::GreenContext, hCtx as u64)?;
+    let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
+    let v_req = wire::CuGreenCtxRecordEvent {
+        h_ctx: v_h_ctx,
+        h_event: v_h_event,
+    };
+    check(cx.queue(&v_req))?;
+    Ok(())
+}
+
+/// `cuGreenCtxStreamCreate`.
 pub unsafe extern "C" fn cuGreenCtxStreamCreate(
-    _phStream: *mut CUstream,
-    _greenCtx: CUgreenCtx,
-    _flags: u32,
-    _priority: i32,
+    phStream: *mut CUstream,
+    greenCtx: CUgreenCtx,
+    flags: u32,
+    priority: i32,
 ) -> CUresult {
-    runtime::unsupported("cuGreenCtxStreamCreate", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGreenCtxStreamCreate_checked(phStream, greenCtx, flags, priority)
+    })
 }
 
-/// `cuGreenCtxWaitEvent`: refused.
-pub unsafe extern "C" fn cuGreenCtxWaitEvent(_hCtx: CUgreenCtx, _hEvent: CUevent) -> CUresult {
-    runtime::unsupported("cuGreenCtxWaitEvent", "not implemented yet")
+/// `cuGreenCtxStreamCreate`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGreenCtxStreamCreate_checked(
+    phStream: *mut CUstream,
+    greenCtx: CUgreenCtx,
+    flags: u32,
+    priority: i32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::green::cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority)
+    })
 }
 
-/// `cuStreamGetGreenCtx`: refused.
+/// `cuGreenCtxWaitEvent`.
+pub unsafe extern "C" fn cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGreenCtxWaitEvent_checked(hCtx, hEvent) })
+}
+
+/// `cuGreenCtxWaitEvent`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGreenCtxWaitEvent_checked(
+    hCtx: CUgreenCtx,
+    hEvent: CUevent,
+) -> Result<(), CUresult> {
+    let cx = runtime::enter()?;
+    let v_h_ctx = cx.handle(Kind::GreenContext, hCtx as u64)?;
+    let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
+    let v_req = wire::CuGreenCtxWaitEvent {
+        h_ctx: v_h_ctx,
+        h_event: v_h_event,
+    };
+    check(cx.queue(&v_req))?;
+    Ok(())
+}
+
+/// `cuStreamGetGreenCtx`.
 pub unsafe extern "C" fn cuStreamGetGreenCtx(
-    _hStream: CUstream,
-    _phCtx: *mut CUgreenCtx,
+    hStream: CUstream,
+    phCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    runtime::unsupported("cuStreamGetGreenCtx", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamGetGreenCtx_checked(hStream, phCtx) })
+}
+
+/// `cuStreamGetGreenCtx`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamGetGreenCtx_checked(
+    hStream: CUstream,
+    phCtx: *mut CUgreenCtx,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::green::cuStreamGetGreenCtx(hStream, phCtx) })
 }

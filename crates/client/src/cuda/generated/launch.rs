@@ -8,24 +8,53 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-/// `cuFuncSetBlockShape`: refused.
+/// `cuFuncSetBlockShape`.
 pub unsafe extern "C" fn cuFuncSetBlockShape(
-    _hfunc: CUfunction,
-    _x: i32,
-    _y: i32,
-    _z: i32,
+    hfunc: CUfunction,
+    x: i32,
+    y: i32,
+    z: i32,
 ) -> CUresult {
-    runtime::unsupported("cuFuncSetBlockShape", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuFuncSetBlockShape_checked(hfunc, x, y, z) })
 }
 
-/// `cuFuncSetSharedSize`: refused.
-pub unsafe extern "C" fn cuFuncSetSharedSize(_hfunc: CUfunction, _bytes: u32) -> CUresult {
-    runtime::unsupported("cuFuncSetSharedSize", "not implemented yet")
+/// `cuFuncSetBlockShape`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuFuncSetBlockShape_checked(
+    hfunc: CUfunction,
+    x: i32,
+    y: i32,
+    z: i32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::launch::cuFuncSetBlockShape(hfunc, x, y, z) })
 }
 
-/// `cuLaunch`: refused.
-pub unsafe extern "C" fn cuLaunch(_f: CUfunction) -> CUresult {
-    runtime::unsupported("cuLaunch", "not implemented yet")
+/// `cuFuncSetSharedSize`.
+pub unsafe extern "C" fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuFuncSetSharedSize_checked(hfunc, bytes) })
+}
+
+/// `cuFuncSetSharedSize`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuFuncSetSharedSize_checked(
+    hfunc: CUfunction,
+    bytes: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::launch::cuFuncSetSharedSize(hfunc, bytes) })
+}
+
+/// `cuLaunch`.
+pub unsafe extern "C" fn cuLaunch(f: CUfunction) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLaunch_checked(f) })
+}
+
+/// `cuLaunch`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLaunch_checked(f: CUfunction) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::launch::cuLaunch(f) })
 }
 
 /// `cuLaunchCooperativeKernel`.
@@ -134,23 +163,46 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernelMultiDevice(
     )
 }
 
-/// `cuLaunchGrid`: refused.
+/// `cuLaunchGrid`.
 pub unsafe extern "C" fn cuLaunchGrid(
-    _f: CUfunction,
-    _grid_width: i32,
-    _grid_height: i32,
+    f: CUfunction,
+    grid_width: i32,
+    grid_height: i32,
 ) -> CUresult {
-    runtime::unsupported("cuLaunchGrid", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLaunchGrid_checked(f, grid_width, grid_height) })
 }
 
-/// `cuLaunchGridAsync`: refused.
+/// `cuLaunchGrid`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLaunchGrid_checked(
+    f: CUfunction,
+    grid_width: i32,
+    grid_height: i32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::launch::cuLaunchGrid(f, grid_width, grid_height) })
+}
+
+/// `cuLaunchGridAsync`.
 pub unsafe extern "C" fn cuLaunchGridAsync(
-    _f: CUfunction,
-    _grid_width: i32,
-    _grid_height: i32,
-    _hStream: CUstream,
+    f: CUfunction,
+    grid_width: i32,
+    grid_height: i32,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuLaunchGridAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLaunchGridAsync_checked(f, grid_width, grid_height, hStream) })
+}
+
+/// `cuLaunchGridAsync`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLaunchGridAsync_checked(
+    f: CUfunction,
+    grid_width: i32,
+    grid_height: i32,
+    hStream: CUstream,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::launch::cuLaunchGridAsync(f, grid_width, grid_height, hStream) })
 }
 
 /// `cuLaunchHostFunc`.
@@ -320,36 +372,91 @@ pub(in crate::cuda) unsafe fn cuLaunchKernelEx_checked(
     })
 }
 
-/// `cuParamSetf`: refused.
-pub unsafe extern "C" fn cuParamSetf(_hfunc: CUfunction, _offset: i32, _value: f32) -> CUresult {
-    runtime::unsupported("cuParamSetf", "not implemented yet")
+/// `cuParamSetf`.
+pub unsafe extern "C" fn cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuParamSetf_checked(hfunc, offset, value) })
 }
 
-/// `cuParamSeti`: refused.
-pub unsafe extern "C" fn cuParamSeti(_hfunc: CUfunction, _offset: i32, _value: u32) -> CUresult {
-    runtime::unsupported("cuParamSeti", "not implemented yet")
+/// `cuParamSetf`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuParamSetf_checked(
+    hfunc: CUfunction,
+    offset: i32,
+    value: f32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::launch::cuParamSetf(hfunc, offset, value) })
 }
 
-/// `cuParamSetSize`: refused.
-pub unsafe extern "C" fn cuParamSetSize(_hfunc: CUfunction, _numbytes: u32) -> CUresult {
-    runtime::unsupported("cuParamSetSize", "not implemented yet")
+/// `cuParamSeti`.
+pub unsafe extern "C" fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuParamSeti_checked(hfunc, offset, value) })
 }
 
-/// `cuParamSetTexRef`: refused.
+/// `cuParamSeti`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuParamSeti_checked(
+    hfunc: CUfunction,
+    offset: i32,
+    value: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::launch::cuParamSeti(hfunc, offset, value) })
+}
+
+/// `cuParamSetSize`.
+pub unsafe extern "C" fn cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuParamSetSize_checked(hfunc, numbytes) })
+}
+
+/// `cuParamSetSize`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuParamSetSize_checked(
+    hfunc: CUfunction,
+    numbytes: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::launch::cuParamSetSize(hfunc, numbytes) })
+}
+
+/// `cuParamSetTexRef`.
 pub unsafe extern "C" fn cuParamSetTexRef(
-    _hfunc: CUfunction,
-    _texunit: i32,
-    _hTexRef: CUtexref,
+    hfunc: CUfunction,
+    texunit: i32,
+    hTexRef: CUtexref,
 ) -> CUresult {
-    runtime::unsupported("cuParamSetTexRef", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuParamSetTexRef_checked(hfunc, texunit, hTexRef) })
 }
 
-/// `cuParamSetv`: refused.
+/// `cuParamSetTexRef`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuParamSetTexRef_checked(
+    hfunc: CUfunction,
+    texunit: i32,
+    hTexRef: CUtexref,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::launch::cuParamSetTexRef(hfunc, texunit, hTexRef) })
+}
+
+/// `cuParamSetv`.
 pub unsafe extern "C" fn cuParamSetv(
-    _hfunc: CUfunction,
-    _offset: i32,
-    _ptr: *mut c_void,
-    _numbytes: u32,
+    hfunc: CUfunction,
+    offset: i32,
+    ptr: *mut c_void,
+    numbytes: u32,
 ) -> CUresult {
-    runtime::unsupported("cuParamSetv", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuParamSetv_checked(hfunc, offset, ptr, numbytes) })
+}
+
+/// `cuParamSetv`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuParamSetv_checked(
+    hfunc: CUfunction,
+    offset: i32,
+    ptr: *mut c_void,
+    numbytes: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::launch::cuParamSetv(hfunc, offset, ptr, numbytes) })
 }

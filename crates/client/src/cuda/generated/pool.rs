@@ -41,9 +41,22 @@ pub(in crate::cuda) unsafe fn cuDeviceGetMemPool_checked(
     check(unsafe { crate::cuda::pool::cuDeviceGetMemPool(pool, dev) })
 }
 
-/// `cuDeviceSetMemPool`: refused.
-pub unsafe extern "C" fn cuDeviceSetMemPool(_dev: CUdevice, _pool: CUmemoryPool) -> CUresult {
-    runtime::unsupported("cuDeviceSetMemPool", "not implemented yet")
+/// `cuDeviceSetMemPool`.
+pub unsafe extern "C" fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDeviceSetMemPool_checked(dev, pool) })
+}
+
+/// `cuDeviceSetMemPool`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDeviceSetMemPool_checked(
+    dev: CUdevice,
+    pool: CUmemoryPool,
+) -> Result<(), CUresult> {
+    let cx = runtime::enter()?;
+    let v_pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+    let v_req = wire::CuDeviceSetMemPool { dev, pool: v_pool };
+    cx.call(&v_req)?;
+    Ok(())
 }
 
 /// `cuMemAllocAsync`.
@@ -139,22 +152,44 @@ pub(in crate::cuda) unsafe fn cuMemFreeAsync_checked(
     check(unsafe { crate::cuda::pool::cuMemFreeAsync(dptr, hStream, per_thread) })
 }
 
-/// `cuMemGetDefaultMemPool`: refused.
+/// `cuMemGetDefaultMemPool`.
 pub unsafe extern "C" fn cuMemGetDefaultMemPool(
-    _pool_out: *mut CUmemoryPool,
-    _location: *mut CUmemLocation,
-    _type: CUmemAllocationType,
+    pool_out: *mut CUmemoryPool,
+    location: *mut CUmemLocation,
+    r#type: CUmemAllocationType,
 ) -> CUresult {
-    runtime::unsupported("cuMemGetDefaultMemPool", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemGetDefaultMemPool_checked(pool_out, location, r#type) })
 }
 
-/// `cuMemGetMemPool`: refused.
+/// `cuMemGetDefaultMemPool`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemGetDefaultMemPool_checked(
+    pool_out: *mut CUmemoryPool,
+    location: *mut CUmemLocation,
+    r#type: CUmemAllocationType,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::pool::cuMemGetDefaultMemPool(pool_out, location, r#type) })
+}
+
+/// `cuMemGetMemPool`.
 pub unsafe extern "C" fn cuMemGetMemPool(
-    _pool: *mut CUmemoryPool,
-    _location: *mut CUmemLocation,
-    _type: CUmemAllocationType,
+    pool: *mut CUmemoryPool,
+    location: *mut CUmemLocation,
+    r#type: CUmemAllocationType,
 ) -> CUresult {
-    runtime::unsupported("cuMemGetMemPool", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemGetMemPool_checked(pool, location, r#type) })
+}
+
+/// `cuMemGetMemPool`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemGetMemPool_checked(
+    pool: *mut CUmemoryPool,
+    location: *mut CUmemLocation,
+    r#type: CUmemAllocationType,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::pool::cuMemGetMemPool(pool, location, r#type) })
 }
 
 /// `cuMemPoolCreate`.
@@ -191,28 +226,15 @@ pub(in crate::cuda) unsafe fn cuMemPoolDestroy_checked(pool: CUmemoryPool) -> Re
     Ok(())
 }
 
-/// `cuMemPoolExportPointer`.
+/// `cuMemPoolExportPointer`: refused.
 pub unsafe extern "C" fn cuMemPoolExportPointer(
-    shareData_out: *mut CUmemPoolPtrExportData,
-    ptr: CUdeviceptr,
+    _shareData_out: *mut CUmemPoolPtrExportData,
+    _ptr: CUdeviceptr,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemPoolExportPointer_checked(shareData_out, ptr) })
-}
-
-/// `cuMemPoolExportPointer`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemPoolExportPointer_checked(
-    shareData_out: *mut CUmemPoolPtrExportData,
-    ptr: CUdeviceptr,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(shareData_out)?;
-    let v_req = wire::CuMemPoolExportPointer { ptr };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuMemPoolExportPointerReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(shareData_out, v_reply.share_data_out) };
-    Ok(())
+    runtime::unsupported(
+        "cuMemPoolExportPointer",
+        "another process of the program would need this session, too",
+    )
 }
 
 /// `cuMemPoolExportToShareableHandle`: refused.
@@ -222,7 +244,10 @@ pub unsafe extern "C" fn cuMemPoolExportToShareableHandle(
     _handleType: CUmemAllocationHandleType,
     _flags: u64,
 ) -> CUresult {
-    runtime::unsupported("cuMemPoolExportToShareableHandle", "not implemented yet")
+    runtime::unsupported(
+        "cuMemPoolExportToShareableHandle",
+        "another process of the program would need this session, too",
+    )
 }
 
 /// `cuMemPoolGetAccess`.
@@ -257,13 +282,24 @@ pub(in crate::cuda) unsafe fn cuMemPoolGetAccess_checked(
     Ok(())
 }
 
-/// `cuMemPoolGetAttribute`: refused.
+/// `cuMemPoolGetAttribute`.
 pub unsafe extern "C" fn cuMemPoolGetAttribute(
-    _pool: CUmemoryPool,
-    _attr: CUmemPool_attribute,
-    _value: *mut c_void,
+    pool: CUmemoryPool,
+    attr: CUmemPool_attribute,
+    value: *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuMemPoolGetAttribute", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemPoolGetAttribute_checked(pool, attr, value) })
+}
+
+/// `cuMemPoolGetAttribute`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemPoolGetAttribute_checked(
+    pool: CUmemoryPool,
+    attr: CUmemPool_attribute,
+    value: *mut c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::pool::cuMemPoolGetAttribute(pool, attr, value) })
 }
 
 /// `cuMemPoolImportFromShareableHandle`: refused.
@@ -273,7 +309,10 @@ pub unsafe extern "C" fn cuMemPoolImportFromShareableHandle(
     _handleType: CUmemAllocationHandleType,
     _flags: u64,
 ) -> CUresult {
-    runtime::unsupported("cuMemPoolImportFromShareableHandle", "not implemented yet")
+    runtime::unsupported(
+        "cuMemPoolImportFromShareableHandle",
+        "another process of the program would need this session, too",
+    )
 }
 
 /// `cuMemPoolImportPointer`: refused.
@@ -282,7 +321,10 @@ pub unsafe extern "C" fn cuMemPoolImportPointer(
     _pool: CUmemoryPool,
     _shareData: *mut CUmemPoolPtrExportData,
 ) -> CUresult {
-    runtime::unsupported("cuMemPoolImportPointer", "not implemented yet")
+    runtime::unsupported(
+        "cuMemPoolImportPointer",
+        "another process of the program would need this session, too",
+    )
 }
 
 /// `cuMemPoolSetAccess`.
@@ -314,13 +356,24 @@ pub(in crate::cuda) unsafe fn cuMemPoolSetAccess_checked(
     Ok(())
 }
 
-/// `cuMemPoolSetAttribute`: refused.
+/// `cuMemPoolSetAttribute`.
 pub unsafe extern "C" fn cuMemPoolSetAttribute(
-    _pool: CUmemoryPool,
-    _attr: CUmemPool_attribute,
-    _value: *mut c_void,
+    pool: CUmemoryPool,
+    attr: CUmemPool_attribute,
+    value: *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuMemPoolSetAttribute", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemPoolSetAttribute_checked(pool, attr, value) })
+}
+
+/// `cuMemPoolSetAttribute`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemPoolSetAttribute_checked(
+    pool: CUmemoryPool,
+    attr: CUmemPool_attribute,
+    value: *mut c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::pool::cuMemPoolSetAttribute(pool, attr, value) })
 }
 
 /// `cuMemPoolTrimTo`.
@@ -344,11 +397,22 @@ pub(in crate::cuda) unsafe fn cuMemPoolTrimTo_checked(
     Ok(())
 }
 
-/// `cuMemSetMemPool`: refused.
+/// `cuMemSetMemPool`.
 pub unsafe extern "C" fn cuMemSetMemPool(
-    _location: *mut CUmemLocation,
-    _type: CUmemAllocationType,
-    _pool: CUmemoryPool,
+    location: *mut CUmemLocation,
+    r#type: CUmemAllocationType,
+    pool: CUmemoryPool,
 ) -> CUresult {
-    runtime::unsupported("cuMemSetMemPool", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemSetMemPool_checked(location, r#type, pool) })
+}
+
+/// `cuMemSetMemPool`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemSetMemPool_checked(
+    location: *mut CUmemLocation,
+    r#type: CUmemAllocationType,
+    pool: CUmemoryPool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::pool::cuMemSetMemPool(location, r#type, pool) })
 }

@@ -8,12 +8,22 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-/// `cuSurfObjectCreate`: refused.
+/// `cuSurfObjectCreate`.
 pub unsafe extern "C" fn cuSurfObjectCreate(
-    _pSurfObject: *mut CUsurfObject,
-    _pResDesc: *const CUDA_RESOURCE_DESC,
+    pSurfObject: *mut CUsurfObject,
+    pResDesc: *const CUDA_RESOURCE_DESC,
 ) -> CUresult {
-    runtime::unsupported("cuSurfObjectCreate", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuSurfObjectCreate_checked(pSurfObject, pResDesc) })
+}
+
+/// `cuSurfObjectCreate`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuSurfObjectCreate_checked(
+    pSurfObject: *mut CUsurfObject,
+    pResDesc: *const CUDA_RESOURCE_DESC,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::texture::cuSurfObjectCreate(pSurfObject, pResDesc) })
 }
 
 /// `cuSurfObjectDestroy`.
@@ -26,30 +36,41 @@ pub unsafe extern "C" fn cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresu
 pub(in crate::cuda) unsafe fn cuSurfObjectDestroy_checked(
     surfObject: CUsurfObject,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_surf_object = cx.handle(Kind::SurfObject, surfObject as u64)?;
-    let v_req = wire::CuSurfObjectDestroy {
-        surf_object: v_surf_object,
-    };
-    check(cx.queue(&v_req))?;
-    cx.destroy(Kind::SurfObject, v_surf_object);
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::texture::cuSurfObjectDestroy(surfObject) })
 }
 
-/// `cuSurfObjectGetResourceDesc`: refused.
+/// `cuSurfObjectGetResourceDesc`.
 pub unsafe extern "C" fn cuSurfObjectGetResourceDesc(
-    _pResDesc: *mut CUDA_RESOURCE_DESC,
-    _surfObject: CUsurfObject,
+    pResDesc: *mut CUDA_RESOURCE_DESC,
+    surfObject: CUsurfObject,
 ) -> CUresult {
-    runtime::unsupported("cuSurfObjectGetResourceDesc", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuSurfObjectGetResourceDesc_checked(pResDesc, surfObject) })
 }
 
-/// `cuSurfRefGetArray`: refused.
-pub unsafe extern "C" fn cuSurfRefGetArray(
-    _phArray: *mut CUarray,
-    _hSurfRef: CUsurfref,
-) -> CUresult {
-    runtime::unsupported("cuSurfRefGetArray", "not implemented yet")
+/// `cuSurfObjectGetResourceDesc`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuSurfObjectGetResourceDesc_checked(
+    pResDesc: *mut CUDA_RESOURCE_DESC,
+    surfObject: CUsurfObject,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::texture::cuSurfObjectGetResourceDesc(pResDesc, surfObject) })
+}
+
+/// `cuSurfRefGetArray`.
+pub unsafe extern "C" fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuSurfRefGetArray_checked(phArray, hSurfRef) })
+}
+
+/// `cuSurfRefGetArray`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuSurfRefGetArray_checked(
+    phArray: *mut CUarray,
+    hSurfRef: CUsurfref,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::texture::cuSurfRefGetArray(phArray, hSurfRef) })
 }
 
 /// `cuSurfRefSetArray`.
@@ -80,14 +101,30 @@ pub(in crate::cuda) unsafe fn cuSurfRefSetArray_checked(
     Ok(())
 }
 
-/// `cuTexObjectCreate`: refused.
+/// `cuTexObjectCreate`.
 pub unsafe extern "C" fn cuTexObjectCreate(
-    _pTexObject: *mut CUtexObject,
-    _pResDesc: *const CUDA_RESOURCE_DESC,
-    _pTexDesc: *const CUDA_TEXTURE_DESC,
-    _pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
+    pTexObject: *mut CUtexObject,
+    pResDesc: *const CUDA_RESOURCE_DESC,
+    pTexDesc: *const CUDA_TEXTURE_DESC,
+    pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
 ) -> CUresult {
-    runtime::unsupported("cuTexObjectCreate", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuTexObjectCreate_checked(pTexObject, pResDesc, pTexDesc, pResViewDesc)
+    })
+}
+
+/// `cuTexObjectCreate`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuTexObjectCreate_checked(
+    pTexObject: *mut CUtexObject,
+    pResDesc: *const CUDA_RESOURCE_DESC,
+    pTexDesc: *const CUDA_TEXTURE_DESC,
+    pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::texture::cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc)
+    })
 }
 
 /// `cuTexObjectDestroy`.
@@ -100,22 +137,26 @@ pub unsafe extern "C" fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult 
 pub(in crate::cuda) unsafe fn cuTexObjectDestroy_checked(
     texObject: CUtexObject,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_tex_object = cx.handle(Kind::TexObject, texObject as u64)?;
-    let v_req = wire::CuTexObjectDestroy {
-        tex_object: v_tex_object,
-    };
-    check(cx.queue(&v_req))?;
-    cx.destroy(Kind::TexObject, v_tex_object);
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::texture::cuTexObjectDestroy(texObject) })
 }
 
-/// `cuTexObjectGetResourceDesc`: refused.
+/// `cuTexObjectGetResourceDesc`.
 pub unsafe extern "C" fn cuTexObjectGetResourceDesc(
-    _pResDesc: *mut CUDA_RESOURCE_DESC,
-    _texObject: CUtexObject,
+    pResDesc: *mut CUDA_RESOURCE_DESC,
+    texObject: CUtexObject,
 ) -> CUresult {
-    runtime::unsupported("cuTexObjectGetResourceDesc", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuTexObjectGetResourceDesc_checked(pResDesc, texObject) })
+}
+
+/// `cuTexObjectGetResourceDesc`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuTexObjectGetResourceDesc_checked(
+    pResDesc: *mut CUDA_RESOURCE_DESC,
+    texObject: CUtexObject,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::texture::cuTexObjectGetResourceDesc(pResDesc, texObject) })
 }
 
 /// `cuTexObjectGetResourceViewDesc`.
@@ -134,11 +175,10 @@ pub(in crate::cuda) unsafe fn cuTexObjectGetResourceViewDesc_checked(
 ) -> Result<(), CUresult> {
     let cx = runtime::enter()?;
     not_null(pResViewDesc)?;
-    let v_tex_object = cx.handle(Kind::TexObject, texObject as u64)?;
     let v_req = wire::CuTexObjectGetResourceViewDesc {
-        tex_object: v_tex_object,
+        tex_object: texObject,
     };
-    let v_bytes = cx.cached(&v_req)?;
+    let v_bytes = cx.call(&v_req)?;
     let v_reply: wire::CuTexObjectGetResourceViewDescReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { put(pResViewDesc, v_reply.p_res_view_desc) };
@@ -161,11 +201,10 @@ pub(in crate::cuda) unsafe fn cuTexObjectGetTextureDesc_checked(
 ) -> Result<(), CUresult> {
     let cx = runtime::enter()?;
     not_null(pTexDesc)?;
-    let v_tex_object = cx.handle(Kind::TexObject, texObject as u64)?;
     let v_req = wire::CuTexObjectGetTextureDesc {
-        tex_object: v_tex_object,
+        tex_object: texObject,
     };
-    let v_bytes = cx.cached(&v_req)?;
+    let v_bytes = cx.call(&v_req)?;
     let v_reply: wire::CuTexObjectGetTextureDescReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { put(pTexDesc, v_reply.p_tex_desc) };
@@ -282,9 +321,19 @@ pub(in crate::cuda) unsafe fn cuTexRefGetAddress_v2_checked(
     Ok(())
 }
 
-/// `cuTexRefGetArray`: refused.
-pub unsafe extern "C" fn cuTexRefGetArray(_phArray: *mut CUarray, _hTexRef: CUtexref) -> CUresult {
-    runtime::unsupported("cuTexRefGetArray", "not implemented yet")
+/// `cuTexRefGetArray`.
+pub unsafe extern "C" fn cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuTexRefGetArray_checked(phArray, hTexRef) })
+}
+
+/// `cuTexRefGetArray`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuTexRefGetArray_checked(
+    phArray: *mut CUarray,
+    hTexRef: CUtexref,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::texture::cuTexRefGetArray(phArray, hTexRef) })
 }
 
 /// `cuTexRefGetBorderColor`.
@@ -512,12 +561,22 @@ pub(in crate::cuda) unsafe fn cuTexRefGetMipmapLevelClamp_checked(
     Ok(())
 }
 
-/// `cuTexRefGetMipmappedArray`: refused.
+/// `cuTexRefGetMipmappedArray`.
 pub unsafe extern "C" fn cuTexRefGetMipmappedArray(
-    _phMipmappedArray: *mut CUmipmappedArray,
-    _hTexRef: CUtexref,
+    phMipmappedArray: *mut CUmipmappedArray,
+    hTexRef: CUtexref,
 ) -> CUresult {
-    runtime::unsupported("cuTexRefGetMipmappedArray", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuTexRefGetMipmappedArray_checked(phMipmappedArray, hTexRef) })
+}
+
+/// `cuTexRefGetMipmappedArray`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuTexRefGetMipmappedArray_checked(
+    phMipmappedArray: *mut CUmipmappedArray,
+    hTexRef: CUtexref,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::texture::cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef) })
 }
 
 /// `cuTexRefSetAddress`: refused.

@@ -1409,38 +1409,6 @@ impl<'a> Request<'a> for PoolFreeNow {
     const WAITS: bool = true;
 }
 
-/// Gives a device's default or present pool an id.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PoolOfDevice {
-    pub pool: u32,
-    pub device: i32,
-    pub default: u32,
-}
-
-impl<'a> Message<'a> for PoolOfDevice {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.pool);
-        w.i32(self.device);
-        w.u32(self.default);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            pool: r.u32()?,
-            device: r.i32()?,
-            default: r.u32()?,
-        })
-    }
-}
-
-impl<'a> Request<'a> for PoolOfDevice {
-    const OP: u16 = op::POOL_OF_DEVICE;
-    const NAME: &'static str = "PoolOfDevice";
-    const WAITS: bool = true;
-}
-
 /// Makes a pool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PoolCreate<'a> {
@@ -1919,16 +1887,6 @@ mod tests {
         }
     }
 
-    impl Sample for PoolOfDevice {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                pool: g.u32(),
-                device: g.i32(),
-                default: g.u32(),
-            }
-        }
-    }
-
     impl Sample for PoolCreate<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -1989,7 +1947,6 @@ mod tests {
         check::<PoolAllocReply>(false);
         check::<PoolFree>(false);
         check::<PoolFreeNow>(false);
-        check::<PoolOfDevice>(false);
         check::<PoolCreate<'static>>(false);
     }
 }

@@ -7,12 +7,15 @@ mod copy;
 mod device;
 mod event;
 mod graph;
+mod green;
 mod library;
 mod memory;
 mod memset;
 mod messages;
+mod messages_graph;
 mod messages_ipc;
 mod messages_managed;
+mod messages_texture;
 mod messages_vmm;
 mod module;
 mod occupancy;
@@ -22,18 +25,22 @@ mod profiler;
 mod stream;
 mod tensor;
 mod texture;
+mod user_object;
 pub use array::*;
 pub use context::*;
 pub use copy::*;
 pub use device::*;
 pub use event::*;
 pub use graph::*;
+pub use green::*;
 pub use library::*;
 pub use memory::*;
 pub use memset::*;
 pub use messages::*;
+pub use messages_graph::*;
 pub use messages_ipc::*;
 pub use messages_managed::*;
+pub use messages_texture::*;
 pub use messages_vmm::*;
 pub use module::*;
 pub use occupancy::*;
@@ -43,6 +50,7 @@ pub use profiler::*;
 pub use stream::*;
 pub use tensor::*;
 pub use texture::*;
+pub use user_object::*;
 
 /// Message ids.
 pub mod op {
@@ -69,7 +77,6 @@ pub mod op {
     pub const CU_CTX_SET_CACHE_CONFIG: u16 = 0x0308;
     pub const CU_CTX_SET_LIMIT: u16 = 0x0309;
     pub const CU_CTX_SET_SHARED_MEM_CONFIG: u16 = 0x030a;
-    pub const CU_CTX_SYNCHRONIZE: u16 = 0x030b;
     pub const CU_CTX_WAIT_EVENT: u16 = 0x030c;
     pub const CU_FUNC_IS_LOADED: u16 = 0x0401;
     pub const CU_FUNC_LOAD: u16 = 0x0402;
@@ -81,10 +88,10 @@ pub mod op {
     pub const CU_LIBRARY_GET_KERNEL_COUNT: u16 = 0x0501;
     pub const CU_MEM_GET_INFO_V2: u16 = 0x0601;
     pub const CU_MEM_POOL_DESTROY: u16 = 0x0801;
-    pub const CU_MEM_POOL_EXPORT_POINTER: u16 = 0x0802;
     pub const CU_MEM_POOL_GET_ACCESS: u16 = 0x0803;
     pub const CU_MEM_POOL_SET_ACCESS: u16 = 0x0804;
     pub const CU_MEM_POOL_TRIM_TO: u16 = 0x0805;
+    pub const CU_DEVICE_SET_MEM_POOL: u16 = 0x0806;
     pub const CU_MEMCPY_DTO_D_ASYNC_V2: u16 = 0x0a01;
     pub const CU_MEMCPY_PEER_ASYNC: u16 = 0x0a02;
     pub const CU_MEMSET_D16_ASYNC: u16 = 0x0b01;
@@ -99,7 +106,6 @@ pub mod op {
     pub const CU_STREAM_CREATE: u16 = 0x0c04;
     pub const CU_STREAM_CREATE_WITH_PRIORITY: u16 = 0x0c05;
     pub const CU_STREAM_DESTROY_V2: u16 = 0x0c06;
-    pub const CU_STREAM_END_CAPTURE: u16 = 0x0c07;
     pub const CU_STREAM_GET_ATTRIBUTE: u16 = 0x0c08;
     pub const CU_STREAM_GET_FLAGS: u16 = 0x0c09;
     pub const CU_STREAM_GET_ID: u16 = 0x0c0a;
@@ -120,25 +126,18 @@ pub mod op {
     pub const CU_EVENT_RECORD_WITH_FLAGS: u16 = 0x0d06;
     pub const CU_EVENT_SYNCHRONIZE: u16 = 0x0d07;
     pub const CU_DEVICE_GRAPH_MEM_TRIM: u16 = 0x0f01;
-    pub const CU_GRAPH_ADD_CHILD_GRAPH_NODE: u16 = 0x0f02;
     pub const CU_GRAPH_ADD_DEPENDENCIES: u16 = 0x0f03;
     pub const CU_GRAPH_ADD_DEPENDENCIES_V2: u16 = 0x0f04;
-    pub const CU_GRAPH_ADD_EMPTY_NODE: u16 = 0x0f05;
-    pub const CU_GRAPH_ADD_EVENT_RECORD_NODE: u16 = 0x0f06;
-    pub const CU_GRAPH_ADD_EVENT_WAIT_NODE: u16 = 0x0f07;
-    pub const CU_GRAPH_ADD_MEM_FREE_NODE: u16 = 0x0f08;
     pub const CU_GRAPH_CONDITIONAL_HANDLE_CREATE: u16 = 0x0f09;
     pub const CU_GRAPH_CREATE: u16 = 0x0f0a;
     pub const CU_GRAPH_DESTROY: u16 = 0x0f0b;
     pub const CU_GRAPH_DESTROY_NODE: u16 = 0x0f0c;
     pub const CU_GRAPH_EVENT_RECORD_NODE_SET_EVENT: u16 = 0x0f0d;
     pub const CU_GRAPH_EVENT_WAIT_NODE_SET_EVENT: u16 = 0x0f0e;
-    pub const CU_GRAPH_EXEC_CHILD_GRAPH_NODE_SET_PARAMS: u16 = 0x0f0f;
     pub const CU_GRAPH_EXEC_DESTROY: u16 = 0x0f10;
     pub const CU_GRAPH_EXEC_EVENT_RECORD_NODE_SET_EVENT: u16 = 0x0f11;
     pub const CU_GRAPH_EXEC_EVENT_WAIT_NODE_SET_EVENT: u16 = 0x0f12;
     pub const CU_GRAPH_EXEC_GET_FLAGS: u16 = 0x0f13;
-    pub const CU_GRAPH_INSTANTIATE_WITH_FLAGS: u16 = 0x0f14;
     pub const CU_GRAPH_KERNEL_NODE_COPY_ATTRIBUTES: u16 = 0x0f15;
     pub const CU_GRAPH_LAUNCH: u16 = 0x0f16;
     pub const CU_GRAPH_MEM_FREE_NODE_GET_PARAMS: u16 = 0x0f17;
@@ -148,6 +147,13 @@ pub mod op {
     pub const CU_GRAPH_REMOVE_DEPENDENCIES: u16 = 0x0f1b;
     pub const CU_GRAPH_REMOVE_DEPENDENCIES_V2: u16 = 0x0f1c;
     pub const CU_GRAPH_UPLOAD: u16 = 0x0f1d;
+    pub const CU_GRAPH_CLONE: u16 = 0x0f1e;
+    pub const CU_GRAPH_KERNEL_NODE_SET_ATTRIBUTE: u16 = 0x0f1f;
+    pub const CU_GRAPH_KERNEL_NODE_GET_ATTRIBUTE: u16 = 0x0f20;
+    pub const CU_GRAPH_RELEASE_USER_OBJECT: u16 = 0x0f21;
+    pub const CU_GRAPH_RETAIN_USER_OBJECT: u16 = 0x0f22;
+    pub const CU_USER_OBJECT_RELEASE: u16 = 0x0f23;
+    pub const CU_USER_OBJECT_RETAIN: u16 = 0x0f24;
     pub const CU_ARRAY3_D_CREATE_V2: u16 = 0x1001;
     pub const CU_ARRAY3_D_GET_DESCRIPTOR_V2: u16 = 0x1002;
     pub const CU_ARRAY_CREATE_V2: u16 = 0x1003;
@@ -199,6 +205,16 @@ pub mod op {
     pub const CU_DEVICE_CAN_ACCESS_PEER: u16 = 0x1303;
     pub const CU_DEVICE_GET_P2_P_ATOMIC_CAPABILITIES: u16 = 0x1304;
     pub const CU_DEVICE_GET_P2_P_ATTRIBUTE: u16 = 0x1305;
+    pub const CU_CTX_GET_DEV_RESOURCE: u16 = 0x1601;
+    pub const CU_DEVICE_GET_DEV_RESOURCE: u16 = 0x1602;
+    pub const CU_DEV_RESOURCE_GENERATE_DESC: u16 = 0x1603;
+    pub const CU_GREEN_CTX_CREATE: u16 = 0x1604;
+    pub const CU_GREEN_CTX_DESTROY: u16 = 0x1605;
+    pub const CU_GREEN_CTX_GET_DEV_RESOURCE: u16 = 0x1606;
+    pub const CU_GREEN_CTX_GET_ID: u16 = 0x1607;
+    pub const CU_GREEN_CTX_RECORD_EVENT: u16 = 0x1608;
+    pub const CU_GREEN_CTX_STREAM_CREATE: u16 = 0x1609;
+    pub const CU_GREEN_CTX_WAIT_EVENT: u16 = 0x160a;
     pub const CU_TENSOR_MAP_ENCODE_IM2COL: u16 = 0x1701;
     pub const CU_TENSOR_MAP_ENCODE_IM2COL_WIDE: u16 = 0x1702;
     pub const CU_TENSOR_MAP_ENCODE_TILED: u16 = 0x1703;
@@ -240,13 +256,46 @@ pub mod op {
     pub const POOL_ALLOC: u16 = 0x8070;
     pub const POOL_FREE: u16 = 0x8071;
     pub const POOL_FREE_NOW: u16 = 0x8072;
-    pub const POOL_OF_DEVICE: u16 = 0x8073;
     pub const POOL_CREATE: u16 = 0x8074;
+    pub const GRAPH_ADD_NODE: u16 = 0x8100;
+    pub const GRAPH_ADD_NODE_NOW: u16 = 0x8101;
+    pub const GRAPH_SET_NODE: u16 = 0x8102;
+    pub const GRAPH_EXEC_SET_NODE: u16 = 0x8103;
+    pub const GRAPH_GET_NODE: u16 = 0x8104;
+    pub const GRAPH_NODES: u16 = 0x8105;
+    pub const GRAPH_EDGES: u16 = 0x8106;
+    pub const GRAPH_NEIGHBOURS: u16 = 0x8107;
+    pub const GRAPH_FIND: u16 = 0x8108;
+    pub const GRAPH_INSTANTIATE: u16 = 0x8109;
+    pub const GRAPH_EXEC_UPDATE: u16 = 0x810a;
+    pub const GRAPH_DOT: u16 = 0x810b;
+    pub const GRAPH_MEM_ATTRIBUTE: u16 = 0x810c;
+    pub const CAPTURE_END: u16 = 0x810d;
+    pub const CAPTURE_TO_GRAPH: u16 = 0x810e;
+    pub const CAPTURE_UPDATE: u16 = 0x810f;
+    pub const CAPTURE_COPY: u16 = 0x8110;
+    pub const MIRROR_IN: u16 = 0x8111;
+    pub const MIRROR_OUT: u16 = 0x8112;
+    pub const MIRROR_READ: u16 = 0x8113;
+    pub const MIRROR_WRITE: u16 = 0x8114;
+    pub const MIRROR_FENCE: u16 = 0x8115;
+    pub const GRAPH_HOST_FUNCTION: u16 = 0x8116;
+    pub const USER_OBJECT_CREATE: u16 = 0x8117;
+    pub const GRAPH_EXEC_LISTS: u16 = 0x8118;
     pub const SHADOW_FENCE: u16 = 0x8200;
     pub const IPC_EXPORT: u16 = 0x8240;
     pub const IPC_IMPORT: u16 = 0x8241;
     pub const IPC_EVENT_EXPORT: u16 = 0x8242;
     pub const IPC_EVENT_IMPORT: u16 = 0x8243;
+    pub const TEX_OBJECT: u16 = 0x8300;
+    pub const SURF_OBJECT: u16 = 0x8301;
+    pub const ARRAY_OF_REFERENCE: u16 = 0x8302;
+    pub const POOL_OF_DEVICE: u16 = 0x8308;
+    pub const POOL_ATTRIBUTE: u16 = 0x8309;
+    pub const POOL_SET_ATTRIBUTE: u16 = 0x830a;
+    pub const SPLIT_PROCESSORS: u16 = 0x8310;
+    pub const CONTEXT_OF_GREEN: u16 = 0x8311;
+    pub const GREEN_OF_STREAM: u16 = 0x8312;
     pub const VMM_CREATE: u16 = 0x8400;
     pub const VMM_MAP: u16 = 0x8401;
     pub const VMM_SET_ACCESS: u16 = 0x8402;
@@ -303,7 +352,6 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CU_CTX_SET_CACHE_CONFIG, "cuCtxSetCacheConfig"),
     (op::CU_CTX_SET_LIMIT, "cuCtxSetLimit"),
     (op::CU_CTX_SET_SHARED_MEM_CONFIG, "cuCtxSetSharedMemConfig"),
-    (op::CU_CTX_SYNCHRONIZE, "cuCtxSynchronize"),
     (op::CU_CTX_WAIT_EVENT, "cuCtxWaitEvent"),
     (op::CU_FUNC_IS_LOADED, "cuFuncIsLoaded"),
     (op::CU_FUNC_LOAD, "cuFuncLoad"),
@@ -318,10 +366,10 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CU_LIBRARY_GET_KERNEL_COUNT, "cuLibraryGetKernelCount"),
     (op::CU_MEM_GET_INFO_V2, "cuMemGetInfo_v2"),
     (op::CU_MEM_POOL_DESTROY, "cuMemPoolDestroy"),
-    (op::CU_MEM_POOL_EXPORT_POINTER, "cuMemPoolExportPointer"),
     (op::CU_MEM_POOL_GET_ACCESS, "cuMemPoolGetAccess"),
     (op::CU_MEM_POOL_SET_ACCESS, "cuMemPoolSetAccess"),
     (op::CU_MEM_POOL_TRIM_TO, "cuMemPoolTrimTo"),
+    (op::CU_DEVICE_SET_MEM_POOL, "cuDeviceSetMemPool"),
     (op::CU_MEMCPY_DTO_D_ASYNC_V2, "cuMemcpyDtoDAsync_v2"),
     (op::CU_MEMCPY_PEER_ASYNC, "cuMemcpyPeerAsync"),
     (op::CU_MEMSET_D16_ASYNC, "cuMemsetD16Async"),
@@ -339,7 +387,6 @@ pub static NAMES: &[(u16, &str)] = &[
         "cuStreamCreateWithPriority",
     ),
     (op::CU_STREAM_DESTROY_V2, "cuStreamDestroy_v2"),
-    (op::CU_STREAM_END_CAPTURE, "cuStreamEndCapture"),
     (op::CU_STREAM_GET_ATTRIBUTE, "cuStreamGetAttribute"),
     (op::CU_STREAM_GET_FLAGS, "cuStreamGetFlags"),
     (op::CU_STREAM_GET_ID, "cuStreamGetId"),
@@ -360,22 +407,11 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CU_EVENT_RECORD_WITH_FLAGS, "cuEventRecordWithFlags"),
     (op::CU_EVENT_SYNCHRONIZE, "cuEventSynchronize"),
     (op::CU_DEVICE_GRAPH_MEM_TRIM, "cuDeviceGraphMemTrim"),
-    (
-        op::CU_GRAPH_ADD_CHILD_GRAPH_NODE,
-        "cuGraphAddChildGraphNode",
-    ),
     (op::CU_GRAPH_ADD_DEPENDENCIES, "cuGraphAddDependencies"),
     (
         op::CU_GRAPH_ADD_DEPENDENCIES_V2,
         "cuGraphAddDependencies_v2",
     ),
-    (op::CU_GRAPH_ADD_EMPTY_NODE, "cuGraphAddEmptyNode"),
-    (
-        op::CU_GRAPH_ADD_EVENT_RECORD_NODE,
-        "cuGraphAddEventRecordNode",
-    ),
-    (op::CU_GRAPH_ADD_EVENT_WAIT_NODE, "cuGraphAddEventWaitNode"),
-    (op::CU_GRAPH_ADD_MEM_FREE_NODE, "cuGraphAddMemFreeNode"),
     (
         op::CU_GRAPH_CONDITIONAL_HANDLE_CREATE,
         "cuGraphConditionalHandleCreate",
@@ -391,10 +427,6 @@ pub static NAMES: &[(u16, &str)] = &[
         op::CU_GRAPH_EVENT_WAIT_NODE_SET_EVENT,
         "cuGraphEventWaitNodeSetEvent",
     ),
-    (
-        op::CU_GRAPH_EXEC_CHILD_GRAPH_NODE_SET_PARAMS,
-        "cuGraphExecChildGraphNodeSetParams",
-    ),
     (op::CU_GRAPH_EXEC_DESTROY, "cuGraphExecDestroy"),
     (
         op::CU_GRAPH_EXEC_EVENT_RECORD_NODE_SET_EVENT,
@@ -405,10 +437,6 @@ pub static NAMES: &[(u16, &str)] = &[
         "cuGraphExecEventWaitNodeSetEvent",
     ),
     (op::CU_GRAPH_EXEC_GET_FLAGS, "cuGraphExecGetFlags"),
-    (
-        op::CU_GRAPH_INSTANTIATE_WITH_FLAGS,
-        "cuGraphInstantiateWithFlags",
-    ),
     (
         op::CU_GRAPH_KERNEL_NODE_COPY_ATTRIBUTES,
         "cuGraphKernelNodeCopyAttributes",
@@ -430,6 +458,19 @@ pub static NAMES: &[(u16, &str)] = &[
         "cuGraphRemoveDependencies_v2",
     ),
     (op::CU_GRAPH_UPLOAD, "cuGraphUpload"),
+    (op::CU_GRAPH_CLONE, "cuGraphClone"),
+    (
+        op::CU_GRAPH_KERNEL_NODE_SET_ATTRIBUTE,
+        "cuGraphKernelNodeSetAttribute",
+    ),
+    (
+        op::CU_GRAPH_KERNEL_NODE_GET_ATTRIBUTE,
+        "cuGraphKernelNodeGetAttribute",
+    ),
+    (op::CU_GRAPH_RELEASE_USER_OBJECT, "cuGraphReleaseUserObject"),
+    (op::CU_GRAPH_RETAIN_USER_OBJECT, "cuGraphRetainUserObject"),
+    (op::CU_USER_OBJECT_RELEASE, "cuUserObjectRelease"),
+    (op::CU_USER_OBJECT_RETAIN, "cuUserObjectRetain"),
     (op::CU_ARRAY3_D_CREATE_V2, "cuArray3DCreate_v2"),
     (
         op::CU_ARRAY3_D_GET_DESCRIPTOR_V2,
@@ -541,6 +582,22 @@ pub static NAMES: &[(u16, &str)] = &[
         "cuDeviceGetP2PAtomicCapabilities",
     ),
     (op::CU_DEVICE_GET_P2_P_ATTRIBUTE, "cuDeviceGetP2PAttribute"),
+    (op::CU_CTX_GET_DEV_RESOURCE, "cuCtxGetDevResource"),
+    (op::CU_DEVICE_GET_DEV_RESOURCE, "cuDeviceGetDevResource"),
+    (
+        op::CU_DEV_RESOURCE_GENERATE_DESC,
+        "cuDevResourceGenerateDesc",
+    ),
+    (op::CU_GREEN_CTX_CREATE, "cuGreenCtxCreate"),
+    (op::CU_GREEN_CTX_DESTROY, "cuGreenCtxDestroy"),
+    (
+        op::CU_GREEN_CTX_GET_DEV_RESOURCE,
+        "cuGreenCtxGetDevResource",
+    ),
+    (op::CU_GREEN_CTX_GET_ID, "cuGreenCtxGetId"),
+    (op::CU_GREEN_CTX_RECORD_EVENT, "cuGreenCtxRecordEvent"),
+    (op::CU_GREEN_CTX_STREAM_CREATE, "cuGreenCtxStreamCreate"),
+    (op::CU_GREEN_CTX_WAIT_EVENT, "cuGreenCtxWaitEvent"),
     (op::CU_TENSOR_MAP_ENCODE_IM2COL, "cuTensorMapEncodeIm2col"),
     (
         op::CU_TENSOR_MAP_ENCODE_IM2COL_WIDE,
@@ -585,13 +642,46 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::POOL_ALLOC, "PoolAlloc"),
     (op::POOL_FREE, "PoolFree"),
     (op::POOL_FREE_NOW, "PoolFreeNow"),
-    (op::POOL_OF_DEVICE, "PoolOfDevice"),
     (op::POOL_CREATE, "PoolCreate"),
+    (op::GRAPH_ADD_NODE, "GraphAddNode"),
+    (op::GRAPH_ADD_NODE_NOW, "GraphAddNodeNow"),
+    (op::GRAPH_SET_NODE, "GraphSetNode"),
+    (op::GRAPH_EXEC_SET_NODE, "GraphExecSetNode"),
+    (op::GRAPH_GET_NODE, "GraphGetNode"),
+    (op::GRAPH_NODES, "GraphNodes"),
+    (op::GRAPH_EDGES, "GraphEdges"),
+    (op::GRAPH_NEIGHBOURS, "GraphNeighbours"),
+    (op::GRAPH_FIND, "GraphFind"),
+    (op::GRAPH_INSTANTIATE, "GraphInstantiate"),
+    (op::GRAPH_EXEC_UPDATE, "GraphExecUpdate"),
+    (op::GRAPH_DOT, "GraphDot"),
+    (op::GRAPH_MEM_ATTRIBUTE, "GraphMemAttribute"),
+    (op::CAPTURE_END, "CaptureEnd"),
+    (op::CAPTURE_TO_GRAPH, "CaptureToGraph"),
+    (op::CAPTURE_UPDATE, "CaptureUpdate"),
+    (op::CAPTURE_COPY, "CaptureCopy"),
+    (op::MIRROR_IN, "MirrorIn"),
+    (op::MIRROR_OUT, "MirrorOut"),
+    (op::MIRROR_READ, "MirrorRead"),
+    (op::MIRROR_WRITE, "MirrorWrite"),
+    (op::MIRROR_FENCE, "MirrorFence"),
+    (op::GRAPH_HOST_FUNCTION, "GraphHostFunction"),
+    (op::USER_OBJECT_CREATE, "UserObjectCreate"),
+    (op::GRAPH_EXEC_LISTS, "GraphExecLists"),
     (op::SHADOW_FENCE, "ShadowFence"),
     (op::IPC_EXPORT, "IpcExport"),
     (op::IPC_IMPORT, "IpcImport"),
     (op::IPC_EVENT_EXPORT, "IpcEventExport"),
     (op::IPC_EVENT_IMPORT, "IpcEventImport"),
+    (op::TEX_OBJECT, "TexObject"),
+    (op::SURF_OBJECT, "SurfObject"),
+    (op::ARRAY_OF_REFERENCE, "ArrayOfReference"),
+    (op::POOL_OF_DEVICE, "PoolOfDevice"),
+    (op::POOL_ATTRIBUTE, "PoolAttribute"),
+    (op::POOL_SET_ATTRIBUTE, "PoolSetAttribute"),
+    (op::SPLIT_PROCESSORS, "SplitProcessors"),
+    (op::CONTEXT_OF_GREEN, "ContextOfGreen"),
+    (op::GREEN_OF_STREAM, "GreenOfStream"),
     (op::VMM_CREATE, "VmmCreate"),
     (op::VMM_MAP, "VmmMap"),
     (op::VMM_SET_ACCESS, "VmmSetAccess"),
@@ -628,16 +718,14 @@ pub enum Kind {
     Module,
     ResourceDesc,
     Stream,
-    SurfObject,
     SurfRef,
-    TexObject,
     TexRef,
     UserObject,
 }
 
 impl Kind {
     /// How many there are.
-    pub const COUNT: usize = 21;
+    pub const COUNT: usize = 19;
     /// All of them, by number.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Allocation,
@@ -656,9 +744,7 @@ impl Kind {
         Self::Module,
         Self::ResourceDesc,
         Self::Stream,
-        Self::SurfObject,
         Self::SurfRef,
-        Self::TexObject,
         Self::TexRef,
         Self::UserObject,
     ];

@@ -4,6 +4,35 @@
 use super::op;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
+/// `cuDeviceSetMemPool`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CuDeviceSetMemPool {
+    pub dev: i32,
+    pub pool: u32,
+}
+
+impl<'a> Message<'a> for CuDeviceSetMemPool {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.i32(self.dev);
+        w.u32(self.pool);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            dev: r.i32()?,
+            pool: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for CuDeviceSetMemPool {
+    const OP: u16 = op::CU_DEVICE_SET_MEM_POOL;
+    const NAME: &'static str = "cuDeviceSetMemPool";
+    const WAITS: bool = true;
+}
+
 /// `cuMemPoolDestroy`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuMemPoolDestroy {
@@ -26,50 +55,6 @@ impl<'a> Request<'a> for CuMemPoolDestroy {
     const OP: u16 = op::CU_MEM_POOL_DESTROY;
     const NAME: &'static str = "cuMemPoolDestroy";
     const WAITS: bool = false;
-}
-
-/// `cuMemPoolExportPointer`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CuMemPoolExportPointer {
-    pub ptr: u64,
-}
-
-impl<'a> Message<'a> for CuMemPoolExportPointer {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u64(self.ptr);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self { ptr: r.u64()? })
-    }
-}
-
-impl<'a> Request<'a> for CuMemPoolExportPointer {
-    const OP: u16 = op::CU_MEM_POOL_EXPORT_POINTER;
-    const NAME: &'static str = "cuMemPoolExportPointer";
-    const WAITS: bool = true;
-}
-
-/// The reply to [`CuMemPoolExportPointer`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct CuMemPoolExportPointerReply {
-    pub share_data_out: [u8; 64],
-}
-
-impl<'a> Message<'a> for CuMemPoolExportPointerReply {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.raw(&self.share_data_out);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            share_data_out: r.array()?,
-        })
-    }
 }
 
 /// `cuMemPoolGetAccess`.
@@ -185,23 +170,18 @@ mod tests {
     use super::*;
     use crate::generated::sample::{Gen, Sample, check};
 
+    impl Sample for CuDeviceSetMemPool {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                dev: g.i32(),
+                pool: g.u32(),
+            }
+        }
+    }
+
     impl Sample for CuMemPoolDestroy {
         fn sample(g: &mut Gen) -> Self {
             Self { pool: g.u32() }
-        }
-    }
-
-    impl Sample for CuMemPoolExportPointer {
-        fn sample(g: &mut Gen) -> Self {
-            Self { ptr: g.u64() }
-        }
-    }
-
-    impl Sample for CuMemPoolExportPointerReply {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                share_data_out: std::array::from_fn(|_| g.u8()),
-            }
         }
     }
 
@@ -241,9 +221,8 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
+        check::<CuDeviceSetMemPool>(false);
         check::<CuMemPoolDestroy>(false);
-        check::<CuMemPoolExportPointer>(false);
-        check::<CuMemPoolExportPointerReply>(false);
         check::<CuMemPoolGetAccess>(false);
         check::<CuMemPoolGetAccessReply>(false);
         check::<CuMemPoolSetAccess<'static>>(false);

@@ -7,19 +7,19 @@ use crate::codec::{Message, Reader, Request, WireError, Writer};
 /// `cuSurfObjectDestroy`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuSurfObjectDestroy {
-    pub surf_object: u32,
+    pub surf_object: u64,
 }
 
 impl<'a> Message<'a> for CuSurfObjectDestroy {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.surf_object);
+        w.u64(self.surf_object);
     }
 
     #[inline]
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self {
-            surf_object: r.u32()?,
+            surf_object: r.u64()?,
         })
     }
 }
@@ -65,19 +65,19 @@ impl<'a> Request<'a> for CuSurfRefSetArray {
 /// `cuTexObjectDestroy`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuTexObjectDestroy {
-    pub tex_object: u32,
+    pub tex_object: u64,
 }
 
 impl<'a> Message<'a> for CuTexObjectDestroy {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.tex_object);
+        w.u64(self.tex_object);
     }
 
     #[inline]
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self {
-            tex_object: r.u32()?,
+            tex_object: r.u64()?,
         })
     }
 }
@@ -91,19 +91,19 @@ impl<'a> Request<'a> for CuTexObjectDestroy {
 /// `cuTexObjectGetResourceViewDesc`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuTexObjectGetResourceViewDesc {
-    pub tex_object: u32,
+    pub tex_object: u64,
 }
 
 impl<'a> Message<'a> for CuTexObjectGetResourceViewDesc {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.tex_object);
+        w.u64(self.tex_object);
     }
 
     #[inline]
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self {
-            tex_object: r.u32()?,
+            tex_object: r.u64()?,
         })
     }
 }
@@ -137,19 +137,19 @@ impl<'a> Message<'a> for CuTexObjectGetResourceViewDescReply {
 /// `cuTexObjectGetTextureDesc`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuTexObjectGetTextureDesc {
-    pub tex_object: u32,
+    pub tex_object: u64,
 }
 
 impl<'a> Message<'a> for CuTexObjectGetTextureDesc {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.tex_object);
+        w.u64(self.tex_object);
     }
 
     #[inline]
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self {
-            tex_object: r.u32()?,
+            tex_object: r.u64()?,
         })
     }
 }
@@ -1118,7 +1118,7 @@ mod tests {
     impl Sample for CuSurfObjectDestroy {
         fn sample(g: &mut Gen) -> Self {
             Self {
-                surf_object: g.u32(),
+                surf_object: g.u64(),
             }
         }
     }
@@ -1136,7 +1136,7 @@ mod tests {
     impl Sample for CuTexObjectDestroy {
         fn sample(g: &mut Gen) -> Self {
             Self {
-                tex_object: g.u32(),
+                tex_object: g.u64(),
             }
         }
     }
@@ -1144,7 +1144,7 @@ mod tests {
     impl Sample for CuTexObjectGetResourceViewDesc {
         fn sample(g: &mut Gen) -> Self {
             Self {
-                tex_object: g.u32(),
+                tex_object: g.u64(),
             }
         }
     }
@@ -1160,7 +1160,7 @@ mod tests {
     impl Sample for CuTexObjectGetTextureDesc {
         fn sample(g: &mut Gen) -> Self {
             Self {
-                tex_object: g.u32(),
+                tex_object: g.u64(),
             }
         }
     }

@@ -68,20 +68,7 @@ pub(super) fn cu_device_get_by_pci_bus_id(
     let mut r = Reader::new(body);
     let m = wire::CuDeviceGetByPCIBusId::decode(&mut r)?;
     r.finish()?;
-    let mut v_dev: CUdevice = zeroed();
-    let v_pci_bus_id = CString::new(m.pci_bus_id).map_err(|_| WireError::BadText)?;
-    let rc = attempt(|| {
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver
-                .cuDeviceGetByPCIBusId(&mut v_dev, v_pci_bus_id.as_ptr())
-        })?;
-        Ok(())
-    });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceGetByPCIBusIdReply { dev: v_dev }.encode(wr)
-    });
-    Ok(())
+    crate::cuda::device::cu_device_get_by_pci_bus_id(w, h, m)
 }
 
 pub(super) fn cu_device_get_exec_affinity_support(

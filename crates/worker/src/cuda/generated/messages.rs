@@ -269,13 +269,6 @@ pub(super) fn pool_free_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(),
     crate::cuda::pool::pool_free_now(w, h, m)
 }
 
-pub(super) fn pool_of_device(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::PoolOfDevice::decode(&mut r)?;
-    r.finish()?;
-    crate::cuda::pool::pool_of_device(w, h, m)
-}
-
 pub(super) fn pool_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::PoolCreate::decode(&mut r)?;

@@ -17,14 +17,7 @@ pub(super) fn cu_ctx_disable_peer_access(
     let mut r = Reader::new(body);
     let m = wire::CuCtxDisablePeerAccess::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        let v_peer_context = w.handle(Kind::Context, m.peer_context)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuCtxDisablePeerAccess(v_peer_context as CUcontext) })?;
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    crate::cuda::peer::cu_ctx_disable_peer_access(w, h, m)
 }
 
 pub(super) fn cu_ctx_enable_peer_access(
@@ -35,17 +28,7 @@ pub(super) fn cu_ctx_enable_peer_access(
     let mut r = Reader::new(body);
     let m = wire::CuCtxEnablePeerAccess::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        let v_peer_context = w.handle(Kind::Context, m.peer_context)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver
-                .cuCtxEnablePeerAccess(v_peer_context as CUcontext, m.flags)
-        })?;
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    crate::cuda::peer::cu_ctx_enable_peer_access(w, h, m)
 }
 
 pub(super) fn cu_device_can_access_peer(

@@ -9,6 +9,27 @@ use std::ffi::{c_char, c_void};
 
 use wire::Kind;
 
+pub(super) fn cu_device_set_mem_pool(
+    w: &mut Cuda,
+    h: &Header,
+    body: &[u8],
+) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::CuDeviceSetMemPool::decode(&mut r)?;
+    r.finish()?;
+    let rc = attempt(|| {
+        let v_pool = w.handle(Kind::MemoryPool, m.pool)?;
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
+        check(unsafe {
+            w.driver
+                .cuDeviceSetMemPool(w.device(m.dev)?, v_pool as CUmemoryPool)
+        })?;
+        Ok(())
+    });
+    w.reply(h, rc, |_| {});
+    Ok(())
+}
+
 pub(super) fn cu_mem_pool_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuMemPoolDestroy::decode(&mut r)?;
@@ -24,32 +45,6 @@ pub(super) fn cu_mem_pool_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
     Ok(())
 }
 
-pub(super) fn cu_mem_pool_export_pointer(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::CuMemPoolExportPointer::decode(&mut r)?;
-    r.finish()?;
-    let mut v_share_data_out: CUmemPoolPtrExportData = zeroed();
-    let rc = attempt(|| {
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver
-                .cuMemPoolExportPointer(&mut v_share_data_out, m.ptr)
-        })?;
-        Ok(())
-    });
-    w.reply(h, rc, |wr| {
-        wire::CuMemPoolExportPointerReply {
-            share_data_out: to_array(&v_share_data_out),
-        }
-        .encode(wr)
-    });
-    Ok(())
-}
-
 pub(super) fn cu_mem_pool_get_access(
     w: &mut Cuda,
     h: &Header,
@@ -58,22 +53,7 @@ pub(super) fn cu_mem_pool_get_access(
     let mut r = Reader::new(body);
     let m = wire::CuMemPoolGetAccess::decode(&mut r)?;
     r.finish()?;
-    let mut v_flags: CUmemAccess_flags = zeroed();
-    let mut v_location: CUmemLocation =
-        from_bytes(&m.location).ok_or(WireError::BadValue("structure"))?;
-    let rc = attempt(|| {
-        let v_mem_pool = w.handle(Kind::MemoryPool, m.mem_pool)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver
-                .cuMemPoolGetAccess(&mut v_flags, v_mem_pool as CUmemoryPool, &mut v_location)
-        })?;
-        Ok(())
-    });
-    w.reply(h, rc, |wr| {
-        wire::CuMemPoolGetAccessReply { flags: v_flags }.encode(wr)
-    });
-    Ok(())
+    crate::cuda::pool::cu_mem_pool_get_access(w, h, m)
 }
 
 pub(super) fn cu_mem_pool_set_access(
@@ -84,18 +64,7 @@ pub(super) fn cu_mem_pool_set_access(
     let mut r = Reader::new(body);
     let m = wire::CuMemPoolSetAccess::decode(&mut r)?;
     r.finish()?;
-    let v_map = list::<CUmemAccessDesc>(m.map, m.count as usize)?;
-    let rc = attempt(|| {
-        let v_pool = w.handle(Kind::MemoryPool, m.pool)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver
-                .cuMemPoolSetAccess(v_pool as CUmemoryPool, v_map.as_ptr(), m.count as usize)
-        })?;
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    crate::cuda::pool::cu_mem_pool_set_access(w, h, m)
 }
 
 pub(super) fn cu_mem_pool_trim_to(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {

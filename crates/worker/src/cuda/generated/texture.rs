@@ -18,10 +18,8 @@ pub(super) fn cu_surf_object_destroy(
     let m = wire::CuSurfObjectDestroy::decode(&mut r)?;
     r.finish()?;
     let rc = attempt(|| {
-        let v_surf_object = w.handle(Kind::SurfObject, m.surf_object)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuSurfObjectDestroy(v_surf_object as CUsurfObject) })?;
-        w.remove(Kind::SurfObject, m.surf_object);
+        check(unsafe { w.driver.cuSurfObjectDestroy(m.surf_object) })?;
         Ok(())
     });
     w.done(h, rc);
@@ -59,10 +57,8 @@ pub(super) fn cu_tex_object_destroy(
     let m = wire::CuTexObjectDestroy::decode(&mut r)?;
     r.finish()?;
     let rc = attempt(|| {
-        let v_tex_object = w.handle(Kind::TexObject, m.tex_object)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuTexObjectDestroy(v_tex_object as CUtexObject) })?;
-        w.remove(Kind::TexObject, m.tex_object);
+        check(unsafe { w.driver.cuTexObjectDestroy(m.tex_object) })?;
         Ok(())
     });
     w.done(h, rc);
@@ -79,11 +75,10 @@ pub(super) fn cu_tex_object_get_resource_view_desc(
     r.finish()?;
     let mut v_p_res_view_desc: CUDA_RESOURCE_VIEW_DESC = zeroed();
     let rc = attempt(|| {
-        let v_tex_object = w.handle(Kind::TexObject, m.tex_object)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
-                .cuTexObjectGetResourceViewDesc(&mut v_p_res_view_desc, v_tex_object as CUtexObject)
+                .cuTexObjectGetResourceViewDesc(&mut v_p_res_view_desc, m.tex_object)
         })?;
         Ok(())
     });
@@ -106,11 +101,10 @@ pub(super) fn cu_tex_object_get_texture_desc(
     r.finish()?;
     let mut v_p_tex_desc: CUDA_TEXTURE_DESC = zeroed();
     let rc = attempt(|| {
-        let v_tex_object = w.handle(Kind::TexObject, m.tex_object)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
-                .cuTexObjectGetTextureDesc(&mut v_p_tex_desc, v_tex_object as CUtexObject)
+                .cuTexObjectGetTextureDesc(&mut v_p_tex_desc, m.tex_object)
         })?;
         Ok(())
     });

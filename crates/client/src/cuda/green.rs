@@ -1,0 +1,174 @@
+//! Green contexts: parts of a device. A resource is the driver's own bytes, which the program only
+//! carries from call to call.
+
+use super::context;
+use super::handles;
+use super::runtime::{decode, enter, guard, put};
+use super::stream;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// The contexts of green contexts, by the green context's id.
+static CONTEXTS: Mutex<Option<HashMap<u32, u32>>> = Mutex::new(None);
+
+pub(super) unsafe fn cuDevSmResourceSplitByCount(
+    result: *mut CUdevResource,
+    groups: *mut u32,
+    input: *const CUdevResource,
+    remaining: *mut CUdevResource,
+    flags: u32,
+    least: u32,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        // SAFETY: the program's structure and number.
+        let (input, most) = unsafe {
+            let input = input.as_ref().ok_or(CUDA_ERROR_INVALID_VALUE)?;
+            (input, *groups.as_ref().ok_or(CUDA_ERROR_INVALID_VALUE)?)
+        };
+        let reply = cx.call(&msg::SplitProcessors {
+            input: busbar_abi::bytes_of(input),
+            most,
+            count_only: u32::from(result.is_null()),
+            flags,
+            least,
+        })?;
+        let r = decode::<msg::SplitProcessorsReply<'_>>(&reply)?;
+        let made: Vec<CUdevResource> =
+            busbar_abi::items_from_bytes(r.result).ok_or(CUDA_ERROR_UNKNOWN)?;
+        let rest: Vec<CUdevResource> =
+            busbar_abi::items_from_bytes(r.remaining).ok_or(CUDA_ERROR_UNKNOWN)?;
+        // SAFETY: the program has room for as many groups as it asked for, or for none.
+        unsafe {
+            put(groups, r.groups)?;
+            if !result.is_null() {
+                for (i, g) in made.iter().take(most as usize).enumerate() {
+                    put(result.add(i), *g)?;
+                }
+            }
+            if let Some(rest) = rest.first()
+                && !remaining.is_null()
+            {
+                put(remaining, *rest)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuGreenCtxCreate(
+    out: *mut CUgreenCtx,
+    desc: CUdevResourceDesc,
+    dev: CUdevice,
+    flags: u32,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if out.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        super::device::get(cx, dev)?;
+        let green = cx.create(Kind::GreenContext);
+        let made = desc_id(desc).and_then(|desc| {
+            cx.call(&msg::CuGreenCtxCreate {
+                ph_ctx: green,
+                desc,
+                dev,
+                flags,
+            })
+        });
+        // Its context, too, so that what is asked of that needs no round trip.
+        let id = handles::create(Kind::Context, 0);
+        let made = made.and_then(|_| cx.call(&msg::ContextOfGreen { green, context: id }));
+        if let Err(e) = made {
+            handles::destroy(Kind::Context, id);
+            cx.destroy(Kind::GreenContext, green);
+            return Err(e);
+        }
+        context::remember(id, dev, 0, false);
+        let mut all = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get_or_insert_default().insert(green, id);
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, cx.raw(Kind::GreenContext, green) as CUgreenCtx) }
+    })
+}
+
+fn desc_id(desc: CUdevResourceDesc) -> Result<u32, CUresult> {
+    handles::id(Kind::ResourceDesc, desc as u64).ok_or(CUDA_ERROR_INVALID_VALUE)
+}
+
+fn context_of(green: u32) -> Option<u32> {
+    let all = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    all.as_ref()?.get(&green).copied()
+}
+
+pub(super) unsafe fn cuGreenCtxDestroy(green: CUgreenCtx) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let id = cx.handle(Kind::GreenContext, green as u64)?;
+        cx.call(&msg::CuGreenCtxDestroy { h_ctx: id })?;
+        if let Some(ctx) = context_of(id) {
+            context::gone(ctx);
+        }
+        let mut all = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get_or_insert_default().remove(&id);
+        cx.destroy(Kind::GreenContext, id);
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuCtxFromGreenCtx(out: *mut CUcontext, green: CUgreenCtx) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let id = cx.handle(Kind::GreenContext, green as u64)?;
+        let ctx = context_of(id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+        // SAFETY: the program's pointer.
+        unsafe { put(out, handles::raw(Kind::Context, ctx) as CUcontext) }
+    })
+}
+
+/// A stream of a green context is made in that context, so that all that is done with it later
+/// finds it there.
+pub(super) unsafe fn cuGreenCtxStreamCreate(
+    out: *mut CUstream,
+    green: CUgreenCtx,
+    flags: u32,
+    priority: i32,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if out.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let id = cx.handle(Kind::GreenContext, green as u64)?;
+        let ctx = context_of(id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+        let made = handles::create(Kind::Stream, ctx);
+        cx.call(&msg::CuGreenCtxStreamCreate {
+            ph_stream: made,
+            green_ctx: id,
+            flags,
+            priority,
+        })
+        .inspect_err(|_| cx.destroy(Kind::Stream, made))?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, cx.raw(Kind::Stream, made) as CUstream) }
+    })
+}
+
+pub(super) unsafe fn cuStreamGetGreenCtx(raw: CUstream, out: *mut CUgreenCtx) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let m = msg::GreenOfStream {
+            stream: stream::id(cx, raw, false)?,
+        };
+        let green = decode::<msg::GreenOfStreamReply>(&cx.call(&m)?)?.green;
+        let handle = match green {
+            0 => std::ptr::null_mut(),
+            id => handles::raw(Kind::GreenContext, id) as CUgreenCtx,
+        };
+        // SAFETY: the program's pointer.
+        unsafe { put(out, handle) }
+    })
+}

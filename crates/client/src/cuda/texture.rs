@@ -1,0 +1,217 @@
+//! Texture and surface objects, and the arrays of references.
+//!
+//! A kernel gets a texture object as a plain number among its parameters, so the program must hold
+//! the driver's own number: these are the only objects whose handle is not chosen here.
+
+use super::handles;
+use super::runtime::{Cx, decode, enter, enter_local, guard, put};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// An object as the program described it.
+struct Object {
+    resource: CUDA_RESOURCE_DESC,
+    context: u32,
+}
+
+// SAFETY: a description is numbers, some of which are the program's handles; nothing is followed.
+unsafe impl Send for Object {}
+
+type Objects = Mutex<Option<HashMap<u64, Object>>>;
+
+static TEXTURES: Objects = Mutex::new(None);
+static SURFACES: Objects = Mutex::new(None);
+
+fn lock(o: &'static Objects) -> MutexGuard<'static, Option<HashMap<u64, Object>>> {
+    o.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A context is gone, and every object in it.
+pub fn forget_context(id: u32) {
+    for objects in [&TEXTURES, &SURFACES] {
+        if let Some(o) = lock(objects).as_mut() {
+            o.retain(|_, object| object.context != id);
+        }
+    }
+}
+
+fn remember(objects: &'static Objects, object: u64, resource: CUDA_RESOURCE_DESC, context: u32) {
+    let o = Object { resource, context };
+    lock(objects).get_or_insert_default().insert(object, o);
+}
+
+fn forget(objects: &'static Objects, object: u64) -> Result<(), CUresult> {
+    let gone = lock(objects).as_mut().and_then(|o| o.remove(&object));
+    gone.map(drop).ok_or(CUDA_ERROR_INVALID_VALUE)
+}
+
+const ARRAY: u32 = CU_RESOURCE_TYPE_ARRAY;
+const MIPMAPPED_ARRAY: u32 = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+const LINEAR: u32 = CU_RESOURCE_TYPE_LINEAR;
+const PITCH2D: u32 = CU_RESOURCE_TYPE_PITCH2D;
+
+/// The program's description of a resource, and the same with an id in place of its handle.
+unsafe fn resource(
+    cx: Cx,
+    p: *const CUDA_RESOURCE_DESC,
+) -> Result<(CUDA_RESOURCE_DESC, CUDA_RESOURCE_DESC), CUresult> {
+    if p.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the program's structure, of plain numbers.
+    let (own, mut sent) = unsafe { (p.read(), p.read()) };
+    let kind = match own.resType {
+        ARRAY => Kind::Array,
+        MIPMAPPED_ARRAY => Kind::MipmappedArray,
+        LINEAR | PITCH2D => return Ok((own, sent)),
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
+    };
+    // Both begin with the handle.
+    let id = cx.handle(kind, busbar_abi::member(&own.res))?;
+    busbar_abi::set_member(&mut sent.res, u64::from(id));
+    Ok((own, sent))
+}
+
+pub(super) unsafe fn cuTexObjectCreate(
+    out: *mut CUtexObject,
+    p: *const CUDA_RESOURCE_DESC,
+    texture: *const CUDA_TEXTURE_DESC,
+    view: *const CUDA_RESOURCE_VIEW_DESC,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let context = cx.need_context()?;
+        if out.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: the program's structures; the view may be null.
+        let ((own, sent), texture, view) = unsafe {
+            let texture = texture.as_ref().ok_or(CUDA_ERROR_INVALID_VALUE)?;
+            (resource(cx, p)?, texture, view.as_ref())
+        };
+        let reply = cx.call(&msg::TexObject {
+            resource: busbar_abi::bytes_of(&sent),
+            texture: busbar_abi::bytes_of(texture),
+            view: view.map_or(&[], busbar_abi::bytes_of),
+        })?;
+        let object = decode::<msg::TexObjectReply>(&reply)?.object;
+        remember(&TEXTURES, object, own, context);
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, object as CUtexObject) }
+    })
+}
+
+pub(super) unsafe fn cuSurfObjectCreate(
+    out: *mut CUsurfObject,
+    p: *const CUDA_RESOURCE_DESC,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let context = cx.need_context()?;
+        if out.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: the program's structure.
+        let (own, sent) = unsafe { resource(cx, p)? };
+        if own.resType != ARRAY {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let reply = cx.call(&msg::SurfObject {
+            resource: busbar_abi::bytes_of(&sent),
+        })?;
+        let object = decode::<msg::SurfObjectReply>(&reply)?.object;
+        remember(&SURFACES, object, own, context);
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, object as CUsurfObject) }
+    })
+}
+
+pub(super) unsafe fn cuTexObjectDestroy(object: CUtexObject) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        forget(&TEXTURES, object)?;
+        cx.send(&msg::CuTexObjectDestroy { tex_object: object })
+    })
+}
+
+pub(super) unsafe fn cuSurfObjectDestroy(object: CUsurfObject) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        forget(&SURFACES, object)?;
+        cx.send(&msg::CuSurfObjectDestroy {
+            surf_object: object,
+        })
+    })
+}
+
+unsafe fn description(
+    objects: &'static Objects,
+    out: *mut CUDA_RESOURCE_DESC,
+    object: u64,
+) -> CUresult {
+    guard(|| {
+        enter_local()?;
+        let known = lock(objects);
+        let o = known.as_ref().and_then(|o| o.get(&object));
+        let resource = o.ok_or(CUDA_ERROR_INVALID_VALUE)?.resource;
+        // SAFETY: the program's pointer.
+        unsafe { put(out, resource) }
+    })
+}
+
+pub(super) unsafe fn cuTexObjectGetResourceDesc(
+    out: *mut CUDA_RESOURCE_DESC,
+    object: CUtexObject,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { description(&TEXTURES, out, object) }
+}
+
+pub(super) unsafe fn cuSurfObjectGetResourceDesc(
+    out: *mut CUDA_RESOURCE_DESC,
+    object: CUsurfObject,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { description(&SURFACES, out, object) }
+}
+
+const TEXTURE_ARRAY: u32 = 0;
+const TEXTURE_MIPMAPPED_ARRAY: u32 = 1;
+const SURFACE_ARRAY: u32 = 2;
+
+/// The handle of the array that a reference is bound to.
+fn bound(reference: u64, which: u32) -> Result<u64, CUresult> {
+    let cx = enter()?;
+    let (of, kind) = match which {
+        TEXTURE_MIPMAPPED_ARRAY => (Kind::TexRef, Kind::MipmappedArray),
+        SURFACE_ARRAY => (Kind::SurfRef, Kind::Array),
+        _ => (Kind::TexRef, Kind::Array),
+    };
+    let reply = cx.call(&msg::ArrayOfReference {
+        reference: cx.handle(of, reference)?,
+        kind: which,
+    })?;
+    let id = decode::<msg::ArrayOfReferenceReply>(&reply)?.array;
+    Ok(handles::adopt(kind, id, cx.scope))
+}
+
+pub(super) unsafe fn cuTexRefGetArray(out: *mut CUarray, reference: CUtexref) -> CUresult {
+    // SAFETY: the program's pointer.
+    guard(|| unsafe { put(out, bound(reference as u64, TEXTURE_ARRAY)? as CUarray) })
+}
+
+pub(super) unsafe fn cuTexRefGetMipmappedArray(
+    out: *mut CUmipmappedArray,
+    reference: CUtexref,
+) -> CUresult {
+    let array = || bound(reference as u64, TEXTURE_MIPMAPPED_ARRAY);
+    // SAFETY: the program's pointer.
+    guard(|| unsafe { put(out, array()? as CUmipmappedArray) })
+}
+
+pub(super) unsafe fn cuSurfRefGetArray(out: *mut CUarray, reference: CUsurfref) -> CUresult {
+    // SAFETY: the program's pointer.
+    guard(|| unsafe { put(out, bound(reference as u64, SURFACE_ARRAY)? as CUarray) })
+}

@@ -1,0 +1,105 @@
+//! Texture and surface objects, and the arrays of references.
+
+use super::{Cuda, attempt, check};
+use busbar_abi::cuda::*;
+use busbar_wire::WireError;
+use busbar_wire::codec::Message;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::record::Header;
+
+const BAD: WireError = WireError::BadValue("structure");
+const ARRAY: CUresourcetype = CU_RESOURCE_TYPE_ARRAY;
+const MIPMAPPED_ARRAY: CUresourcetype = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
+
+/// Puts the driver's handle where the client put an id.
+fn translate(w: &mut Cuda, r: &mut CUDA_RESOURCE_DESC) -> Result<(), CUresult> {
+    let kind = match r.resType {
+        ARRAY => Kind::Array,
+        MIPMAPPED_ARRAY => Kind::MipmappedArray,
+        _ => return Ok(()),
+    };
+    let id: u64 = busbar_abi::member(&r.res);
+    let raw = w.handle(kind, id as u32)?;
+    busbar_abi::set_member(&mut r.res, raw);
+    Ok(())
+}
+
+pub(super) fn tex_object(w: &mut Cuda, h: &Header, m: msg::TexObject<'_>) -> Result<(), WireError> {
+    let mut resource: CUDA_RESOURCE_DESC = busbar_abi::from_bytes(m.resource).ok_or(BAD)?;
+    let texture: CUDA_TEXTURE_DESC = busbar_abi::from_bytes(m.texture).ok_or(BAD)?;
+    let view: Option<CUDA_RESOURCE_VIEW_DESC> = match m.view {
+        [] => None,
+        bytes => Some(busbar_abi::from_bytes(bytes).ok_or(BAD)?),
+    };
+    let mut object = 0;
+    let rc = attempt(|| {
+        translate(w, &mut resource)?;
+        let view = view.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: pointers to live values; addresses inside are the driver's to check.
+        check(unsafe {
+            w.driver
+                .cuTexObjectCreate(&mut object, &resource, &texture, view)
+        })
+    });
+    w.reply(h, rc, |wr| msg::TexObjectReply { object }.encode(wr));
+    Ok(())
+}
+
+pub(super) fn surf_object(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::SurfObject<'_>,
+) -> Result<(), WireError> {
+    let mut resource: CUDA_RESOURCE_DESC = busbar_abi::from_bytes(m.resource).ok_or(BAD)?;
+    let mut object = 0;
+    let rc = attempt(|| {
+        translate(w, &mut resource)?;
+        // SAFETY: pointers to live values.
+        check(unsafe { w.driver.cuSurfObjectCreate(&mut object, &resource) })
+    });
+    w.reply(h, rc, |wr| msg::SurfObjectReply { object }.encode(wr));
+    Ok(())
+}
+
+const TEXTURE_ARRAY: u32 = 0;
+const TEXTURE_MIPMAPPED_ARRAY: u32 = 1;
+const SURFACE_ARRAY: u32 = 2;
+
+pub(super) fn array_of_reference(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::ArrayOfReference,
+) -> Result<(), WireError> {
+    let mut array = 0;
+    let rc = attempt(|| {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: a live reference and a pointer to a live handle.
+        let kind = unsafe {
+            match m.kind {
+                TEXTURE_ARRAY => {
+                    let r = w.handle(Kind::TexRef, m.reference)? as CUtexref;
+                    check(w.driver.cuTexRefGetArray(&mut raw, r))?;
+                    Kind::Array
+                }
+                TEXTURE_MIPMAPPED_ARRAY => {
+                    let r = w.handle(Kind::TexRef, m.reference)? as CUtexref;
+                    check(w.driver.cuTexRefGetMipmappedArray(&mut raw, r))?;
+                    Kind::MipmappedArray
+                }
+                SURFACE_ARRAY => {
+                    let r = w.handle(Kind::SurfRef, m.reference)? as CUsurfref;
+                    check(w.driver.cuSurfRefGetArray(&mut raw, r))?;
+                    Kind::Array
+                }
+                _ => return Err(CUDA_ERROR_INVALID_VALUE),
+            }
+        };
+        if raw.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        array = w.adopt(kind, raw as u64);
+        Ok(())
+    });
+    w.reply(h, rc, |wr| msg::ArrayOfReferenceReply { array }.encode(wr));
+    Ok(())
+}
