@@ -6,8 +6,8 @@ use super::device::{self, Device};
 use super::handles;
 use super::memory;
 use super::runtime::{self, ALL_STREAMS, Cx, enter, enter_local, guard, put, put_opt};
-use super::stream;
 use super::texture;
+use super::{shadow, stream};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::cell::{Cell, RefCell};
@@ -372,12 +372,12 @@ fn synchronize(cx: Cx, context: u32) -> Result<(), CUresult> {
         scope: context,
         ..cx
     };
-    if cx.idle(ALL_STREAMS) {
-        return Ok(());
+    let (since, mark) = (cx.queued(), shadow::mark());
+    if !cx.idle(ALL_STREAMS) {
+        cx.call(&msg::ContextSynchronize { context })?;
+        cx.now_idle(ALL_STREAMS, since);
     }
-    let since = cx.queued();
-    cx.call(&msg::ContextSynchronize { context })?;
-    cx.now_idle(ALL_STREAMS, since);
+    shadow::waited(cx, context, None, mark);
     Ok(())
 }
 

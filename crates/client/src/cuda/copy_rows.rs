@@ -9,7 +9,7 @@ use super::copy_across;
 use super::graph_host;
 use super::handles;
 use super::runtime::{Cx, enter, guard};
-use super::stream;
+use super::{shadow, stream};
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -224,6 +224,9 @@ pub(super) unsafe fn copy_box(
         .any(|e| e.memory != ARRAY && e.pitch < r.width)
     {
         return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    if shadow::active() {
+        shadow::work(cx, stream, false)?;
     }
     let host = r.src.memory == HOST || r.dst.memory == HOST;
     if host && stream::capturing() {

@@ -3,7 +3,7 @@
 
 use super::handles::Side;
 use super::runtime::{Cx, enter, guard};
-use super::stream;
+use super::{shadow, stream};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind, op};
 use std::ffi::{CString, c_void};
@@ -220,6 +220,18 @@ unsafe fn queue(
 ) -> Result<(), CUresult> {
     // SAFETY: passed on to the caller.
     let params = unsafe { params(f, kernel_params, extra)? };
+    let mut known = Vec::new();
+    let params = if shadow::concerns_launches() {
+        // SAFETY: passed on to the caller.
+        unsafe { pack(f, &params, &mut known)? };
+        shadow::parameters(cx, &mut known)?;
+        if shadow::active() {
+            shadow::work(cx, l.stream, false)?;
+        }
+        Params::Packed(&known)
+    } else {
+        params
+    };
     let mut packed = Ok(());
     // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is
     // the one call whose cost a program feels, and a copy of its parameters in between is a third

@@ -183,6 +183,7 @@ pub(super) fn library_global(
     let reply = msg::LibraryGlobalReply {
         va,
         size: size as u64,
+        is_managed: super::memory::is_managed(w.driver, va),
     };
     w.reply(h, rc, |wr| reply.encode(wr));
     Ok(())

@@ -21,6 +21,7 @@ mod graph_exec;
 mod graph_host;
 mod graph_node;
 mod green;
+mod ipc;
 mod launch;
 mod library;
 mod memory;
@@ -46,7 +47,7 @@ use busbar_wire::hello::Refusal;
 use busbar_wire::record::Header;
 use busbar_wire::{WireError, Writer};
 use completer::Completer;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub use device::probe;
 
@@ -132,7 +133,9 @@ pub struct Cuda {
     completer: Completer,
     waiters: waiters::Waiters,
     /// Memory that was mapped where the client said, by address.
-    mapped: HashMap<u64, u64>,
+    mapped: BTreeMap<u64, memory::Mapped>,
+    /// What other processes may import, and the thread that hands it out.
+    exports: ipc::Exports,
     /// Ranges of addresses that are reserved, by number.
     reserved: HashSet<u64>,
     /// Whether the executor's thread has been made harmless to captures.
@@ -181,7 +184,8 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         incoming: setup.incoming,
         outgoing: setup.outgoing,
         completer,
-        mapped: HashMap::new(),
+        mapped: BTreeMap::new(),
+        exports: ipc::Exports::default(),
         reserved: HashSet::new(),
         graphs: graph_exec::Graphs::default(),
         peers: HashSet::new(),

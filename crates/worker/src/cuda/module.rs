@@ -240,6 +240,7 @@ pub(super) fn module_global(
     let reply = msg::ModuleGlobalReply {
         va,
         size: size as u64,
+        is_managed: super::memory::is_managed(w.driver, va),
     };
     w.reply(h, rc, |wr| reply.encode(wr));
     Ok(())
