@@ -62,7 +62,7 @@ fn cuCtxGetFlags(flags: *mut u32) -> CUresult;
 #[local] #[get_proc("cuCtxGetId", 12000)]
 fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult;
 
-#[id(0x0303)] #[waits] #[get_proc("cuCtxGetLimit", 3010)]
+#[id(0x0303)] #[cached] #[get_proc("cuCtxGetLimit", 3010)]
 fn cuCtxGetLimit(#[out] pvalue: *mut usize, limit: CUlimit) -> CUresult;
 
 #[id(0x0304)] #[waits] #[get_proc("cuCtxGetSharedMemConfig", 4020)]
@@ -101,13 +101,13 @@ fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult;
 #[custom] #[get_proc("cuCtxSetFlags", 12010)]
 fn cuCtxSetFlags(flags: u32) -> CUresult;
 
-#[id(0x0309)] #[waits] #[get_proc("cuCtxSetLimit", 3010)]
+#[id(0x0309)] #[waits] #[by_hand(client)] #[get_proc("cuCtxSetLimit", 3010)]
 fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult;
 
 #[id(0x030a)] #[queued] #[get_proc("cuCtxSetSharedMemConfig", 4020)]
 fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult;
 
-#[id(0x030b)] #[waits] #[by_hand(worker)] #[get_proc("cuCtxSynchronize", 2000)]
+#[custom] #[get_proc("cuCtxSynchronize", 2000)]
 fn cuCtxSynchronize() -> CUresult;
 
 #[custom] #[get_proc("cuCtxSynchronize", 13000)]

@@ -1,6 +1,6 @@
 //! Graphs.
 
-#[custom] #[todo] #[get_proc("cuDeviceGetGraphMemAttribute", 11040)]
+#[custom] #[get_proc("cuDeviceGetGraphMemAttribute", 11040)]
 fn cuDeviceGetGraphMemAttribute(
     device: CUdevice,
     attr: CUgraphMem_attribute,
@@ -10,14 +10,14 @@ fn cuDeviceGetGraphMemAttribute(
 #[id(0x0f01)] #[waits] #[get_proc("cuDeviceGraphMemTrim", 11040)]
 fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuDeviceSetGraphMemAttribute", 11040)]
+#[custom] #[get_proc("cuDeviceSetGraphMemAttribute", 11040)]
 fn cuDeviceSetGraphMemAttribute(
     device: CUdevice,
     attr: CUgraphMem_attribute,
     value: *mut c_void,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphAddBatchMemOpNode", 11070)]
+#[custom] #[get_proc("cuGraphAddBatchMemOpNode", 11070)]
 fn cuGraphAddBatchMemOpNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -26,13 +26,13 @@ fn cuGraphAddBatchMemOpNode(
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult;
 
-#[id(0x0f02)] #[queued] #[get_proc("cuGraphAddChildGraphNode", 10000)]
+#[custom] #[get_proc("cuGraphAddChildGraphNode", 10000)]
 fn cuGraphAddChildGraphNode(
-    #[new] phGraphNode: *mut CUgraphNode,
-    #[handle] hGraph: CUgraph,
-    #[handle_array(numDependencies)] dependencies: *const CUgraphNode,
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
     numDependencies: usize,
-    #[handle] childGraph: CUgraph,
+    childGraph: CUgraph,
 ) -> CUresult;
 
 #[id(0x0f03)] #[queued] #[get_proc("cuGraphAddDependencies", 10000)]
@@ -52,30 +52,30 @@ fn cuGraphAddDependencies_v2(
     numDependencies: usize,
 ) -> CUresult;
 
-#[id(0x0f05)] #[queued] #[get_proc("cuGraphAddEmptyNode", 10000)]
+#[custom] #[get_proc("cuGraphAddEmptyNode", 10000)]
 fn cuGraphAddEmptyNode(
-    #[new] phGraphNode: *mut CUgraphNode,
-    #[handle] hGraph: CUgraph,
-    #[handle_array(numDependencies)] dependencies: *const CUgraphNode,
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult;
 
-#[id(0x0f06)] #[queued] #[get_proc("cuGraphAddEventRecordNode", 11010)]
+#[custom] #[get_proc("cuGraphAddEventRecordNode", 11010)]
 fn cuGraphAddEventRecordNode(
-    #[new] phGraphNode: *mut CUgraphNode,
-    #[handle] hGraph: CUgraph,
-    #[handle_array(numDependencies)] dependencies: *const CUgraphNode,
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
     numDependencies: usize,
-    #[handle] event: CUevent,
+    event: CUevent,
 ) -> CUresult;
 
-#[id(0x0f07)] #[queued] #[get_proc("cuGraphAddEventWaitNode", 11010)]
+#[custom] #[get_proc("cuGraphAddEventWaitNode", 11010)]
 fn cuGraphAddEventWaitNode(
-    #[new] phGraphNode: *mut CUgraphNode,
-    #[handle] hGraph: CUgraph,
-    #[handle_array(numDependencies)] dependencies: *const CUgraphNode,
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
     numDependencies: usize,
-    #[handle] event: CUevent,
+    event: CUevent,
 ) -> CUresult;
 
 #[unsupported("memory and semaphores of other APIs cannot leave their machine")]
@@ -98,7 +98,7 @@ fn cuGraphAddExternalSemaphoresWaitNode(
     nodeParams: *const CUDA_EXT_SEM_WAIT_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphAddHostNode", 10000)]
+#[custom] #[get_proc("cuGraphAddHostNode", 10000)]
 fn cuGraphAddHostNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -107,7 +107,7 @@ fn cuGraphAddHostNode(
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphAddKernelNode", 10000)]
+#[custom] #[get_proc("cuGraphAddKernelNode", 10000)]
 fn cuGraphAddKernelNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -116,7 +116,7 @@ fn cuGraphAddKernelNode(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphAddKernelNode", 12000)]
+#[custom] #[get_proc("cuGraphAddKernelNode", 12000)]
 fn cuGraphAddKernelNode_v2(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -125,7 +125,7 @@ fn cuGraphAddKernelNode_v2(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphAddMemAllocNode", 11040)]
+#[custom] #[get_proc("cuGraphAddMemAllocNode", 11040)]
 fn cuGraphAddMemAllocNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -134,7 +134,7 @@ fn cuGraphAddMemAllocNode(
     nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphAddMemcpyNode", 10000)]
+#[custom] #[get_proc("cuGraphAddMemcpyNode", 10000)]
 fn cuGraphAddMemcpyNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -144,16 +144,16 @@ fn cuGraphAddMemcpyNode(
     ctx: CUcontext,
 ) -> CUresult;
 
-#[id(0x0f08)] #[queued] #[get_proc("cuGraphAddMemFreeNode", 11040)]
+#[custom] #[get_proc("cuGraphAddMemFreeNode", 11040)]
 fn cuGraphAddMemFreeNode(
-    #[new] phGraphNode: *mut CUgraphNode,
-    #[handle] hGraph: CUgraph,
-    #[handle_array(numDependencies)] dependencies: *const CUgraphNode,
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
     numDependencies: usize,
     dptr: CUdeviceptr,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphAddMemsetNode", 10000)]
+#[custom] #[get_proc("cuGraphAddMemsetNode", 10000)]
 fn cuGraphAddMemsetNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -163,7 +163,7 @@ fn cuGraphAddMemsetNode(
     ctx: CUcontext,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphAddNode", 12020)]
+#[custom] #[get_proc("cuGraphAddNode", 12020)]
 fn cuGraphAddNode(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -172,7 +172,7 @@ fn cuGraphAddNode(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphAddNode", 12030)]
+#[custom] #[get_proc("cuGraphAddNode", 12030)]
 fn cuGraphAddNode_v2(
     phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -182,23 +182,23 @@ fn cuGraphAddNode_v2(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphBatchMemOpNodeGetParams", 11070)]
+#[custom] #[get_proc("cuGraphBatchMemOpNodeGetParams", 11070)]
 fn cuGraphBatchMemOpNodeGetParams(
     hNode: CUgraphNode,
     nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphBatchMemOpNodeSetParams", 11070)]
+#[custom] #[get_proc("cuGraphBatchMemOpNodeSetParams", 11070)]
 fn cuGraphBatchMemOpNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphChildGraphNodeGetGraph", 10000)]
+#[custom] #[get_proc("cuGraphChildGraphNodeGetGraph", 10000)]
 fn cuGraphChildGraphNodeGetGraph(hNode: CUgraphNode, phGraph: *mut CUgraph) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphClone", 10000)]
-fn cuGraphClone(phGraphClone: *mut CUgraph, originalGraph: CUgraph) -> CUresult;
+#[id(0x0f1e)] #[waits] #[get_proc("cuGraphClone", 10000)]
+fn cuGraphClone(#[new] phGraphClone: *mut CUgraph, #[handle] originalGraph: CUgraph) -> CUresult;
 
 #[id(0x0f09)] #[waits] #[get_proc("cuGraphConditionalHandleCreate", 12030)]
 fn cuGraphConditionalHandleCreate(
@@ -212,16 +212,16 @@ fn cuGraphConditionalHandleCreate(
 #[id(0x0f0a)] #[queued] #[get_proc("cuGraphCreate", 10000)]
 fn cuGraphCreate(#[new] phGraph: *mut CUgraph, flags: u32) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphDebugDotPrint", 11030)]
+#[custom] #[get_proc("cuGraphDebugDotPrint", 11030)]
 fn cuGraphDebugDotPrint(hGraph: CUgraph, path: *const c_char, flags: u32) -> CUresult;
 
-#[id(0x0f0b)] #[queued] #[get_proc("cuGraphDestroy", 10000)]
+#[id(0x0f0b)] #[queued] #[by_hand(client, worker)] #[get_proc("cuGraphDestroy", 10000)]
 fn cuGraphDestroy(#[del] hGraph: CUgraph) -> CUresult;
 
-#[id(0x0f0c)] #[queued] #[get_proc("cuGraphDestroyNode", 10000)]
+#[id(0x0f0c)] #[queued] #[by_hand(client)] #[get_proc("cuGraphDestroyNode", 10000)]
 fn cuGraphDestroyNode(#[del] hNode: CUgraphNode) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphEventRecordNodeGetEvent", 11010)]
+#[custom] #[get_proc("cuGraphEventRecordNodeGetEvent", 11010)]
 fn cuGraphEventRecordNodeGetEvent(hNode: CUgraphNode, event_out: *mut CUevent) -> CUresult;
 
 #[id(0x0f0d)] #[queued] #[get_proc("cuGraphEventRecordNodeSetEvent", 11010)]
@@ -230,27 +230,27 @@ fn cuGraphEventRecordNodeSetEvent(
     #[handle] event: CUevent,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphEventWaitNodeGetEvent", 11010)]
+#[custom] #[get_proc("cuGraphEventWaitNodeGetEvent", 11010)]
 fn cuGraphEventWaitNodeGetEvent(hNode: CUgraphNode, event_out: *mut CUevent) -> CUresult;
 
 #[id(0x0f0e)] #[queued] #[get_proc("cuGraphEventWaitNodeSetEvent", 11010)]
 fn cuGraphEventWaitNodeSetEvent(#[handle] hNode: CUgraphNode, #[handle] event: CUevent) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphExecBatchMemOpNodeSetParams", 11070)]
+#[custom] #[get_proc("cuGraphExecBatchMemOpNodeSetParams", 11070)]
 fn cuGraphExecBatchMemOpNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult;
 
-#[id(0x0f0f)] #[queued] #[get_proc("cuGraphExecChildGraphNodeSetParams", 11010)]
+#[custom] #[get_proc("cuGraphExecChildGraphNodeSetParams", 11010)]
 fn cuGraphExecChildGraphNodeSetParams(
-    #[handle] hGraphExec: CUgraphExec,
-    #[handle] hNode: CUgraphNode,
-    #[handle] childGraph: CUgraph,
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    childGraph: CUgraph,
 ) -> CUresult;
 
-#[id(0x0f10)] #[queued] #[get_proc("cuGraphExecDestroy", 10000)]
+#[id(0x0f10)] #[queued] #[by_hand(client, worker)] #[get_proc("cuGraphExecDestroy", 10000)]
 fn cuGraphExecDestroy(#[del] hGraphExec: CUgraphExec) -> CUresult;
 
 #[id(0x0f11)] #[queued] #[get_proc("cuGraphExecEventRecordNodeSetEvent", 11010)]
@@ -283,31 +283,31 @@ fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
     nodeParams: *const CUDA_EXT_SEM_WAIT_NODE_PARAMS,
 ) -> CUresult;
 
-#[id(0x0f13)] #[cached] #[get_proc("cuGraphExecGetFlags", 12000)]
+#[id(0x0f13)] #[waits] #[get_proc("cuGraphExecGetFlags", 12000)]
 fn cuGraphExecGetFlags(#[handle] hGraphExec: CUgraphExec, #[out] flags: *mut u64) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphExecHostNodeSetParams", 10020)]
+#[custom] #[get_proc("cuGraphExecHostNodeSetParams", 10020)]
 fn cuGraphExecHostNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphExecKernelNodeSetParams", 10010)]
+#[custom] #[get_proc("cuGraphExecKernelNodeSetParams", 10010)]
 fn cuGraphExecKernelNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphExecKernelNodeSetParams", 12000)]
+#[custom] #[get_proc("cuGraphExecKernelNodeSetParams", 12000)]
 fn cuGraphExecKernelNodeSetParams_v2(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphExecMemcpyNodeSetParams", 10020)]
+#[custom] #[get_proc("cuGraphExecMemcpyNodeSetParams", 10020)]
 fn cuGraphExecMemcpyNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
@@ -315,7 +315,7 @@ fn cuGraphExecMemcpyNodeSetParams(
     ctx: CUcontext,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphExecMemsetNodeSetParams", 10020)]
+#[custom] #[get_proc("cuGraphExecMemsetNodeSetParams", 10020)]
 fn cuGraphExecMemsetNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
@@ -323,14 +323,14 @@ fn cuGraphExecMemsetNodeSetParams(
     ctx: CUcontext,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphExecNodeSetParams", 12020)]
+#[custom] #[get_proc("cuGraphExecNodeSetParams", 12020)]
 fn cuGraphExecNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphExecUpdate", 10020)]
+#[custom] #[get_proc("cuGraphExecUpdate", 10020)]
 fn cuGraphExecUpdate(
     hGraphExec: CUgraphExec,
     hGraph: CUgraph,
@@ -338,7 +338,7 @@ fn cuGraphExecUpdate(
     updateResult_out: *mut CUgraphExecUpdateResult,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphExecUpdate", 12000)]
+#[custom] #[get_proc("cuGraphExecUpdate", 12000)]
 fn cuGraphExecUpdate_v2(
     hGraphExec: CUgraphExec,
     hGraph: CUgraph,
@@ -373,7 +373,7 @@ fn cuGraphExternalSemaphoresWaitNodeSetParams(
     nodeParams: *const CUDA_EXT_SEM_WAIT_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphGetEdges", 10000)]
+#[custom] #[get_proc("cuGraphGetEdges", 10000)]
 fn cuGraphGetEdges(
     hGraph: CUgraph,
     from: *mut CUgraphNode,
@@ -381,7 +381,7 @@ fn cuGraphGetEdges(
     numEdges: *mut usize,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphGetEdges", 12030)]
+#[custom] #[get_proc("cuGraphGetEdges", 12030)]
 fn cuGraphGetEdges_v2(
     hGraph: CUgraph,
     from: *mut CUgraphNode,
@@ -390,26 +390,26 @@ fn cuGraphGetEdges_v2(
     numEdges: *mut usize,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphGetNodes", 10000)]
+#[custom] #[get_proc("cuGraphGetNodes", 10000)]
 fn cuGraphGetNodes(hGraph: CUgraph, nodes: *mut CUgraphNode, numNodes: *mut usize) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphGetRootNodes", 10000)]
+#[custom] #[get_proc("cuGraphGetRootNodes", 10000)]
 fn cuGraphGetRootNodes(
     hGraph: CUgraph,
     rootNodes: *mut CUgraphNode,
     numRootNodes: *mut usize,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphHostNodeGetParams", 10000)]
+#[custom] #[get_proc("cuGraphHostNodeGetParams", 10000)]
 fn cuGraphHostNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_HOST_NODE_PARAMS) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphHostNodeSetParams", 10000)]
+#[custom] #[get_proc("cuGraphHostNodeSetParams", 10000)]
 fn cuGraphHostNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphInstantiate", 10000)]
+#[custom] #[get_proc("cuGraphInstantiate", 10000)]
 fn cuGraphInstantiate(
     phGraphExec: *mut CUgraphExec,
     hGraph: CUgraph,
@@ -427,15 +427,15 @@ fn cuGraphInstantiate_v2(
     bufferSize: usize,
 ) -> CUresult;
 
-#[id(0x0f14)] #[waits] #[get_proc("cuGraphInstantiateWithFlags", 11040)]
+#[custom] #[get_proc("cuGraphInstantiateWithFlags", 11040)]
 #[get_proc("cuGraphInstantiate", 12000)]
 fn cuGraphInstantiateWithFlags(
-    #[new] phGraphExec: *mut CUgraphExec,
-    #[handle] hGraph: CUgraph,
+    phGraphExec: *mut CUgraphExec,
+    hGraph: CUgraph,
     flags: u64,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphInstantiateWithParams", 12000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuGraphInstantiateWithParams", 12000)] #[per_thread("_ptsz")]
 fn cuGraphInstantiateWithParams(
     phGraphExec: *mut CUgraphExec,
     hGraph: CUgraph,
@@ -448,57 +448,57 @@ fn cuGraphKernelNodeCopyAttributes(
     #[handle] src: CUgraphNode,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphKernelNodeGetAttribute", 11000)]
+#[id(0x0f20)] #[waits] #[get_proc("cuGraphKernelNodeGetAttribute", 11000)]
 fn cuGraphKernelNodeGetAttribute(
-    hNode: CUgraphNode,
+    #[handle] hNode: CUgraphNode,
     attr: CUkernelNodeAttrID,
-    value_out: *mut CUkernelNodeAttrValue,
+    #[out] value_out: *mut CUkernelNodeAttrValue,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphKernelNodeGetParams", 10000)]
+#[custom] #[get_proc("cuGraphKernelNodeGetParams", 10000)]
 fn cuGraphKernelNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphKernelNodeGetParams", 12000)]
+#[custom] #[get_proc("cuGraphKernelNodeGetParams", 12000)]
 fn cuGraphKernelNodeGetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphKernelNodeSetAttribute", 11000)]
+#[id(0x0f1f)] #[queued] #[get_proc("cuGraphKernelNodeSetAttribute", 11000)]
 fn cuGraphKernelNodeSetAttribute(
-    hNode: CUgraphNode,
+    #[handle] hNode: CUgraphNode,
     attr: CUkernelNodeAttrID,
-    value: *const CUkernelNodeAttrValue,
+    #[in_ref] value: *const CUkernelNodeAttrValue,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphKernelNodeSetParams", 10000)]
+#[custom] #[get_proc("cuGraphKernelNodeSetParams", 10000)]
 fn cuGraphKernelNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphKernelNodeSetParams", 12000)]
+#[custom] #[get_proc("cuGraphKernelNodeSetParams", 12000)]
 fn cuGraphKernelNodeSetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult;
 
-#[id(0x0f16)] #[queued] #[get_proc("cuGraphLaunch", 10000)] #[per_thread("_ptsz")]
+#[id(0x0f16)] #[queued] #[by_hand(client, worker)] #[get_proc("cuGraphLaunch", 10000)] #[per_thread("_ptsz")]
 fn cuGraphLaunch(#[handle] hGraph: CUgraphExec, #[handle] hStream: CUstream) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphMemAllocNodeGetParams", 11040)]
+#[custom] #[get_proc("cuGraphMemAllocNodeGetParams", 11040)]
 fn cuGraphMemAllocNodeGetParams(
     hNode: CUgraphNode,
     params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphMemcpyNodeGetParams", 10000)]
+#[custom] #[get_proc("cuGraphMemcpyNodeGetParams", 10000)]
 fn cuGraphMemcpyNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_MEMCPY3D) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphMemcpyNodeSetParams", 10000)]
+#[custom] #[get_proc("cuGraphMemcpyNodeSetParams", 10000)]
 fn cuGraphMemcpyNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_MEMCPY3D) -> CUresult;
 
 #[id(0x0f17)] #[waits] #[get_proc("cuGraphMemFreeNodeGetParams", 11040)]
@@ -507,33 +507,33 @@ fn cuGraphMemFreeNodeGetParams(
     #[out] dptr_out: *mut CUdeviceptr,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphMemsetNodeGetParams", 10000)]
+#[custom] #[get_proc("cuGraphMemsetNodeGetParams", 10000)]
 fn cuGraphMemsetNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphMemsetNodeSetParams", 10000)]
+#[custom] #[get_proc("cuGraphMemsetNodeSetParams", 10000)]
 fn cuGraphMemsetNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphNodeFindInClone", 10000)]
+#[custom] #[get_proc("cuGraphNodeFindInClone", 10000)]
 fn cuGraphNodeFindInClone(
     phNode: *mut CUgraphNode,
     hOriginalNode: CUgraphNode,
     hClonedGraph: CUgraph,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphNodeGetDependencies", 10000)]
+#[custom] #[get_proc("cuGraphNodeGetDependencies", 10000)]
 fn cuGraphNodeGetDependencies(
     hNode: CUgraphNode,
     dependencies: *mut CUgraphNode,
     numDependencies: *mut usize,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphNodeGetDependencies", 12030)]
+#[custom] #[get_proc("cuGraphNodeGetDependencies", 12030)]
 fn cuGraphNodeGetDependencies_v2(
     hNode: CUgraphNode,
     dependencies: *mut CUgraphNode,
@@ -541,14 +541,14 @@ fn cuGraphNodeGetDependencies_v2(
     numDependencies: *mut usize,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphNodeGetDependentNodes", 10000)]
+#[custom] #[get_proc("cuGraphNodeGetDependentNodes", 10000)]
 fn cuGraphNodeGetDependentNodes(
     hNode: CUgraphNode,
     dependentNodes: *mut CUgraphNode,
     numDependentNodes: *mut usize,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphNodeGetDependentNodes", 12030)]
+#[custom] #[get_proc("cuGraphNodeGetDependentNodes", 12030)]
 fn cuGraphNodeGetDependentNodes_v2(
     hNode: CUgraphNode,
     dependentNodes: *mut CUgraphNode,
@@ -563,20 +563,21 @@ fn cuGraphNodeGetEnabled(
     #[out] isEnabled: *mut u32,
 ) -> CUresult;
 
-#[id(0x0f19)] #[cached] #[get_proc("cuGraphNodeGetType", 10000)]
+#[id(0x0f19)] #[waits] #[get_proc("cuGraphNodeGetType", 10000)]
 fn cuGraphNodeGetType(
     #[handle] hNode: CUgraphNode,
     #[out] r#type: *mut CUgraphNodeType,
 ) -> CUresult;
 
-#[id(0x0f1a)] #[queued] #[get_proc("cuGraphNodeSetEnabled", 11060)]
+#[id(0x0f1a)] #[waits] #[by_hand(client, worker)]
+#[get_proc("cuGraphNodeSetEnabled", 11060)]
 fn cuGraphNodeSetEnabled(
     #[handle] hGraphExec: CUgraphExec,
     #[handle] hNode: CUgraphNode,
     isEnabled: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphNodeSetParams", 12020)]
+#[custom] #[get_proc("cuGraphNodeSetParams", 12020)]
 fn cuGraphNodeSetParams(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams) -> CUresult;
 
 #[id(0x0f1b)] #[queued] #[get_proc("cuGraphRemoveDependencies", 10000)]

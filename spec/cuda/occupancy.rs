@@ -25,14 +25,14 @@ fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuOccupancyMaxActiveClusters", 11070)]
+#[custom] #[get_proc("cuOccupancyMaxActiveClusters", 11070)]
 fn cuOccupancyMaxActiveClusters(
     numClusters: *mut i32,
     func: CUfunction,
     config: *const CUlaunchConfig,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuOccupancyMaxPotentialBlockSize", 6050)]
+#[custom] #[get_proc("cuOccupancyMaxPotentialBlockSize", 6050)]
 fn cuOccupancyMaxPotentialBlockSize(
     minGridSize: *mut i32,
     blockSize: *mut i32,
@@ -42,7 +42,7 @@ fn cuOccupancyMaxPotentialBlockSize(
     blockSizeLimit: i32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuOccupancyMaxPotentialBlockSizeWithFlags", 7000)]
+#[custom] #[get_proc("cuOccupancyMaxPotentialBlockSizeWithFlags", 7000)]
 fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     minGridSize: *mut i32,
     blockSize: *mut i32,
@@ -53,7 +53,7 @@ fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuOccupancyMaxPotentialClusterSize", 11070)]
+#[custom] #[get_proc("cuOccupancyMaxPotentialClusterSize", 11070)]
 fn cuOccupancyMaxPotentialClusterSize(
     clusterSize: *mut i32,
     func: CUfunction,

@@ -27,7 +27,7 @@ fn cuStreamBatchMemOp_v2(
 #[custom] #[get_proc("cuStreamBeginCapture", 10000)] #[per_thread("_ptsz")]
 fn cuStreamBeginCapture(hStream: CUstream) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuStreamBeginCaptureToGraph", 12030)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuStreamBeginCaptureToGraph", 12030)] #[per_thread("_ptsz")]
 fn cuStreamBeginCaptureToGraph(
     hStream: CUstream,
     hGraph: CUgraph,
@@ -37,7 +37,7 @@ fn cuStreamBeginCaptureToGraph(
     mode: CUstreamCaptureMode,
 ) -> CUresult;
 
-#[id(0x0c02)] #[waits] #[by_hand(client)] #[get_proc("cuStreamBeginCapture", 10010)]
+#[id(0x0c02)] #[waits] #[by_hand(client, worker)] #[get_proc("cuStreamBeginCapture", 10010)]
 #[per_thread("_ptsz")]
 fn cuStreamBeginCapture_v2(#[handle] hStream: CUstream, mode: CUstreamCaptureMode) -> CUresult;
 
@@ -60,9 +60,8 @@ fn cuStreamDestroy(hStream: CUstream) -> CUresult;
 #[id(0x0c06)] #[queued] #[get_proc("cuStreamDestroy", 4000)]
 fn cuStreamDestroy_v2(#[del] hStream: CUstream) -> CUresult;
 
-#[id(0x0c07)] #[waits] #[by_hand(client)] #[get_proc("cuStreamEndCapture", 10000)]
-#[per_thread("_ptsz")]
-fn cuStreamEndCapture(#[handle] hStream: CUstream, #[new] phGraph: *mut CUgraph) -> CUresult;
+#[custom] #[get_proc("cuStreamEndCapture", 10000)] #[per_thread("_ptsz")]
+fn cuStreamEndCapture(hStream: CUstream, phGraph: *mut CUgraph) -> CUresult;
 
 #[id(0x0c08)] #[waits] #[get_proc("cuStreamGetAttribute", 11000)] #[per_thread("_ptsz")]
 fn cuStreamGetAttribute(
@@ -112,13 +111,13 @@ fn cuStreamGetCtx_v2(
 #[local] #[get_proc("cuStreamGetDevice", 12080)] #[per_thread("_ptsz")]
 fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult;
 
-#[id(0x0c09)] #[waits] #[get_proc("cuStreamGetFlags", 5050)] #[per_thread("_ptsz")]
+#[id(0x0c09)] #[cached] #[get_proc("cuStreamGetFlags", 5050)] #[per_thread("_ptsz")]
 fn cuStreamGetFlags(#[handle] hStream: CUstream, #[out] flags: *mut u32) -> CUresult;
 
-#[id(0x0c0a)] #[waits] #[get_proc("cuStreamGetId", 12000)] #[per_thread("_ptsz")]
+#[id(0x0c0a)] #[cached] #[get_proc("cuStreamGetId", 12000)] #[per_thread("_ptsz")]
 fn cuStreamGetId(#[handle] hStream: CUstream, #[out] streamId: *mut u64) -> CUresult;
 
-#[id(0x0c0b)] #[waits] #[get_proc("cuStreamGetPriority", 5050)] #[per_thread("_ptsz")]
+#[id(0x0c0b)] #[cached] #[get_proc("cuStreamGetPriority", 5050)] #[per_thread("_ptsz")]
 fn cuStreamGetPriority(#[handle] hStream: CUstream, #[out] priority: *mut i32) -> CUresult;
 
 #[local] #[get_proc("cuStreamIsCapturing", 10000)] #[per_thread("_ptsz")]
@@ -140,7 +139,7 @@ fn cuStreamSetAttribute(
 #[per_thread("_ptsz")]
 fn cuStreamSynchronize(#[handle] hStream: CUstream) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuStreamUpdateCaptureDependencies", 11030)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuStreamUpdateCaptureDependencies", 11030)] #[per_thread("_ptsz")]
 fn cuStreamUpdateCaptureDependencies(
     hStream: CUstream,
     dependencies: *mut CUgraphNode,
@@ -148,7 +147,7 @@ fn cuStreamUpdateCaptureDependencies(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuStreamUpdateCaptureDependencies", 12030)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuStreamUpdateCaptureDependencies", 12030)] #[per_thread("_ptsz")]
 fn cuStreamUpdateCaptureDependencies_v2(
     hStream: CUstream,
     dependencies: *mut CUgraphNode,

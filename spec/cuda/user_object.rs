@@ -1,17 +1,17 @@
 //! User objects of graphs.
 
-#[custom] #[todo] #[get_proc("cuGraphReleaseUserObject", 11030)]
-fn cuGraphReleaseUserObject(graph: CUgraph, object: CUuserObject, count: u32) -> CUresult;
+#[id(0x0f21)] #[queued] #[get_proc("cuGraphReleaseUserObject", 11030)]
+fn cuGraphReleaseUserObject(#[handle] graph: CUgraph, #[handle] object: CUuserObject, count: u32) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuGraphRetainUserObject", 11030)]
+#[id(0x0f22)] #[queued] #[get_proc("cuGraphRetainUserObject", 11030)]
 fn cuGraphRetainUserObject(
-    graph: CUgraph,
-    object: CUuserObject,
+    #[handle] graph: CUgraph,
+    #[handle] object: CUuserObject,
     count: u32,
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuUserObjectCreate", 11030)]
+#[custom] #[get_proc("cuUserObjectCreate", 11030)]
 fn cuUserObjectCreate(
     object_out: *mut CUuserObject,
     ptr: *mut c_void,
@@ -20,8 +20,8 @@ fn cuUserObjectCreate(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuUserObjectRelease", 11030)]
-fn cuUserObjectRelease(object: CUuserObject, count: u32) -> CUresult;
+#[id(0x0f23)] #[queued] #[get_proc("cuUserObjectRelease", 11030)]
+fn cuUserObjectRelease(#[handle] object: CUuserObject, count: u32) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuUserObjectRetain", 11030)]
-fn cuUserObjectRetain(object: CUuserObject, count: u32) -> CUresult;
+#[id(0x0f24)] #[queued] #[get_proc("cuUserObjectRetain", 11030)]
+fn cuUserObjectRetain(#[handle] object: CUuserObject, count: u32) -> CUresult;

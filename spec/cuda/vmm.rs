@@ -1,9 +1,9 @@
 //! Virtual memory management: reserve, create, map.
 
-#[custom] #[todo] #[get_proc("cuMemAddressFree", 10020)]
+#[custom] #[get_proc("cuMemAddressFree", 10020)]
 fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemAddressReserve", 10020)]
+#[custom] #[get_proc("cuMemAddressReserve", 10020)]
 fn cuMemAddressReserve(
     ptr: *mut CUdeviceptr,
     size: usize,
@@ -12,7 +12,7 @@ fn cuMemAddressReserve(
     flags: u64,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemCreate", 10020)]
+#[custom] #[get_proc("cuMemCreate", 10020)]
 fn cuMemCreate(
     handle: *mut CUmemGenericAllocationHandle,
     size: usize,
@@ -20,7 +20,7 @@ fn cuMemCreate(
     flags: u64,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemExportToShareableHandle", 10020)]
+#[unsupported("a file descriptor cannot leave its machine; cuIpcGetMemHandle serves processes of one server")] #[get_proc("cuMemExportToShareableHandle", 10020)]
 fn cuMemExportToShareableHandle(
     shareableHandle: *mut c_void,
     handle: CUmemGenericAllocationHandle,
@@ -28,30 +28,30 @@ fn cuMemExportToShareableHandle(
     flags: u64,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemGetAccess", 10020)]
+#[custom] #[get_proc("cuMemGetAccess", 10020)]
 fn cuMemGetAccess(flags: *mut u64, location: *const CUmemLocation, ptr: CUdeviceptr) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemGetAllocationGranularity", 10020)]
+#[custom] #[get_proc("cuMemGetAllocationGranularity", 10020)]
 fn cuMemGetAllocationGranularity(
     granularity: *mut usize,
     prop: *const CUmemAllocationProp,
     option: CUmemAllocationGranularity_flags,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemGetAllocationPropertiesFromHandle", 10020)]
+#[custom] #[get_proc("cuMemGetAllocationPropertiesFromHandle", 10020)]
 fn cuMemGetAllocationPropertiesFromHandle(
     prop: *mut CUmemAllocationProp,
     handle: CUmemGenericAllocationHandle,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemImportFromShareableHandle", 10020)]
+#[unsupported("a file descriptor cannot leave its machine; cuIpcOpenMemHandle serves processes of one server")] #[get_proc("cuMemImportFromShareableHandle", 10020)]
 fn cuMemImportFromShareableHandle(
     handle: *mut CUmemGenericAllocationHandle,
     osHandle: *mut c_void,
     shHandleType: CUmemAllocationHandleType,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemMap", 10020)]
+#[custom] #[get_proc("cuMemMap", 10020)]
 fn cuMemMap(
     ptr: CUdeviceptr,
     size: usize,
@@ -60,19 +60,19 @@ fn cuMemMap(
     flags: u64,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemMapArrayAsync", 11010)] #[per_thread("_ptsz")]
+#[unsupported("sparse arrays are not forwarded")] #[get_proc("cuMemMapArrayAsync", 11010)] #[per_thread("_ptsz")]
 fn cuMemMapArrayAsync(mapInfoList: *mut CUarrayMapInfo, count: u32, hStream: CUstream) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemRelease", 10020)]
+#[custom] #[get_proc("cuMemRelease", 10020)]
 fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult;
 
-#[local] #[todo] #[get_proc("cuMemRetainAllocationHandle", 11000)]
+#[local] #[get_proc("cuMemRetainAllocationHandle", 11000)]
 fn cuMemRetainAllocationHandle(
     handle: *mut CUmemGenericAllocationHandle,
     addr: *mut c_void,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemSetAccess", 10020)]
+#[custom] #[get_proc("cuMemSetAccess", 10020)]
 fn cuMemSetAccess(
     ptr: CUdeviceptr,
     size: usize,
@@ -80,7 +80,7 @@ fn cuMemSetAccess(
     count: usize,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemUnmap", 10020)]
+#[custom] #[get_proc("cuMemUnmap", 10020)]
 fn cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult;
 
 #[unsupported("multicast objects are not offered, as their device attribute says")]

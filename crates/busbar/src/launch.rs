@@ -88,6 +88,9 @@ pub fn run(a: Args) -> Result<()> {
         std::env::split_paths(&old).filter(|d| *d != shims.cuda && !d.as_os_str().is_empty()),
     );
     c.env("LD_LIBRARY_PATH", std::env::join_paths(dirs)?);
+    // Triton looks for the driver by itself, in the loader's cache first, where a driver may be listed
+    // that is gone.
+    c.env("TRITON_LIBCUDA_PATH", &shims.cuda);
     if let Some(lib) = &shims.opencl {
         c.env("OCL_ICD_VENDORS", vendors(lib)?);
     }
@@ -97,6 +100,16 @@ pub fn run(a: Args) -> Result<()> {
         return Err(c.exec()).with_context(|| format!("cannot run {}", path.display()));
     };
     c.env("BUSBAR_LEASE", lease);
+    // The lease ends with this process, so the program is told when this process is killed.
+    // SAFETY: prctl is safe between fork and exec.
+    unsafe {
+        c.pre_exec(
+            || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            },
+        );
+    }
     let mut child = c
         .spawn()
         .with_context(|| format!("cannot run {}", path.display()))?;

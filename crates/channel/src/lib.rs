@@ -127,7 +127,7 @@ impl Channel {
             sender: Mutex::new(()),
             link: Mutex::new(Link {
                 window: SendWindow::default(),
-                conn: Some(conn),
+                conn: Some(conn.clone()),
             }),
             in_flight: AtomicUsize::new(0),
             pending: AtomicBool::new(false),
@@ -142,7 +142,9 @@ impl Channel {
         let i = inner.clone();
         spawn(format!("{name}-send"), move || send::run(&i))?;
         let i = inner.clone();
-        spawn(format!("{name}-recv"), move || recv::run(&i, sink, keeper))?;
+        spawn(format!("{name}-recv"), move || {
+            recv::run(&i, conn, sink, keeper)
+        })?;
         Ok(Self { inner })
     }
 
@@ -167,7 +169,10 @@ impl Channel {
                 break;
             }
             self.flush();
-            if !self.inner.has_unsent() {
+            // Only who holds the sender's role knows that nothing is on its way to the socket.
+            if let Ok(_role) = self.inner.sender.try_lock()
+                && !self.inner.has_unsent()
+            {
                 break;
             }
             std::thread::sleep(Duration::from_micros(200));
@@ -178,6 +183,11 @@ impl Channel {
     /// The number of the last frame received; what a resuming peer is told.
     pub fn last_received(&self) -> u64 {
         self.inner.cursor_last.load(Ordering::Acquire)
+    }
+
+    /// Bytes that are queued here and that the peer has not acknowledged.
+    pub fn unacknowledged(&self) -> usize {
+        self.inner.in_flight.load(Ordering::Acquire)
     }
 
     /// Ends the present connection (not the session), as a lost link would.

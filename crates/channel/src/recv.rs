@@ -15,6 +15,9 @@ use std::time::Instant;
 /// header and one u64.
 pub const PEEK: usize = 24;
 
+/// A frame from this size on is read without reading ahead of it.
+const LARGE: usize = 256 << 10;
+
 /// Takes what arrives. Called from the receiving thread, frame by frame, in order, each once.
 pub trait Sink: Send {
     /// A frame of `len` bytes begins with `head` (up to [`PEEK`] bytes). Returns where its other
@@ -39,7 +42,13 @@ struct Buffered<'a> {
     buf: &'a mut [u8],
     start: usize,
     end: usize,
+    /// How much to ask for at once: little behind a large frame, since what follows is likely another
+    /// whose bytes should go where they belong without a stop here.
+    ahead: usize,
 }
+
+/// From this many missing bytes on, they are received straight into their place.
+const DIRECT: usize = 16 << 10;
 
 impl Buffered<'_> {
     fn read_exact(&mut self, out: &mut [u8]) -> io::Result<()> {
@@ -49,13 +58,14 @@ impl Buffered<'_> {
         let mut done = have;
         while done < out.len() {
             let left = out.len() - done;
-            if left >= self.buf.len() {
+            if left >= DIRECT {
                 match self.conn.recv(&mut out[done..])? {
                     0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                     n => done += n,
                 }
             } else {
-                let n = self.conn.recv(self.buf)?;
+                let most = self.ahead.clamp(left, self.buf.len());
+                let n = self.conn.recv(&mut self.buf[..most])?;
                 if n == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
@@ -99,12 +109,18 @@ impl Receiver<'_> {
             buf,
             start: 0,
             end: 0,
+            ahead: usize::MAX,
         };
         loop {
             let mut h = [0; frame::HEADER];
             input.read_exact(&mut h)?;
             let h = frame::Header::parse(&h).map_err(|e| Stop::Fatal(e.to_string()))?;
             let len = h.len as usize;
+            input.ahead = if len >= LARGE {
+                frame::HEADER + PEEK
+            } else {
+                usize::MAX
+            };
             self.inner
                 .counters
                 .received
@@ -173,7 +189,12 @@ impl Receiver<'_> {
 }
 
 /// The receiving thread.
-pub(crate) fn run(inner: &Arc<Inner>, sink: Box<dyn Sink>, mut keeper: Box<dyn Keeper>) {
+pub(crate) fn run(
+    inner: &Arc<Inner>,
+    first: Arc<dyn Connection>,
+    sink: Box<dyn Sink>,
+    mut keeper: Box<dyn Keeper>,
+) {
     let mut r = Receiver {
         inner,
         sink,
@@ -182,29 +203,30 @@ pub(crate) fn run(inner: &Arc<Inner>, sink: Box<dyn Sink>, mut keeper: Box<dyn K
         since_ack: 0,
     };
     let mut buf = vec![0; 128 << 10];
+    // Kept here and not read from the link: a connection that the sender found broken, and took
+    // from there, must still be judged by how it ended.
+    let mut conn = first;
     let why = loop {
-        let conn = lock(&inner.link).conn.clone();
-        let how = match conn {
-            None => Ending::Failed,
-            Some(conn) => match r.frames(&*conn, &mut buf) {
-                Ok(()) => Ending::Eof,
-                Err(Stop::Sink(m)) => break m,
-                Err(Stop::Fatal(m)) => break format!("the peer broke the protocol: {m}"),
-                Err(Stop::Io(e)) => {
-                    inner.broken(&conn);
-                    match e.kind() {
-                        _ if conn.was_reset() => Ending::Reset,
-                        io::ErrorKind::UnexpectedEof => Ending::Eof,
-                        _ => Ending::Failed,
-                    }
+        let present = conn;
+        let how = match r.frames(&*present, &mut buf) {
+            Ok(()) => Ending::Eof,
+            Err(Stop::Sink(m)) => break m,
+            Err(Stop::Fatal(m)) => break format!("the peer broke the protocol: {m}"),
+            Err(Stop::Io(e)) => {
+                inner.broken(&present);
+                match e.kind() {
+                    _ if present.was_reset() => Ending::Reset,
+                    io::ErrorKind::UnexpectedEof => Ending::Eof,
+                    _ => Ending::Failed,
                 }
-            },
+            }
         };
+        drop(present);
         if inner.is_closed.load(Ordering::Acquire) {
             break "closed".into();
         }
         match resume(inner, &mut *keeper, how, r.cursor.last()) {
-            Ok(()) => {}
+            Ok(c) => conn = c,
             Err(m) => break m,
         }
     };
@@ -214,7 +236,12 @@ pub(crate) fn run(inner: &Arc<Inner>, sink: Box<dyn Sink>, mut keeper: Box<dyn K
     }
 }
 
-fn resume(inner: &Inner, keeper: &mut dyn Keeper, how: Ending, last: u64) -> Result<(), String> {
+fn resume(
+    inner: &Inner,
+    keeper: &mut dyn Keeper,
+    how: Ending,
+    last: u64,
+) -> Result<Arc<dyn Connection>, String> {
     let lost = Instant::now();
     loop {
         if inner.is_closed.load(Ordering::Acquire) {
@@ -229,13 +256,18 @@ fn resume(inner: &Inner, keeper: &mut dyn Keeper, how: Ending, last: u64) -> Res
                     link.window
                         .resume(peer_last, |f| retire(f, &mut freed, &mut spare))
                         .map_err(|e| format!("the session cannot be resumed: {e}"))?;
-                    link.conn = Some(conn);
+                    link.conn = Some(conn.clone());
+                }
+                // A session that ended meanwhile found no connection to shut down.
+                if inner.is_closed.load(Ordering::Acquire) {
+                    inner.broken(&conn);
+                    return Err("closed".into());
                 }
                 inner.release(freed, spare);
                 inner.counters.resumed.fetch_add(1, Ordering::Relaxed);
                 inner.room.notify_all();
                 inner.wake();
-                return Ok(());
+                return Ok(conn);
             }
             Verdict::Wait(d) => std::thread::sleep(d),
             Verdict::End(m) => return Err(m),

@@ -1,13 +1,14 @@
 //! Queueing and sending.
 
 use crate::{Channel, Closed, Inner, lock};
+use busbar_transport::Connection;
 use busbar_wire::frame::{self, Kind};
 use busbar_wire::{limits, record};
 use std::any::Any;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A frame body is closed at this size, so that sending starts while the producer goes on.
@@ -16,6 +17,8 @@ const SEAL: usize = 32 << 10;
 const BATCH: usize = 16;
 /// Empty buffers kept for reuse.
 const SPARE: usize = 32;
+/// Large buffers kept for reuse: getting fresh ones from the kernel costs as much as filling them.
+const SPARE_BULK: usize = 8;
 /// A data segment of at least this many bytes is not copied when the caller can keep it in place.
 const BORROW_FROM: usize = 16 << 10;
 
@@ -63,11 +66,18 @@ impl Frame {
 }
 
 /// Records that are not in the window yet.
+///
+/// On cache lines of its own: threads that wait for the lock look at its word all the time, and must
+/// not take away the lines that its holder is writing to.
 #[derive(Default)]
+#[repr(align(128))]
 pub(crate) struct Tail {
+    /// Records queued so far.
+    records: u64,
     buf: Vec<u8>,
     sealed: VecDeque<Frame>,
     spare: Vec<Vec<u8>>,
+    spare_bulk: Vec<Vec<u8>>,
 }
 
 impl Tail {
@@ -88,6 +98,22 @@ impl Tail {
     }
 }
 
+/// Takes a lock that is never held for long. Going to sleep for it would cost far more than the wait.
+#[inline]
+fn lock_soon<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    let mut pause = 1;
+    for _ in 0..64 {
+        if let Ok(g) = m.try_lock() {
+            return g;
+        }
+        for _ in 0..pause {
+            std::hint::spin_loop();
+        }
+        pause = (pause * 2).min(32);
+    }
+    lock(m)
+}
+
 impl Channel {
     /// Queues one record. `fields` appends the payload. Returns once the record is queued, which
     /// waits only while more than the window's worth of bytes is not acknowledged.
@@ -100,7 +126,7 @@ impl Channel {
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Closed> {
         let inner = &*self.inner;
-        let mut tail = lock(&inner.tail);
+        let mut tail = lock_soon(&inner.tail);
         if inner.in_flight.load(Ordering::Relaxed) > limits::WINDOW_BYTES {
             tail = inner.wait_for_room(tail)?;
         }
@@ -118,7 +144,8 @@ impl Channel {
             aux,
         };
         tail.buf[start..start + record::HEADER].copy_from_slice(&h.to_bytes());
-        inner.in_flight.fetch_add(len, Ordering::Relaxed);
+        inner.add_in_flight(&tail, len);
+        tail.records += 1;
         if tail.buf.len() >= SEAL {
             tail.seal();
         }
@@ -139,7 +166,15 @@ impl Channel {
     ) -> Result<(), Closed> {
         let inner = &*self.inner;
         let n = bulk.len();
-        let mut body = Vec::with_capacity(256 + if matches!(bulk, Bulk::Copy(_)) { n } else { 0 });
+        let mut body = match bulk {
+            Bulk::Copy(_) if n > 4 * SEAL => {
+                let mut b = lock(&inner.tail).spare_bulk.pop().unwrap_or_default();
+                b.reserve(n + 256);
+                b
+            }
+            Bulk::Copy(_) => Vec::with_capacity(n + 256),
+            _ => Vec::with_capacity(256),
+        };
         body.extend_from_slice(&[0; record::HEADER]);
         fields(&mut body);
         let len = body.len() + n;
@@ -176,7 +211,8 @@ impl Channel {
         }
         inner.check()?;
         tail.seal();
-        inner.in_flight.fetch_add(len, Ordering::Relaxed);
+        inner.add_in_flight(&tail, len);
+        tail.records += 1;
         tail.sealed.push_back(Frame {
             body,
             borrowed,
@@ -185,6 +221,12 @@ impl Channel {
         drop(tail);
         inner.notify();
         Ok(())
+    }
+
+    /// How many records have been queued so far. A record is counted in the same step in which it
+    /// gets its place in the order.
+    pub fn records(&self) -> u64 {
+        lock_soon(&self.inner.tail).records
     }
 
     /// Sends what is queued from this thread, unless another thread is at it already. Called
@@ -212,7 +254,8 @@ impl Channel {
         };
         inner.notify();
         self.flush();
-        let mut asked = false;
+        // An answer to a ping is lost with its connection, so each connection is asked.
+        let mut asked = None::<Arc<dyn Connection>>;
         loop {
             inner.check()?;
             {
@@ -220,10 +263,11 @@ impl Channel {
                 if link.window.last_acked() >= seq {
                     return Ok(());
                 }
-                if !asked && !link.window.has_next() {
-                    asked = true;
-                    if let Some(conn) = link.conn.clone() {
-                        drop(link);
+                if !link.window.has_next()
+                    && let Some(conn) = link.conn.clone()
+                {
+                    drop(link);
+                    if !asked.as_ref().is_some_and(|a| Arc::ptr_eq(a, &conn)) {
                         let _role = lock(&inner.sender);
                         let ping = frame::Header {
                             len: 0,
@@ -232,6 +276,7 @@ impl Channel {
                             ack: 0,
                         };
                         let _ = conn.send(&mut [IoSlice::new(&ping.to_bytes())]);
+                        asked = Some(conn);
                     }
                 }
             }
@@ -263,9 +308,20 @@ impl Inner {
         }
     }
 
+    /// Counts bytes in. Only ever changed under the tail's lock, so no atomic addition is needed.
+    #[inline]
+    fn add_in_flight(&self, _tail: &Tail, len: usize) {
+        let n = self.in_flight.load(Ordering::Relaxed);
+        self.in_flight.store(n + len, Ordering::Release);
+    }
+
     #[inline]
     pub(crate) fn notify(&self) {
-        self.pending.store(true, Ordering::Release);
+        // Left alone when it is set: whoever clears it takes the tail's lock afterwards, and so finds what
+        // was queued before this look at it.
+        if !self.pending.load(Ordering::Relaxed) {
+            self.pending.store(true, Ordering::Release);
+        }
         // Pairs with the fence in `sleep`: either we see it asleep or it sees `pending`.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) == 1 {
@@ -414,10 +470,18 @@ impl Inner {
 
     /// Gives back the room of frames that are no longer needed.
     pub(crate) fn release(&self, freed: usize, spare: Vec<Vec<u8>>) {
-        let before = self.in_flight.fetch_sub(freed, Ordering::AcqRel);
         let mut tail = lock(&self.tail);
-        let keep = SPARE.saturating_sub(tail.spare.len());
-        tail.spare.extend(spare.into_iter().take(keep));
+        let before = self.in_flight.load(Ordering::Relaxed);
+        self.in_flight.store(before - freed, Ordering::Release);
+        for b in spare {
+            if b.capacity() > 4 * SEAL {
+                if tail.spare_bulk.len() < SPARE_BULK {
+                    tail.spare_bulk.push(b);
+                }
+            } else if tail.spare.len() < SPARE {
+                tail.spare.push(b);
+            }
+        }
         drop(tail);
         if freed > 0 && before > 0 {
             self.room.notify_all();
@@ -430,7 +494,6 @@ pub(crate) fn retire(f: Arc<Frame>, freed: &mut usize, spare: &mut Vec<Vec<u8>>)
     *freed += f.len();
     if let Ok(f) = Arc::try_unwrap(f)
         && f.borrowed.is_none()
-        && f.body.capacity() <= 4 * SEAL
     {
         let mut body = f.body;
         body.clear();

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// An answer: the API's result code and the reply message's bytes.
@@ -114,6 +114,7 @@ struct Slots {
 #[derive(Default)]
 pub struct Calls {
     slots: Mutex<Slots>,
+    freed: Condvar,
 }
 
 const INDEX_BITS: u32 = 18;
@@ -126,6 +127,10 @@ thread_local! {
 impl Calls {
     fn insert(&self, call: Call) -> Option<u32> {
         let mut s = lock(&self.slots);
+        // All numbers in use: copies that nobody waits for are many. Some will be answered.
+        while !s.ended && s.free.is_empty() && s.calls.len() > INDEX as usize {
+            s = self.freed.wait(s).unwrap_or_else(PoisonError::into_inner);
+        }
         if s.ended {
             return None;
         }
@@ -201,6 +206,9 @@ impl Calls {
                 Some(slot) if slot.0 == call >> INDEX_BITS => {
                     let taken = slot.1.take();
                     if taken.is_some() {
+                        if s.free.is_empty() && s.calls.len() > INDEX as usize {
+                            self.freed.notify_all();
+                        }
                         s.free.push(i as u32);
                         s.live -= 1;
                     }
@@ -228,6 +236,7 @@ impl Calls {
             let mut s = lock(&self.slots);
             s.ended = true;
             s.live = 0;
+            self.freed.notify_all();
             s.calls
                 .iter_mut()
                 .filter_map(|slot| slot.1.take())

@@ -5,12 +5,14 @@ use crate::config::Config;
 use crate::content::{Hash, Offers};
 use crate::hello::{self, Failure};
 use crate::stats::Stats;
-use busbar_channel::{Bulk, Channel, Closed, Ending, Keeper, PEEK, Sink, Verdict};
+use busbar_channel::{Bulk, Channel, Closed, Counters, Ending, Keeper, PEEK, Sink, Verdict};
 use busbar_transport::Connection;
+use busbar_transport::tcp::Tcp;
 use busbar_wire::codec::{Request, Writer};
 use busbar_wire::hello::{Hello, Intent, Welcome};
 use busbar_wire::record::{Header, Notice, OP_GOODBYE, Records};
 use busbar_wire::{limits, record};
+use std::io::Write;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -61,15 +63,16 @@ impl Session {
         let hello = hello::introduce(config, hello).map_err(Failure::Unreachable)?;
         let (conn, welcome) = hello::connect(server, &hello, config.connect_timeout)?;
         conn.reset_on_death(true);
-        SOCKET.store(conn.raw_fd(), Ordering::Release);
+        let conn = Arc::new(conn);
         let keeper = Reconnect {
             server: server.into(),
             hello,
             welcome: welcome.clone(),
             timeout: config.resume_timeout,
             pause: Duration::from_millis(5),
+            present: Some(Present::new(conn.clone())),
         };
-        Self::over(Arc::new(conn), welcome, Box::new(keeper), op_name, handler)
+        Self::over(conn, welcome, Box::new(keeper), op_name, handler)
             .map_err(|e| Failure::Unreachable(format!("cannot start a session's threads: {e}")))
     }
 
@@ -250,6 +253,21 @@ impl Session {
         self.channel.drain()
     }
 
+    /// Counters of the session's bytes and connections.
+    pub fn counters(&self) -> &Counters {
+        self.channel.counters()
+    }
+
+    /// Bytes that are queued and that the worker is not known to have.
+    pub fn unacknowledged(&self) -> usize {
+        self.channel.unacknowledged()
+    }
+
+    /// How many records have been queued so far.
+    pub fn records(&self) -> u64 {
+        self.channel.records()
+    }
+
     /// How many answers are still awaited.
     pub fn open_calls(&self) -> usize {
         self.shared.calls.live()
@@ -265,10 +283,9 @@ impl Session {
         if let Some(s) = self.stats {
             let c = self.channel.counters();
             let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
-            eprint!(
-                "{}",
-                s.report(get(&c.sent), get(&c.received), get(&c.resumed))
-            );
+            let text = s.report(get(&c.sent), get(&c.received), get(&c.resumed));
+            // A program may have closed its stderr; that is no reason to fail.
+            let _ = std::io::stderr().write_all(text.as_bytes());
         }
     }
 
@@ -289,10 +306,31 @@ struct Reconnect {
     welcome: Welcome,
     timeout: Duration,
     pause: Duration,
+    present: Option<Present>,
+}
+
+/// Tells [`abandon`] the connection's descriptor for exactly as long as it is open: its number may
+/// be a file of the program's afterwards.
+struct Present {
+    _conn: Arc<Tcp>,
+}
+
+impl Present {
+    fn new(conn: Arc<Tcp>) -> Self {
+        SOCKET.store(conn.raw_fd(), Ordering::Release);
+        Self { _conn: conn }
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        SOCKET.store(-1, Ordering::Release);
+    }
 }
 
 impl Keeper for Reconnect {
     fn detached(&mut self, how: Ending, since: Duration, last: u64) -> Verdict {
+        self.present = None;
         if since < Duration::from_millis(20) {
             self.pause = Duration::from_millis(5);
             crate::log!(
@@ -314,8 +352,9 @@ impl Keeper for Reconnect {
                     since.as_secs_f64()
                 );
                 conn.reset_on_death(true);
-                SOCKET.store(conn.raw_fd(), Ordering::Release);
-                Verdict::Resume(Arc::new(conn), w.last_received)
+                let conn = Arc::new(conn);
+                self.present = Some(Present::new(conn.clone()));
+                Verdict::Resume(conn, w.last_received)
             }
             Err(Failure::Refused(r)) => Verdict::End(r.message),
             Err(Failure::Unreachable(m)) if since > self.timeout => Verdict::End(format!(

@@ -290,6 +290,12 @@ impl Api {
         Ok(self)
     }
 
+    /// Whether C types and entry points are generated. Without result codes all entry points are
+    /// hand-written, and so are their types.
+    pub fn generates_functions(&self) -> bool {
+        self.config.functions && self.config.result.is_some()
+    }
+
     /// All lines.
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.families.iter().flat_map(|f| &f.calls)

@@ -72,16 +72,16 @@ impl<T> SendWindow<T> {
 
     /// A new connection: the peer has everything up to `seq`, the rest goes out again.
     pub fn resume(&mut self, seq: u64, drop_frame: impl FnMut(T)) -> Result<(), WireError> {
-        if seq + 1 < self.first {
+        let Some(new) = seq.checked_sub(self.first - 1) else {
             return Err(WireError::BadValue("resume point: those frames are gone"));
-        }
-        // Whatever was handed to the old connection may or may not have arrived; the peer's word counts.
-        self.next = self.frames.len().min((seq + 1 - self.first) as usize);
-        if seq + 1 - self.first > self.frames.len() as u64 {
+        };
+        if new > self.frames.len() as u64 {
             return Err(WireError::BadValue(
                 "resume point: it names a frame never sent",
             ));
         }
+        // Whatever was handed to the old connection may or may not have arrived; the peer's word counts.
+        self.next = new as usize;
         self.acked(seq, drop_frame)
     }
 
@@ -170,6 +170,7 @@ mod tests {
         w.take_next();
         assert!(w.acked(2, |_| {}).is_err());
         assert!(w.resume(7, |_| {}).is_err());
+        assert!(w.resume(u64::MAX, |_| {}).is_err());
         w.acked(1, |_| {}).unwrap();
         w.push((), 1);
         assert!(w.resume(0, |_| {}).is_err(), "frame 1 is gone");

@@ -19,6 +19,7 @@ const MAX_CONTENT: u64 = 1 << 30;
 
 #[derive(Default)]
 struct State {
+    wanted: Option<Hash>,
     arriving: HashMap<Hash, Vec<u8>>,
     here: HashMap<Hash, Option<Arc<[u8]>>>,
 }
@@ -65,6 +66,7 @@ impl Content {
             return Some(bytes);
         }
         let i = &*self.inner;
+        lock(&i.state).wanted = Some(*hash);
         i.wanting.store(true, Ordering::Release);
         i.outbox.need_content(hash);
         let mut s = lock(&i.state);
@@ -83,6 +85,8 @@ impl Content {
                 .0;
         };
         i.wanting.store(false, Ordering::Release);
+        s.wanted = None;
+        s.arriving.clear();
         drop(s);
         if let Some(bytes) = &got {
             self.write_disk(hash, bytes);
@@ -115,10 +119,10 @@ impl Content {
             ));
         }
         // What nobody waits for is dropped: a client cannot fill memory with content unasked.
-        if !self.wanting() {
+        let mut s = lock(&self.inner.state);
+        if s.wanted != Some(hash) {
             return Ok(());
         }
-        let mut s = lock(&self.inner.state);
         let have = s.arriving.get(&hash).map_or(0, |v| v.len() as u64);
         if offset != have || offset + bytes.len() as u64 > total {
             return Err("a piece of content is out of place".into());

@@ -22,8 +22,8 @@ pub(crate) enum Frame {
 const QUEUE_BYTES: usize = 48 << 20;
 /// A record of at least this size has a slab; it is worth a copy of its own to the device.
 const BULK_FROM: usize = 64 << 10;
-/// Slabs for what comes in.
-const SLABS: usize = 48;
+/// Slabs for what comes in, and as many for what goes out.
+pub(crate) const SLABS: usize = 48;
 
 #[derive(Default)]
 struct State {
@@ -129,12 +129,17 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    pub(crate) fn new(queue: Arc<Queue>, content: Content, callbacks: Callbacks) -> Self {
+    pub(crate) fn new(
+        queue: Arc<Queue>,
+        content: Content,
+        callbacks: Callbacks,
+        arena: Arena,
+    ) -> Self {
         Self {
             queue,
             content,
             callbacks,
-            arena: Arena::new(SLABS),
+            arena,
             landing: None,
         }
     }

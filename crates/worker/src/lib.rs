@@ -52,6 +52,10 @@ pub struct Setup {
     pub content: content::Content,
     /// Functions of the program that something here waits for.
     pub callbacks: callback::Callbacks,
+    /// Where bulk records land; an API may register this memory with its driver.
+    pub incoming: staging::Arena,
+    /// Memory for bulk answers; likewise.
+    pub outgoing: staging::Arena,
     /// Physical device ordinals that the session may use; `None` for all.
     pub devices: Option<Vec<u32>>,
     /// The vendor library to load instead of the system's.

@@ -3,9 +3,9 @@
 use crate::callback::Callbacks;
 use crate::content::Content;
 use crate::control::{self, Attach, Report};
-use crate::intake::{Frame, Intake, Next, Queue};
+use crate::intake::{Frame, Intake, Next, Queue, SLABS};
 use crate::outbox::Outbox;
-use crate::staging::Hold;
+use crate::staging::{Arena, Hold};
 use crate::{Api, Open, Setup};
 use busbar_channel::{Channel, Ending, Keeper, Verdict, send_hello};
 use busbar_transport::Connection;
@@ -17,7 +17,7 @@ use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -84,6 +84,9 @@ pub fn run(
         outbox.clone(),
     );
     let callbacks = Callbacks::default();
+    let no_memory = |e: std::io::Error| format!("no memory for staging: {e}");
+    let incoming = Arena::new(SLABS).map_err(no_memory)?;
+    let outgoing = Arena::new(SLABS).map_err(no_memory)?;
     let library = match api_name.as_str() {
         "cuda" => options.cuda_library.clone(),
         _ => options.opencl_library.clone(),
@@ -92,6 +95,8 @@ pub fn run(
         outbox: outbox.clone(),
         content: content.clone(),
         callbacks: callbacks.clone(),
+        incoming: incoming.clone(),
+        outgoing,
         devices: attach.devices.clone(),
         library,
     };
@@ -103,24 +108,7 @@ pub fn run(
     say(&Report::Attached);
 
     let (to_keeper, attaches) = channel();
-    let reader = control.clone();
-    std::thread::Builder::new()
-        .name("busbar-control".into())
-        .spawn(move || {
-            while let Ok(Some(a)) = control::recv::<Attach>(&reader) {
-                if to_keeper.send(a).is_err() {
-                    return;
-                }
-            }
-            // The server is gone, and with it every right to go on. No exit handlers: a vendor's
-            // may wait for work that never ends.
-            // SAFETY: _exit has no preconditions.
-            unsafe { libc::_exit(0) };
-        })
-        .map_err(|e| e.to_string())?;
 
-    let queue = Arc::new(Queue::default());
-    let conn: Arc<dyn Connection> = Arc::new(conn);
     let keeper = Wait {
         attaches: Mutex::new(attaches),
         client: attach.hello.client.clone(),
@@ -128,22 +116,91 @@ pub fn run(
         control: control.clone(),
         told: false,
     };
-    let channel = Channel::start(
-        "worker",
-        conn,
-        Box::new(Intake::new(queue.clone(), content, callbacks)),
-        Box::new(keeper),
-    )
-    .map_err(|e| e.to_string())?;
-    outbox.connect(channel.clone());
-    let why = execute(&mut *api, &queue);
-    if !outbox.closed() {
-        outbox.goodbye(&why);
+    let ends = Ends {
+        outbox: outbox.clone(),
+        content,
+        callbacks,
+        incoming,
+    };
+    let listen = |channel: &Channel| {
+        let ears = Ears {
+            control: control.clone(),
+            to_keeper,
+            channel: channel.clone(),
+            outbox,
+        };
+        std::thread::Builder::new()
+            .name("busbar-control".into())
+            .spawn(move || ears.listen())
+            .map(drop)
+    };
+    let why = serve(Arc::new(conn), Box::new(keeper), ends, &mut *api, listen)
+        .map_err(|e| e.to_string())?;
+    say(&Report::Ended { why });
+    Ok(())
+}
+
+/// What a session's API shares with its connection.
+pub struct Ends {
+    /// Where answers go.
+    pub outbox: Outbox,
+    /// Content by hash.
+    pub content: Content,
+    /// Functions of the program that something waits for.
+    pub callbacks: Callbacks,
+    /// Where bulk records land.
+    pub incoming: Arena,
+}
+
+/// Serves one session, whose hello is done, until it is over; returns why it is. `opened` is called
+/// once, before the first record is executed.
+pub fn serve(
+    conn: Arc<dyn Connection>,
+    keeper: Box<dyn Keeper>,
+    ends: Ends,
+    api: &mut dyn Api,
+    opened: impl FnOnce(&Channel) -> std::io::Result<()>,
+) -> std::io::Result<String> {
+    let queue = Arc::new(Queue::default());
+    let intake = Intake::new(queue.clone(), ends.content, ends.callbacks, ends.incoming);
+    let channel = Channel::start("worker", conn, Box::new(intake), keeper)?;
+    ends.outbox.connect(channel.clone());
+    opened(&channel)?;
+    let why = execute(api, &queue);
+    if !ends.outbox.closed() {
+        ends.outbox.goodbye(&why);
         channel.close(&why, Duration::from_millis(500));
     }
     api.close();
-    say(&Report::Ended { why });
-    Ok(())
+    Ok(why)
+}
+
+/// Listens to the server for as long as the session lasts.
+struct Ears {
+    control: Arc<OwnedFd>,
+    to_keeper: Sender<(Attach, Option<OwnedFd>)>,
+    channel: Channel,
+    outbox: Outbox,
+}
+
+impl Ears {
+    fn listen(self) {
+        while let Ok(Some(a)) = control::recv::<Attach>(&self.control) {
+            // A client that comes back knows that its old connection is dead; from here a cut link
+            // may look alive for long. Before the keeper gets the new one, or this would end it.
+            self.channel.disconnect();
+            if self.to_keeper.send(a).is_err() {
+                return;
+            }
+        }
+        // The server is gone, and with it every right to go on. No exit handlers: a vendor's may
+        // wait for work that never ends.
+        let why = "the server ended";
+        self.outbox.goodbye(why);
+        self.channel.close(why, Duration::from_millis(200));
+        // SAFETY: _exit has no preconditions.
+        unsafe { libc::_exit(0) };
+    }
 }
 
 fn welcome(a: &Attach, last_received: u64) -> Welcome {

@@ -1,133 +1,116 @@
 //! Memory that bulk bytes land in and leave from, without another copy on the host.
 //!
-//! Slabs are page-aligned and long-lived, so that an API can register them with its driver once
-//! ([`Slab::mark`]) and copy from them asynchronously ever after.
+//! An arena is one piece of memory, cut into slabs, that lives as long as its session, so that an API
+//! can register it with its driver once and copy from and to it asynchronously ever after.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Bytes of a slab: a bulk record with its fields.
 pub const SLAB: usize = busbar_wire::limits::BULK_CHUNK + 4096;
 
-/// A piece of long-lived memory.
-pub struct Slab {
-    ptr: *mut u8,
-    mark: AtomicU64,
+/// An anonymous mapping.
+struct Memory {
+    base: *mut u8,
+    len: usize,
 }
 
-// SAFETY: a slab is plain memory with one owner at a time; the owner hands it on whole.
-unsafe impl Send for Slab {}
-// SAFETY: shared access only reads the pointer and the atomic mark.
-unsafe impl Sync for Slab {}
+// SAFETY: plain memory; slabs, each with one owner at a time, are what is read and written.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
 
-fn layout() -> Layout {
-    Layout::from_size_align(SLAB, 4096).expect("a constant layout")
-}
-
-impl Slab {
-    fn new() -> Self {
-        // SAFETY: the layout has a size.
-        let ptr = unsafe { alloc_zeroed(layout()) };
-        if ptr.is_null() {
-            handle_alloc_error(layout());
-        }
-        Self {
-            ptr,
-            mark: AtomicU64::new(0),
-        }
-    }
-
-    /// The slab's memory, [`SLAB`] bytes.
-    pub fn ptr(&self) -> *mut u8 {
-        self.ptr
-    }
-
-    /// Sets the API's note about this slab (0 at first) and returns the former one.
-    pub fn mark(&self, v: u64) -> u64 {
-        self.mark.swap(v, Ordering::Relaxed)
-    }
-}
-
-impl Drop for Slab {
+impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with the same layout.
-        unsafe { dealloc(self.ptr, layout()) };
+        // SAFETY: mapped in `Arena::new`, and no slab of it is left.
+        unsafe { libc::munmap(self.base.cast(), self.len) };
     }
 }
 
-#[derive(Default)]
 struct Shared {
-    state: Mutex<(Vec<Slab>, usize)>,
+    memory: Memory,
+    /// Numbers of the slabs that are free.
+    free: Mutex<Vec<usize>>,
     freed: Condvar,
-    /// Set at the end of a session: slabs are not kept any more.
-    closed: AtomicBool,
+    registered: AtomicBool,
 }
 
-/// A bounded set of slabs.
+/// A fixed set of slabs. Cheap to clone.
 #[derive(Clone)]
 pub struct Arena {
     shared: Arc<Shared>,
-    most: usize,
 }
 
 /// A slab in use; it goes back to its arena when dropped.
 pub struct Lent {
-    slab: Option<Slab>,
+    number: usize,
     home: Arc<Shared>,
 }
 
-impl std::ops::Deref for Lent {
-    type Target = Slab;
-    fn deref(&self) -> &Slab {
-        self.slab
-            .as_ref()
-            .expect("a lent slab is there until it is dropped")
+impl Lent {
+    /// The slab's memory, [`SLAB`] bytes.
+    pub fn ptr(&self) -> *mut u8 {
+        // SAFETY: the arena has as many slabs as there are numbers.
+        unsafe { self.home.memory.base.add(self.number * SLAB) }
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if let Some(slab) = self.slab.take() {
-            let mut s = self
-                .home
-                .state
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            s.0.push(slab);
-            drop(s);
-            self.home.freed.notify_one();
-        }
+        self.home
+            .free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(self.number);
+        self.home.freed.notify_one();
     }
 }
 
 impl Arena {
-    /// An arena of at most `most` slabs, made when they are first needed.
-    pub fn new(most: usize) -> Self {
-        Self {
-            shared: Arc::default(),
-            most,
+    /// An arena of `slabs` slabs. Memory that is never used is never taken from the system.
+    pub fn new(slabs: usize) -> std::io::Result<Self> {
+        let len = slabs * SLAB;
+        let (prot, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+        );
+        // SAFETY: a new anonymous mapping.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), len, prot, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
         }
+        let shared = Shared {
+            memory: Memory {
+                base: base.cast(),
+                len,
+            },
+            // The lowest number is handed out first, so that little memory is touched.
+            free: Mutex::new((0..slabs).rev().collect()),
+            freed: Condvar::new(),
+            registered: AtomicBool::new(false),
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
     }
 
-    /// A slab, if one is free or may be made.
+    /// All of the arena's memory, for an API that registers it; the first caller alone gets it.
+    pub fn to_register(&self) -> Option<(*mut u8, usize)> {
+        let first = !self.shared.registered.swap(true, Ordering::AcqRel);
+        first.then_some((self.shared.memory.base, self.shared.memory.len))
+    }
+
+    /// A slab, if one is free.
     pub fn try_take(&self) -> Option<Lent> {
-        let mut s = self
+        let number = self
             .shared
-            .state
+            .free
             .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let slab = match s.0.pop() {
-            Some(slab) => slab,
-            None if s.1 < self.most => {
-                s.1 += 1;
-                Slab::new()
-            }
-            None => return None,
-        };
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()?;
         Some(Lent {
-            slab: Some(slab),
+            number,
             home: self.shared.clone(),
         })
     }
@@ -137,15 +120,15 @@ impl Arena {
         if let Some(l) = self.try_take() {
             return Some(l);
         }
-        let s = self
+        let free = self
             .shared
-            .state
+            .free
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if s.0.is_empty() && !self.shared.closed.load(Ordering::Relaxed) {
-            drop(self.shared.freed.wait_timeout(s, patience));
+        if free.is_empty() {
+            drop(self.shared.freed.wait_timeout(free, patience));
         } else {
-            drop(s);
+            drop(free);
         }
         self.try_take()
     }
@@ -161,9 +144,22 @@ impl Hold<'_> {
     pub fn take(&mut self) -> Option<Lent> {
         self.slab.take()
     }
+}
 
-    /// The slab that holds the record's payload, if it came in one.
-    pub fn slab(&self) -> Option<&Slab> {
-        self.slab.as_deref()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slabs_come_back_when_they_are_dropped() {
+        let a = Arena::new(2).unwrap();
+        let (x, y) = (a.try_take().unwrap(), a.try_take().unwrap());
+        assert_eq!(y.ptr() as usize - x.ptr() as usize, SLAB);
+        assert!(a.take(Duration::ZERO).is_none());
+        let at = x.ptr();
+        drop(x);
+        assert_eq!(a.try_take().unwrap().ptr(), at);
+        assert!(a.to_register().is_some());
+        assert!(a.to_register().is_none());
     }
 }

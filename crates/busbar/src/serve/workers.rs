@@ -37,6 +37,11 @@ impl Worker {
         }
     }
 
+    /// Whether the process has ended already.
+    fn ended(&self) -> bool {
+        !matches!(lock(&self.child).try_wait(), Ok(None))
+    }
+
     /// Ends the process now.
     pub fn kill(&self) {
         let _ = lock(&self.child).kill();
@@ -136,8 +141,9 @@ impl Workers {
     pub fn take(&self) -> Result<Worker> {
         let spare = lock(&self.spare).take();
         let w = match spare {
-            Some(w) => w,
-            None => self.start()?,
+            // One that died while it waited (a driver that was updated, a lack of memory) is no use.
+            Some(w) if !w.ended() => w,
+            _ => self.start()?,
         };
         self.keep_spare();
         match control::recv::<Report>(&w.control) {

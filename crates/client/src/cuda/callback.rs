@@ -6,7 +6,7 @@
 
 use super::runtime::{Cx, decode, enter_local};
 use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
+use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::ffi::c_void;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,6 +15,12 @@ use std::sync::{Mutex, PoisonError};
 
 const HOST_FUNCTION: u32 = 0;
 const STREAM_CALLBACK: u32 = 1;
+/// The destructor of a user object, whose id comes in the stream's place.
+const DESTRUCTOR: u32 = 2;
+/// No function: a mirror, whose id comes in the stream's place, is gone.
+const MIRROR_GONE: u32 = 3;
+/// The status that comes with a host node's function.
+const GRAPH_HOST: i32 = 1;
 
 enum Job {
     Function {
@@ -23,6 +29,14 @@ enum Job {
         function: u64,
         data: u64,
         status: i32,
+    },
+    Node {
+        call: u32,
+        m: msg::GraphHostFunction,
+    },
+    Destructor {
+        function: u64,
+        data: u64,
     },
     Print(Vec<u8>),
 }
@@ -76,33 +90,71 @@ fn work(job: Job) {
                     // SAFETY: the program's function and data.
                     unsafe { (c.f)(c.stream as CUstream, status, c.data as *mut c_void) };
                 } else if status == CUDA_SUCCESS {
-                    // SAFETY: the address came from the program as a CUhostFn.
-                    let f: unsafe extern "C" fn(*mut c_void) =
-                        unsafe { std::mem::transmute(function as *const ()) };
-                    // SAFETY: the program's function and data.
-                    unsafe { f(data as *mut c_void) };
+                    program(function, data);
                 }
             };
             let _ = catch_unwind(AssertUnwindSafe(run));
+            done(call);
+        }
+        Job::Node { call, m } => {
             if let Ok(cx) = enter_local() {
-                let done = |out: &mut Vec<u8>| out.extend_from_slice(&call.to_le_bytes());
-                let _ = cx
-                    .rt
-                    .session
-                    .queue_raw(busbar_wire::record::OP_CALLBACK_DONE, 0, done);
-                cx.rt.session.flush();
+                super::graph_host::fetch(cx, &m.before);
+                let _ = catch_unwind(|| program(m.function, m.data));
+                super::graph_host::give(cx, &m.after);
             }
+            done(call);
+        }
+        Job::Destructor { function, data } => {
+            let _ = catch_unwind(|| program(function, data));
         }
     }
 }
 
+/// Calls a function of the program's.
+fn program(function: u64, data: u64) {
+    // SAFETY: the address came from the program as a CUhostFn.
+    let f: unsafe extern "C" fn(*mut c_void) =
+        unsafe { std::mem::transmute(function as *const ()) };
+    // SAFETY: the program's function and data.
+    unsafe { f(data as *mut c_void) };
+}
+
+/// Tells the worker that a function has returned.
+fn done(call: u32) {
+    if let Ok(cx) = enter_local() {
+        let done = |out: &mut Vec<u8>| out.extend_from_slice(&call.to_le_bytes());
+        let _ = cx
+            .rt
+            .session
+            .queue_raw(busbar_wire::record::OP_CALLBACK_DONE, 0, done);
+        cx.rt.session.flush();
+    }
+}
+
 /// The worker asks for a function to be run. Called on the receiving thread.
-pub fn run(call: u32, body: &[u8]) {
+pub fn run(status: i32, call: u32, body: &[u8]) {
+    if status == GRAPH_HOST {
+        if let Ok(m) = decode::<msg::GraphHostFunction>(body) {
+            submit(Job::Node { call, m });
+        }
+        return;
+    }
     let Ok(m) = decode::<msg::HostFunction>(body) else {
         return;
     };
     // The field that names the stream on the way out carries the stream's error on the way back.
     let status = m.stream as i32;
+    match m.kind {
+        MIRROR_GONE => return super::graph_host::gone(m.stream),
+        DESTRUCTOR => {
+            super::handles::destroy(Kind::UserObject, m.stream);
+            return submit(Job::Destructor {
+                function: m.function,
+                data: m.data,
+            });
+        }
+        _ => {}
+    }
     submit(Job::Function {
         call,
         kind: m.kind,

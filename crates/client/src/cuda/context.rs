@@ -5,7 +5,7 @@ use super::array;
 use super::device::{self, Device};
 use super::handles;
 use super::memory;
-use super::runtime::{self, Cx, enter, enter_local, guard, put, put_opt};
+use super::runtime::{self, ALL_STREAMS, Cx, enter, enter_local, guard, put, put_opt};
 use super::stream;
 use super::texture;
 use busbar_abi::cuda::*;
@@ -302,6 +302,9 @@ pub(super) unsafe fn cuCtxCreate_v4(
 /// Forgets everything that lived in a context.
 fn forget(id: u32) {
     array::forget_context(id);
+    if let Ok(cx) = enter_local() {
+        cx.forget_context(id);
+    }
     for kind in Kind::ALL {
         if kind != Kind::Context && kind != Kind::Library && kind != Kind::Allocation {
             for object in handles::living(kind, id) {
@@ -350,12 +353,45 @@ pub(super) unsafe fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
     unsafe { cuCtxGetCurrent(pctx) }
 }
 
+pub(super) unsafe fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.need_context()?;
+        let set = cx.call(&msg::CuCtxSetLimit {
+            limit: limit as _,
+            value: value as u64,
+        });
+        // The driver may round what it is given, so the next question goes to it.
+        cx.forget(&msg::CuCtxGetLimit { limit: limit as _ });
+        set.map(drop)
+    })
+}
+
+fn synchronize(cx: Cx, context: u32) -> Result<(), CUresult> {
+    let cx = Cx {
+        scope: context,
+        ..cx
+    };
+    if cx.idle(ALL_STREAMS) {
+        return Ok(());
+    }
+    let since = cx.queued();
+    cx.call(&msg::ContextSynchronize { context })?;
+    cx.now_idle(ALL_STREAMS, since);
+    Ok(())
+}
+
+pub(super) unsafe fn cuCtxSynchronize() -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        synchronize(cx, cx.need_context()?)
+    })
+}
+
 pub(super) unsafe fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
     guard(|| {
         let cx = enter()?;
-        let context = given_or_current(cx, ctx)?;
-        cx.call(&msg::ContextSynchronize { context })?;
-        Ok(())
+        synchronize(cx, given_or_current(cx, ctx)?)
     })
 }
 

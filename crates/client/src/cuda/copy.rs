@@ -6,12 +6,15 @@
 //! and the bytes arrive by themselves; any other waits.
 
 use super::copy_across;
+use super::copy_rows::{DEVICE, End, HOST, Rows};
+use super::graph_host;
 use super::memory::{self, Sort};
 use super::runtime::{Cx, enter, guard};
 use super::stream;
 use crate::session::CHUNK;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
+use busbar_wire::codec::Request;
 use busbar_wire::generated::cuda as msg;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,15 +37,65 @@ pub fn wait_for_copies(cx: Cx) {
 
 /// Fails at once, as CUDA does, when the bytes are not all in memory that the device has. A mistake
 /// that only the worker noticed would be reported late.
-fn must_be_on_device(p: u64, len: usize) -> Result<(), CUresult> {
-    let known = memory::find(p).is_some_and(|r| {
-        !matches!(r.sort, Sort::Host | Sort::Registered) && p - r.base + len as u64 <= r.size
-    });
-    if known {
+pub(super) fn must_be_on_device(p: u64, len: usize) -> Result<(), CUresult> {
+    if memory::is_on_device(p, len) {
         Ok(())
     } else {
         Err(CUDA_ERROR_INVALID_VALUE)
     }
+}
+
+/// Makes a node of a copy on a capturing stream; says whether it did. One that would wait is refused.
+#[cold]
+fn captured(
+    cx: Cx,
+    dst: (u32, u64),
+    src: (u32, u64),
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<bool, CUresult> {
+    if !later {
+        stream::refuse_wait(cx, stream)?;
+        return Ok(false);
+    }
+    let end = |(memory, p): (u32, u64)| End {
+        memory,
+        host: p,
+        device: p,
+        ..End::default()
+    };
+    let r = Rows {
+        src: end(src),
+        dst: end(dst),
+        width: len,
+        height: 1,
+        depth: 1,
+    };
+    graph_host::capture(cx, &r, stream)
+}
+
+/// Sends a message whose bulk answer arrives by itself; `then` hears whether it did.
+///
+/// # Safety
+/// `place` stays writable until `then` has run.
+pub(super) unsafe fn later<'a, R: Request<'a>>(
+    cx: Cx,
+    m: &R,
+    place: (*mut u8, usize),
+    then: impl FnOnce(bool) + Send + 'static,
+) -> Result<(), CUresult> {
+    ARRIVING.fetch_add(1, Ordering::AcqRel);
+    let arrived = move |a: Option<crate::calls::Answer>| {
+        then(a.is_some_and(|a| a.status == CUDA_SUCCESS));
+        ARRIVING.fetch_sub(1, Ordering::AcqRel);
+    };
+    // SAFETY: passed on to the caller.
+    let sent = unsafe { cx.rt.session.call_async(cx.scope, m, Some(place), arrived) };
+    sent.map_err(|_| {
+        ARRIVING.fetch_sub(1, Ordering::AcqRel);
+        CUDA_ERROR_DEVICE_UNAVAILABLE
+    })
 }
 
 /// Host to device.
@@ -69,6 +122,9 @@ unsafe fn to_device(
     let there = |cx| unsafe { to_device(cx, dst, src, len, 0, later) };
     if let Some(done) = copy_across::in_its_context(cx, dst, stream, there) {
         return done;
+    }
+    if stream::capturing() && captured(cx, (DEVICE, dst), (HOST, src as u64), len, stream, later)? {
+        return Ok(());
     }
     let pinned = later && memory::is_pinned(src as u64, len);
     let in_place = pinned || len >= SEND_IN_PLACE;
@@ -126,27 +182,17 @@ unsafe fn to_host(
     if let Some(done) = copy_across::in_its_context(cx, src, stream, there) {
         return done;
     }
+    if stream::capturing() && captured(cx, (HOST, dst as u64), (DEVICE, src), len, stream, later)? {
+        return Ok(());
+    }
     let m = msg::CopyOut {
         src,
         len: len as u64,
         stream,
     };
     if later && memory::is_pinned(dst as u64, len) {
-        ARRIVING.fetch_add(1, Ordering::AcqRel);
-        let then = |_| {
-            ARRIVING.fetch_sub(1, Ordering::AcqRel);
-        };
         // SAFETY: page-locked memory stays until it is freed, and freeing it waits for copies.
-        let sent = unsafe {
-            cx.rt
-                .session
-                .call_async(cx.scope, &m, Some((dst, len)), then)
-        };
-        cx.mark();
-        return sent.map_err(|_| {
-            ARRIVING.fetch_sub(1, Ordering::AcqRel);
-            CUDA_ERROR_DEVICE_UNAVAILABLE
-        });
+        return unsafe { self::later(cx, &m, (dst, len), |_| {}) };
     }
     let since = cx.queued();
     cx.call_into(&m, Some((dst, len)))?;
@@ -184,6 +230,10 @@ pub(super) unsafe fn any(
             }
             (true, true) => {
                 // In stream order: what was queued before may still write the source.
+                let (to, from) = ((HOST, dst), (HOST, src));
+                if len > 0 && stream::capturing() && captured(cx, to, from, len, stream, later)? {
+                    return Ok(());
+                }
                 if len > 0 {
                     cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
                     std::ptr::copy(src as *const u8, dst as *mut u8, len);

@@ -169,7 +169,7 @@ fn one(cx: Cx, op: &CUDA_MEMCPY3D_BATCH_OP, stream: u32) -> Result<(), CUresult>
         depth: e.depth,
     };
     // SAFETY: the program's box.
-    unsafe { copy_box(cx, rows, stream, false) }
+    unsafe { copy_box(cx, rows, stream, false, true) }
 }
 
 unsafe fn batch_3d(

@@ -6,6 +6,7 @@ use super::array;
 use super::context;
 use super::copy::on_host;
 use super::copy_across;
+use super::graph_host;
 use super::handles;
 use super::runtime::{Cx, enter, guard};
 use super::stream;
@@ -14,8 +15,8 @@ use busbar_channel::Bulk;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::ffi::c_void;
 
-const HOST: u32 = CU_MEMORYTYPE_HOST as u32;
-const DEVICE: u32 = CU_MEMORYTYPE_DEVICE as u32;
+pub(super) const HOST: u32 = CU_MEMORYTYPE_HOST as u32;
+pub(super) const DEVICE: u32 = CU_MEMORYTYPE_DEVICE as u32;
 const ARRAY: u32 = CU_MEMORYTYPE_ARRAY as u32;
 const UNIFIED: u32 = CU_MEMORYTYPE_UNIFIED as u32;
 
@@ -73,7 +74,7 @@ impl End {
     }
 
     /// The address of a row's first byte on the host.
-    fn row(&self, y: usize, z: usize) -> u64 {
+    pub(super) fn row(&self, y: usize, z: usize) -> u64 {
         let rows = (self.z + z) * self.height + self.y + y;
         self.host + (rows * self.pitch + self.x) as u64
     }
@@ -89,7 +90,18 @@ pub(super) struct Rows {
     pub(super) depth: usize,
 }
 
-fn shape(r: &Rows) -> CUDA_MEMCPY3D {
+impl Rows {
+    /// With the ends settled.
+    pub(super) fn settled(&self) -> Self {
+        Self {
+            src: self.src.settle(self.width, self.height),
+            dst: self.dst.settle(self.width, self.height),
+            ..*self
+        }
+    }
+}
+
+pub(super) fn shape(r: &Rows) -> CUDA_MEMCPY3D {
     let mut c: CUDA_MEMCPY3D = busbar_abi::zeroed();
     c.srcXInBytes = r.src.x;
     c.srcY = r.src.y;
@@ -188,7 +200,13 @@ unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
 ///
 /// # Safety
 /// What of the box lies on the host is the program's.
-pub(super) unsafe fn copy_box(cx: Cx, r: Rows, stream: u32, peer: bool) -> Result<(), CUresult> {
+pub(super) unsafe fn copy_box(
+    cx: Cx,
+    r: Rows,
+    stream: u32,
+    peer: bool,
+    later: bool,
+) -> Result<(), CUresult> {
     if r.width == 0 || r.height == 0 || r.depth == 0 {
         return Ok(());
     }
@@ -199,11 +217,7 @@ pub(super) unsafe fn copy_box(cx: Cx, r: Rows, stream: u32, peer: bool) -> Resul
     box_bytes
         .filter(|n| *n < 1 << 46)
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    let r = Rows {
-        src: r.src.settle(r.width, r.height),
-        dst: r.dst.settle(r.width, r.height),
-        ..r
-    };
+    let r = r.settled();
     let pitches = [&r.src, &r.dst];
     if pitches
         .iter()
@@ -217,6 +231,14 @@ pub(super) unsafe fn copy_box(cx: Cx, r: Rows, stream: u32, peer: bool) -> Resul
             if !shape.holds([e.x, e.y, e.z], [r.width, r.height, r.depth]) {
                 return Err(CUDA_ERROR_INVALID_VALUE);
             }
+        }
+    }
+    let host = r.src.memory == HOST || r.dst.memory == HOST;
+    if host && stream::capturing() {
+        if !later {
+            stream::refuse_wait(cx, stream)?;
+        } else if graph_host::capture(cx, &r, stream)? {
+            return Ok(());
         }
     }
     // SAFETY: passed on to the caller.
@@ -341,6 +363,7 @@ unsafe fn run<T>(
     stream: CUstream,
     per_thread: bool,
     peer: bool,
+    later: bool,
     rows: impl FnOnce(&T) -> Rows,
 ) -> CUresult {
     guard(|| {
@@ -350,7 +373,7 @@ unsafe fn run<T>(
         let c = unsafe { p.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let stream = stream::id(cx, stream, per_thread)?;
         // SAFETY: the program's box.
-        unsafe { copy_box(cx, rows(c), stream, peer) }
+        unsafe { copy_box(cx, rows(c), stream, peer, later) }
     })
 }
 
@@ -358,12 +381,12 @@ const NONE: CUstream = std::ptr::null_mut();
 
 pub(super) unsafe fn cuMemcpy2D_v2(p: *const CUDA_MEMCPY2D, per_thread: bool) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { run(p, NONE, per_thread, false, from_2d) }
+    unsafe { run(p, NONE, per_thread, false, false, from_2d) }
 }
 
 pub(super) unsafe fn cuMemcpy2DUnaligned_v2(p: *const CUDA_MEMCPY2D, per_thread: bool) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { run(p, NONE, per_thread, false, from_2d) }
+    unsafe { run(p, NONE, per_thread, false, false, from_2d) }
 }
 
 pub(super) unsafe fn cuMemcpy2DAsync_v2(
@@ -372,12 +395,12 @@ pub(super) unsafe fn cuMemcpy2DAsync_v2(
     per_thread: bool,
 ) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { run(p, stream, per_thread, false, from_2d) }
+    unsafe { run(p, stream, per_thread, false, true, from_2d) }
 }
 
 pub(super) unsafe fn cuMemcpy3D_v2(p: *const CUDA_MEMCPY3D, per_thread: bool) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { run(p, NONE, per_thread, false, |c| from_3d!(c, 0, 0)) }
+    unsafe { run(p, NONE, per_thread, false, false, |c| from_3d!(c, 0, 0)) }
 }
 
 pub(super) unsafe fn cuMemcpy3DAsync_v2(
@@ -386,13 +409,13 @@ pub(super) unsafe fn cuMemcpy3DAsync_v2(
     per_thread: bool,
 ) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { run(p, stream, per_thread, false, |c| from_3d!(c, 0, 0)) }
+    unsafe { run(p, stream, per_thread, false, true, |c| from_3d!(c, 0, 0)) }
 }
 
 pub(super) unsafe fn cuMemcpy3DPeer(p: *const CUDA_MEMCPY3D_PEER, per_thread: bool) -> CUresult {
     // SAFETY: passed on to the caller.
     unsafe {
-        run(p, NONE, per_thread, true, |c| {
+        run(p, NONE, per_thread, true, false, |c| {
             from_3d!(c, c.srcContext as u64, c.dstContext as u64)
         })
     }
@@ -405,7 +428,7 @@ pub(super) unsafe fn cuMemcpy3DPeerAsync(
 ) -> CUresult {
     // SAFETY: passed on to the caller.
     unsafe {
-        run(p, stream, per_thread, true, |c| {
+        run(p, stream, per_thread, true, true, |c| {
             from_3d!(c, c.srcContext as u64, c.dstContext as u64)
         })
     }
@@ -430,7 +453,8 @@ fn at(memory: u32, p: u64) -> End {
     }
 }
 
-fn line(src: End, dst: End, width: usize, stream: CUstream, per_thread: bool) -> CUresult {
+fn line(src: End, dst: End, width: usize, stream: Option<CUstream>, per_thread: bool) -> CUresult {
+    let (later, stream) = (stream.is_some(), stream.unwrap_or(NONE));
     let r = Rows {
         src,
         dst,
@@ -439,7 +463,7 @@ fn line(src: End, dst: End, width: usize, stream: CUstream, per_thread: bool) ->
         depth: 1,
     };
     // SAFETY: the box is one row, whose bytes are the program's.
-    unsafe { run(&raw const r, stream, per_thread, false, |r| *r) }
+    unsafe { run(&raw const r, stream, per_thread, false, later, |r| *r) }
 }
 
 pub(super) unsafe fn cuMemcpyAtoA_v2(
@@ -454,7 +478,7 @@ pub(super) unsafe fn cuMemcpyAtoA_v2(
         in_array(src, src_at),
         in_array(dst, dst_at),
         n,
-        NONE,
+        None,
         per_thread,
     )
 }
@@ -466,7 +490,7 @@ pub(super) unsafe fn cuMemcpyAtoD_v2(
     n: usize,
     per_thread: bool,
 ) -> CUresult {
-    line(in_array(src, src_at), at(DEVICE, dst), n, NONE, per_thread)
+    line(in_array(src, src_at), at(DEVICE, dst), n, None, per_thread)
 }
 
 pub(super) unsafe fn cuMemcpyDtoA_v2(
@@ -476,7 +500,7 @@ pub(super) unsafe fn cuMemcpyDtoA_v2(
     n: usize,
     per_thread: bool,
 ) -> CUresult {
-    line(at(DEVICE, src), in_array(dst, dst_at), n, NONE, per_thread)
+    line(at(DEVICE, src), in_array(dst, dst_at), n, None, per_thread)
 }
 
 pub(super) unsafe fn cuMemcpyAtoH_v2(
@@ -490,7 +514,7 @@ pub(super) unsafe fn cuMemcpyAtoH_v2(
         in_array(src, src_at),
         at(HOST, dst as u64),
         n,
-        NONE,
+        None,
         per_thread,
     )
 }
@@ -507,7 +531,7 @@ pub(super) unsafe fn cuMemcpyAtoHAsync_v2(
         in_array(src, src_at),
         at(HOST, dst as u64),
         n,
-        stream,
+        Some(stream),
         per_thread,
     )
 }
@@ -523,7 +547,7 @@ pub(super) unsafe fn cuMemcpyHtoA_v2(
         at(HOST, src as u64),
         in_array(dst, dst_at),
         n,
-        NONE,
+        None,
         per_thread,
     )
 }
@@ -540,7 +564,12 @@ pub(super) unsafe fn cuMemcpyHtoAAsync_v2(
         at(HOST, src as u64),
         in_array(dst, dst_at),
         n,
-        stream,
+        Some(stream),
         per_thread,
     )
+}
+
+/// The copy that a node's parameters describe.
+pub(super) fn rows_of(c: &CUDA_MEMCPY3D) -> Rows {
+    from_3d!(c, 0, 0)
 }

@@ -147,11 +147,11 @@ pub fn context(kind: Kind, id: u32) -> u32 {
 /// Ends a handle; its id may be used again.
 pub fn destroy(kind: Kind, id: u32) {
     let t = &TABLES[kind as usize];
-    // What is cached of a function is keyed by its id, so those are not used again.
+    // What is cached of a function or stream is keyed by its id, so those are not used again.
     if let Some(s) = t.slot(id)
         && s.fetch_and(!1, Ordering::AcqRel) & 1 == 1
         && id < WORKER_IDS
-        && kind != Kind::Function
+        && !matches!(kind, Kind::Function | Kind::Stream)
     {
         t.free
             .lock()

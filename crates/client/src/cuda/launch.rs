@@ -1,8 +1,9 @@
 //! Launches: the hottest path there is. A launch is checked here, as far as CUDA reports mistakes at
 //! once, packed, and queued; nothing waits.
 
+use super::context;
 use super::handles::Side;
-use super::runtime::{Cx, enter, guard};
+use super::runtime::{Cx, decode, enter, guard};
 use super::stream;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind, op};
@@ -161,6 +162,32 @@ unsafe fn pack(f: &Function, params: &Params<'_>, out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
+/// Refuses a cooperative launch whose blocks cannot all run at once.
+#[cold]
+fn check_fits(
+    cx: Cx,
+    function: u32,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+) -> Result<(), CUresult> {
+    let each = msg::CuOccupancyMaxActiveBlocksPerMultiprocessor {
+        func: function,
+        block_size: (block[0] * block[1] * block[2]) as i32,
+        dynamic_s_mem_size: u64::from(shared),
+    };
+    let reply = cx.cached(&each)?;
+    let each = decode::<msg::CuOccupancyMaxActiveBlocksPerMultiprocessorReply>(&reply)?.num_blocks;
+    let count = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as i32;
+    let all = context::device_of(cx)?.attributes.get(&count);
+    let most = u128::from(each as u32) * u128::from(*all.unwrap_or(&0) as u32);
+    let blocks: u128 = grid.iter().map(|n| u128::from(*n)).product();
+    if blocks > most {
+        return Err(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+    }
+    Ok(())
+}
+
 /// A launch, checked and about to be queued.
 struct Launch<'a> {
     function: u32,
@@ -175,6 +202,42 @@ struct Launch<'a> {
 /// `LaunchKernel.flags`: a cooperative launch.
 pub const COOPERATIVE: u32 = 1;
 
+/// Where a launch's parameters are.
+#[inline]
+unsafe fn params<'a>(
+    f: &Function,
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<Params<'a>, CUresult> {
+    if !kernel_params.is_null() {
+        Ok(Params::Each(kernel_params))
+    } else if !extra.is_null() {
+        // SAFETY: the program's list.
+        Ok(Params::Packed(unsafe { read_extra(extra)? }))
+    } else if f.params.is_empty() {
+        Ok(Params::Packed(&[]))
+    } else {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    }
+}
+
+/// A kernel node's parameters, checked and packed.
+///
+/// # Safety
+/// The pointers are as for a launch.
+pub(super) unsafe fn for_node(
+    f: &Function,
+    (grid, block, shared): ([u32; 3], [u32; 3], u32),
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<Vec<u8>, CUresult> {
+    check(f, grid, block, shared)?;
+    let mut out = Vec::new();
+    // SAFETY: passed on to the caller.
+    unsafe { pack(f, &params(f, kernel_params, extra)?, &mut out)? };
+    Ok(out)
+}
+
 unsafe fn queue(
     cx: Cx,
     f: &Function,
@@ -182,16 +245,8 @@ unsafe fn queue(
     kernel_params: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Result<(), CUresult> {
-    let params = if !kernel_params.is_null() {
-        Params::Each(kernel_params)
-    } else if !extra.is_null() {
-        // SAFETY: the program's list.
-        Params::Packed(unsafe { read_extra(extra)? })
-    } else if f.params.is_empty() {
-        Params::Packed(&[])
-    } else {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    };
+    // SAFETY: passed on to the caller.
+    let params = unsafe { params(f, kernel_params, extra)? };
     let mut packed = Ok(());
     // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is
     // the one call whose cost a program feels, and a copy of its parameters in between is a third
@@ -214,7 +269,6 @@ unsafe fn queue(
         let n = (out.len() - at - 4) as u32;
         out[at..at + 4].copy_from_slice(&n.to_le_bytes());
     });
-    cx.mark();
     packed?;
     sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
 }
@@ -236,6 +290,9 @@ unsafe fn launch(
         cx.need_context()?;
         let (id, info) = function(cx, f)?;
         check(info, grid, block, shared)?;
+        if flags & COOPERATIVE != 0 {
+            check_fits(cx, id, grid, block, shared)?;
+        }
         let stream = stream::id(cx, stream, per_thread)?;
         let l = Launch {
             function: id,
@@ -344,12 +401,14 @@ pub(super) unsafe fn cuLaunchCooperativeKernel(
 
 /// Bytes of a CUlaunchAttribute: u32 id, padding, and 64 bytes of value.
 const ATTRIBUTE: usize = 72;
+const COOPERATIVE_ATTRIBUTE: u32 = 2;
+const CLUSTER_SIZE: u32 = 4;
 const PROGRAMMATIC_EVENT: u32 = 7;
 const LAUNCH_COMPLETION_EVENT: u32 = 12;
 const DEVICE_UPDATABLE_NODE: u32 = 13;
 
 /// Launch attributes as they travel: events by id instead of by handle.
-unsafe fn attributes(cx: Cx, config: &CUlaunchConfig) -> Result<Vec<u8>, CUresult> {
+pub(super) unsafe fn attributes(cx: Cx, config: &CUlaunchConfig) -> Result<Vec<u8>, CUresult> {
     let n = config.numAttrs as usize;
     if n == 0 {
         return Ok(Vec::new());
@@ -394,6 +453,15 @@ pub(super) unsafe fn cuLaunchKernelEx(
         check(info, grid, block, c.sharedMemBytes)?;
         // SAFETY: as above.
         let attrs = unsafe { attributes(cx, c)? };
+        let has = |id: u32| {
+            attrs
+                .chunks_exact(ATTRIBUTE)
+                .find(|a| a[..4] == id.to_le_bytes())
+        };
+        // How many clusters fit is another question, which is left to the driver.
+        if has(COOPERATIVE_ATTRIBUTE).is_some_and(|a| a[8] != 0) && has(CLUSTER_SIZE).is_none() {
+            check_fits(cx, function, grid, block, c.sharedMemBytes)?;
+        }
         let l = Launch {
             function,
             stream: stream::id(cx, c.hStream, per_thread)?,

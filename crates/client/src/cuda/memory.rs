@@ -79,6 +79,21 @@ pub fn remove(base: u64, which: impl Fn(Sort) -> bool) -> Option<Range> {
     ranges.remove(&base)
 }
 
+/// Whether `len` bytes at `p` are all in memory that a device has, be it one range or several side by
+/// side.
+pub fn is_on_device(mut p: u64, len: usize) -> bool {
+    let Some(end) = p.checked_add(len as u64) else {
+        return false;
+    };
+    while p < end {
+        match find(p) {
+            Some(r) if !matches!(r.sort, Sort::Host | Sort::Registered) => p = r.base + r.size,
+            _ => return false,
+        }
+    }
+    true
+}
+
 /// Whether `len` bytes at `p` are page-locked host memory.
 pub fn is_pinned(p: u64, len: usize) -> bool {
     find(p).is_some_and(|r| {

@@ -23,7 +23,7 @@ pub struct Runtime {
     pub devices: Vec<device::Device>,
     /// What `cuDriverGetVersion` answers: the server's.
     pub driver_version: i32,
-    cache: [RwLock<HashMap<Box<[u8]>, ReplyBytes>>; 16],
+    cache: [RwLock<Cache>; 16],
     hasher: RandomState,
 }
 
@@ -31,6 +31,7 @@ const NEW: u32 = 0;
 const READY: u32 = 1;
 const FORKED: u32 = 2;
 const ENDED: u32 = 3;
+const OPEN: u32 = 4;
 
 static STATE: AtomicU32 = AtomicU32::new(NEW);
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
@@ -40,10 +41,8 @@ static STICKY: AtomicI32 = AtomicI32::new(0);
 /// The first failure of a queued call that no waiting call has reported yet.
 static PENDING: AtomicI32 = AtomicI32::new(0);
 
-/// How many records this process has queued, and the stream that a waiting call has last seen idle
-/// with how many there were then. While none is queued after it, the stream is idle still, and
-/// waiting for it again needs no round trip.
-static QUEUED: AtomicU64 = AtomicU64::new(1);
+/// The stream that a waiting call has last seen idle, and how many records had been queued then. While
+/// none is queued after it, the stream is idle still, and waiting for it again needs no round trip.
 static IDLE_STREAM: AtomicU64 = AtomicU64::new(u64::MAX);
 static IDLE_SINCE: AtomicU64 = AtomicU64::new(0);
 
@@ -139,13 +138,36 @@ pub fn unsupported(name: &'static str, reason: &'static str) -> CUresult {
 
 /// `cuInit`: opens the session, once.
 pub fn init() -> Result<(), CUresult> {
-    let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
-    match STATE.load(Ordering::Acquire) {
-        READY => return Ok(()),
-        FORKED => return Err(CUDA_ERROR_NOT_INITIALIZED),
-        ENDED => return Err(CUDA_ERROR_DEINITIALIZED),
-        _ => {}
+    let settled = || match STATE.load(Ordering::Acquire) {
+        READY => Some(Ok(())),
+        FORKED => Some(Err(CUDA_ERROR_NOT_INITIALIZED)),
+        ENDED => Some(Err(CUDA_ERROR_DEINITIALIZED)),
+        _ => None,
+    };
+    // Before the lock: in the child of a fork its holder may not exist.
+    if let Some(r) = settled() {
+        return r;
     }
+    let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(r) = settled() {
+        return r;
+    }
+    static HANDLERS: std::sync::Once = std::sync::Once::new();
+    // SAFETY: both handlers are plain functions that live as long as the library, which is linked
+    // never to be unloaded.
+    HANDLERS.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(forked));
+        libc::atexit(ended);
+    });
+    STATE.store(OPEN, Ordering::Release);
+    let r = open();
+    let state = if r.is_ok() { READY } else { NEW };
+    // A process that exits meanwhile has ended the session for good.
+    let _ = STATE.compare_exchange(OPEN, state, Ordering::AcqRel, Ordering::Acquire);
+    r
+}
+
+fn open() -> Result<(), CUresult> {
     let config = Config::from_env();
     let Some(server) = config.servers.first() else {
         crate::log!(
@@ -166,23 +188,18 @@ pub fn init() -> Result<(), CUresult> {
             });
         }
     };
-    let answer = session.call(0, &msg::OpenCuda {}, None).map_err(|e| {
-        crate::log!(Error, "{e}");
-        CUDA_ERROR_SYSTEM_NOT_READY
-    })?;
-    if answer.status != CUDA_SUCCESS {
-        return Err(answer.status);
-    }
-    let reply = decode::<msg::OpenCudaReply<'_>>(&answer.body)?;
-    let devices = device::parse(reply.devices).map_err(|_| CUDA_ERROR_UNKNOWN)?;
-    let devices = device::visible(devices);
-    if devices.is_empty() {
-        return Err(CUDA_ERROR_NO_DEVICE);
-    }
+    let (devices, driver_version) = match introduce(&session) {
+        Ok(x) => x,
+        Err(e) => {
+            // A session that nobody will use must not hold anything at the server.
+            session.close();
+            return Err(e);
+        }
+    };
     let rt = Runtime {
         session,
         devices,
-        driver_version: reply.driver as i32,
+        driver_version,
         cache: Default::default(),
         hasher: RandomState::new(),
     };
@@ -200,19 +217,30 @@ pub fn init() -> Result<(), CUresult> {
             .queue(0, &select)
             .map_err(|_| CUDA_ERROR_SYSTEM_NOT_READY)?;
     }
-    STATE.store(READY, Ordering::Release);
-    // SAFETY: both handlers are plain functions that live as long as the library, which is linked
-    // never to be unloaded.
-    unsafe {
-        libc::pthread_atfork(None, None, Some(forked));
-        libc::atexit(ended);
-    }
     Ok(())
+}
+
+/// Asks the worker for its devices, and which driver it has.
+fn introduce(session: &Session) -> Result<(Vec<device::Device>, i32), CUresult> {
+    let answer = session.call(0, &msg::OpenCuda {}, None).map_err(|e| {
+        crate::log!(Error, "{e}");
+        CUDA_ERROR_SYSTEM_NOT_READY
+    })?;
+    if answer.status != CUDA_SUCCESS {
+        return Err(answer.status);
+    }
+    let reply = decode::<msg::OpenCudaReply<'_>>(&answer.body)?;
+    let devices = device::parse(reply.devices).map_err(|_| CUDA_ERROR_UNKNOWN)?;
+    let devices = device::visible(devices);
+    if devices.is_empty() {
+        return Err(CUDA_ERROR_NO_DEVICE);
+    }
+    Ok((devices, reply.driver as i32))
 }
 
 /// In the child of a fork: the session is the parent's, whose threads and socket are not ours.
 extern "C" fn forked() {
-    if STATE.load(Ordering::Acquire) == READY {
+    if matches!(STATE.load(Ordering::Acquire), READY | OPEN) {
         STATE.store(FORKED, Ordering::Release);
         crate::session::abandon();
     }
@@ -280,8 +308,8 @@ impl Handler for Events {
         }
     }
 
-    fn callback(&self, _status: i32, call: u32, body: &[u8]) {
-        super::callback::run(call, body);
+    fn callback(&self, status: i32, call: u32, body: &[u8]) {
+        super::callback::run(status, call, body);
     }
 
     fn output(&self, text: &[u8]) {
@@ -353,34 +381,28 @@ impl Cx {
     /// Whether nothing has been queued since a waiting call has seen this stream idle.
     #[inline]
     pub fn idle(self, stream: u32) -> bool {
-        IDLE_STREAM.load(Ordering::Acquire) == key(self.scope, stream)
-            && IDLE_SINCE.load(Ordering::Acquire) == QUEUED.load(Ordering::Acquire)
+        let seen = IDLE_STREAM.load(Ordering::Acquire);
+        (seen == key(self.scope, stream) || seen == key(self.scope, ALL_STREAMS))
+            && IDLE_SINCE.load(Ordering::Acquire) == self.queued()
     }
 
     /// A waiting call has seen this stream idle. `since` is [`Cx::queued`] from before that call.
     pub fn now_idle(self, stream: u32, since: u64) {
         IDLE_SINCE.store(0, Ordering::Release);
         IDLE_STREAM.store(key(self.scope, stream), Ordering::Release);
-        IDLE_SINCE.store(since, Ordering::Release);
+        // The waiting call itself was one more.
+        IDLE_SINCE.store(since + 1, Ordering::Release);
     }
 
     /// How many records have been queued so far.
     pub fn queued(self) -> u64 {
-        QUEUED.load(Ordering::Acquire)
-    }
-
-    /// Counts a record, after it was queued and before its caller returns: whoever has read the
-    /// count before the record went out then sees that it has changed.
-    #[inline]
-    pub fn mark(self) {
-        QUEUED.fetch_add(1, Ordering::AcqRel);
+        self.rt.session.records()
     }
 
     /// Queues a call. Its failure, if any, shows at a later call, as CUDA's asynchronous errors do.
     #[inline]
     pub fn queue<'a, R: Request<'a>>(self, r: &R) -> CUresult {
         let sent = self.rt.session.queue(self.scope, r);
-        self.mark();
         match sent {
             Ok(()) => CUDA_SUCCESS,
             Err(_) => self.lost::<()>().err().unwrap_or(CUDA_ERROR_UNKNOWN),
@@ -399,7 +421,6 @@ impl Cx {
     /// Queues a call that ends in bulk bytes.
     pub fn send_bulk<'a, R: Request<'a>>(self, r: &R, bulk: Bulk<'_>) -> Result<(), CUresult> {
         let sent = self.rt.session.queue_bulk(self.scope, r, bulk);
-        self.mark();
         match sent {
             Ok(()) => Ok(()),
             Err(_) => self.lost(),
@@ -442,11 +463,7 @@ impl Cx {
 
     /// Makes a call whose answer is always the same, once; later the client answers.
     pub fn cached<'a, R: Request<'a>>(self, r: &R) -> Result<ReplyBytes, CUresult> {
-        let mut key = Vec::with_capacity(64);
-        key.extend_from_slice(&R::OP.to_le_bytes());
-        key.extend_from_slice(&self.scope.to_le_bytes());
-        r.encode(&mut busbar_wire::Writer::new(&mut key));
-        let shard = &self.rt.cache[self.rt.hasher.hash_one(&key) as usize % 16];
+        let (key, shard) = self.cache_entry(r);
         let known = shard
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -457,10 +474,49 @@ impl Cx {
         }
         let answer = self.call(r)?;
         let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+        if shard.len() >= CACHE_SHARD {
+            shard.clear();
+        }
         shard.insert(key.into(), answer.clone());
         Ok(answer)
     }
+
+    fn cache_entry<'a, R: Request<'a>>(self, r: &R) -> (Vec<u8>, &'static RwLock<Cache>) {
+        let mut key = Vec::with_capacity(64);
+        key.extend_from_slice(&self.scope.to_le_bytes());
+        key.extend_from_slice(&R::OP.to_le_bytes());
+        r.encode(&mut busbar_wire::Writer::new(&mut key));
+        let shard = self.rt.hasher.hash_one(&key) as usize % self.rt.cache.len();
+        (key, &self.rt.cache[shard])
+    }
+
+    /// Forgets a cached answer: something has changed it.
+    pub fn forget<'a, R: Request<'a>>(self, r: &R) {
+        let (key, shard) = self.cache_entry(r);
+        shard
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&key[..]);
+    }
+
+    /// Forgets every answer about a context that is gone.
+    pub fn forget_context(self, context: u32) {
+        for shard in &self.rt.cache {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            shard.retain(|key, _| !key.starts_with(&context.to_le_bytes()));
+        }
+    }
 }
+
+/// Answers by what was asked: the context, the call, its arguments.
+type Cache = HashMap<Box<[u8]>, ReplyBytes>;
+
+/// The most answers that a part of the cache holds: a program that asks about ever new addresses must
+/// not fill its memory with the answers.
+const CACHE_SHARD: usize = 4096;
+
+/// In the place of a stream: every stream of the context.
+pub const ALL_STREAMS: u32 = u32::MAX;
 
 fn key(scope: u32, stream: u32) -> u64 {
     u64::from(scope) << 32 | u64::from(stream)

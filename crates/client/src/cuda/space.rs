@@ -11,12 +11,70 @@ use std::collections::BTreeMap;
 pub const BASE: u64 = 0x3000_0000_0000;
 /// Bytes of a device's range.
 pub const RANGE: u64 = 1 << 40;
-/// Devices that have a range. The last range ends well below where Linux puts a program and its heap
-/// (0x5555_5555_4000 and up).
-pub const DEVICES: u64 = 32;
-/// Whether an address lies in a device's range.
+/// Ranges for devices; behind them lie those for addresses that programs reserve themselves.
+const DEVICE_RANGES: u64 = 16;
+/// Ranges for reservations.
+const RESERVED_RANGES: u64 = 16;
+
+/// Whether an address lies in a range for device memory.
 pub fn holds(p: u64) -> bool {
-    (BASE..BASE + DEVICES * RANGE).contains(&p)
+    (BASE..BASE + (DEVICE_RANGES + RESERVED_RANGES) * RANGE).contains(&p)
+}
+
+/// Addresses that the program has reserved for mappings of its own.
+#[derive(Debug)]
+pub struct Reservations {
+    free: Free,
+    taken: BTreeMap<u64, u64>,
+}
+
+impl Default for Reservations {
+    fn default() -> Self {
+        // The worker reserves range by range, and a mapping cannot lie in two.
+        let mut free = Free::default();
+        for i in 0..RESERVED_RANGES {
+            // The last granule stays free, or the ranges would join.
+            free.give(BASE + (DEVICE_RANGES + i) * RANGE, RANGE - GRANULE);
+        }
+        Self {
+            free,
+            taken: BTreeMap::new(),
+        }
+    }
+}
+
+impl Reservations {
+    /// Reserves `size` bytes at a multiple of `align`.
+    pub fn take(&mut self, size: u64, align: u64) -> Option<u64> {
+        let align = align.max(GRANULE);
+        let wanted = size.checked_add(align - GRANULE)?;
+        let got = self.free.take(wanted)?;
+        let at = up(got, align);
+        if at > got {
+            self.free.give(got, at - got);
+        }
+        if got + wanted > at + size {
+            self.free.give(at + size, got + wanted - at - size);
+        }
+        self.taken.insert(at, size);
+        Some(at)
+    }
+
+    /// Gives a whole reservation back; false when there is none like it.
+    pub fn give(&mut self, at: u64, size: u64) -> bool {
+        if self.taken.get(&at) != Some(&size) {
+            return false;
+        }
+        self.taken.remove(&at);
+        self.free.give(at, size);
+        true
+    }
+
+    /// Whether all of these bytes are in one reservation.
+    pub fn holds(&self, at: u64, size: u64) -> bool {
+        let found = self.taken.range(..=at).next_back();
+        found.is_some_and(|(base, len)| at - base <= *len && size <= len - (at - base))
+    }
 }
 
 /// What the worker maps at least.

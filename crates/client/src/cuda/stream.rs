@@ -9,6 +9,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, as handles.
 const LEGACY: u64 = 1;
@@ -65,6 +67,26 @@ pub fn forget_context(id: u32) {
 #[inline]
 pub fn capturing() -> bool {
     CAPTURES.load(Ordering::Relaxed) > 0
+}
+
+/// Whether this stream captures. An invalidated capture is an error.
+pub(super) fn captures(cx: Cx, stream: u32) -> Result<bool, CUresult> {
+    let Some(a) = ask(cx, stream, 0)? else {
+        return Ok(false);
+    };
+    match decode::<msg::CaptureInfoReply<'_>>(&a)?.status as CUstreamCaptureStatus {
+        CU_STREAM_CAPTURE_STATUS_NONE => Ok(false),
+        CU_STREAM_CAPTURE_STATUS_ACTIVE => Ok(true),
+        _ => Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),
+    }
+}
+
+/// A call is about to wait for a stream. If that captures, CUDA says what is wrong with that, and
+/// the capture is void.
+#[cold]
+pub(super) fn refuse_wait(cx: Cx, stream: u32) -> Result<(), CUresult> {
+    cx.call(&msg::CuStreamSynchronize { h_stream: stream })
+        .map(drop)
 }
 
 pub(super) unsafe fn cuStreamSynchronize(stream: CUstream, per_thread: bool) -> CUresult {
@@ -163,6 +185,29 @@ pub(super) unsafe fn cuStreamBeginCapture(stream: CUstream, per_thread: bool) ->
     unsafe { cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL as _, per_thread) }
 }
 
+/// Begins a capture, whose mode the worker need not know.
+fn begin(
+    stream: u32,
+    mode: CUstreamCaptureMode,
+    begun: impl FnOnce() -> Result<ReplyBytes, CUresult>,
+) -> Result<(), CUresult> {
+    if mode > CU_STREAM_CAPTURE_MODE_RELAXED {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // Counted before it begins: another thread must not miss it.
+    CAPTURES.fetch_add(1, Ordering::AcqRel);
+    begun().inspect_err(|_| ended_one())?;
+    // No stream counts as idle now: to wait for this one is an error.
+    let own = (mode != CU_STREAM_CAPTURE_MODE_RELAXED).then(|| std::thread::current().id());
+    lock_begun().insert(stream, own);
+    Ok(())
+}
+
+fn lock_begun() -> MutexGuard<'static, HashMap<u32, Option<ThreadId>>> {
+    static BEGUN: LazyLock<Mutex<HashMap<u32, Option<ThreadId>>>> = LazyLock::new(Mutex::default);
+    BEGUN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 pub(super) unsafe fn cuStreamBeginCapture_v2(
     stream: CUstream,
     mode: CUstreamCaptureMode,
@@ -171,16 +216,75 @@ pub(super) unsafe fn cuStreamBeginCapture_v2(
     guard(|| {
         let cx = enter()?;
         let h_stream = id(cx, stream, per_thread)?;
-        // Counted before it begins: another thread must not miss it.
-        CAPTURES.fetch_add(1, Ordering::AcqRel);
-        let begun = cx.call(&msg::CuStreamBeginCaptureV2 {
-            h_stream,
-            mode: mode as _,
-        });
-        if begun.is_err() {
-            CAPTURES.fetch_sub(1, Ordering::AcqRel);
-        }
-        begun.map(drop)
+        begin(h_stream, mode, || {
+            cx.call(&msg::CuStreamBeginCaptureV2 {
+                h_stream,
+                mode: mode as _,
+            })
+        })
+    })
+}
+
+#[expect(clippy::too_many_arguments, reason = "the API's own")]
+pub(super) unsafe fn cuStreamBeginCaptureToGraph(
+    stream: CUstream,
+    graph: CUgraph,
+    nodes: *const CUgraphNode,
+    data: *const CUgraphEdgeData,
+    n: usize,
+    mode: CUstreamCaptureMode,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let stream = id(cx, stream, per_thread)?;
+        let graph = cx.handle(Kind::Graph, graph as u64)?;
+        // SAFETY: the program's arrays.
+        let (after, edges) = unsafe { super::graph::dependencies(nodes, data, n)? };
+        begin(stream, mode, || {
+            cx.call(&msg::CaptureToGraph {
+                stream,
+                graph,
+                after,
+                edges: &edges,
+                mode: mode as _,
+            })
+        })
+    })
+}
+
+pub(super) unsafe fn cuStreamUpdateCaptureDependencies(
+    stream: CUstream,
+    nodes: *mut CUgraphNode,
+    n: usize,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    let data = std::ptr::null();
+    // SAFETY: passed on to the caller.
+    unsafe { cuStreamUpdateCaptureDependencies_v2(stream, nodes, data, n, flags, per_thread) }
+}
+
+pub(super) unsafe fn cuStreamUpdateCaptureDependencies_v2(
+    stream: CUstream,
+    nodes: *mut CUgraphNode,
+    data: *const CUgraphEdgeData,
+    n: usize,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let stream = id(cx, stream, per_thread)?;
+        // SAFETY: the program's arrays.
+        let (after, edges) = unsafe { super::graph::dependencies(nodes, data, n)? };
+        cx.call(&msg::CaptureUpdate {
+            stream,
+            after,
+            edges: &edges,
+            flags,
+        })
+        .map(drop)
     })
 }
 
@@ -191,25 +295,45 @@ pub(super) unsafe fn cuStreamEndCapture(
 ) -> CUresult {
     guard(|| {
         let cx = enter()?;
-        let h_stream = id(cx, stream, per_thread)?;
+        let stream = id(cx, stream, per_thread)?;
         if graph.is_null() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        let ph_graph = cx.create(Kind::Graph);
-        let ended = cx.call(&msg::CuStreamEndCapture { h_stream, ph_graph });
-        if let Err(e) = ended {
-            cx.destroy(Kind::Graph, ph_graph);
-            // These mean that the stream captures no longer; any other leaves it capturing.
-            if e != CUDA_ERROR_STREAM_CAPTURE_UNMATCHED && e != CUDA_ERROR_ILLEGAL_STATE {
+        // SAFETY: not null; the program's pointer.
+        unsafe { put(graph, std::ptr::null_mut())? };
+        let here = std::thread::current().id();
+        if matches!(lock_begun().get(&stream), Some(Some(t)) if *t != here) {
+            return Err(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+        }
+        let mine = cx.create(Kind::Graph);
+        let m = msg::CaptureEnd {
+            stream,
+            graph: mine,
+        };
+        // A failure of an earlier call is for another to tell: this answer must not be lost.
+        let (rc, body) = cx.call_any(&m)?;
+        if rc != CUDA_SUCCESS {
+            cx.destroy(Kind::Graph, mine);
+            // Any other leaves the stream as it was, mostly not capturing at all.
+            let over = matches!(
+                rc,
+                CUDA_ERROR_STREAM_CAPTURE_INVALIDATED | CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+            );
+            if over && lock_begun().remove(&stream).is_some() {
                 ended_one();
             }
-            // SAFETY: checked for null above; the program's pointer.
-            unsafe { put(graph, std::ptr::null_mut()) }?;
-            return Err(e);
+            return Err(rc);
         }
-        ended_one();
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(graph, cx.raw(Kind::Graph, ph_graph) as CUgraph) }
+        if lock_begun().remove(&stream).is_some() {
+            ended_one();
+        }
+        let actual = decode::<msg::CaptureEndReply>(&body)?.actual;
+        if actual != mine {
+            cx.destroy(Kind::Graph, mine);
+            handles::adopt(Kind::Graph, actual, cx.scope);
+        }
+        // SAFETY: as above.
+        unsafe { put(graph, cx.raw(Kind::Graph, actual) as CUgraph) }
     })
 }
 

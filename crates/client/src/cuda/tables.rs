@@ -56,7 +56,7 @@ const STORAGE: Uuid = *b"\xc6\x93\x33\x6e\x11\x21\xdf\x11\xa8\xc3\x68\xf3\x55\xd
 const UNNAMED_13: Uuid = *b"\x26\x3e\x88\x60\x7c\xd2\x61\x43\x92\xf6\xbb\xd5\x00\x6d\xfa\x7e";
 const HANDSHAKE: Uuid = *b"\xd4\x08\x20\x55\xbd\xe6\x70\x4b\x8d\x34\xba\x12\x3c\x66\xe1\xf2";
 const CONTEXTS: Uuid = *b"\x21\x31\x8c\x60\x97\x14\x32\x48\x8c\xa6\x41\xff\x73\x24\xc8\xf2";
-const LAYOUT: Uuid = *b"\x17\x34\xdc\x26\x80\x0d\x47\x45\xb9\xc7\xe0\xf1\xdd\x7d\x8b\xca";
+const LAYOUT: Uuid = *b"\x17\x34\xdc\x26\x80\x0d\x47\x45\x87\x26\xc0\xf1\xe7\xdd\x8b\xca";
 const MODULES: Uuid = *b"\x6e\x16\x3f\xbe\xb9\x58\x44\x4d\x83\x5c\xe1\x82\xaf\xf1\x99\x1e";
 
 static RUNTIME_TABLE: [Slot; 13] = table(&[
@@ -80,8 +80,8 @@ static UNNAMED_13_TABLE: [Slot; 15] =
 static HANDSHAKE_TABLE: [Slot; 3] = table(&[(1, handshake_1 as *const ())]);
 static CONTEXTS_TABLE: [Slot; 95] = table(&[
     (4, context_number as *const ()),
-    (39, contexts_39 as *const ()),
-    (51, contexts_51 as *const ()),
+    (39, stream_number as *const ()),
+    (51, stream_inside as *const ()),
 ]);
 static LAYOUT_TABLE: [Slot; 17] =
     table(&[(4, layout_get as *const ()), (13, layout_free as *const ())]);
@@ -229,19 +229,32 @@ unsafe extern "C" fn context_number(ctx: CUcontext, out: *mut u64) -> CUresult {
     })
 }
 
-unsafe extern "C" fn contexts_39(_a: *mut c_void, out: *mut u64) -> CUresult {
-    // SAFETY: the caller's pointer.
-    unsafe { put_opt(out, 0) };
-    CUDA_SUCCESS
+/// What stands for a stream inside the driver: here, its handle; the default streams have their
+/// special values.
+unsafe extern "C" fn stream_inside(
+    _ctx: CUcontext,
+    stream: CUstream,
+    out: *mut u64,
+    per_thread: i32,
+) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let raw = stream as u64;
+        super::stream::id(cx, stream, per_thread != 0)?;
+        let inside = match raw {
+            0 if per_thread != 0 => 2,
+            0 => 1,
+            raw => raw,
+        };
+        // SAFETY: the caller's pointer.
+        unsafe { put(out, inside) }
+    })
 }
 
-/// An object of which its users only keep the address.
-static OPAQUE: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
-
-unsafe extern "C" fn contexts_51(_a: *mut c_void, out: *mut *const c_void) -> CUresult {
+/// A number that no other stream of the context has.
+unsafe extern "C" fn stream_number(_ctx: CUcontext, inside: u64, out: *mut u64) -> CUresult {
     // SAFETY: the caller's pointer.
-    unsafe { put_opt(out, OPAQUE.as_ptr().cast()) };
-    CUDA_SUCCESS
+    guard(|| unsafe { put(out, inside) })
 }
 
 /// How the chip's processors are grouped. Two arrays that the caller gives back to `layout_free`.
@@ -254,6 +267,11 @@ unsafe extern "C" fn layout_get(index_in_gpc: *mut *mut u8, gpc_of_tpc: *mut *mu
         let device = context::current_device(cx)?;
         let reply = cx.cached(&msg::ChipLayout { device })?;
         let r = decode::<msg::ChipLayoutReply<'_>>(&reply)?;
+        crate::log!(
+            Debug,
+            "the chip's layout has {} entries",
+            r.gpc_of_tpc.len()
+        );
         // SAFETY: malloc gives room for as many bytes as are copied, or null.
         unsafe {
             let copy = |bytes: &[u8]| {

@@ -1,7 +1,7 @@
 //! The dispatch table, and functions by name.
 
 use super::{context, device, event, image, kernel, launch, map, memory, platform, program};
-use super::{entry, queue, sampler, transfer};
+use super::{entry, queue, rect, sampler, svm, transfer};
 use busbar_abi::opencl::*;
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -79,6 +79,17 @@ functions! {
     "clEnqueueCopyBuffer" => transfer::enqueue_copy_buffer,
     "clEnqueueFillBuffer" => transfer::enqueue_fill_buffer,
     "clEnqueueMigrateMemObjects" => transfer::enqueue_migrate_mem_objects,
+    "clEnqueueReadBufferRect" => rect::enqueue_read_buffer_rect,
+    "clEnqueueWriteBufferRect" => rect::enqueue_write_buffer_rect,
+    "clEnqueueCopyBufferRect" => rect::enqueue_copy_buffer_rect,
+    "clSVMAlloc" => svm::svm_alloc,
+    "clSVMFree" => svm::svm_free,
+    "clEnqueueSVMFree" => svm::enqueue_svm_free,
+    "clEnqueueSVMMemcpy" => svm::enqueue_svm_memcpy,
+    "clEnqueueSVMMemFill" => svm::enqueue_svm_mem_fill,
+    "clEnqueueSVMMap" => svm::enqueue_svm_map,
+    "clEnqueueSVMUnmap" => svm::enqueue_svm_unmap,
+    "clEnqueueSVMMigrateMem" => svm::enqueue_svm_migrate_mem,
     "clCreateSampler" => sampler::create_sampler,
     "clCreateSamplerWithProperties" => sampler::create_sampler_with_properties,
     "clRetainSampler" => sampler::retain_sampler,
@@ -165,16 +176,11 @@ unsafe extern "C" fn refuse_5(_: Word, _: Word, _: Word, _: Word, _: Word, code:
     0
 }
 
-unsafe extern "C" fn nowhere() -> Word {
-    0
-}
-
 fn slot(name: &str) -> usize {
     let f = address(name).unwrap_or(match code_at(name) {
         Some(2) => refuse_2 as *const c_void,
         Some(3) => refuse_3 as *const c_void,
         Some(_) => refuse_5 as *const c_void,
-        None if name == "clSVMAlloc" => nowhere as *const c_void,
         None => refuse as *const c_void,
     });
     f as usize

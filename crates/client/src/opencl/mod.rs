@@ -5,23 +5,24 @@
 //! the client chooses, so that only calls that bring something back, or wait by contract, take a round
 //! trip. [`entry`] is the edge to C; every other module is one family of the API.
 
-pub mod callbacks;
-pub mod context;
-pub mod device;
+mod callbacks;
+mod context;
+mod device;
 pub mod dispatch;
-pub mod entry;
-pub mod event;
-pub mod headers;
-pub mod image;
-pub mod kernel;
-pub mod launch;
-pub mod map;
-pub mod memory;
-pub mod object;
+mod entry;
+mod event;
+mod headers;
+mod image;
+mod kernel;
+mod launch;
+mod map;
+mod memory;
+mod object;
 pub mod platform;
-pub mod program;
-pub mod queue;
-pub mod sampler;
-pub mod server;
-pub mod svm;
-pub mod transfer;
+mod program;
+mod queue;
+mod rect;
+mod sampler;
+mod server;
+mod svm;
+mod transfer;

@@ -25,13 +25,6 @@ impl Body for Platform {
     const INVALID: i32 = CL_INVALID_PLATFORM;
 }
 
-impl Platform {
-    /// Whether the platform is of at least this version, from a text such as `OpenCL 3.0 ...`.
-    pub fn at_least(&self, major: u32, minor: u32) -> bool {
-        version(self.table.get(&CL_PLATFORM_VERSION)) >= (major, minor)
-    }
-}
-
 /// The version in `OpenCL MAJOR.MINOR ...`.
 pub fn version(text: Option<&Vec<u8>>) -> (u32, u32) {
     let text = text.map(|t| String::from_utf8_lossy(t)).unwrap_or_default();

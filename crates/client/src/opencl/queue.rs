@@ -5,7 +5,6 @@ use super::device::Device;
 use super::entry::{self, Plain, Result};
 use super::event::{self, Out};
 use super::object::{self, Body, Object, get, get_opt};
-use super::platform::Platform;
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
 use std::sync::Arc;
@@ -329,10 +328,4 @@ pub unsafe extern "C" fn enqueue_wait_for_events(
         true => Err(CL_INVALID_VALUE),
         false => marker(queue, n, list, std::ptr::null_mut(), true),
     })
-}
-
-/// Whether a device's platform has the calls of this version.
-pub fn platform_at_least(d: &Device, major: u32, minor: u32) -> bool {
-    // SAFETY: a device's platform lives as long as its server.
-    unsafe { get::<Platform>(d.platform()) }.is_ok_and(|p| p.at_least(major, minor))
 }

@@ -12,7 +12,7 @@ const ROOT: &str = "crates/abi/src/generated";
 /// The module that names every API with C functions.
 pub fn root(apis: &[Api], files: &mut Files) {
     let mut s = String::from(ALLOW);
-    for api in apis.iter().filter(|a| a.config.functions) {
+    for api in apis.iter().filter(|a| a.generates_functions()) {
         let _ = writeln!(s, "pub mod {};", api.name);
     }
     put(

@@ -23,7 +23,7 @@ pub const ALLOW: &str = "#![allow(missing_docs, non_camel_case_types, non_snake_
 /// Adds every file of one API.
 pub fn api(api: &Api, files: &mut Files) {
     wire::emit(api, files);
-    if api.config.functions {
+    if api.generates_functions() {
         abi::emit(api, files);
         client::emit(api, files);
     }

@@ -23,6 +23,7 @@ pub(super) fn primary_retain(
             check(w.driver.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
         }
         w.store(Kind::Context, m.context, ctx as u64);
+        super::copy::register(w, ctx as u64);
         // The program may have made it current before it retained it, as CUDA's runtime does.
         w.current = u32::MAX;
         Ok(())
@@ -79,6 +80,7 @@ pub(super) fn context_create(
         // SAFETY: a pointer to a live handle. The new context becomes current here, too.
         check(unsafe { w.driver.cuCtxCreate_v2(&mut ctx, m.flags, dev) })?;
         w.store(Kind::Context, m.context, ctx as u64);
+        super::copy::register(w, ctx as u64);
         w.current = m.context;
         Ok(())
     });
@@ -115,14 +117,5 @@ pub(super) fn context_synchronize(
     m: msg::ContextSynchronize,
 ) -> Result<(), WireError> {
     synchronize(w, h, m.context);
-    Ok(())
-}
-
-pub(super) fn cu_ctx_synchronize(
-    w: &mut Cuda,
-    h: &Header,
-    _m: msg::CuCtxSynchronize,
-) -> Result<(), WireError> {
-    synchronize(w, h, h.aux);
     Ok(())
 }

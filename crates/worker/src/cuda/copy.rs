@@ -2,7 +2,7 @@
 
 use super::completer::Then;
 use super::{Cuda, attempt, check};
-use crate::staging::{Lent, SLAB, Slab};
+use crate::staging::Lent;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -10,16 +10,26 @@ use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Header;
 use std::time::Duration;
 
-/// Makes a slab's memory known to the driver, once.
-pub(super) fn register(w: &Cuda, slab: &Slab) {
-    if slab.mark(1) == 0 {
-        const PORTABLE: u32 = 1;
-        // SAFETY: memory of our own, which stays as long as the process's arenas. If the driver does
-        // not want it, copies are slower and nothing else.
-        unsafe {
-            w.driver
-                .cuMemHostRegister_v2(slab.ptr().cast(), SLAB, PORTABLE)
+/// Makes the staging memory known to the driver, on a thread of its own: it takes some milliseconds
+/// that a program need not wait for. Until it is done copies are slower and nothing else.
+pub(super) fn register(w: &Cuda, context: u64) {
+    let driver = w.driver;
+    for arena in [w.incoming.clone(), w.outgoing.clone()] {
+        let run = move || {
+            let Some((p, len)) = arena.to_register() else {
+                return;
+            };
+            const PORTABLE: u32 = 1;
+            // SAFETY: a live context; memory that lives as long as the arena, of which the session
+            // keeps a clone to its end.
+            unsafe {
+                driver.cuCtxSetCurrent(context as CUcontext);
+                driver.cuMemHostRegister_v2(p.cast(), len, PORTABLE);
+            }
         };
+        let _ = std::thread::Builder::new()
+            .name("register".into())
+            .spawn(run);
     }
 }
 
@@ -27,9 +37,6 @@ pub(super) fn copy_in(w: &mut Cuda, h: &Header, m: msg::CopyIn<'_>) -> Result<()
     let slab = w.slab.take();
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
-        if let Some(s) = &slab {
-            register(w, s);
-        }
         let (p, n) = (m.data.as_ptr().cast(), m.data.len());
         // SAFETY: the record's bytes, which live through the call; from a slab, which is page-locked,
         // the driver may go on reading, so the slab is kept until the copy is done.
@@ -53,20 +60,18 @@ pub(super) fn here(w: &mut Cuda, h: &Header, stream: u32) -> (CUstream, u64) {
 
 /// A slab for bytes on their way out; waits until the client has taken others.
 pub(super) fn outgoing(w: &mut Cuda) -> Result<Lent, CUresult> {
-    let slab = loop {
+    loop {
         if let Some(s) = w.outgoing.try_take() {
-            break s;
+            return Ok(s);
         }
         w.completer.sweep();
         if w.outbox.closed() {
             return Err(CUDA_ERROR_UNKNOWN);
         }
         if let Some(s) = w.outgoing.take(Duration::from_micros(50)) {
-            break s;
+            return Ok(s);
         }
-    };
-    register(w, &slab);
-    Ok(slab)
+    }
 }
 
 pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), WireError> {

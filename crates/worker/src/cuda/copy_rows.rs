@@ -1,7 +1,7 @@
 //! Copies of rows: pitched memory, arrays, boxes. What goes to or comes from the client is packed.
 
 use super::completer::Then;
-use super::copy::{here, outgoing, register};
+use super::copy::{here, outgoing};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -39,9 +39,6 @@ pub(super) fn copy_in_rows(
     let slab = w.slab.take();
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
-        if let Some(s) = &slab {
-            register(w, s);
-        }
         c.dstArray = array(w, m.array)?;
         c.srcMemoryType = HOST;
         c.srcHost = m.data.as_ptr().cast();

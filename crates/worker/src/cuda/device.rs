@@ -154,7 +154,7 @@ pub(super) fn chip_layout(w: &mut Cuda, h: &Header, m: msg::ChipLayout) -> Resul
 
 /// Asks the driver's own undocumented table how the chip's processors are grouped.
 fn layout(d: &Driver, dev: i32) -> Option<(Vec<u8>, Vec<u8>)> {
-    const LAYOUT: [u8; 16] = *b"\x17\x34\xdc\x26\x80\x0d\x47\x45\xb9\xc7\xe0\xf1\xdd\x7d\x8b\xca";
+    const LAYOUT: [u8; 16] = *b"\x17\x34\xdc\x26\x80\x0d\x47\x45\x87\x26\xc0\xf1\xe7\xdd\x8b\xca";
     let id: CUuuid = busbar_abi::from_bytes(&LAYOUT)?;
     let mut table = std::ptr::null();
     let mut processors = 0;

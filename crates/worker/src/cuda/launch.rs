@@ -1,6 +1,7 @@
 //! Launches and host functions.
 
 use super::completer::{Completer, Then};
+use super::graph_host::{HostNode, attach, host_node};
 use super::{Cuda, attempt, check};
 use crate::callback::Callbacks;
 use crate::outbox::Outbox;
@@ -86,6 +87,19 @@ pub(super) fn launch_kernel(
                 .cuLaunchKernelEx(&config, function, std::ptr::null_mut(), extra)
         })
     });
+    if rc != CUDA_SUCCESS {
+        eprintln!(
+            "busbar worker: a launch was refused: {} (grid {:?}, block {:?}, shared {}, flags {}, {} \
+             bytes of attributes, {} of parameters)",
+            super::name_of(rc),
+            m.grid,
+            m.block,
+            m.shared,
+            m.flags,
+            m.attrs.len(),
+            m.params.len()
+        );
+    }
     w.done(h, rc);
     Ok(())
 }
@@ -94,7 +108,7 @@ const PROGRAMMATIC_EVENT: u32 = 7;
 const LAUNCH_COMPLETION_EVENT: u32 = 12;
 
 /// Launch attributes as the driver takes them: events by handle instead of by id.
-fn attributes(w: &mut Cuda, bytes: &[u8]) -> Result<Vec<CUlaunchAttribute>, CUresult> {
+pub(super) fn attributes(w: &mut Cuda, bytes: &[u8]) -> Result<Vec<CUlaunchAttribute>, CUresult> {
     let mut attrs: Vec<CUlaunchAttribute> =
         busbar_abi::items_from_bytes(bytes).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     for a in &mut attrs {
@@ -138,8 +152,35 @@ impl HostCall {
 }
 
 unsafe extern "C" fn host_function_here(data: *mut c_void) {
-    // SAFETY: made by `host_function` and never freed: a graph may run it any number of times.
-    unsafe { &*data.cast::<HostCall>() }.run(CUDA_SUCCESS);
+    // SAFETY: made by `host_function` for this one run.
+    unsafe { Box::from_raw(data.cast::<HostCall>()) }.run(CUDA_SUCCESS);
+}
+
+/// Makes a node of a host function if the stream captures; says whether it did.
+fn captured(w: &mut Cuda, stream: CUstream, m: &msg::HostFunction) -> Result<bool, CUresult> {
+    let (mut status, mut id, mut graph) = (CU_STREAM_CAPTURE_STATUS_NONE, 0, std::ptr::null_mut());
+    let null: *mut c_void = std::ptr::null_mut();
+    // SAFETY: a live stream and pointers to live values.
+    check(unsafe {
+        let d = w.driver;
+        d.cuStreamGetCaptureInfo_v2(
+            stream,
+            &mut status,
+            &mut id,
+            &mut graph,
+            null.cast(),
+            null.cast(),
+        )
+    })?;
+    if status != CU_STREAM_CAPTURE_STATUS_ACTIVE {
+        return Ok(false);
+    }
+    let call = HostNode::new(w, m.function, m.data);
+    let data = std::sync::Arc::as_ptr(&call).cast_mut().cast();
+    attach(w, graph, vec![Box::new(call)])?;
+    // SAFETY: a live stream; the graph keeps the data that the function expects.
+    check(unsafe { w.driver.cuLaunchHostFunc(stream, Some(host_node), data) })?;
+    Ok(true)
 }
 
 unsafe extern "C" fn stream_callback_here(_s: CUstream, rc: CUresult, data: *mut c_void) {
@@ -154,6 +195,9 @@ pub(super) fn host_function(
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
+        if m.kind != STREAM_CALLBACK && captured(w, stream, &m)? {
+            return Ok(());
+        }
         let call = Box::into_raw(Box::new(HostCall {
             kind: m.kind,
             function: m.function,
@@ -162,7 +206,7 @@ pub(super) fn host_function(
             completer: w.completer.clone(),
             outbox: w.outbox.clone(),
         }))
-        .cast();
+        .cast::<c_void>();
         // SAFETY: a live stream; the data is what the function expects.
         check(unsafe {
             if m.kind == STREAM_CALLBACK {
@@ -173,6 +217,8 @@ pub(super) fn host_function(
                     .cuLaunchHostFunc(stream, Some(host_function_here), call)
             }
         })
+        // SAFETY: it was not taken, so nobody else has it.
+        .inspect_err(|_| drop(unsafe { Box::from_raw(call.cast::<HostCall>()) }))
     });
     w.done(h, rc);
     Ok(())

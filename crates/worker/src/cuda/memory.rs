@@ -18,14 +18,15 @@ fn properties(dev: i32) -> CUmemAllocationProp {
 /// Where the client puts a device's memory: ranges of a tebibyte, one behind the other.
 const BASE: u64 = 0x3000_0000_0000;
 const RANGE: u64 = 1 << 40;
-const DEVICES: u64 = 32;
+/// Ranges for devices, and behind them for reservations of the program's.
+const RANGES: u64 = 32;
 
 /// Reserves the whole range that `va` lies in, once. The driver honours the wish for an address when
 /// the range is large; for a few megabytes it does as it likes.
-fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
+pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
     let range = va.checked_sub(BASE).ok_or(CUDA_ERROR_INVALID_VALUE)? / RANGE;
     let start = BASE + range * RANGE;
-    if range >= DEVICES || size > RANGE || va + size > start + RANGE {
+    if range >= RANGES || size > RANGE || va + size > start + RANGE {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     if w.reserved.contains(&range) {

@@ -16,16 +16,23 @@ mod copy_rows;
 mod device;
 mod event;
 mod generated;
+mod graph;
+mod graph_exec;
+mod graph_host;
+mod graph_node;
 mod green;
 mod launch;
 mod library;
 mod memory;
 mod module;
+mod occupancy;
 mod peer;
 mod pool;
 mod printed;
 mod stream;
 mod texture;
+mod user_object;
+mod vmm;
 mod waiters;
 
 use crate::callback::Callbacks;
@@ -85,6 +92,8 @@ struct Table {
     low: Vec<u64>,
     high: HashMap<u32, u64>,
     next_high: u32,
+    /// The id of each handle.
+    ids: HashMap<u64, u32>,
 }
 
 /// Ids from here on are chosen by the worker; see the client's handles.
@@ -116,6 +125,8 @@ pub struct Cuda {
     current: u32,
     /// The memory that the record being executed came in.
     slab: Option<Lent>,
+    /// Memory that bulk records land in.
+    incoming: Arena,
     /// Memory for what goes to the client.
     outgoing: Arena,
     completer: Completer,
@@ -124,8 +135,11 @@ pub struct Cuda {
     mapped: HashMap<u64, u64>,
     /// Ranges of addresses that are reserved, by number.
     reserved: HashSet<u64>,
+    /// Whether the executor's thread has been made harmless to captures.
     /// Which device, by physical ordinal, may use memory of which other.
+    graphs: graph_exec::Graphs,
     peers: HashSet<(i32, i32)>,
+    relaxed: bool,
 }
 
 /// Opens a session's CUDA side.
@@ -164,11 +178,14 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         functions_here: HashMap::new(),
         current: 0,
         slab: None,
-        outgoing: Arena::new(48),
+        incoming: setup.incoming,
+        outgoing: setup.outgoing,
         completer,
         mapped: HashMap::new(),
         reserved: HashSet::new(),
+        graphs: graph_exec::Graphs::default(),
         peers: HashSet::new(),
+        relaxed: false,
     }))
 }
 
@@ -214,6 +231,7 @@ impl Cuda {
     /// Remembers the handle of an id.
     pub(crate) fn store(&mut self, kind: Kind, id: u32, raw: u64) {
         let t = &mut self.tables[kind as usize];
+        t.ids.insert(raw, id);
         if id >= WORKER_IDS {
             t.high.insert(id, raw);
             return;
@@ -228,25 +246,47 @@ impl Cuda {
     /// Forgets an id.
     pub(crate) fn remove(&mut self, kind: Kind, id: u32) {
         let t = &mut self.tables[kind as usize];
-        if id >= WORKER_IDS {
-            t.high.remove(&id);
-        } else if let Some(raw) = t.low.get_mut(id as usize) {
-            *raw = 0;
+        let raw = if id >= WORKER_IDS {
+            t.high.remove(&id)
+        } else {
+            t.low.get_mut(id as usize).map(std::mem::take)
+        };
+        // The driver may have given the same handle to a newer object.
+        if let Some(raw) = raw
+            && t.ids.get(&raw) == Some(&id)
+        {
+            t.ids.remove(&raw);
+        }
+    }
+
+    /// The id of a handle; 0 if it has none.
+    fn known(&self, kind: Kind, raw: u64) -> u32 {
+        let ids = &self.tables[kind as usize].ids;
+        ids.get(&raw).copied().unwrap_or(0)
+    }
+
+    /// Forgets a handle and its id.
+    fn disown(&mut self, kind: Kind, raw: u64) {
+        if let Some(id) = self.tables[kind as usize].ids.get(&raw).copied() {
+            self.remove(kind, id);
         }
     }
 
     /// The id of a handle that came into being here; a new one if it has none.
     fn adopt(&mut self, kind: Kind, raw: u64) -> u32 {
         let t = &mut self.tables[kind as usize];
-        if let Some(i) = t.low.iter().position(|r| *r == raw) {
-            return i as u32;
-        }
-        if let Some((id, _)) = t.high.iter().find(|(_, r)| **r == raw) {
+        if let Some(id) = t.ids.get(&raw) {
             return *id;
         }
-        let id = WORKER_IDS + t.next_high;
-        t.next_high = (t.next_high + 1) % (WORKER_IDS - 1);
+        let id = loop {
+            let id = WORKER_IDS + t.next_high;
+            t.next_high = (t.next_high + 1) % (WORKER_IDS - 1);
+            if !t.high.contains_key(&id) {
+                break id;
+            }
+        };
         t.high.insert(id, raw);
+        t.ids.insert(raw, id);
         id
     }
 
@@ -315,6 +355,10 @@ impl Api for Cuda {
         payload: &[u8],
         hold: &mut Hold<'_>,
     ) -> Result<(), WireError> {
+        if !self.relaxed {
+            self.relaxed = true;
+            stream::relax(self.driver);
+        }
         self.enter(h.aux);
         self.slab = hold.take();
         let done = generated::dispatch(self, h, payload);

@@ -85,8 +85,15 @@ pub(super) fn describe(
     const MOST: usize = 4096;
     for i in 0..MOST {
         let (mut offset, mut size) = (0, 0);
-        if param(i, &mut offset, &mut size) != CUDA_SUCCESS {
-            break;
+        match param(i, &mut offset, &mut size) {
+            CUDA_SUCCESS => {}
+            // So the driver says that there are no more.
+            CUDA_ERROR_INVALID_VALUE => break,
+            rc => {
+                let why = super::name_of(rc);
+                eprintln!("busbar worker: the driver does not describe a function: {why}");
+                break;
+            }
         }
         params.extend([offset as u32, size as u32]);
     }

@@ -1,6 +1,7 @@
 //! Streams and captures.
 
 use super::completer::Then;
+use super::graph::{edge_list, node_list, or_null};
 use super::waiters::Wait;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
@@ -117,5 +118,101 @@ pub(super) fn capture_info(w: &mut Cuda, h: &Header, m: msg::CaptureInfo) -> Res
     });
     reply.edges = &edges_bytes;
     w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+/// Every capture is relaxed here: this process's threads serve many of the program's, and what one
+/// of those may not do during a capture is not for the others to suffer from.
+const RELAXED: CUstreamCaptureMode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+/// Makes calls of the calling thread harmless to captures that are under way.
+pub(super) fn relax(d: &Driver) {
+    let mut mode = RELAXED;
+    // SAFETY: a pointer to a live number. Before its first capture no thread minds if this fails.
+    unsafe { d.cuThreadExchangeStreamCaptureMode(&mut mode) };
+}
+
+pub(super) fn cu_stream_begin_capture_v2(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CuStreamBeginCaptureV2,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let stream = w.stream(m.h_stream)? as CUstream;
+        // SAFETY: a live stream.
+        check(unsafe { w.driver.cuStreamBeginCapture_v2(stream, RELAXED) })
+    });
+    w.reply(h, rc, |_| {});
+    Ok(())
+}
+
+pub(super) fn capture_to_graph(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CaptureToGraph<'_>,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let stream = w.stream(m.stream)? as CUstream;
+        let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
+        let after = node_list(w, &m.after)?;
+        let edges = edge_list(m.edges, after.len())?;
+        // SAFETY: live handles; the arrays are of that length.
+        check(unsafe {
+            w.driver.cuStreamBeginCaptureToGraph(
+                stream,
+                graph,
+                or_null(&after),
+                or_null(&edges),
+                after.len(),
+                RELAXED,
+            )
+        })
+    });
+    w.reply(h, rc, |_| {});
+    Ok(())
+}
+
+pub(super) fn capture_end(w: &mut Cuda, h: &Header, m: msg::CaptureEnd) -> Result<(), WireError> {
+    let mut reply = msg::CaptureEndReply { actual: 0 };
+    let rc = attempt(|| {
+        let stream = w.stream(m.stream)? as CUstream;
+        let mut graph: CUgraph = std::ptr::null_mut();
+        // SAFETY: a live stream and a pointer to a live handle.
+        check(unsafe { w.driver.cuStreamEndCapture(stream, &mut graph) })?;
+        // The program may know it already: from a question, or since it gave it.
+        reply.actual = match w.known(Kind::Graph, graph as u64) {
+            0 => {
+                w.store(Kind::Graph, m.graph, graph as u64);
+                m.graph
+            }
+            id => id,
+        };
+        Ok(())
+    });
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn capture_update(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CaptureUpdate<'_>,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let stream = w.stream(m.stream)? as CUstream;
+        let mut after = node_list(w, &m.after)?;
+        let edges = edge_list(m.edges, after.len())?;
+        // SAFETY: live handles; the arrays are of that length.
+        check(unsafe {
+            w.driver.cuStreamUpdateCaptureDependencies_v2(
+                stream,
+                after.as_mut_ptr(),
+                or_null(&edges),
+                after.len(),
+                m.flags,
+            )
+        })
+    });
+    w.reply(h, rc, |_| {});
     Ok(())
 }

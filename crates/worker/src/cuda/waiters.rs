@@ -79,6 +79,7 @@ impl Waiters {
         let shared = self.shared.clone();
         let (tx, rx) = channel();
         let run = move || {
+            super::stream::relax(shared.driver);
             let mut next = Some(job);
             while let Some(job) = next {
                 shared.serve(&job);

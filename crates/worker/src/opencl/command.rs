@@ -1,7 +1,8 @@
 //! Commands: launches, copies, events.
 
 use super::create::Data;
-use super::objects::Object;
+use super::landing::Landing;
+use super::objects::{Object, Queue};
 use super::pending::{Piece, Work};
 use super::{Fail, OpenCl, ok};
 use crate::staging::{Hold, Lent};
@@ -23,9 +24,6 @@ fn sizes(v: &[u64; 3]) -> [usize; 3] {
     v.map(|x| x as usize)
 }
 
-/// Memory that a read fills.
-struct Landing(Box<[u8]>);
-
 impl OpenCl {
     /// Runs one enqueue. `f` gets the queue, the wait list and the place for the event, which is null when
     /// neither the client (`event`) nor the caller (`want`) needs one. Returns the event with a
@@ -38,7 +36,9 @@ impl OpenCl {
         want: bool,
         f: impl FnOnce(&Self, Handle, u32, *const Handle, *mut Handle) -> Result<i32, i32>,
     ) -> Result<Handle, Fail> {
-        let (q, context) = self.objects.queue(queue)?;
+        let Queue {
+            raw: q, context, ..
+        } = self.objects.queue(queue)?;
         let mut list = std::mem::take(&mut self.handles);
         list.clear();
         let run = || -> Result<Handle, i32> {
@@ -67,10 +67,10 @@ impl OpenCl {
                 return Err(Fail::Cl(code));
             }
         };
-        if let Some(Object::Queue(_, _, dirty)) = self.objects.get_mut(queue)
-            && !*dirty
+        if let Some(Object::Queue(q)) = self.objects.get_mut(queue)
+            && !q.dirty
         {
-            *dirty = true;
+            q.dirty = true;
             self.dirty.push(queue);
         }
         if event != 0 {
@@ -122,13 +122,11 @@ impl OpenCl {
         // Inline bytes that came in a slab stay there.
         let kept: Kept = match data {
             Data::Blob(v) => Kept::Own(v.into_boxed_slice()),
-            Data::Inline(b) => match hold.slab() {
-                Some(_) if self.pending.held() < MOST_SLABS => match hold.take() {
-                    Some(slab) => Kept::Slab(slab, b.as_ptr(), b.len()),
-                    None => Kept::Own(b.into()),
-                },
-                _ => Kept::Own(b.into()),
+            Data::Inline(b) if self.pending.held() < MOST_SLABS => match hold.take() {
+                Some(slab) => Kept::Slab(slab, b.as_ptr(), b.len()),
+                None => Kept::Own(b.into()),
             },
+            Data::Inline(b) => Kept::Own(b.into()),
         };
         let e = self.enqueue(queue, event, waits, true, |this, q, n, list, e| {
             f(this, q, kept.bytes(), n, list, e)
@@ -151,21 +149,18 @@ impl OpenCl {
         if bytes > 1 << 40 {
             return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
         }
+        // Where commands may overtake each other, the client's event must be that of the whole read.
+        let whole = whole || self.objects.queue(queue).is_ok_and(|q| q.loose);
         let step = if whole { bytes.max(1) } else { BULK_CHUNK };
         let mut at = 0;
         let mut started = Vec::new();
         while at < bytes || started.is_empty() {
             let n = step.min(bytes - at);
-            let mut memory = Vec::new();
-            if memory.try_reserve_exact(n).is_err() {
-                return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
-            }
-            memory.resize(n, 0);
-            let mut landing = Landing(memory.into_boxed_slice());
+            let mut landing = self.pool.take(n)?;
             let end = at + n >= bytes;
             let id = if end { event } else { 0 };
             let e = self.enqueue(queue, id, waits, true, |this, q, n, list, e| {
-                f(this, q, at, &mut landing.0, n, list, e)
+                f(this, q, at, landing.bytes_mut(), n, list, e)
             });
             let e = match e {
                 Ok(e) => e,
@@ -190,7 +185,9 @@ impl OpenCl {
         let mut offset = 0;
         for (e, landing) in started {
             let keep: Arc<dyn Any + Send + Sync> = Arc::new(landing);
-            let bytes = keep.downcast_ref::<Landing>().map_or(&[][..], |l| &l.0);
+            let bytes = keep
+                .downcast_ref::<Landing>()
+                .map_or(&[][..], Landing::bytes);
             let (start, len) = (bytes.as_ptr(), bytes.len());
             // A whole image is longer than a piece may be.
             let mut pieces = Vec::new();
@@ -233,7 +230,7 @@ impl OpenCl {
                 match tag {
                     1 => object(self.objects.memory(v as u32)?),
                     2 => object(self.objects.sampler(v as u32)?),
-                    3 => object(self.objects.queue(v as u32)?.0),
+                    3 => object(self.objects.queue(v as u32)?.raw),
                     // SAFETY: a kernel of ours; a size without a value.
                     4 => unsafe { set(kernel, i, v as usize, null()) },
                     // SAFETY: a kernel of ours; the pointer goes to the device as it is.
@@ -598,7 +595,7 @@ impl OpenCl {
     }
 
     pub(super) fn flush(&mut self, m: wire::Flush) -> Result<(), Fail> {
-        let q = self.objects.queue(m.queue)?.0;
+        let q = self.objects.queue(m.queue)?.raw;
         // SAFETY: a queue of ours.
         ok(unsafe { (self.cl.clFlush)(q) })?;
         Ok(())

@@ -1,7 +1,7 @@
 //! Making, describing and releasing objects.
 
 use super::describe;
-use super::objects::Object;
+use super::objects::{Object, Queue};
 use super::{Fail, OpenCl, ok};
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
@@ -114,9 +114,11 @@ impl OpenCl {
 
     pub(super) fn release(&mut self, m: wire::Release) -> Result<(), Fail> {
         let object = self.objects.take(m.object);
-        if let Object::Queue(q, _, true) = &object {
+        if let Object::Queue(q) = &object
+            && q.dirty
+        {
             // SAFETY: a queue of ours.
-            unsafe { (self.cl.clFlush)(*q) };
+            unsafe { (self.cl.clFlush)(q.raw) };
             self.dirty.retain(|id| *id != m.object);
         }
         object.release(self.cl);
@@ -249,7 +251,17 @@ impl OpenCl {
                 }
             }
         };
-        ok(code).map(|()| Object::Queue(q, c, false))
+        let loose = m.properties.chunks_exact(2).any(|p| {
+            p[0] == u64::from(CL_QUEUE_PROPERTIES)
+                && p[1] & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0
+        });
+        ok(code)?;
+        Ok(Object::Queue(Queue {
+            raw: q,
+            context: c,
+            loose,
+            dirty: false,
+        }))
     }
 
     pub(super) fn set_default_queue(
@@ -261,7 +273,7 @@ impl OpenCl {
             self.objects.context(m.context)?,
             self.objects.device(m.device)?,
         );
-        let q = self.objects.queue(m.queue)?.0;
+        let q = self.objects.queue(m.queue)?.raw;
         // SAFETY: objects of ours.
         ok(unsafe { (self.cl.clSetDefaultDeviceCommandQueue)(c, d, q) })?;
         self.done(call);

@@ -8,6 +8,7 @@ mod cl;
 mod command;
 mod create;
 mod describe;
+mod landing;
 mod objects;
 mod output;
 mod pending;
@@ -25,6 +26,7 @@ use busbar_wire::WireError;
 use busbar_wire::hello::Refusal;
 use busbar_wire::record::Header;
 use cl::Cl;
+use landing::Pool;
 use objects::{Object, Objects};
 use output::Output;
 use pending::Pending;
@@ -46,6 +48,7 @@ pub struct OpenCl {
     blobs: HashMap<u32, Vec<u8>>,
     svm: HashMap<u64, (Handle, usize)>,
     handles: Vec<Handle>,
+    pool: Pool,
 }
 
 /// Why a message was not executed.
@@ -186,6 +189,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         blobs: HashMap::new(),
         svm: HashMap::new(),
         handles: Vec::new(),
+        pool: Pool::default(),
     }))
 }
 

@@ -17,8 +17,8 @@ pub enum Object {
     Device(Handle, bool),
     /// A context with its devices.
     Context(Handle, Vec<(u32, Handle)>),
-    /// A queue with its context; whether it has commands that were not flushed.
-    Queue(Handle, Handle, bool),
+    /// A queue.
+    Queue(Queue),
     /// A buffer or an image; the bytes that it was made over, if the API wants them kept.
     Memory(Handle),
     /// A sampler.
@@ -29,6 +29,19 @@ pub enum Object {
     Kernel(Handle, Arc<Program>),
     /// An event.
     Event(Handle),
+}
+
+/// A queue.
+#[derive(Clone, Copy)]
+pub struct Queue {
+    /// The library's.
+    pub raw: Handle,
+    /// Its context.
+    pub context: Handle,
+    /// Whether commands may overtake each other.
+    pub loose: bool,
+    /// Whether it has commands that were not flushed.
+    pub dirty: bool,
 }
 
 /// The most objects that a session may have.
@@ -105,10 +118,10 @@ impl Objects {
         }
     }
 
-    /// A queue, and its context.
-    pub fn queue(&self, id: u32) -> Result<(Handle, Handle), i32> {
+    /// A queue.
+    pub fn queue(&self, id: u32) -> Result<Queue, i32> {
         match self.get(id) {
-            Object::Queue(q, c, _) => Ok((*q, *c)),
+            Object::Queue(q) => Ok(*q),
             _ => self.fail(id, CL_INVALID_COMMAND_QUEUE),
         }
     }
@@ -164,10 +177,10 @@ impl Objects {
     /// Hands every queue with new commands to its device.
     pub fn flush(&mut self, cl: &Cl, dirty: &mut Vec<u32>) {
         for id in dirty.drain(..) {
-            if let Some(Object::Queue(q, _, d)) = self.get_mut(id) {
-                *d = false;
+            if let Some(Object::Queue(q)) = self.get_mut(id) {
+                q.dirty = false;
                 // SAFETY: a queue of ours.
-                unsafe { (cl.clFlush)(*q) };
+                unsafe { (cl.clFlush)(q.raw) };
             }
         }
     }
@@ -181,7 +194,7 @@ impl Object {
             match self {
                 Self::Device(h, true) => (cl.clReleaseDevice)(h),
                 Self::Context(h, _) => (cl.clReleaseContext)(h),
-                Self::Queue(h, ..) => (cl.clReleaseCommandQueue)(h),
+                Self::Queue(q) => (cl.clReleaseCommandQueue)(q.raw),
                 Self::Memory(h) => (cl.clReleaseMemObject)(h),
                 Self::Sampler(h) => (cl.clReleaseSampler)(h),
                 Self::Kernel(h, _) => (cl.clReleaseKernel)(h),

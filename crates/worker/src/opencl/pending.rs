@@ -62,12 +62,15 @@ struct State {
     next: u64,
     entries: Vec<Entry>,
     holds: VecDeque<(Event, Box<dyn Any + Send>)>,
+    /// Events to release, but not from within a driver's callback: the driver may still be at work
+    /// on the event and on its queue then.
+    dead: Vec<Event>,
     kicked: bool,
 }
 
 impl State {
     fn idle(&self) -> bool {
-        self.entries.is_empty() && self.holds.is_empty()
+        self.entries.is_empty() && self.holds.is_empty() && self.dead.is_empty()
     }
 }
 
@@ -172,7 +175,8 @@ impl Pending {
         {
             let e = s.entries.remove(0);
             // Under the lock, so that nothing overtakes it.
-            self.perform(e, status);
+            let events = self.perform(e, status);
+            s.dead.extend(events);
             return;
         }
         s.kicked = true;
@@ -189,7 +193,7 @@ impl Pending {
         self.outbox.reply(call, code, |_| {});
     }
 
-    fn perform(&self, e: Entry, status: i32) {
+    fn perform(&self, e: Entry, status: i32) -> Vec<Event> {
         match e.work {
             Work::Chunks(list, last) => {
                 for p in list.iter().filter(|_| status == CL_COMPLETE) {
@@ -209,10 +213,7 @@ impl Pending {
                 self.outbox.callback(0, status, |w| w.u64(token));
             }
         }
-        for e in e.events {
-            // SAFETY: given to `add` with this reference.
-            unsafe { (self.cl.clReleaseEvent)(e.0) };
-        }
+        e.events
     }
 
     /// Does everything that is due. Bytes leave before answers: entries are gone through in order, and
@@ -247,7 +248,16 @@ impl Pending {
             list.push((s.entries.remove(i), status));
         }
         for (e, status) in list.into_iter().rev() {
-            self.perform(e, status);
+            let events = self.perform(e, status);
+            s.dead.extend(events);
+        }
+        self.bury(&mut s);
+    }
+
+    fn bury(&self, s: &mut State) {
+        for e in s.dead.drain(..) {
+            // SAFETY: given to `add` with this reference.
+            unsafe { (self.cl.clReleaseEvent)(e.0) };
         }
     }
 
@@ -270,6 +280,7 @@ impl Pending {
     /// Frees what commands that have run held; looks no further than the first that runs still, for
     /// most commands end in the order of their calls.
     fn let_go(&self, s: &mut State) {
+        self.bury(s);
         while let Some((e, _)) = s.holds.front() {
             if self.cl.status(e.0) > CL_COMPLETE {
                 return;

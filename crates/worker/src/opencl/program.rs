@@ -561,7 +561,7 @@ impl OpenCl {
             *mut usize,
         ) -> i32;
         let (q, k) = (
-            self.objects.queue(m.queue)?.0,
+            self.objects.queue(m.queue)?.raw,
             self.objects.kernel(m.kernel)?,
         );
         self.set_args(k, m.args)?;

@@ -284,7 +284,7 @@ pub(in crate::cuda) unsafe fn cuCtxGetLimit_checked(
     let cx = runtime::enter()?;
     not_null(pvalue)?;
     let v_req = wire::CuCtxGetLimit { limit };
-    let v_bytes = cx.call(&v_req)?;
+    let v_bytes = cx.cached(&v_req)?;
     let v_reply: wire::CuCtxGetLimitReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { pvalue.write(v_reply.pvalue as usize) };
@@ -481,13 +481,8 @@ pub(in crate::cuda) unsafe fn cuCtxSetLimit_checked(
     limit: CUlimit,
     value: usize,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_req = wire::CuCtxSetLimit {
-        limit,
-        value: value as u64,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxSetLimit(limit, value) })
 }
 
 /// `cuCtxSetSharedMemConfig`.
@@ -514,10 +509,8 @@ pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
 
 /// `cuCtxSynchronize`, with the result as a `Result`.
 pub(in crate::cuda) unsafe fn cuCtxSynchronize_checked() -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_req = wire::CuCtxSynchronize {};
-    cx.call(&v_req)?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxSynchronize() })
 }
 
 /// `cuCtxSynchronize_v2`.

@@ -8,13 +8,24 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-/// `cuDeviceGetGraphMemAttribute`: refused.
+/// `cuDeviceGetGraphMemAttribute`.
 pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
-    _device: CUdevice,
-    _attr: CUgraphMem_attribute,
-    _value: *mut c_void,
+    device: CUdevice,
+    attr: CUgraphMem_attribute,
+    value: *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuDeviceGetGraphMemAttribute", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDeviceGetGraphMemAttribute_checked(device, attr, value) })
+}
+
+/// `cuDeviceGetGraphMemAttribute`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDeviceGetGraphMemAttribute_checked(
+    device: CUdevice,
+    attr: CUgraphMem_attribute,
+    value: *mut c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuDeviceGetGraphMemAttribute(device, attr, value) })
 }
 
 /// `cuDeviceGraphMemTrim`.
@@ -33,24 +44,64 @@ pub(in crate::cuda) unsafe fn cuDeviceGraphMemTrim_checked(
     Ok(())
 }
 
-/// `cuDeviceSetGraphMemAttribute`: refused.
+/// `cuDeviceSetGraphMemAttribute`.
 pub unsafe extern "C" fn cuDeviceSetGraphMemAttribute(
-    _device: CUdevice,
-    _attr: CUgraphMem_attribute,
-    _value: *mut c_void,
+    device: CUdevice,
+    attr: CUgraphMem_attribute,
+    value: *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuDeviceSetGraphMemAttribute", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuDeviceSetGraphMemAttribute_checked(device, attr, value) })
 }
 
-/// `cuGraphAddBatchMemOpNode`: refused.
+/// `cuDeviceSetGraphMemAttribute`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuDeviceSetGraphMemAttribute_checked(
+    device: CUdevice,
+    attr: CUgraphMem_attribute,
+    value: *mut c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuDeviceSetGraphMemAttribute(device, attr, value) })
+}
+
+/// `cuGraphAddBatchMemOpNode`.
 pub unsafe extern "C" fn cuGraphAddBatchMemOpNode(
-    _phGraphNode: *mut CUgraphNode,
-    _hGraph: CUgraph,
-    _dependencies: *const CUgraphNode,
-    _numDependencies: usize,
-    _nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphAddBatchMemOpNode", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphAddBatchMemOpNode_checked(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    })
+}
+
+/// `cuGraphAddBatchMemOpNode`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphAddBatchMemOpNode_checked(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphAddBatchMemOpNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    })
 }
 
 /// `cuGraphAddChildGraphNode`.
@@ -81,31 +132,16 @@ pub(in crate::cuda) unsafe fn cuGraphAddChildGraphNode_checked(
     numDependencies: usize,
     childGraph: CUgraph,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(phGraphNode)?;
-    let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
-    let mut v_dependencies = Vec::new();
-    for i in 0..counted(numDependencies)? {
-        not_null(dependencies)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        let raw = unsafe { dependencies.add(i).read() };
-        v_dependencies.push(cx.handle(Kind::GraphNode, raw as u64)?);
-    }
-    let v_child_graph = cx.handle(Kind::Graph, childGraph as u64)?;
-    let v_ph_graph_node = cx.create(Kind::GraphNode);
-    let v_req = wire::CuGraphAddChildGraphNode {
-        ph_graph_node: v_ph_graph_node,
-        h_graph: v_h_graph,
-        dependencies: v_dependencies,
-        num_dependencies: numDependencies as u64,
-        child_graph: v_child_graph,
-    };
-    check(cx.queue(&v_req)).inspect_err(|_| {
-        cx.destroy(Kind::GraphNode, v_ph_graph_node);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { phGraphNode.write(cx.raw(Kind::GraphNode, v_ph_graph_node) as CUgraphNode) };
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphAddChildGraphNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            childGraph,
+        )
+    })
 }
 
 /// `cuGraphAddDependencies`.
@@ -227,29 +263,10 @@ pub(in crate::cuda) unsafe fn cuGraphAddEmptyNode_checked(
     dependencies: *const CUgraphNode,
     numDependencies: usize,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(phGraphNode)?;
-    let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
-    let mut v_dependencies = Vec::new();
-    for i in 0..counted(numDependencies)? {
-        not_null(dependencies)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        let raw = unsafe { dependencies.add(i).read() };
-        v_dependencies.push(cx.handle(Kind::GraphNode, raw as u64)?);
-    }
-    let v_ph_graph_node = cx.create(Kind::GraphNode);
-    let v_req = wire::CuGraphAddEmptyNode {
-        ph_graph_node: v_ph_graph_node,
-        h_graph: v_h_graph,
-        dependencies: v_dependencies,
-        num_dependencies: numDependencies as u64,
-    };
-    check(cx.queue(&v_req)).inspect_err(|_| {
-        cx.destroy(Kind::GraphNode, v_ph_graph_node);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { phGraphNode.write(cx.raw(Kind::GraphNode, v_ph_graph_node) as CUgraphNode) };
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies)
+    })
 }
 
 /// `cuGraphAddEventRecordNode`.
@@ -274,31 +291,16 @@ pub(in crate::cuda) unsafe fn cuGraphAddEventRecordNode_checked(
     numDependencies: usize,
     event: CUevent,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(phGraphNode)?;
-    let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
-    let mut v_dependencies = Vec::new();
-    for i in 0..counted(numDependencies)? {
-        not_null(dependencies)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        let raw = unsafe { dependencies.add(i).read() };
-        v_dependencies.push(cx.handle(Kind::GraphNode, raw as u64)?);
-    }
-    let v_event = cx.handle(Kind::Event, event as u64)?;
-    let v_ph_graph_node = cx.create(Kind::GraphNode);
-    let v_req = wire::CuGraphAddEventRecordNode {
-        ph_graph_node: v_ph_graph_node,
-        h_graph: v_h_graph,
-        dependencies: v_dependencies,
-        num_dependencies: numDependencies as u64,
-        event: v_event,
-    };
-    check(cx.queue(&v_req)).inspect_err(|_| {
-        cx.destroy(Kind::GraphNode, v_ph_graph_node);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { phGraphNode.write(cx.raw(Kind::GraphNode, v_ph_graph_node) as CUgraphNode) };
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphAddEventRecordNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            event,
+        )
+    })
 }
 
 /// `cuGraphAddEventWaitNode`.
@@ -323,31 +325,16 @@ pub(in crate::cuda) unsafe fn cuGraphAddEventWaitNode_checked(
     numDependencies: usize,
     event: CUevent,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(phGraphNode)?;
-    let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
-    let mut v_dependencies = Vec::new();
-    for i in 0..counted(numDependencies)? {
-        not_null(dependencies)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        let raw = unsafe { dependencies.add(i).read() };
-        v_dependencies.push(cx.handle(Kind::GraphNode, raw as u64)?);
-    }
-    let v_event = cx.handle(Kind::Event, event as u64)?;
-    let v_ph_graph_node = cx.create(Kind::GraphNode);
-    let v_req = wire::CuGraphAddEventWaitNode {
-        ph_graph_node: v_ph_graph_node,
-        h_graph: v_h_graph,
-        dependencies: v_dependencies,
-        num_dependencies: numDependencies as u64,
-        event: v_event,
-    };
-    check(cx.queue(&v_req)).inspect_err(|_| {
-        cx.destroy(Kind::GraphNode, v_ph_graph_node);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { phGraphNode.write(cx.raw(Kind::GraphNode, v_ph_graph_node) as CUgraphNode) };
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphAddEventWaitNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            event,
+        )
+    })
 }
 
 /// `cuGraphAddExternalSemaphoresSignalNode`: refused.
@@ -378,60 +365,208 @@ pub unsafe extern "C" fn cuGraphAddExternalSemaphoresWaitNode(
     )
 }
 
-/// `cuGraphAddHostNode`: refused.
+/// `cuGraphAddHostNode`.
 pub unsafe extern "C" fn cuGraphAddHostNode(
-    _phGraphNode: *mut CUgraphNode,
-    _hGraph: CUgraph,
-    _dependencies: *const CUgraphNode,
-    _numDependencies: usize,
-    _nodeParams: *const CUDA_HOST_NODE_PARAMS,
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphAddHostNode", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphAddHostNode_checked(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    })
 }
 
-/// `cuGraphAddKernelNode`: refused.
+/// `cuGraphAddHostNode`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphAddHostNode_checked(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *const CUDA_HOST_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphAddHostNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    })
+}
+
+/// `cuGraphAddKernelNode`.
 pub unsafe extern "C" fn cuGraphAddKernelNode(
-    _phGraphNode: *mut CUgraphNode,
-    _hGraph: CUgraph,
-    _dependencies: *const CUgraphNode,
-    _numDependencies: usize,
-    _nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    runtime::unsupported("cuGraphAddKernelNode", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphAddKernelNode_checked(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    })
 }
 
-/// `cuGraphAddKernelNode_v2`: refused.
+/// `cuGraphAddKernelNode`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphAddKernelNode_checked(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphAddKernelNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    })
+}
+
+/// `cuGraphAddKernelNode_v2`.
 pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
-    _phGraphNode: *mut CUgraphNode,
-    _hGraph: CUgraph,
-    _dependencies: *const CUgraphNode,
-    _numDependencies: usize,
-    _nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphAddKernelNode_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphAddKernelNode_v2_checked(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    })
 }
 
-/// `cuGraphAddMemAllocNode`: refused.
+/// `cuGraphAddKernelNode_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphAddKernelNode_v2_checked(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphAddKernelNode_v2(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    })
+}
+
+/// `cuGraphAddMemAllocNode`.
 pub unsafe extern "C" fn cuGraphAddMemAllocNode(
-    _phGraphNode: *mut CUgraphNode,
-    _hGraph: CUgraph,
-    _dependencies: *const CUgraphNode,
-    _numDependencies: usize,
-    _nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphAddMemAllocNode", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphAddMemAllocNode_checked(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    })
 }
 
-/// `cuGraphAddMemcpyNode`: refused.
+/// `cuGraphAddMemAllocNode`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphAddMemAllocNode_checked(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphAddMemAllocNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    })
+}
+
+/// `cuGraphAddMemcpyNode`.
 pub unsafe extern "C" fn cuGraphAddMemcpyNode(
-    _phGraphNode: *mut CUgraphNode,
-    _hGraph: CUgraph,
-    _dependencies: *const CUgraphNode,
-    _numDependencies: usize,
-    _copyParams: *const CUDA_MEMCPY3D,
-    _ctx: CUcontext,
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    copyParams: *const CUDA_MEMCPY3D,
+    ctx: CUcontext,
 ) -> CUresult {
-    runtime::unsupported("cuGraphAddMemcpyNode", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphAddMemcpyNode_checked(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            copyParams,
+            ctx,
+        )
+    })
+}
+
+/// `cuGraphAddMemcpyNode`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphAddMemcpyNode_checked(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    copyParams: *const CUDA_MEMCPY3D,
+    ctx: CUcontext,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphAddMemcpyNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            copyParams,
+            ctx,
+        )
+    })
 }
 
 /// `cuGraphAddMemFreeNode`.
@@ -456,97 +591,228 @@ pub(in crate::cuda) unsafe fn cuGraphAddMemFreeNode_checked(
     numDependencies: usize,
     dptr: CUdeviceptr,
 ) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphAddMemFreeNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            dptr,
+        )
+    })
+}
+
+/// `cuGraphAddMemsetNode`.
+pub unsafe extern "C" fn cuGraphAddMemsetNode(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
+    ctx: CUcontext,
+) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphAddMemsetNode_checked(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            memsetParams,
+            ctx,
+        )
+    })
+}
+
+/// `cuGraphAddMemsetNode`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphAddMemsetNode_checked(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
+    ctx: CUcontext,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphAddMemsetNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            memsetParams,
+            ctx,
+        )
+    })
+}
+
+/// `cuGraphAddNode`.
+pub unsafe extern "C" fn cuGraphAddNode(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *mut CUgraphNodeParams,
+) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphAddNode_checked(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    })
+}
+
+/// `cuGraphAddNode`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphAddNode_checked(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    numDependencies: usize,
+    nodeParams: *mut CUgraphNodeParams,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphAddNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+            nodeParams,
+        )
+    })
+}
+
+/// `cuGraphAddNode_v2`.
+pub unsafe extern "C" fn cuGraphAddNode_v2(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    nodeParams: *mut CUgraphNodeParams,
+) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphAddNode_v2_checked(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            nodeParams,
+        )
+    })
+}
+
+/// `cuGraphAddNode_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphAddNode_v2_checked(
+    phGraphNode: *mut CUgraphNode,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    nodeParams: *mut CUgraphNodeParams,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphAddNode_v2(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            nodeParams,
+        )
+    })
+}
+
+/// `cuGraphBatchMemOpNodeGetParams`.
+pub unsafe extern "C" fn cuGraphBatchMemOpNodeGetParams(
+    hNode: CUgraphNode,
+    nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
+) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphBatchMemOpNodeGetParams_checked(hNode, nodeParams_out) })
+}
+
+/// `cuGraphBatchMemOpNodeGetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphBatchMemOpNodeGetParams_checked(
+    hNode: CUgraphNode,
+    nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out) })
+}
+
+/// `cuGraphBatchMemOpNodeSetParams`.
+pub unsafe extern "C" fn cuGraphBatchMemOpNodeSetParams(
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphBatchMemOpNodeSetParams_checked(hNode, nodeParams) })
+}
+
+/// `cuGraphBatchMemOpNodeSetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphBatchMemOpNodeSetParams_checked(
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphBatchMemOpNodeSetParams(hNode, nodeParams) })
+}
+
+/// `cuGraphChildGraphNodeGetGraph`.
+pub unsafe extern "C" fn cuGraphChildGraphNodeGetGraph(
+    hNode: CUgraphNode,
+    phGraph: *mut CUgraph,
+) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphChildGraphNodeGetGraph_checked(hNode, phGraph) })
+}
+
+/// `cuGraphChildGraphNodeGetGraph`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphChildGraphNodeGetGraph_checked(
+    hNode: CUgraphNode,
+    phGraph: *mut CUgraph,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphChildGraphNodeGetGraph(hNode, phGraph) })
+}
+
+/// `cuGraphClone`.
+pub unsafe extern "C" fn cuGraphClone(
+    phGraphClone: *mut CUgraph,
+    originalGraph: CUgraph,
+) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphClone_checked(phGraphClone, originalGraph) })
+}
+
+/// `cuGraphClone`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphClone_checked(
+    phGraphClone: *mut CUgraph,
+    originalGraph: CUgraph,
+) -> Result<(), CUresult> {
     let cx = runtime::enter()?;
-    not_null(phGraphNode)?;
-    let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
-    let mut v_dependencies = Vec::new();
-    for i in 0..counted(numDependencies)? {
-        not_null(dependencies)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        let raw = unsafe { dependencies.add(i).read() };
-        v_dependencies.push(cx.handle(Kind::GraphNode, raw as u64)?);
-    }
-    let v_ph_graph_node = cx.create(Kind::GraphNode);
-    let v_req = wire::CuGraphAddMemFreeNode {
-        ph_graph_node: v_ph_graph_node,
-        h_graph: v_h_graph,
-        dependencies: v_dependencies,
-        num_dependencies: numDependencies as u64,
-        dptr,
+    not_null(phGraphClone)?;
+    let v_original_graph = cx.handle(Kind::Graph, originalGraph as u64)?;
+    let v_ph_graph_clone = cx.create(Kind::Graph);
+    let v_req = wire::CuGraphClone {
+        ph_graph_clone: v_ph_graph_clone,
+        original_graph: v_original_graph,
     };
-    check(cx.queue(&v_req)).inspect_err(|_| {
-        cx.destroy(Kind::GraphNode, v_ph_graph_node);
+    cx.call(&v_req).inspect_err(|_| {
+        cx.destroy(Kind::Graph, v_ph_graph_clone);
     })?;
     // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { phGraphNode.write(cx.raw(Kind::GraphNode, v_ph_graph_node) as CUgraphNode) };
+    unsafe { phGraphClone.write(cx.raw(Kind::Graph, v_ph_graph_clone) as CUgraph) };
     Ok(())
-}
-
-/// `cuGraphAddMemsetNode`: refused.
-pub unsafe extern "C" fn cuGraphAddMemsetNode(
-    _phGraphNode: *mut CUgraphNode,
-    _hGraph: CUgraph,
-    _dependencies: *const CUgraphNode,
-    _numDependencies: usize,
-    _memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
-    _ctx: CUcontext,
-) -> CUresult {
-    runtime::unsupported("cuGraphAddMemsetNode", "not implemented yet")
-}
-
-/// `cuGraphAddNode`: refused.
-pub unsafe extern "C" fn cuGraphAddNode(
-    _phGraphNode: *mut CUgraphNode,
-    _hGraph: CUgraph,
-    _dependencies: *const CUgraphNode,
-    _numDependencies: usize,
-    _nodeParams: *mut CUgraphNodeParams,
-) -> CUresult {
-    runtime::unsupported("cuGraphAddNode", "not implemented yet")
-}
-
-/// `cuGraphAddNode_v2`: refused.
-pub unsafe extern "C" fn cuGraphAddNode_v2(
-    _phGraphNode: *mut CUgraphNode,
-    _hGraph: CUgraph,
-    _dependencies: *const CUgraphNode,
-    _dependencyData: *const CUgraphEdgeData,
-    _numDependencies: usize,
-    _nodeParams: *mut CUgraphNodeParams,
-) -> CUresult {
-    runtime::unsupported("cuGraphAddNode_v2", "not implemented yet")
-}
-
-/// `cuGraphBatchMemOpNodeGetParams`: refused.
-pub unsafe extern "C" fn cuGraphBatchMemOpNodeGetParams(
-    _hNode: CUgraphNode,
-    _nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
-) -> CUresult {
-    runtime::unsupported("cuGraphBatchMemOpNodeGetParams", "not implemented yet")
-}
-
-/// `cuGraphBatchMemOpNodeSetParams`: refused.
-pub unsafe extern "C" fn cuGraphBatchMemOpNodeSetParams(
-    _hNode: CUgraphNode,
-    _nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
-) -> CUresult {
-    runtime::unsupported("cuGraphBatchMemOpNodeSetParams", "not implemented yet")
-}
-
-/// `cuGraphChildGraphNodeGetGraph`: refused.
-pub unsafe extern "C" fn cuGraphChildGraphNodeGetGraph(
-    _hNode: CUgraphNode,
-    _phGraph: *mut CUgraph,
-) -> CUresult {
-    runtime::unsupported("cuGraphChildGraphNodeGetGraph", "not implemented yet")
-}
-
-/// `cuGraphClone`: refused.
-pub unsafe extern "C" fn cuGraphClone(
-    _phGraphClone: *mut CUgraph,
-    _originalGraph: CUgraph,
-) -> CUresult {
-    runtime::unsupported("cuGraphClone", "not implemented yet")
 }
 
 /// `cuGraphConditionalHandleCreate`.
@@ -614,13 +880,24 @@ pub(in crate::cuda) unsafe fn cuGraphCreate_checked(
     Ok(())
 }
 
-/// `cuGraphDebugDotPrint`: refused.
+/// `cuGraphDebugDotPrint`.
 pub unsafe extern "C" fn cuGraphDebugDotPrint(
-    _hGraph: CUgraph,
-    _path: *const c_char,
-    _flags: u32,
+    hGraph: CUgraph,
+    path: *const c_char,
+    flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuGraphDebugDotPrint", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphDebugDotPrint_checked(hGraph, path, flags) })
+}
+
+/// `cuGraphDebugDotPrint`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphDebugDotPrint_checked(
+    hGraph: CUgraph,
+    path: *const c_char,
+    flags: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphDebugDotPrint(hGraph, path, flags) })
 }
 
 /// `cuGraphDestroy`.
@@ -631,12 +908,8 @@ pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
 
 /// `cuGraphDestroy`, with the result as a `Result`.
 pub(in crate::cuda) unsafe fn cuGraphDestroy_checked(hGraph: CUgraph) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
-    let v_req = wire::CuGraphDestroy { h_graph: v_h_graph };
-    check(cx.queue(&v_req))?;
-    cx.destroy(Kind::Graph, v_h_graph);
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphDestroy(hGraph) })
 }
 
 /// `cuGraphDestroyNode`.
@@ -649,20 +922,26 @@ pub unsafe extern "C" fn cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
 pub(in crate::cuda) unsafe fn cuGraphDestroyNode_checked(
     hNode: CUgraphNode,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
-    let v_req = wire::CuGraphDestroyNode { h_node: v_h_node };
-    check(cx.queue(&v_req))?;
-    cx.destroy(Kind::GraphNode, v_h_node);
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphDestroyNode(hNode) })
 }
 
-/// `cuGraphEventRecordNodeGetEvent`: refused.
+/// `cuGraphEventRecordNodeGetEvent`.
 pub unsafe extern "C" fn cuGraphEventRecordNodeGetEvent(
-    _hNode: CUgraphNode,
-    _event_out: *mut CUevent,
+    hNode: CUgraphNode,
+    event_out: *mut CUevent,
 ) -> CUresult {
-    runtime::unsupported("cuGraphEventRecordNodeGetEvent", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphEventRecordNodeGetEvent_checked(hNode, event_out) })
+}
+
+/// `cuGraphEventRecordNodeGetEvent`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphEventRecordNodeGetEvent_checked(
+    hNode: CUgraphNode,
+    event_out: *mut CUevent,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphEventRecordNodeGetEvent(hNode, event_out) })
 }
 
 /// `cuGraphEventRecordNodeSetEvent`.
@@ -690,12 +969,22 @@ pub(in crate::cuda) unsafe fn cuGraphEventRecordNodeSetEvent_checked(
     Ok(())
 }
 
-/// `cuGraphEventWaitNodeGetEvent`: refused.
+/// `cuGraphEventWaitNodeGetEvent`.
 pub unsafe extern "C" fn cuGraphEventWaitNodeGetEvent(
-    _hNode: CUgraphNode,
-    _event_out: *mut CUevent,
+    hNode: CUgraphNode,
+    event_out: *mut CUevent,
 ) -> CUresult {
-    runtime::unsupported("cuGraphEventWaitNodeGetEvent", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphEventWaitNodeGetEvent_checked(hNode, event_out) })
+}
+
+/// `cuGraphEventWaitNodeGetEvent`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphEventWaitNodeGetEvent_checked(
+    hNode: CUgraphNode,
+    event_out: *mut CUevent,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphEventWaitNodeGetEvent(hNode, event_out) })
 }
 
 /// `cuGraphEventWaitNodeSetEvent`.
@@ -723,13 +1012,28 @@ pub(in crate::cuda) unsafe fn cuGraphEventWaitNodeSetEvent_checked(
     Ok(())
 }
 
-/// `cuGraphExecBatchMemOpNodeSetParams`: refused.
+/// `cuGraphExecBatchMemOpNodeSetParams`.
 pub unsafe extern "C" fn cuGraphExecBatchMemOpNodeSetParams(
-    _hGraphExec: CUgraphExec,
-    _hNode: CUgraphNode,
-    _nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphExecBatchMemOpNodeSetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphExecBatchMemOpNodeSetParams_checked(hGraphExec, hNode, nodeParams)
+    })
+}
+
+/// `cuGraphExecBatchMemOpNodeSetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphExecBatchMemOpNodeSetParams_checked(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams)
+    })
 }
 
 /// `cuGraphExecChildGraphNodeSetParams`.
@@ -750,17 +1054,10 @@ pub(in crate::cuda) unsafe fn cuGraphExecChildGraphNodeSetParams_checked(
     hNode: CUgraphNode,
     childGraph: CUgraph,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
-    let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
-    let v_child_graph = cx.handle(Kind::Graph, childGraph as u64)?;
-    let v_req = wire::CuGraphExecChildGraphNodeSetParams {
-        h_graph_exec: v_h_graph_exec,
-        h_node: v_h_node,
-        child_graph: v_child_graph,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph)
+    })
 }
 
 /// `cuGraphExecDestroy`.
@@ -773,14 +1070,8 @@ pub unsafe extern "C" fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult
 pub(in crate::cuda) unsafe fn cuGraphExecDestroy_checked(
     hGraphExec: CUgraphExec,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
-    let v_req = wire::CuGraphExecDestroy {
-        h_graph_exec: v_h_graph_exec,
-    };
-    check(cx.queue(&v_req))?;
-    cx.destroy(Kind::GraphExec, v_h_graph_exec);
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphExecDestroy(hGraphExec) })
 }
 
 /// `cuGraphExecEventRecordNodeSetEvent`.
@@ -884,86 +1175,201 @@ pub(in crate::cuda) unsafe fn cuGraphExecGetFlags_checked(
     let v_req = wire::CuGraphExecGetFlags {
         h_graph_exec: v_h_graph_exec,
     };
-    let v_bytes = cx.cached(&v_req)?;
+    let v_bytes = cx.call(&v_req)?;
     let v_reply: wire::CuGraphExecGetFlagsReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { flags.write(v_reply.flags) };
     Ok(())
 }
 
-/// `cuGraphExecHostNodeSetParams`: refused.
+/// `cuGraphExecHostNodeSetParams`.
 pub unsafe extern "C" fn cuGraphExecHostNodeSetParams(
-    _hGraphExec: CUgraphExec,
-    _hNode: CUgraphNode,
-    _nodeParams: *const CUDA_HOST_NODE_PARAMS,
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphExecHostNodeSetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphExecHostNodeSetParams_checked(hGraphExec, hNode, nodeParams)
+    })
 }
 
-/// `cuGraphExecKernelNodeSetParams`: refused.
+/// `cuGraphExecHostNodeSetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphExecHostNodeSetParams_checked(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_HOST_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams)
+    })
+}
+
+/// `cuGraphExecKernelNodeSetParams`.
 pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
-    _hGraphExec: CUgraphExec,
-    _hNode: CUgraphNode,
-    _nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    runtime::unsupported("cuGraphExecKernelNodeSetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphExecKernelNodeSetParams_checked(hGraphExec, hNode, nodeParams)
+    })
 }
 
-/// `cuGraphExecKernelNodeSetParams_v2`: refused.
+/// `cuGraphExecKernelNodeSetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphExecKernelNodeSetParams_checked(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams)
+    })
+}
+
+/// `cuGraphExecKernelNodeSetParams_v2`.
 pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
-    _hGraphExec: CUgraphExec,
-    _hNode: CUgraphNode,
-    _nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphExecKernelNodeSetParams_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphExecKernelNodeSetParams_v2_checked(hGraphExec, hNode, nodeParams)
+    })
 }
 
-/// `cuGraphExecMemcpyNodeSetParams`: refused.
+/// `cuGraphExecKernelNodeSetParams_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphExecKernelNodeSetParams_v2_checked(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams)
+    })
+}
+
+/// `cuGraphExecMemcpyNodeSetParams`.
 pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
-    _hGraphExec: CUgraphExec,
-    _hNode: CUgraphNode,
-    _copyParams: *const CUDA_MEMCPY3D,
-    _ctx: CUcontext,
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    copyParams: *const CUDA_MEMCPY3D,
+    ctx: CUcontext,
 ) -> CUresult {
-    runtime::unsupported("cuGraphExecMemcpyNodeSetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphExecMemcpyNodeSetParams_checked(hGraphExec, hNode, copyParams, ctx)
+    })
 }
 
-/// `cuGraphExecMemsetNodeSetParams`: refused.
+/// `cuGraphExecMemcpyNodeSetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphExecMemcpyNodeSetParams_checked(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    copyParams: *const CUDA_MEMCPY3D,
+    ctx: CUcontext,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx)
+    })
+}
+
+/// `cuGraphExecMemsetNodeSetParams`.
 pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
-    _hGraphExec: CUgraphExec,
-    _hNode: CUgraphNode,
-    _memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
-    _ctx: CUcontext,
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
+    ctx: CUcontext,
 ) -> CUresult {
-    runtime::unsupported("cuGraphExecMemsetNodeSetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphExecMemsetNodeSetParams_checked(hGraphExec, hNode, memsetParams, ctx)
+    })
 }
 
-/// `cuGraphExecNodeSetParams`: refused.
+/// `cuGraphExecMemsetNodeSetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphExecMemsetNodeSetParams_checked(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
+    ctx: CUcontext,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx)
+    })
+}
+
+/// `cuGraphExecNodeSetParams`.
 pub unsafe extern "C" fn cuGraphExecNodeSetParams(
-    _hGraphExec: CUgraphExec,
-    _hNode: CUgraphNode,
-    _nodeParams: *mut CUgraphNodeParams,
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
-    runtime::unsupported("cuGraphExecNodeSetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphExecNodeSetParams_checked(hGraphExec, hNode, nodeParams) })
 }
 
-/// `cuGraphExecUpdate`: refused.
+/// `cuGraphExecNodeSetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphExecNodeSetParams_checked(
+    hGraphExec: CUgraphExec,
+    hNode: CUgraphNode,
+    nodeParams: *mut CUgraphNodeParams,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams) })
+}
+
+/// `cuGraphExecUpdate`.
 pub unsafe extern "C" fn cuGraphExecUpdate(
-    _hGraphExec: CUgraphExec,
-    _hGraph: CUgraph,
-    _hErrorNode_out: *mut CUgraphNode,
-    _updateResult_out: *mut CUgraphExecUpdateResult,
+    hGraphExec: CUgraphExec,
+    hGraph: CUgraph,
+    hErrorNode_out: *mut CUgraphNode,
+    updateResult_out: *mut CUgraphExecUpdateResult,
 ) -> CUresult {
-    runtime::unsupported("cuGraphExecUpdate", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphExecUpdate_checked(hGraphExec, hGraph, hErrorNode_out, updateResult_out)
+    })
 }
 
-/// `cuGraphExecUpdate_v2`: refused.
+/// `cuGraphExecUpdate`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphExecUpdate_checked(
+    hGraphExec: CUgraphExec,
+    hGraph: CUgraph,
+    hErrorNode_out: *mut CUgraphNode,
+    updateResult_out: *mut CUgraphExecUpdateResult,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out)
+    })
+}
+
+/// `cuGraphExecUpdate_v2`.
 pub unsafe extern "C" fn cuGraphExecUpdate_v2(
-    _hGraphExec: CUgraphExec,
-    _hGraph: CUgraph,
-    _resultInfo: *mut CUgraphExecUpdateResultInfo,
+    hGraphExec: CUgraphExec,
+    hGraph: CUgraph,
+    resultInfo: *mut CUgraphExecUpdateResultInfo,
 ) -> CUresult {
-    runtime::unsupported("cuGraphExecUpdate_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphExecUpdate_v2_checked(hGraphExec, hGraph, resultInfo) })
+}
+
+/// `cuGraphExecUpdate_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphExecUpdate_v2_checked(
+    hGraphExec: CUgraphExec,
+    hGraph: CUgraph,
+    resultInfo: *mut CUgraphExecUpdateResultInfo,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) })
 }
 
 /// `cuGraphExternalSemaphoresSignalNodeGetParams`: refused.
@@ -1010,81 +1416,194 @@ pub unsafe extern "C" fn cuGraphExternalSemaphoresWaitNodeSetParams(
     )
 }
 
-/// `cuGraphGetEdges`: refused.
+/// `cuGraphGetEdges`.
 pub unsafe extern "C" fn cuGraphGetEdges(
-    _hGraph: CUgraph,
-    _from: *mut CUgraphNode,
-    _to: *mut CUgraphNode,
-    _numEdges: *mut usize,
+    hGraph: CUgraph,
+    from: *mut CUgraphNode,
+    to: *mut CUgraphNode,
+    numEdges: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuGraphGetEdges", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphGetEdges_checked(hGraph, from, to, numEdges) })
 }
 
-/// `cuGraphGetEdges_v2`: refused.
+/// `cuGraphGetEdges`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphGetEdges_checked(
+    hGraph: CUgraph,
+    from: *mut CUgraphNode,
+    to: *mut CUgraphNode,
+    numEdges: *mut usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphGetEdges(hGraph, from, to, numEdges) })
+}
+
+/// `cuGraphGetEdges_v2`.
 pub unsafe extern "C" fn cuGraphGetEdges_v2(
-    _hGraph: CUgraph,
-    _from: *mut CUgraphNode,
-    _to: *mut CUgraphNode,
-    _edgeData: *mut CUgraphEdgeData,
-    _numEdges: *mut usize,
+    hGraph: CUgraph,
+    from: *mut CUgraphNode,
+    to: *mut CUgraphNode,
+    edgeData: *mut CUgraphEdgeData,
+    numEdges: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuGraphGetEdges_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphGetEdges_v2_checked(hGraph, from, to, edgeData, numEdges) })
 }
 
-/// `cuGraphGetNodes`: refused.
+/// `cuGraphGetEdges_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphGetEdges_v2_checked(
+    hGraph: CUgraph,
+    from: *mut CUgraphNode,
+    to: *mut CUgraphNode,
+    edgeData: *mut CUgraphEdgeData,
+    numEdges: *mut usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) })
+}
+
+/// `cuGraphGetNodes`.
 pub unsafe extern "C" fn cuGraphGetNodes(
-    _hGraph: CUgraph,
-    _nodes: *mut CUgraphNode,
-    _numNodes: *mut usize,
+    hGraph: CUgraph,
+    nodes: *mut CUgraphNode,
+    numNodes: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuGraphGetNodes", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphGetNodes_checked(hGraph, nodes, numNodes) })
 }
 
-/// `cuGraphGetRootNodes`: refused.
+/// `cuGraphGetNodes`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphGetNodes_checked(
+    hGraph: CUgraph,
+    nodes: *mut CUgraphNode,
+    numNodes: *mut usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphGetNodes(hGraph, nodes, numNodes) })
+}
+
+/// `cuGraphGetRootNodes`.
 pub unsafe extern "C" fn cuGraphGetRootNodes(
-    _hGraph: CUgraph,
-    _rootNodes: *mut CUgraphNode,
-    _numRootNodes: *mut usize,
+    hGraph: CUgraph,
+    rootNodes: *mut CUgraphNode,
+    numRootNodes: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuGraphGetRootNodes", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphGetRootNodes_checked(hGraph, rootNodes, numRootNodes) })
 }
 
-/// `cuGraphHostNodeGetParams`: refused.
+/// `cuGraphGetRootNodes`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphGetRootNodes_checked(
+    hGraph: CUgraph,
+    rootNodes: *mut CUgraphNode,
+    numRootNodes: *mut usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes) })
+}
+
+/// `cuGraphHostNodeGetParams`.
 pub unsafe extern "C" fn cuGraphHostNodeGetParams(
-    _hNode: CUgraphNode,
-    _nodeParams: *mut CUDA_HOST_NODE_PARAMS,
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphHostNodeGetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphHostNodeGetParams_checked(hNode, nodeParams) })
 }
 
-/// `cuGraphHostNodeSetParams`: refused.
+/// `cuGraphHostNodeGetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphHostNodeGetParams_checked(
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_HOST_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphHostNodeGetParams(hNode, nodeParams) })
+}
+
+/// `cuGraphHostNodeSetParams`.
 pub unsafe extern "C" fn cuGraphHostNodeSetParams(
-    _hNode: CUgraphNode,
-    _nodeParams: *const CUDA_HOST_NODE_PARAMS,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphHostNodeSetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphHostNodeSetParams_checked(hNode, nodeParams) })
 }
 
-/// `cuGraphInstantiate`: refused.
+/// `cuGraphHostNodeSetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphHostNodeSetParams_checked(
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_HOST_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphHostNodeSetParams(hNode, nodeParams) })
+}
+
+/// `cuGraphInstantiate`.
 pub unsafe extern "C" fn cuGraphInstantiate(
-    _phGraphExec: *mut CUgraphExec,
-    _hGraph: CUgraph,
-    _phErrorNode: *mut CUgraphNode,
-    _logBuffer: *mut c_char,
-    _bufferSize: usize,
+    phGraphExec: *mut CUgraphExec,
+    hGraph: CUgraph,
+    phErrorNode: *mut CUgraphNode,
+    logBuffer: *mut c_char,
+    bufferSize: usize,
 ) -> CUresult {
-    runtime::unsupported("cuGraphInstantiate", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphInstantiate_checked(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
+    })
 }
 
-/// `cuGraphInstantiate_v2`: refused.
+/// `cuGraphInstantiate`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphInstantiate_checked(
+    phGraphExec: *mut CUgraphExec,
+    hGraph: CUgraph,
+    phErrorNode: *mut CUgraphNode,
+    logBuffer: *mut c_char,
+    bufferSize: usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphInstantiate(
+            phGraphExec,
+            hGraph,
+            phErrorNode,
+            logBuffer,
+            bufferSize,
+        )
+    })
+}
+
+/// `cuGraphInstantiate_v2`.
 pub unsafe extern "C" fn cuGraphInstantiate_v2(
-    _phGraphExec: *mut CUgraphExec,
-    _hGraph: CUgraph,
-    _phErrorNode: *mut CUgraphNode,
-    _logBuffer: *mut c_char,
-    _bufferSize: usize,
+    phGraphExec: *mut CUgraphExec,
+    hGraph: CUgraph,
+    phErrorNode: *mut CUgraphNode,
+    logBuffer: *mut c_char,
+    bufferSize: usize,
 ) -> CUresult {
-    runtime::unsupported("cuGraphInstantiate_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphInstantiate_v2_checked(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
+    })
+}
+
+/// `cuGraphInstantiate_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphInstantiate_v2_checked(
+    phGraphExec: *mut CUgraphExec,
+    hGraph: CUgraph,
+    phErrorNode: *mut CUgraphNode,
+    logBuffer: *mut c_char,
+    bufferSize: usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        super::graph::cuGraphInstantiate_checked(
+            phGraphExec,
+            hGraph,
+            phErrorNode,
+            logBuffer,
+            bufferSize,
+        )
+    }
 }
 
 /// `cuGraphInstantiateWithFlags`.
@@ -1103,39 +1622,50 @@ pub(in crate::cuda) unsafe fn cuGraphInstantiateWithFlags_checked(
     hGraph: CUgraph,
     flags: u64,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(phGraphExec)?;
-    let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
-    let v_ph_graph_exec = cx.create(Kind::GraphExec);
-    let v_req = wire::CuGraphInstantiateWithFlags {
-        ph_graph_exec: v_ph_graph_exec,
-        h_graph: v_h_graph,
-        flags,
-    };
-    cx.call(&v_req).inspect_err(|_| {
-        cx.destroy(Kind::GraphExec, v_ph_graph_exec);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { phGraphExec.write(cx.raw(Kind::GraphExec, v_ph_graph_exec) as CUgraphExec) };
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags) })
 }
 
-/// `cuGraphInstantiateWithParams`: refused.
+/// `cuGraphInstantiateWithParams`.
 pub unsafe extern "C" fn cuGraphInstantiateWithParams(
-    _phGraphExec: *mut CUgraphExec,
-    _hGraph: CUgraph,
-    _instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
+    phGraphExec: *mut CUgraphExec,
+    hGraph: CUgraph,
+    instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphInstantiateWithParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphInstantiateWithParams_checked(phGraphExec, hGraph, instantiateParams, false)
+    })
 }
 
-/// `cuGraphInstantiateWithParams_ptsz`: refused.
+/// `cuGraphInstantiateWithParams_ptsz`.
 pub unsafe extern "C" fn cuGraphInstantiateWithParams_ptsz(
-    _phGraphExec: *mut CUgraphExec,
-    _hGraph: CUgraph,
-    _instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
+    phGraphExec: *mut CUgraphExec,
+    hGraph: CUgraph,
+    instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphInstantiateWithParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphInstantiateWithParams_checked(phGraphExec, hGraph, instantiateParams, true)
+    })
+}
+
+/// `cuGraphInstantiateWithParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphInstantiateWithParams_checked(
+    phGraphExec: *mut CUgraphExec,
+    hGraph: CUgraph,
+    instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphInstantiateWithParams(
+            phGraphExec,
+            hGraph,
+            instantiateParams,
+            per_thread,
+        )
+    })
 }
 
 /// `cuGraphKernelNodeCopyAttributes`.
@@ -1163,54 +1693,135 @@ pub(in crate::cuda) unsafe fn cuGraphKernelNodeCopyAttributes_checked(
     Ok(())
 }
 
-/// `cuGraphKernelNodeGetAttribute`: refused.
+/// `cuGraphKernelNodeGetAttribute`.
 pub unsafe extern "C" fn cuGraphKernelNodeGetAttribute(
-    _hNode: CUgraphNode,
-    _attr: CUkernelNodeAttrID,
-    _value_out: *mut CUkernelNodeAttrValue,
+    hNode: CUgraphNode,
+    attr: CUkernelNodeAttrID,
+    value_out: *mut CUkernelNodeAttrValue,
 ) -> CUresult {
-    runtime::unsupported("cuGraphKernelNodeGetAttribute", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphKernelNodeGetAttribute_checked(hNode, attr, value_out) })
 }
 
-/// `cuGraphKernelNodeGetParams`: refused.
+/// `cuGraphKernelNodeGetAttribute`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphKernelNodeGetAttribute_checked(
+    hNode: CUgraphNode,
+    attr: CUkernelNodeAttrID,
+    value_out: *mut CUkernelNodeAttrValue,
+) -> Result<(), CUresult> {
+    let cx = runtime::enter()?;
+    not_null(value_out)?;
+    let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
+    let v_req = wire::CuGraphKernelNodeGetAttribute {
+        h_node: v_h_node,
+        attr,
+    };
+    let v_bytes = cx.call(&v_req)?;
+    let v_reply: wire::CuGraphKernelNodeGetAttributeReply = decode(&v_bytes)?;
+    // SAFETY: the program's pointer; the API asks that it be valid.
+    unsafe { put(value_out, v_reply.value_out) };
+    Ok(())
+}
+
+/// `cuGraphKernelNodeGetParams`.
 pub unsafe extern "C" fn cuGraphKernelNodeGetParams(
-    _hNode: CUgraphNode,
-    _nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    runtime::unsupported("cuGraphKernelNodeGetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphKernelNodeGetParams_checked(hNode, nodeParams) })
 }
 
-/// `cuGraphKernelNodeGetParams_v2`: refused.
+/// `cuGraphKernelNodeGetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphKernelNodeGetParams_checked(
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphKernelNodeGetParams(hNode, nodeParams) })
+}
+
+/// `cuGraphKernelNodeGetParams_v2`.
 pub unsafe extern "C" fn cuGraphKernelNodeGetParams_v2(
-    _hNode: CUgraphNode,
-    _nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphKernelNodeGetParams_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphKernelNodeGetParams_v2_checked(hNode, nodeParams) })
 }
 
-/// `cuGraphKernelNodeSetAttribute`: refused.
+/// `cuGraphKernelNodeGetParams_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphKernelNodeGetParams_v2_checked(
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphKernelNodeGetParams_v2(hNode, nodeParams) })
+}
+
+/// `cuGraphKernelNodeSetAttribute`.
 pub unsafe extern "C" fn cuGraphKernelNodeSetAttribute(
-    _hNode: CUgraphNode,
-    _attr: CUkernelNodeAttrID,
-    _value: *const CUkernelNodeAttrValue,
+    hNode: CUgraphNode,
+    attr: CUkernelNodeAttrID,
+    value: *const CUkernelNodeAttrValue,
 ) -> CUresult {
-    runtime::unsupported("cuGraphKernelNodeSetAttribute", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphKernelNodeSetAttribute_checked(hNode, attr, value) })
 }
 
-/// `cuGraphKernelNodeSetParams`: refused.
+/// `cuGraphKernelNodeSetAttribute`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphKernelNodeSetAttribute_checked(
+    hNode: CUgraphNode,
+    attr: CUkernelNodeAttrID,
+    value: *const CUkernelNodeAttrValue,
+) -> Result<(), CUresult> {
+    let cx = runtime::enter()?;
+    let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
+    // SAFETY: the program's pointer; the API asks that it be valid.
+    let v_value = unsafe { structure(value) }?;
+    let v_req = wire::CuGraphKernelNodeSetAttribute {
+        h_node: v_h_node,
+        attr,
+        value: v_value,
+    };
+    check(cx.queue(&v_req))?;
+    Ok(())
+}
+
+/// `cuGraphKernelNodeSetParams`.
 pub unsafe extern "C" fn cuGraphKernelNodeSetParams(
-    _hNode: CUgraphNode,
-    _nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    runtime::unsupported("cuGraphKernelNodeSetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphKernelNodeSetParams_checked(hNode, nodeParams) })
 }
 
-/// `cuGraphKernelNodeSetParams_v2`: refused.
+/// `cuGraphKernelNodeSetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphKernelNodeSetParams_checked(
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphKernelNodeSetParams(hNode, nodeParams) })
+}
+
+/// `cuGraphKernelNodeSetParams_v2`.
 pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
-    _hNode: CUgraphNode,
-    _nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphKernelNodeSetParams_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphKernelNodeSetParams_v2_checked(hNode, nodeParams) })
+}
+
+/// `cuGraphKernelNodeSetParams_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphKernelNodeSetParams_v2_checked(
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphKernelNodeSetParams_v2(hNode, nodeParams) })
 }
 
 /// `cuGraphLaunch`.
@@ -1231,39 +1842,62 @@ pub(in crate::cuda) unsafe fn cuGraphLaunch_checked(
     hStream: CUstream,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_graph = cx.handle(Kind::GraphExec, hGraph as u64)?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuGraphLaunch {
-        h_graph: v_h_graph,
-        h_stream: v_h_stream,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphLaunch(hGraph, hStream, per_thread) })
 }
 
-/// `cuGraphMemAllocNodeGetParams`: refused.
+/// `cuGraphMemAllocNodeGetParams`.
 pub unsafe extern "C" fn cuGraphMemAllocNodeGetParams(
-    _hNode: CUgraphNode,
-    _params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
+    hNode: CUgraphNode,
+    params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphMemAllocNodeGetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphMemAllocNodeGetParams_checked(hNode, params_out) })
 }
 
-/// `cuGraphMemcpyNodeGetParams`: refused.
+/// `cuGraphMemAllocNodeGetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphMemAllocNodeGetParams_checked(
+    hNode: CUgraphNode,
+    params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphMemAllocNodeGetParams(hNode, params_out) })
+}
+
+/// `cuGraphMemcpyNodeGetParams`.
 pub unsafe extern "C" fn cuGraphMemcpyNodeGetParams(
-    _hNode: CUgraphNode,
-    _nodeParams: *mut CUDA_MEMCPY3D,
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_MEMCPY3D,
 ) -> CUresult {
-    runtime::unsupported("cuGraphMemcpyNodeGetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphMemcpyNodeGetParams_checked(hNode, nodeParams) })
 }
 
-/// `cuGraphMemcpyNodeSetParams`: refused.
+/// `cuGraphMemcpyNodeGetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphMemcpyNodeGetParams_checked(
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_MEMCPY3D,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphMemcpyNodeGetParams(hNode, nodeParams) })
+}
+
+/// `cuGraphMemcpyNodeSetParams`.
 pub unsafe extern "C" fn cuGraphMemcpyNodeSetParams(
-    _hNode: CUgraphNode,
-    _nodeParams: *const CUDA_MEMCPY3D,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_MEMCPY3D,
 ) -> CUresult {
-    runtime::unsupported("cuGraphMemcpyNodeSetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphMemcpyNodeSetParams_checked(hNode, nodeParams) })
+}
+
+/// `cuGraphMemcpyNodeSetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphMemcpyNodeSetParams_checked(
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_MEMCPY3D,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphMemcpyNodeSetParams(hNode, nodeParams) })
 }
 
 /// `cuGraphMemFreeNodeGetParams`.
@@ -1291,67 +1925,174 @@ pub(in crate::cuda) unsafe fn cuGraphMemFreeNodeGetParams_checked(
     Ok(())
 }
 
-/// `cuGraphMemsetNodeGetParams`: refused.
+/// `cuGraphMemsetNodeGetParams`.
 pub unsafe extern "C" fn cuGraphMemsetNodeGetParams(
-    _hNode: CUgraphNode,
-    _nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphMemsetNodeGetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphMemsetNodeGetParams_checked(hNode, nodeParams) })
 }
 
-/// `cuGraphMemsetNodeSetParams`: refused.
+/// `cuGraphMemsetNodeGetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphMemsetNodeGetParams_checked(
+    hNode: CUgraphNode,
+    nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphMemsetNodeGetParams(hNode, nodeParams) })
+}
+
+/// `cuGraphMemsetNodeSetParams`.
 pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(
-    _hNode: CUgraphNode,
-    _nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported("cuGraphMemsetNodeSetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphMemsetNodeSetParams_checked(hNode, nodeParams) })
 }
 
-/// `cuGraphNodeFindInClone`: refused.
+/// `cuGraphMemsetNodeSetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphMemsetNodeSetParams_checked(
+    hNode: CUgraphNode,
+    nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphMemsetNodeSetParams(hNode, nodeParams) })
+}
+
+/// `cuGraphNodeFindInClone`.
 pub unsafe extern "C" fn cuGraphNodeFindInClone(
-    _phNode: *mut CUgraphNode,
-    _hOriginalNode: CUgraphNode,
-    _hClonedGraph: CUgraph,
+    phNode: *mut CUgraphNode,
+    hOriginalNode: CUgraphNode,
+    hClonedGraph: CUgraph,
 ) -> CUresult {
-    runtime::unsupported("cuGraphNodeFindInClone", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphNodeFindInClone_checked(phNode, hOriginalNode, hClonedGraph)
+    })
 }
 
-/// `cuGraphNodeGetDependencies`: refused.
+/// `cuGraphNodeFindInClone`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphNodeFindInClone_checked(
+    phNode: *mut CUgraphNode,
+    hOriginalNode: CUgraphNode,
+    hClonedGraph: CUgraph,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph)
+    })
+}
+
+/// `cuGraphNodeGetDependencies`.
 pub unsafe extern "C" fn cuGraphNodeGetDependencies(
-    _hNode: CUgraphNode,
-    _dependencies: *mut CUgraphNode,
-    _numDependencies: *mut usize,
+    hNode: CUgraphNode,
+    dependencies: *mut CUgraphNode,
+    numDependencies: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuGraphNodeGetDependencies", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphNodeGetDependencies_checked(hNode, dependencies, numDependencies)
+    })
 }
 
-/// `cuGraphNodeGetDependencies_v2`: refused.
+/// `cuGraphNodeGetDependencies`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphNodeGetDependencies_checked(
+    hNode: CUgraphNode,
+    dependencies: *mut CUgraphNode,
+    numDependencies: *mut usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphNodeGetDependencies(hNode, dependencies, numDependencies)
+    })
+}
+
+/// `cuGraphNodeGetDependencies_v2`.
 pub unsafe extern "C" fn cuGraphNodeGetDependencies_v2(
-    _hNode: CUgraphNode,
-    _dependencies: *mut CUgraphNode,
-    _edgeData: *mut CUgraphEdgeData,
-    _numDependencies: *mut usize,
+    hNode: CUgraphNode,
+    dependencies: *mut CUgraphNode,
+    edgeData: *mut CUgraphEdgeData,
+    numDependencies: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuGraphNodeGetDependencies_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphNodeGetDependencies_v2_checked(hNode, dependencies, edgeData, numDependencies)
+    })
 }
 
-/// `cuGraphNodeGetDependentNodes`: refused.
+/// `cuGraphNodeGetDependencies_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphNodeGetDependencies_v2_checked(
+    hNode: CUgraphNode,
+    dependencies: *mut CUgraphNode,
+    edgeData: *mut CUgraphEdgeData,
+    numDependencies: *mut usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphNodeGetDependencies_v2(
+            hNode,
+            dependencies,
+            edgeData,
+            numDependencies,
+        )
+    })
+}
+
+/// `cuGraphNodeGetDependentNodes`.
 pub unsafe extern "C" fn cuGraphNodeGetDependentNodes(
-    _hNode: CUgraphNode,
-    _dependentNodes: *mut CUgraphNode,
-    _numDependentNodes: *mut usize,
+    hNode: CUgraphNode,
+    dependentNodes: *mut CUgraphNode,
+    numDependentNodes: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuGraphNodeGetDependentNodes", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphNodeGetDependentNodes_checked(hNode, dependentNodes, numDependentNodes)
+    })
 }
 
-/// `cuGraphNodeGetDependentNodes_v2`: refused.
+/// `cuGraphNodeGetDependentNodes`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphNodeGetDependentNodes_checked(
+    hNode: CUgraphNode,
+    dependentNodes: *mut CUgraphNode,
+    numDependentNodes: *mut usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes)
+    })
+}
+
+/// `cuGraphNodeGetDependentNodes_v2`.
 pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
-    _hNode: CUgraphNode,
-    _dependentNodes: *mut CUgraphNode,
-    _edgeData: *mut CUgraphEdgeData,
-    _numDependentNodes: *mut usize,
+    hNode: CUgraphNode,
+    dependentNodes: *mut CUgraphNode,
+    edgeData: *mut CUgraphEdgeData,
+    numDependentNodes: *mut usize,
 ) -> CUresult {
-    runtime::unsupported("cuGraphNodeGetDependentNodes_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuGraphNodeGetDependentNodes_v2_checked(hNode, dependentNodes, edgeData, numDependentNodes)
+    })
+}
+
+/// `cuGraphNodeGetDependentNodes_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphNodeGetDependentNodes_v2_checked(
+    hNode: CUgraphNode,
+    dependentNodes: *mut CUgraphNode,
+    edgeData: *mut CUgraphEdgeData,
+    numDependentNodes: *mut usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::graph::cuGraphNodeGetDependentNodes_v2(
+            hNode,
+            dependentNodes,
+            edgeData,
+            numDependentNodes,
+        )
+    })
 }
 
 /// `cuGraphNodeGetEnabled`.
@@ -1403,7 +2144,7 @@ pub(in crate::cuda) unsafe fn cuGraphNodeGetType_checked(
     not_null(r#type)?;
     let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
     let v_req = wire::CuGraphNodeGetType { h_node: v_h_node };
-    let v_bytes = cx.cached(&v_req)?;
+    let v_bytes = cx.call(&v_req)?;
     let v_reply: wire::CuGraphNodeGetTypeReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { r#type.write(v_reply.r#type) };
@@ -1426,24 +2167,26 @@ pub(in crate::cuda) unsafe fn cuGraphNodeSetEnabled_checked(
     hNode: CUgraphNode,
     isEnabled: u32,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
-    let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
-    let v_req = wire::CuGraphNodeSetEnabled {
-        h_graph_exec: v_h_graph_exec,
-        h_node: v_h_node,
-        is_enabled: isEnabled,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) })
 }
 
-/// `cuGraphNodeSetParams`: refused.
+/// `cuGraphNodeSetParams`.
 pub unsafe extern "C" fn cuGraphNodeSetParams(
-    _hNode: CUgraphNode,
-    _nodeParams: *mut CUgraphNodeParams,
+    hNode: CUgraphNode,
+    nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
-    runtime::unsupported("cuGraphNodeSetParams", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphNodeSetParams_checked(hNode, nodeParams) })
+}
+
+/// `cuGraphNodeSetParams`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphNodeSetParams_checked(
+    hNode: CUgraphNode,
+    nodeParams: *mut CUgraphNodeParams,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphNodeSetParams(hNode, nodeParams) })
 }
 
 /// `cuGraphRemoveDependencies`.

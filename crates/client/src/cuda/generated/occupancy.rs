@@ -128,48 +128,140 @@ pub(in crate::cuda) unsafe fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFla
     Ok(())
 }
 
-/// `cuOccupancyMaxActiveClusters`: refused.
+/// `cuOccupancyMaxActiveClusters`.
 pub unsafe extern "C" fn cuOccupancyMaxActiveClusters(
-    _numClusters: *mut i32,
-    _func: CUfunction,
-    _config: *const CUlaunchConfig,
+    numClusters: *mut i32,
+    func: CUfunction,
+    config: *const CUlaunchConfig,
 ) -> CUresult {
-    runtime::unsupported("cuOccupancyMaxActiveClusters", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuOccupancyMaxActiveClusters_checked(numClusters, func, config) })
 }
 
-/// `cuOccupancyMaxPotentialBlockSize`: refused.
+/// `cuOccupancyMaxActiveClusters`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuOccupancyMaxActiveClusters_checked(
+    numClusters: *mut i32,
+    func: CUfunction,
+    config: *const CUlaunchConfig,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::occupancy::cuOccupancyMaxActiveClusters(numClusters, func, config)
+    })
+}
+
+/// `cuOccupancyMaxPotentialBlockSize`.
 pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
-    _minGridSize: *mut i32,
-    _blockSize: *mut i32,
-    _func: CUfunction,
-    _blockSizeToDynamicSMemSize: CUoccupancyB2DSize,
-    _dynamicSMemSize: usize,
-    _blockSizeLimit: i32,
+    minGridSize: *mut i32,
+    blockSize: *mut i32,
+    func: CUfunction,
+    blockSizeToDynamicSMemSize: CUoccupancyB2DSize,
+    dynamicSMemSize: usize,
+    blockSizeLimit: i32,
 ) -> CUresult {
-    runtime::unsupported("cuOccupancyMaxPotentialBlockSize", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuOccupancyMaxPotentialBlockSize_checked(
+            minGridSize,
+            blockSize,
+            func,
+            blockSizeToDynamicSMemSize,
+            dynamicSMemSize,
+            blockSizeLimit,
+        )
+    })
 }
 
-/// `cuOccupancyMaxPotentialBlockSizeWithFlags`: refused.
+/// `cuOccupancyMaxPotentialBlockSize`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuOccupancyMaxPotentialBlockSize_checked(
+    minGridSize: *mut i32,
+    blockSize: *mut i32,
+    func: CUfunction,
+    blockSizeToDynamicSMemSize: CUoccupancyB2DSize,
+    dynamicSMemSize: usize,
+    blockSizeLimit: i32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::occupancy::cuOccupancyMaxPotentialBlockSize(
+            minGridSize,
+            blockSize,
+            func,
+            blockSizeToDynamicSMemSize,
+            dynamicSMemSize,
+            blockSizeLimit,
+        )
+    })
+}
+
+/// `cuOccupancyMaxPotentialBlockSizeWithFlags`.
 pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
-    _minGridSize: *mut i32,
-    _blockSize: *mut i32,
-    _func: CUfunction,
-    _blockSizeToDynamicSMemSize: CUoccupancyB2DSize,
-    _dynamicSMemSize: usize,
-    _blockSizeLimit: i32,
-    _flags: u32,
+    minGridSize: *mut i32,
+    blockSize: *mut i32,
+    func: CUfunction,
+    blockSizeToDynamicSMemSize: CUoccupancyB2DSize,
+    dynamicSMemSize: usize,
+    blockSizeLimit: i32,
+    flags: u32,
 ) -> CUresult {
-    runtime::unsupported(
-        "cuOccupancyMaxPotentialBlockSizeWithFlags",
-        "not implemented yet",
-    )
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuOccupancyMaxPotentialBlockSizeWithFlags_checked(
+            minGridSize,
+            blockSize,
+            func,
+            blockSizeToDynamicSMemSize,
+            dynamicSMemSize,
+            blockSizeLimit,
+            flags,
+        )
+    })
 }
 
-/// `cuOccupancyMaxPotentialClusterSize`: refused.
+/// `cuOccupancyMaxPotentialBlockSizeWithFlags`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuOccupancyMaxPotentialBlockSizeWithFlags_checked(
+    minGridSize: *mut i32,
+    blockSize: *mut i32,
+    func: CUfunction,
+    blockSizeToDynamicSMemSize: CUoccupancyB2DSize,
+    dynamicSMemSize: usize,
+    blockSizeLimit: i32,
+    flags: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::occupancy::cuOccupancyMaxPotentialBlockSizeWithFlags(
+            minGridSize,
+            blockSize,
+            func,
+            blockSizeToDynamicSMemSize,
+            dynamicSMemSize,
+            blockSizeLimit,
+            flags,
+        )
+    })
+}
+
+/// `cuOccupancyMaxPotentialClusterSize`.
 pub unsafe extern "C" fn cuOccupancyMaxPotentialClusterSize(
-    _clusterSize: *mut i32,
-    _func: CUfunction,
-    _config: *const CUlaunchConfig,
+    clusterSize: *mut i32,
+    func: CUfunction,
+    config: *const CUlaunchConfig,
 ) -> CUresult {
-    runtime::unsupported("cuOccupancyMaxPotentialClusterSize", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuOccupancyMaxPotentialClusterSize_checked(clusterSize, func, config)
+    })
+}
+
+/// `cuOccupancyMaxPotentialClusterSize`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuOccupancyMaxPotentialClusterSize_checked(
+    clusterSize: *mut i32,
+    func: CUfunction,
+    config: *const CUlaunchConfig,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::occupancy::cuOccupancyMaxPotentialClusterSize(clusterSize, func, config)
+    })
 }

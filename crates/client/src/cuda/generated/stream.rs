@@ -155,28 +155,74 @@ pub(in crate::cuda) unsafe fn cuStreamBeginCapture_checked(
     check(unsafe { crate::cuda::stream::cuStreamBeginCapture(hStream, per_thread) })
 }
 
-/// `cuStreamBeginCaptureToGraph`: refused.
+/// `cuStreamBeginCaptureToGraph`.
 pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
-    _hStream: CUstream,
-    _hGraph: CUgraph,
-    _dependencies: *const CUgraphNode,
-    _dependencyData: *const CUgraphEdgeData,
-    _numDependencies: usize,
-    _mode: CUstreamCaptureMode,
+    hStream: CUstream,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    mode: CUstreamCaptureMode,
 ) -> CUresult {
-    runtime::unsupported("cuStreamBeginCaptureToGraph", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamBeginCaptureToGraph_checked(
+            hStream,
+            hGraph,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            mode,
+            false,
+        )
+    })
 }
 
-/// `cuStreamBeginCaptureToGraph_ptsz`: refused.
+/// `cuStreamBeginCaptureToGraph_ptsz`.
 pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
-    _hStream: CUstream,
-    _hGraph: CUgraph,
-    _dependencies: *const CUgraphNode,
-    _dependencyData: *const CUgraphEdgeData,
-    _numDependencies: usize,
-    _mode: CUstreamCaptureMode,
+    hStream: CUstream,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    mode: CUstreamCaptureMode,
 ) -> CUresult {
-    runtime::unsupported("cuStreamBeginCaptureToGraph", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamBeginCaptureToGraph_checked(
+            hStream,
+            hGraph,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            mode,
+            true,
+        )
+    })
+}
+
+/// `cuStreamBeginCaptureToGraph`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamBeginCaptureToGraph_checked(
+    hStream: CUstream,
+    hGraph: CUgraph,
+    dependencies: *const CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    mode: CUstreamCaptureMode,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::stream::cuStreamBeginCaptureToGraph(
+            hStream,
+            hGraph,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            mode,
+            per_thread,
+        )
+    })
 }
 
 /// `cuStreamBeginCapture_v2`.
@@ -683,7 +729,7 @@ pub(in crate::cuda) unsafe fn cuStreamGetFlags_checked(
     let v_req = wire::CuStreamGetFlags {
         h_stream: v_h_stream,
     };
-    let v_bytes = cx.call(&v_req)?;
+    let v_bytes = cx.cached(&v_req)?;
     let v_reply: wire::CuStreamGetFlagsReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { flags.write(v_reply.flags) };
@@ -714,7 +760,7 @@ pub(in crate::cuda) unsafe fn cuStreamGetId_checked(
     let v_req = wire::CuStreamGetId {
         h_stream: v_h_stream,
     };
-    let v_bytes = cx.call(&v_req)?;
+    let v_bytes = cx.cached(&v_req)?;
     let v_reply: wire::CuStreamGetIdReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { streamId.write(v_reply.stream_id) };
@@ -748,7 +794,7 @@ pub(in crate::cuda) unsafe fn cuStreamGetPriority_checked(
     let v_req = wire::CuStreamGetPriority {
         h_stream: v_h_stream,
     };
-    let v_bytes = cx.call(&v_req)?;
+    let v_bytes = cx.cached(&v_req)?;
     let v_reply: wire::CuStreamGetPriorityReply = decode(&v_bytes)?;
     // SAFETY: the program's pointer; the API asks that it be valid.
     unsafe { priority.write(v_reply.priority) };
@@ -865,52 +911,126 @@ pub(in crate::cuda) unsafe fn cuStreamSynchronize_checked(
     check(unsafe { crate::cuda::stream::cuStreamSynchronize(hStream, per_thread) })
 }
 
-/// `cuStreamUpdateCaptureDependencies`: refused.
+/// `cuStreamUpdateCaptureDependencies`.
 pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies(
-    _hStream: CUstream,
-    _dependencies: *mut CUgraphNode,
-    _numDependencies: usize,
-    _flags: u32,
+    hStream: CUstream,
+    dependencies: *mut CUgraphNode,
+    numDependencies: usize,
+    flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuStreamUpdateCaptureDependencies", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamUpdateCaptureDependencies_checked(
+            hStream,
+            dependencies,
+            numDependencies,
+            flags,
+            false,
+        )
+    })
 }
 
-/// `cuStreamUpdateCaptureDependencies_ptsz`: refused.
+/// `cuStreamUpdateCaptureDependencies_ptsz`.
 pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_ptsz(
-    _hStream: CUstream,
-    _dependencies: *mut CUgraphNode,
-    _numDependencies: usize,
-    _flags: u32,
+    hStream: CUstream,
+    dependencies: *mut CUgraphNode,
+    numDependencies: usize,
+    flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuStreamUpdateCaptureDependencies", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamUpdateCaptureDependencies_checked(
+            hStream,
+            dependencies,
+            numDependencies,
+            flags,
+            true,
+        )
+    })
 }
 
-/// `cuStreamUpdateCaptureDependencies_v2`: refused.
+/// `cuStreamUpdateCaptureDependencies`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamUpdateCaptureDependencies_checked(
+    hStream: CUstream,
+    dependencies: *mut CUgraphNode,
+    numDependencies: usize,
+    flags: u32,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::stream::cuStreamUpdateCaptureDependencies(
+            hStream,
+            dependencies,
+            numDependencies,
+            flags,
+            per_thread,
+        )
+    })
+}
+
+/// `cuStreamUpdateCaptureDependencies_v2`.
 pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
-    _hStream: CUstream,
-    _dependencies: *mut CUgraphNode,
-    _dependencyData: *const CUgraphEdgeData,
-    _numDependencies: usize,
-    _flags: u32,
+    hStream: CUstream,
+    dependencies: *mut CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    flags: u32,
 ) -> CUresult {
-    runtime::unsupported(
-        "cuStreamUpdateCaptureDependencies_v2",
-        "not implemented yet",
-    )
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamUpdateCaptureDependencies_v2_checked(
+            hStream,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            flags,
+            false,
+        )
+    })
 }
 
-/// `cuStreamUpdateCaptureDependencies_v2_ptsz`: refused.
+/// `cuStreamUpdateCaptureDependencies_v2_ptsz`.
 pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
-    _hStream: CUstream,
-    _dependencies: *mut CUgraphNode,
-    _dependencyData: *const CUgraphEdgeData,
-    _numDependencies: usize,
-    _flags: u32,
+    hStream: CUstream,
+    dependencies: *mut CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    flags: u32,
 ) -> CUresult {
-    runtime::unsupported(
-        "cuStreamUpdateCaptureDependencies_v2",
-        "not implemented yet",
-    )
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamUpdateCaptureDependencies_v2_checked(
+            hStream,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            flags,
+            true,
+        )
+    })
+}
+
+/// `cuStreamUpdateCaptureDependencies_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamUpdateCaptureDependencies_v2_checked(
+    hStream: CUstream,
+    dependencies: *mut CUgraphNode,
+    dependencyData: *const CUgraphEdgeData,
+    numDependencies: usize,
+    flags: u32,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::stream::cuStreamUpdateCaptureDependencies_v2(
+            hStream,
+            dependencies,
+            dependencyData,
+            numDependencies,
+            flags,
+            per_thread,
+        )
+    })
 }
 
 /// `cuStreamWaitEvent`.

@@ -8,42 +8,137 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-/// `cuGraphReleaseUserObject`: refused.
+/// `cuGraphReleaseUserObject`.
 pub unsafe extern "C" fn cuGraphReleaseUserObject(
-    _graph: CUgraph,
-    _object: CUuserObject,
-    _count: u32,
+    graph: CUgraph,
+    object: CUuserObject,
+    count: u32,
 ) -> CUresult {
-    runtime::unsupported("cuGraphReleaseUserObject", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphReleaseUserObject_checked(graph, object, count) })
 }
 
-/// `cuGraphRetainUserObject`: refused.
+/// `cuGraphReleaseUserObject`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphReleaseUserObject_checked(
+    graph: CUgraph,
+    object: CUuserObject,
+    count: u32,
+) -> Result<(), CUresult> {
+    let cx = runtime::enter()?;
+    let v_graph = cx.handle(Kind::Graph, graph as u64)?;
+    let v_object = cx.handle(Kind::UserObject, object as u64)?;
+    let v_req = wire::CuGraphReleaseUserObject {
+        graph: v_graph,
+        object: v_object,
+        count,
+    };
+    check(cx.queue(&v_req))?;
+    Ok(())
+}
+
+/// `cuGraphRetainUserObject`.
 pub unsafe extern "C" fn cuGraphRetainUserObject(
-    _graph: CUgraph,
-    _object: CUuserObject,
-    _count: u32,
-    _flags: u32,
+    graph: CUgraph,
+    object: CUuserObject,
+    count: u32,
+    flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuGraphRetainUserObject", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuGraphRetainUserObject_checked(graph, object, count, flags) })
 }
 
-/// `cuUserObjectCreate`: refused.
+/// `cuGraphRetainUserObject`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuGraphRetainUserObject_checked(
+    graph: CUgraph,
+    object: CUuserObject,
+    count: u32,
+    flags: u32,
+) -> Result<(), CUresult> {
+    let cx = runtime::enter()?;
+    let v_graph = cx.handle(Kind::Graph, graph as u64)?;
+    let v_object = cx.handle(Kind::UserObject, object as u64)?;
+    let v_req = wire::CuGraphRetainUserObject {
+        graph: v_graph,
+        object: v_object,
+        count,
+        flags,
+    };
+    check(cx.queue(&v_req))?;
+    Ok(())
+}
+
+/// `cuUserObjectCreate`.
 pub unsafe extern "C" fn cuUserObjectCreate(
-    _object_out: *mut CUuserObject,
-    _ptr: *mut c_void,
-    _destroy: CUhostFn,
-    _initialRefcount: u32,
-    _flags: u32,
+    object_out: *mut CUuserObject,
+    ptr: *mut c_void,
+    destroy: CUhostFn,
+    initialRefcount: u32,
+    flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuUserObjectCreate", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuUserObjectCreate_checked(object_out, ptr, destroy, initialRefcount, flags)
+    })
 }
 
-/// `cuUserObjectRelease`: refused.
-pub unsafe extern "C" fn cuUserObjectRelease(_object: CUuserObject, _count: u32) -> CUresult {
-    runtime::unsupported("cuUserObjectRelease", "not implemented yet")
+/// `cuUserObjectCreate`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuUserObjectCreate_checked(
+    object_out: *mut CUuserObject,
+    ptr: *mut c_void,
+    destroy: CUhostFn,
+    initialRefcount: u32,
+    flags: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::user_object::cuUserObjectCreate(
+            object_out,
+            ptr,
+            destroy,
+            initialRefcount,
+            flags,
+        )
+    })
 }
 
-/// `cuUserObjectRetain`: refused.
-pub unsafe extern "C" fn cuUserObjectRetain(_object: CUuserObject, _count: u32) -> CUresult {
-    runtime::unsupported("cuUserObjectRetain", "not implemented yet")
+/// `cuUserObjectRelease`.
+pub unsafe extern "C" fn cuUserObjectRelease(object: CUuserObject, count: u32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuUserObjectRelease_checked(object, count) })
+}
+
+/// `cuUserObjectRelease`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuUserObjectRelease_checked(
+    object: CUuserObject,
+    count: u32,
+) -> Result<(), CUresult> {
+    let cx = runtime::enter()?;
+    let v_object = cx.handle(Kind::UserObject, object as u64)?;
+    let v_req = wire::CuUserObjectRelease {
+        object: v_object,
+        count,
+    };
+    check(cx.queue(&v_req))?;
+    Ok(())
+}
+
+/// `cuUserObjectRetain`.
+pub unsafe extern "C" fn cuUserObjectRetain(object: CUuserObject, count: u32) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuUserObjectRetain_checked(object, count) })
+}
+
+/// `cuUserObjectRetain`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuUserObjectRetain_checked(
+    object: CUuserObject,
+    count: u32,
+) -> Result<(), CUresult> {
+    let cx = runtime::enter()?;
+    let v_object = cx.handle(Kind::UserObject, object as u64)?;
+    let v_req = wire::CuUserObjectRetain {
+        object: v_object,
+        count,
+    };
+    check(cx.queue(&v_req))?;
+    Ok(())
 }

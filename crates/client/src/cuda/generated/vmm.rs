@@ -8,30 +8,65 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-/// `cuMemAddressFree`: refused.
-pub unsafe extern "C" fn cuMemAddressFree(_ptr: CUdeviceptr, _size: usize) -> CUresult {
-    runtime::unsupported("cuMemAddressFree", "not implemented yet")
+/// `cuMemAddressFree`.
+pub unsafe extern "C" fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemAddressFree_checked(ptr, size) })
 }
 
-/// `cuMemAddressReserve`: refused.
+/// `cuMemAddressFree`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemAddressFree_checked(
+    ptr: CUdeviceptr,
+    size: usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::vmm::cuMemAddressFree(ptr, size) })
+}
+
+/// `cuMemAddressReserve`.
 pub unsafe extern "C" fn cuMemAddressReserve(
-    _ptr: *mut CUdeviceptr,
-    _size: usize,
-    _alignment: usize,
-    _addr: CUdeviceptr,
-    _flags: u64,
+    ptr: *mut CUdeviceptr,
+    size: usize,
+    alignment: usize,
+    addr: CUdeviceptr,
+    flags: u64,
 ) -> CUresult {
-    runtime::unsupported("cuMemAddressReserve", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemAddressReserve_checked(ptr, size, alignment, addr, flags) })
 }
 
-/// `cuMemCreate`: refused.
+/// `cuMemAddressReserve`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemAddressReserve_checked(
+    ptr: *mut CUdeviceptr,
+    size: usize,
+    alignment: usize,
+    addr: CUdeviceptr,
+    flags: u64,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::vmm::cuMemAddressReserve(ptr, size, alignment, addr, flags) })
+}
+
+/// `cuMemCreate`.
 pub unsafe extern "C" fn cuMemCreate(
-    _handle: *mut CUmemGenericAllocationHandle,
-    _size: usize,
-    _prop: *const CUmemAllocationProp,
-    _flags: u64,
+    handle: *mut CUmemGenericAllocationHandle,
+    size: usize,
+    prop: *const CUmemAllocationProp,
+    flags: u64,
 ) -> CUresult {
-    runtime::unsupported("cuMemCreate", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemCreate_checked(handle, size, prop, flags) })
+}
+
+/// `cuMemCreate`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemCreate_checked(
+    handle: *mut CUmemGenericAllocationHandle,
+    size: usize,
+    prop: *const CUmemAllocationProp,
+    flags: u64,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::vmm::cuMemCreate(handle, size, prop, flags) })
 }
 
 /// `cuMemExportToShareableHandle`: refused.
@@ -41,36 +76,68 @@ pub unsafe extern "C" fn cuMemExportToShareableHandle(
     _handleType: CUmemAllocationHandleType,
     _flags: u64,
 ) -> CUresult {
-    runtime::unsupported("cuMemExportToShareableHandle", "not implemented yet")
-}
-
-/// `cuMemGetAccess`: refused.
-pub unsafe extern "C" fn cuMemGetAccess(
-    _flags: *mut u64,
-    _location: *const CUmemLocation,
-    _ptr: CUdeviceptr,
-) -> CUresult {
-    runtime::unsupported("cuMemGetAccess", "not implemented yet")
-}
-
-/// `cuMemGetAllocationGranularity`: refused.
-pub unsafe extern "C" fn cuMemGetAllocationGranularity(
-    _granularity: *mut usize,
-    _prop: *const CUmemAllocationProp,
-    _option: CUmemAllocationGranularity_flags,
-) -> CUresult {
-    runtime::unsupported("cuMemGetAllocationGranularity", "not implemented yet")
-}
-
-/// `cuMemGetAllocationPropertiesFromHandle`: refused.
-pub unsafe extern "C" fn cuMemGetAllocationPropertiesFromHandle(
-    _prop: *mut CUmemAllocationProp,
-    _handle: CUmemGenericAllocationHandle,
-) -> CUresult {
     runtime::unsupported(
-        "cuMemGetAllocationPropertiesFromHandle",
-        "not implemented yet",
+        "cuMemExportToShareableHandle",
+        "a file descriptor cannot leave its machine; cuIpcGetMemHandle serves processes of one server",
     )
+}
+
+/// `cuMemGetAccess`.
+pub unsafe extern "C" fn cuMemGetAccess(
+    flags: *mut u64,
+    location: *const CUmemLocation,
+    ptr: CUdeviceptr,
+) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemGetAccess_checked(flags, location, ptr) })
+}
+
+/// `cuMemGetAccess`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemGetAccess_checked(
+    flags: *mut u64,
+    location: *const CUmemLocation,
+    ptr: CUdeviceptr,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::vmm::cuMemGetAccess(flags, location, ptr) })
+}
+
+/// `cuMemGetAllocationGranularity`.
+pub unsafe extern "C" fn cuMemGetAllocationGranularity(
+    granularity: *mut usize,
+    prop: *const CUmemAllocationProp,
+    option: CUmemAllocationGranularity_flags,
+) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemGetAllocationGranularity_checked(granularity, prop, option) })
+}
+
+/// `cuMemGetAllocationGranularity`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemGetAllocationGranularity_checked(
+    granularity: *mut usize,
+    prop: *const CUmemAllocationProp,
+    option: CUmemAllocationGranularity_flags,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::vmm::cuMemGetAllocationGranularity(granularity, prop, option) })
+}
+
+/// `cuMemGetAllocationPropertiesFromHandle`.
+pub unsafe extern "C" fn cuMemGetAllocationPropertiesFromHandle(
+    prop: *mut CUmemAllocationProp,
+    handle: CUmemGenericAllocationHandle,
+) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemGetAllocationPropertiesFromHandle_checked(prop, handle) })
+}
+
+/// `cuMemGetAllocationPropertiesFromHandle`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemGetAllocationPropertiesFromHandle_checked(
+    prop: *mut CUmemAllocationProp,
+    handle: CUmemGenericAllocationHandle,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::vmm::cuMemGetAllocationPropertiesFromHandle(prop, handle) })
 }
 
 /// `cuMemImportFromShareableHandle`: refused.
@@ -79,18 +146,34 @@ pub unsafe extern "C" fn cuMemImportFromShareableHandle(
     _osHandle: *mut c_void,
     _shHandleType: CUmemAllocationHandleType,
 ) -> CUresult {
-    runtime::unsupported("cuMemImportFromShareableHandle", "not implemented yet")
+    runtime::unsupported(
+        "cuMemImportFromShareableHandle",
+        "a file descriptor cannot leave its machine; cuIpcOpenMemHandle serves processes of one server",
+    )
 }
 
-/// `cuMemMap`: refused.
+/// `cuMemMap`.
 pub unsafe extern "C" fn cuMemMap(
-    _ptr: CUdeviceptr,
-    _size: usize,
-    _offset: usize,
-    _handle: CUmemGenericAllocationHandle,
-    _flags: u64,
+    ptr: CUdeviceptr,
+    size: usize,
+    offset: usize,
+    handle: CUmemGenericAllocationHandle,
+    flags: u64,
 ) -> CUresult {
-    runtime::unsupported("cuMemMap", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemMap_checked(ptr, size, offset, handle, flags) })
+}
+
+/// `cuMemMap`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemMap_checked(
+    ptr: CUdeviceptr,
+    size: usize,
+    offset: usize,
+    handle: CUmemGenericAllocationHandle,
+    flags: u64,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::vmm::cuMemMap(ptr, size, offset, handle, flags) })
 }
 
 /// `cuMemMapArrayAsync`: refused.
@@ -99,7 +182,7 @@ pub unsafe extern "C" fn cuMemMapArrayAsync(
     _count: u32,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemMapArrayAsync", "not implemented yet")
+    runtime::unsupported("cuMemMapArrayAsync", "sparse arrays are not forwarded")
 }
 
 /// `cuMemMapArrayAsync_ptsz`: refused.
@@ -108,35 +191,76 @@ pub unsafe extern "C" fn cuMemMapArrayAsync_ptsz(
     _count: u32,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemMapArrayAsync", "not implemented yet")
+    runtime::unsupported("cuMemMapArrayAsync", "sparse arrays are not forwarded")
 }
 
-/// `cuMemRelease`: refused.
-pub unsafe extern "C" fn cuMemRelease(_handle: CUmemGenericAllocationHandle) -> CUresult {
-    runtime::unsupported("cuMemRelease", "not implemented yet")
+/// `cuMemRelease`.
+pub unsafe extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemRelease_checked(handle) })
 }
 
-/// `cuMemRetainAllocationHandle`: refused.
+/// `cuMemRelease`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemRelease_checked(
+    handle: CUmemGenericAllocationHandle,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::vmm::cuMemRelease(handle) })
+}
+
+/// `cuMemRetainAllocationHandle`.
 pub unsafe extern "C" fn cuMemRetainAllocationHandle(
-    _handle: *mut CUmemGenericAllocationHandle,
-    _addr: *mut c_void,
+    handle: *mut CUmemGenericAllocationHandle,
+    addr: *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuMemRetainAllocationHandle", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemRetainAllocationHandle_checked(handle, addr) })
 }
 
-/// `cuMemSetAccess`: refused.
+/// `cuMemRetainAllocationHandle`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemRetainAllocationHandle_checked(
+    handle: *mut CUmemGenericAllocationHandle,
+    addr: *mut c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::vmm::cuMemRetainAllocationHandle(handle, addr) })
+}
+
+/// `cuMemSetAccess`.
 pub unsafe extern "C" fn cuMemSetAccess(
-    _ptr: CUdeviceptr,
-    _size: usize,
-    _desc: *const CUmemAccessDesc,
-    _count: usize,
+    ptr: CUdeviceptr,
+    size: usize,
+    desc: *const CUmemAccessDesc,
+    count: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemSetAccess", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemSetAccess_checked(ptr, size, desc, count) })
 }
 
-/// `cuMemUnmap`: refused.
-pub unsafe extern "C" fn cuMemUnmap(_ptr: CUdeviceptr, _size: usize) -> CUresult {
-    runtime::unsupported("cuMemUnmap", "not implemented yet")
+/// `cuMemSetAccess`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemSetAccess_checked(
+    ptr: CUdeviceptr,
+    size: usize,
+    desc: *const CUmemAccessDesc,
+    count: usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::vmm::cuMemSetAccess(ptr, size, desc, count) })
+}
+
+/// `cuMemUnmap`.
+pub unsafe extern "C" fn cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemUnmap_checked(ptr, size) })
+}
+
+/// `cuMemUnmap`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemUnmap_checked(
+    ptr: CUdeviceptr,
+    size: usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::vmm::cuMemUnmap(ptr, size) })
 }
 
 /// `cuMulticastAddDevice`: refused.

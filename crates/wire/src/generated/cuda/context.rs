@@ -335,26 +335,6 @@ impl<'a> Request<'a> for CuCtxSetSharedMemConfig {
     const WAITS: bool = false;
 }
 
-/// `cuCtxSynchronize`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CuCtxSynchronize {}
-
-impl<'a> Message<'a> for CuCtxSynchronize {
-    #[inline]
-    fn encode(&self, _w: &mut Writer<'_>) {}
-
-    #[inline]
-    fn decode(_r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {})
-    }
-}
-
-impl<'a> Request<'a> for CuCtxSynchronize {
-    const OP: u16 = op::CU_CTX_SYNCHRONIZE;
-    const NAME: &'static str = "cuCtxSynchronize";
-    const WAITS: bool = true;
-}
-
 /// `cuCtxWaitEvent`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuCtxWaitEvent {
@@ -490,12 +470,6 @@ mod tests {
         }
     }
 
-    impl Sample for CuCtxSynchronize {
-        fn sample(_g: &mut Gen) -> Self {
-            Self {}
-        }
-    }
-
     impl Sample for CuCtxWaitEvent {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -522,7 +496,6 @@ mod tests {
         check::<CuCtxSetCacheConfig>(false);
         check::<CuCtxSetLimit>(false);
         check::<CuCtxSetSharedMemConfig>(false);
-        check::<CuCtxSynchronize>(false);
         check::<CuCtxWaitEvent>(false);
     }
 }

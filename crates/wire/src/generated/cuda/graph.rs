@@ -28,44 +28,6 @@ impl<'a> Request<'a> for CuDeviceGraphMemTrim {
     const WAITS: bool = true;
 }
 
-/// `cuGraphAddChildGraphNode`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CuGraphAddChildGraphNode {
-    pub ph_graph_node: u32,
-    pub h_graph: u32,
-    pub dependencies: Vec<u32>,
-    pub num_dependencies: u64,
-    pub child_graph: u32,
-}
-
-impl<'a> Message<'a> for CuGraphAddChildGraphNode {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.ph_graph_node);
-        w.u32(self.h_graph);
-        w.u32s(&self.dependencies);
-        w.u64(self.num_dependencies);
-        w.u32(self.child_graph);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            ph_graph_node: r.u32()?,
-            h_graph: r.u32()?,
-            dependencies: r.u32s()?,
-            num_dependencies: r.u64()?,
-            child_graph: r.u32()?,
-        })
-    }
-}
-
-impl<'a> Request<'a> for CuGraphAddChildGraphNode {
-    const OP: u16 = op::CU_GRAPH_ADD_CHILD_GRAPH_NODE;
-    const NAME: &'static str = "cuGraphAddChildGraphNode";
-    const WAITS: bool = false;
-}
-
 /// `cuGraphAddDependencies`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuGraphAddDependencies {
@@ -139,153 +101,33 @@ impl<'a> Request<'a> for CuGraphAddDependenciesV2<'a> {
     const WAITS: bool = false;
 }
 
-/// `cuGraphAddEmptyNode`.
+/// `cuGraphClone`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CuGraphAddEmptyNode {
-    pub ph_graph_node: u32,
-    pub h_graph: u32,
-    pub dependencies: Vec<u32>,
-    pub num_dependencies: u64,
+pub struct CuGraphClone {
+    pub ph_graph_clone: u32,
+    pub original_graph: u32,
 }
 
-impl<'a> Message<'a> for CuGraphAddEmptyNode {
+impl<'a> Message<'a> for CuGraphClone {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.ph_graph_node);
-        w.u32(self.h_graph);
-        w.u32s(&self.dependencies);
-        w.u64(self.num_dependencies);
+        w.u32(self.ph_graph_clone);
+        w.u32(self.original_graph);
     }
 
     #[inline]
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self {
-            ph_graph_node: r.u32()?,
-            h_graph: r.u32()?,
-            dependencies: r.u32s()?,
-            num_dependencies: r.u64()?,
+            ph_graph_clone: r.u32()?,
+            original_graph: r.u32()?,
         })
     }
 }
 
-impl<'a> Request<'a> for CuGraphAddEmptyNode {
-    const OP: u16 = op::CU_GRAPH_ADD_EMPTY_NODE;
-    const NAME: &'static str = "cuGraphAddEmptyNode";
-    const WAITS: bool = false;
-}
-
-/// `cuGraphAddEventRecordNode`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CuGraphAddEventRecordNode {
-    pub ph_graph_node: u32,
-    pub h_graph: u32,
-    pub dependencies: Vec<u32>,
-    pub num_dependencies: u64,
-    pub event: u32,
-}
-
-impl<'a> Message<'a> for CuGraphAddEventRecordNode {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.ph_graph_node);
-        w.u32(self.h_graph);
-        w.u32s(&self.dependencies);
-        w.u64(self.num_dependencies);
-        w.u32(self.event);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            ph_graph_node: r.u32()?,
-            h_graph: r.u32()?,
-            dependencies: r.u32s()?,
-            num_dependencies: r.u64()?,
-            event: r.u32()?,
-        })
-    }
-}
-
-impl<'a> Request<'a> for CuGraphAddEventRecordNode {
-    const OP: u16 = op::CU_GRAPH_ADD_EVENT_RECORD_NODE;
-    const NAME: &'static str = "cuGraphAddEventRecordNode";
-    const WAITS: bool = false;
-}
-
-/// `cuGraphAddEventWaitNode`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CuGraphAddEventWaitNode {
-    pub ph_graph_node: u32,
-    pub h_graph: u32,
-    pub dependencies: Vec<u32>,
-    pub num_dependencies: u64,
-    pub event: u32,
-}
-
-impl<'a> Message<'a> for CuGraphAddEventWaitNode {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.ph_graph_node);
-        w.u32(self.h_graph);
-        w.u32s(&self.dependencies);
-        w.u64(self.num_dependencies);
-        w.u32(self.event);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            ph_graph_node: r.u32()?,
-            h_graph: r.u32()?,
-            dependencies: r.u32s()?,
-            num_dependencies: r.u64()?,
-            event: r.u32()?,
-        })
-    }
-}
-
-impl<'a> Request<'a> for CuGraphAddEventWaitNode {
-    const OP: u16 = op::CU_GRAPH_ADD_EVENT_WAIT_NODE;
-    const NAME: &'static str = "cuGraphAddEventWaitNode";
-    const WAITS: bool = false;
-}
-
-/// `cuGraphAddMemFreeNode`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CuGraphAddMemFreeNode {
-    pub ph_graph_node: u32,
-    pub h_graph: u32,
-    pub dependencies: Vec<u32>,
-    pub num_dependencies: u64,
-    pub dptr: u64,
-}
-
-impl<'a> Message<'a> for CuGraphAddMemFreeNode {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.ph_graph_node);
-        w.u32(self.h_graph);
-        w.u32s(&self.dependencies);
-        w.u64(self.num_dependencies);
-        w.u64(self.dptr);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            ph_graph_node: r.u32()?,
-            h_graph: r.u32()?,
-            dependencies: r.u32s()?,
-            num_dependencies: r.u64()?,
-            dptr: r.u64()?,
-        })
-    }
-}
-
-impl<'a> Request<'a> for CuGraphAddMemFreeNode {
-    const OP: u16 = op::CU_GRAPH_ADD_MEM_FREE_NODE;
-    const NAME: &'static str = "cuGraphAddMemFreeNode";
-    const WAITS: bool = false;
+impl<'a> Request<'a> for CuGraphClone {
+    const OP: u16 = op::CU_GRAPH_CLONE;
+    const NAME: &'static str = "cuGraphClone";
+    const WAITS: bool = true;
 }
 
 /// `cuGraphConditionalHandleCreate`.
@@ -478,38 +320,6 @@ impl<'a> Request<'a> for CuGraphEventWaitNodeSetEvent {
     const WAITS: bool = false;
 }
 
-/// `cuGraphExecChildGraphNodeSetParams`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CuGraphExecChildGraphNodeSetParams {
-    pub h_graph_exec: u32,
-    pub h_node: u32,
-    pub child_graph: u32,
-}
-
-impl<'a> Message<'a> for CuGraphExecChildGraphNodeSetParams {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.h_graph_exec);
-        w.u32(self.h_node);
-        w.u32(self.child_graph);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            h_graph_exec: r.u32()?,
-            h_node: r.u32()?,
-            child_graph: r.u32()?,
-        })
-    }
-}
-
-impl<'a> Request<'a> for CuGraphExecChildGraphNodeSetParams {
-    const OP: u16 = op::CU_GRAPH_EXEC_CHILD_GRAPH_NODE_SET_PARAMS;
-    const NAME: &'static str = "cuGraphExecChildGraphNodeSetParams";
-    const WAITS: bool = false;
-}
-
 /// `cuGraphExecDestroy`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuGraphExecDestroy {
@@ -644,38 +454,6 @@ impl<'a> Message<'a> for CuGraphExecGetFlagsReply {
     }
 }
 
-/// `cuGraphInstantiateWithFlags`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CuGraphInstantiateWithFlags {
-    pub ph_graph_exec: u32,
-    pub h_graph: u32,
-    pub flags: u64,
-}
-
-impl<'a> Message<'a> for CuGraphInstantiateWithFlags {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.ph_graph_exec);
-        w.u32(self.h_graph);
-        w.u64(self.flags);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            ph_graph_exec: r.u32()?,
-            h_graph: r.u32()?,
-            flags: r.u64()?,
-        })
-    }
-}
-
-impl<'a> Request<'a> for CuGraphInstantiateWithFlags {
-    const OP: u16 = op::CU_GRAPH_INSTANTIATE_WITH_FLAGS;
-    const NAME: &'static str = "cuGraphInstantiateWithFlags";
-    const WAITS: bool = true;
-}
-
 /// `cuGraphKernelNodeCopyAttributes`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuGraphKernelNodeCopyAttributes {
@@ -702,6 +480,87 @@ impl<'a> Message<'a> for CuGraphKernelNodeCopyAttributes {
 impl<'a> Request<'a> for CuGraphKernelNodeCopyAttributes {
     const OP: u16 = op::CU_GRAPH_KERNEL_NODE_COPY_ATTRIBUTES;
     const NAME: &'static str = "cuGraphKernelNodeCopyAttributes";
+    const WAITS: bool = false;
+}
+
+/// `cuGraphKernelNodeGetAttribute`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CuGraphKernelNodeGetAttribute {
+    pub h_node: u32,
+    pub attr: u32,
+}
+
+impl<'a> Message<'a> for CuGraphKernelNodeGetAttribute {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.h_node);
+        w.u32(self.attr);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            h_node: r.u32()?,
+            attr: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for CuGraphKernelNodeGetAttribute {
+    const OP: u16 = op::CU_GRAPH_KERNEL_NODE_GET_ATTRIBUTE;
+    const NAME: &'static str = "cuGraphKernelNodeGetAttribute";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`CuGraphKernelNodeGetAttribute`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct CuGraphKernelNodeGetAttributeReply {
+    pub value_out: [u8; 64],
+}
+
+impl<'a> Message<'a> for CuGraphKernelNodeGetAttributeReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.raw(&self.value_out);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            value_out: r.array()?,
+        })
+    }
+}
+
+/// `cuGraphKernelNodeSetAttribute`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CuGraphKernelNodeSetAttribute {
+    pub h_node: u32,
+    pub attr: u32,
+    pub value: [u8; 64],
+}
+
+impl<'a> Message<'a> for CuGraphKernelNodeSetAttribute {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.h_node);
+        w.u32(self.attr);
+        w.raw(&self.value);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            h_node: r.u32()?,
+            attr: r.u32()?,
+            value: r.array()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for CuGraphKernelNodeSetAttribute {
+    const OP: u16 = op::CU_GRAPH_KERNEL_NODE_SET_ATTRIBUTE;
+    const NAME: &'static str = "cuGraphKernelNodeSetAttribute";
     const WAITS: bool = false;
 }
 
@@ -896,7 +755,7 @@ impl<'a> Message<'a> for CuGraphNodeSetEnabled {
 impl<'a> Request<'a> for CuGraphNodeSetEnabled {
     const OP: u16 = op::CU_GRAPH_NODE_SET_ENABLED;
     const NAME: &'static str = "cuGraphNodeSetEnabled";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuGraphRemoveDependencies`.
@@ -1012,18 +871,6 @@ mod tests {
         }
     }
 
-    impl Sample for CuGraphAddChildGraphNode {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                ph_graph_node: g.u32(),
-                h_graph: g.u32(),
-                dependencies: g.u32s(),
-                num_dependencies: g.u64(),
-                child_graph: g.u32(),
-            }
-        }
-    }
-
     impl Sample for CuGraphAddDependencies {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -1047,49 +894,11 @@ mod tests {
         }
     }
 
-    impl Sample for CuGraphAddEmptyNode {
+    impl Sample for CuGraphClone {
         fn sample(g: &mut Gen) -> Self {
             Self {
-                ph_graph_node: g.u32(),
-                h_graph: g.u32(),
-                dependencies: g.u32s(),
-                num_dependencies: g.u64(),
-            }
-        }
-    }
-
-    impl Sample for CuGraphAddEventRecordNode {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                ph_graph_node: g.u32(),
-                h_graph: g.u32(),
-                dependencies: g.u32s(),
-                num_dependencies: g.u64(),
-                event: g.u32(),
-            }
-        }
-    }
-
-    impl Sample for CuGraphAddEventWaitNode {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                ph_graph_node: g.u32(),
-                h_graph: g.u32(),
-                dependencies: g.u32s(),
-                num_dependencies: g.u64(),
-                event: g.u32(),
-            }
-        }
-    }
-
-    impl Sample for CuGraphAddMemFreeNode {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                ph_graph_node: g.u32(),
-                h_graph: g.u32(),
-                dependencies: g.u32s(),
-                num_dependencies: g.u64(),
-                dptr: g.u64(),
+                ph_graph_clone: g.u32(),
+                original_graph: g.u32(),
             }
         }
     }
@@ -1152,16 +961,6 @@ mod tests {
         }
     }
 
-    impl Sample for CuGraphExecChildGraphNodeSetParams {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                h_graph_exec: g.u32(),
-                h_node: g.u32(),
-                child_graph: g.u32(),
-            }
-        }
-    }
-
     impl Sample for CuGraphExecDestroy {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -1204,21 +1003,38 @@ mod tests {
         }
     }
 
-    impl Sample for CuGraphInstantiateWithFlags {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                ph_graph_exec: g.u32(),
-                h_graph: g.u32(),
-                flags: g.u64(),
-            }
-        }
-    }
-
     impl Sample for CuGraphKernelNodeCopyAttributes {
         fn sample(g: &mut Gen) -> Self {
             Self {
                 dst: g.u32(),
                 src: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for CuGraphKernelNodeGetAttribute {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                h_node: g.u32(),
+                attr: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for CuGraphKernelNodeGetAttributeReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                value_out: std::array::from_fn(|_| g.u8()),
+            }
+        }
+    }
+
+    impl Sample for CuGraphKernelNodeSetAttribute {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                h_node: g.u32(),
+                attr: g.u32(),
+                value: std::array::from_fn(|_| g.u8()),
             }
         }
     }
@@ -1318,13 +1134,9 @@ mod tests {
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
         check::<CuDeviceGraphMemTrim>(false);
-        check::<CuGraphAddChildGraphNode>(false);
         check::<CuGraphAddDependencies>(false);
         check::<CuGraphAddDependenciesV2<'static>>(false);
-        check::<CuGraphAddEmptyNode>(false);
-        check::<CuGraphAddEventRecordNode>(false);
-        check::<CuGraphAddEventWaitNode>(false);
-        check::<CuGraphAddMemFreeNode>(false);
+        check::<CuGraphClone>(false);
         check::<CuGraphConditionalHandleCreate>(false);
         check::<CuGraphConditionalHandleCreateReply>(false);
         check::<CuGraphCreate>(false);
@@ -1332,14 +1144,15 @@ mod tests {
         check::<CuGraphDestroyNode>(false);
         check::<CuGraphEventRecordNodeSetEvent>(false);
         check::<CuGraphEventWaitNodeSetEvent>(false);
-        check::<CuGraphExecChildGraphNodeSetParams>(false);
         check::<CuGraphExecDestroy>(false);
         check::<CuGraphExecEventRecordNodeSetEvent>(false);
         check::<CuGraphExecEventWaitNodeSetEvent>(false);
         check::<CuGraphExecGetFlags>(false);
         check::<CuGraphExecGetFlagsReply>(false);
-        check::<CuGraphInstantiateWithFlags>(false);
         check::<CuGraphKernelNodeCopyAttributes>(false);
+        check::<CuGraphKernelNodeGetAttribute>(false);
+        check::<CuGraphKernelNodeGetAttributeReply>(false);
+        check::<CuGraphKernelNodeSetAttribute>(false);
         check::<CuGraphLaunch>(false);
         check::<CuGraphMemFreeNodeGetParams>(false);
         check::<CuGraphMemFreeNodeGetParamsReply>(false);

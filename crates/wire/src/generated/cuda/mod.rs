@@ -12,7 +12,9 @@ mod library;
 mod memory;
 mod memset;
 mod messages;
+mod messages_graph;
 mod messages_texture;
+mod messages_vmm;
 mod module;
 mod occupancy;
 mod peer;
@@ -21,6 +23,7 @@ mod profiler;
 mod stream;
 mod tensor;
 mod texture;
+mod user_object;
 pub use array::*;
 pub use context::*;
 pub use copy::*;
@@ -32,7 +35,9 @@ pub use library::*;
 pub use memory::*;
 pub use memset::*;
 pub use messages::*;
+pub use messages_graph::*;
 pub use messages_texture::*;
+pub use messages_vmm::*;
 pub use module::*;
 pub use occupancy::*;
 pub use peer::*;
@@ -41,6 +46,7 @@ pub use profiler::*;
 pub use stream::*;
 pub use tensor::*;
 pub use texture::*;
+pub use user_object::*;
 
 /// Message ids.
 pub mod op {
@@ -67,7 +73,6 @@ pub mod op {
     pub const CU_CTX_SET_CACHE_CONFIG: u16 = 0x0308;
     pub const CU_CTX_SET_LIMIT: u16 = 0x0309;
     pub const CU_CTX_SET_SHARED_MEM_CONFIG: u16 = 0x030a;
-    pub const CU_CTX_SYNCHRONIZE: u16 = 0x030b;
     pub const CU_CTX_WAIT_EVENT: u16 = 0x030c;
     pub const CU_FUNC_IS_LOADED: u16 = 0x0401;
     pub const CU_FUNC_LOAD: u16 = 0x0402;
@@ -97,7 +102,6 @@ pub mod op {
     pub const CU_STREAM_CREATE: u16 = 0x0c04;
     pub const CU_STREAM_CREATE_WITH_PRIORITY: u16 = 0x0c05;
     pub const CU_STREAM_DESTROY_V2: u16 = 0x0c06;
-    pub const CU_STREAM_END_CAPTURE: u16 = 0x0c07;
     pub const CU_STREAM_GET_ATTRIBUTE: u16 = 0x0c08;
     pub const CU_STREAM_GET_FLAGS: u16 = 0x0c09;
     pub const CU_STREAM_GET_ID: u16 = 0x0c0a;
@@ -118,25 +122,18 @@ pub mod op {
     pub const CU_EVENT_RECORD_WITH_FLAGS: u16 = 0x0d06;
     pub const CU_EVENT_SYNCHRONIZE: u16 = 0x0d07;
     pub const CU_DEVICE_GRAPH_MEM_TRIM: u16 = 0x0f01;
-    pub const CU_GRAPH_ADD_CHILD_GRAPH_NODE: u16 = 0x0f02;
     pub const CU_GRAPH_ADD_DEPENDENCIES: u16 = 0x0f03;
     pub const CU_GRAPH_ADD_DEPENDENCIES_V2: u16 = 0x0f04;
-    pub const CU_GRAPH_ADD_EMPTY_NODE: u16 = 0x0f05;
-    pub const CU_GRAPH_ADD_EVENT_RECORD_NODE: u16 = 0x0f06;
-    pub const CU_GRAPH_ADD_EVENT_WAIT_NODE: u16 = 0x0f07;
-    pub const CU_GRAPH_ADD_MEM_FREE_NODE: u16 = 0x0f08;
     pub const CU_GRAPH_CONDITIONAL_HANDLE_CREATE: u16 = 0x0f09;
     pub const CU_GRAPH_CREATE: u16 = 0x0f0a;
     pub const CU_GRAPH_DESTROY: u16 = 0x0f0b;
     pub const CU_GRAPH_DESTROY_NODE: u16 = 0x0f0c;
     pub const CU_GRAPH_EVENT_RECORD_NODE_SET_EVENT: u16 = 0x0f0d;
     pub const CU_GRAPH_EVENT_WAIT_NODE_SET_EVENT: u16 = 0x0f0e;
-    pub const CU_GRAPH_EXEC_CHILD_GRAPH_NODE_SET_PARAMS: u16 = 0x0f0f;
     pub const CU_GRAPH_EXEC_DESTROY: u16 = 0x0f10;
     pub const CU_GRAPH_EXEC_EVENT_RECORD_NODE_SET_EVENT: u16 = 0x0f11;
     pub const CU_GRAPH_EXEC_EVENT_WAIT_NODE_SET_EVENT: u16 = 0x0f12;
     pub const CU_GRAPH_EXEC_GET_FLAGS: u16 = 0x0f13;
-    pub const CU_GRAPH_INSTANTIATE_WITH_FLAGS: u16 = 0x0f14;
     pub const CU_GRAPH_KERNEL_NODE_COPY_ATTRIBUTES: u16 = 0x0f15;
     pub const CU_GRAPH_LAUNCH: u16 = 0x0f16;
     pub const CU_GRAPH_MEM_FREE_NODE_GET_PARAMS: u16 = 0x0f17;
@@ -146,6 +143,13 @@ pub mod op {
     pub const CU_GRAPH_REMOVE_DEPENDENCIES: u16 = 0x0f1b;
     pub const CU_GRAPH_REMOVE_DEPENDENCIES_V2: u16 = 0x0f1c;
     pub const CU_GRAPH_UPLOAD: u16 = 0x0f1d;
+    pub const CU_GRAPH_CLONE: u16 = 0x0f1e;
+    pub const CU_GRAPH_KERNEL_NODE_SET_ATTRIBUTE: u16 = 0x0f1f;
+    pub const CU_GRAPH_KERNEL_NODE_GET_ATTRIBUTE: u16 = 0x0f20;
+    pub const CU_GRAPH_RELEASE_USER_OBJECT: u16 = 0x0f21;
+    pub const CU_GRAPH_RETAIN_USER_OBJECT: u16 = 0x0f22;
+    pub const CU_USER_OBJECT_RELEASE: u16 = 0x0f23;
+    pub const CU_USER_OBJECT_RETAIN: u16 = 0x0f24;
     pub const CU_ARRAY3_D_CREATE_V2: u16 = 0x1001;
     pub const CU_ARRAY3_D_GET_DESCRIPTOR_V2: u16 = 0x1002;
     pub const CU_ARRAY_CREATE_V2: u16 = 0x1003;
@@ -249,6 +253,31 @@ pub mod op {
     pub const POOL_FREE: u16 = 0x8071;
     pub const POOL_FREE_NOW: u16 = 0x8072;
     pub const POOL_CREATE: u16 = 0x8074;
+    pub const GRAPH_ADD_NODE: u16 = 0x8100;
+    pub const GRAPH_ADD_NODE_NOW: u16 = 0x8101;
+    pub const GRAPH_SET_NODE: u16 = 0x8102;
+    pub const GRAPH_EXEC_SET_NODE: u16 = 0x8103;
+    pub const GRAPH_GET_NODE: u16 = 0x8104;
+    pub const GRAPH_NODES: u16 = 0x8105;
+    pub const GRAPH_EDGES: u16 = 0x8106;
+    pub const GRAPH_NEIGHBOURS: u16 = 0x8107;
+    pub const GRAPH_FIND: u16 = 0x8108;
+    pub const GRAPH_INSTANTIATE: u16 = 0x8109;
+    pub const GRAPH_EXEC_UPDATE: u16 = 0x810a;
+    pub const GRAPH_DOT: u16 = 0x810b;
+    pub const GRAPH_MEM_ATTRIBUTE: u16 = 0x810c;
+    pub const CAPTURE_END: u16 = 0x810d;
+    pub const CAPTURE_TO_GRAPH: u16 = 0x810e;
+    pub const CAPTURE_UPDATE: u16 = 0x810f;
+    pub const CAPTURE_COPY: u16 = 0x8110;
+    pub const MIRROR_IN: u16 = 0x8111;
+    pub const MIRROR_OUT: u16 = 0x8112;
+    pub const MIRROR_READ: u16 = 0x8113;
+    pub const MIRROR_WRITE: u16 = 0x8114;
+    pub const MIRROR_FENCE: u16 = 0x8115;
+    pub const GRAPH_HOST_FUNCTION: u16 = 0x8116;
+    pub const USER_OBJECT_CREATE: u16 = 0x8117;
+    pub const GRAPH_EXEC_LISTS: u16 = 0x8118;
     pub const TEX_OBJECT: u16 = 0x8300;
     pub const SURF_OBJECT: u16 = 0x8301;
     pub const ARRAY_OF_REFERENCE: u16 = 0x8302;
@@ -258,6 +287,14 @@ pub mod op {
     pub const SPLIT_PROCESSORS: u16 = 0x8310;
     pub const CONTEXT_OF_GREEN: u16 = 0x8311;
     pub const GREEN_OF_STREAM: u16 = 0x8312;
+    pub const VMM_CREATE: u16 = 0x8400;
+    pub const VMM_MAP: u16 = 0x8401;
+    pub const VMM_SET_ACCESS: u16 = 0x8402;
+    pub const VMM_UNMAP: u16 = 0x8403;
+    pub const VMM_RELEASE: u16 = 0x8404;
+    pub const VMM_GRANULARITY: u16 = 0x8405;
+    pub const VMM_GET_ACCESS: u16 = 0x8406;
+    pub const CLUSTERS: u16 = 0x8410;
 }
 
 /// Message ids and names, in order of id.
@@ -306,7 +343,6 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CU_CTX_SET_CACHE_CONFIG, "cuCtxSetCacheConfig"),
     (op::CU_CTX_SET_LIMIT, "cuCtxSetLimit"),
     (op::CU_CTX_SET_SHARED_MEM_CONFIG, "cuCtxSetSharedMemConfig"),
-    (op::CU_CTX_SYNCHRONIZE, "cuCtxSynchronize"),
     (op::CU_CTX_WAIT_EVENT, "cuCtxWaitEvent"),
     (op::CU_FUNC_IS_LOADED, "cuFuncIsLoaded"),
     (op::CU_FUNC_LOAD, "cuFuncLoad"),
@@ -342,7 +378,6 @@ pub static NAMES: &[(u16, &str)] = &[
         "cuStreamCreateWithPriority",
     ),
     (op::CU_STREAM_DESTROY_V2, "cuStreamDestroy_v2"),
-    (op::CU_STREAM_END_CAPTURE, "cuStreamEndCapture"),
     (op::CU_STREAM_GET_ATTRIBUTE, "cuStreamGetAttribute"),
     (op::CU_STREAM_GET_FLAGS, "cuStreamGetFlags"),
     (op::CU_STREAM_GET_ID, "cuStreamGetId"),
@@ -363,22 +398,11 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CU_EVENT_RECORD_WITH_FLAGS, "cuEventRecordWithFlags"),
     (op::CU_EVENT_SYNCHRONIZE, "cuEventSynchronize"),
     (op::CU_DEVICE_GRAPH_MEM_TRIM, "cuDeviceGraphMemTrim"),
-    (
-        op::CU_GRAPH_ADD_CHILD_GRAPH_NODE,
-        "cuGraphAddChildGraphNode",
-    ),
     (op::CU_GRAPH_ADD_DEPENDENCIES, "cuGraphAddDependencies"),
     (
         op::CU_GRAPH_ADD_DEPENDENCIES_V2,
         "cuGraphAddDependencies_v2",
     ),
-    (op::CU_GRAPH_ADD_EMPTY_NODE, "cuGraphAddEmptyNode"),
-    (
-        op::CU_GRAPH_ADD_EVENT_RECORD_NODE,
-        "cuGraphAddEventRecordNode",
-    ),
-    (op::CU_GRAPH_ADD_EVENT_WAIT_NODE, "cuGraphAddEventWaitNode"),
-    (op::CU_GRAPH_ADD_MEM_FREE_NODE, "cuGraphAddMemFreeNode"),
     (
         op::CU_GRAPH_CONDITIONAL_HANDLE_CREATE,
         "cuGraphConditionalHandleCreate",
@@ -394,10 +418,6 @@ pub static NAMES: &[(u16, &str)] = &[
         op::CU_GRAPH_EVENT_WAIT_NODE_SET_EVENT,
         "cuGraphEventWaitNodeSetEvent",
     ),
-    (
-        op::CU_GRAPH_EXEC_CHILD_GRAPH_NODE_SET_PARAMS,
-        "cuGraphExecChildGraphNodeSetParams",
-    ),
     (op::CU_GRAPH_EXEC_DESTROY, "cuGraphExecDestroy"),
     (
         op::CU_GRAPH_EXEC_EVENT_RECORD_NODE_SET_EVENT,
@@ -408,10 +428,6 @@ pub static NAMES: &[(u16, &str)] = &[
         "cuGraphExecEventWaitNodeSetEvent",
     ),
     (op::CU_GRAPH_EXEC_GET_FLAGS, "cuGraphExecGetFlags"),
-    (
-        op::CU_GRAPH_INSTANTIATE_WITH_FLAGS,
-        "cuGraphInstantiateWithFlags",
-    ),
     (
         op::CU_GRAPH_KERNEL_NODE_COPY_ATTRIBUTES,
         "cuGraphKernelNodeCopyAttributes",
@@ -433,6 +449,19 @@ pub static NAMES: &[(u16, &str)] = &[
         "cuGraphRemoveDependencies_v2",
     ),
     (op::CU_GRAPH_UPLOAD, "cuGraphUpload"),
+    (op::CU_GRAPH_CLONE, "cuGraphClone"),
+    (
+        op::CU_GRAPH_KERNEL_NODE_SET_ATTRIBUTE,
+        "cuGraphKernelNodeSetAttribute",
+    ),
+    (
+        op::CU_GRAPH_KERNEL_NODE_GET_ATTRIBUTE,
+        "cuGraphKernelNodeGetAttribute",
+    ),
+    (op::CU_GRAPH_RELEASE_USER_OBJECT, "cuGraphReleaseUserObject"),
+    (op::CU_GRAPH_RETAIN_USER_OBJECT, "cuGraphRetainUserObject"),
+    (op::CU_USER_OBJECT_RELEASE, "cuUserObjectRelease"),
+    (op::CU_USER_OBJECT_RETAIN, "cuUserObjectRetain"),
     (op::CU_ARRAY3_D_CREATE_V2, "cuArray3DCreate_v2"),
     (
         op::CU_ARRAY3_D_GET_DESCRIPTOR_V2,
@@ -605,6 +634,31 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::POOL_FREE, "PoolFree"),
     (op::POOL_FREE_NOW, "PoolFreeNow"),
     (op::POOL_CREATE, "PoolCreate"),
+    (op::GRAPH_ADD_NODE, "GraphAddNode"),
+    (op::GRAPH_ADD_NODE_NOW, "GraphAddNodeNow"),
+    (op::GRAPH_SET_NODE, "GraphSetNode"),
+    (op::GRAPH_EXEC_SET_NODE, "GraphExecSetNode"),
+    (op::GRAPH_GET_NODE, "GraphGetNode"),
+    (op::GRAPH_NODES, "GraphNodes"),
+    (op::GRAPH_EDGES, "GraphEdges"),
+    (op::GRAPH_NEIGHBOURS, "GraphNeighbours"),
+    (op::GRAPH_FIND, "GraphFind"),
+    (op::GRAPH_INSTANTIATE, "GraphInstantiate"),
+    (op::GRAPH_EXEC_UPDATE, "GraphExecUpdate"),
+    (op::GRAPH_DOT, "GraphDot"),
+    (op::GRAPH_MEM_ATTRIBUTE, "GraphMemAttribute"),
+    (op::CAPTURE_END, "CaptureEnd"),
+    (op::CAPTURE_TO_GRAPH, "CaptureToGraph"),
+    (op::CAPTURE_UPDATE, "CaptureUpdate"),
+    (op::CAPTURE_COPY, "CaptureCopy"),
+    (op::MIRROR_IN, "MirrorIn"),
+    (op::MIRROR_OUT, "MirrorOut"),
+    (op::MIRROR_READ, "MirrorRead"),
+    (op::MIRROR_WRITE, "MirrorWrite"),
+    (op::MIRROR_FENCE, "MirrorFence"),
+    (op::GRAPH_HOST_FUNCTION, "GraphHostFunction"),
+    (op::USER_OBJECT_CREATE, "UserObjectCreate"),
+    (op::GRAPH_EXEC_LISTS, "GraphExecLists"),
     (op::TEX_OBJECT, "TexObject"),
     (op::SURF_OBJECT, "SurfObject"),
     (op::ARRAY_OF_REFERENCE, "ArrayOfReference"),
@@ -614,6 +668,14 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::SPLIT_PROCESSORS, "SplitProcessors"),
     (op::CONTEXT_OF_GREEN, "ContextOfGreen"),
     (op::GREEN_OF_STREAM, "GreenOfStream"),
+    (op::VMM_CREATE, "VmmCreate"),
+    (op::VMM_MAP, "VmmMap"),
+    (op::VMM_SET_ACCESS, "VmmSetAccess"),
+    (op::VMM_UNMAP, "VmmUnmap"),
+    (op::VMM_RELEASE, "VmmRelease"),
+    (op::VMM_GRANULARITY, "VmmGranularity"),
+    (op::VMM_GET_ACCESS, "VmmGetAccess"),
+    (op::CLUSTERS, "Clusters"),
 ];
 
 /// The name of a message.

@@ -182,35 +182,6 @@ impl<'a> Request<'a> for CuStreamDestroyV2 {
     const WAITS: bool = false;
 }
 
-/// `cuStreamEndCapture`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CuStreamEndCapture {
-    pub h_stream: u32,
-    pub ph_graph: u32,
-}
-
-impl<'a> Message<'a> for CuStreamEndCapture {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.h_stream);
-        w.u32(self.ph_graph);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            h_stream: r.u32()?,
-            ph_graph: r.u32()?,
-        })
-    }
-}
-
-impl<'a> Request<'a> for CuStreamEndCapture {
-    const OP: u16 = op::CU_STREAM_END_CAPTURE;
-    const NAME: &'static str = "cuStreamEndCapture";
-    const WAITS: bool = true;
-}
-
 /// `cuStreamGetAttribute`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuStreamGetAttribute {
@@ -697,15 +668,6 @@ mod tests {
         }
     }
 
-    impl Sample for CuStreamEndCapture {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                h_stream: g.u32(),
-                ph_graph: g.u32(),
-            }
-        }
-    }
-
     impl Sample for CuStreamGetAttribute {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -843,7 +805,6 @@ mod tests {
         check::<CuStreamCreate>(false);
         check::<CuStreamCreateWithPriority>(false);
         check::<CuStreamDestroyV2>(false);
-        check::<CuStreamEndCapture>(false);
         check::<CuStreamGetAttribute>(false);
         check::<CuStreamGetAttributeReply>(false);
         check::<CuStreamGetFlags>(false);

@@ -207,13 +207,6 @@ pub(super) fn cu_ctx_set_shared_mem_config(
     Ok(())
 }
 
-pub(super) fn cu_ctx_synchronize(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::CuCtxSynchronize::decode(&mut r)?;
-    r.finish()?;
-    crate::cuda::context::cu_ctx_synchronize(w, h, m)
-}
-
 pub(super) fn cu_ctx_wait_event(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuCtxWaitEvent::decode(&mut r)?;

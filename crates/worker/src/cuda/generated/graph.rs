@@ -26,40 +26,6 @@ pub(super) fn cu_device_graph_mem_trim(
     Ok(())
 }
 
-pub(super) fn cu_graph_add_child_graph_node(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::CuGraphAddChildGraphNode::decode(&mut r)?;
-    r.finish()?;
-    same_count(m.dependencies.len(), m.num_dependencies as usize)?;
-    let rc = attempt(|| {
-        let mut v_ph_graph_node: CUgraphNode = zeroed();
-        let v_h_graph = w.handle(Kind::Graph, m.h_graph)?;
-        let mut v_dependencies = Vec::with_capacity(m.dependencies.len());
-        for id in &m.dependencies {
-            v_dependencies.push(w.handle(Kind::GraphNode, *id)? as CUgraphNode);
-        }
-        let v_child_graph = w.handle(Kind::Graph, m.child_graph)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver.cuGraphAddChildGraphNode(
-                &mut v_ph_graph_node,
-                v_h_graph as CUgraph,
-                v_dependencies.as_ptr(),
-                m.num_dependencies as usize,
-                v_child_graph as CUgraph,
-            )
-        })?;
-        w.store(Kind::GraphNode, m.ph_graph_node, v_ph_graph_node as u64);
-        Ok(())
-    });
-    w.done(h, rc);
-    Ok(())
-}
-
 pub(super) fn cu_graph_add_dependencies(
     w: &mut Cuda,
     h: &Header,
@@ -143,136 +109,22 @@ pub(super) fn cu_graph_add_dependencies_v2(
     Ok(())
 }
 
-pub(super) fn cu_graph_add_empty_node(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_clone(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
-    let m = wire::CuGraphAddEmptyNode::decode(&mut r)?;
+    let m = wire::CuGraphClone::decode(&mut r)?;
     r.finish()?;
-    same_count(m.dependencies.len(), m.num_dependencies as usize)?;
     let rc = attempt(|| {
-        let mut v_ph_graph_node: CUgraphNode = zeroed();
-        let v_h_graph = w.handle(Kind::Graph, m.h_graph)?;
-        let mut v_dependencies = Vec::with_capacity(m.dependencies.len());
-        for id in &m.dependencies {
-            v_dependencies.push(w.handle(Kind::GraphNode, *id)? as CUgraphNode);
-        }
+        let mut v_ph_graph_clone: CUgraph = zeroed();
+        let v_original_graph = w.handle(Kind::Graph, m.original_graph)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
-            w.driver.cuGraphAddEmptyNode(
-                &mut v_ph_graph_node,
-                v_h_graph as CUgraph,
-                v_dependencies.as_ptr(),
-                m.num_dependencies as usize,
-            )
+            w.driver
+                .cuGraphClone(&mut v_ph_graph_clone, v_original_graph as CUgraph)
         })?;
-        w.store(Kind::GraphNode, m.ph_graph_node, v_ph_graph_node as u64);
+        w.store(Kind::Graph, m.ph_graph_clone, v_ph_graph_clone as u64);
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
-}
-
-pub(super) fn cu_graph_add_event_record_node(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::CuGraphAddEventRecordNode::decode(&mut r)?;
-    r.finish()?;
-    same_count(m.dependencies.len(), m.num_dependencies as usize)?;
-    let rc = attempt(|| {
-        let mut v_ph_graph_node: CUgraphNode = zeroed();
-        let v_h_graph = w.handle(Kind::Graph, m.h_graph)?;
-        let mut v_dependencies = Vec::with_capacity(m.dependencies.len());
-        for id in &m.dependencies {
-            v_dependencies.push(w.handle(Kind::GraphNode, *id)? as CUgraphNode);
-        }
-        let v_event = w.handle(Kind::Event, m.event)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver.cuGraphAddEventRecordNode(
-                &mut v_ph_graph_node,
-                v_h_graph as CUgraph,
-                v_dependencies.as_ptr(),
-                m.num_dependencies as usize,
-                v_event as CUevent,
-            )
-        })?;
-        w.store(Kind::GraphNode, m.ph_graph_node, v_ph_graph_node as u64);
-        Ok(())
-    });
-    w.done(h, rc);
-    Ok(())
-}
-
-pub(super) fn cu_graph_add_event_wait_node(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::CuGraphAddEventWaitNode::decode(&mut r)?;
-    r.finish()?;
-    same_count(m.dependencies.len(), m.num_dependencies as usize)?;
-    let rc = attempt(|| {
-        let mut v_ph_graph_node: CUgraphNode = zeroed();
-        let v_h_graph = w.handle(Kind::Graph, m.h_graph)?;
-        let mut v_dependencies = Vec::with_capacity(m.dependencies.len());
-        for id in &m.dependencies {
-            v_dependencies.push(w.handle(Kind::GraphNode, *id)? as CUgraphNode);
-        }
-        let v_event = w.handle(Kind::Event, m.event)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver.cuGraphAddEventWaitNode(
-                &mut v_ph_graph_node,
-                v_h_graph as CUgraph,
-                v_dependencies.as_ptr(),
-                m.num_dependencies as usize,
-                v_event as CUevent,
-            )
-        })?;
-        w.store(Kind::GraphNode, m.ph_graph_node, v_ph_graph_node as u64);
-        Ok(())
-    });
-    w.done(h, rc);
-    Ok(())
-}
-
-pub(super) fn cu_graph_add_mem_free_node(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::CuGraphAddMemFreeNode::decode(&mut r)?;
-    r.finish()?;
-    same_count(m.dependencies.len(), m.num_dependencies as usize)?;
-    let rc = attempt(|| {
-        let mut v_ph_graph_node: CUgraphNode = zeroed();
-        let v_h_graph = w.handle(Kind::Graph, m.h_graph)?;
-        let mut v_dependencies = Vec::with_capacity(m.dependencies.len());
-        for id in &m.dependencies {
-            v_dependencies.push(w.handle(Kind::GraphNode, *id)? as CUgraphNode);
-        }
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver.cuGraphAddMemFreeNode(
-                &mut v_ph_graph_node,
-                v_h_graph as CUgraph,
-                v_dependencies.as_ptr(),
-                m.num_dependencies as usize,
-                m.dptr,
-            )
-        })?;
-        w.store(Kind::GraphNode, m.ph_graph_node, v_ph_graph_node as u64);
-        Ok(())
-    });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -332,15 +184,7 @@ pub(super) fn cu_graph_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
     let mut r = Reader::new(body);
     let m = wire::CuGraphDestroy::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        let v_h_graph = w.handle(Kind::Graph, m.h_graph)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuGraphDestroy(v_h_graph as CUgraph) })?;
-        w.remove(Kind::Graph, m.h_graph);
-        Ok(())
-    });
-    w.done(h, rc);
-    Ok(())
+    crate::cuda::graph::cu_graph_destroy(w, h, m)
 }
 
 pub(super) fn cu_graph_destroy_node(
@@ -406,32 +250,6 @@ pub(super) fn cu_graph_event_wait_node_set_event(
     Ok(())
 }
 
-pub(super) fn cu_graph_exec_child_graph_node_set_params(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::CuGraphExecChildGraphNodeSetParams::decode(&mut r)?;
-    r.finish()?;
-    let rc = attempt(|| {
-        let v_h_graph_exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
-        let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
-        let v_child_graph = w.handle(Kind::Graph, m.child_graph)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver.cuGraphExecChildGraphNodeSetParams(
-                v_h_graph_exec as CUgraphExec,
-                v_h_node as CUgraphNode,
-                v_child_graph as CUgraph,
-            )
-        })?;
-        Ok(())
-    });
-    w.done(h, rc);
-    Ok(())
-}
-
 pub(super) fn cu_graph_exec_destroy(
     w: &mut Cuda,
     h: &Header,
@@ -440,15 +258,7 @@ pub(super) fn cu_graph_exec_destroy(
     let mut r = Reader::new(body);
     let m = wire::CuGraphExecDestroy::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        let v_h_graph_exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuGraphExecDestroy(v_h_graph_exec as CUgraphExec) })?;
-        w.remove(Kind::GraphExec, m.h_graph_exec);
-        Ok(())
-    });
-    w.done(h, rc);
-    Ok(())
+    crate::cuda::graph::cu_graph_exec_destroy(w, h, m)
 }
 
 pub(super) fn cu_graph_exec_event_record_node_set_event(
@@ -527,32 +337,6 @@ pub(super) fn cu_graph_exec_get_flags(
     Ok(())
 }
 
-pub(super) fn cu_graph_instantiate_with_flags(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::CuGraphInstantiateWithFlags::decode(&mut r)?;
-    r.finish()?;
-    let rc = attempt(|| {
-        let mut v_ph_graph_exec: CUgraphExec = zeroed();
-        let v_h_graph = w.handle(Kind::Graph, m.h_graph)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver.cuGraphInstantiateWithFlags(
-                &mut v_ph_graph_exec,
-                v_h_graph as CUgraph,
-                m.flags,
-            )
-        })?;
-        w.store(Kind::GraphExec, m.ph_graph_exec, v_ph_graph_exec as u64);
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
-}
-
 pub(super) fn cu_graph_kernel_node_copy_attributes(
     w: &mut Cuda,
     h: &Header,
@@ -575,22 +359,64 @@ pub(super) fn cu_graph_kernel_node_copy_attributes(
     Ok(())
 }
 
-pub(super) fn cu_graph_launch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_graph_kernel_node_get_attribute(
+    w: &mut Cuda,
+    h: &Header,
+    body: &[u8],
+) -> Result<(), WireError> {
     let mut r = Reader::new(body);
-    let m = wire::CuGraphLaunch::decode(&mut r)?;
+    let m = wire::CuGraphKernelNodeGetAttribute::decode(&mut r)?;
     r.finish()?;
+    let mut v_value_out: CUkernelNodeAttrValue = zeroed();
     let rc = attempt(|| {
-        let v_h_graph = w.handle(Kind::GraphExec, m.h_graph)?;
-        let v_h_stream = w.stream(m.h_stream)?;
+        let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
+        check(unsafe {
+            w.driver.cuGraphKernelNodeGetAttribute(
+                v_h_node as CUgraphNode,
+                m.attr,
+                &mut v_value_out,
+            )
+        })?;
+        Ok(())
+    });
+    w.reply(h, rc, |wr| {
+        wire::CuGraphKernelNodeGetAttributeReply {
+            value_out: to_array(&v_value_out),
+        }
+        .encode(wr)
+    });
+    Ok(())
+}
+
+pub(super) fn cu_graph_kernel_node_set_attribute(
+    w: &mut Cuda,
+    h: &Header,
+    body: &[u8],
+) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::CuGraphKernelNodeSetAttribute::decode(&mut r)?;
+    r.finish()?;
+    let v_value: CUkernelNodeAttrValue =
+        from_bytes(&m.value).ok_or(WireError::BadValue("structure"))?;
+    let rc = attempt(|| {
+        let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
-                .cuGraphLaunch(v_h_graph as CUgraphExec, v_h_stream as CUstream)
+                .cuGraphKernelNodeSetAttribute(v_h_node as CUgraphNode, m.attr, &v_value)
         })?;
         Ok(())
     });
     w.done(h, rc);
     Ok(())
+}
+
+pub(super) fn cu_graph_launch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::CuGraphLaunch::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::graph::cu_graph_launch(w, h, m)
 }
 
 pub(super) fn cu_graph_mem_free_node_get_params(
@@ -683,21 +509,7 @@ pub(super) fn cu_graph_node_set_enabled(
     let mut r = Reader::new(body);
     let m = wire::CuGraphNodeSetEnabled::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        let v_h_graph_exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
-        let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver.cuGraphNodeSetEnabled(
-                v_h_graph_exec as CUgraphExec,
-                v_h_node as CUgraphNode,
-                m.is_enabled,
-            )
-        })?;
-        Ok(())
-    });
-    w.done(h, rc);
-    Ok(())
+    crate::cuda::graph::cu_graph_node_set_enabled(w, h, m)
 }
 
 pub(super) fn cu_graph_remove_dependencies(

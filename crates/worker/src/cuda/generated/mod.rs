@@ -15,7 +15,9 @@ mod library;
 mod memory;
 mod memset;
 mod messages;
+mod messages_graph;
 mod messages_texture;
+mod messages_vmm;
 mod module;
 mod occupancy;
 mod peer;
@@ -24,6 +26,7 @@ mod profiler;
 mod stream;
 mod tensor;
 mod texture;
+mod user_object;
 
 use crate::cuda::Cuda;
 use busbar_wire::WireError;
@@ -65,7 +68,6 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::CU_CTX_SET_CACHE_CONFIG => context::cu_ctx_set_cache_config(w, h, body),
         op::CU_CTX_SET_LIMIT => context::cu_ctx_set_limit(w, h, body),
         op::CU_CTX_SET_SHARED_MEM_CONFIG => context::cu_ctx_set_shared_mem_config(w, h, body),
-        op::CU_CTX_SYNCHRONIZE => context::cu_ctx_synchronize(w, h, body),
         op::CU_CTX_WAIT_EVENT => context::cu_ctx_wait_event(w, h, body),
         op::CU_MEMCPY_DTO_D_ASYNC_V2 => copy::cu_memcpy_dto_d_async_v2(w, h, body),
         op::CU_MEMCPY_PEER_ASYNC => copy::cu_memcpy_peer_async(w, h, body),
@@ -96,13 +98,9 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::CU_EVENT_RECORD_WITH_FLAGS => event::cu_event_record_with_flags(w, h, body),
         op::CU_EVENT_SYNCHRONIZE => event::cu_event_synchronize(w, h, body),
         op::CU_DEVICE_GRAPH_MEM_TRIM => graph::cu_device_graph_mem_trim(w, h, body),
-        op::CU_GRAPH_ADD_CHILD_GRAPH_NODE => graph::cu_graph_add_child_graph_node(w, h, body),
         op::CU_GRAPH_ADD_DEPENDENCIES => graph::cu_graph_add_dependencies(w, h, body),
         op::CU_GRAPH_ADD_DEPENDENCIES_V2 => graph::cu_graph_add_dependencies_v2(w, h, body),
-        op::CU_GRAPH_ADD_EMPTY_NODE => graph::cu_graph_add_empty_node(w, h, body),
-        op::CU_GRAPH_ADD_EVENT_RECORD_NODE => graph::cu_graph_add_event_record_node(w, h, body),
-        op::CU_GRAPH_ADD_EVENT_WAIT_NODE => graph::cu_graph_add_event_wait_node(w, h, body),
-        op::CU_GRAPH_ADD_MEM_FREE_NODE => graph::cu_graph_add_mem_free_node(w, h, body),
+        op::CU_GRAPH_CLONE => graph::cu_graph_clone(w, h, body),
         op::CU_GRAPH_CONDITIONAL_HANDLE_CREATE => {
             graph::cu_graph_conditional_handle_create(w, h, body)
         }
@@ -115,9 +113,6 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::CU_GRAPH_EVENT_WAIT_NODE_SET_EVENT => {
             graph::cu_graph_event_wait_node_set_event(w, h, body)
         }
-        op::CU_GRAPH_EXEC_CHILD_GRAPH_NODE_SET_PARAMS => {
-            graph::cu_graph_exec_child_graph_node_set_params(w, h, body)
-        }
         op::CU_GRAPH_EXEC_DESTROY => graph::cu_graph_exec_destroy(w, h, body),
         op::CU_GRAPH_EXEC_EVENT_RECORD_NODE_SET_EVENT => {
             graph::cu_graph_exec_event_record_node_set_event(w, h, body)
@@ -126,9 +121,14 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
             graph::cu_graph_exec_event_wait_node_set_event(w, h, body)
         }
         op::CU_GRAPH_EXEC_GET_FLAGS => graph::cu_graph_exec_get_flags(w, h, body),
-        op::CU_GRAPH_INSTANTIATE_WITH_FLAGS => graph::cu_graph_instantiate_with_flags(w, h, body),
         op::CU_GRAPH_KERNEL_NODE_COPY_ATTRIBUTES => {
             graph::cu_graph_kernel_node_copy_attributes(w, h, body)
+        }
+        op::CU_GRAPH_KERNEL_NODE_GET_ATTRIBUTE => {
+            graph::cu_graph_kernel_node_get_attribute(w, h, body)
+        }
+        op::CU_GRAPH_KERNEL_NODE_SET_ATTRIBUTE => {
+            graph::cu_graph_kernel_node_set_attribute(w, h, body)
         }
         op::CU_GRAPH_LAUNCH => graph::cu_graph_launch(w, h, body),
         op::CU_GRAPH_MEM_FREE_NODE_GET_PARAMS => {
@@ -195,6 +195,31 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::POOL_FREE => messages::pool_free(w, h, body),
         op::POOL_FREE_NOW => messages::pool_free_now(w, h, body),
         op::POOL_CREATE => messages::pool_create(w, h, body),
+        op::GRAPH_ADD_NODE => messages_graph::graph_add_node(w, h, body),
+        op::GRAPH_ADD_NODE_NOW => messages_graph::graph_add_node_now(w, h, body),
+        op::GRAPH_SET_NODE => messages_graph::graph_set_node(w, h, body),
+        op::GRAPH_EXEC_SET_NODE => messages_graph::graph_exec_set_node(w, h, body),
+        op::GRAPH_GET_NODE => messages_graph::graph_get_node(w, h, body),
+        op::GRAPH_NODES => messages_graph::graph_nodes(w, h, body),
+        op::GRAPH_EDGES => messages_graph::graph_edges(w, h, body),
+        op::GRAPH_NEIGHBOURS => messages_graph::graph_neighbours(w, h, body),
+        op::GRAPH_FIND => messages_graph::graph_find(w, h, body),
+        op::GRAPH_INSTANTIATE => messages_graph::graph_instantiate(w, h, body),
+        op::GRAPH_EXEC_UPDATE => messages_graph::graph_exec_update(w, h, body),
+        op::GRAPH_DOT => messages_graph::graph_dot(w, h, body),
+        op::GRAPH_MEM_ATTRIBUTE => messages_graph::graph_mem_attribute(w, h, body),
+        op::CAPTURE_END => messages_graph::capture_end(w, h, body),
+        op::CAPTURE_TO_GRAPH => messages_graph::capture_to_graph(w, h, body),
+        op::CAPTURE_UPDATE => messages_graph::capture_update(w, h, body),
+        op::CAPTURE_COPY => messages_graph::capture_copy(w, h, body),
+        op::MIRROR_IN => messages_graph::mirror_in(w, h, body),
+        op::MIRROR_OUT => messages_graph::mirror_out(w, h, body),
+        op::MIRROR_READ => messages_graph::mirror_read(w, h, body),
+        op::MIRROR_WRITE => messages_graph::mirror_write(w, h, body),
+        op::MIRROR_FENCE => messages_graph::mirror_fence(w, h, body),
+        op::GRAPH_HOST_FUNCTION => messages_graph::graph_host_function(w, h, body),
+        op::USER_OBJECT_CREATE => messages_graph::user_object_create(w, h, body),
+        op::GRAPH_EXEC_LISTS => messages_graph::graph_exec_lists(w, h, body),
         op::TEX_OBJECT => messages_texture::tex_object(w, h, body),
         op::SURF_OBJECT => messages_texture::surf_object(w, h, body),
         op::ARRAY_OF_REFERENCE => messages_texture::array_of_reference(w, h, body),
@@ -204,6 +229,14 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::SPLIT_PROCESSORS => messages_texture::split_processors(w, h, body),
         op::CONTEXT_OF_GREEN => messages_texture::context_of_green(w, h, body),
         op::GREEN_OF_STREAM => messages_texture::green_of_stream(w, h, body),
+        op::VMM_CREATE => messages_vmm::vmm_create(w, h, body),
+        op::VMM_MAP => messages_vmm::vmm_map(w, h, body),
+        op::VMM_SET_ACCESS => messages_vmm::vmm_set_access(w, h, body),
+        op::VMM_UNMAP => messages_vmm::vmm_unmap(w, h, body),
+        op::VMM_RELEASE => messages_vmm::vmm_release(w, h, body),
+        op::VMM_GRANULARITY => messages_vmm::vmm_granularity(w, h, body),
+        op::VMM_GET_ACCESS => messages_vmm::vmm_get_access(w, h, body),
+        op::CLUSTERS => messages_vmm::clusters(w, h, body),
         op::CU_FUNC_IS_LOADED => module::cu_func_is_loaded(w, h, body),
         op::CU_FUNC_LOAD => module::cu_func_load(w, h, body),
         op::CU_FUNC_SET_CACHE_CONFIG => module::cu_func_set_cache_config(w, h, body),
@@ -240,7 +273,6 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::CU_STREAM_CREATE => stream::cu_stream_create(w, h, body),
         op::CU_STREAM_CREATE_WITH_PRIORITY => stream::cu_stream_create_with_priority(w, h, body),
         op::CU_STREAM_DESTROY_V2 => stream::cu_stream_destroy_v2(w, h, body),
-        op::CU_STREAM_END_CAPTURE => stream::cu_stream_end_capture(w, h, body),
         op::CU_STREAM_GET_ATTRIBUTE => stream::cu_stream_get_attribute(w, h, body),
         op::CU_STREAM_GET_FLAGS => stream::cu_stream_get_flags(w, h, body),
         op::CU_STREAM_GET_ID => stream::cu_stream_get_id(w, h, body),
@@ -302,6 +334,10 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
             texture::cu_tex_ref_set_mipmap_level_clamp(w, h, body)
         }
         op::CU_TEX_REF_SET_MIPMAPPED_ARRAY => texture::cu_tex_ref_set_mipmapped_array(w, h, body),
+        op::CU_GRAPH_RELEASE_USER_OBJECT => user_object::cu_graph_release_user_object(w, h, body),
+        op::CU_GRAPH_RETAIN_USER_OBJECT => user_object::cu_graph_retain_user_object(w, h, body),
+        op::CU_USER_OBJECT_RELEASE => user_object::cu_user_object_release(w, h, body),
+        op::CU_USER_OBJECT_RETAIN => user_object::cu_user_object_retain(w, h, body),
         other => Err(WireError::UnknownOp(other)),
     }
 }

@@ -43,17 +43,7 @@ pub(super) fn cu_stream_begin_capture_v2(
     let mut r = Reader::new(body);
     let m = wire::CuStreamBeginCaptureV2::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        let v_h_stream = w.stream(m.h_stream)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver
-                .cuStreamBeginCapture_v2(v_h_stream as CUstream, m.mode)
-        })?;
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    crate::cuda::stream::cu_stream_begin_capture_v2(w, h, m)
 }
 
 pub(super) fn cu_stream_copy_attributes(
@@ -127,29 +117,6 @@ pub(super) fn cu_stream_destroy_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
         Ok(())
     });
     w.done(h, rc);
-    Ok(())
-}
-
-pub(super) fn cu_stream_end_capture(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::CuStreamEndCapture::decode(&mut r)?;
-    r.finish()?;
-    let rc = attempt(|| {
-        let v_h_stream = w.stream(m.h_stream)?;
-        let mut v_ph_graph: CUgraph = zeroed();
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver
-                .cuStreamEndCapture(v_h_stream as CUstream, &mut v_ph_graph)
-        })?;
-        w.store(Kind::Graph, m.ph_graph, v_ph_graph as u64);
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
     Ok(())
 }
 

@@ -14,12 +14,6 @@ pub type PFN_cuMemCreate = unsafe extern "C" fn(
     *const CUmemAllocationProp,
     u64,
 ) -> CUresult;
-pub type PFN_cuMemExportToShareableHandle = unsafe extern "C" fn(
-    *mut c_void,
-    CUmemGenericAllocationHandle,
-    CUmemAllocationHandleType,
-    u64,
-) -> CUresult;
 pub type PFN_cuMemGetAccess =
     unsafe extern "C" fn(*mut u64, *const CUmemLocation, CUdeviceptr) -> CUresult;
 pub type PFN_cuMemGetAllocationGranularity = unsafe extern "C" fn(
@@ -29,15 +23,8 @@ pub type PFN_cuMemGetAllocationGranularity = unsafe extern "C" fn(
 ) -> CUresult;
 pub type PFN_cuMemGetAllocationPropertiesFromHandle =
     unsafe extern "C" fn(*mut CUmemAllocationProp, CUmemGenericAllocationHandle) -> CUresult;
-pub type PFN_cuMemImportFromShareableHandle = unsafe extern "C" fn(
-    *mut CUmemGenericAllocationHandle,
-    *mut c_void,
-    CUmemAllocationHandleType,
-) -> CUresult;
 pub type PFN_cuMemMap =
     unsafe extern "C" fn(CUdeviceptr, usize, usize, CUmemGenericAllocationHandle, u64) -> CUresult;
-pub type PFN_cuMemMapArrayAsync =
-    unsafe extern "C" fn(*mut CUarrayMapInfo, u32, CUstream) -> CUresult;
 pub type PFN_cuMemRelease = unsafe extern "C" fn(CUmemGenericAllocationHandle) -> CUresult;
 pub type PFN_cuMemRetainAllocationHandle =
     unsafe extern "C" fn(*mut CUmemGenericAllocationHandle, *mut c_void) -> CUresult;
@@ -89,22 +76,6 @@ impl Driver {
         unsafe { call(handle, size, prop, flags) }
     }
 
-    /// `cuMemExportToShareableHandle`.
-    #[inline]
-    pub unsafe fn cuMemExportToShareableHandle(
-        &self,
-        shareableHandle: *mut c_void,
-        handle: CUmemGenericAllocationHandle,
-        handleType: CUmemAllocationHandleType,
-        flags: u64,
-    ) -> CUresult {
-        let Some(call) = self.cuMemExportToShareableHandle else {
-            return CUDA_ERROR_NOT_SUPPORTED;
-        };
-        // SAFETY: the caller keeps the function's contract.
-        unsafe { call(shareableHandle, handle, handleType, flags) }
-    }
-
     /// `cuMemGetAccess`.
     #[inline]
     pub unsafe fn cuMemGetAccess(
@@ -149,21 +120,6 @@ impl Driver {
         unsafe { call(prop, handle) }
     }
 
-    /// `cuMemImportFromShareableHandle`.
-    #[inline]
-    pub unsafe fn cuMemImportFromShareableHandle(
-        &self,
-        handle: *mut CUmemGenericAllocationHandle,
-        osHandle: *mut c_void,
-        shHandleType: CUmemAllocationHandleType,
-    ) -> CUresult {
-        let Some(call) = self.cuMemImportFromShareableHandle else {
-            return CUDA_ERROR_NOT_SUPPORTED;
-        };
-        // SAFETY: the caller keeps the function's contract.
-        unsafe { call(handle, osHandle, shHandleType) }
-    }
-
     /// `cuMemMap`.
     #[inline]
     pub unsafe fn cuMemMap(
@@ -179,21 +135,6 @@ impl Driver {
         };
         // SAFETY: the caller keeps the function's contract.
         unsafe { call(ptr, size, offset, handle, flags) }
-    }
-
-    /// `cuMemMapArrayAsync`.
-    #[inline]
-    pub unsafe fn cuMemMapArrayAsync(
-        &self,
-        mapInfoList: *mut CUarrayMapInfo,
-        count: u32,
-        hStream: CUstream,
-    ) -> CUresult {
-        let Some(call) = self.cuMemMapArrayAsync else {
-            return CUDA_ERROR_NOT_SUPPORTED;
-        };
-        // SAFETY: the caller keeps the function's contract.
-        unsafe { call(mapInfoList, count, hStream) }
     }
 
     /// `cuMemRelease`.

@@ -1,0 +1,333 @@
+//! Virtual memory management: addresses are reserved here, memory is made and mapped at the worker.
+
+use super::device;
+use super::handles;
+use super::memory::{self, Sort};
+use super::runtime::{Cx, decode, enter, guard, put};
+use super::space::{GRANULE, Reservations};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Memory that `cuMemCreate` made.
+struct Allocation {
+    size: u64,
+    /// What it was asked for, as bytes.
+    props: Vec<u8>,
+    device: CUdevice,
+    /// How often the program holds it.
+    held: u32,
+}
+
+#[derive(Default)]
+struct State {
+    reservations: Reservations,
+    allocations: HashMap<u32, Allocation>,
+    /// Mappings by address: length and allocation.
+    mappings: HashMap<u64, (u64, u32)>,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+fn state() -> MutexGuard<'static, Option<State>> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) unsafe fn cuMemAddressReserve(
+    out: *mut CUdeviceptr,
+    size: usize,
+    alignment: usize,
+    _wish: CUdeviceptr,
+    flags: u64,
+) -> CUresult {
+    guard(|| {
+        enter()?;
+        let size = size as u64;
+        let bad_alignment = alignment != 0 && !alignment.is_power_of_two();
+        if out.is_null() || size == 0 || size % GRANULE != 0 || bad_alignment || flags != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let mut s = state();
+        let at = s
+            .get_or_insert_default()
+            .reservations
+            .take(size, alignment as u64);
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, at.ok_or(CUDA_ERROR_OUT_OF_MEMORY)? as CUdeviceptr) }
+    })
+}
+
+pub(super) unsafe fn cuMemAddressFree(p: CUdeviceptr, size: usize) -> CUresult {
+    guard(|| {
+        enter()?;
+        let mut s = state();
+        let s = s.get_or_insert_default();
+        let end = p + size as u64;
+        if s.mappings.keys().any(|va| (p..end).contains(va)) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let given = s.reservations.give(p, size as u64);
+        if given {
+            Ok(())
+        } else {
+            Err(CUDA_ERROR_INVALID_VALUE)
+        }
+    })
+}
+
+/// Checks what a program asks of new memory: it must be a device's own. That other processes may
+/// have it too is a wish that only the attempt to export it turns down.
+fn check(cx: Cx, p: *const CUmemAllocationProp) -> Result<CUmemAllocationProp, CUresult> {
+    // SAFETY: the program's pointer.
+    let p = *unsafe { p.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    if p.r#type as u32 != CU_MEM_ALLOCATION_TYPE_PINNED as u32 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    if p.location.r#type as u32 != CU_MEM_LOCATION_TYPE_DEVICE as u32 {
+        return Err(CUDA_ERROR_NOT_SUPPORTED);
+    }
+    device::get(cx, location_id(&p.location))?;
+    Ok(p)
+}
+
+fn location_id(l: &CUmemLocation) -> CUdevice {
+    busbar_abi::member::<[i32; 2], _>(l)[1]
+}
+
+pub(super) unsafe fn cuMemCreate(
+    out: *mut CUmemGenericAllocationHandle,
+    size: usize,
+    props: *const CUmemAllocationProp,
+    flags: u64,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let size = size as u64;
+        if out.is_null() || size == 0 || size % GRANULE != 0 || flags != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let props = check(cx, props)?;
+        let allocation = handles::create(Kind::Allocation, 0);
+        let m = msg::VmmCreate {
+            allocation,
+            size,
+            props: busbar_abi::bytes_of(&props),
+        };
+        cx.call(&m)
+            .inspect_err(|_| handles::destroy(Kind::Allocation, allocation))?;
+        let made = Allocation {
+            size,
+            props: busbar_abi::bytes_of(&props).to_vec(),
+            device: location_id(&props.location),
+            held: 1,
+        };
+        state()
+            .get_or_insert_default()
+            .allocations
+            .insert(allocation, made);
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, handles::raw(Kind::Allocation, allocation)) }
+    })
+}
+
+pub(super) unsafe fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let id = cx
+            .handle(Kind::Allocation, handle)
+            .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        let mut s = state();
+        let s = s.get_or_insert_default();
+        let a = s.allocations.get_mut(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        a.held = a.held.checked_sub(1).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        forget_unused(cx, s, id)
+    })
+}
+
+/// Lets go of memory that is neither held nor mapped. Its handle stays known while it is mapped: the
+/// program may ask for it back.
+fn forget_unused(cx: Cx, s: &mut State, id: u32) -> Result<(), CUresult> {
+    let held = s.allocations.get(&id).is_some_and(|a| a.held > 0);
+    if held || s.mappings.values().any(|m| m.1 == id) {
+        return Ok(());
+    }
+    s.allocations.remove(&id);
+    handles::destroy(Kind::Allocation, id);
+    cx.send(&msg::VmmRelease { allocation: id })
+}
+
+pub(super) unsafe fn cuMemRetainAllocationHandle(
+    out: *mut CUmemGenericAllocationHandle,
+    p: *mut c_void,
+) -> CUresult {
+    guard(|| {
+        enter()?;
+        let p = p as u64;
+        let mut s = state();
+        let s = s.get_or_insert_default();
+        let found = s
+            .mappings
+            .iter()
+            .find(|(va, m)| (**va..**va + m.0).contains(&p));
+        let id = found.map(|(_, m)| m.1).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let a = s.allocations.get_mut(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        a.held += 1;
+        // SAFETY: the program's pointer.
+        unsafe { put(out, handles::raw(Kind::Allocation, id)) }
+    })
+}
+
+pub(super) unsafe fn cuMemGetAllocationPropertiesFromHandle(
+    out: *mut CUmemAllocationProp,
+    handle: CUmemGenericAllocationHandle,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let id = cx
+            .handle(Kind::Allocation, handle)
+            .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        let mut s = state();
+        let a = s.get_or_insert_default().allocations.get(&id);
+        let props = a.and_then(|a| busbar_abi::from_bytes(&a.props));
+        // SAFETY: the program's pointer.
+        unsafe { put(out, props.ok_or(CUDA_ERROR_INVALID_VALUE)?) }
+    })
+}
+
+pub(super) unsafe fn cuMemMap(
+    p: CUdeviceptr,
+    size: usize,
+    offset: usize,
+    handle: CUmemGenericAllocationHandle,
+    flags: u64,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let (size, offset) = (size as u64, offset as u64);
+        let id = cx
+            .handle(Kind::Allocation, handle)
+            .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        let mut s = state();
+        let s = s.get_or_insert_default();
+        let a = s.allocations.get(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let overlaps = s
+            .mappings
+            .iter()
+            .any(|(va, m)| *va < p + size && p < va + m.0);
+        let fits = offset.checked_add(size).is_some_and(|end| end <= a.size);
+        let aligned = p % GRANULE == 0 && size % GRANULE == 0 && size > 0;
+        if flags != 0 || !fits || !aligned || overlaps || !s.reservations.holds(p, size) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let device = a.device;
+        cx.send(&msg::VmmMap {
+            va: p,
+            size,
+            offset,
+            allocation: id,
+        })?;
+        s.mappings.insert(p, (size, id));
+        memory::add(
+            p,
+            size,
+            Sort::Foreign,
+            device::get(cx, device)?.primary,
+            device,
+            0,
+        );
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuMemSetAccess(
+    p: CUdeviceptr,
+    size: usize,
+    access: *const CUmemAccessDesc,
+    n: usize,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if access.is_null() || n == 0 || n > 64 || !memory::is_on_device(p, size) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: the program's array of `n` items.
+        let list = unsafe { std::slice::from_raw_parts(access, n) };
+        for a in list {
+            if a.location.r#type as u32 != CU_MEM_LOCATION_TYPE_DEVICE as u32 {
+                return Err(CUDA_ERROR_NOT_SUPPORTED);
+            }
+            device::get(cx, location_id(&a.location))?;
+        }
+        let access = busbar_abi::slice_bytes(list);
+        cx.send(&msg::VmmSetAccess {
+            va: p,
+            size: size as u64,
+            access,
+        })
+    })
+}
+
+pub(super) unsafe fn cuMemGetAccess(
+    out: *mut u64,
+    location: *const CUmemLocation,
+    p: CUdeviceptr,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        // SAFETY: the program's pointer.
+        let location = unsafe { location.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let m = msg::VmmGetAccess {
+            va: p,
+            location: busbar_abi::bytes_of(location),
+        };
+        let reply = cx.call(&m)?;
+        // SAFETY: the program's pointer.
+        unsafe { put(out, decode::<msg::VmmGetAccessReply>(&reply)?.flags) }
+    })
+}
+
+pub(super) unsafe fn cuMemUnmap(p: CUdeviceptr, size: usize) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let (start, end) = (p, p + size as u64);
+        let mut s = state();
+        let s = s.get_or_insert_default();
+        let inside: Vec<_> = s
+            .mappings
+            .iter()
+            .filter(|(va, m)| **va >= start && **va + m.0 <= end)
+            .map(|(va, m)| (*va, m.0, m.1))
+            .collect();
+        if inside.iter().map(|m| m.1).sum::<u64>() != size as u64 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        for (va, size, id) in inside {
+            s.mappings.remove(&va);
+            memory::remove(va, |sort| sort == Sort::Foreign);
+            cx.send(&msg::VmmUnmap { va, size })?;
+            forget_unused(cx, s, id)?;
+        }
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuMemGetAllocationGranularity(
+    out: *mut usize,
+    props: *const CUmemAllocationProp,
+    option: CUmemAllocationGranularity_flags,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let props = check(cx, props)?;
+        let m = msg::VmmGranularity {
+            props: busbar_abi::bytes_of(&props),
+            option: option as u32,
+        };
+        let reply = cx.cached(&m)?;
+        let n = decode::<msg::VmmGranularityReply>(&reply)?.granularity;
+        // SAFETY: the program's pointer.
+        unsafe { put(out, n as usize) }
+    })
+}

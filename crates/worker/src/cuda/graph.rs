@@ -1,0 +1,370 @@
+//! Graphs: nodes, edges, and questions about them.
+
+use super::graph_exec::{inside, nodes};
+use super::graph_host::attach;
+use super::graph_node::{build, tell};
+use super::{Cuda, attempt, check};
+use busbar_abi::cuda::*;
+use busbar_wire::WireError;
+use busbar_wire::codec::Message;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::limits::MAX_BYTES;
+use busbar_wire::record::Header;
+use std::os::unix::ffi::OsStrExt;
+
+pub(super) use super::graph_exec::*;
+pub(super) use super::graph_host::*;
+
+/// The nodes of ids.
+pub(super) fn node_list(w: &mut Cuda, ids: &[u32]) -> Result<Vec<CUgraphNode>, CUresult> {
+    ids.iter()
+        .map(|n| Ok(w.handle(Kind::GraphNode, *n)? as CUgraphNode))
+        .collect()
+}
+
+/// Annotations of `n` edges; none when the client sent none.
+pub(super) fn edge_list(bytes: &[u8], n: usize) -> Result<Vec<CUgraphEdgeData>, CUresult> {
+    let list: Vec<_> = busbar_abi::items_from_bytes(bytes).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    if list.is_empty() || list.len() == n {
+        Ok(list)
+    } else {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    }
+}
+
+/// The array's address; null for an empty one.
+pub(super) fn or_null<T>(list: &[T]) -> *const T {
+    if list.is_empty() {
+        std::ptr::null()
+    } else {
+        list.as_ptr()
+    }
+}
+
+/// Adds a node: the address that it allocates, and the graphs inside it.
+fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>), CUresult> {
+    let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
+    let after = node_list(w, &m.after)?;
+    let edges = edge_list(m.edges, after.len())?;
+    let mut b = build(w, m.params, m.extra, m.mirrors)?;
+    let keep = std::mem::take(&mut b.keep);
+    attach(w, graph, keep)?;
+    let mut node: CUgraphNode = std::ptr::null_mut();
+    // SAFETY: live handles; the arrays are of that length; what the parameters point to lives
+    // through the call, and what the node keeps pointing to as long as the graph.
+    check(unsafe {
+        w.driver.cuGraphAddNode_v2(
+            &mut node,
+            graph,
+            or_null(&after),
+            or_null(&edges),
+            after.len(),
+            &mut b.p,
+        )
+    })?;
+    w.store(Kind::GraphNode, m.node, node as u64);
+    match b.p.r#type {
+        CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+            let a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&b.p.u);
+            Ok((a.dptr, vec![]))
+        }
+        CU_GRAPH_NODE_TYPE_CONDITIONAL => {
+            let c: CUDA_CONDITIONAL_NODE_PARAMS = busbar_abi::member(&b.p.u);
+            let mut raw = vec![];
+            if !c.phGraph_out.is_null() {
+                // SAFETY: the driver's array of `size` graphs.
+                let list = unsafe { std::slice::from_raw_parts(c.phGraph_out, c.size as usize) };
+                raw.extend(list.iter().map(|g| *g as u64));
+            }
+            let ids = raw.iter().map(|g| w.adopt(Kind::Graph, *g)).collect();
+            w.graphs.bodies.insert(node as u64, raw);
+            Ok((0, ids))
+        }
+        _ => Ok((0, vec![])),
+    }
+}
+
+pub(super) fn graph_add_node(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::GraphAddNode<'_>,
+) -> Result<(), WireError> {
+    let rc = attempt(|| add(w, &m).map(drop));
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn graph_add_node_now(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::GraphAddNodeNow<'_>,
+) -> Result<(), WireError> {
+    let m = msg::GraphAddNode {
+        node: m.node,
+        graph: m.graph,
+        after: m.after,
+        edges: m.edges,
+        params: m.params,
+        extra: m.extra,
+        mirrors: m.mirrors,
+    };
+    let mut reply = msg::GraphAddNodeNowReply {
+        va: 0,
+        graphs: vec![],
+    };
+    let rc = attempt(|| {
+        (reply.va, reply.graphs) = add(w, &m)?;
+        Ok(())
+    });
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn graph_set_node(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::GraphSetNode<'_>,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
+        let mut b = build(w, m.params, m.extra, m.mirrors)?;
+        let keep = std::mem::take(&mut b.keep);
+        if m.graph == 0 {
+            w.graphs.kept.extend(keep);
+        } else {
+            let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
+            attach(w, graph, keep)?;
+        }
+        // SAFETY: as in `add`.
+        check(unsafe { w.driver.cuGraphNodeSetParams(node, &mut b.p) })
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn graph_get_node(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::GraphGetNode,
+) -> Result<(), WireError> {
+    let mut told = None;
+    let rc = attempt(|| {
+        let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
+        told = Some(tell(w, node, m.kind)?);
+        Ok(())
+    });
+    let reply = told.as_ref().map(|t| msg::GraphGetNodeReply {
+        params: busbar_abi::bytes_of(&t.p),
+        extra: &t.extra,
+        mirrors: t.mirrors,
+    });
+    w.reply(h, rc, |wr| {
+        if let Some(r) = &reply {
+            r.encode(wr);
+        }
+    });
+    Ok(())
+}
+
+fn adopt_all(w: &mut Cuda, raw: &[CUgraphNode]) -> Vec<u32> {
+    raw.iter()
+        .map(|n| w.adopt(Kind::GraphNode, *n as u64))
+        .collect()
+}
+
+pub(super) fn graph_nodes(w: &mut Cuda, h: &Header, m: msg::GraphNodes) -> Result<(), WireError> {
+    let mut ids = vec![];
+    let rc = attempt(|| {
+        let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
+        let list = if m.roots == 0 {
+            nodes(w, graph)?
+        } else {
+            let mut n = 0;
+            // SAFETY: a live graph; the array has as many places as said.
+            unsafe {
+                let d = w.driver;
+                check(d.cuGraphGetRootNodes(graph, std::ptr::null_mut(), &mut n))?;
+                let mut list = vec![std::ptr::null_mut(); n];
+                if n > 0 {
+                    check(d.cuGraphGetRootNodes(graph, list.as_mut_ptr(), &mut n))?;
+                }
+                list
+            }
+        };
+        ids = adopt_all(w, &list);
+        Ok(())
+    });
+    let reply = msg::GraphNodesReply { nodes: ids };
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+/// Edges: where they begin, where they end, and their annotations.
+type Edges = (Vec<CUgraphNode>, Vec<CUgraphNode>, Vec<CUgraphEdgeData>);
+
+/// The edges of a graph.
+pub(super) fn edges(w: &Cuda, graph: CUgraph) -> Result<Edges, CUresult> {
+    let (mut n, null) = (0, std::ptr::null_mut());
+    let d = w.driver;
+    // SAFETY: a live graph; the arrays have as many places as said.
+    unsafe {
+        check(d.cuGraphGetEdges_v2(graph, null, null, std::ptr::null_mut(), &mut n))?;
+        let (mut from, mut to) = (vec![std::ptr::null_mut(); n], vec![std::ptr::null_mut(); n]);
+        let mut data = vec![busbar_abi::zeroed(); n];
+        if n > 0 {
+            let (f, t) = (from.as_mut_ptr(), to.as_mut_ptr());
+            check(d.cuGraphGetEdges_v2(graph, f, t, data.as_mut_ptr(), &mut n))?;
+        }
+        Ok((from, to, data))
+    }
+}
+
+pub(super) fn graph_edges(w: &mut Cuda, h: &Header, m: msg::GraphEdges) -> Result<(), WireError> {
+    let mut found: Edges = Default::default();
+    let rc = attempt(|| {
+        let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
+        found = edges(w, graph)?;
+        Ok(())
+    });
+    let reply = msg::GraphEdgesReply {
+        from: adopt_all(w, &found.0),
+        to: adopt_all(w, &found.1),
+        edges: busbar_abi::slice_bytes(&found.2),
+    };
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn graph_neighbours(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::GraphNeighbours,
+) -> Result<(), WireError> {
+    let (mut ids, mut data): (_, Vec<CUgraphEdgeData>) = (vec![], vec![]);
+    let rc = attempt(|| {
+        let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
+        let d = w.driver;
+        // SAFETY: a live node; the arrays, where given, have as many places as said.
+        let ask = |list: *mut CUgraphNode, data: *mut CUgraphEdgeData, n: *mut usize| unsafe {
+            check(if m.dependents == 0 {
+                d.cuGraphNodeGetDependencies_v2(node, list, data, n)
+            } else {
+                d.cuGraphNodeGetDependentNodes_v2(node, list, data, n)
+            })
+        };
+        let mut n = 0;
+        ask(std::ptr::null_mut(), std::ptr::null_mut(), &mut n)?;
+        let mut list = vec![std::ptr::null_mut(); n];
+        data = vec![busbar_abi::zeroed(); n];
+        if n > 0 {
+            ask(list.as_mut_ptr(), data.as_mut_ptr(), &mut n)?;
+        }
+        ids = adopt_all(w, &list);
+        Ok(())
+    });
+    let reply = msg::GraphNeighboursReply {
+        nodes: ids,
+        edges: busbar_abi::slice_bytes(&data),
+    };
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn graph_find(w: &mut Cuda, h: &Header, m: msg::GraphFind) -> Result<(), WireError> {
+    let mut reply = msg::GraphFindReply { found: 0 };
+    let rc = attempt(|| {
+        let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
+        let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
+        let mut found = std::ptr::null_mut();
+        // SAFETY: live handles and a pointer to a live one.
+        check(unsafe { w.driver.cuGraphNodeFindInClone(&mut found, node, graph) })?;
+        reply.found = w.adopt(Kind::GraphNode, found as u64);
+        Ok(())
+    });
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+/// Forgets the nodes of a graph that is about to go, and the graphs inside them.
+fn forget(w: &mut Cuda, graph: CUgraph) {
+    for n in nodes(w, graph).unwrap_or_default() {
+        for g in inside(w, n).0 {
+            forget(w, g);
+            w.disown(Kind::Graph, g as u64);
+        }
+        w.graphs.bodies.remove(&(n as u64));
+        w.disown(Kind::GraphNode, n as u64);
+    }
+}
+
+pub(super) fn cu_graph_destroy(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CuGraphDestroy,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let graph = w.handle(Kind::Graph, m.h_graph)? as CUgraph;
+        forget(w, graph);
+        w.remove(Kind::Graph, m.h_graph);
+        // SAFETY: a live handle, which is not used again.
+        check(unsafe { w.driver.cuGraphDestroy(graph) })
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
+/// A file that is gone when this is.
+struct Scratch(std::path::PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+pub(super) fn graph_dot(w: &mut Cuda, h: &Header, m: msg::GraphDot) -> Result<(), WireError> {
+    let mut text = vec![];
+    let rc = attempt(|| {
+        let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
+        let name = format!("busbar-graph-{}-{}.dot", std::process::id(), h.call);
+        let file = Scratch(std::env::temp_dir().join(name));
+        let path = std::ffi::CString::new(file.0.as_os_str().as_bytes())
+            .map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
+        // SAFETY: a live graph and a C string.
+        check(unsafe { w.driver.cuGraphDebugDotPrint(graph, path.as_ptr(), m.flags) })?;
+        text = std::fs::read(&file.0).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
+        if text.len() > MAX_BYTES / 2 {
+            text.clear();
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        Ok(())
+    });
+    let reply = msg::GraphDotReply { text: &text };
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn graph_mem_attribute(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::GraphMemAttribute,
+) -> Result<(), WireError> {
+    let mut value = m.value;
+    let rc = attempt(|| {
+        let device = w.device(m.device)?;
+        let p = (&raw mut value).cast();
+        // SAFETY: every attribute is a 64-bit number.
+        check(unsafe {
+            if m.set != 0 {
+                w.driver
+                    .cuDeviceSetGraphMemAttribute(device, m.attribute as _, p)
+            } else {
+                w.driver
+                    .cuDeviceGetGraphMemAttribute(device, m.attribute as _, p)
+            }
+        })
+    });
+    let reply = msg::GraphMemAttributeReply { present: value };
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}

@@ -1,0 +1,469 @@
+//! Executable graphs, and which mirrors each reads and writes.
+
+use super::completer::Then;
+use super::copy::here;
+use super::graph_host::{Mirror, Mirrors, busy};
+use super::graph_node::{build, host, set_around};
+use super::{Cuda, attempt, check};
+use busbar_abi::cuda::*;
+use busbar_wire::WireError;
+use busbar_wire::codec::Message;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::record::Header;
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// What is known of the session's graphs.
+#[derive(Default)]
+pub(super) struct Graphs {
+    /// Executable graphs that have anything to do with the program's memory or functions, by id.
+    pub(super) execs: HashMap<u32, Exec>,
+    pub(super) mirrors: Mirrors,
+    /// The graphs in a conditional node: the driver does not say them again.
+    pub(super) bodies: HashMap<u64, Vec<u64>>,
+    /// What belongs to a graph that nobody could name, kept for good.
+    pub(super) kept: Vec<Box<dyn Any + Send>>,
+}
+
+/// A copy node with a mirror.
+struct Entry {
+    node: u64,
+    src: Option<Arc<Mirror>>,
+    dst: Option<Arc<Mirror>>,
+    /// Whether a launch may leave it out: then its destination must hold what the program has there.
+    unsure: bool,
+    on: bool,
+}
+
+/// An executable graph.
+#[derive(Default)]
+pub(super) struct Exec {
+    entries: Vec<Entry>,
+    keep: Vec<Box<dyn Any + Send>>,
+    /// The result of the last launch.
+    pub(super) launched: CUresult,
+    /// The stream of the last launch.
+    last: u32,
+}
+
+impl Exec {
+    /// All its mirrors.
+    pub(super) fn mirrors(&self) -> Vec<Arc<Mirror>> {
+        let both = self.entries.iter().flat_map(|e| [&e.src, &e.dst]);
+        both.flatten().cloned().collect()
+    }
+
+    /// The mirrors to fill before a launch and those to fetch after it.
+    fn lists(&self) -> (Vec<u32>, Vec<u32>) {
+        let on = || self.entries.iter().filter(|e| e.on);
+        let filled = |e: &Entry| if e.unsure { e.dst.clone() } else { None };
+        let sources = on()
+            .flat_map(|e| [e.src.clone(), filled(e)])
+            .flatten()
+            .map(|m| m.id);
+        let destinations = on().filter_map(|e| e.dst.as_ref().map(|m| m.id));
+        (sources.collect(), destinations.collect())
+    }
+}
+
+/// The mirrors at the ends of a copy.
+pub(super) fn ends(w: &Cuda, c: &CUDA_MEMCPY3D) -> (Option<Arc<Mirror>>, Option<Arc<Mirror>>) {
+    let m = &w.graphs.mirrors;
+    (
+        m.at(c.srcHost as u64).or_else(|| m.at(c.srcDevice)),
+        m.at(c.dstHost as u64).or_else(|| m.at(c.dstDevice)),
+    )
+}
+
+/// The driver's list of a graph's nodes.
+pub(super) fn nodes(w: &Cuda, graph: CUgraph) -> Result<Vec<CUgraphNode>, CUresult> {
+    let mut n = 0;
+    // SAFETY: a live graph; the array has as many places as said.
+    unsafe {
+        check(
+            w.driver
+                .cuGraphGetNodes(graph, std::ptr::null_mut(), &mut n),
+        )?;
+        let mut nodes = vec![std::ptr::null_mut(); n];
+        if n > 0 {
+            check(w.driver.cuGraphGetNodes(graph, nodes.as_mut_ptr(), &mut n))?;
+        }
+        Ok(nodes)
+    }
+}
+
+fn kind(w: &Cuda, node: CUgraphNode) -> CUgraphNodeType {
+    let mut t = CU_GRAPH_NODE_TYPE_EMPTY;
+    // SAFETY: a live node and a pointer to a live number.
+    unsafe { w.driver.cuGraphNodeGetType(node, &mut t) };
+    t
+}
+
+/// The graphs inside a node, and whether it may leave them out.
+pub(super) fn inside(w: &Cuda, node: CUgraphNode) -> (Vec<CUgraph>, bool) {
+    match kind(w, node) {
+        CU_GRAPH_NODE_TYPE_GRAPH => {
+            let mut g = std::ptr::null_mut();
+            // SAFETY: a live node and a pointer to a live handle.
+            match unsafe { w.driver.cuGraphChildGraphNodeGetGraph(node, &mut g) } {
+                CUDA_SUCCESS => (vec![g], false),
+                _ => (vec![], false),
+            }
+        }
+        CU_GRAPH_NODE_TYPE_CONDITIONAL => {
+            let b = w.graphs.bodies.get(&(node as u64));
+            let b = b.into_iter().flatten().map(|g| *g as CUgraph);
+            (b.collect(), true)
+        }
+        _ => (vec![], false),
+    }
+}
+
+/// The mirrors that nodes of a graph read and write.
+type Ids = (Vec<u32>, Vec<u32>);
+
+/// Finds the copy nodes with mirrors, down to the innermost graph.
+fn find(w: &Cuda, graph: CUgraph, unsure: bool, out: &mut Vec<Entry>) -> Result<Ids, CUresult> {
+    let (mut sources, mut destinations) = (vec![], vec![]);
+    for node in nodes(w, graph)? {
+        if kind(w, node) == CU_GRAPH_NODE_TYPE_MEMCPY {
+            let mut c: CUDA_MEMCPY3D = busbar_abi::zeroed();
+            // SAFETY: a live node and a pointer to a live structure.
+            if unsafe { w.driver.cuGraphMemcpyNodeGetParams(node, &mut c) } != CUDA_SUCCESS {
+                continue;
+            }
+            let (src, dst) = ends(w, &c);
+            sources.extend(src.as_ref().map(|m| m.id));
+            destinations.extend(dst.as_ref().map(|m| m.id));
+            if src.is_some() || dst.is_some() {
+                out.push(Entry {
+                    node: node as u64,
+                    src,
+                    dst,
+                    unsure,
+                    on: true,
+                });
+            }
+        }
+        let (graphs, maybe) = inside(w, node);
+        for g in graphs {
+            let (s, d) = find(w, g, unsure || maybe, out)?;
+            sources.extend(s);
+            destinations.extend(d);
+        }
+    }
+    Ok((sources, destinations))
+}
+
+/// Everything that can be reached from a node.
+fn reach(from: u64, next: &HashMap<u64, Vec<u64>>) -> HashSet<u64> {
+    let mut seen = HashSet::new();
+    let mut left = vec![from];
+    while let Some(n) = left.pop() {
+        for m in next.get(&n).into_iter().flatten() {
+            if seen.insert(*m) {
+                left.push(*m);
+            }
+        }
+    }
+    seen
+}
+
+/// Tells the host nodes of a graph which mirrors are filled before them and read behind them.
+fn tell_hosts(w: &Cuda, graph: CUgraph, outer: &Ids) -> Result<(), CUresult> {
+    let all = nodes(w, graph)?;
+    let special =
+        |n: &&CUgraphNode| kind(w, **n) == CU_GRAPH_NODE_TYPE_HOST || !inside(w, **n).0.is_empty();
+    if !all.iter().any(|n| special(&n)) {
+        return Ok(());
+    }
+    let mut own: HashMap<u64, Ids> = HashMap::new();
+    for n in &all {
+        let mut ids = (vec![], vec![]);
+        if kind(w, *n) == CU_GRAPH_NODE_TYPE_MEMCPY {
+            let mut c: CUDA_MEMCPY3D = busbar_abi::zeroed();
+            // SAFETY: a live node and a pointer to a live structure.
+            unsafe { w.driver.cuGraphMemcpyNodeGetParams(*n, &mut c) };
+            let (src, dst) = ends(w, &c);
+            ids.0.extend(src.map(|m| m.id));
+            ids.1.extend(dst.map(|m| m.id));
+        }
+        for g in inside(w, *n).0 {
+            let (s, d) = find(w, g, false, &mut Vec::new())?;
+            ids.0.extend(s);
+            ids.1.extend(d);
+        }
+        own.insert(*n as u64, ids);
+    }
+    let (from, to, _) = super::graph::edges(w, graph)?;
+    let (mut down, mut up) = (HashMap::new(), HashMap::new());
+    for (f, t) in from.iter().zip(&to) {
+        down.entry(*f as u64)
+            .or_insert_with(Vec::new)
+            .push(*t as u64);
+        up.entry(*t as u64).or_insert_with(Vec::new).push(*f as u64);
+    }
+    for n in all.iter().filter(special) {
+        let mut around = outer.clone();
+        for m in reach(*n as u64, &up) {
+            around.0.extend(own.get(&m).into_iter().flat_map(|i| &i.1));
+        }
+        for m in reach(*n as u64, &down) {
+            around.1.extend(own.get(&m).into_iter().flat_map(|i| &i.0));
+        }
+        if kind(w, *n) == CU_GRAPH_NODE_TYPE_HOST {
+            if let Some(h) = host(w, *n)? {
+                set_around(h, around.0, around.1);
+            }
+        } else {
+            for g in inside(w, *n).0 {
+                tell_hosts(w, g, &around)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sets what is known of an executable graph from the graph that it was made from.
+fn learn(w: &mut Cuda, exec: u32, graph: CUgraph) -> Result<Ids, CUresult> {
+    if !w.graphs.mirrors.any() {
+        return Ok((vec![], vec![]));
+    }
+    let mut entries = Vec::new();
+    find(w, graph, false, &mut entries)?;
+    tell_hosts(w, graph, &(vec![], vec![]))?;
+    if entries.is_empty() && !w.graphs.execs.contains_key(&exec) {
+        return Ok((vec![], vec![]));
+    }
+    let e = w.graphs.execs.entry(exec).or_default();
+    // An update keeps which nodes are disabled, under names that the new graph does not have.
+    let unsure = e.entries.iter().any(|e| !e.on || e.unsure);
+    entries.iter_mut().for_each(|n| n.unsure |= unsure);
+    // Launches under way still use the old ones; freed with the executable graph.
+    let old = std::mem::replace(&mut e.entries, entries);
+    let old = old.into_iter().flat_map(|e| [e.src, e.dst]).flatten();
+    let new = e.mirrors();
+    let gone = old.filter(|m| !new.iter().any(|n| n.id == m.id));
+    let gone: Vec<_> = gone.map(|m| Box::new(m) as Box<dyn Any + Send>).collect();
+    e.keep.extend(gone);
+    Ok(e.lists())
+}
+
+pub(super) fn graph_instantiate(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::GraphInstantiate,
+) -> Result<(), WireError> {
+    const UPLOAD: u64 = 2;
+    let mut reply = msg::GraphInstantiateReply {
+        result: 1,
+        node: 0,
+        sources: vec![],
+        destinations: vec![],
+    };
+    let rc = attempt(|| {
+        let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
+        let mut p: CUDA_GRAPH_INSTANTIATE_PARAMS = busbar_abi::zeroed();
+        p.flags = m.flags;
+        if m.flags & UPLOAD != 0 {
+            p.hUploadStream = w.stream(m.stream)? as CUstream;
+        }
+        let mut exec: CUgraphExec = std::ptr::null_mut();
+        // SAFETY: a live graph and pointers to live values.
+        let rc = unsafe {
+            w.driver
+                .cuGraphInstantiateWithParams(&mut exec, graph, &mut p)
+        };
+        reply.result = p.result_out;
+        if !p.hErrNode_out.is_null() {
+            reply.node = w.adopt(Kind::GraphNode, p.hErrNode_out as u64);
+        }
+        check(rc)?;
+        w.store(Kind::GraphExec, m.exec, exec as u64);
+        (reply.sources, reply.destinations) = learn(w, m.exec, graph)?;
+        Ok(())
+    });
+    w.reply_always(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn graph_exec_update(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::GraphExecUpdate,
+) -> Result<(), WireError> {
+    let mut reply = msg::GraphExecUpdateReply {
+        result: 1,
+        node: 0,
+        from: 0,
+        sources: vec![],
+        destinations: vec![],
+    };
+    let rc = attempt(|| {
+        let exec = w.handle(Kind::GraphExec, m.exec)? as CUgraphExec;
+        let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
+        let mut info: CUgraphExecUpdateResultInfo = busbar_abi::zeroed();
+        // SAFETY: live graphs and a pointer to a live structure.
+        let rc = unsafe { w.driver.cuGraphExecUpdate_v2(exec, graph, &mut info) };
+        reply.result = info.result;
+        if !info.errorNode.is_null() {
+            reply.node = w.adopt(Kind::GraphNode, info.errorNode as u64);
+        }
+        if !info.errorFromNode.is_null() {
+            reply.from = w.adopt(Kind::GraphNode, info.errorFromNode as u64);
+        }
+        check(rc)?;
+        (reply.sources, reply.destinations) = learn(w, m.exec, graph)?;
+        Ok(())
+    });
+    w.reply_always(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn graph_exec_set_node(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::GraphExecSetNode<'_>,
+) -> Result<(), WireError> {
+    let mut lists = (vec![], vec![]);
+    let rc = attempt(|| {
+        let exec = w.handle(Kind::GraphExec, m.exec)? as CUgraphExec;
+        let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
+        let mut b = build(w, m.params, m.extra, m.mirrors)?;
+        // SAFETY: live handles; what the parameters point to lives through the call.
+        check(unsafe { w.driver.cuGraphExecNodeSetParams(exec, node, &mut b.p) })?;
+        let e = w.graphs.execs.entry(m.exec).or_default();
+        e.keep.append(&mut b.keep);
+        match b.p.r#type {
+            CU_GRAPH_NODE_TYPE_MEMCPY => {
+                let c: CUDA_MEMCPY_NODE_PARAMS = busbar_abi::member(&b.p.u);
+                let (src, dst) = ends(w, &c.copyParams);
+                let e = w.graphs.execs.entry(m.exec).or_default();
+                let old = e.entries.iter().position(|n| n.node == node as u64);
+                let old = old.map(|i| e.entries.swap_remove(i));
+                if src.is_some() || dst.is_some() {
+                    e.entries.push(Entry {
+                        node: node as u64,
+                        src,
+                        dst,
+                        unsure: old.as_ref().is_some_and(|o| o.unsure),
+                        on: old.as_ref().is_none_or(|o| o.on),
+                    });
+                }
+                let old = old.into_iter().flat_map(|o| [o.src, o.dst]).flatten();
+                let old = old.map(|m| Box::new(m) as Box<dyn Any + Send>);
+                e.keep.extend(old);
+            }
+            CU_GRAPH_NODE_TYPE_GRAPH if w.graphs.mirrors.any() => {
+                // The former child's copies keep their mirrors: harmless, if they are not launched.
+                let mut entries = Vec::new();
+                find(w, b.p.u[0] as CUgraph, true, &mut entries)?;
+                let e = w.graphs.execs.entry(m.exec).or_default();
+                e.entries.iter_mut().for_each(|n| n.unsure = true);
+                e.entries.extend(entries);
+            }
+            _ => {}
+        }
+        if let Some(e) = w.graphs.execs.get(&m.exec) {
+            lists = e.lists();
+        }
+        Ok(())
+    });
+    let reply = msg::GraphExecSetNodeReply {
+        sources: lists.0,
+        destinations: lists.1,
+    };
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn cu_graph_node_set_enabled(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CuGraphNodeSetEnabled,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let exec = w.handle(Kind::GraphExec, m.h_graph_exec)? as CUgraphExec;
+        let node = w.handle(Kind::GraphNode, m.h_node)?;
+        // SAFETY: live handles.
+        check(unsafe {
+            w.driver
+                .cuGraphNodeSetEnabled(exec, node as CUgraphNode, m.is_enabled)
+        })?;
+        let e = w.graphs.execs.get_mut(&m.h_graph_exec);
+        for n in e.into_iter().flat_map(|e| &mut e.entries) {
+            if n.node == node {
+                n.on = m.is_enabled != 0;
+            }
+        }
+        Ok(())
+    });
+    w.reply(h, rc, |_| {});
+    Ok(())
+}
+
+pub(super) fn graph_exec_lists(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::GraphExecLists,
+) -> Result<(), WireError> {
+    let lists = w.graphs.execs.get(&m.exec).map(Exec::lists);
+    let (sources, destinations) = lists.unwrap_or_default();
+    let reply = msg::GraphExecListsReply {
+        sources,
+        destinations,
+    };
+    w.reply(h, CUDA_SUCCESS, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn cu_graph_launch(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CuGraphLaunch,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let exec = w.handle(Kind::GraphExec, m.h_graph)? as CUgraphExec;
+        let stream = w.stream(m.h_stream)? as CUstream;
+        // SAFETY: live handles.
+        check(unsafe { w.driver.cuGraphLaunch(exec, stream) })
+    });
+    if let Some(mut e) = w.graphs.execs.remove(&m.h_graph) {
+        (e.launched, e.last) = (rc, m.h_stream);
+        if rc == CUDA_SUCCESS && !e.entries.is_empty() {
+            let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
+            let stream = w.stream(m.h_stream).unwrap_or(0) as CUstream;
+            // SAFETY: a live stream and a pointer to a live number.
+            unsafe { w.driver.cuStreamIsCapturing(stream, &mut status) };
+            // A launch that was captured has not begun.
+            if status == CU_STREAM_CAPTURE_STATUS_NONE {
+                busy(w, h, m.h_stream, &e);
+            }
+        }
+        w.graphs.execs.insert(m.h_graph, e);
+    }
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn cu_graph_exec_destroy(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CuGraphExecDestroy,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
+        w.remove(Kind::GraphExec, m.h_graph_exec);
+        // SAFETY: a live handle, which is not used again.
+        check(unsafe { w.driver.cuGraphExecDestroy(exec as CUgraphExec) })
+    });
+    if let Some(e) = w.graphs.execs.remove(&m.h_graph_exec) {
+        // Launches under way go on.
+        let (stream, ctx) = here(w, h, e.last);
+        let then = Then::Run(Box::new(move |_| drop(e)));
+        w.completer.after(stream, ctx, then);
+    }
+    w.done(h, rc);
+    Ok(())
+}

@@ -1,0 +1,540 @@
+//! The program's memory and functions in graphs.
+//!
+//! A copy node whose one end is the program's memory copies from or to a *mirror* instead: page-locked
+//! memory here. The client sends a source's bytes before each launch and gets a destination's after
+//! it. A host node calls back, and the client moves what such a function may look at before and after.
+//!
+//! Mirrors and host calls live as long as any graph that has them: the driver's user objects count
+//! the references of graphs, clones and children, and an executable graph's record here holds its own.
+
+use super::completer::{Completer, Then};
+use super::copy::{here, outgoing};
+use super::graph_exec::Exec;
+use super::{Cuda, attempt, check};
+use crate::callback::Callbacks;
+use crate::outbox::Outbox;
+use crate::staging::Lent;
+use busbar_abi::cuda::*;
+use busbar_wire::WireError;
+use busbar_wire::codec::Message;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::limits::BULK_CHUNK;
+use busbar_wire::record::Header;
+use std::any::Any;
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// What a callback that nobody waits for is about; `HostFunction.kind` says it.
+const DESTRUCTOR: u32 = 2;
+const MIRROR_GONE: u32 = 3;
+/// The status of a callback whose body is a `GraphHostFunction`.
+const GRAPH_HOST: i32 = 1;
+
+/// Page-locked memory that is free, by size.
+#[derive(Default)]
+pub(super) struct Pool {
+    free: Mutex<HashMap<usize, Vec<u64>>>,
+}
+
+/// A mirror.
+pub(super) struct Mirror {
+    /// The client's number for it.
+    pub(super) id: u32,
+    /// Where it is.
+    pub(super) ptr: u64,
+    len: usize,
+    /// Launches under way that may read or write it.
+    pub(super) busy: AtomicU32,
+    pool: Arc<Pool>,
+    outbox: Outbox,
+}
+
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        // On whatever thread the driver chose, which may not call the driver: the memory is kept.
+        let mut free = self
+            .pool
+            .free
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        free.entry(room(self.len)).or_default().push(self.ptr);
+        drop(free);
+        let m = msg::HostFunction {
+            stream: self.id,
+            kind: MIRROR_GONE,
+            function: 0,
+            data: 0,
+        };
+        self.outbox.callback(0, 0, |w| m.encode(w));
+    }
+}
+
+fn room(len: usize) -> usize {
+    len.max(4096).next_power_of_two()
+}
+
+/// The session's mirrors.
+#[derive(Default)]
+pub(super) struct Mirrors {
+    by_id: HashMap<u32, Weak<Mirror>>,
+    by_ptr: HashMap<u64, Weak<Mirror>>,
+    pool: Arc<Pool>,
+}
+
+impl Mirrors {
+    /// Whether any mirror is alive.
+    pub(super) fn any(&self) -> bool {
+        self.by_id.values().any(|m| m.strong_count() > 0)
+    }
+
+    /// The mirror at an address.
+    pub(super) fn at(&self, ptr: u64) -> Option<Arc<Mirror>> {
+        self.by_ptr.get(&ptr)?.upgrade()
+    }
+
+    fn get(&self, id: u32) -> Result<Arc<Mirror>, CUresult> {
+        let m = self.by_id.get(&id).and_then(Weak::upgrade);
+        m.ok_or(CUDA_ERROR_INVALID_VALUE)
+    }
+}
+
+/// Makes the mirror `id`.
+fn make(w: &mut Cuda, id: u32, len: usize) -> Result<Arc<Mirror>, CUresult> {
+    const PORTABLE: u32 = 1;
+    let size = room(len);
+    let mirrors = &mut w.graphs.mirrors;
+    let known = mirrors
+        .pool
+        .free
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .get_mut(&size)
+        .and_then(Vec::pop);
+    let ptr = match known {
+        Some(p) => p,
+        None => {
+            let mut p = std::ptr::null_mut();
+            // SAFETY: a pointer to a live pointer.
+            check(unsafe { w.driver.cuMemHostAlloc(&mut p, size, PORTABLE) })?;
+            p as u64
+        }
+    };
+    let m = Arc::new(Mirror {
+        id,
+        ptr,
+        len,
+        busy: AtomicU32::new(0),
+        pool: mirrors.pool.clone(),
+        outbox: w.outbox.clone(),
+    });
+    mirrors.by_id.retain(|_, m| m.strong_count() > 0);
+    mirrors.by_ptr.retain(|_, m| m.strong_count() > 0);
+    mirrors.by_id.insert(id, Arc::downgrade(&m));
+    mirrors.by_ptr.insert(ptr, Arc::downgrade(&m));
+    Ok(m)
+}
+
+/// Puts mirrors in the place of the host ends of a copy. Returns what must live as long as the copy.
+pub(super) fn mirror(
+    w: &mut Cuda,
+    c: &mut CUDA_MEMCPY3D,
+    ids: [u32; 2],
+) -> Result<Vec<Box<dyn Any + Send>>, CUresult> {
+    let mut keep: Vec<Box<dyn Any + Send>> = Vec::new();
+    let len = c
+        .WidthInBytes
+        .checked_mul(c.Height)
+        .and_then(|n| n.checked_mul(c.Depth))
+        .filter(|n| *n > 0 && *n < 1 << 40)
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    if ids[0] != 0 {
+        let m = make(w, ids[0], len)?;
+        c.srcMemoryType = CU_MEMORYTYPE_HOST as _;
+        c.srcHost = m.ptr as *const c_void;
+        (c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD) = (0, 0, 0, 0);
+        (c.srcPitch, c.srcHeight) = (c.WidthInBytes, c.Height);
+        keep.push(Box::new(m));
+    }
+    if ids[1] != 0 {
+        let m = make(w, ids[1], len)?;
+        c.dstMemoryType = CU_MEMORYTYPE_HOST as _;
+        c.dstHost = m.ptr as *mut c_void;
+        (c.dstXInBytes, c.dstY, c.dstZ, c.dstLOD) = (0, 0, 0, 0);
+        (c.dstPitch, c.dstHeight) = (c.WidthInBytes, c.Height);
+        keep.push(Box::new(m));
+    }
+    Ok(keep)
+}
+
+unsafe extern "C" fn release(data: *mut c_void) {
+    // SAFETY: made by `attach` for this one call.
+    drop(unsafe { Box::from_raw(data.cast::<Box<dyn Any + Send>>()) });
+}
+
+const NO_DESTRUCTOR_SYNC: u32 = 1;
+const MOVE: u32 = 1;
+
+/// Makes things live as long as a graph, its clones, and what is instantiated from them.
+pub(super) fn attach(
+    w: &mut Cuda,
+    graph: CUgraph,
+    keep: Vec<Box<dyn Any + Send>>,
+) -> Result<(), CUresult> {
+    for k in keep {
+        let data = Box::into_raw(Box::new(k)).cast();
+        let mut object: CUuserObject = std::ptr::null_mut();
+        // SAFETY: a pointer to a live handle; `release` takes what `data` is.
+        let rc = unsafe {
+            w.driver
+                .cuUserObjectCreate(&mut object, data, Some(release), 1, NO_DESTRUCTOR_SYNC)
+        };
+        if rc != CUDA_SUCCESS {
+            // SAFETY: nobody else has it.
+            unsafe { release(data) };
+            return Err(rc);
+        }
+        // SAFETY: a live graph and object.
+        check(unsafe { w.driver.cuGraphRetainUserObject(graph, object, 1, MOVE) })
+            // SAFETY: a live object.
+            .inspect_err(|_| _ = unsafe { w.driver.cuUserObjectRelease(object, 1) })?;
+    }
+    Ok(())
+}
+
+/// A host node's function: the program's, with the mirrors that it may care for.
+pub(super) struct HostNode {
+    /// The program's function.
+    pub(super) function: u64,
+    /// Its argument.
+    pub(super) data: u64,
+    /// Mirrors that copies before it fill, and mirrors that copies behind it read.
+    pub(super) around: Mutex<(Vec<u32>, Vec<u32>)>,
+    callbacks: Callbacks,
+    completer: Completer,
+    outbox: Outbox,
+}
+
+impl HostNode {
+    /// A call of the program's `function`.
+    pub(super) fn new(w: &Cuda, function: u64, data: u64) -> Arc<Self> {
+        Arc::new(Self {
+            function,
+            data,
+            around: Mutex::default(),
+            callbacks: w.callbacks.clone(),
+            completer: w.completer.clone(),
+            outbox: w.outbox.clone(),
+        })
+    }
+
+    fn run(&self) {
+        let around = self.around.lock().unwrap_or_else(PoisonError::into_inner);
+        let m = msg::GraphHostFunction {
+            function: self.function,
+            data: self.data,
+            before: around.0.clone(),
+            after: around.1.clone(),
+        };
+        drop(around);
+        let n = self.callbacks.begin();
+        let outbox = self.outbox.clone();
+        let ask = move |_| outbox.callback(n, GRAPH_HOST, |w| m.encode(w));
+        self.completer.now(CUDA_SUCCESS, Then::Run(Box::new(ask)));
+        self.callbacks.wait(n, &self.outbox);
+    }
+}
+
+/// The function of every host node here; its data is a [`HostNode`].
+pub(super) unsafe extern "C" fn host_node(data: *mut c_void) {
+    // SAFETY: a graph that may run it keeps it alive.
+    unsafe { &*data.cast::<HostNode>() }.run();
+}
+
+pub(super) fn capture_copy(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CaptureCopy<'_>,
+) -> Result<(), WireError> {
+    let mut c: CUDA_MEMCPY3D =
+        busbar_abi::from_bytes(m.shape).ok_or(WireError::BadValue("structure"))?;
+    let mut reply = msg::CaptureCopyReply { captured: 0 };
+    let rc = attempt(|| {
+        let stream = w.stream(m.stream)? as CUstream;
+        let (mut status, mut id, mut graph) =
+            (CU_STREAM_CAPTURE_STATUS_NONE, 0, std::ptr::null_mut());
+        // SAFETY: a live stream and pointers to live values.
+        check(unsafe {
+            w.driver.cuStreamGetCaptureInfo_v2(
+                stream,
+                &mut status,
+                &mut id,
+                &mut graph,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            )
+        })?;
+        match status {
+            CU_STREAM_CAPTURE_STATUS_NONE => return Ok(()),
+            CU_STREAM_CAPTURE_STATUS_ACTIVE => {}
+            _ => return Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),
+        }
+        if m.arrays[0] != 0 {
+            c.srcArray = w.handle(Kind::Array, m.arrays[0])? as CUarray;
+        }
+        if m.arrays[1] != 0 {
+            c.dstArray = w.handle(Kind::Array, m.arrays[1])? as CUarray;
+        }
+        let keep = mirror(w, &mut c, m.mirrors)?;
+        attach(w, graph, keep)?;
+        // SAFETY: the mirrors live as long as the graph; the driver checks the rest.
+        check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) })?;
+        reply.captured = 1;
+        Ok(())
+    });
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+/// Bytes on their way into a mirror in stream order.
+struct Upload {
+    mirror: Arc<Mirror>,
+    offset: usize,
+    from: *const u8,
+    len: usize,
+    _slab: Option<Lent>,
+    _bytes: Vec<u8>,
+}
+
+impl Upload {
+    fn copy(&self) {
+        // SAFETY: `from` is in the slab or bytes beside it; `place` checked the mirror's length.
+        unsafe {
+            let to = (self.mirror.ptr as *mut u8).add(self.offset);
+            std::ptr::copy_nonoverlapping(self.from, to, self.len);
+        }
+    }
+}
+
+unsafe extern "C" fn upload(data: *mut c_void) {
+    // SAFETY: made by `mirror_in` for this one run.
+    unsafe { Box::from_raw(data.cast::<Upload>()) }.copy();
+}
+
+/// Checks that bytes lie within a mirror.
+fn place(m: &Mirror, offset: u64, len: usize) -> Result<usize, CUresult> {
+    let end = offset.checked_add(len as u64);
+    match end {
+        Some(e) if e <= m.len as u64 => Ok(offset as usize),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
+    }
+}
+
+pub(super) fn mirror_in(w: &mut Cuda, h: &Header, m: msg::MirrorIn<'_>) -> Result<(), WireError> {
+    let slab = w.slab.take();
+    let rc = attempt(|| {
+        let mirror = w.graphs.mirrors.get(m.mirror)?;
+        let stream = w.stream(m.stream)? as CUstream;
+        let offset = place(&mirror, m.offset, m.data.len())?;
+        let idle = mirror.busy.load(Ordering::Acquire) == 0;
+        // Bytes in a slab stay where they are until they are needed.
+        let bytes = if slab.is_some() || idle {
+            Vec::new()
+        } else {
+            m.data.to_vec()
+        };
+        let from = if bytes.is_empty() {
+            m.data.as_ptr()
+        } else {
+            bytes.as_ptr()
+        };
+        let u = Upload {
+            mirror,
+            offset,
+            from,
+            len: m.data.len(),
+            _slab: slab,
+            _bytes: bytes,
+        };
+        if idle {
+            u.copy();
+            return Ok(());
+        }
+        // An earlier launch may still read the mirror: its new content comes behind it. (A copy
+        // between two places on the host would make this thread wait.)
+        let data = Box::into_raw(Box::new(u));
+        // SAFETY: a live stream; `upload` takes what `data` is.
+        check(unsafe { w.driver.cuLaunchHostFunc(stream, Some(upload), data.cast()) })
+            // SAFETY: nobody else has it.
+            .inspect_err(|_| drop(unsafe { Box::from_raw(data) }))
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn mirror_out(w: &mut Cuda, h: &Header, m: msg::MirrorOut) -> Result<(), WireError> {
+    let (stream, ctx) = here(w, h, m.stream);
+    let rc = attempt(|| {
+        w.stream(m.stream)?;
+        let launched = w.graphs.execs.get(&m.exec).map_or(0, |e| e.launched);
+        check(launched)?;
+        let mirror = w.graphs.mirrors.get(m.mirror)?;
+        let (call, outbox) = (h.call, w.outbox.clone());
+        let send = move |rc| {
+            if rc == CUDA_SUCCESS {
+                let (ptr, len) = (mirror.ptr as *const u8, mirror.len);
+                let keep: Arc<dyn Any + Send + Sync> = mirror;
+                let mut done = 0;
+                while done < len {
+                    let n = BULK_CHUNK.min(len - done);
+                    // SAFETY: within the mirror, which `keep` keeps. A later launch may write it
+                    // meanwhile: without Busbar it would write the program's memory at that time.
+                    unsafe { outbox.chunk_shared(call, done as u64, ptr.add(done), n, &keep) };
+                    done += n;
+                }
+            }
+            outbox.reply(call, rc, |_| {});
+        };
+        w.completer.after(stream, ctx, Then::Run(Box::new(send)));
+        Ok(())
+    });
+    if rc != CUDA_SUCCESS {
+        w.completer.now(rc, Then::Reply { call: h.call });
+    }
+    Ok(())
+}
+
+pub(super) fn mirror_read(w: &mut Cuda, h: &Header, m: msg::MirrorRead) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let mirror = w.graphs.mirrors.get(m.mirror)?;
+        let mut done = 0;
+        while done < mirror.len {
+            let len = BULK_CHUNK.min(mirror.len - done);
+            let slab = outgoing(w)?;
+            // SAFETY: a slab holds that many bytes, and the mirror has them.
+            unsafe {
+                let from = (mirror.ptr as *const u8).add(done);
+                std::ptr::copy_nonoverlapping(from, slab.ptr(), len);
+            }
+            let then = Then::Chunk {
+                call: h.call,
+                offset: done as u64,
+                slab,
+                len,
+            };
+            w.completer.now(CUDA_SUCCESS, then);
+            done += len;
+        }
+        Ok(())
+    });
+    w.completer.now(rc, Then::Reply { call: h.call });
+    Ok(())
+}
+
+pub(super) fn mirror_write(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::MirrorWrite<'_>,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let mirror = w.graphs.mirrors.get(m.mirror)?;
+        let offset = place(&mirror, m.offset, m.data.len())?;
+        // SAFETY: checked to lie within the mirror.
+        unsafe {
+            let to = (mirror.ptr as *mut u8).add(offset);
+            std::ptr::copy_nonoverlapping(m.data.as_ptr(), to, m.data.len());
+        }
+        Ok(())
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn mirror_fence(
+    w: &mut Cuda,
+    h: &Header,
+    _m: msg::MirrorFence,
+) -> Result<(), WireError> {
+    w.reply(h, CUDA_SUCCESS, |_| {});
+    Ok(())
+}
+
+pub(super) fn graph_host_function(
+    _w: &mut Cuda,
+    _h: &Header,
+    _m: msg::GraphHostFunction,
+) -> Result<(), WireError> {
+    // It goes the other way only.
+    Err(WireError::BadValue("direction"))
+}
+
+/// The mirrors of an executable graph that is launched are in use until the launch is done.
+pub(super) fn busy(w: &mut Cuda, h: &Header, stream: u32, e: &Exec) {
+    let all = e.mirrors();
+    for m in &all {
+        m.busy.fetch_add(1, Ordering::AcqRel);
+    }
+    let (stream, ctx) = here(w, h, stream);
+    let free = move |_| {
+        for m in &all {
+            m.busy.fetch_sub(1, Ordering::AcqRel);
+        }
+    };
+    w.completer.after(stream, ctx, Then::Run(Box::new(free)));
+}
+
+/// A user object of the program's: its destructor runs there.
+struct Destructor {
+    object: u32,
+    function: u64,
+    data: u64,
+    outbox: Outbox,
+}
+
+impl Drop for Destructor {
+    fn drop(&mut self) {
+        let m = msg::HostFunction {
+            stream: self.object,
+            kind: DESTRUCTOR,
+            function: self.function,
+            data: self.data,
+        };
+        self.outbox.callback(0, 0, |w| m.encode(w));
+    }
+}
+
+/// See [`super::user_object`].
+pub(super) fn user_object_create(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::UserObjectCreate,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let d: Box<dyn Any + Send> = Box::new(Destructor {
+            object: m.object,
+            function: m.function,
+            data: m.data,
+            outbox: w.outbox.clone(),
+        });
+        let data = Box::into_raw(Box::new(d));
+        let mut object: CUuserObject = std::ptr::null_mut();
+        // SAFETY: a pointer to a live handle; `release` takes what `data` is.
+        check(unsafe {
+            w.driver.cuUserObjectCreate(
+                &mut object,
+                data.cast(),
+                Some(release),
+                m.count,
+                NO_DESTRUCTOR_SYNC,
+            )
+        })
+        // Not made: its destructor must not run.
+        // SAFETY: nobody else has it.
+        .inspect_err(|_| std::mem::forget(*unsafe { Box::from_raw(data) }))?;
+        w.store(Kind::UserObject, m.object, object as u64);
+        Ok(())
+    });
+    w.done(h, rc);
+    Ok(())
+}

@@ -1,0 +1,348 @@
+//! A node's parameters: from the client's ids to the driver's handles, and back.
+
+use super::graph_host::{HostNode, host_node, mirror};
+use super::{Cuda, check};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::Kind;
+use std::any::Any;
+use std::ffi::c_void;
+use std::sync::{Arc, PoisonError};
+
+const EXTRA_END: usize = 0;
+const EXTRA_POINTER: usize = 1;
+const EXTRA_SIZE: usize = 2;
+/// `CU_MEM_LOCATION_TYPE_DEVICE`.
+const ON_DEVICE: u32 = 1;
+
+/// Parameters for the driver, and all that their pointers point to.
+pub(super) struct Params {
+    /// The structure.
+    pub(super) p: CUgraphNodeParams,
+    /// What must live as long as the node.
+    pub(super) keep: Vec<Box<dyn Any + Send>>,
+    _bytes: Vec<u8>,
+    _size: Box<usize>,
+    _list: Box<[*mut c_void; 5]>,
+    _ops: Vec<CUstreamBatchMemOpParams>,
+    _descs: Vec<CUmemAccessDesc>,
+}
+
+fn context(w: &mut Cuda, id: CUcontext) -> Result<CUcontext, CUresult> {
+    let id = if id.is_null() { w.current } else { id as u32 };
+    Ok(w.handle(Kind::Context, id)? as CUcontext)
+}
+
+/// The driver's parameters for what the client sent.
+pub(super) fn build(
+    w: &mut Cuda,
+    params: &[u8],
+    extra: &[u8],
+    mirrors: [u32; 2],
+) -> Result<Params, CUresult> {
+    let p: CUgraphNodeParams = busbar_abi::from_bytes(params).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let bytes = extra.to_vec();
+    let mut out = Params {
+        p,
+        keep: Vec::new(),
+        _size: Box::new(bytes.len()),
+        _bytes: bytes,
+        _list: Box::new([std::ptr::null_mut(); 5]),
+        _ops: Vec::new(),
+        _descs: Vec::new(),
+    };
+    let u = &mut out.p.u;
+    match p.r#type {
+        CU_GRAPH_NODE_TYPE_KERNEL => {
+            let mut k: CUDA_KERNEL_NODE_PARAMS_v3 = busbar_abi::member(u);
+            let id = k.func as u32;
+            let f = *w.functions.get(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+            k.ctx = context(w, k.ctx)?;
+            (k.func, k.kern) = if f.kernel {
+                (std::ptr::null_mut(), f.raw as CUkernel)
+            } else {
+                (f.raw as CUfunction, std::ptr::null_mut())
+            };
+            k.kernelParams = std::ptr::null_mut();
+            k.extra = std::ptr::null_mut();
+            if !out._bytes.is_empty() {
+                *out._list = [
+                    std::ptr::without_provenance_mut(EXTRA_POINTER),
+                    out._bytes.as_mut_ptr().cast(),
+                    std::ptr::without_provenance_mut(EXTRA_SIZE),
+                    (&raw mut *out._size).cast(),
+                    std::ptr::without_provenance_mut(EXTRA_END),
+                ];
+                k.extra = out._list.as_mut_ptr();
+            }
+            busbar_abi::set_member(u, k);
+        }
+        CU_GRAPH_NODE_TYPE_MEMCPY => {
+            let mut c: CUDA_MEMCPY_NODE_PARAMS = busbar_abi::member(u);
+            c.copyCtx = context(w, c.copyCtx)?;
+            let q = &mut c.copyParams;
+            if !q.srcArray.is_null() {
+                q.srcArray = w.handle(Kind::Array, q.srcArray as u32)? as CUarray;
+            }
+            if !q.dstArray.is_null() {
+                q.dstArray = w.handle(Kind::Array, q.dstArray as u32)? as CUarray;
+            }
+            out.keep = mirror(w, q, mirrors)?;
+            busbar_abi::set_member(u, c);
+        }
+        CU_GRAPH_NODE_TYPE_MEMSET => {
+            let mut s: CUDA_MEMSET_NODE_PARAMS_v2 = busbar_abi::member(u);
+            s.ctx = context(w, s.ctx)?;
+            busbar_abi::set_member(u, s);
+        }
+        CU_GRAPH_NODE_TYPE_HOST => {
+            let [function, data]: [u64; 2] = busbar_abi::member(u);
+            let call = HostNode::new(w, function, data);
+            let n = CUDA_HOST_NODE_PARAMS_v2 {
+                r#fn: Some(host_node),
+                userData: Arc::as_ptr(&call).cast_mut().cast(),
+            };
+            out.keep.push(Box::new(call));
+            busbar_abi::set_member(u, n);
+        }
+        CU_GRAPH_NODE_TYPE_GRAPH => {
+            let id: u64 = busbar_abi::member(u);
+            u[0] = w.handle(Kind::Graph, id as u32)?;
+        }
+        CU_GRAPH_NODE_TYPE_WAIT_EVENT | CU_GRAPH_NODE_TYPE_EVENT_RECORD => {
+            u[0] = w.handle(Kind::Event, u[0] as u32)?;
+        }
+        CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+            let mut a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(u);
+            if a.poolProps.location.r#type == ON_DEVICE {
+                a.poolProps.location.id = w.device(a.poolProps.location.id)?;
+            }
+            out._descs = busbar_abi::items_from_bytes(extra).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+            for d in &mut out._descs {
+                if d.location.r#type == ON_DEVICE {
+                    d.location.id = w.device(d.location.id)?;
+                }
+            }
+            a.accessDescCount = out._descs.len();
+            a.accessDescs = if out._descs.is_empty() {
+                std::ptr::null()
+            } else {
+                out._descs.as_ptr()
+            };
+            busbar_abi::set_member(u, a);
+        }
+        CU_GRAPH_NODE_TYPE_BATCH_MEM_OP => {
+            let mut b: CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 = busbar_abi::member(u);
+            b.ctx = context(w, b.ctx)?;
+            out._ops = busbar_abi::items_from_bytes(extra).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+            b.count = out._ops.len() as u32;
+            b.paramArray = out._ops.as_mut_ptr();
+            busbar_abi::set_member(u, b);
+        }
+        CU_GRAPH_NODE_TYPE_CONDITIONAL => {
+            let mut c: CUDA_CONDITIONAL_NODE_PARAMS = busbar_abi::member(u);
+            c.ctx = context(w, c.ctx)?;
+            c.phGraph_out = std::ptr::null_mut();
+            busbar_abi::set_member(u, c);
+        }
+        CU_GRAPH_NODE_TYPE_EMPTY | CU_GRAPH_NODE_TYPE_MEM_FREE => {}
+        _ => return Err(CUDA_ERROR_NOT_SUPPORTED),
+    }
+    Ok(out)
+}
+
+/// What the client gets when it asks for a node's parameters.
+pub(super) struct Told {
+    /// A `CUgraphNodeParams` with ids.
+    pub(super) p: CUgraphNodeParams,
+    /// What its pointers point to.
+    pub(super) extra: Vec<u8>,
+    /// The mirrors of a copy's ends.
+    pub(super) mirrors: [u32; 2],
+}
+
+/// The parameters of a kernel node, packed as the kernel takes them.
+fn packed(w: &Cuda, k: &CUDA_KERNEL_NODE_PARAMS) -> Result<Vec<u8>, CUresult> {
+    let mut out = Vec::new();
+    if k.kernelParams.is_null() {
+        let mut at = k.extra;
+        let (mut p, mut n) = (std::ptr::null::<u8>(), 0);
+        // SAFETY: the driver's list of keys and values, which a zero ends.
+        while !at.is_null() && unsafe { at.read() as usize } != EXTRA_END {
+            // SAFETY: as above.
+            let (key, value) = unsafe { (at.read() as usize, at.add(1).read()) };
+            match key {
+                EXTRA_POINTER => p = value.cast(),
+                // SAFETY: the value is a pointer to a size.
+                EXTRA_SIZE => n = unsafe { value.cast::<usize>().read() },
+                _ => return Err(CUDA_ERROR_NOT_SUPPORTED),
+            }
+            // SAFETY: as above.
+            at = unsafe { at.add(2) };
+        }
+        if !p.is_null() {
+            // SAFETY: the driver's buffer of `n` bytes.
+            out.extend_from_slice(unsafe { std::slice::from_raw_parts(p, n) });
+        }
+        return Ok(out);
+    }
+    for i in 0.. {
+        let (mut offset, mut size) = (0, 0);
+        // SAFETY: a live function or kernel and pointers to live numbers.
+        let rc = unsafe {
+            if k.func.is_null() {
+                w.driver
+                    .cuKernelGetParamInfo(k.kern, i, &mut offset, &mut size)
+            } else {
+                w.driver
+                    .cuFuncGetParamInfo(k.func, i, &mut offset, &mut size)
+            }
+        };
+        if rc != CUDA_SUCCESS {
+            break;
+        }
+        out.resize(out.len().max(offset + size), 0);
+        // SAFETY: the driver has a pointer for each of the kernel's parameters.
+        unsafe {
+            let from = k.kernelParams.add(i).read().cast::<u8>();
+            std::ptr::copy_nonoverlapping(from, out.as_mut_ptr().add(offset), size);
+        }
+    }
+    Ok(out)
+}
+
+/// The id of the function of a kernel node.
+fn function(w: &Cuda, k: &CUDA_KERNEL_NODE_PARAMS) -> u32 {
+    let (func, kern) = (k.func as u64, k.kern as u64);
+    let own = |raw: u64, kernel: bool| {
+        let mut all = w.functions.iter();
+        all.find(|(_, f)| raw != 0 && f.raw == raw && f.kernel == kernel)
+            .map(|(id, _)| *id)
+    };
+    let here = || {
+        let mut all = w.functions_here.iter();
+        all.find(|(_, raw)| func != 0 && **raw == func)
+            .map(|((id, _), _)| *id)
+    };
+    // A launch by kernel handle may name the kernel as its function.
+    own(kern, true)
+        .or_else(|| own(func, false))
+        .or_else(here)
+        .or_else(|| own(func, true))
+        .unwrap_or(0)
+}
+
+/// Asks the driver for a node's parameters. `kind` is what the client believes it to be.
+pub(super) fn tell(w: &mut Cuda, node: CUgraphNode, kind: u32) -> Result<Told, CUresult> {
+    let mut t = Told {
+        p: busbar_abi::zeroed(),
+        extra: Vec::new(),
+        mirrors: [0; 2],
+    };
+    let d = w.driver;
+    t.p.r#type = kind;
+    let u = &mut t.p.u;
+    match kind {
+        CU_GRAPH_NODE_TYPE_KERNEL => {
+            let mut k: CUDA_KERNEL_NODE_PARAMS = busbar_abi::zeroed();
+            // SAFETY: a live node and a pointer to a live structure.
+            check(unsafe { d.cuGraphKernelNodeGetParams_v2(node, &mut k) })?;
+            t.extra = packed(w, &k)?;
+            k.func = function(w, &k) as usize as CUfunction;
+            k.kern = std::ptr::null_mut();
+            k.ctx = w.known(Kind::Context, k.ctx as u64) as usize as CUcontext;
+            k.kernelParams = std::ptr::null_mut();
+            k.extra = std::ptr::null_mut();
+            busbar_abi::set_member(u, k);
+        }
+        CU_GRAPH_NODE_TYPE_MEMCPY => {
+            let mut c: CUDA_MEMCPY_NODE_PARAMS = busbar_abi::zeroed();
+            // SAFETY: as above.
+            check(unsafe { d.cuGraphMemcpyNodeGetParams(node, &mut c.copyParams) })?;
+            let (src, dst) = super::graph_exec::ends(w, &c.copyParams);
+            t.mirrors = [src, dst].map(|m| m.map_or(0, |m| m.id));
+            let q = &mut c.copyParams;
+            q.srcArray = w.known(Kind::Array, q.srcArray as u64) as usize as CUarray;
+            q.dstArray = w.known(Kind::Array, q.dstArray as u64) as usize as CUarray;
+            busbar_abi::set_member(u, c);
+        }
+        CU_GRAPH_NODE_TYPE_MEMSET => {
+            let mut s: CUDA_MEMSET_NODE_PARAMS = busbar_abi::zeroed();
+            // SAFETY: as above.
+            check(unsafe { d.cuGraphMemsetNodeGetParams(node, &mut s) })?;
+            busbar_abi::set_member(u, s);
+        }
+        CU_GRAPH_NODE_TYPE_HOST => {
+            if let Some(n) = host(w, node)? {
+                busbar_abi::set_member(u, [n.function, n.data]);
+            }
+        }
+        CU_GRAPH_NODE_TYPE_GRAPH => {
+            let mut g = std::ptr::null_mut();
+            // SAFETY: as above.
+            check(unsafe { d.cuGraphChildGraphNodeGetGraph(node, &mut g) })?;
+            u[0] = u64::from(w.adopt(Kind::Graph, g as u64));
+        }
+        CU_GRAPH_NODE_TYPE_WAIT_EVENT | CU_GRAPH_NODE_TYPE_EVENT_RECORD => {
+            let mut e = std::ptr::null_mut();
+            // SAFETY: as above.
+            check(unsafe {
+                if kind == CU_GRAPH_NODE_TYPE_WAIT_EVENT {
+                    d.cuGraphEventWaitNodeGetEvent(node, &mut e)
+                } else {
+                    d.cuGraphEventRecordNodeGetEvent(node, &mut e)
+                }
+            })?;
+            u[0] = u64::from(w.known(Kind::Event, e as u64));
+        }
+        CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+            let mut a: CUDA_MEM_ALLOC_NODE_PARAMS = busbar_abi::zeroed();
+            // SAFETY: as above.
+            check(unsafe { d.cuGraphMemAllocNodeGetParams(node, &mut a) })?;
+            let logical = |id: i32| w.devices.iter().position(|d| *d == id).unwrap_or(0) as i32;
+            let mut descs = Vec::new();
+            for i in 0..a.accessDescCount {
+                // SAFETY: the driver's array of that many descriptions.
+                let mut desc = unsafe { a.accessDescs.add(i).read() };
+                desc.location.id = logical(desc.location.id);
+                descs.push(desc);
+            }
+            t.extra = busbar_abi::slice_bytes(&descs).to_vec();
+            a.poolProps.location.id = logical(a.poolProps.location.id);
+            a.accessDescs = std::ptr::null();
+            busbar_abi::set_member(u, a);
+        }
+        CU_GRAPH_NODE_TYPE_BATCH_MEM_OP => {
+            let mut b: CUDA_BATCH_MEM_OP_NODE_PARAMS = busbar_abi::zeroed();
+            // SAFETY: as above.
+            check(unsafe { d.cuGraphBatchMemOpNodeGetParams(node, &mut b) })?;
+            if !b.paramArray.is_null() {
+                // SAFETY: the driver's array of `count` operations.
+                let ops = unsafe { std::slice::from_raw_parts(b.paramArray, b.count as usize) };
+                t.extra = busbar_abi::slice_bytes(ops).to_vec();
+            }
+            b.ctx = w.known(Kind::Context, b.ctx as u64) as usize as CUcontext;
+            b.paramArray = std::ptr::null_mut();
+            busbar_abi::set_member(u, b);
+        }
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
+    }
+    Ok(t)
+}
+
+/// What a host node calls, if it is one of the program's.
+pub(super) fn host(w: &Cuda, node: CUgraphNode) -> Result<Option<&'static HostNode>, CUresult> {
+    let mut n: CUDA_HOST_NODE_PARAMS = busbar_abi::zeroed();
+    // SAFETY: a live node and a pointer to a live structure.
+    check(unsafe { w.driver.cuGraphHostNodeGetParams(node, &mut n) })?;
+    let ours = n
+        .r#fn
+        .is_some_and(|f| std::ptr::fn_addr_eq(f, host_node as unsafe extern "C" fn(_)));
+    // SAFETY: such a node's data is a `HostNode`, which lives as long as its graph; no caller keeps
+    // it beyond its own record.
+    Ok(ours.then(|| unsafe { &*n.userData.cast::<HostNode>() }))
+}
+
+/// Says which mirrors a host node's function may care for.
+pub(super) fn set_around(n: &HostNode, before: Vec<u32>, after: Vec<u32>) {
+    *n.around.lock().unwrap_or_else(PoisonError::into_inner) = (before, after);
+}

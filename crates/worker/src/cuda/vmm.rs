@@ -1,0 +1,126 @@
+//! Virtual memory management.
+
+use super::{Cuda, attempt, check};
+use busbar_abi::cuda::*;
+use busbar_wire::WireError;
+use busbar_wire::codec::Message;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::record::Header;
+
+const BAD: WireError = WireError::BadValue("structure");
+
+/// Puts the physical device in the place of the program's.
+fn place(w: &Cuda, l: &mut CUmemLocation) -> Result<(), CUresult> {
+    let [kind, id] = busbar_abi::member::<[i32; 2], _>(l);
+    busbar_abi::set_member(l, [kind, w.device(id)?]);
+    Ok(())
+}
+
+pub(super) fn vmm_create(w: &mut Cuda, h: &Header, m: msg::VmmCreate<'_>) -> Result<(), WireError> {
+    let mut props: CUmemAllocationProp = busbar_abi::from_bytes(m.props).ok_or(BAD)?;
+    let rc = attempt(|| {
+        place(w, &mut props.location)?;
+        props.win32HandleMetaData = std::ptr::null_mut();
+        props.requestedHandleTypes = 0 as _;
+        let mut memory = 0;
+        // SAFETY: pointers to live values.
+        check(unsafe {
+            w.driver
+                .cuMemCreate(&mut memory, m.size as usize, &props, 0)
+        })?;
+        w.store(Kind::Allocation, m.allocation, memory);
+        Ok(())
+    });
+    w.reply(h, rc, |_| {});
+    Ok(())
+}
+
+pub(super) fn vmm_map(w: &mut Cuda, h: &Header, m: msg::VmmMap) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let memory = w.handle(Kind::Allocation, m.allocation)?;
+        super::memory::reserve(w, m.va, m.size)?;
+        // SAFETY: addresses reserved above, and live memory; the driver checks that they fit.
+        check(unsafe {
+            w.driver
+                .cuMemMap(m.va, m.size as usize, m.offset as usize, memory, 0)
+        })
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn vmm_set_access(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::VmmSetAccess<'_>,
+) -> Result<(), WireError> {
+    let mut list: Vec<CUmemAccessDesc> = busbar_abi::items_from_bytes(m.access).ok_or(BAD)?;
+    let rc = attempt(|| {
+        for a in &mut list {
+            place(w, &mut a.location)?;
+        }
+        // SAFETY: a range that the driver checks, and an array of that length.
+        check(unsafe {
+            w.driver
+                .cuMemSetAccess(m.va, m.size as usize, list.as_ptr(), list.len())
+        })
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn vmm_get_access(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::VmmGetAccess<'_>,
+) -> Result<(), WireError> {
+    let mut location: CUmemLocation = busbar_abi::from_bytes(m.location).ok_or(BAD)?;
+    let mut flags = 0;
+    let rc = attempt(|| {
+        place(w, &mut location)?;
+        // SAFETY: pointers to live values.
+        check(unsafe { w.driver.cuMemGetAccess(&mut flags, &location, m.va) })
+    });
+    w.reply(h, rc, |wr| msg::VmmGetAccessReply { flags }.encode(wr));
+    Ok(())
+}
+
+pub(super) fn vmm_unmap(w: &mut Cuda, h: &Header, m: msg::VmmUnmap) -> Result<(), WireError> {
+    // SAFETY: a range that the driver checks.
+    let rc = unsafe { w.driver.cuMemUnmap(m.va, m.size as usize) };
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn vmm_release(w: &mut Cuda, h: &Header, m: msg::VmmRelease) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let memory = w.handle(Kind::Allocation, m.allocation)?;
+        w.remove(Kind::Allocation, m.allocation);
+        // SAFETY: live memory, which is not used again.
+        check(unsafe { w.driver.cuMemRelease(memory) })
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn vmm_granularity(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::VmmGranularity<'_>,
+) -> Result<(), WireError> {
+    let mut props: CUmemAllocationProp = busbar_abi::from_bytes(m.props).ok_or(BAD)?;
+    let mut n = 0;
+    let rc = attempt(|| {
+        place(w, &mut props.location)?;
+        // SAFETY: pointers to live values.
+        check(unsafe {
+            w.driver
+                .cuMemGetAllocationGranularity(&mut n, &props, m.option as _)
+        })
+    });
+    let reply = msg::VmmGranularityReply {
+        granularity: n as u64,
+    };
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Messages of graphs.
+//!
+//! Parameters of a node travel as a `CUgraphNodeParams` with ids in place of handles. `extra` is what
+//! its pointers point to: packed kernel parameters, access descriptions, memory operations. A
+//! *mirror* is page-locked memory at the worker that stands for a box of the program's memory in a
+//! copy node; `mirrors` names those of the source and the destination, 0 for none.
+
+/// Adds a node to a graph.
+#[id(0x8100)] #[message] #[queued] #[family(graph)]
+fn GraphAddNode(node: u32, graph: u32, after: U32s, edges: Bytes, params: Bytes, extra: Bytes, mirrors: [u32; 2]);
+
+/// As `GraphAddNode`, for a node whose making tells something: an address, or the graphs inside it.
+#[id(0x8101)] #[message] #[waits] #[family(graph)]
+fn GraphAddNodeNow(node: u32, graph: u32, after: U32s, edges: Bytes, params: Bytes, extra: Bytes, mirrors: [u32; 2]) -> (va: u64, graphs: U32s);
+
+/// Changes a node of a graph.
+#[id(0x8102)] #[message] #[queued] #[family(graph)]
+fn GraphSetNode(graph: u32, node: u32, params: Bytes, extra: Bytes, mirrors: [u32; 2]);
+
+/// Changes a node of an executable graph, and says which mirrors it now reads and writes.
+#[id(0x8103)] #[message] #[waits] #[family(graph)]
+fn GraphExecSetNode(exec: u32, node: u32, params: Bytes, extra: Bytes, mirrors: [u32; 2]) -> (sources: U32s, destinations: U32s);
+
+/// The parameters of a node.
+#[id(0x8104)] #[message] #[waits] #[family(graph)]
+fn GraphGetNode(node: u32, kind: u32) -> (params: Bytes, extra: Bytes, mirrors: [u32; 2]);
+
+/// The nodes of a graph, or its root nodes.
+#[id(0x8105)] #[message] #[waits] #[family(graph)]
+fn GraphNodes(graph: u32, roots: u32) -> (nodes: U32s);
+
+/// The edges of a graph.
+#[id(0x8106)] #[message] #[waits] #[family(graph)]
+fn GraphEdges(graph: u32) -> (from: U32s, to: U32s, edges: Bytes);
+
+/// The nodes before a node, or those behind it.
+#[id(0x8107)] #[message] #[waits] #[family(graph)]
+fn GraphNeighbours(node: u32, dependents: u32) -> (nodes: U32s, edges: Bytes);
+
+/// A node's likeness in a clone of its graph.
+#[id(0x8108)] #[message] #[waits] #[family(graph)]
+fn GraphFind(node: u32, graph: u32) -> (found: u32);
+
+/// Makes an executable graph.
+#[id(0x8109)] #[message] #[waits] #[family(graph)]
+fn GraphInstantiate(exec: u32, graph: u32, flags: u64, stream: u32) -> (result: u32, node: u32, sources: U32s, destinations: U32s);
+
+/// Changes an executable graph to what a graph now says.
+#[id(0x810a)] #[message] #[waits] #[family(graph)]
+fn GraphExecUpdate(exec: u32, graph: u32) -> (result: u32, node: u32, from: u32, sources: U32s, destinations: U32s);
+
+/// A graph as text for graphviz.
+#[id(0x810b)] #[message] #[waits] #[family(graph)]
+fn GraphDot(graph: u32, flags: u32) -> (text: Bytes);
+
+/// Reads or sets an attribute of a device's memory for graphs.
+#[id(0x810c)] #[message] #[waits] #[family(graph)]
+fn GraphMemAttribute(device: i32, attribute: u32, set: u32, value: u64) -> (present: u64);
+
+/// Ends a capture. The graph may have an id already; else it gets `graph`.
+#[id(0x810d)] #[message] #[waits] #[family(stream)]
+fn CaptureEnd(stream: u32, graph: u32) -> (actual: u32);
+
+/// Begins a capture into a graph that is there.
+#[id(0x810e)] #[message] #[waits] #[family(stream)]
+fn CaptureToGraph(stream: u32, graph: u32, after: U32s, edges: Bytes, mode: u32);
+
+/// Changes what a capturing stream's next node depends on.
+#[id(0x810f)] #[message] #[waits] #[family(stream)]
+fn CaptureUpdate(stream: u32, after: U32s, edges: Bytes, flags: u32);
+
+/// A copy with host memory on a stream that may be capturing; `captured` says whether it was.
+#[id(0x8110)] #[message] #[waits] #[family(graph)]
+fn CaptureCopy(shape: Bytes, arrays: [u32; 2], mirrors: [u32; 2], stream: u32) -> (captured: u32);
+
+/// Bytes for a mirror, in stream order.
+#[id(0x8111)] #[message] #[queued] #[family(graph)]
+fn MirrorIn(mirror: u32, stream: u32, offset: u64, data: Rest);
+
+/// The bytes of a mirror once the stream has come so far, unless the last launch of `exec` failed.
+#[id(0x8112)] #[message] #[waits] #[family(graph)]
+fn MirrorOut(exec: u32, mirror: u32, stream: u32);
+
+/// The present bytes of a mirror.
+#[id(0x8113)] #[message] #[waits] #[family(graph)]
+fn MirrorRead(mirror: u32);
+
+/// Bytes for a mirror, at once.
+#[id(0x8114)] #[message] #[queued] #[family(graph)]
+fn MirrorWrite(mirror: u32, offset: u64, data: Rest);
+
+/// Answered once all `MirrorWrite` before it are done.
+#[id(0x8115)] #[message] #[waits] #[family(graph)]
+fn MirrorFence();
+
+/// From the worker: a host node's function is to run, after fetching the mirrors `before` and before
+/// sending the mirrors `after`.
+#[id(0x8116)] #[message] #[queued] #[family(graph)]
+fn GraphHostFunction(function: u64, data: u64, before: U32s, after: U32s);
+
+/// Makes a user object, whose destructor is a function of the program's.
+#[id(0x8117)] #[message] #[queued] #[family(user_object)]
+fn UserObjectCreate(object: u32, function: u64, data: u64, count: u32);
+
+/// The mirrors that an executable graph now reads and writes.
+#[id(0x8118)] #[message] #[waits] #[family(graph)]
+fn GraphExecLists(exec: u32) -> (sources: U32s, destinations: U32s);

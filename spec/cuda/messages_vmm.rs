@@ -1,0 +1,34 @@
+//! Messages of virtual memory management and of occupancy.
+
+/// Makes device memory that is mapped nowhere yet.
+#[id(0x8400)] #[message] #[waits] #[family(vmm)]
+fn VmmCreate(allocation: u32, size: u64, props: Bytes);
+
+/// Maps it where the client has reserved addresses.
+#[id(0x8401)] #[message] #[queued] #[family(vmm)]
+fn VmmMap(va: u64, size: u64, offset: u64, allocation: u32);
+
+/// Lets devices use mapped memory.
+#[id(0x8402)] #[message] #[queued] #[family(vmm)]
+fn VmmSetAccess(va: u64, size: u64, access: Bytes);
+
+/// Ends a mapping.
+#[id(0x8403)] #[message] #[queued] #[family(vmm)]
+fn VmmUnmap(va: u64, size: u64);
+
+/// Lets go of memory; it is freed when its last mapping ends.
+#[id(0x8404)] #[message] #[queued] #[family(vmm)]
+fn VmmRelease(allocation: u32);
+
+/// What sizes must be multiples of.
+#[id(0x8405)] #[message] #[waits] #[family(vmm)]
+fn VmmGranularity(props: Bytes, option: u32) -> (granularity: u64);
+
+/// What a device may do with mapped memory.
+#[id(0x8406)] #[message] #[waits] #[family(vmm)]
+fn VmmGetAccess(va: u64, location: Bytes) -> (flags: u64);
+
+/// How many clusters of a launch fit the device, or how large a cluster may be. `shape` holds grid,
+/// block and shared memory as seven u32.
+#[id(0x8410)] #[message] #[waits] #[family(occupancy)]
+fn Clusters(function: u32, largest: u32, shape: U32s, attrs: Bytes) -> (value: i32);

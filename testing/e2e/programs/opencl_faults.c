@@ -1,0 +1,90 @@
+/* Works until something breaks, and then says which code a call gave. `fork` and `exit` try what a
+ * program does at its end. */
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#include <CL/cl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static cl_context context;
+static cl_command_queue queue;
+static cl_mem memory;
+
+static void fail(const char *what, cl_int code) {
+    printf("%s gave %d\n", what, code);
+    exit(3);
+}
+
+static void late(void) {
+    clReleaseMemObject(memory);
+    clReleaseCommandQueue(queue);
+    clReleaseContext(context);
+}
+
+int main(int argc, char **argv) {
+    const char *mode = argc > 1 ? argv[1] : "work";
+    setvbuf(stdout, NULL, _IONBF, 0);
+    if (!strcmp(mode, "exit"))
+        atexit(late);
+    cl_platform_id platform;
+    cl_device_id device;
+    cl_int code = clGetPlatformIDs(1, &platform, NULL);
+    if (code)
+        fail("clGetPlatformIDs", code);
+    code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL);
+    if (code)
+        fail("clGetDeviceIDs", code);
+    context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
+    if (code)
+        fail("clCreateContext", code);
+    queue = clCreateCommandQueue(context, device, 0, &code);
+    memory = clCreateBuffer(context, 0, 1 << 20, NULL, &code);
+    if (code)
+        fail("clCreateBuffer", code);
+    static char bytes[1 << 20];
+    if (!strcmp(mode, "fork")) {
+        pid_t child = fork();
+        if (child == 0) {
+            code = clEnqueueReadBuffer(queue, memory, CL_TRUE, 0, 4, bytes, 0, NULL, NULL);
+            _exit(code ? 7 : 0);
+        }
+        int status;
+        waitpid(child, &status, 0);
+        printf("child: %d\n", WEXITSTATUS(status));
+        code = clEnqueueReadBuffer(queue, memory, CL_TRUE, 0, 4, bytes, 0, NULL, NULL);
+        printf("parent: %d\n", code);
+        return code != 0;
+    }
+    if (!strcmp(mode, "exit")) {
+        printf("leaving\n");
+        return 0;
+    }
+    if (!strcmp(mode, "gate")) {
+        /* Much data waits for an event that is set only afterwards. */
+        cl_mem much = clCreateBuffer(context, 0, 128 << 20, NULL, &code);
+        char *from = malloc(128 << 20);
+        memset(from, 5, 128 << 20);
+        cl_event gate = clCreateUserEvent(context, &code);
+        code = clEnqueueWriteBuffer(queue, much, CL_FALSE, 0, 128 << 20, from, 1, &gate, NULL);
+        if (code)
+            fail("clEnqueueWriteBuffer", code);
+        code = clSetUserEventStatus(gate, CL_COMPLETE);
+        memset(bytes, 0, sizeof bytes);
+        code = clEnqueueReadBuffer(queue, much, CL_TRUE, 127 << 20, 1 << 20, bytes, 0, NULL, NULL);
+        printf("gate: %d %d\n", code, bytes[12345]);
+        return code != 0;
+    }
+    printf("working\n");
+    for (;;) {
+        code = clEnqueueWriteBuffer(queue, memory, CL_FALSE, 0, sizeof bytes, bytes, 0, NULL, NULL);
+        if (code)
+            fail("clEnqueueWriteBuffer", code);
+        code = clFinish(queue);
+        if (code)
+            fail("clFinish", code);
+        usleep(1000);
+    }
+}

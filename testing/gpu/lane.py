@@ -1,0 +1,177 @@
+"""The GPU lane: runs every program natively and through Busbar on one machine, and compares.
+
+    python3 testing/gpu/lane.py --dist dist [--only NAME ...] [--jobs 4] [--json FILE]
+
+The server runs as it is; a client runs in a mount namespace in which the driver's files are gone, so
+that nothing can reach the GPU but Busbar. A program passes when both runs exit with the same status
+and print the same lines. Lines that begin with `#` are for people and are not compared. A program
+whose native output differs from run to run is held against `tolerance: X` lines of its own, if it
+prints any. Needs root (for the namespace), an NVIDIA GPU, and what the programs import.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+HIDE = """
+[ -d /usr/local/nvidia ] && mount -t tmpfs none /usr/local/nvidia
+for d in /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-uvm*; do
+  [ -e "$d" ] && mount --bind /dev/null "$d"
+done
+exec "$@"
+"""
+# Name, command ({py}: this folder's programs; {bin}: compiled ones), seconds allowed.
+PROGRAMS = [
+    ("torch-smoke", "{python} {py}/smoke.py", 90),
+    ("train-fp32", "{python} {py}/train.py 50 fp32", 90),
+    ("train-bf16", "{python} {py}/train.py 50 bf16", 90),
+    ("torch-ops", "{python} {py}/torch_ops.py", 120),
+    ("torch-models", "{python} {py}/torch_models.py", 200),
+    ("torch-loader", "{python} {py}/torch_loader.py", 120),
+    ("torch-graphs", "{python} {py}/graphs_torch.py", 120),
+    ("torch-segments", "env PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True {python} {py}/train.py 20", 90),
+    ("torch-async-pool", "env PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync {python} {py}/train.py 20", 90),
+    ("torch-compile", "{python} {py}/torch_compile.py", 280),
+    ("torch-profiler", "{python} {py}/torch_profiler.py", 120),
+    ("jax", "{python} {py}/jax_ops.py", 200),
+    ("cupy", "{python} {py}/cupy_ops.py", 150),
+    ("triton", "{python} {py}/triton_ops.py", 150),
+    ("numba", "{python} {py}/numba_ops.py", 100),
+]
+for source in sorted((HERE / "programs").glob("*.cu")):
+    for kind in ("static", "shared"):
+        PROGRAMS.append((f"{source.stem}-{kind}", f"{{bin}}/{source.stem}-{kind}", 60))
+for extra in ("managed_numba_cupy", "ipc_torch"):
+    PROGRAMS.append((extra, f"{{python}} {{py}}/{extra}.py", 120))
+
+
+def compile_all(folder, only):
+    """Compiles each .cu with the static and with the shared runtime; says which failed."""
+    failed = {}
+    jobs = []
+    for source in sorted((HERE / "programs").glob("*.cu")):
+        for kind in ("static", "shared"):
+            name = f"{source.stem}-{kind}"
+            if only and not any(re.fullmatch(o, name) for o in only):
+                continue
+            out = folder / name
+            cmd = ["nvcc", "-arch=sm_90", "-std=c++17", "-rdc=true" if source.stem.endswith("_rdc") else "-rdc=false",
+                   f"-cudart={kind}", "-o", str(out), str(source), "-lcuda"]
+            jobs.append((name, cmd))
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for (name, _), r in zip(jobs, pool.map(lambda j: subprocess.run(j[1], capture_output=True, text=True), jobs)):
+            if r.returncode != 0:
+                failed[name] = r.stderr.strip().splitlines()[-1:]
+    return failed
+
+
+def run(cmd, limit, env):
+    start = time.monotonic()
+    try:
+        r = subprocess.run(cmd, capture_output=True, text=True, timeout=limit, env=env, cwd="/tmp")
+        rc, out, err = r.returncode, r.stdout, r.stderr
+    except subprocess.TimeoutExpired as e:
+        def text(b):
+            return b.decode(errors="replace") if isinstance(b, bytes) else (b or "")
+        rc, out, err = "timeout", text(e.stdout), text(e.stderr)
+    return {"rc": rc, "out": out, "err": err, "seconds": time.monotonic() - start}
+
+
+def lines(out):
+    return [line for line in out.splitlines() if not line.startswith("#")]
+
+
+def compare(native, remote):
+    if native["rc"] != remote["rc"]:
+        return "FAIL", f"exit {native['rc']} natively, {remote['rc']} remotely"
+    a, b = lines(native["out"]), lines(remote["out"])
+    if a == b:
+        return "same", ""
+    for x, y in zip(a + [""] * len(b), b + [""] * len(a)):
+        if x != y:
+            return "DIFF", f"native {x!r}, remote {y!r}"[:150]
+    return "DIFF", ""
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--dist", default="dist")
+    p.add_argument("--only", nargs="*", default=[], help="names to run (regular expressions)")
+    p.add_argument("--jobs", type=int, default=4)
+    p.add_argument("--json")
+    p.add_argument("--logs", help="folder for the output of what did not pass")
+    p.add_argument("--port", type=int, default=7411)
+    p.add_argument("--timeout-scale", type=float, default=1.0)
+    a = p.parse_args()
+    dist = pathlib.Path(a.dist).resolve()
+    work = pathlib.Path(tempfile.mkdtemp(prefix="busbar-gpu-"))
+    logs = pathlib.Path(a.logs or work / "logs")
+    logs.mkdir(parents=True, exist_ok=True)
+    (work / "hide.sh").write_text(HIDE)
+    failed = compile_all(work, a.only) if shutil.which("nvcc") else {}
+    server = f"127.0.0.1:{a.port}"
+    serve_log = open(logs / "serve.log", "w")
+    serve = subprocess.Popen([dist / "bin/busbar", "serve", "--listen", server], stdout=subprocess.PIPE,
+                             stderr=serve_log, text=True)
+    if "listening" not in serve.stdout.readline():
+        sys.exit("the server did not start; see " + str(logs / "serve.log"))
+    rows = []
+
+    def one(entry):
+        name, cmd, limit = entry
+        if name in failed:
+            return {"name": name, "verdict": "FAIL", "why": f"does not compile: {failed[name]}"}
+        words = cmd.format(python=sys.executable, py=HERE / "programs", bin=work).split()
+        script = next((w for w in words if w.startswith(str(HERE)) or w.startswith(str(work))), None)
+        if script and not pathlib.Path(script).exists():
+            return {"name": name, "verdict": "-", "why": "no such program here"}
+        limit *= a.timeout_scale
+        env = dict(os.environ, PYTHONUNBUFFERED="1")
+        native = run(words, limit, env)
+        prefix = ["unshare", "-m", "bash", str(work / "hide.sh"), str(dist / "bin/busbar"), "run", "--server",
+                  server, "--"]
+        renv = dict(env, BUSBAR_STATS="1", BUSBAR_LOG=f"warn:{logs}/{name}.client.log")
+        remote = run(prefix + words, limit, renv)
+        verdict, why = compare(native, remote)
+        stats = {}
+        for line in remote["err"].splitlines():
+            if line.startswith("busbar-stats: "):
+                stats = json.loads(line.split(" ", 1)[1])
+        if verdict != "same":
+            (logs / f"{name}.txt").write_text(
+                "== native\n" + native["out"] + native["err"][-6000:] + "\n== remote\n" + remote["out"] + remote["err"][-9000:])
+        return {"name": name, "verdict": verdict, "why": why, "native_s": native["seconds"],
+                "remote_s": remote["seconds"], "calls": stats.get("calls"), "round_trips": stats.get("round_trips")}
+
+    try:
+        chosen = [e for e in PROGRAMS if not a.only or any(re.fullmatch(o, e[0]) for o in a.only)]
+        with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
+            for row in pool.map(one, chosen):
+                rows.append(row)
+    finally:
+        serve.terminate()
+        serve.wait()
+    print(f"{'program':<28} {'result':<6} {'native s':>9} {'remote s':>9} {'calls':>9} {'trips':>7}")
+    for r in rows:
+        n, m = r.get("native_s"), r.get("remote_s")
+        print(f"{r['name']:<28} {r['verdict']:<6} {n and f'{n:.1f}' or '':>9} {m and f'{m:.1f}' or '':>9} "
+              f"{r.get('calls') or '':>9} {r.get('round_trips') or '':>7}  {r['why']}")
+    bad = [r for r in rows if r["verdict"] not in ("same", "-")]
+    print(f"{len(rows) - len(bad)} passed, {len(bad)} failed")
+    if a.json:
+        gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+                             capture_output=True, text=True).stdout.strip()
+        pathlib.Path(a.json).write_text(json.dumps({"gpu": gpu, "rows": rows}, indent=1))
+    sys.exit(1 if bad else 0)
+
+
+main()

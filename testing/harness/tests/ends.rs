@@ -1,0 +1,118 @@
+//! How sessions end: in good order, by a lost peer, by one that breaks the protocol.
+
+use busbar_channel::{Ending, Keeper, Verdict, send_hello};
+use busbar_harness::link::{Weather, link};
+use busbar_harness::toy::{Pair, Sum, Write};
+use busbar_transport::Connection;
+use busbar_transport::mem;
+use busbar_wire::frame;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Gives a session up at once.
+struct Never;
+
+impl Keeper for Never {
+    fn detached(&mut self, how: Ending, _: Duration, _: u64) -> Verdict {
+        Verdict::End(format!("the link ended: {how:?}"))
+    }
+}
+
+const STEADY: Weather = Weather {
+    most_bytes: 0,
+    cuts: 0,
+};
+
+#[test]
+fn a_lost_worker_ends_every_waiting_call() {
+    let (a, b) = mem::pair();
+    let pair = Pair::start((Arc::new(a), Never), (Arc::new(b), Never), None);
+    pair.session.call(0, &Sum { nonce: 1 }, None).unwrap();
+    let worker = loop {
+        if let Some(c) = pair.worker_channel.get() {
+            break c.clone();
+        }
+        std::thread::yield_now();
+    };
+    let callers: Vec<_> = (0..4)
+        .map(|_| {
+            let s = pair.session.clone();
+            std::thread::spawn(move || {
+                while s.call(0, &Sum { nonce: 2 }, None).is_ok() {}
+                s.queue(0, &Sum { nonce: 3 }).is_err()
+            })
+        })
+        .collect();
+    worker.disconnect();
+    for c in callers {
+        assert!(c.join().unwrap(), "a call was queued after the end");
+    }
+    assert!(pair.session.closed().is_some());
+    assert!(pair.told.lock().unwrap().closed.is_some());
+    assert_eq!(pair.worker_ended(), "the link ended: Eof");
+}
+
+#[test]
+fn what_breaks_the_protocol_is_named_to_the_client() {
+    let l = link(1, STEADY);
+    let pair = Pair::start(l.client, l.worker, None);
+    pair.session.queue_raw(0x7777, 0, |_| {}).unwrap();
+    let e = pair.session.call(0, &Sum { nonce: 1 }, None).unwrap_err();
+    assert!(e.to_string().contains("0x7777"), "{e}");
+    assert!(pair.worker_ended().contains("0x7777"));
+}
+
+#[test]
+fn bytes_after_the_last_field_end_the_session() {
+    let l = link(1, STEADY);
+    let pair = Pair::start(l.client, l.worker, None);
+    let more = |out: &mut Vec<u8>| out.extend_from_slice(&[0; 9]);
+    pair.session.queue_raw(4, 0, more).unwrap();
+    assert!(pair.session.call(0, &Sum { nonce: 1 }, None).is_err());
+    assert!(pair.worker_ended().contains("after its last field"));
+}
+
+#[test]
+fn closing_while_others_call_wakes_them() {
+    for seed in 0..20 {
+        let weather = Weather {
+            most_bytes: 2000,
+            cuts: 1000,
+        };
+        let l = link(seed, weather);
+        let pair = Pair::start(l.client, l.worker, None);
+        let callers: Vec<_> = (0..3)
+            .map(|_| {
+                let s = pair.session.clone();
+                std::thread::spawn(move || while s.call(0, &Sum { nonce: 2 }, None).is_ok() {})
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(seed));
+        pair.session.close();
+        for c in callers {
+            c.join().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_hello_in_mid_session_is_refused() {
+    let (a, b) = mem::pair();
+    let raw: Arc<dyn Connection> = Arc::new(a);
+    let pair = Pair::start((raw.clone(), Never), (Arc::new(b), Never), None);
+    pair.session.call(0, &Sum { nonce: 1 }, None).unwrap();
+    // The worker may hang up before the whole of it is sent.
+    let _ = send_hello(&*raw, frame::Kind::Hello, b"{}");
+    assert!(pair.session.call(0, &Sum { nonce: 1 }, None).is_err());
+    assert!(pair.worker_ended().contains("does not belong here"));
+}
+
+#[test]
+fn a_write_outside_of_memory_reaches_nothing() {
+    let l = link(1, STEADY);
+    let pair = Pair::start(l.client, l.worker, None);
+    let m = Write { offset: u64::MAX };
+    pair.session.queue(0, &m).unwrap();
+    assert!(pair.session.call(0, &Sum { nonce: 1 }, None).is_err());
+    assert!(pair.worker_ended().contains("stretch of memory"));
+}
