@@ -1,19 +1,19 @@
 //! Sharing between processes.
 
-#[custom] #[todo] #[get_proc("cuIpcCloseMemHandle", 4010)]
+#[custom] #[get_proc("cuIpcCloseMemHandle", 4010)]
 fn cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuIpcGetEventHandle", 4010)]
+#[custom] #[get_proc("cuIpcGetEventHandle", 4010)]
 fn cuIpcGetEventHandle(pHandle: *mut CUipcEventHandle, event: CUevent) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuIpcGetMemHandle", 4010)]
+#[custom] #[get_proc("cuIpcGetMemHandle", 4010)]
 fn cuIpcGetMemHandle(pHandle: *mut CUipcMemHandle, dptr: CUdeviceptr) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuIpcOpenEventHandle", 4010)]
+#[custom] #[get_proc("cuIpcOpenEventHandle", 4010)]
 fn cuIpcOpenEventHandle(phEvent: *mut CUevent, handle: CUipcEventHandle) -> CUresult;
 
 #[same_as(cuIpcOpenMemHandle_v2)] #[get_proc("cuIpcOpenMemHandle", 4010)]
 fn cuIpcOpenMemHandle(pdptr: *mut CUdeviceptr, handle: CUipcMemHandle, Flags: u32) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuIpcOpenMemHandle", 11000)]
+#[custom] #[get_proc("cuIpcOpenMemHandle", 11000)]
 fn cuIpcOpenMemHandle_v2(pdptr: *mut CUdeviceptr, handle: CUipcMemHandle, Flags: u32) -> CUresult;

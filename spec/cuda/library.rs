@@ -53,7 +53,7 @@ fn cuLibraryGetKernel(pKernel: *mut CUkernel, library: CUlibrary, name: *const c
 #[id(0x0501)] #[cached] #[get_proc("cuLibraryGetKernelCount", 12040)]
 fn cuLibraryGetKernelCount(#[out] count: *mut u32, #[handle] lib: CUlibrary) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuLibraryGetManaged", 12000)]
+#[custom] #[get_proc("cuLibraryGetManaged", 12000)]
 fn cuLibraryGetManaged(
     dptr: *mut CUdeviceptr,
     bytes: *mut usize,

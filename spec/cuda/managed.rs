@@ -1,6 +1,6 @@
 //! Managed memory: hints, prefetch, attachment.
 
-#[custom] #[todo] #[get_proc("cuMemAdvise", 8000)]
+#[custom] #[get_proc("cuMemAdvise", 8000)]
 fn cuMemAdvise(
     devPtr: CUdeviceptr,
     count: usize,
@@ -8,7 +8,7 @@ fn cuMemAdvise(
     device: CUdevice,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemAdvise", 12020)]
+#[custom] #[get_proc("cuMemAdvise", 12020)]
 fn cuMemAdvise_v2(
     devPtr: CUdeviceptr,
     count: usize,
@@ -16,10 +16,10 @@ fn cuMemAdvise_v2(
     location: CUmemLocation,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemAllocManaged", 6000)]
+#[custom] #[get_proc("cuMemAllocManaged", 6000)]
 fn cuMemAllocManaged(dptr: *mut CUdeviceptr, bytesize: usize, flags: u32) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemDiscardAndPrefetchBatchAsync", 13000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemDiscardAndPrefetchBatchAsync", 13000)] #[per_thread("_ptsz")]
 fn cuMemDiscardAndPrefetchBatchAsync(
     dptrs: *mut CUdeviceptr,
     sizes: *mut usize,
@@ -31,7 +31,7 @@ fn cuMemDiscardAndPrefetchBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemDiscardBatchAsync", 13000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemDiscardBatchAsync", 13000)] #[per_thread("_ptsz")]
 fn cuMemDiscardBatchAsync(
     dptrs: *mut CUdeviceptr,
     sizes: *mut usize,
@@ -40,7 +40,7 @@ fn cuMemDiscardBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemPrefetchAsync", 8000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemPrefetchAsync", 8000)] #[per_thread("_ptsz")]
 fn cuMemPrefetchAsync(
     devPtr: CUdeviceptr,
     count: usize,
@@ -48,7 +48,7 @@ fn cuMemPrefetchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemPrefetchAsync", 12020)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemPrefetchAsync", 12020)] #[per_thread("_ptsz")]
 fn cuMemPrefetchAsync_v2(
     devPtr: CUdeviceptr,
     count: usize,
@@ -57,7 +57,7 @@ fn cuMemPrefetchAsync_v2(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemPrefetchBatchAsync", 13000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuMemPrefetchBatchAsync", 13000)] #[per_thread("_ptsz")]
 fn cuMemPrefetchBatchAsync(
     dptrs: *mut CUdeviceptr,
     sizes: *mut usize,
@@ -69,7 +69,7 @@ fn cuMemPrefetchBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemRangeGetAttribute", 8000)]
+#[custom] #[get_proc("cuMemRangeGetAttribute", 8000)]
 fn cuMemRangeGetAttribute(
     data: *mut c_void,
     dataSize: usize,
@@ -78,7 +78,7 @@ fn cuMemRangeGetAttribute(
     count: usize,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuMemRangeGetAttributes", 8000)]
+#[custom] #[get_proc("cuMemRangeGetAttributes", 8000)]
 fn cuMemRangeGetAttributes(
     data: *mut *mut c_void,
     dataSizes: *mut usize,
@@ -88,7 +88,7 @@ fn cuMemRangeGetAttributes(
     count: usize,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuStreamAttachMemAsync", 6000)] #[per_thread("_ptsz")]
+#[custom] #[get_proc("cuStreamAttachMemAsync", 6000)] #[per_thread("_ptsz")]
 fn cuStreamAttachMemAsync(
     hStream: CUstream,
     dptr: CUdeviceptr,

@@ -87,7 +87,7 @@ fn LibraryKernelNames(library: u32) -> (names: Bytes);
 
 /// A global variable of a library, in the current context.
 #[id(0x8044)] #[message] #[waits] #[family(library)]
-fn LibraryGlobal(library: u32, name: Str, managed: u32) -> (va: u64, size: u64);
+fn LibraryGlobal(library: u32, name: Str, managed: u32) -> (va: u64, size: u64, is_managed: u32);
 
 /// Loads a module into the current context.
 #[id(0x8050)] #[message] #[waits] #[family(module)]
@@ -99,7 +99,7 @@ fn ModuleFunction(module: u32, name: Str, function: u32) -> (params: U32s, attri
 
 /// A global variable of a module.
 #[id(0x8052)] #[message] #[waits] #[family(module)]
-fn ModuleGlobal(module: u32, name: Str) -> (va: u64, size: u64);
+fn ModuleGlobal(module: u32, name: Str) -> (va: u64, size: u64, is_managed: u32);
 
 /// The functions of a module.
 #[id(0x8053)] #[message] #[waits] #[family(module)]

@@ -20,7 +20,7 @@ fn cuMemCreate(
     flags: u64,
 ) -> CUresult;
 
-#[unsupported("a file descriptor cannot leave its machine; cuIpcGetMemHandle serves processes of one server")] #[get_proc("cuMemExportToShareableHandle", 10020)]
+#[custom] #[get_proc("cuMemExportToShareableHandle", 10020)]
 fn cuMemExportToShareableHandle(
     shareableHandle: *mut c_void,
     handle: CUmemGenericAllocationHandle,
@@ -44,7 +44,7 @@ fn cuMemGetAllocationPropertiesFromHandle(
     handle: CUmemGenericAllocationHandle,
 ) -> CUresult;
 
-#[unsupported("a file descriptor cannot leave its machine; cuIpcOpenMemHandle serves processes of one server")] #[get_proc("cuMemImportFromShareableHandle", 10020)]
+#[custom] #[get_proc("cuMemImportFromShareableHandle", 10020)]
 fn cuMemImportFromShareableHandle(
     handle: *mut CUmemGenericAllocationHandle,
     osHandle: *mut c_void,

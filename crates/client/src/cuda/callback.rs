@@ -5,6 +5,7 @@
 //! returned here.
 
 use super::runtime::{Cx, decode, enter_local};
+use super::{fault, shadow};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::ffi::c_void;
@@ -70,6 +71,14 @@ fn submit(job: Job) {
     let _ = tx.send(job);
 }
 
+/// Runs a function of the program's that a stream waits for.
+fn in_stream_order(f: impl FnOnce()) {
+    let _ = fault::in_function(|| catch_unwind(AssertUnwindSafe(f)));
+    if let Ok(cx) = enter_local() {
+        shadow::function_ran(cx);
+    }
+}
+
 fn work(job: Job) {
     match job {
         Job::Print(text) => {
@@ -93,13 +102,13 @@ fn work(job: Job) {
                     program(function, data);
                 }
             };
-            let _ = catch_unwind(AssertUnwindSafe(run));
+            in_stream_order(run);
             done(call);
         }
         Job::Node { call, m } => {
             if let Ok(cx) = enter_local() {
                 super::graph_host::fetch(cx, &m.before);
-                let _ = catch_unwind(|| program(m.function, m.data));
+                in_stream_order(|| program(m.function, m.data));
                 super::graph_host::give(cx, &m.after);
             }
             done(call);

@@ -1,12 +1,13 @@
 //! Contexts: which one is current to which thread is the client's own affair; the worker only hears
 //! with each call what context it runs in.
 
+use super::array;
 use super::device::{self, Device};
 use super::handles;
 use super::memory;
 use super::runtime::{self, ALL_STREAMS, Cx, enter, enter_local, guard, put, put_opt};
-use super::stream;
 use super::texture;
+use super::{shadow, stream};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::cell::{Cell, RefCell};
@@ -300,6 +301,7 @@ pub(super) unsafe fn cuCtxCreate_v4(
 
 /// Forgets everything that lived in a context.
 fn forget(id: u32) {
+    array::forget_context(id);
     if let Ok(cx) = enter_local() {
         cx.forget_context(id);
     }
@@ -370,12 +372,12 @@ fn synchronize(cx: Cx, context: u32) -> Result<(), CUresult> {
         scope: context,
         ..cx
     };
-    if cx.idle(ALL_STREAMS) {
-        return Ok(());
+    let (since, mark) = (cx.queued(), shadow::mark());
+    if !cx.idle(ALL_STREAMS) {
+        cx.call(&msg::ContextSynchronize { context })?;
+        cx.now_idle(ALL_STREAMS, since);
     }
-    let since = cx.queued();
-    cx.call(&msg::ContextSynchronize { context })?;
-    cx.now_idle(ALL_STREAMS, since);
+    shadow::waited(cx, context, None, mark);
     Ok(())
 }
 

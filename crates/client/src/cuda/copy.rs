@@ -10,7 +10,7 @@ use super::copy_rows::{DEVICE, End, HOST, Rows};
 use super::graph_host;
 use super::memory::{self, Sort};
 use super::runtime::{Cx, enter, guard};
-use super::stream;
+use super::{shadow, space, stream};
 use crate::session::CHUNK;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
@@ -37,12 +37,23 @@ pub fn wait_for_copies(cx: Cx) {
 
 /// Fails at once, as CUDA does, when the bytes are not all in memory that the device has. A mistake
 /// that only the worker noticed would be reported late.
-fn must_be_on_device(p: u64, len: usize) -> Result<(), CUresult> {
-    if memory::is_on_device(p, len) {
+pub(super) fn must_be_on_device(p: u64, len: usize) -> Result<(), CUresult> {
+    let window = space::start(space::WINDOW)..space::start(space::WINDOW + 1);
+    let shadowed = window.contains(&p) || shadow::device_side(p, len).is_some();
+    if shadowed || memory::is_on_device(p, len) {
         Ok(())
     } else {
         Err(CUDA_ERROR_INVALID_VALUE)
     }
+}
+
+/// A copy between two places on devices, or between what is there of shadowed memory.
+fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<(), CUresult> {
+    let there = |p| shadow::device_side(p, len).unwrap_or(p);
+    let (dst, src) = (there(dst), there(src));
+    must_be_on_device(dst, len)?;
+    must_be_on_device(src, len)?;
+    copy_across::between(cx, dst, src, len, stream)
 }
 
 /// Makes a node of a copy on a capturing stream; says whether it did. One that would wait is refused.
@@ -117,7 +128,14 @@ unsafe fn to_device(
     if src.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
+    if let Some(there) = shadow::device_side(src as u64, len) {
+        return on_device(cx, dst, there, len, stream);
+    }
+    let dst = shadow::device_side(dst, len).unwrap_or(dst);
     must_be_on_device(dst, len)?;
+    if shadow::active() {
+        shadow::work(cx, stream, false)?;
+    }
     // SAFETY: passed on to the caller.
     let there = |cx| unsafe { to_device(cx, dst, src, len, 0, later) };
     if let Some(done) = copy_across::in_its_context(cx, dst, stream, there) {
@@ -176,7 +194,21 @@ unsafe fn to_host(
     if dst.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
+    if let Some(there) = shadow::device_side(dst as u64, len) {
+        on_device(cx, there, src, len, stream)?;
+        // The program's next look at the bytes waits for them; an error it is told of here.
+        return if later {
+            Ok(())
+        } else {
+            cx.call(&msg::CuStreamSynchronize { h_stream: stream })
+                .map(drop)
+        };
+    }
+    let src = shadow::device_side(src, len).unwrap_or(src);
     must_be_on_device(src, len)?;
+    if shadow::active() {
+        shadow::work(cx, stream, true)?;
+    }
     // SAFETY: passed on to the caller.
     let there = |cx| unsafe { to_host(cx, dst, src, len, 0, false) };
     if let Some(done) = copy_across::in_its_context(cx, src, stream, there) {
@@ -203,6 +235,8 @@ unsafe fn to_host(
 /// Whether an address is the program's own memory, as far as CUDA is concerned.
 pub(super) fn on_host(p: u64) -> bool {
     match memory::find(p) {
+        // What kernels see, the device can copy.
+        Some(_) if shadow::device_side(p, 1).is_some() => false,
         Some(r) => matches!(r.sort, Sort::Host | Sort::Registered),
         None => !super::space::holds(p),
     }
@@ -223,11 +257,7 @@ pub(super) unsafe fn any(
             (false, true) => to_device(cx, dst, src as *const u8, len, stream, later),
             (true, false) => to_host(cx, dst as *mut u8, src, len, stream, later),
             (false, false) if len == 0 => Ok(()),
-            (false, false) => {
-                must_be_on_device(dst, len)?;
-                must_be_on_device(src, len)?;
-                copy_across::between(cx, dst, src, len, stream)
-            }
+            (false, false) => on_device(cx, dst, src, len, stream),
             (true, true) => {
                 // In stream order: what was queued before may still write the source.
                 let (to, from) = ((HOST, dst), (HOST, src));

@@ -2,13 +2,14 @@
 //!
 //! What lies on the host travels packed, without the gaps between its rows.
 
+use super::array;
 use super::context;
 use super::copy::on_host;
 use super::copy_across;
 use super::graph_host;
 use super::handles;
 use super::runtime::{Cx, enter, guard};
-use super::stream;
+use super::{shadow, stream};
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -124,7 +125,7 @@ pub(super) fn shape(r: &Rows) -> CUDA_MEMCPY3D {
     c
 }
 
-fn array(cx: Cx, e: &End) -> Result<u32, CUresult> {
+fn array_id(cx: Cx, e: &End) -> Result<u32, CUresult> {
     if e.memory == ARRAY {
         cx.handle(Kind::Array, e.array)
     } else {
@@ -134,7 +135,7 @@ fn array(cx: Cx, e: &End) -> Result<u32, CUresult> {
 
 /// Sends rows from the host, as many in each record as fit.
 unsafe fn rows_in(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
-    let array = array(cx, &r.dst)?;
+    let array = array_id(cx, &r.dst)?;
     if r.width > CHUNK {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -173,7 +174,7 @@ unsafe fn rows_in(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
 }
 
 unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
-    let array = array(cx, &r.src)?;
+    let array = array_id(cx, &r.src)?;
     if r.width > CHUNK {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -224,6 +225,25 @@ pub(super) unsafe fn copy_box(
     {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
+    if shadow::active() {
+        shadow::work(cx, stream, false)?;
+    }
+    let host = r.src.memory == HOST || r.dst.memory == HOST;
+    if host && stream::capturing() {
+        if !later {
+            stream::refuse_wait(cx, stream)?;
+        } else if graph_host::capture(cx, &r, stream)? {
+            return Ok(());
+        }
+    }
+    for e in [&r.src, &r.dst] {
+        if e.memory == ARRAY {
+            let shape = array::shape(cx, cx.handle(Kind::Array, e.array)?)?;
+            if !shape.holds([e.x, e.y, e.z], [r.width, r.height, r.depth]) {
+                return Err(CUDA_ERROR_INVALID_VALUE);
+            }
+        }
+    }
     let host = r.src.memory == HOST || r.dst.memory == HOST;
     if host && stream::capturing() {
         if !later {
@@ -259,8 +279,8 @@ pub(super) unsafe fn copy_box(
                 let s = shape(&r);
                 let mut m = msg::CopyRowsOnDevice {
                     shape: busbar_abi::bytes_of(&s),
-                    src_array: array(cx, &r.src)?,
-                    dst_array: array(cx, &r.dst)?,
+                    src_array: array_id(cx, &r.src)?,
+                    dst_array: array_id(cx, &r.dst)?,
                     src_context: cx.handle_opt(Kind::Context, r.src.context)?,
                     dst_context: cx.handle_opt(Kind::Context, r.dst.context)?,
                     peer: u32::from(peer),

@@ -137,7 +137,7 @@ pub(super) unsafe fn cuLibraryUnload(library: CUlibrary) -> CUresult {
             handles::destroy(Kind::Function, *kernel);
         }
         for (va, _) in known.globals.values() {
-            memory::remove(*va, |s| s == Sort::Foreign);
+            memory::remove(*va, |s| matches!(s, Sort::Foreign | Sort::Managed));
         }
         handles::destroy(Kind::Library, id);
         cx.send(&msg::LibraryUnload { library: id })
@@ -275,14 +275,8 @@ unsafe fn global(
                     managed,
                 })?;
                 let r = decode::<msg::LibraryGlobalReply>(&reply)?;
-                memory::add(
-                    r.va,
-                    r.size,
-                    Sort::Foreign,
-                    context,
-                    context::current_device(cx)?,
-                    0,
-                );
+                let device = context::current_device(cx)?;
+                memory::add_variable(r.va, r.size, r.is_managed != 0, context, device)?;
                 let mut all = libraries();
                 let l = all.get_or_insert_default().entry(id).or_default();
                 l.globals.insert(key, (r.va, r.size));
@@ -306,6 +300,16 @@ pub(super) unsafe fn cuLibraryGetGlobal(
 ) -> CUresult {
     // SAFETY: passed on to the caller.
     unsafe { global(dptr, bytes, library, name, 0) }
+}
+
+pub(super) unsafe fn cuLibraryGetManaged(
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
+    library: CUlibrary,
+    name: *const c_char,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { global(dptr, bytes, library, name, 1) }
 }
 
 pub(super) unsafe fn cuKernelGetFunction(out: *mut CUfunction, kernel: CUkernel) -> CUresult {

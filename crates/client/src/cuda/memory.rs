@@ -3,7 +3,8 @@
 use super::context;
 use super::handles;
 use super::runtime::{Cx, enter, enter_local, guard, put, put_opt};
-use super::space::{Alloc, Release, Space};
+use super::shadow;
+use super::space::{self, Alloc, Release, Space};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::collections::BTreeMap;
@@ -22,6 +23,10 @@ pub enum Sort {
     Host,
     /// `cuMemHostRegister`.
     Registered,
+    /// `cuMemAllocManaged`, or a managed variable of a module.
+    Managed,
+    /// Another process's memory; see [`super::ipc`].
+    Imported,
 }
 
 /// A range of memory that CUDA knows.
@@ -72,6 +77,26 @@ pub fn add(base: u64, size: u64, sort: Sort, context: u32, device: CUdevice, fla
         .insert(base, r);
 }
 
+/// Makes a module's variable known.
+pub fn add_variable(
+    va: u64,
+    size: u64,
+    managed: bool,
+    context: u32,
+    device: CUdevice,
+) -> Result<(), CUresult> {
+    if managed {
+        shadow::add_variable(va, size, context)?;
+    }
+    let sort = if managed {
+        Sort::Managed
+    } else {
+        Sort::Foreign
+    };
+    add(va, size, sort, context, device, 0);
+    Ok(())
+}
+
 /// Forgets the range that begins at `base`, if it is of a sort that `which` accepts.
 pub fn remove(base: u64, which: impl Fn(Sort) -> bool) -> Option<Range> {
     let mut ranges = RANGES.write().unwrap_or_else(PoisonError::into_inner);
@@ -103,11 +128,15 @@ pub fn is_pinned(p: u64, len: usize) -> bool {
 
 /// A context is gone, and the device memory in it.
 pub fn forget_context(id: u32) {
+    shadow::forget_context(id);
+    super::ipc::forget_context(id, |device, at, size| {
+        unplace(device as u32, at, size);
+    });
     let mut ranges = RANGES.write().unwrap_or_else(PoisonError::into_inner);
     let mut spaces = spaces();
     let gone: Vec<Range> = ranges
         .values()
-        .filter(|r| r.context == id && matches!(r.sort, Sort::Device | Sort::Foreign))
+        .filter(|r| r.context == id && !matches!(r.sort, Sort::Host | Sort::Registered))
         .copied()
         .collect();
     for r in gone {
@@ -116,6 +145,13 @@ pub fn forget_context(id: u32) {
             && let Some(s) = spaces.get_mut(&(r.device as u32))
         {
             s.free(r.base, r.size);
+        }
+        if r.sort == Sort::Managed
+            && r.flags != 0
+            && let Some(s) = spaces.get_mut(&space::MANAGED)
+            && let Release::Unmap { at, bytes } = s.free(r.base, r.size)
+        {
+            unmap_host(at, bytes);
         }
     }
 }
@@ -131,24 +167,29 @@ pub fn alloc(cx: Cx, size: usize) -> Result<u64, CUresult> {
     if size == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let ordinal = device as u32;
-    let size = size as u64;
-    let found = {
-        let mut s = spaces();
-        s.entry(ordinal)
-            .or_insert_with(|| Space::new(ordinal))
-            .alloc(size)
-    };
-    let at = match found.ok_or(CUDA_ERROR_OUT_OF_MEMORY)? {
-        Alloc::Ready(at) => at,
+    let at = place(device as u32, size as u64, |va, size| {
+        cx.call(&msg::MemMapAt { va, size, device }).map(drop)
+    })?;
+    add(at, size as u64, Sort::Device, context, device, 0);
+    Ok(at)
+}
+
+/// Finds room in a range of addresses, and has what is missing there mapped by `map`.
+pub fn place(
+    range: u32,
+    size: u64,
+    map: impl FnOnce(u64, u64) -> Result<(), CUresult>,
+) -> Result<u64, CUresult> {
+    let found = spaces()
+        .entry(range)
+        .or_insert_with(|| Space::new(range))
+        .alloc(size);
+    match found.ok_or(CUDA_ERROR_OUT_OF_MEMORY)? {
+        Alloc::Ready(at) => Ok(at),
         Alloc::Map { at, bytes } => {
-            let mapped = cx.call(&msg::MemMapAt {
-                va: at,
-                size: bytes,
-                device,
-            });
+            let mapped = map(at, bytes);
             let mut s = spaces();
-            let Some(space) = s.get_mut(&ordinal) else {
+            let Some(space) = s.get_mut(&range) else {
                 return Err(CUDA_ERROR_UNKNOWN);
             };
             if let Err(e) = mapped {
@@ -156,11 +197,17 @@ pub fn alloc(cx: Cx, size: usize) -> Result<u64, CUresult> {
                 return Err(e);
             }
             space.mapped(at, size);
-            at
+            Ok(at)
         }
-    };
-    add(at, size, Sort::Device, context, device, 0);
-    Ok(at)
+    }
+}
+
+/// Gives room back; what is to be unmapped there, if anything.
+pub fn unplace(range: u32, at: u64, size: u64) -> Option<(u64, u64)> {
+    match spaces().get_mut(&range).map(|s| s.free(at, size)) {
+        Some(Release::Unmap { at, bytes }) => Some((at, bytes)),
+        _ => None,
+    }
 }
 
 pub(super) unsafe fn cuMemAlloc_v2(out: *mut CUdeviceptr, size: usize) -> CUresult {
@@ -211,13 +258,17 @@ pub(super) unsafe fn cuMemFree_v2(p: CUdeviceptr) -> CUresult {
         if p == 0 {
             return Ok(());
         }
-        let Some(r) = remove(p, |s| s == Sort::Device) else {
+        // A module's managed variable has no flags, and is not the program's to free.
+        let free = |r: &Range| r.sort == Sort::Device || r.sort == Sort::Managed && r.flags != 0;
+        let found = find(p).filter(|r| r.base == p && free(r));
+        let Some(r) = found.and_then(|r| remove(p, |s| s == r.sort)) else {
             return super::pool::free_now(cx, p);
         };
-        let release = {
-            let mut s = spaces();
-            s.get_mut(&(r.device as u32))
-                .map(|s| s.free(r.base, r.size))
+        let release = if r.sort == Sort::Managed {
+            shadow::forget_managed(r.base);
+            super::managed::release(&r)
+        } else {
+            unplace(r.device as u32, r.base, r.size)
         };
         // In the context the memory was made in: it is that one's work that must be over first.
         let cx = Cx {
@@ -225,11 +276,8 @@ pub(super) unsafe fn cuMemFree_v2(p: CUdeviceptr) -> CUresult {
             ..cx
         };
         match release {
-            Some(Release::Unmap { at, bytes }) => cx.send(&msg::MemUnmapAt {
-                va: at,
-                size: bytes,
-            }),
-            _ => cx.send(&msg::MemFence {}),
+            Some((va, size)) => cx.send(&msg::MemUnmapAt { va, size }),
+            None => cx.send(&msg::MemFence {}),
         }
     })
 }
@@ -253,34 +301,47 @@ pub(super) unsafe fn cuMemGetAddressRange_v2(
     })
 }
 
-/// Where page-locked memory is put: known to be free in the worker as well, so that a kernel could
-/// see it at the same address.
-static HOST_NEXT: AtomicU64 = AtomicU64::new(0x2000_0000_0000);
+/// Bytes of whole pages.
+pub fn pages(size: u64) -> u64 {
+    size.max(1).next_multiple_of(4096)
+}
+
+/// Maps fresh memory of the program's at an address of one of our ranges.
+pub fn map_fixed(at: u64, len: u64, rights: i32) -> Result<(), CUresult> {
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: a new mapping that replaces nothing.
+    let p = unsafe { libc::mmap(at as *mut c_void, len as usize, rights, flags, -1, 0) };
+    if p as u64 == at {
+        return Ok(());
+    }
+    if p != libc::MAP_FAILED {
+        unmap_host(p as u64, len);
+    }
+    Err(CUDA_ERROR_OUT_OF_MEMORY)
+}
+
+/// Unmaps memory of the program's that was ours to map.
+pub fn unmap_host(at: u64, len: u64) {
+    // SAFETY: a mapping of ours that nobody uses any more.
+    unsafe { libc::munmap(at as *mut c_void, len as usize) };
+}
+
+/// Maps device memory through which kernels see memory that lies elsewhere in the program.
+pub fn map_window(cx: Cx, size: u64, device: CUdevice) -> Result<u64, CUresult> {
+    // Whole granules, so that a window can be freed by its address and size alone.
+    let size = size.next_multiple_of(space::GRANULE);
+    place(space::WINDOW, size, |va, size| {
+        cx.call(&msg::MemMapAt { va, size, device }).map(drop)
+    })
+}
 
 fn host_map(size: usize) -> Result<u64, CUresult> {
-    let len = size
-        .max(1)
-        .checked_next_multiple_of(4096)
-        .ok_or(CUDA_ERROR_OUT_OF_MEMORY)?;
-    // A gap of a page between neighbours turns an overrun into a fault, as with the driver's own.
-    let hint = HOST_NEXT.fetch_add(len as u64 + 4096, Ordering::Relaxed);
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    // SAFETY: a new anonymous mapping; without MAP_FIXED nothing existing is touched.
-    let p = unsafe {
-        libc::mmap(
-            hint as *mut c_void,
-            len,
-            libc::PROT_READ | libc::PROT_WRITE,
-            flags,
-            -1,
-            0,
-        )
-    };
-    if p == libc::MAP_FAILED {
-        Err(CUDA_ERROR_OUT_OF_MEMORY)
-    } else {
-        Ok(p as u64)
-    }
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // In a range that is free in the worker as well: a kernel finds it at the same address.
+    place(space::HOST, size as u64, |at, len| {
+        map_fixed(at, len, rights)
+    })
 }
 
 fn host_alloc(out: *mut *mut c_void, size: usize, flags: u32) -> CUresult {
@@ -293,6 +354,7 @@ fn host_alloc(out: *mut *mut c_void, size: usize, flags: u32) -> CUresult {
         }
         let p = host_map(size)?;
         add(p, size as u64, Sort::Host, context, device, flags);
+        shadow::has_host_memory(None);
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, p as *mut c_void) }
     })
@@ -307,7 +369,7 @@ pub(super) unsafe fn cuMemAllocHost_v2(out: *mut *mut c_void, size: usize) -> CU
 }
 
 /// Waits until no queued copy needs the program's own bytes any more.
-fn settle(cx: Cx) {
+pub fn settle(cx: Cx) {
     if cx.rt.session.drain().is_ok() {
         super::copy::wait_for_copies(cx);
     }
@@ -318,9 +380,21 @@ pub(super) unsafe fn cuMemFreeHost(p: *mut c_void) -> CUresult {
         let cx = enter_local()?;
         let r = remove(p as u64, |s| s == Sort::Host).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         settle(cx);
-        let len = (r.size as usize).max(1).next_multiple_of(4096);
-        // SAFETY: the mapping is ours, and nothing of ours reads or writes it any more.
-        unsafe { libc::munmap(p, len) };
+        let gone = unplace(space::HOST, r.base, r.size);
+        let seen = shadow::forget_host(r.base, gone.map(|(at, _)| at));
+        match gone {
+            Some((va, size)) => {
+                unmap_host(va, size);
+                if seen {
+                    cx.send(&msg::MemUnmapAt { va, size })?;
+                }
+            }
+            // Its neighbours live on. The pages go back to the system all the same.
+            // SAFETY: pages of ours that nobody uses any more.
+            None => unsafe {
+                libc::madvise(p, pages(r.size) as usize, libc::MADV_DONTNEED);
+            },
+        }
         Ok(())
     })
 }
@@ -349,6 +423,7 @@ pub(super) unsafe fn cuMemHostRegister_v2(p: *mut c_void, size: usize, flags: u3
             context::current_device(cx)?,
             flags,
         );
+        shadow::has_host_memory(Some((start, end)));
         Ok(())
     })
 }
@@ -356,8 +431,15 @@ pub(super) unsafe fn cuMemHostRegister_v2(p: *mut c_void, size: usize, flags: u3
 pub(super) unsafe fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
     guard(|| {
         let cx = enter_local()?;
-        remove(p as u64, |s| s == Sort::Registered).ok_or(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)?;
+        let r = remove(p as u64, |s| s == Sort::Registered)
+            .ok_or(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)?;
         settle(cx);
+        if let Some(window) = shadow::forget_registered(cx, r.base) {
+            let size = (r.base % 4096 + r.size).next_multiple_of(space::GRANULE);
+            if let Some((va, size)) = unplace(space::WINDOW, window, size) {
+                cx.send(&msg::MemUnmapAt { va, size })?;
+            }
+        }
         Ok(())
     })
 }
@@ -379,15 +461,16 @@ pub(super) unsafe fn cuMemHostGetDevicePointer_v2(
     flags: u32,
 ) -> CUresult {
     guard(|| {
-        enter_local()?;
-        if flags != 0 {
+        let cx = enter()?;
+        if flags != 0 || out.is_null() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        find(p as u64)
+        let r = find(p as u64)
             .filter(|r| matches!(r.sort, Sort::Host | Sort::Registered))
             .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        // SAFETY: the program's pointer.
-        unsafe { put(out, p as CUdeviceptr) }
+        let there = shadow::expose(cx, &r, p as u64)?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, there as CUdeviceptr) }
     })
 }
 
@@ -404,11 +487,11 @@ unsafe fn attribute(r: &Range, p: u64, which: u32, data: *mut c_void) -> Result<
             1 => put(data.cast(), ctx),
             2 => put(data.cast(), if on_host { HOST } else { DEVICE }),
             3 => put(data.cast(), p),
-            4 if on_host => put(data.cast(), p),
+            4 if on_host || r.sort == Sort::Managed => put(data.cast(), p),
             4 => Err(CUDA_ERROR_INVALID_VALUE),
             6 => put(data.cast(), 0u32),
             7 => put(data.cast(), r.serial),
-            8 => put(data.cast(), 0u8),
+            8 => put(data.cast(), u8::from(r.sort == Sort::Managed)),
             9 => put(data.cast(), r.device),
             10 => put(data.cast(), 0u8),
             11 => put(data.cast(), r.base),

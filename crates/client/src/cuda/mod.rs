@@ -8,6 +8,7 @@
 // Functions of the driver API keep their C names.
 #![allow(non_snake_case)]
 
+pub mod array;
 pub mod callback;
 pub mod context;
 pub mod copy;
@@ -16,6 +17,7 @@ pub mod copy_batch;
 pub mod copy_rows;
 pub mod device;
 pub mod event;
+pub mod fault;
 pub mod generated;
 pub mod graph;
 pub mod graph_exec;
@@ -26,15 +28,20 @@ pub mod handles;
 pub mod handshake;
 pub mod image;
 pub mod init;
+pub mod ipc;
 pub mod launch;
 pub mod launch_old;
 pub mod library;
 pub mod link;
+pub mod managed;
 pub mod memory;
+pub mod memset;
 pub mod module;
 pub mod occupancy;
 pub mod pool;
 pub mod runtime;
+pub mod shadow;
+pub mod shadow_area;
 pub mod space;
 pub mod stream;
 pub mod tables;

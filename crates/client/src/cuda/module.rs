@@ -247,7 +247,7 @@ pub(super) unsafe fn cuModuleUnload(module: CUmodule) -> CUresult {
             handles::destroy(Kind::Function, *f);
         }
         for (va, _) in known.globals.values() {
-            memory::remove(*va, |s| s == Sort::Foreign);
+            memory::remove(*va, |s| matches!(s, Sort::Foreign | Sort::Managed));
         }
         let scope = handles::context(Kind::Module, id);
         handles::destroy(Kind::Module, id);
@@ -370,7 +370,7 @@ pub(super) unsafe fn cuModuleGetGlobal_v2(
                 let r = decode::<msg::ModuleGlobalReply>(&reply)?;
                 let scope = handles::context(Kind::Module, id);
                 let device = context::info(scope).map_or(0, |i| i.device);
-                memory::add(r.va, r.size, Sort::Foreign, scope, device, 0);
+                memory::add_variable(r.va, r.size, r.is_managed != 0, scope, device)?;
                 let mut all = modules();
                 let m = all.get_or_insert_default().entry(id).or_default();
                 m.globals.insert(name.into(), (r.va, r.size));

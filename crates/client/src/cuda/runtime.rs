@@ -1,6 +1,6 @@
 //! The process's CUDA session, and what every call goes through.
 
-use super::{context, device, handles, stream};
+use super::{context, device, handles, shadow, stream};
 use crate::config::Config;
 use crate::hello::Failure;
 use crate::session::{Handler, Session};
@@ -402,6 +402,12 @@ impl Cx {
     /// Queues a call. Its failure, if any, shows at a later call, as CUDA's asynchronous errors do.
     #[inline]
     pub fn queue<'a, R: Request<'a>>(self, r: &R) -> CUresult {
+        if shadow::is_work(R::OP)
+            && shadow::active()
+            && let Err(e) = shadow::work(self, shadow::ANY, false)
+        {
+            return e;
+        }
         let sent = self.rt.session.queue(self.scope, r);
         match sent {
             Ok(()) => CUDA_SUCCESS,
@@ -420,6 +426,9 @@ impl Cx {
 
     /// Queues a call that ends in bulk bytes.
     pub fn send_bulk<'a, R: Request<'a>>(self, r: &R, bulk: Bulk<'_>) -> Result<(), CUresult> {
+        if shadow::is_work(R::OP) && shadow::active() {
+            shadow::work(self, shadow::ANY, false)?;
+        }
         let sent = self.rt.session.queue_bulk(self.scope, r, bulk);
         match sent {
             Ok(()) => Ok(()),

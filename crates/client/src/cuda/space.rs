@@ -15,6 +15,17 @@ pub const RANGE: u64 = 1 << 40;
 const DEVICE_RANGES: u64 = 16;
 /// Ranges for reservations.
 const RESERVED_RANGES: u64 = 16;
+/// The number of the range of managed memory. The worker lets all devices use it and those behind it.
+pub const MANAGED: u32 = (DEVICE_RANGES + RESERVED_RANGES) as u32;
+/// The number of the range of page-locked host memory.
+pub const HOST: u32 = MANAGED + 1;
+/// The number of the range in which kernels see memory that the program registered.
+pub const WINDOW: u32 = MANAGED + 2;
+
+/// First address of a range.
+pub const fn start(range: u32) -> u64 {
+    BASE + range as u64 * RANGE
+}
 
 /// Whether an address lies in a range for device memory.
 pub fn holds(p: u64) -> bool {
@@ -83,6 +94,8 @@ pub const GRANULE: u64 = 2 << 20;
 const LARGE: u64 = 1 << 20;
 /// Alignment of small allocations.
 const ALIGN: u64 = 512;
+/// The same where pages are protected one by one.
+const PAGE: u64 = 4096;
 
 /// Free pieces of a range, by address, neighbours joined.
 #[derive(Debug, Default, Clone)]
@@ -131,6 +144,8 @@ struct Slab {
 pub struct Space {
     free: Free,
     slabs: BTreeMap<u64, Slab>,
+    /// Alignment of small allocations.
+    align: u64,
 }
 
 /// What has to be done for an allocation.
@@ -166,13 +181,14 @@ fn up(n: u64, to: u64) -> u64 {
 }
 
 impl Space {
-    /// The range of the program's device `ordinal`.
-    pub fn new(ordinal: u32) -> Self {
+    /// The range of a number: the program's device of that ordinal, or one of those above.
+    pub fn new(range: u32) -> Self {
         let mut free = Free::default();
-        free.give(BASE + u64::from(ordinal) * RANGE, RANGE);
+        free.give(start(range), RANGE);
         Self {
             free,
             slabs: BTreeMap::new(),
+            align: if range < MANAGED { ALIGN } else { PAGE },
         }
     }
 
@@ -186,7 +202,7 @@ impl Space {
             let at = self.free.take(bytes)?;
             return Some(Alloc::Map { at, bytes });
         }
-        let size = up(size.max(1), ALIGN);
+        let size = up(size.max(1), self.align);
         for slab in self.slabs.values_mut() {
             if let Some(at) = slab.free.take(size) {
                 slab.live += 1;
@@ -208,7 +224,7 @@ impl Space {
         if size < LARGE
             && let Some(slab) = self.slabs.get_mut(&at)
         {
-            let used = up(size.max(1), ALIGN);
+            let used = up(size.max(1), self.align);
             slab.free.give(at + used, GRANULE - used);
         }
     }
@@ -229,7 +245,7 @@ impl Space {
         let Some((&base, slab)) = self.slabs.range_mut(..=at).next_back() else {
             return Release::Keep;
         };
-        slab.free.give(at, up(size.max(1), ALIGN));
+        slab.free.give(at, up(size.max(1), self.align));
         slab.live -= 1;
         // One empty slab is kept: a program that frees its last small buffer allocates another soon.
         let empty = slab.live == 0;
@@ -295,6 +311,13 @@ mod tests {
         assert_eq!(f.pieces.len(), 1);
         assert_eq!(f.take(101), None);
         assert_eq!(f.take(100), Some(0));
+    }
+
+    #[test]
+    fn a_program_and_its_heap_are_not_in_a_devices_range() {
+        assert!(holds(BASE) && holds(BASE + 31 * RANGE));
+        assert!(!holds(0x5555_5555_4000));
+        assert!(!holds(0x7fff_ffff_f000));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Streams: their special values, waiting for them, and what is known of captures.
 
 use super::context;
-use super::handles;
 use super::runtime::{Cx, ReplyBytes, decode, enter, enter_local, guard, put, put_opt};
+use super::{handles, shadow};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::cell::{Cell, RefCell};
@@ -93,12 +93,12 @@ pub(super) unsafe fn cuStreamSynchronize(stream: CUstream, per_thread: bool) -> 
     guard(|| {
         let cx = enter()?;
         let h_stream = id(cx, stream, per_thread)?;
-        if cx.idle(h_stream) {
-            return Ok(());
+        let (since, mark) = (cx.queued(), shadow::mark());
+        if !cx.idle(h_stream) {
+            cx.call(&msg::CuStreamSynchronize { h_stream })?;
+            cx.now_idle(h_stream, since);
         }
-        let since = cx.queued();
-        cx.call(&msg::CuStreamSynchronize { h_stream })?;
-        cx.now_idle(h_stream, since);
+        shadow::waited(cx, cx.scope, Some(h_stream), mark);
         Ok(())
     })
 }
@@ -225,7 +225,6 @@ pub(super) unsafe fn cuStreamBeginCapture_v2(
     })
 }
 
-#[expect(clippy::too_many_arguments, reason = "the API's own")]
 pub(super) unsafe fn cuStreamBeginCaptureToGraph(
     stream: CUstream,
     graph: CUgraph,

@@ -331,3 +331,23 @@ pub(super) unsafe fn cuMemGetAllocationGranularity(
         unsafe { put(out, n as usize) }
     })
 }
+
+const NO_DESCRIPTORS: &str =
+    "a file descriptor cannot leave its machine; cuIpcGetMemHandle serves processes of one server";
+
+pub(super) unsafe fn cuMemExportToShareableHandle(
+    _out: *mut c_void,
+    _handle: CUmemGenericAllocationHandle,
+    _kind: CUmemAllocationHandleType,
+    _flags: u64,
+) -> CUresult {
+    super::runtime::unsupported("cuMemExportToShareableHandle", NO_DESCRIPTORS)
+}
+
+pub(super) unsafe fn cuMemImportFromShareableHandle(
+    _out: *mut CUmemGenericAllocationHandle,
+    _os_handle: *mut c_void,
+    _kind: CUmemAllocationHandleType,
+) -> CUresult {
+    super::runtime::unsupported("cuMemImportFromShareableHandle", NO_DESCRIPTORS)
+}

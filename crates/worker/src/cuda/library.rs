@@ -119,10 +119,7 @@ pub(super) fn library_kernel(
         (reply.params, reply.attributes) = described;
         w.functions.insert(
             m.function,
-            Function {
-                raw: kernel as u64,
-                kernel: true,
-            },
+            Function::new(kernel as u64, true, &reply.params),
         );
         Ok(())
     });
@@ -183,6 +180,7 @@ pub(super) fn library_global(
     let reply = msg::LibraryGlobalReply {
         va,
         size: size as u64,
+        is_managed: super::memory::is_managed(w.driver, va),
     };
     w.reply(h, rc, |wr| reply.encode(wr));
     Ok(())

@@ -18,13 +18,23 @@ fn properties(dev: i32) -> CUmemAllocationProp {
 /// Where the client puts a device's memory: ranges of a tebibyte, one behind the other.
 const BASE: u64 = 0x3000_0000_0000;
 const RANGE: u64 = 1 << 40;
+/// All of them end well below where Linux puts a program and its heap (0x5555_5555_4000 and up).
+const RANGES: u64 = 36;
+/// Ranges from here on belong to no device: what lies there, all of them may use.
+const SHARED: u64 = BASE + 32 * RANGE;
+
+/// Memory that was mapped where the client said.
+pub(super) struct Mapped {
+    size: u64,
+    device: i32,
+}
 
 /// Reserves the whole range that `va` lies in, once. The driver honours the wish for an address when
 /// the range is large; for a few megabytes it does as it likes.
 pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
     let range = va.checked_sub(BASE).ok_or(CUDA_ERROR_INVALID_VALUE)? / RANGE;
     let start = BASE + range * RANGE;
-    if range >= 64 || size > RANGE || va + size > start + RANGE {
+    if range >= RANGES || size > RANGE || va + size > start + RANGE {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     if w.reserved.contains(&range) {
@@ -60,41 +70,71 @@ fn access(dev: i32, yes: bool) -> CUmemAccessDesc {
 
 /// Lets a device use another's memory, or no longer. New memory is mapped for all who may.
 pub(super) fn allow(w: &Cuda, user: i32, owner: i32, yes: bool) -> Result<(), CUresult> {
-    let Some(i) = w.devices.iter().position(|d| *d == owner) else {
-        return Ok(());
-    };
-    let (from, to) = (BASE + i as u64 * RANGE, BASE + (i as u64 + 1) * RANGE);
     let access = access(user, yes);
-    for (va, size) in &w.mapped {
-        if (from..to).contains(va) {
-            // SAFETY: a range that `map` made, and a pointer to a live structure.
-            check(unsafe { w.driver.cuMemSetAccess(*va, *size as usize, &access, 1) })?;
-        }
+    for (va, m) in w.mapped.range(..SHARED).filter(|(_, m)| m.device == owner) {
+        // SAFETY: a range that `map` made, and a pointer to a live structure.
+        check(unsafe { w.driver.cuMemSetAccess(*va, m.size as usize, &access, 1) })?;
     }
     Ok(())
 }
 
-fn map(
+/// The devices that may use memory of one: itself, and its peers.
+pub(super) fn users(w: &Cuda, dev: i32) -> Vec<CUmemAccessDesc> {
+    let peers = w.peers.iter().filter(|(_, owner)| *owner == dev);
+    std::iter::once(dev)
+        .chain(peers.map(|(user, _)| *user))
+        .map(|d| access(d, true))
+        .collect()
+}
+
+/// Maps memory at an address of a reserved range, and lets go of the handle: the mapping keeps the
+/// memory alive.
+pub(super) fn map(
     d: &Driver,
     va: u64,
     size: usize,
-    dev: i32,
+    memory: CUmemGenericAllocationHandle,
     users: &[CUmemAccessDesc],
 ) -> Result<(), CUresult> {
-    let mut memory = 0;
-    let p = properties(dev);
-    // SAFETY: pointers to live values; each step undoes those before it when it fails.
+    // SAFETY: a live handle; each step undoes those before it when it fails.
     unsafe {
-        check(d.cuMemCreate(&mut memory, size, &p, 0))?;
         let mapped = check(d.cuMemMap(va, size, 0, memory, 0)).and_then(|()| {
             check(d.cuMemSetAccess(va, size, users.as_ptr(), users.len())).inspect_err(|_| {
                 d.cuMemUnmap(va, size);
             })
         });
-        // The mapping keeps the memory alive.
         d.cuMemRelease(memory);
         mapped
     }
+}
+
+fn create(d: &Driver, size: usize, dev: i32) -> Result<CUmemGenericAllocationHandle, CUresult> {
+    let mut memory = 0;
+    let mut p = properties(dev);
+    // So that it can be shared with another process; see `ipc`.
+    p.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR as _;
+    // SAFETY: pointers to live values.
+    match unsafe { d.cuMemCreate(&mut memory, size, &p, 0) } {
+        CUDA_SUCCESS => Ok(memory),
+        CUDA_ERROR_NOT_SUPPORTED | CUDA_ERROR_INVALID_VALUE | CUDA_ERROR_INVALID_DEVICE => {
+            // A driver that cannot share memory can still have some.
+            // SAFETY: as above.
+            check(unsafe { d.cuMemCreate(&mut memory, size, &properties(dev), 0) })?;
+            Ok(memory)
+        }
+        e => Err(e),
+    }
+}
+
+/// Remembers what was mapped.
+pub(super) fn note(w: &mut Cuda, va: u64, size: u64, device: i32) {
+    w.mapped.insert(va, Mapped { size, device });
+}
+
+/// The mapping that an address lies in: where it begins, and its length.
+pub(super) fn mapping(w: &Cuda, va: u64) -> Option<(u64, u64)> {
+    let (at, m) = w.mapped.range(..=va).next_back()?;
+    (va - at < m.size).then_some((*at, m.size))
 }
 
 fn unmap(d: &Driver, va: u64, size: usize) -> Result<(), CUresult> {
@@ -109,13 +149,17 @@ pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, m: msg::MemMapAt) -> Result<(
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         reserve(w, m.va, m.size)?;
-        let peers = w.peers.iter().filter(|(_, owner)| *owner == dev);
-        let users: Vec<_> = std::iter::once(dev)
-            .chain(peers.map(|(user, _)| *user))
-            .map(|d| access(d, true))
-            .collect();
-        map(w.driver, m.va, m.size as usize, dev, &users)?;
-        w.mapped.insert(m.va, m.size);
+        let memory = create(w.driver, m.size as usize, dev)?;
+        map(w.driver, m.va, m.size as usize, memory, &users(w, dev))?;
+        if m.va >= SHARED {
+            for other in w.devices.iter().filter(|d| **d != dev) {
+                let access = access(*other, true);
+                // Devices that cannot reach each other's memory stay without.
+                // SAFETY: what was just mapped, and a pointer to a live structure.
+                unsafe { w.driver.cuMemSetAccess(m.va, m.size as usize, &access, 1) };
+            }
+        }
+        note(w, m.va, m.size, dev);
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -124,7 +168,7 @@ pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, m: msg::MemMapAt) -> Result<(
 
 pub(super) fn mem_unmap_at(w: &mut Cuda, h: &Header, m: msg::MemUnmapAt) -> Result<(), WireError> {
     let rc = attempt(|| {
-        if w.mapped.get(&m.va) != Some(&m.size) {
+        if w.mapped.get(&m.va).is_none_or(|known| known.size != m.size) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         // Kernels queued before may still use it; cuMemFree waits for them, too. A lost context
@@ -133,6 +177,7 @@ pub(super) fn mem_unmap_at(w: &mut Cuda, h: &Header, m: msg::MemUnmapAt) -> Resu
         unsafe { w.driver.cuCtxSynchronize() };
         unmap(w.driver, m.va, m.size as usize)?;
         w.mapped.remove(&m.va);
+        super::ipc::forget(w, m.va);
         Ok(())
     });
     w.done(h, rc);
@@ -148,18 +193,33 @@ pub(super) fn mem_fence(w: &mut Cuda, h: &Header, _m: msg::MemFence) -> Result<(
 
 /// Frees what was mapped for a device whose primary context goes.
 pub(super) fn unmap_all(w: &mut Cuda, dev: i32) {
-    let Some(i) = w.devices.iter().position(|d| *d == dev) else {
-        return;
-    };
-    let (from, to) = (BASE + i as u64 * RANGE, BASE + (i as u64 + 1) * RANGE);
-    let gone: Vec<_> = w
-        .mapped
-        .iter()
-        .filter(|(va, _)| (from..to).contains(*va))
-        .map(|(a, s)| (*a, *s))
-        .collect();
+    let of_it = w.mapped.iter().filter(|(_, m)| m.device == dev);
+    let gone: Vec<_> = of_it.map(|(a, m)| (*a, m.size)).collect();
     for (va, size) in gone {
         let _ = unmap(w.driver, va, size as usize);
         w.mapped.remove(&va);
+        super::ipc::forget(w, va);
+    }
+}
+
+/// Waits, on the worker, until a stream is idle: what was copied on it can be seen from all others.
+pub(super) fn shadow_fence(w: &mut Cuda, h: &Header, m: msg::ShadowFence) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let stream = w.stream(m.stream)? as CUstream;
+        // SAFETY: a live stream.
+        check(unsafe { w.driver.cuStreamSynchronize(stream) })
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
+/// Whether the driver calls what lies at an address managed memory: 1 if so.
+pub(super) fn is_managed(d: &Driver, va: u64) -> u32 {
+    let mut managed = 0u32;
+    let which = CU_POINTER_ATTRIBUTE_IS_MANAGED as _;
+    // SAFETY: a pointer to room for the attribute, a boolean.
+    match unsafe { d.cuPointerGetAttribute((&raw mut managed).cast(), which, va) } {
+        CUDA_SUCCESS => u32::from(managed & 0xff != 0),
+        _ => 0,
     }
 }

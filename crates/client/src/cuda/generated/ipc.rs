@@ -8,49 +8,110 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-/// `cuIpcCloseMemHandle`: refused.
-pub unsafe extern "C" fn cuIpcCloseMemHandle(_dptr: CUdeviceptr) -> CUresult {
-    runtime::unsupported("cuIpcCloseMemHandle", "not implemented yet")
+/// `cuIpcCloseMemHandle`.
+pub unsafe extern "C" fn cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuIpcCloseMemHandle_checked(dptr) })
 }
 
-/// `cuIpcGetEventHandle`: refused.
+/// `cuIpcCloseMemHandle`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuIpcCloseMemHandle_checked(
+    dptr: CUdeviceptr,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::ipc::cuIpcCloseMemHandle(dptr) })
+}
+
+/// `cuIpcGetEventHandle`.
 pub unsafe extern "C" fn cuIpcGetEventHandle(
-    _pHandle: *mut CUipcEventHandle,
-    _event: CUevent,
+    pHandle: *mut CUipcEventHandle,
+    event: CUevent,
 ) -> CUresult {
-    runtime::unsupported("cuIpcGetEventHandle", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuIpcGetEventHandle_checked(pHandle, event) })
 }
 
-/// `cuIpcGetMemHandle`: refused.
+/// `cuIpcGetEventHandle`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuIpcGetEventHandle_checked(
+    pHandle: *mut CUipcEventHandle,
+    event: CUevent,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::ipc::cuIpcGetEventHandle(pHandle, event) })
+}
+
+/// `cuIpcGetMemHandle`.
 pub unsafe extern "C" fn cuIpcGetMemHandle(
-    _pHandle: *mut CUipcMemHandle,
-    _dptr: CUdeviceptr,
+    pHandle: *mut CUipcMemHandle,
+    dptr: CUdeviceptr,
 ) -> CUresult {
-    runtime::unsupported("cuIpcGetMemHandle", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuIpcGetMemHandle_checked(pHandle, dptr) })
 }
 
-/// `cuIpcOpenEventHandle`: refused.
+/// `cuIpcGetMemHandle`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuIpcGetMemHandle_checked(
+    pHandle: *mut CUipcMemHandle,
+    dptr: CUdeviceptr,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::ipc::cuIpcGetMemHandle(pHandle, dptr) })
+}
+
+/// `cuIpcOpenEventHandle`.
 pub unsafe extern "C" fn cuIpcOpenEventHandle(
-    _phEvent: *mut CUevent,
-    _handle: CUipcEventHandle,
+    phEvent: *mut CUevent,
+    handle: CUipcEventHandle,
 ) -> CUresult {
-    runtime::unsupported("cuIpcOpenEventHandle", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuIpcOpenEventHandle_checked(phEvent, handle) })
 }
 
-/// `cuIpcOpenMemHandle`: refused.
+/// `cuIpcOpenEventHandle`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuIpcOpenEventHandle_checked(
+    phEvent: *mut CUevent,
+    handle: CUipcEventHandle,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::ipc::cuIpcOpenEventHandle(phEvent, handle) })
+}
+
+/// `cuIpcOpenMemHandle`.
 pub unsafe extern "C" fn cuIpcOpenMemHandle(
-    _pdptr: *mut CUdeviceptr,
-    _handle: CUipcMemHandle,
-    _Flags: u32,
+    pdptr: *mut CUdeviceptr,
+    handle: CUipcMemHandle,
+    Flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuIpcOpenMemHandle", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuIpcOpenMemHandle_checked(pdptr, handle, Flags) })
 }
 
-/// `cuIpcOpenMemHandle_v2`: refused.
+/// `cuIpcOpenMemHandle`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuIpcOpenMemHandle_checked(
+    pdptr: *mut CUdeviceptr,
+    handle: CUipcMemHandle,
+    Flags: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    unsafe { super::ipc::cuIpcOpenMemHandle_v2_checked(pdptr, handle, Flags) }
+}
+
+/// `cuIpcOpenMemHandle_v2`.
 pub unsafe extern "C" fn cuIpcOpenMemHandle_v2(
-    _pdptr: *mut CUdeviceptr,
-    _handle: CUipcMemHandle,
-    _Flags: u32,
+    pdptr: *mut CUdeviceptr,
+    handle: CUipcMemHandle,
+    Flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuIpcOpenMemHandle_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuIpcOpenMemHandle_v2_checked(pdptr, handle, Flags) })
+}
+
+/// `cuIpcOpenMemHandle_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuIpcOpenMemHandle_v2_checked(
+    pdptr: *mut CUdeviceptr,
+    handle: CUipcMemHandle,
+    Flags: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::ipc::cuIpcOpenMemHandle_v2(pdptr, handle, Flags) })
 }

@@ -227,14 +227,26 @@ pub(in crate::cuda) unsafe fn cuLibraryGetKernelCount_checked(
     Ok(())
 }
 
-/// `cuLibraryGetManaged`: refused.
+/// `cuLibraryGetManaged`.
 pub unsafe extern "C" fn cuLibraryGetManaged(
-    _dptr: *mut CUdeviceptr,
-    _bytes: *mut usize,
-    _library: CUlibrary,
-    _name: *const c_char,
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
+    library: CUlibrary,
+    name: *const c_char,
 ) -> CUresult {
-    runtime::unsupported("cuLibraryGetManaged", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuLibraryGetManaged_checked(dptr, bytes, library, name) })
+}
+
+/// `cuLibraryGetManaged`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuLibraryGetManaged_checked(
+    dptr: *mut CUdeviceptr,
+    bytes: *mut usize,
+    library: CUlibrary,
+    name: *const c_char,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::library::cuLibraryGetManaged(dptr, bytes, library, name) })
 }
 
 /// `cuLibraryGetModule`.

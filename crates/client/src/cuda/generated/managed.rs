@@ -8,194 +8,463 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
-/// `cuMemAdvise`: refused.
+/// `cuMemAdvise`.
 pub unsafe extern "C" fn cuMemAdvise(
-    _devPtr: CUdeviceptr,
-    _count: usize,
-    _advice: CUmem_advise,
-    _device: CUdevice,
+    devPtr: CUdeviceptr,
+    count: usize,
+    advice: CUmem_advise,
+    device: CUdevice,
 ) -> CUresult {
-    runtime::unsupported("cuMemAdvise", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemAdvise_checked(devPtr, count, advice, device) })
 }
 
-/// `cuMemAdvise_v2`: refused.
+/// `cuMemAdvise`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemAdvise_checked(
+    devPtr: CUdeviceptr,
+    count: usize,
+    advice: CUmem_advise,
+    device: CUdevice,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::managed::cuMemAdvise(devPtr, count, advice, device) })
+}
+
+/// `cuMemAdvise_v2`.
 pub unsafe extern "C" fn cuMemAdvise_v2(
-    _devPtr: CUdeviceptr,
-    _count: usize,
-    _advice: CUmem_advise,
-    _location: CUmemLocation,
+    devPtr: CUdeviceptr,
+    count: usize,
+    advice: CUmem_advise,
+    location: CUmemLocation,
 ) -> CUresult {
-    runtime::unsupported("cuMemAdvise_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemAdvise_v2_checked(devPtr, count, advice, location) })
 }
 
-/// `cuMemAllocManaged`: refused.
+/// `cuMemAdvise_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemAdvise_v2_checked(
+    devPtr: CUdeviceptr,
+    count: usize,
+    advice: CUmem_advise,
+    location: CUmemLocation,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::managed::cuMemAdvise_v2(devPtr, count, advice, location) })
+}
+
+/// `cuMemAllocManaged`.
 pub unsafe extern "C" fn cuMemAllocManaged(
-    _dptr: *mut CUdeviceptr,
-    _bytesize: usize,
-    _flags: u32,
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuMemAllocManaged", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuMemAllocManaged_checked(dptr, bytesize, flags) })
 }
 
-/// `cuMemDiscardAndPrefetchBatchAsync`: refused.
+/// `cuMemAllocManaged`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemAllocManaged_checked(
+    dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    flags: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::managed::cuMemAllocManaged(dptr, bytesize, flags) })
+}
+
+/// `cuMemDiscardAndPrefetchBatchAsync`.
 pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync(
-    _dptrs: *mut CUdeviceptr,
-    _sizes: *mut usize,
-    _count: usize,
-    _prefetchLocs: *mut CUmemLocation,
-    _prefetchLocIdxs: *mut usize,
-    _numPrefetchLocs: usize,
-    _flags: u64,
-    _hStream: CUstream,
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    prefetchLocs: *mut CUmemLocation,
+    prefetchLocIdxs: *mut usize,
+    numPrefetchLocs: usize,
+    flags: u64,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemDiscardAndPrefetchBatchAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemDiscardAndPrefetchBatchAsync_checked(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+            false,
+        )
+    })
 }
 
-/// `cuMemDiscardAndPrefetchBatchAsync_ptsz`: refused.
+/// `cuMemDiscardAndPrefetchBatchAsync_ptsz`.
 pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync_ptsz(
-    _dptrs: *mut CUdeviceptr,
-    _sizes: *mut usize,
-    _count: usize,
-    _prefetchLocs: *mut CUmemLocation,
-    _prefetchLocIdxs: *mut usize,
-    _numPrefetchLocs: usize,
-    _flags: u64,
-    _hStream: CUstream,
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    prefetchLocs: *mut CUmemLocation,
+    prefetchLocIdxs: *mut usize,
+    numPrefetchLocs: usize,
+    flags: u64,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemDiscardAndPrefetchBatchAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemDiscardAndPrefetchBatchAsync_checked(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+            true,
+        )
+    })
 }
 
-/// `cuMemDiscardBatchAsync`: refused.
+/// `cuMemDiscardAndPrefetchBatchAsync`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemDiscardAndPrefetchBatchAsync_checked(
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    prefetchLocs: *mut CUmemLocation,
+    prefetchLocIdxs: *mut usize,
+    numPrefetchLocs: usize,
+    flags: u64,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::managed::cuMemDiscardAndPrefetchBatchAsync(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+            per_thread,
+        )
+    })
+}
+
+/// `cuMemDiscardBatchAsync`.
 pub unsafe extern "C" fn cuMemDiscardBatchAsync(
-    _dptrs: *mut CUdeviceptr,
-    _sizes: *mut usize,
-    _count: usize,
-    _flags: u64,
-    _hStream: CUstream,
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    flags: u64,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemDiscardBatchAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemDiscardBatchAsync_checked(dptrs, sizes, count, flags, hStream, false)
+    })
 }
 
-/// `cuMemDiscardBatchAsync_ptsz`: refused.
+/// `cuMemDiscardBatchAsync_ptsz`.
 pub unsafe extern "C" fn cuMemDiscardBatchAsync_ptsz(
-    _dptrs: *mut CUdeviceptr,
-    _sizes: *mut usize,
-    _count: usize,
-    _flags: u64,
-    _hStream: CUstream,
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    flags: u64,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemDiscardBatchAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemDiscardBatchAsync_checked(dptrs, sizes, count, flags, hStream, true)
+    })
 }
 
-/// `cuMemPrefetchAsync`: refused.
+/// `cuMemDiscardBatchAsync`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemDiscardBatchAsync_checked(
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    flags: u64,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::managed::cuMemDiscardBatchAsync(
+            dptrs, sizes, count, flags, hStream, per_thread,
+        )
+    })
+}
+
+/// `cuMemPrefetchAsync`.
 pub unsafe extern "C" fn cuMemPrefetchAsync(
-    _devPtr: CUdeviceptr,
-    _count: usize,
-    _dstDevice: CUdevice,
-    _hStream: CUstream,
+    devPtr: CUdeviceptr,
+    count: usize,
+    dstDevice: CUdevice,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemPrefetchAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemPrefetchAsync_checked(devPtr, count, dstDevice, hStream, false)
+    })
 }
 
-/// `cuMemPrefetchAsync_ptsz`: refused.
+/// `cuMemPrefetchAsync_ptsz`.
 pub unsafe extern "C" fn cuMemPrefetchAsync_ptsz(
-    _devPtr: CUdeviceptr,
-    _count: usize,
-    _dstDevice: CUdevice,
-    _hStream: CUstream,
+    devPtr: CUdeviceptr,
+    count: usize,
+    dstDevice: CUdevice,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemPrefetchAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemPrefetchAsync_checked(devPtr, count, dstDevice, hStream, true)
+    })
 }
 
-/// `cuMemPrefetchAsync_v2`: refused.
+/// `cuMemPrefetchAsync`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemPrefetchAsync_checked(
+    devPtr: CUdeviceptr,
+    count: usize,
+    dstDevice: CUdevice,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::managed::cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, per_thread)
+    })
+}
+
+/// `cuMemPrefetchAsync_v2`.
 pub unsafe extern "C" fn cuMemPrefetchAsync_v2(
-    _devPtr: CUdeviceptr,
-    _count: usize,
-    _location: CUmemLocation,
-    _flags: u32,
-    _hStream: CUstream,
+    devPtr: CUdeviceptr,
+    count: usize,
+    location: CUmemLocation,
+    flags: u32,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemPrefetchAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemPrefetchAsync_v2_checked(devPtr, count, location, flags, hStream, false)
+    })
 }
 
-/// `cuMemPrefetchAsync_v2_ptsz`: refused.
+/// `cuMemPrefetchAsync_v2_ptsz`.
 pub unsafe extern "C" fn cuMemPrefetchAsync_v2_ptsz(
-    _devPtr: CUdeviceptr,
-    _count: usize,
-    _location: CUmemLocation,
-    _flags: u32,
-    _hStream: CUstream,
+    devPtr: CUdeviceptr,
+    count: usize,
+    location: CUmemLocation,
+    flags: u32,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemPrefetchAsync_v2", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemPrefetchAsync_v2_checked(devPtr, count, location, flags, hStream, true)
+    })
 }
 
-/// `cuMemPrefetchBatchAsync`: refused.
+/// `cuMemPrefetchAsync_v2`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemPrefetchAsync_v2_checked(
+    devPtr: CUdeviceptr,
+    count: usize,
+    location: CUmemLocation,
+    flags: u32,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::managed::cuMemPrefetchAsync_v2(
+            devPtr, count, location, flags, hStream, per_thread,
+        )
+    })
+}
+
+/// `cuMemPrefetchBatchAsync`.
 pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
-    _dptrs: *mut CUdeviceptr,
-    _sizes: *mut usize,
-    _count: usize,
-    _prefetchLocs: *mut CUmemLocation,
-    _prefetchLocIdxs: *mut usize,
-    _numPrefetchLocs: usize,
-    _flags: u64,
-    _hStream: CUstream,
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    prefetchLocs: *mut CUmemLocation,
+    prefetchLocIdxs: *mut usize,
+    numPrefetchLocs: usize,
+    flags: u64,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemPrefetchBatchAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemPrefetchBatchAsync_checked(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+            false,
+        )
+    })
 }
 
-/// `cuMemPrefetchBatchAsync_ptsz`: refused.
+/// `cuMemPrefetchBatchAsync_ptsz`.
 pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
-    _dptrs: *mut CUdeviceptr,
-    _sizes: *mut usize,
-    _count: usize,
-    _prefetchLocs: *mut CUmemLocation,
-    _prefetchLocIdxs: *mut usize,
-    _numPrefetchLocs: usize,
-    _flags: u64,
-    _hStream: CUstream,
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    prefetchLocs: *mut CUmemLocation,
+    prefetchLocIdxs: *mut usize,
+    numPrefetchLocs: usize,
+    flags: u64,
+    hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemPrefetchBatchAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemPrefetchBatchAsync_checked(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+            true,
+        )
+    })
 }
 
-/// `cuMemRangeGetAttribute`: refused.
+/// `cuMemPrefetchBatchAsync`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemPrefetchBatchAsync_checked(
+    dptrs: *mut CUdeviceptr,
+    sizes: *mut usize,
+    count: usize,
+    prefetchLocs: *mut CUmemLocation,
+    prefetchLocIdxs: *mut usize,
+    numPrefetchLocs: usize,
+    flags: u64,
+    hStream: CUstream,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::managed::cuMemPrefetchBatchAsync(
+            dptrs,
+            sizes,
+            count,
+            prefetchLocs,
+            prefetchLocIdxs,
+            numPrefetchLocs,
+            flags,
+            hStream,
+            per_thread,
+        )
+    })
+}
+
+/// `cuMemRangeGetAttribute`.
 pub unsafe extern "C" fn cuMemRangeGetAttribute(
-    _data: *mut c_void,
-    _dataSize: usize,
-    _attribute: CUmem_range_attribute,
-    _devPtr: CUdeviceptr,
-    _count: usize,
+    data: *mut c_void,
+    dataSize: usize,
+    attribute: CUmem_range_attribute,
+    devPtr: CUdeviceptr,
+    count: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemRangeGetAttribute", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemRangeGetAttribute_checked(data, dataSize, attribute, devPtr, count)
+    })
 }
 
-/// `cuMemRangeGetAttributes`: refused.
+/// `cuMemRangeGetAttribute`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemRangeGetAttribute_checked(
+    data: *mut c_void,
+    dataSize: usize,
+    attribute: CUmem_range_attribute,
+    devPtr: CUdeviceptr,
+    count: usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::managed::cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count)
+    })
+}
+
+/// `cuMemRangeGetAttributes`.
 pub unsafe extern "C" fn cuMemRangeGetAttributes(
-    _data: *mut *mut c_void,
-    _dataSizes: *mut usize,
-    _attributes: *mut CUmem_range_attribute,
-    _numAttributes: usize,
-    _devPtr: CUdeviceptr,
-    _count: usize,
+    data: *mut *mut c_void,
+    dataSizes: *mut usize,
+    attributes: *mut CUmem_range_attribute,
+    numAttributes: usize,
+    devPtr: CUdeviceptr,
+    count: usize,
 ) -> CUresult {
-    runtime::unsupported("cuMemRangeGetAttributes", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemRangeGetAttributes_checked(data, dataSizes, attributes, numAttributes, devPtr, count)
+    })
 }
 
-/// `cuStreamAttachMemAsync`: refused.
+/// `cuMemRangeGetAttributes`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemRangeGetAttributes_checked(
+    data: *mut *mut c_void,
+    dataSizes: *mut usize,
+    attributes: *mut CUmem_range_attribute,
+    numAttributes: usize,
+    devPtr: CUdeviceptr,
+    count: usize,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::managed::cuMemRangeGetAttributes(
+            data,
+            dataSizes,
+            attributes,
+            numAttributes,
+            devPtr,
+            count,
+        )
+    })
+}
+
+/// `cuStreamAttachMemAsync`.
 pub unsafe extern "C" fn cuStreamAttachMemAsync(
-    _hStream: CUstream,
-    _dptr: CUdeviceptr,
-    _length: usize,
-    _flags: u32,
+    hStream: CUstream,
+    dptr: CUdeviceptr,
+    length: usize,
+    flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuStreamAttachMemAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuStreamAttachMemAsync_checked(hStream, dptr, length, flags, false)
+    })
 }
 
-/// `cuStreamAttachMemAsync_ptsz`: refused.
+/// `cuStreamAttachMemAsync_ptsz`.
 pub unsafe extern "C" fn cuStreamAttachMemAsync_ptsz(
-    _hStream: CUstream,
-    _dptr: CUdeviceptr,
-    _length: usize,
-    _flags: u32,
+    hStream: CUstream,
+    dptr: CUdeviceptr,
+    length: usize,
+    flags: u32,
 ) -> CUresult {
-    runtime::unsupported("cuStreamAttachMemAsync", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuStreamAttachMemAsync_checked(hStream, dptr, length, flags, true) })
+}
+
+/// `cuStreamAttachMemAsync`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuStreamAttachMemAsync_checked(
+    hStream: CUstream,
+    dptr: CUdeviceptr,
+    length: usize,
+    flags: u32,
+    per_thread: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::managed::cuStreamAttachMemAsync(hStream, dptr, length, flags, per_thread)
+    })
 }

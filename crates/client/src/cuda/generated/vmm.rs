@@ -69,17 +69,30 @@ pub(in crate::cuda) unsafe fn cuMemCreate_checked(
     check(unsafe { crate::cuda::vmm::cuMemCreate(handle, size, prop, flags) })
 }
 
-/// `cuMemExportToShareableHandle`: refused.
+/// `cuMemExportToShareableHandle`.
 pub unsafe extern "C" fn cuMemExportToShareableHandle(
-    _shareableHandle: *mut c_void,
-    _handle: CUmemGenericAllocationHandle,
-    _handleType: CUmemAllocationHandleType,
-    _flags: u64,
+    shareableHandle: *mut c_void,
+    handle: CUmemGenericAllocationHandle,
+    handleType: CUmemAllocationHandleType,
+    flags: u64,
 ) -> CUresult {
-    runtime::unsupported(
-        "cuMemExportToShareableHandle",
-        "a file descriptor cannot leave its machine; cuIpcGetMemHandle serves processes of one server",
-    )
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemExportToShareableHandle_checked(shareableHandle, handle, handleType, flags)
+    })
+}
+
+/// `cuMemExportToShareableHandle`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemExportToShareableHandle_checked(
+    shareableHandle: *mut c_void,
+    handle: CUmemGenericAllocationHandle,
+    handleType: CUmemAllocationHandleType,
+    flags: u64,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::vmm::cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags)
+    })
 }
 
 /// `cuMemGetAccess`.
@@ -140,16 +153,28 @@ pub(in crate::cuda) unsafe fn cuMemGetAllocationPropertiesFromHandle_checked(
     check(unsafe { crate::cuda::vmm::cuMemGetAllocationPropertiesFromHandle(prop, handle) })
 }
 
-/// `cuMemImportFromShareableHandle`: refused.
+/// `cuMemImportFromShareableHandle`.
 pub unsafe extern "C" fn cuMemImportFromShareableHandle(
-    _handle: *mut CUmemGenericAllocationHandle,
-    _osHandle: *mut c_void,
-    _shHandleType: CUmemAllocationHandleType,
+    handle: *mut CUmemGenericAllocationHandle,
+    osHandle: *mut c_void,
+    shHandleType: CUmemAllocationHandleType,
 ) -> CUresult {
-    runtime::unsupported(
-        "cuMemImportFromShareableHandle",
-        "a file descriptor cannot leave its machine; cuIpcOpenMemHandle serves processes of one server",
-    )
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe {
+        cuMemImportFromShareableHandle_checked(handle, osHandle, shHandleType)
+    })
+}
+
+/// `cuMemImportFromShareableHandle`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuMemImportFromShareableHandle_checked(
+    handle: *mut CUmemGenericAllocationHandle,
+    osHandle: *mut c_void,
+    shHandleType: CUmemAllocationHandleType,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::vmm::cuMemImportFromShareableHandle(handle, osHandle, shHandleType)
+    })
 }
 
 /// `cuMemMap`.

@@ -791,6 +791,7 @@ impl<'a> Request<'a> for LibraryGlobal<'a> {
 pub struct LibraryGlobalReply {
     pub va: u64,
     pub size: u64,
+    pub is_managed: u32,
 }
 
 impl<'a> Message<'a> for LibraryGlobalReply {
@@ -798,6 +799,7 @@ impl<'a> Message<'a> for LibraryGlobalReply {
     fn encode(&self, w: &mut Writer<'_>) {
         w.u64(self.va);
         w.u64(self.size);
+        w.u32(self.is_managed);
     }
 
     #[inline]
@@ -805,6 +807,7 @@ impl<'a> Message<'a> for LibraryGlobalReply {
         Ok(Self {
             va: r.u64()?,
             size: r.u64()?,
+            is_managed: r.u32()?,
         })
     }
 }
@@ -956,6 +959,7 @@ impl<'a> Request<'a> for ModuleGlobal<'a> {
 pub struct ModuleGlobalReply {
     pub va: u64,
     pub size: u64,
+    pub is_managed: u32,
 }
 
 impl<'a> Message<'a> for ModuleGlobalReply {
@@ -963,6 +967,7 @@ impl<'a> Message<'a> for ModuleGlobalReply {
     fn encode(&self, w: &mut Writer<'_>) {
         w.u64(self.va);
         w.u64(self.size);
+        w.u32(self.is_managed);
     }
 
     #[inline]
@@ -970,6 +975,7 @@ impl<'a> Message<'a> for ModuleGlobalReply {
         Ok(Self {
             va: r.u64()?,
             size: r.u64()?,
+            is_managed: r.u32()?,
         })
     }
 }
@@ -1685,6 +1691,7 @@ mod tests {
             Self {
                 va: g.u64(),
                 size: g.u64(),
+                is_managed: g.u32(),
             }
         }
     }
@@ -1742,6 +1749,7 @@ mod tests {
             Self {
                 va: g.u64(),
                 size: g.u64(),
+                is_managed: g.u32(),
             }
         }
     }

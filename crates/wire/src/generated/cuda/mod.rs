@@ -13,6 +13,8 @@ mod memory;
 mod memset;
 mod messages;
 mod messages_graph;
+mod messages_ipc;
+mod messages_managed;
 mod messages_texture;
 mod messages_vmm;
 mod module;
@@ -36,6 +38,8 @@ pub use memory::*;
 pub use memset::*;
 pub use messages::*;
 pub use messages_graph::*;
+pub use messages_ipc::*;
+pub use messages_managed::*;
 pub use messages_texture::*;
 pub use messages_vmm::*;
 pub use module::*;
@@ -278,6 +282,11 @@ pub mod op {
     pub const GRAPH_HOST_FUNCTION: u16 = 0x8116;
     pub const USER_OBJECT_CREATE: u16 = 0x8117;
     pub const GRAPH_EXEC_LISTS: u16 = 0x8118;
+    pub const SHADOW_FENCE: u16 = 0x8200;
+    pub const IPC_EXPORT: u16 = 0x8240;
+    pub const IPC_IMPORT: u16 = 0x8241;
+    pub const IPC_EVENT_EXPORT: u16 = 0x8242;
+    pub const IPC_EVENT_IMPORT: u16 = 0x8243;
     pub const TEX_OBJECT: u16 = 0x8300;
     pub const SURF_OBJECT: u16 = 0x8301;
     pub const ARRAY_OF_REFERENCE: u16 = 0x8302;
@@ -659,6 +668,11 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::GRAPH_HOST_FUNCTION, "GraphHostFunction"),
     (op::USER_OBJECT_CREATE, "UserObjectCreate"),
     (op::GRAPH_EXEC_LISTS, "GraphExecLists"),
+    (op::SHADOW_FENCE, "ShadowFence"),
+    (op::IPC_EXPORT, "IpcExport"),
+    (op::IPC_IMPORT, "IpcImport"),
+    (op::IPC_EVENT_EXPORT, "IpcEventExport"),
+    (op::IPC_EVENT_IMPORT, "IpcEventImport"),
     (op::TEX_OBJECT, "TexObject"),
     (op::SURF_OBJECT, "SurfObject"),
     (op::ARRAY_OF_REFERENCE, "ArrayOfReference"),

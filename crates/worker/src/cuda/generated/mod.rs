@@ -16,6 +16,8 @@ mod memory;
 mod memset;
 mod messages;
 mod messages_graph;
+mod messages_ipc;
+mod messages_managed;
 mod messages_texture;
 mod messages_vmm;
 mod module;
@@ -220,6 +222,11 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::GRAPH_HOST_FUNCTION => messages_graph::graph_host_function(w, h, body),
         op::USER_OBJECT_CREATE => messages_graph::user_object_create(w, h, body),
         op::GRAPH_EXEC_LISTS => messages_graph::graph_exec_lists(w, h, body),
+        op::IPC_EXPORT => messages_ipc::ipc_export(w, h, body),
+        op::IPC_IMPORT => messages_ipc::ipc_import(w, h, body),
+        op::IPC_EVENT_EXPORT => messages_ipc::ipc_event_export(w, h, body),
+        op::IPC_EVENT_IMPORT => messages_ipc::ipc_event_import(w, h, body),
+        op::SHADOW_FENCE => messages_managed::shadow_fence(w, h, body),
         op::TEX_OBJECT => messages_texture::tex_object(w, h, body),
         op::SURF_OBJECT => messages_texture::surf_object(w, h, body),
         op::ARRAY_OF_REFERENCE => messages_texture::array_of_reference(w, h, body),

@@ -14,6 +14,12 @@ pub type PFN_cuMemCreate = unsafe extern "C" fn(
     *const CUmemAllocationProp,
     u64,
 ) -> CUresult;
+pub type PFN_cuMemExportToShareableHandle = unsafe extern "C" fn(
+    *mut c_void,
+    CUmemGenericAllocationHandle,
+    CUmemAllocationHandleType,
+    u64,
+) -> CUresult;
 pub type PFN_cuMemGetAccess =
     unsafe extern "C" fn(*mut u64, *const CUmemLocation, CUdeviceptr) -> CUresult;
 pub type PFN_cuMemGetAllocationGranularity = unsafe extern "C" fn(
@@ -23,6 +29,11 @@ pub type PFN_cuMemGetAllocationGranularity = unsafe extern "C" fn(
 ) -> CUresult;
 pub type PFN_cuMemGetAllocationPropertiesFromHandle =
     unsafe extern "C" fn(*mut CUmemAllocationProp, CUmemGenericAllocationHandle) -> CUresult;
+pub type PFN_cuMemImportFromShareableHandle = unsafe extern "C" fn(
+    *mut CUmemGenericAllocationHandle,
+    *mut c_void,
+    CUmemAllocationHandleType,
+) -> CUresult;
 pub type PFN_cuMemMap =
     unsafe extern "C" fn(CUdeviceptr, usize, usize, CUmemGenericAllocationHandle, u64) -> CUresult;
 pub type PFN_cuMemRelease = unsafe extern "C" fn(CUmemGenericAllocationHandle) -> CUresult;
@@ -76,6 +87,22 @@ impl Driver {
         unsafe { call(handle, size, prop, flags) }
     }
 
+    /// `cuMemExportToShareableHandle`.
+    #[inline]
+    pub unsafe fn cuMemExportToShareableHandle(
+        &self,
+        shareableHandle: *mut c_void,
+        handle: CUmemGenericAllocationHandle,
+        handleType: CUmemAllocationHandleType,
+        flags: u64,
+    ) -> CUresult {
+        let Some(call) = self.cuMemExportToShareableHandle else {
+            return CUDA_ERROR_NOT_SUPPORTED;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe { call(shareableHandle, handle, handleType, flags) }
+    }
+
     /// `cuMemGetAccess`.
     #[inline]
     pub unsafe fn cuMemGetAccess(
@@ -118,6 +145,21 @@ impl Driver {
         };
         // SAFETY: the caller keeps the function's contract.
         unsafe { call(prop, handle) }
+    }
+
+    /// `cuMemImportFromShareableHandle`.
+    #[inline]
+    pub unsafe fn cuMemImportFromShareableHandle(
+        &self,
+        handle: *mut CUmemGenericAllocationHandle,
+        osHandle: *mut c_void,
+        shHandleType: CUmemAllocationHandleType,
+    ) -> CUresult {
+        let Some(call) = self.cuMemImportFromShareableHandle else {
+            return CUDA_ERROR_NOT_SUPPORTED;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe { call(handle, osHandle, shHandleType) }
     }
 
     /// `cuMemMap`.

@@ -1,0 +1,494 @@
+//! One piece of shadowed memory: its blocks, who holds their valid bytes, and their protection.
+
+use super::memory::Sort;
+use super::shadow::Attach;
+use crate::session::CHUNK;
+use busbar_abi::cuda::*;
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+const PAGE: u64 = 4096;
+/// Bytes of a block: what a lone fault fetches.
+const BLOCK: u64 = 64 << 10;
+/// The most blocks that a sequence of faults moves at once, and the same after a prefetch.
+const AHEAD: usize = 32;
+const AHEAD_EAGER: usize = 512;
+
+/// Who holds a block's valid bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The program has written it, or may have.
+    Host,
+    /// The program may read it.
+    Both,
+    /// The program may not touch it.
+    Device,
+}
+
+impl State {
+    fn rights(self) -> i32 {
+        match self {
+            Self::Host => libc::PROT_READ | libc::PROT_WRITE,
+            Self::Both => libc::PROT_READ,
+            Self::Device => libc::PROT_NONE,
+        }
+    }
+}
+
+/// A few bytes at an end of registered memory, in a page that holds other things as well. It cannot be
+/// protected, so changes are found by comparing with what both sides last agreed on.
+#[derive(Debug)]
+pub struct Edge {
+    host: u64,
+    dev: u64,
+    agreed: Option<Vec<u8>>,
+    len: usize,
+    stale: bool,
+}
+
+impl Edge {
+    fn new(host: u64, dev: u64, len: usize) -> Self {
+        Self {
+            host,
+            dev,
+            agreed: None,
+            len,
+            stale: false,
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        // SAFETY: registered memory stays as long as it is registered, and edges are never closed.
+        unsafe { std::slice::from_raw_parts(self.host as *const u8, self.len) }.to_vec()
+    }
+}
+
+/// A piece of shadowed memory.
+#[derive(Debug)]
+pub struct Area {
+    /// What the program takes it for.
+    pub sort: Sort,
+    /// Its first byte in the program.
+    pub start: u64,
+    /// Its length in bytes.
+    pub size: u64,
+    /// The device's address of the first byte.
+    dev: u64,
+    /// The first page that is protected.
+    pub host: u64,
+    /// Bytes of protected pages.
+    pub len: u64,
+    /// The context it was made in.
+    pub context: u32,
+    /// Who may use it.
+    pub attach: Attach,
+    /// What `cuMemAdvise` said: read mostly, preferred location, accessed by; and where
+    /// `cuMemPrefetchAsync` last wanted it.
+    pub advice: [i32; 4],
+    /// The program is about to read a lot of it.
+    pub eager: bool,
+    rights: i32,
+    blocks: Vec<State>,
+    dirty: usize,
+    shared: usize,
+    next: usize,
+    batch: usize,
+    edges: Vec<Edge>,
+}
+
+/// No location, as `cuMemRangeGetAttribute` says it.
+pub const NOWHERE: i32 = -2;
+
+fn protect(at: u64, len: u64, rights: i32) -> Result<(), CUresult> {
+    // SAFETY: whole pages of memory that this module guards.
+    if unsafe { libc::mprotect(at as *mut c_void, len as usize, rights) } == 0 {
+        Ok(())
+    } else {
+        let e = std::io::Error::last_os_error();
+        crate::log!(Error, "cannot protect {len:#x} bytes at {at:#x}: {e}");
+        Err(CUDA_ERROR_OPERATING_SYSTEM)
+    }
+}
+
+/// Writes to pages that are closed to everybody: other threads of the program see all of it or fault.
+fn write_closed(at: u64, bytes: &[u8]) -> Result<(), CUresult> {
+    static MEM: OnceLock<i32> = OnceLock::new();
+    let fd = *MEM.get_or_init(|| {
+        // SAFETY: a C string.
+        unsafe { libc::open(c"/proc/self/mem".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) }
+    });
+    let mut done = 0;
+    while fd >= 0 && done < bytes.len() {
+        let rest = &bytes[done..];
+        // SAFETY: the kernel writes to pages that this module guards, or says that it cannot.
+        let n = unsafe {
+            libc::pwrite64(
+                fd,
+                rest.as_ptr().cast(),
+                rest.len(),
+                (at as usize + done) as i64,
+            )
+        };
+        if n <= 0 {
+            break;
+        }
+        done += n as usize;
+    }
+    if done < bytes.len() {
+        // Where the kernel does not do that, the pages are open while they are filled.
+        let (from, to) = (at, at + bytes.len() as u64);
+        protect(from, to - from, libc::PROT_READ | libc::PROT_WRITE)?;
+        // SAFETY: just opened.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
+    }
+    Ok(())
+}
+
+impl Area {
+    /// Whole pages at `host`, which the program may read, and the device finds at `dev`.
+    pub fn new(sort: Sort, host: u64, len: u64, dev: u64, context: u32) -> Self {
+        let n = len.div_ceil(BLOCK) as usize;
+        Self {
+            sort,
+            start: host,
+            size: len,
+            dev,
+            host,
+            len,
+            context,
+            attach: Attach::Global,
+            advice: [0, NOWHERE, NOWHERE, NOWHERE],
+            eager: false,
+            rights: libc::PROT_READ | libc::PROT_WRITE,
+            blocks: vec![State::Both; n],
+            dirty: 0,
+            shared: n,
+            next: 0,
+            batch: 1,
+            edges: Vec::new(),
+        }
+    }
+
+    /// Registered memory: the whole pages inside it, and an edge at each end.
+    pub fn registered(start: u64, size: u64, dev: u64, context: u32) -> Self {
+        let end = start + size;
+        let (host, to) = (start.next_multiple_of(PAGE), end & !(PAGE - 1));
+        let (host, to) = if host < to { (host, to) } else { (end, end) };
+        let mut a = Self::new(Sort::Registered, host, to - host, dev, context);
+        (a.start, a.size) = (start, size);
+        for (from, to) in [(start, host), (to, end)] {
+            if from < to {
+                let e = Edge::new(from, a.device_of(from), (to - from) as usize);
+                a.edges.push(e);
+            }
+        }
+        a
+    }
+
+    /// Whether an address is of this area.
+    pub fn covers(&self, p: u64) -> bool {
+        p >= self.start && p - self.start < self.size
+    }
+
+    /// Whether there are pages to protect.
+    pub fn guarded(&self) -> bool {
+        self.len > 0
+    }
+
+    /// Whether an address is in a protected page.
+    pub fn guards(&self, p: u64) -> bool {
+        p >= self.host && p - self.host < self.len
+    }
+
+    /// The device's address for one of the program's.
+    pub fn device_of(&self, p: u64) -> u64 {
+        p - self.start + self.dev
+    }
+
+    /// The block of an address.
+    pub fn block_of(&self, p: u64) -> usize {
+        ((p - self.host) / BLOCK) as usize
+    }
+
+    /// Whether the program must fetch a block.
+    pub fn is_on_device(&self, block: usize) -> bool {
+        self.blocks[block] == State::Device
+    }
+
+    /// Offset and length of some blocks.
+    pub fn span(&self, first: usize, n: usize) -> (u64, u64) {
+        let from = first as u64 * BLOCK;
+        let to = ((first + n) as u64 * BLOCK).min(self.len);
+        (from, to - from)
+    }
+
+    /// Whether work on a stream may touch it.
+    pub fn reached_by(&self, stream: u32) -> bool {
+        match self.attach {
+            Attach::Global => true,
+            Attach::Host => false,
+            Attach::Single(s) => s == stream || stream == super::shadow::ANY,
+        }
+    }
+
+    /// Whether the program may have written since the last push.
+    pub fn has_news(&self) -> bool {
+        self.dirty > 0 || !self.edges.is_empty()
+    }
+
+    fn set(&mut self, first: usize, n: usize, to: State) -> Result<(), CUresult> {
+        let (offset, len) = self.span(first, n);
+        protect(self.host + offset, len, to.rights() & self.rights)?;
+        for b in &mut self.blocks[first..first + n] {
+            self.dirty -= usize::from(*b == State::Host);
+            self.shared -= usize::from(*b == State::Both);
+            *b = to;
+        }
+        self.dirty += if to == State::Host { n } else { 0 };
+        self.shared += if to == State::Both { n } else { 0 };
+        Ok(())
+    }
+
+    /// The first run of blocks in a state, from one on, of at most `most`.
+    fn run(&self, from: usize, state: State, most: usize) -> Option<(usize, usize)> {
+        let first = from + self.blocks[from..].iter().position(|b| *b == state)?;
+        let same = self.blocks[first..].iter().take_while(|b| **b == state);
+        Some((first, same.take(most).count()))
+    }
+
+    /// The first run of blocks that the program would have to fetch.
+    pub fn first_on_device(&self) -> Option<(usize, usize)> {
+        self.run(0, State::Device, AHEAD_EAGER)
+    }
+
+    /// The program has written, or may have: nothing is protected yet.
+    pub fn begin_on_host(&mut self, rights: i32) {
+        self.rights = rights;
+        self.blocks.fill(State::Host);
+        (self.dirty, self.shared) = (self.blocks.len(), 0);
+    }
+
+    /// The device's bytes are the valid ones, and the pages are closed already.
+    pub fn begin_on_device(&mut self) {
+        self.blocks.fill(State::Device);
+        (self.dirty, self.shared) = (0, 0);
+    }
+
+    /// Sends what the program has written. Pages are closed to writes before they are read: what is
+    /// written after that is news for the next time.
+    pub fn push(
+        &mut self,
+        mut send: impl FnMut(u64, &[u8]) -> Result<(), CUresult>,
+    ) -> Result<(), CUresult> {
+        let mut at = 0;
+        while let Some((first, n)) = self.run(at, State::Host, CHUNK / BLOCK as usize) {
+            self.set(first, n, State::Both)?;
+            let (offset, len) = self.span(first, n);
+            let from = self.host + offset;
+            // SAFETY: pages of this area, which may be read in this state.
+            let bytes = unsafe { std::slice::from_raw_parts(from as *const u8, len as usize) };
+            send(self.device_of(from), bytes)?;
+            at = first + n;
+        }
+        for e in &mut self.edges {
+            let now = e.bytes();
+            let mut i = 0;
+            while i < e.len {
+                let differs = |i: usize| e.agreed.as_ref().is_none_or(|a| a[i] != now[i]);
+                let from = i;
+                while i < e.len && differs(i) {
+                    i += 1;
+                }
+                if i > from {
+                    send(e.dev + from as u64, &now[from..i])?;
+                } else {
+                    i += 1;
+                }
+            }
+            e.agreed = Some(now);
+        }
+        Ok(())
+    }
+
+    /// From now on the device's bytes are the valid ones.
+    pub fn leave_to_device(&mut self) {
+        for e in &mut self.edges {
+            e.stale = true;
+        }
+        if self.shared == 0 {
+            return;
+        }
+        let mut at = 0;
+        while let Some((first, n)) = self.run(at, State::Both, usize::MAX) {
+            if self.set(first, n, State::Device).is_err() {
+                return;
+            }
+            at = first + n;
+        }
+    }
+
+    /// How many blocks to move for an access to one: more and more while accesses go upwards.
+    pub fn ahead(&mut self, block: usize) -> usize {
+        let most = if self.eager { AHEAD_EAGER } else { AHEAD };
+        self.batch = if self.eager {
+            most
+        } else if block == self.next {
+            (self.batch * 2).min(most)
+        } else {
+            1
+        };
+        let state = self.blocks[block];
+        let n = self.run(block, state, self.batch).map_or(1, |(_, n)| n);
+        self.next = block + n;
+        n
+    }
+
+    /// Lets the program in to a block whose bytes it has.
+    pub fn let_in(&mut self, block: usize, write: bool) -> Result<(), CUresult> {
+        match self.blocks[block] {
+            State::Both if write => {
+                if self.rights & libc::PROT_WRITE == 0 {
+                    return Err(CUDA_ERROR_INVALID_VALUE);
+                }
+                let n = self.ahead(block);
+                self.set(block, n, State::Host)
+            }
+            // Another thread's fault was first.
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes of blocks have come from the device.
+    pub fn arrived(&mut self, first: usize, n: usize, bytes: &[u8]) -> Result<(), CUresult> {
+        let (offset, len) = self.span(first, n);
+        write_closed(self.host + offset, &bytes[..len as usize])?;
+        self.set(first, n, State::Both)
+    }
+
+    /// Edges that the device may have written: area, index, context, address and length.
+    pub fn stale_edges(&self) -> Vec<(u64, usize, u32, u64, usize)> {
+        let stale = self.edges.iter().enumerate().filter(|(_, e)| e.stale);
+        stale
+            .map(|(i, e)| (self.start, i, self.context, e.dev, e.len))
+            .collect()
+    }
+
+    /// An edge's bytes have come from the device: those that it has changed are written.
+    pub fn edge_arrived(&mut self, i: usize, bytes: &[u8]) {
+        let e = &mut self.edges[i];
+        let Some(agreed) = e.agreed.as_mut() else {
+            return;
+        };
+        for (k, (old, new)) in agreed.iter_mut().zip(bytes).enumerate() {
+            if old != new {
+                // SAFETY: a byte of the program's registered memory.
+                unsafe { (e.host as *mut u8).add(k).write_volatile(*new) };
+                *old = *new;
+            }
+        }
+        e.stale = false;
+    }
+
+    /// Gives the pages back to the program as they were.
+    pub fn open(&mut self) {
+        if self.len > 0 {
+            let _ = protect(self.host, self.len, self.rights);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pages(n: usize) -> u64 {
+        let (rw, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
+        // SAFETY: a new mapping.
+        let p = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                n * 4096,
+                rw,
+                private | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(p, libc::MAP_FAILED);
+        p as u64
+    }
+
+    #[test]
+    fn what_the_program_wrote_is_pushed_once_and_then_the_devices_to_give() {
+        let at = pages(40);
+        // SAFETY: fresh pages.
+        unsafe { (at as *mut u8).write(7) };
+        let mut a = Area::new(Sort::Host, at, 40 * 4096, 0x1000, 1);
+        a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+        let mut sent = Vec::new();
+        a.push(|dst, b| {
+            sent.push((dst, b.len(), b[0]));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(sent, [(0x1000, 40 * 4096, 7)]);
+        assert!(!a.has_news());
+        a.leave_to_device();
+        assert!(a.is_on_device(0) && a.is_on_device(2));
+        let n = a.ahead(0);
+        let bytes = vec![9; a.span(0, n).1 as usize];
+        a.arrived(0, n, &bytes).unwrap();
+        // SAFETY: readable in this state.
+        assert_eq!(unsafe { (at as *const u8).read() }, 9);
+        a.let_in(0, true).unwrap();
+        // SAFETY: writable in this state.
+        unsafe { (at as *mut u8).write(1) };
+        assert!(a.has_news());
+        a.open();
+    }
+
+    #[test]
+    fn an_edge_sends_and_takes_only_what_has_changed() {
+        let at = pages(3) + 4090;
+        let mut a = Area::registered(at, 12, 0x2000, 1);
+        a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+        assert!(!a.guarded());
+        let mut sent = Vec::new();
+        let mut push = |a: &mut Area| {
+            sent.clear();
+            a.push(|dst, b| {
+                sent.push((dst, b.to_vec()));
+                Ok(())
+            })
+            .unwrap();
+            sent.clone()
+        };
+        assert_eq!(push(&mut a), [(0x2000, vec![0; 12])]);
+        // SAFETY: pages of the test.
+        unsafe { (at as *mut u8).add(2).write(5) };
+        assert_eq!(push(&mut a), [(0x2002, vec![5])]);
+        a.leave_to_device();
+        let [(_, i, ..)] = a.stale_edges()[..] else {
+            panic!()
+        };
+        // SAFETY: as above; written while the device works on its neighbour.
+        unsafe { (at as *mut u8).add(4).write(6) };
+        a.edge_arrived(i, &[0, 8, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        // SAFETY: as above.
+        let now = unsafe { std::slice::from_raw_parts(at as *const u8, 6) };
+        assert_eq!(now, [0, 8, 5, 0, 6, 0]);
+        assert_eq!(push(&mut a), [(0x2004, vec![6])]);
+    }
+
+    #[test]
+    fn faults_that_go_upwards_move_more_and_more() {
+        let at = pages(16 * 64);
+        let mut a = Area::new(Sort::Managed, at, 16 * 64 * 4096, at, 1);
+        assert_eq!(a.ahead(5), 1);
+        assert_eq!(a.ahead(6), 2);
+        assert_eq!(a.ahead(8), 4);
+        assert_eq!(a.ahead(3), 1);
+        a.eager = true;
+        assert_eq!(a.ahead(0), 64);
+    }
+}
