@@ -69,7 +69,8 @@ fn a_killed_server_ends_its_clients_with_an_error() {
     let workers: Vec<_> = server.wait_for_sessions(2).iter().map(worker_of).collect();
     let spare = until("a spare worker", || {
         let all = proc::children(server.pid());
-        (all.len() == 3).then_some(all)
+        // The process that reads the GPUs' values may be there, too.
+        (all.len() >= 3).then_some(all)
     });
     server.kill();
     assert!(client.line_with("error").ends_with("then an error"));
