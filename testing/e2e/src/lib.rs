@@ -26,7 +26,8 @@ pub fn tree() -> &'static Path {
             .to_path_buf();
         let mut c = Command::new(env!("CARGO"));
         c.args(["build", "-q", "-p", "busbar", "-p", "busbar-shim-opencl"]);
-        c.args(["-p", "busbar-shim-cuda"]).current_dir(root());
+        c.args(["-p", "busbar-shim-cuda", "-p", "busbar-fakedev"])
+            .current_dir(root());
         if built.ends_with("release") {
             c.arg("--release");
         }
@@ -35,6 +36,7 @@ pub fn tree() -> &'static Path {
         for (from, to) in [
             ("libbusbar_opencl.so", "opencl/libbusbar_opencl.so"),
             ("libcuda.so", "cuda/libcuda.so.1"),
+            ("libfakedev.so", "fakedev/libcuda.so.1"),
         ] {
             let to = lib.join(to);
             std::fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
@@ -72,10 +74,22 @@ pub struct Server {
 impl Server {
     /// Starts one.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts one whose CUDA driver is the simulated one.
+    pub fn start_fakedev() -> Self {
+        let driver = tree().join("e2e-lib/fakedev/libcuda.so.1");
+        let driver = driver.to_str().expect("a path in text");
+        Self::start_with(&["--api", "cuda", "--cuda-library", driver])
+    }
+
+    fn start_with(more: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let mut child = Command::new(tree().join("busbar"))
             .args(["serve", "--listen", "127.0.0.1:0", "--cache-dir"])
             .arg(dir.path().join("cache"))
+            .args(more)
             .env("POCL_CACHE_DIR", kernels())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -141,6 +155,15 @@ pub fn remote(address: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
         // A server that is gone for good need not be waited for.
         .env("BUSBAR_RESUME_TIMEOUT", "2")
         .env("OCL_ICD_VENDORS", vendors);
+    c
+}
+
+/// A Python program of `programs/`, with the `libcuda.so.1` of a folder of ours: `cuda` or `fakedev`.
+pub fn python(name: &str, library: &str, address: &str) -> Command {
+    let mut c = Command::new("python3");
+    c.arg(root().join("testing/e2e/programs").join(name))
+        .env("LD_LIBRARY_PATH", tree().join("e2e-lib").join(library))
+        .env("BUSBAR_SERVER", address);
     c
 }
 
