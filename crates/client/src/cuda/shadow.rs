@@ -3,10 +3,11 @@
 //!
 //! Such memory exists twice: pages in the program, and device memory at the server, at the same
 //! address wherever that can be. Each block of pages is valid on the host (the program may have
-//! written it), on the device (kernels may have), or on both, and its protection makes the program's
-//! first access that disagrees a fault, which [`super::fault`] brings here. Before device work is
-//! queued, blocks that the program has written are pushed; from then on the device's bytes are the
-//! valid ones, and the program's next access waits for that work and fetches.
+//! written it), on the device (kernels may have), or on both, and its protection makes the
+//! program's first access that disagrees a fault, which [`super::fault`] brings here. Before
+//! device work is queued, blocks that the program has written are pushed; from then on the
+//! device's bytes are the valid ones, and the program's next access waits for that work and
+//! fetches.
 //!
 //! Lock order: the list of areas here comes before the session's own locks, and nothing that holds
 //! it touches memory that may fault.
@@ -153,7 +154,8 @@ impl Shadows {
     }
 
     /// Sends what the program has written of the areas that `stream` may use. Where the device
-    /// `writes`, its bytes are the valid ones from now on. With `wait`, all of it has arrived on return.
+    /// `writes`, its bytes are the valid ones from now on. With `wait`, all of it has arrived on
+    /// return.
     fn push(&mut self, cx: Cx, stream: u32, writes: bool, wait: bool) -> Result<(), CUresult> {
         let mut areas = std::mem::take(&mut self.areas);
         let mut used = BTreeSet::new();
@@ -310,8 +312,9 @@ pub enum Outcome {
     Refuse,
 }
 
-/// An access to `p` that the protection forbids. `write` says what it was, where the processor tells.
-/// With `now`, nothing is waited for: a function that runs in stream order must not wait for itself.
+/// An access to `p` that the protection forbids. `write` says what it was, where the processor
+/// tells. With `now`, nothing is waited for: a function that runs in stream order must not wait
+/// for itself.
 pub fn fault(p: u64, write: Option<bool>, now: bool) -> Outcome {
     let Ok(cx) = enter_local() else {
         return Outcome::Refuse;
