@@ -98,6 +98,8 @@ pub(crate) struct Inner {
     ack_due: AtomicBool,
     closed: Mutex<Option<Closed>>,
     is_closed: AtomicBool,
+    /// This end is about to close, so that a peer which closes first is not a loss.
+    closing: AtomicBool,
     /// Public counters.
     pub counters: Counters,
 }
@@ -137,6 +139,7 @@ impl Channel {
             ack_due: AtomicBool::new(false),
             closed: Mutex::new(None),
             is_closed: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
             counters: Counters::default(),
         });
         let i = inner.clone();
@@ -164,6 +167,7 @@ impl Channel {
     /// Ends the session here. What is queued is sent first if that takes no longer than `linger`.
     pub fn close(&self, reason: &str, linger: Duration) {
         let deadline = Instant::now() + linger;
+        self.inner.closing.store(true, Ordering::Release);
         while Instant::now() < deadline && self.inner.in_flight.load(Ordering::Acquire) > 0 {
             if self.inner.is_closed.load(Ordering::Acquire) {
                 break;

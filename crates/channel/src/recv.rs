@@ -222,6 +222,9 @@ pub(crate) fn run(
             }
         };
         drop(present);
+        if how == Ending::Eof && inner.closing.load(Ordering::Acquire) {
+            break "both ends have closed the session".into();
+        }
         if inner.is_closed.load(Ordering::Acquire) {
             break "closed".into();
         }

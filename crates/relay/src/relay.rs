@@ -43,6 +43,11 @@ const SPIN: Duration = Duration::from_micros(250);
 const CORES_TO_POLL: usize = 8;
 /// How long threads look for more after the last activity, where there are cores for it.
 const POLL: Duration = Duration::from_micros(200);
+/// With this many cores they look for as long as a program may keep a GPU busy between two words: a
+/// sleeping core of a virtual machine takes longer to wake than a fast link's whole delay.
+const CORES_TO_SPARE: usize = 16;
+/// How long that is.
+const LONG_POLL: Duration = Duration::from_millis(500);
 /// With a longer delay than this, threads wake up well before anything is due.
 const DELAY_TO_SLEEP: u64 = 500_000;
 
@@ -51,7 +56,11 @@ impl Options {
     pub fn new(listen: &str, to: &str, link: LinkSpec) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let polls = cores >= CORES_TO_POLL && link.delay_ns < DELAY_TO_SLEEP;
-        let poll = if polls { POLL } else { Duration::ZERO };
+        let poll = match polls {
+            true if cores >= CORES_TO_SPARE => LONG_POLL,
+            true => POLL,
+            false => Duration::ZERO,
+        };
         let (listen, to) = (listen.into(), to.into());
         Options {
             listen,

@@ -1,215 +1,34 @@
-//! Runs programs natively and through a server of this tree, on this machine.
+//! Tests of the whole: a real `busbar serve`, programs that load the real shim, and the simulated
+//! driver beneath, where no GPU is.
+//!
+//! [`tree`] is where the binaries are, [`server`] starts and stops servers, [`program`] runs
+//! programs natively on the simulated driver or through a server, [`proc`] looks at processes, and
+//! [`opencl`] holds the same for OpenCL programs, and [`driver`] and [`random`] are what `driver_program` is made of.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
+pub mod driver;
+pub mod opencl;
+pub mod proc;
+pub mod program;
+pub mod random;
+pub mod server;
+pub mod tree;
+
 use std::time::{Duration, Instant};
 
-/// How long any one program may take.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+/// How long a test waits for what must happen. It bounds a failing test, it measures nothing.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The repository.
-pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The folder with what this tree builds. The binary and the drivers are built on the first call.
-pub fn tree() -> &'static Path {
-    static TREE: OnceLock<PathBuf> = OnceLock::new();
-    TREE.get_or_init(|| {
-        let exe = std::env::current_exe().expect("a test has a path");
-        let built = exe
-            .ancestors()
-            .nth(2)
-            .expect("a test lies in target/PROFILE/deps")
-            .to_path_buf();
-        let mut c = Command::new(env!("CARGO"));
-        c.args(["build", "-q", "-p", "busbar", "-p", "busbar-shim-opencl"]);
-        c.args(["-p", "busbar-shim-cuda", "-p", "busbar-fakedev"])
-            .current_dir(root());
-        if built.ends_with("release") {
-            c.arg("--release");
-        }
-        assert!(c.status().expect("cargo runs").success(), "the tree builds");
-        let lib = built.join("e2e-lib");
-        for (from, to) in [
-            ("libbusbar_opencl.so", "opencl/libbusbar_opencl.so"),
-            ("libcuda.so", "cuda/libcuda.so.1"),
-            ("libfakedev.so", "fakedev/libcuda.so.1"),
-        ] {
-            let to = lib.join(to);
-            std::fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
-            let _ = std::fs::remove_file(&to);
-            std::os::unix::fs::symlink(built.join(from), to).expect("a link");
-        }
-        built
-    })
-}
-
-/// Compiles a C program of `programs/` against the system's OpenCL loader.
-pub fn compile(name: &str) -> PathBuf {
-    let out = tree().join(format!("e2e-{name}-{}", std::process::id()));
-    let source = root()
-        .join("testing/e2e/programs")
-        .join(format!("{name}.c"));
-    let done = Command::new("cc")
-        .args(["-O1", "-Wno-deprecated-declarations", "-o"])
-        .arg(&out)
-        .arg(source)
-        .args(["-lOpenCL", "-lpthread"])
-        .status();
-    assert!(done.expect("cc runs").success(), "{name}.c compiles");
-    out
-}
-
-/// A server on a free port.
-pub struct Server {
-    child: Child,
-    /// Its address.
-    pub address: String,
-    _dir: tempfile::TempDir,
-}
-
-impl Server {
-    /// Starts one.
-    pub fn start() -> Self {
-        Self::start_with(&[])
-    }
-
-    /// Starts one whose CUDA driver is the simulated one.
-    pub fn start_fakedev() -> Self {
-        let driver = tree().join("e2e-lib/fakedev/libcuda.so.1");
-        let driver = driver.to_str().expect("a path in text");
-        Self::start_with(&["--api", "cuda", "--cuda-library", driver])
-    }
-
-    fn start_with(more: &[&str]) -> Self {
-        let dir = tempfile::tempdir().expect("a folder");
-        let mut child = Command::new(tree().join("busbar"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--cache-dir"])
-            .arg(dir.path().join("cache"))
-            .args(more)
-            .env("POCL_CACHE_DIR", kernels())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("busbar serve starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let address = loop {
-            let line = lines
-                .next()
-                .expect("it says where it listens")
-                .expect("text");
-            if let Some(a) = line.strip_prefix("busbar: listening on ") {
-                break a.trim().to_string();
-            }
-        };
-        // Whatever else it says must not fill the pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self {
-            child,
-            address,
-            _dir: dir,
-        }
-    }
-
-    /// The processes of its sessions and those in reserve.
-    pub fn workers(&self) -> Vec<i32> {
-        let id = self.child.id();
-        let list = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
-        list.unwrap_or_default()
-            .split_whitespace()
-            .filter_map(|p| p.parse().ok())
-            .collect()
-    }
-
-    /// Kills it as a crash would.
-    pub fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-
-    /// `program` on this server.
-    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        remote(&self.address, program)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-/// `program` on the server at `address`.
-pub fn remote(address: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
-    let lib = tree().join("e2e-lib");
-    let vendors = lib.join("vendors");
-    std::fs::create_dir_all(&vendors).expect("a folder");
-    let icd = format!("{}\n", lib.join("opencl/libbusbar_opencl.so").display());
-    std::fs::write(vendors.join("busbar.icd"), icd).expect("a file");
-    let mut c = Command::new(program);
-    c.env("BUSBAR_SERVER", address)
-        .env("BUSBAR_DEVICE_NAMES", "plain")
-        // A server that is gone for good need not be waited for.
-        .env("BUSBAR_RESUME_TIMEOUT", "2")
-        .env("OCL_ICD_VENDORS", vendors);
-    c
-}
-
-/// A Python program of `programs/`, with the `libcuda.so.1` of a folder of ours: `cuda` or `fakedev`.
-pub fn python(name: &str, library: &str, address: &str) -> Command {
-    let mut c = Command::new("python3");
-    c.arg(root().join("testing/e2e/programs").join(name))
-        .env("LD_LIBRARY_PATH", tree().join("e2e-lib").join(library))
-        .env("BUSBAR_SERVER", address);
-    c
-}
-
-/// `program` on this machine's own devices.
-pub fn native(program: impl AsRef<std::ffi::OsStr>) -> Command {
-    let mut c = Command::new(program);
-    c.env("POCL_CACHE_DIR", kernels());
-    c
-}
-
-/// Where the CPU device keeps compiled kernels: shared, for compiling takes long.
-fn kernels() -> PathBuf {
-    tree().join("e2e-kernels")
-}
-
-/// Runs to the end, or panics when that takes too long.
-pub fn run(c: &mut Command) -> Output {
-    let child = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    finish(child.expect("the program starts"))
-}
-
-/// Waits for the end, or panics when that takes too long.
-pub fn finish(child: Child) -> Output {
-    let id = child.id() as i32;
-    let (say, hear) = std::sync::mpsc::channel();
-    std::thread::spawn(move || say.send(child.wait_with_output()));
-    match hear.recv_timeout(PATIENCE) {
-        Ok(out) => out.expect("output"),
-        Err(_) => {
-            // SAFETY: a process of ours.
-            unsafe { libc::kill(id, libc::SIGKILL) };
-            panic!("the program hangs");
-        }
-    }
-}
-
-/// What it printed.
-pub fn text(out: &Output) -> String {
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
-
-/// Waits until something holds.
-pub fn eventually(what: &str, mut f: impl FnMut() -> bool) {
+/// Waits until `f` gives something.
+///
+/// # Panics
+/// When it gives nothing for [`PATIENCE`].
+pub fn until<T>(what: &str, mut f: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
-    while !f() {
-        assert!(start.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
+    loop {
+        if let Some(v) = f() {
+            return v;
+        }
+        assert!(start.elapsed() < PATIENCE, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,6 +1,6 @@
 //! OpenCL on a real CPU device: the same program natively and through Busbar.
 
-use busbar_e2e::{Server, compile, eventually, finish, native, remote, run, text};
+use busbar_e2e::opencl::{Server, compile, eventually, finish, native, remote, run, text};
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 

@@ -1,5 +1,6 @@
 //! Contexts, and which one is current on each thread.
 
+use crate::array;
 use crate::ffi::*;
 use crate::handle::{self, Table};
 use crate::stream::{Order, Stream};
@@ -133,6 +134,7 @@ impl Context {
         }
         stream::drop_context(self);
         module::drop_context(self.handle);
+        array::drop_context(self.handle);
         memory::drop_context(self.handle);
         self.peers.lock().unwrap().clear();
         *self.limits.lock().unwrap() = LIMITS;

@@ -1,5 +1,6 @@
 //! Copies and fills, in all their forms.
 
+use crate::array;
 use crate::capture;
 use crate::context;
 use crate::entry::{Flavour, api};
@@ -18,7 +19,7 @@ fn pageable(address: u64) -> bool {
 ///
 /// As with the real driver, a copy from pageable host memory has read it when the call returns, and
 /// a copy to pageable host memory is done by then.
-fn copy(mut copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> Res {
+pub fn copy(mut copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> Res {
     let (stream, context) = stream::resolve(stream, flavour)?;
     if copy.is_empty() {
         return Ok(());
@@ -71,6 +72,21 @@ fn plane(kind: u32, host: usize, device: u64, pitch: usize, slice: usize) -> R<P
 
 /// Turns a three-dimensional description into a copy.
 pub fn from_3d(p: &Memcpy3D) -> R<Copy> {
+    let inside = |at: (usize, usize, usize), array: usize| {
+        let (addr, row, height, depth) = array::bytes(array)?;
+        let fits = |at: usize, n: usize, size: usize| at.checked_add(n).is_some_and(|e| e <= size);
+        if !fits(at.0, p.width, row) || !fits(at.1, p.height, height) || !fits(at.2, p.depth, depth)
+        {
+            return Err(INVALID_VALUE);
+        }
+        let (pitch, slice) = (row, row * height);
+        Ok(Plane {
+            addr: addr + (at.2 * slice + at.1 * pitch + at.0) as u64,
+            pitch,
+            slice,
+            device: true,
+        })
+    };
     let end = |kind, host, device, at: (usize, usize, usize), pitch: usize, height: usize| {
         let pitch = if pitch == 0 { p.width } else { pitch };
         let height = if height == 0 { p.height } else { height };
@@ -91,22 +107,28 @@ pub fn from_3d(p: &Memcpy3D) -> R<Copy> {
     let src_at = (p.src_x, p.src_y, p.src_z);
     let dst_at = (p.dst_x, p.dst_y, p.dst_z);
     Ok(Copy {
-        src: end(
-            p.src_type,
-            p.src_host,
-            p.src_device,
-            src_at,
-            p.src_pitch,
-            p.src_height,
-        )?,
-        dst: end(
-            p.dst_type,
-            p.dst_host,
-            p.dst_device,
-            dst_at,
-            p.dst_pitch,
-            p.dst_height,
-        )?,
+        src: match p.src_type {
+            MEMORYTYPE_ARRAY => inside(src_at, p.src_array)?,
+            kind => end(
+                kind,
+                p.src_host,
+                p.src_device,
+                src_at,
+                p.src_pitch,
+                p.src_height,
+            )?,
+        },
+        dst: match p.dst_type {
+            MEMORYTYPE_ARRAY => inside(dst_at, p.dst_array)?,
+            kind => end(
+                kind,
+                p.dst_host,
+                p.dst_device,
+                dst_at,
+                p.dst_pitch,
+                p.dst_height,
+            )?,
+        },
         width: p.width,
         height: p.height,
         depth: p.depth,

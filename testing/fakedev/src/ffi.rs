@@ -70,6 +70,7 @@ pub const STREAM_PER_THREAD: CUstream = 2;
 
 pub const MEMORYTYPE_HOST: u32 = 1;
 pub const MEMORYTYPE_DEVICE: u32 = 2;
+pub const MEMORYTYPE_ARRAY: u32 = 3;
 pub const MEMORYTYPE_UNIFIED: u32 = 4;
 
 pub const LOCATION_DEVICE: i32 = 1;

@@ -157,6 +157,7 @@ impl Graph {
     /// A copy with nodes of its own.
     pub fn copy(&self) -> R<(Arc<Graph>, HashMap<CUgraphNode, CUgraphNode>)> {
         let copy = Graph::new();
+        user_object::share(self.handle, copy.handle);
         let mut names = HashMap::new();
         for (handle, node) in self.sorted()? {
             let after: Vec<_> = node.after.iter().map(|after| names[after]).collect();

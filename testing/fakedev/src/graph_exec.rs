@@ -47,6 +47,16 @@ fn plan(graph: &Graph) -> R<(Plan, Vec<usize>)> {
     Ok((plan, shape))
 }
 
+/// Lets an executable graph hold what a graph and those inside it hold.
+fn share(graph: &Graph, exec: CUgraphExec) {
+    user_object::share(graph.handle, exec);
+    for (_, node) in graph.nodes() {
+        if let Some(child) = &node.child {
+            share(child, exec);
+        }
+    }
+}
+
 fn instantiate(out: *mut CUgraphExec, graph: CUgraph, flags: u64) -> Res {
     context::current()?;
     let graph = GRAPHS.get(graph).map_err(|_| INVALID_VALUE)?;
@@ -55,7 +65,7 @@ fn instantiate(out: *mut CUgraphExec, graph: CUgraph, flags: u64) -> Res {
     }
     let (plan, shape) = plan(&graph)?;
     let handle = handle::fresh();
-    user_object::share(graph.handle, handle);
+    share(&graph, handle);
     let plan = Mutex::new(Arc::new(plan));
     EXECS.insert(
         handle,
@@ -196,10 +206,13 @@ api! {
     }
 
     fn [cuGraphExecUpdate_v2] (exec: CUgraphExec, graph: CUgraph, info: *mut ExecUpdateResult) {
-        let exec = exec_of(exec)?;
+        let (handle, exec) = (exec, exec_of(exec)?);
         let graph = GRAPHS.get(graph).map_err(|_| INVALID_VALUE)?;
         let (result, node) = match exec.update(&graph) {
-            Ok(()) => (UPDATE_OK, 0),
+            Ok(()) => {
+                share(&graph, handle);
+                (UPDATE_OK, 0)
+            }
             Err(problem) => problem,
         };
         put(info, ExecUpdateResult { result, error_node: node, error_from_node: 0 })?;
@@ -209,10 +222,13 @@ api! {
     fn [cuGraphExecUpdate] (
         exec: CUgraphExec, graph: CUgraph, node: *mut CUgraphNode, result: *mut i32,
     ) {
-        let exec = exec_of(exec)?;
+        let (handle, exec) = (exec, exec_of(exec)?);
         let graph = GRAPHS.get(graph).map_err(|_| INVALID_VALUE)?;
         let (code, at) = match exec.update(&graph) {
-            Ok(()) => (UPDATE_OK, 0),
+            Ok(()) => {
+                share(&graph, handle);
+                (UPDATE_OK, 0)
+            }
             Err(problem) => problem,
         };
         put_opt(node, at);

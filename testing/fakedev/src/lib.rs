@@ -19,6 +19,7 @@
 // The C interface's names are kept as they are.
 #![allow(non_camel_case_types, non_snake_case)]
 
+mod array;
 mod capture;
 mod config;
 mod context;

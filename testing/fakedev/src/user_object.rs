@@ -53,7 +53,7 @@ fn retain(handle: usize, count: u32) -> Res {
     Ok(())
 }
 
-/// Lets an executable graph hold what the graph holds that it was made from.
+/// Lets a clone or an executable graph hold, too, what the graph holds that it was made from.
 pub fn share(graph: CUgraph, exec: CUgraphExec) {
     let mut guard = HELD.lock().unwrap();
     let Some(held) = guard.as_mut() else { return };
@@ -63,7 +63,10 @@ pub fn share(graph: CUgraph, exec: CUgraphExec) {
     for (object, count) in &objects {
         let _ = retain(*object, *count);
     }
-    held.insert(exec, objects);
+    let own = held.entry(exec).or_default();
+    for (object, count) in objects {
+        *own.entry(object).or_default() += count;
+    }
 }
 
 /// Gives back what a graph that ends holds, executable or not.

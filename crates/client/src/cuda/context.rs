@@ -1,6 +1,7 @@
 //! Contexts: which one is current to which thread is the client's own affair; the worker only hears
 //! with each call what context it runs in.
 
+use super::array;
 use super::device::{self, Device};
 use super::handles;
 use super::memory;
@@ -303,6 +304,7 @@ fn forget(id: u32) {
     if let Ok(cx) = enter_local() {
         cx.forget_context(id);
     }
+    array::forget_context(id);
     for kind in Kind::ALL {
         if kind != Kind::Context && kind != Kind::Library && kind != Kind::Allocation {
             for object in handles::living(kind, id) {

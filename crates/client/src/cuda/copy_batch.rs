@@ -1,12 +1,13 @@
 //! Batches of copies: each is queued as a copy of its own, in order, which is one of the orders that
 //! a batch allows.
 
+use super::array;
 use super::copy::{any, on_host};
 use super::copy_rows::{End, Rows, copy_box};
-use super::runtime::{Cx, decode, enter, guard, put_opt};
+use super::runtime::{Cx, enter, guard, put_opt};
 use super::stream;
 use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::generated::cuda::Kind;
 
 /// The stream of a batch, which must not be the legacy default one.
 fn stream_of(cx: Cx, raw: CUstream, per_thread: bool) -> Result<u32, CUresult> {
@@ -117,20 +118,11 @@ const ARRAY: u32 = CU_MEMCPY_OPERAND_TYPE_ARRAY;
 
 /// Bytes of an element of an array.
 fn element(cx: Cx, array: u64) -> Result<usize, CUresult> {
-    let m = msg::CuArray3DGetDescriptorV2 {
-        h_array: cx.handle(Kind::Array, array)?,
-    };
-    let reply = cx.call(&m)?;
-    let bytes = decode::<msg::CuArray3DGetDescriptorV2Reply>(&reply)?.p_array_descriptor;
-    let d: CUDA_ARRAY3D_DESCRIPTOR = busbar_abi::from_bytes(&bytes).ok_or(CUDA_ERROR_UNKNOWN)?;
-    let wide = match d.Format {
-        0x01 | 0x08 | 0xc0 | 0xc3 => 1,
-        0x02 | 0x09 | 0x10 | 0xc1 | 0xc4 => 2,
-        0x03 | 0x0a | 0x20 => 4,
+    match array::shape(cx, cx.handle(Kind::Array, array)?)?.element {
         // Compressed and packed forms have no single element.
-        _ => return Err(CUDA_ERROR_NOT_SUPPORTED),
-    };
-    Ok(wide * d.NumChannels as usize)
+        0 => Err(CUDA_ERROR_NOT_SUPPORTED),
+        n => Ok(n),
+    }
 }
 
 /// One end of a copy, whose lengths are in elements of `wide` bytes.

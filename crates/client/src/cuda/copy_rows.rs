@@ -2,6 +2,7 @@
 //!
 //! What lies on the host travels packed, without the gaps between its rows.
 
+use super::array;
 use super::context;
 use super::copy::on_host;
 use super::copy_across;
@@ -124,7 +125,7 @@ pub(super) fn shape(r: &Rows) -> CUDA_MEMCPY3D {
     c
 }
 
-fn array(cx: Cx, e: &End) -> Result<u32, CUresult> {
+fn array_id(cx: Cx, e: &End) -> Result<u32, CUresult> {
     if e.memory == ARRAY {
         cx.handle(Kind::Array, e.array)
     } else {
@@ -134,7 +135,7 @@ fn array(cx: Cx, e: &End) -> Result<u32, CUresult> {
 
 /// Sends rows from the host, as many in each record as fit.
 unsafe fn rows_in(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
-    let array = array(cx, &r.dst)?;
+    let array = array_id(cx, &r.dst)?;
     if r.width > CHUNK {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -173,7 +174,7 @@ unsafe fn rows_in(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
 }
 
 unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
-    let array = array(cx, &r.src)?;
+    let array = array_id(cx, &r.src)?;
     if r.width > CHUNK {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -235,6 +236,14 @@ pub(super) unsafe fn copy_box(
             return Ok(());
         }
     }
+    for e in [&r.src, &r.dst] {
+        if e.memory == ARRAY {
+            let shape = array::shape(cx, cx.handle(Kind::Array, e.array)?)?;
+            if !shape.holds([e.x, e.y, e.z], [r.width, r.height, r.depth]) {
+                return Err(CUDA_ERROR_INVALID_VALUE);
+            }
+        }
+    }
     // SAFETY: passed on to the caller.
     unsafe {
         match (r.src.memory, r.dst.memory) {
@@ -262,8 +271,8 @@ pub(super) unsafe fn copy_box(
                 let s = shape(&r);
                 let mut m = msg::CopyRowsOnDevice {
                     shape: busbar_abi::bytes_of(&s),
-                    src_array: array(cx, &r.src)?,
-                    dst_array: array(cx, &r.dst)?,
+                    src_array: array_id(cx, &r.src)?,
+                    dst_array: array_id(cx, &r.dst)?,
                     src_context: cx.handle_opt(Kind::Context, r.src.context)?,
                     dst_context: cx.handle_opt(Kind::Context, r.dst.context)?,
                     peer: u32::from(peer),

@@ -389,16 +389,16 @@ unsafe fn mem_attribute(
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let p = value.cast::<u64>();
+        let mut given = 0;
+        if set {
+            // SAFETY: checked for null above; every attribute is a 64-bit number.
+            given = unsafe { p.read_unaligned() };
+        }
         let reply = cx.call(&msg::GraphMemAttribute {
             device,
             attribute: attribute as _,
             set: u32::from(set),
-            // SAFETY: checked for null above; every attribute is a 64-bit number.
-            value: if set {
-                unsafe { p.read_unaligned() }
-            } else {
-                0
-            },
+            value: given,
         })?;
         let present = decode::<msg::GraphMemAttributeReply>(&reply)?.present;
         if !set {

@@ -8,6 +8,7 @@
 // Functions of the driver API keep their C names.
 #![allow(non_snake_case)]
 
+pub mod array;
 pub mod callback;
 pub mod context;
 pub mod copy;

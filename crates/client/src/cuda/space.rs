@@ -314,6 +314,13 @@ mod tests {
     }
 
     #[test]
+    fn a_program_and_its_heap_are_not_in_a_devices_range() {
+        assert!(holds(BASE) && holds(BASE + 31 * RANGE));
+        assert!(!holds(0x5555_5555_4000));
+        assert!(!holds(0x7fff_ffff_f000));
+    }
+
+    #[test]
     fn a_mapping_that_failed_leaves_no_trace() {
         let mut s = Space::new(1);
         let Some(Alloc::Map { at, bytes }) = s.alloc(8) else {

@@ -225,7 +225,6 @@ pub(super) unsafe fn cuStreamBeginCapture_v2(
     })
 }
 
-#[expect(clippy::too_many_arguments, reason = "the API's own")]
 pub(super) unsafe fn cuStreamBeginCaptureToGraph(
     stream: CUstream,
     graph: CUgraph,

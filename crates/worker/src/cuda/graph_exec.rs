@@ -2,7 +2,7 @@
 
 use super::completer::Then;
 use super::copy::here;
-use super::graph_host::{Mirror, Mirrors, busy};
+use super::graph_host::{HostNode, Mirror, Mirrors, busy, host_node};
 use super::graph_node::{build, host, set_around};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
@@ -40,6 +40,8 @@ struct Entry {
 #[derive(Default)]
 pub(super) struct Exec {
     entries: Vec<Entry>,
+    /// Its own host nodes, with the mirrors before and behind each.
+    hosts: Vec<(u64, Arc<HostNode>, Ids)>,
     keep: Vec<Box<dyn Any + Send>>,
     /// The result of the last launch.
     pub(super) launched: CUresult,
@@ -48,6 +50,34 @@ pub(super) struct Exec {
 }
 
 impl Exec {
+    /// Tells its host nodes what has changed: a mirror in another's place, a node left out.
+    fn refresh(&self) {
+        let on = || self.entries.iter().filter(|e| e.on);
+        let id = |m: &Option<Arc<Mirror>>| m.as_ref().map(|m| m.id);
+        let destinations: HashSet<_> = on().filter_map(|e| id(&e.dst)).collect();
+        let sources: HashSet<_> = on().filter_map(|e| id(&e.src)).collect();
+        let pick = |ids: &[u32], of: &HashSet<u32>| {
+            let there = ids.iter().filter(|i| of.contains(i));
+            there.copied().collect()
+        };
+        for (_, host, (before, behind)) in &self.hosts {
+            set_around(host, pick(before, &destinations), pick(behind, &sources));
+        }
+    }
+
+    /// One mirror takes another's place.
+    fn replace(&mut self, old: &Option<Arc<Mirror>>, new: &Option<Arc<Mirror>>) {
+        let (Some(old), Some(new)) = (old, new) else {
+            return;
+        };
+        let lists = self.hosts.iter_mut().map(|(_, _, ids)| ids);
+        for id in lists.flat_map(|(b, a)| b.iter_mut().chain(a)) {
+            if *id == old.id {
+                *id = new.id;
+            }
+        }
+    }
+
     /// All its mirrors.
     pub(super) fn mirrors(&self) -> Vec<Arc<Mirror>> {
         let both = self.entries.iter().flat_map(|e| [&e.src, &e.dst]);
@@ -170,13 +200,18 @@ fn reach(from: u64, next: &HashMap<u64, Vec<u64>>) -> HashSet<u64> {
     seen
 }
 
+/// A host node, what it calls, and the mirrors before and behind it.
+type Host = (CUgraphNode, &'static HostNode, Ids);
+
 /// Tells the host nodes of a graph which mirrors are filled before them and read behind them.
-fn tell_hosts(w: &Cuda, graph: CUgraph, outer: &Ids) -> Result<(), CUresult> {
+/// Gives the graph's own, not those of graphs inside it.
+fn tell_hosts(w: &Cuda, graph: CUgraph, outer: &Ids) -> Result<Vec<Host>, CUresult> {
+    let mut own_hosts = Vec::new();
     let all = nodes(w, graph)?;
     let special =
         |n: &&CUgraphNode| kind(w, **n) == CU_GRAPH_NODE_TYPE_HOST || !inside(w, **n).0.is_empty();
     if !all.iter().any(|n| special(&n)) {
-        return Ok(());
+        return Ok(own_hosts);
     }
     let mut own: HashMap<u64, Ids> = HashMap::new();
     for n in &all {
@@ -214,7 +249,8 @@ fn tell_hosts(w: &Cuda, graph: CUgraph, outer: &Ids) -> Result<(), CUresult> {
         }
         if kind(w, *n) == CU_GRAPH_NODE_TYPE_HOST {
             if let Some(h) = host(w, *n)? {
-                set_around(h, around.0, around.1);
+                set_around(h, around.0.clone(), around.1.clone());
+                own_hosts.push((*n, h, around));
             }
         } else {
             for g in inside(w, *n).0 {
@@ -222,21 +258,46 @@ fn tell_hosts(w: &Cuda, graph: CUgraph, outer: &Ids) -> Result<(), CUresult> {
             }
         }
     }
-    Ok(())
+    Ok(own_hosts)
 }
 
 /// Sets what is known of an executable graph from the graph that it was made from.
-fn learn(w: &mut Cuda, exec: u32, graph: CUgraph) -> Result<Ids, CUresult> {
+fn learn(
+    w: &mut Cuda,
+    exec: u32,
+    graph: CUgraph,
+    fresh: Option<CUgraphExec>,
+) -> Result<Ids, CUresult> {
     if !w.graphs.mirrors.any() {
         return Ok((vec![], vec![]));
     }
     let mut entries = Vec::new();
     find(w, graph, false, &mut entries)?;
-    tell_hosts(w, graph, &(vec![], vec![]))?;
+    let told = tell_hosts(w, graph, &(vec![], vec![]))?;
     if entries.is_empty() && !w.graphs.execs.contains_key(&exec) {
         return Ok((vec![], vec![]));
     }
+    // One that is new gets host nodes of its own: its copies may be changed for it alone. An update
+    // knows nodes by names that the new graph does not have: then the graph's must do.
+    let mut hosts = Vec::new();
+    for (node, host, ids) in told {
+        let Some(raw) = fresh else { break };
+        let own = HostNode::new(w, host.function, host.data);
+        let p = CUDA_HOST_NODE_PARAMS {
+            r#fn: Some(host_node),
+            userData: Arc::as_ptr(&own).cast_mut().cast(),
+        };
+        // SAFETY: live handles; the record of the executable graph keeps what the node calls.
+        if unsafe { w.driver.cuGraphExecHostNodeSetParams(raw, node, &p) } == CUDA_SUCCESS {
+            hosts.push((node as u64, own, ids));
+        }
+    }
     let e = w.graphs.execs.entry(exec).or_default();
+    let former = std::mem::replace(&mut e.hosts, hosts);
+    let former = former
+        .into_iter()
+        .map(|(_, h, _)| Box::new(h) as Box<dyn Any + Send>);
+    e.keep.extend(former);
     // An update keeps which nodes are disabled, under names that the new graph does not have.
     let unsure = e.entries.iter().any(|e| !e.on || e.unsure);
     entries.iter_mut().for_each(|n| n.unsure |= unsure);
@@ -247,6 +308,7 @@ fn learn(w: &mut Cuda, exec: u32, graph: CUgraph) -> Result<Ids, CUresult> {
     let gone = old.filter(|m| !new.iter().any(|n| n.id == m.id));
     let gone: Vec<_> = gone.map(|m| Box::new(m) as Box<dyn Any + Send>).collect();
     e.keep.extend(gone);
+    e.refresh();
     Ok(e.lists())
 }
 
@@ -281,7 +343,7 @@ pub(super) fn graph_instantiate(
         }
         check(rc)?;
         w.store(Kind::GraphExec, m.exec, exec as u64);
-        (reply.sources, reply.destinations) = learn(w, m.exec, graph)?;
+        (reply.sources, reply.destinations) = learn(w, m.exec, graph, Some(exec))?;
         Ok(())
     });
     w.reply_always(h, rc, |wr| reply.encode(wr));
@@ -314,7 +376,7 @@ pub(super) fn graph_exec_update(
             reply.from = w.adopt(Kind::GraphNode, info.errorFromNode as u64);
         }
         check(rc)?;
-        (reply.sources, reply.destinations) = learn(w, m.exec, graph)?;
+        (reply.sources, reply.destinations) = learn(w, m.exec, graph, None)?;
         Ok(())
     });
     w.reply_always(h, rc, |wr| reply.encode(wr));
@@ -334,6 +396,15 @@ pub(super) fn graph_exec_set_node(
         // SAFETY: live handles; what the parameters point to lives through the call.
         check(unsafe { w.driver.cuGraphExecNodeSetParams(exec, node, &mut b.p) })?;
         let e = w.graphs.execs.entry(m.exec).or_default();
+        if let Some(k) = b.keep.first()
+            && let Some(new) = (**k).downcast_ref::<Arc<HostNode>>()
+            && let Some(h) = e.hosts.iter_mut().find(|h| h.0 == node as u64)
+        {
+            // It may look at the same memory as the one in whose place it comes.
+            let old = std::mem::replace(&mut h.1, new.clone());
+            e.keep.push(Box::new(old));
+            e.refresh();
+        }
         e.keep.append(&mut b.keep);
         match b.p.r#type {
             CU_GRAPH_NODE_TYPE_MEMCPY => {
@@ -342,6 +413,10 @@ pub(super) fn graph_exec_set_node(
                 let e = w.graphs.execs.entry(m.exec).or_default();
                 let old = e.entries.iter().position(|n| n.node == node as u64);
                 let old = old.map(|i| e.entries.swap_remove(i));
+                if let Some(o) = &old {
+                    e.replace(&o.src, &src);
+                    e.replace(&o.dst, &dst);
+                }
                 if src.is_some() || dst.is_some() {
                     e.entries.push(Entry {
                         node: node as u64,
@@ -354,6 +429,7 @@ pub(super) fn graph_exec_set_node(
                 let old = old.into_iter().flat_map(|o| [o.src, o.dst]).flatten();
                 let old = old.map(|m| Box::new(m) as Box<dyn Any + Send>);
                 e.keep.extend(old);
+                e.refresh();
             }
             CU_GRAPH_NODE_TYPE_GRAPH if w.graphs.mirrors.any() => {
                 // The former child's copies keep their mirrors: harmless, if they are not launched.
@@ -396,6 +472,9 @@ pub(super) fn cu_graph_node_set_enabled(
             if n.node == node {
                 n.on = m.is_enabled != 0;
             }
+        }
+        if let Some(e) = w.graphs.execs.get(&m.h_graph_exec) {
+            e.refresh();
         }
         Ok(())
     });

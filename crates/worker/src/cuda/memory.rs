@@ -18,6 +18,8 @@ fn properties(dev: i32) -> CUmemAllocationProp {
 /// Where the client puts a device's memory: ranges of a tebibyte, one behind the other.
 const BASE: u64 = 0x3000_0000_0000;
 const RANGE: u64 = 1 << 40;
+/// All of them end well below where Linux puts a program and its heap (0x5555_5555_4000 and up).
+const RANGES: u64 = 36;
 /// Ranges from here on belong to no device: what lies there, all of them may use.
 const SHARED: u64 = BASE + 32 * RANGE;
 
@@ -32,7 +34,7 @@ pub(super) struct Mapped {
 pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
     let range = va.checked_sub(BASE).ok_or(CUDA_ERROR_INVALID_VALUE)? / RANGE;
     let start = BASE + range * RANGE;
-    if range >= 64 || size > RANGE || va + size > start + RANGE {
+    if range >= RANGES || size > RANGE || va + size > start + RANGE {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     if w.reserved.contains(&range) {

@@ -136,12 +136,8 @@ pub unsafe extern "C" fn cuArrayDestroy(hArray: CUarray) -> CUresult {
 
 /// `cuArrayDestroy`, with the result as a `Result`.
 pub(in crate::cuda) unsafe fn cuArrayDestroy_checked(hArray: CUarray) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
-    let v_req = wire::CuArrayDestroy { h_array: v_h_array };
-    check(cx.queue(&v_req))?;
-    cx.destroy(Kind::Array, v_h_array);
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::array::cuArrayDestroy(hArray) })
 }
 
 /// `cuArrayGetDescriptor`: refused.

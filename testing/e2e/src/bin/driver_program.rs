@@ -1,0 +1,198 @@
+//! A program that uses the CUDA driver API, as a user's would: it loads `libcuda.so.1` from wherever
+//! the loader finds it, and knows nothing of Busbar.
+//!
+//! `driver_program random SEED STEPS` runs a random program that prints a trace; the other words are
+//! small programs for tests of faults. What a run prints depends on its arguments alone, never on
+//! addresses or time, so that a native and a remote run can be compared.
+
+use busbar_e2e::driver::Driver;
+use busbar_e2e::random;
+use std::io::{BufRead, Write};
+
+fn say(text: &str) {
+    println!("{text}");
+    let _ = std::io::stdout().flush();
+}
+
+fn wait_for_stdin() {
+    let _ = std::io::stdin().lock().lines().next();
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let number = |i: usize| args.get(i).and_then(|a| a.parse::<u64>().ok()).unwrap_or(0);
+    let d = Driver::load();
+    match args.first().map(String::as_str) {
+        Some("random") => random::run(&d, number(1), number(2)),
+        Some("devices") => devices(&d),
+        Some("hold") => hold(&d, number(1)),
+        Some("work") => work(&d, number(1)),
+        Some("until-error") => until_error(&d),
+        Some("fork-before") => fork_before(&d),
+        Some("fork-after") => fork_after(&d),
+        Some("exit-while-calling") => exit_while_calling(d),
+        Some("init-again") => init_again(&d, number(1)),
+        Some("deep-queue") => deep_queue(&d),
+        _ => {
+            eprintln!("usage: driver_program random SEED STEPS | ...");
+            std::process::exit(2);
+        }
+    }
+}
+
+/// Prints the devices, or the error of `cuInit`.
+fn devices(d: &Driver) {
+    let rc = d.cuInit(0);
+    let mut n = -1;
+    let count = d.cuDeviceGetCount(&mut n);
+    say(&format!("init {rc} count {count} {n}"));
+    for ordinal in 0..n.max(0) {
+        let (mut dev, mut uuid) = (0, [0; 16]);
+        d.cuDeviceGet(&mut dev, ordinal);
+        d.cuDeviceGetUuid_v2(&mut uuid, dev);
+        say(&format!("device {uuid:02x?}"));
+    }
+}
+
+/// Takes memory, and holds it until its stdin ends.
+fn hold(d: &Driver, mib: u64) {
+    d.begin();
+    let p = d.alloc((mib << 20) as usize);
+    assert_eq!(d.cuMemsetD8_v2(p, 7, (mib << 20) as usize), 0);
+    assert_eq!(d.cuCtxSynchronize(), 0);
+    say("holding");
+    wait_for_stdin();
+    let mut back = [0u8; 16];
+    let rc = d.cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), p, 16);
+    say(&format!("after {rc} {back:?}"));
+}
+
+/// Computes in small steps, each read back, until its stdin ends or `steps` are done; prints a digest.
+fn work(d: &Driver, steps: u64) {
+    d.begin();
+    let n = 1 << 16;
+    let p = d.alloc(n * 8);
+    assert_eq!(d.cuMemsetD8_v2(p, 0, n * 8), 0);
+    let f = d.function("scramble\0");
+    let mut digest = 0u64;
+    for i in 0..steps {
+        assert_eq!(d.launch(f, 0, &[p, i + 1, n as u64]), 0, "step {i}");
+        let mut back = vec![0u64; n];
+        let rc = d.cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), p, n * 8);
+        assert_eq!(rc, 0, "step {i}");
+        digest = back.iter().fold(digest, |h, x| h.rotate_left(5) ^ x);
+        if i % 16 == 0 {
+            say(&format!("step {i}"));
+        }
+    }
+    say(&format!("digest {digest:016x}"));
+}
+
+/// Calls until a call fails, and says with what error.
+fn until_error(d: &Driver) {
+    d.begin();
+    let p = d.alloc(4096);
+    say("calling");
+    let mut back = [0u8; 64];
+    let rc = loop {
+        let rc = d.cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), p, 64);
+        if rc != 0 {
+            break rc;
+        }
+    };
+    let mut q = 0;
+    let next = d.cuMemAlloc_v2(&mut q, 64);
+    say(&format!(
+        "error {rc} then {}",
+        if next == 0 { "none" } else { "an error" }
+    ));
+}
+
+/// Runs `f` in a child process, and returns its exit status.
+fn in_child(f: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: the child calls what a forked child of a threaded program may be expected to call,
+    // which is what is tested, and leaves without exit handlers.
+    unsafe {
+        let pid = libc::fork();
+        if pid == 0 {
+            let code = f();
+            libc::_exit(code);
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(pid, &raw mut status, 0), pid);
+        assert!(
+            libc::WIFEXITED(status),
+            "the child did not exit: {status:#x}"
+        );
+        libc::WEXITSTATUS(status)
+    }
+}
+
+/// Forks before initialization: both sides work.
+fn fork_before(d: &Driver) {
+    let child = in_child(|| {
+        d.begin();
+        d.check_memory();
+        0
+    });
+    d.begin();
+    d.check_memory();
+    say(&format!("child {child}"));
+}
+
+/// Forks after initialization: the child gets what CUDA gives it, and the parent goes on.
+fn fork_after(d: &Driver) {
+    d.begin();
+    let p = d.alloc(4096);
+    assert_eq!(d.cuMemsetD8_v2(p, 9, 4096), 0);
+    for round in 0..4 {
+        let code = in_child(|| {
+            let mut q = 0;
+            let (init, alloc) = (d.cuInit(0), d.cuMemAlloc_v2(&mut q, 64));
+            if init == 3 && alloc == 3 { 33 } else { 1 }
+        });
+        let mut back = [0u8; 4096];
+        assert_eq!(d.cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), p, 4096), 0);
+        say(&format!(
+            "round {round} child {code} parent {}",
+            back == [9; 4096]
+        ));
+    }
+}
+
+/// Returns from main while other threads are in calls.
+fn exit_while_calling(d: Driver) {
+    d.begin();
+    let d: &'static Driver = Box::leak(Box::new(d));
+    let p = d.alloc(1 << 20);
+    for _ in 0..4 {
+        std::thread::spawn(move || {
+            d.make_current();
+            let mut back = vec![0u8; 1 << 20];
+            while d.cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), p, 1 << 20) == 0 {}
+            loop {
+                std::thread::park();
+            }
+        });
+    }
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    say("leaving");
+}
+
+/// Initializes `times` times, and waits for its stdin to end.
+fn init_again(d: &Driver, times: u64) {
+    let last = (0..times).map(|_| d.cuInit(0)).last();
+    say(&format!("init {last:?}"));
+    wait_for_stdin();
+}
+
+/// Queues far more work than can be done soon, and waits.
+fn deep_queue(d: &Driver) {
+    d.begin();
+    let spin = d.function("spin\0");
+    for _ in 0..3000 {
+        assert_eq!(d.launch(spin, 0, &[20_000]), 0);
+    }
+    say("queued");
+    d.cuCtxSynchronize();
+}

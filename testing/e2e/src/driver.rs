@@ -1,0 +1,175 @@
+//! The driver API as a program calls it: `libcuda.so.1` by name, functions by their exported names.
+
+#![allow(non_snake_case, missing_docs)]
+
+use libloading::Library;
+use std::cell::OnceCell;
+use std::ffi::{c_char, c_void};
+use std::ptr;
+use std::sync::OnceLock;
+
+macro_rules! functions {
+    ($( $name:ident ( $($arg:ident : $type:ty),* $(,)? ); )*) => {
+        impl Driver {
+            $(
+                pub fn $name(&self, $($arg: $type),*) -> i32 {
+                    type F = unsafe extern "C" fn($($type),*) -> i32;
+                    static F: OnceLock<F> = OnceLock::new();
+                    let f = F.get_or_init(|| {
+                        // SAFETY: the declaration is the C function's.
+                        unsafe { self.library.get::<F>(stringify!($name).as_bytes()) }
+                            .map(|f| *f)
+                            .expect("the driver exports the function")
+                    });
+                    // SAFETY: callers give valid pointers.
+                    unsafe { f($($arg),*) }
+                }
+            )*
+        }
+    };
+}
+
+functions! {
+    cuInit(flags: u32);
+    cuDeviceGetCount(out: &mut i32);
+    cuDeviceGet(out: &mut i32, ordinal: i32);
+    cuDeviceGetUuid_v2(out: &mut [u8; 16], device: i32);
+    cuDevicePrimaryCtxRetain(out: &mut usize, device: i32);
+    cuCtxSetCurrent(context: usize);
+    cuCtxSynchronize();
+    cuMemAlloc_v2(out: &mut u64, size: usize);
+    cuMemFree_v2(address: u64);
+    cuMemHostAlloc(out: &mut u64, size: usize, flags: u32);
+    cuMemFreeHost(address: u64);
+    cuMemcpyHtoD_v2(dst: u64, src: *const c_void, n: usize);
+    cuMemcpyDtoH_v2(dst: *mut c_void, src: u64, n: usize);
+    cuMemcpyDtoD_v2(dst: u64, src: u64, n: usize);
+    cuMemcpyDtoDAsync_v2(dst: u64, src: u64, n: usize, stream: usize);
+    cuMemcpyHtoDAsync_v2(dst: u64, src: *const c_void, n: usize, stream: usize);
+    cuMemcpyDtoHAsync_v2(dst: *mut c_void, src: u64, n: usize, stream: usize);
+    cuMemsetD8_v2(dst: u64, value: u8, n: usize);
+    cuMemsetD8Async(dst: u64, value: u8, n: usize, stream: usize);
+    cuMemsetD32Async(dst: u64, value: u32, n: usize, stream: usize);
+    cuMemAllocAsync(out: &mut u64, size: usize, stream: usize);
+    cuMemFreeAsync(address: u64, stream: usize);
+    cuStreamCreate(out: &mut usize, flags: u32);
+    cuStreamDestroy_v2(stream: usize);
+    cuStreamSynchronize(stream: usize);
+    cuStreamQuery(stream: usize);
+    cuStreamWaitEvent(stream: usize, event: usize, flags: u32);
+    cuEventCreate(out: &mut usize, flags: u32);
+    cuEventDestroy_v2(event: usize);
+    cuEventRecord(event: usize, stream: usize);
+    cuEventQuery(event: usize);
+    cuEventSynchronize(event: usize);
+    cuModuleLoadData(out: &mut usize, image: *const c_void);
+    cuModuleUnload(module: usize);
+    cuModuleGetFunction(out: &mut usize, module: usize, name: *const c_char);
+    cuModuleGetGlobal_v2(out: &mut u64, size: &mut usize, module: usize, name: *const c_char);
+    cuLaunchHostFunc(stream: usize, f: unsafe extern "C" fn(*mut c_void), user: *mut c_void);
+    cuLaunchKernel(
+        function: usize, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32,
+        stream: usize, params: *mut *mut c_void, extra: *mut *mut c_void,
+    );
+}
+
+/// All of the simulated driver's kernels that compute something, and a global.
+pub const IMAGE: &str = "fakedev-module 1\n\
+    kernel nop nop\nkernel fill_u32 fill_u32\nkernel iota iota\nkernel add add_f32\n\
+    kernel saxpy saxpy\nkernel copy copy\nkernel reduce reduce_u32\nkernel scramble scramble\n\
+    kernel spin spin\nkernel trap trap\nglobal counter 64\n\0";
+
+/// The driver.
+pub struct Driver {
+    library: Library,
+    module: OnceCell<usize>,
+    context: OnceLock<usize>,
+}
+
+// SAFETY: the driver's functions may be called from any thread; the module's cell is filled by the
+// thread that loads the program's kernels, before it starts others.
+unsafe impl Sync for Driver {}
+
+impl Driver {
+    /// Loads the driver that the loader finds.
+    pub fn load() -> Self {
+        // SAFETY: loading it runs its initializers, as in any CUDA program.
+        let library = unsafe { Library::new("libcuda.so.1") }.expect("libcuda.so.1 can be loaded");
+        Self {
+            library,
+            module: OnceCell::new(),
+            context: OnceLock::new(),
+        }
+    }
+
+    /// Initializes, and makes the first device's primary context current.
+    pub fn begin(&self) {
+        assert_eq!(self.cuInit(0), 0, "cuInit");
+        let mut context = 0;
+        assert_eq!(self.cuDevicePrimaryCtxRetain(&mut context, 0), 0);
+        let _ = self.context.set(context);
+        self.make_current();
+    }
+
+    /// Makes that context current to the calling thread.
+    pub fn make_current(&self) {
+        let context = *self.context.get().expect("`begin` was called");
+        assert_eq!(self.cuCtxSetCurrent(context), 0);
+    }
+
+    /// Takes device memory.
+    pub fn alloc(&self, n: usize) -> u64 {
+        let mut p = 0;
+        assert_eq!(self.cuMemAlloc_v2(&mut p, n), 0, "cuMemAlloc");
+        p
+    }
+
+    /// A kernel by name; the name ends in NUL.
+    pub fn function(&self, name: &str) -> usize {
+        let module = *self.module.get_or_init(|| {
+            let mut m = 0;
+            assert_eq!(self.cuModuleLoadData(&mut m, IMAGE.as_ptr().cast()), 0);
+            m
+        });
+        let mut f = 0;
+        assert_eq!(
+            self.cuModuleGetFunction(&mut f, module, name.as_ptr().cast()),
+            0
+        );
+        f
+    }
+
+    /// Launches a kernel whose parameters are words.
+    pub fn launch(&self, function: usize, stream: usize, words: &[u64]) -> i32 {
+        let mut words = words.to_vec();
+        let mut list: Vec<*mut c_void> =
+            words.iter_mut().map(|w| ptr::from_mut(w).cast()).collect();
+        let list = list.as_mut_ptr();
+        self.cuLaunchKernel(
+            function,
+            1,
+            1,
+            1,
+            32,
+            1,
+            1,
+            0,
+            stream,
+            list,
+            ptr::null_mut(),
+        )
+    }
+
+    /// Writes and reads back.
+    pub fn check_memory(&self) {
+        let p = self.alloc(1000);
+        assert_eq!(
+            self.cuMemcpyHtoD_v2(p, [5u8; 1000].as_ptr().cast(), 1000),
+            0
+        );
+        let mut back = [0u8; 1000];
+        assert_eq!(self.cuMemcpyDtoH_v2(back.as_mut_ptr().cast(), p, 1000), 0);
+        assert_eq!(back, [5; 1000]);
+        assert_eq!(self.cuMemFree_v2(p), 0);
+    }
+}

@@ -1,0 +1,57 @@
+//! What `/proc` says of processes.
+
+use std::fs;
+
+/// A process's children.
+pub fn children(pid: u32) -> Vec<u32> {
+    let mut all = Vec::new();
+    for task in fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let text = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        all.extend(
+            text.split_whitespace()
+                .filter_map(|w| w.parse::<u32>().ok()),
+        );
+    }
+    all
+}
+
+/// How many descriptors a process has open.
+pub fn descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count)
+}
+
+/// How many threads a process has.
+pub fn threads(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
+}
+
+/// A process's resident memory in KiB.
+pub fn resident_kib(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmRSS:"))
+        .unwrap_or("");
+    line.split_whitespace()
+        .next()
+        .and_then(|w| w.parse().ok())
+        .unwrap_or(0)
+}
+
+/// Whether a process is there and not merely waiting to be collected.
+pub fn alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after = stat.rfind(')').map_or("", |i| &stat[i + 1..]);
+    !matches!(after.split_whitespace().next(), None | Some("Z" | "X"))
+}
+
+/// Sends a signal.
+pub fn signal(pid: u32, signal: i32) {
+    // SAFETY: kill has no preconditions.
+    let rc = unsafe { libc::kill(pid as i32, signal) };
+    assert_eq!(rc, 0, "process {pid} is not there");
+}

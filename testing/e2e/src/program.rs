@@ -1,0 +1,129 @@
+//! Programs: run natively on the simulated driver, or through a server.
+
+use crate::server::Server;
+use crate::tree::tree;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+
+/// Takes away what the surroundings say to Busbar, CUDA and the simulated driver, and says where
+/// the shims are: the program itself may be reached by a link.
+pub fn clear(c: &mut Command) {
+    for (k, _) in std::env::vars_os() {
+        let name = k.to_string_lossy().into_owned();
+        if ["BUSBAR_", "CUDA_", "FAKEDEV_"]
+            .iter()
+            .any(|p| name.starts_with(p))
+        {
+            c.env_remove(k);
+        }
+    }
+    c.env_remove("LD_LIBRARY_PATH");
+    if let Some(lib) = tree().cuda.parent() {
+        c.env("BUSBAR_LIB_DIR", lib);
+    }
+}
+
+/// A command that runs `program` natively.
+pub fn native(program: &Path) -> Command {
+    let mut c = Command::new(program);
+    clear(&mut c);
+    c.env("LD_LIBRARY_PATH", &tree().fakedev);
+    c
+}
+
+/// A command that runs `program` through the server at `address`.
+pub fn remote_at(address: &str, program: &Path) -> Command {
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    c.args(["run", "--server", address, "--"]).arg(program);
+    c
+}
+
+/// A command that runs `program` through `server`.
+pub fn remote(server: &Server, program: &Path) -> Command {
+    remote_at(&server.address, program)
+}
+
+/// Runs a command to its end, and returns what it printed; it must succeed.
+pub fn printed(c: &mut Command) -> String {
+    let out = c.stdin(Stdio::null()).output().expect("the program starts");
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{:?}: {}\n{err}", c, out.status);
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// Runs a command to its end.
+pub fn finished(c: &mut Command) -> Output {
+    c.stdin(Stdio::null()).output().expect("the program starts")
+}
+
+/// A program that runs, and whose lines are read as they come.
+pub struct Running {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// Starts it.
+    pub fn start(c: &mut Command) -> Self {
+        let c = c.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = c.spawn().expect("the program starts");
+        let lines = BufReader::new(child.stdout.take().expect("its stdout is a pipe"));
+        Self { child, lines }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its next line; empty at the end.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("it can be read");
+        line.trim_end().into()
+    }
+
+    /// Reads lines until one begins with `start`, and returns it.
+    ///
+    /// # Panics
+    /// When the program ends before.
+    pub fn line_with(&mut self, start: &str) -> String {
+        loop {
+            let line = self.line();
+            if line.starts_with(start) {
+                return line;
+            }
+            assert!(
+                !line.is_empty(),
+                "the program ended before it printed {start:?}"
+            );
+        }
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it can be waited for");
+    }
+
+    /// Lets it go on (its stdin ends), and waits for its end: the rest of what it prints, and how it
+    /// ended.
+    pub fn finish(mut self) -> (String, ExitStatus) {
+        drop(self.child.stdin.take());
+        let mut rest = String::new();
+        self.lines
+            .read_to_string(&mut rest)
+            .expect("it can be read");
+        let status = self.child.wait().expect("it can be waited for");
+        (rest, status)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

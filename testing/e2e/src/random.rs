@@ -1,0 +1,402 @@
+//! Random programs of driver calls, whose trace is the same on every correct driver.
+//!
+//! Each buffer belongs to one stream at a time, and moves to another only behind an event, so that
+//! what the calls compute does not depend on how streams overlap.
+
+use crate::driver::{Driver, IMAGE};
+use busbar_harness::rng::Rng;
+use std::ffi::c_void;
+
+/// A piece of device memory.
+struct Buffer {
+    address: u64,
+    len: usize,
+    /// Index of the stream that last used it.
+    stream: usize,
+    /// Whether it came from a memory pool.
+    pooled: bool,
+}
+
+/// A copy to the host that has not been waited for.
+struct Pending {
+    host: u64,
+    len: usize,
+    stream: usize,
+}
+
+struct Program<'d> {
+    d: &'d Driver,
+    rng: Rng,
+    buffers: Vec<Buffer>,
+    /// Stream 0 is the legacy default stream.
+    streams: Vec<usize>,
+    pending: Vec<Pending>,
+    kernels: Kernels,
+    counter: u64,
+    digest: u64,
+    steps: u64,
+}
+
+struct Kernels {
+    fill: usize,
+    iota: usize,
+    add: usize,
+    copy: usize,
+    reduce: usize,
+    scramble: usize,
+}
+
+/// Counts how often the host function ran.
+unsafe extern "C" fn count(user: *mut c_void) {
+    // SAFETY: the program passes a counter that outlives the stream.
+    unsafe { (*user.cast::<std::sync::atomic::AtomicU64>()).fetch_add(1, ORDER) };
+}
+const ORDER: std::sync::atomic::Ordering = std::sync::atomic::Ordering::SeqCst;
+static CALLED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+const MOST_BYTES: u64 = 3 << 20;
+const MOST_BUFFERS: usize = 24;
+
+/// Runs `steps` random calls, and prints a trace and a digest.
+pub fn run(d: &Driver, seed: u64, steps: u64) {
+    d.begin();
+    let kernels = Kernels {
+        fill: d.function("fill_u32\0"),
+        iota: d.function("iota\0"),
+        add: d.function("add\0"),
+        copy: d.function("copy\0"),
+        reduce: d.function("reduce\0"),
+        scramble: d.function("scramble\0"),
+    };
+    let mut p = Program {
+        d,
+        rng: Rng::new(seed),
+        buffers: Vec::new(),
+        streams: vec![0],
+        pending: Vec::new(),
+        kernels,
+        counter: 0,
+        digest: 0,
+        steps: 0,
+    };
+    for _ in 0..steps {
+        p.step();
+        p.steps += 1;
+        if p.steps.is_multiple_of(16) {
+            println!("{} {:016x}", p.steps, p.digest);
+        }
+    }
+    p.finish();
+    println!("end {:016x}", p.digest);
+}
+
+impl Program<'_> {
+    fn note(&mut self, v: u64) {
+        self.digest = (self.digest.rotate_left(7) ^ v).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+
+    fn note_bytes(&mut self, bytes: &[u8]) {
+        for c in bytes.chunks(8) {
+            let mut w = [0; 8];
+            w[..c.len()].copy_from_slice(c);
+            self.note(u64::from_le_bytes(w));
+        }
+    }
+
+    /// A call that must succeed.
+    fn good(&self, what: &str, rc: i32) {
+        assert_eq!(rc, 0, "step {}: {what}", self.steps);
+    }
+
+    fn alloc(&mut self) -> usize {
+        let len = 64 + self.rng.magnitude(MOST_BYTES) as usize;
+        let stream = self.rng.below(self.streams.len() as u64) as usize;
+        let pooled = self.rng.one_in(3);
+        let mut address = 0;
+        let raw = self.streams[stream];
+        if pooled {
+            self.good(
+                "cuMemAllocAsync",
+                self.d.cuMemAllocAsync(&mut address, len, raw),
+            );
+        } else {
+            self.good("cuMemAlloc", self.d.cuMemAlloc_v2(&mut address, len));
+        }
+        self.good(
+            "cuMemsetD8Async",
+            self.d.cuMemsetD8Async(address, 1, len, raw),
+        );
+        self.buffers.push(Buffer {
+            address,
+            len,
+            stream,
+            pooled,
+        });
+        self.buffers.len() - 1
+    }
+
+    /// A random buffer, usable on `stream` from here on.
+    fn buffer(&mut self, stream: usize) -> usize {
+        if self.buffers.len() < 3 {
+            self.alloc();
+        }
+        let i = self.rng.below(self.buffers.len() as u64) as usize;
+        self.hand_over(i, stream);
+        i
+    }
+
+    fn hand_over(&mut self, i: usize, stream: usize) {
+        let from = self.buffers[i].stream;
+        if from != stream {
+            let mut event = 0;
+            self.good("cuEventCreate", self.d.cuEventCreate(&mut event, 2));
+            self.good(
+                "cuEventRecord",
+                self.d.cuEventRecord(event, self.streams[from]),
+            );
+            let rc = self.d.cuStreamWaitEvent(self.streams[stream], event, 0);
+            self.good("cuStreamWaitEvent", rc);
+            self.good("cuEventDestroy", self.d.cuEventDestroy_v2(event));
+            self.buffers[i].stream = stream;
+        }
+    }
+
+    /// An aligned stretch of a buffer: offset and length in bytes.
+    fn stretch(&mut self, i: usize, align: usize) -> (usize, usize) {
+        let units = (self.buffers[i].len / align) as u64;
+        let n = 1 + self.rng.magnitude(units);
+        let at = self.rng.below(units - n + 1);
+        (at as usize * align, n as usize * align)
+    }
+
+    fn collect(&mut self, stream: Option<usize>) {
+        let all = std::mem::take(&mut self.pending);
+        for p in all {
+            if stream.is_none_or(|s| s == p.stream) {
+                // SAFETY: pinned memory of that length, whose copy has been waited for.
+                let bytes = unsafe { std::slice::from_raw_parts(p.host as *const u8, p.len) };
+                let bytes = bytes.to_vec();
+                self.note_bytes(&bytes);
+                self.good("cuMemFreeHost", self.d.cuMemFreeHost(p.host));
+            } else {
+                self.pending.push(p);
+            }
+        }
+    }
+
+    fn step(&mut self) {
+        let d = self.d;
+        let stream = self.rng.below(self.streams.len() as u64) as usize;
+        let raw = self.streams[stream];
+        match self.rng.below(22) {
+            0 | 1 if self.buffers.len() < MOST_BUFFERS => {
+                self.alloc();
+            }
+            2 if self.buffers.len() > 3 => {
+                let i = self.rng.below(self.buffers.len() as u64) as usize;
+                let b = self.buffers.swap_remove(i);
+                if b.pooled {
+                    let rc = d.cuMemFreeAsync(b.address, self.streams[b.stream]);
+                    self.good("cuMemFreeAsync", rc);
+                } else {
+                    self.good("cuMemFree", d.cuMemFree_v2(b.address));
+                }
+            }
+            3 if self.streams.len() < 6 => {
+                let mut s = 0;
+                let flags = self.rng.below(2) as u32;
+                self.good("cuStreamCreate", d.cuStreamCreate(&mut s, flags));
+                self.streams.push(s);
+            }
+            4 if self.streams.len() > 2 => {
+                let last = self.streams.len() - 1;
+                let s = self.streams[last];
+                self.good("cuStreamSynchronize", d.cuStreamSynchronize(s));
+                self.collect(Some(last));
+                for b in &mut self.buffers {
+                    if b.stream == last {
+                        b.stream = 0;
+                    }
+                }
+                self.streams.pop();
+                self.good("cuStreamDestroy", d.cuStreamDestroy_v2(s));
+            }
+            5 | 6 => {
+                let i = self.buffer(stream);
+                let (at, n) = self.stretch(i, 1);
+                let bytes = self.rng.bytes(n);
+                // The copy of the default stream does not wait for streams that do not block.
+                let rc = d.cuStreamSynchronize(raw);
+                self.good("cuStreamSynchronize", rc);
+                let to = self.buffers[i].address + at as u64;
+                self.good(
+                    "cuMemcpyHtoD",
+                    d.cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), n),
+                );
+            }
+            7 | 8 => {
+                let i = self.buffer(stream);
+                let (at, n) = self.stretch(i, 1);
+                let bytes = self.rng.bytes(n);
+                let to = self.buffers[i].address + at as u64;
+                let rc = d.cuMemcpyHtoDAsync_v2(to, bytes.as_ptr().cast(), n, raw);
+                self.good("cuMemcpyHtoDAsync", rc);
+                // Pageable memory may change as soon as the call has returned.
+                drop(bytes);
+            }
+            9 | 10 => {
+                let i = self.buffer(stream);
+                let (at, n) = self.stretch(i, 1);
+                self.good("cuStreamSynchronize", d.cuStreamSynchronize(raw));
+                let mut out = vec![0u8; n];
+                let from = self.buffers[i].address + at as u64;
+                self.good(
+                    "cuMemcpyDtoH",
+                    d.cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), from, n),
+                );
+                self.note_bytes(&out);
+            }
+            11 => {
+                let i = self.buffer(stream);
+                let (at, n) = self.stretch(i, 1);
+                let mut host = 0;
+                self.good("cuMemHostAlloc", d.cuMemHostAlloc(&mut host, n, 0));
+                let from = self.buffers[i].address + at as u64;
+                let rc = d.cuMemcpyDtoHAsync_v2(host as *mut c_void, from, n, raw);
+                self.good("cuMemcpyDtoHAsync", rc);
+                self.pending.push(Pending {
+                    host,
+                    len: n,
+                    stream,
+                });
+            }
+            12 => {
+                let i = self.buffer(stream);
+                let (at, n) = self.stretch(i, 4);
+                let v = self.rng.next_u64() as u32;
+                let to = self.buffers[i].address + at as u64;
+                let rc = d.cuMemsetD32Async(to, v, n / 4, raw);
+                self.good("cuMemsetD32Async", rc);
+            }
+            13..=16 => self.launch(stream),
+            17 => {
+                let (a, b) = (self.buffer(stream), self.buffer(stream));
+                if a != b {
+                    let n = self.buffers[a].len.min(self.buffers[b].len);
+                    let (to, from) = (self.buffers[a].address, self.buffers[b].address);
+                    self.good(
+                        "cuMemcpyDtoDAsync",
+                        d.cuMemcpyDtoDAsync_v2(to, from, n, raw),
+                    );
+                }
+            }
+            18 => {
+                let rc = d.cuStreamQuery(raw);
+                assert!(rc == 0 || rc == 600, "cuStreamQuery: {rc}");
+                self.good("cuStreamSynchronize", d.cuStreamSynchronize(raw));
+                self.collect(Some(stream));
+            }
+            19 => {
+                let user = (&raw const CALLED).cast_mut().cast();
+                self.good("cuLaunchHostFunc", d.cuLaunchHostFunc(raw, count, user));
+                self.counter += 1;
+                self.good("cuStreamSynchronize", d.cuStreamSynchronize(raw));
+                self.note(CALLED.load(ORDER));
+                assert_eq!(CALLED.load(ORDER), self.counter, "host functions");
+                self.collect(Some(stream));
+            }
+            20 => self.module(),
+            _ => self.mistakes(),
+        }
+    }
+
+    fn launch(&mut self, stream: usize) {
+        let raw = self.streams[stream];
+        let k = &self.kernels;
+        let (fill, iota, add) = (k.fill, k.iota, k.add);
+        let (copy, reduce, scramble) = (k.copy, k.reduce, k.scramble);
+        let a = self.buffer(stream);
+        let b = self.buffer(stream);
+        let (pa, pb) = (self.buffers[a].address, self.buffers[b].address);
+        let n = self.buffers[a].len.min(self.buffers[b].len) as u64;
+        let seed = self.rng.next_u64();
+        let rc = match self.rng.below(6) {
+            0 => self.d.launch(fill, raw, &[pa, seed & 0xffff_ffff, n / 4]),
+            1 => self.d.launch(iota, raw, &[pa, seed & 0xffff_ffff, n / 4]),
+            2 => self.d.launch(scramble, raw, &[pa, seed, n / 8]),
+            3 if a != b => self.d.launch(copy, raw, &[pa, pb, n]),
+            4 if a != b => self.d.launch(reduce, raw, &[pa, pb, n / 4]),
+            5 if a != b => {
+                // Numbers that are exact in single precision, so that no order of adding matters.
+                let words = [pb, seed & 0xff, n / 4];
+                self.good("cuLaunchKernel", self.d.launch(fill, raw, &words));
+                self.d.launch(add, raw, &[pa, pb, pb, n / 4])
+            }
+            _ => 0,
+        };
+        self.good("cuLaunchKernel", rc);
+    }
+
+    /// Loads a module, uses its global, and unloads it.
+    fn module(&mut self) {
+        let d = self.d;
+        let (mut m, mut p, mut n) = (0, 0, 0);
+        self.good(
+            "cuModuleLoadData",
+            d.cuModuleLoadData(&mut m, IMAGE.as_ptr().cast()),
+        );
+        let rc = d.cuModuleGetGlobal_v2(&mut p, &mut n, m, c"counter".as_ptr());
+        self.good("cuModuleGetGlobal", rc);
+        self.note(n as u64);
+        let bytes = self.rng.bytes(n);
+        self.good(
+            "cuMemcpyHtoD",
+            d.cuMemcpyHtoD_v2(p, bytes.as_ptr().cast(), n),
+        );
+        let mut out = vec![0u8; n];
+        self.good(
+            "cuMemcpyDtoH",
+            d.cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), p, n),
+        );
+        self.note_bytes(&out);
+        let mut f = 0;
+        let rc = d.cuModuleGetFunction(&mut f, m, c"no such kernel".as_ptr());
+        self.note(rc as u64);
+        self.good("cuModuleUnload", d.cuModuleUnload(m));
+    }
+
+    /// Calls that fail: the same error everywhere, and no harm done.
+    fn mistakes(&mut self) {
+        let d = self.d;
+        let mut x = 0;
+        let rc = match self.rng.below(5) {
+            0 => d.cuMemFree_v2(0x1234_5000),
+            1 => d.cuMemAlloc_v2(&mut x, 0),
+            2 => d.cuMemAlloc_v2(&mut x, 1 << 50),
+            3 => d.cuMemcpyHtoD_v2(0x10, [1u8; 8].as_ptr().cast(), 8),
+            _ => {
+                let mut dev = 0;
+                d.cuDeviceGet(&mut dev, 99)
+            }
+        };
+        assert_ne!(rc, 0, "a mistake was not noticed");
+        self.note(rc as u64);
+    }
+
+    fn finish(&mut self) {
+        self.good("cuCtxSynchronize", self.d.cuCtxSynchronize());
+        self.collect(None);
+        for i in 0..self.buffers.len() {
+            let (p, n) = (self.buffers[i].address, self.buffers[i].len);
+            let mut out = vec![0u8; n];
+            self.good(
+                "cuMemcpyDtoH",
+                self.d.cuMemcpyDtoH_v2(out.as_mut_ptr().cast(), p, n),
+            );
+            self.note_bytes(&out);
+        }
+        for b in std::mem::take(&mut self.buffers) {
+            self.good("cuMemFree", self.d.cuMemFree_v2(b.address));
+        }
+    }
+}

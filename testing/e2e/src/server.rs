@@ -1,0 +1,138 @@
+//! Servers: started on a free port, asked for their sessions, killed at the end.
+
+use crate::tree::tree;
+use crate::{program, until};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// A running `busbar serve`.
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub address: String,
+    folder: TempDir,
+}
+
+/// How to start a server.
+#[derive(Default, Clone)]
+pub struct Options {
+    /// More flags.
+    pub args: Vec<String>,
+    /// Settings of the simulated driver, and other variables.
+    pub env: Vec<(String, String)>,
+}
+
+impl Options {
+    /// Adds a flag and its value.
+    #[must_use]
+    pub fn arg(mut self, flag: &str, value: &str) -> Self {
+        self.args.extend([flag.into(), value.into()]);
+        self
+    }
+
+    /// Adds a variable.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts a server on the simulated driver.
+    pub fn start(&self) -> Server {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut c = Command::new(&tree().busbar);
+        program::clear(&mut c);
+        c.args(["serve", "--listen", "127.0.0.1:0", "--api", "cuda"]);
+        c.arg("--cuda-library").arg(tree().fakedev_library());
+        c.arg("--cache-dir").arg(folder.path().join("cache"));
+        c.args(&self.args);
+        c.envs(self.env.iter().map(|(k, v)| (k, v)));
+        let log = std::fs::File::create(folder.path().join("log")).expect("a log");
+        c.stdout(Stdio::piped()).stderr(log).stdin(Stdio::null());
+        let mut child = c.spawn().expect("the server starts");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("its stdout is a pipe");
+        BufReader::new(out).read_line(&mut line).expect("it prints");
+        let address = line
+            .trim()
+            .strip_prefix("busbar: listening on ")
+            .map(String::from);
+        let server = Server {
+            child,
+            address: address.clone().unwrap_or_default(),
+            folder,
+        };
+        assert!(
+            address.is_some(),
+            "no address in {line:?}:\n{}",
+            server.log()
+        );
+        server
+    }
+}
+
+impl Server {
+    /// A server with one simulated device.
+    pub fn start() -> Self {
+        Options::default().start()
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it logged so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// A folder that lasts as long as the server.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What it says about itself.
+    pub fn status(&self) -> Value {
+        let mut c = Command::new(&tree().busbar);
+        program::clear(&mut c);
+        let out = c
+            .args(["ps", "--json", "--server", &self.address])
+            .output()
+            .expect("ps runs");
+        let text = String::from_utf8_lossy(&out.stdout);
+        let list: Value = serde_json::from_str(&text).unwrap_or_default();
+        list[0]["status"].clone()
+    }
+
+    /// The sessions that it has.
+    pub fn sessions(&self) -> Vec<Value> {
+        let status = self.status();
+        status["sessions"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Waits until it has `n` sessions, and returns them.
+    pub fn wait_for_sessions(&self, n: usize) -> Vec<Value> {
+        until(&format!("a server with {n} session(s)"), || {
+            Some(self.sessions()).filter(|s| s.len() == n)
+        })
+    }
+
+    /// Kills it, as a machine's failure would.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            eprintln!("the server's log:\n{}", self.log());
+        }
+    }
+}

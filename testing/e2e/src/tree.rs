@@ -1,0 +1,81 @@
+//! The binaries under test: `BUSBAR_TREE` names a tree as `cargo xtask dist` leaves it; without it
+//! the debug builds are put together as one.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Where the binaries are.
+#[derive(Debug)]
+pub struct Tree {
+    /// The program `busbar`.
+    pub busbar: PathBuf,
+    /// The folder with the CUDA shim.
+    pub cuda: PathBuf,
+    /// The folder with the simulated driver.
+    pub fakedev: PathBuf,
+}
+
+impl Tree {
+    fn at(root: &Path) -> Self {
+        Self {
+            busbar: root.join("bin/busbar"),
+            cuda: root.join("lib/cuda"),
+            fakedev: root.join("lib/fakedev"),
+        }
+    }
+
+    /// The simulated driver.
+    pub fn fakedev_library(&self) -> PathBuf {
+        self.fakedev.join("libcuda.so.1")
+    }
+}
+
+/// The tree that this process tests.
+pub fn tree() -> &'static Tree {
+    static TREE: OnceLock<Tree> = OnceLock::new();
+    TREE.get_or_init(|| match std::env::var_os("BUSBAR_TREE") {
+        Some(root) => Tree::at(Path::new(&root)),
+        None => debug_tree(),
+    })
+}
+
+/// The folder that cargo builds into, from where it put this test program.
+fn target() -> PathBuf {
+    let exe = std::env::current_exe().expect("a test program has a path");
+    let deps = exe.parent().expect("it lies in a folder");
+    deps.parent()
+        .expect("which lies in the target folder")
+        .to_path_buf()
+}
+
+fn debug_tree() -> Tree {
+    let target = target();
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet"]);
+    for package in ["busbar", "busbar-shim-cuda", "busbar-fakedev"] {
+        build.args(["-p", package]);
+    }
+    if let Some(folder) = target.parent() {
+        build.arg("--target-dir").arg(folder);
+    }
+    build.current_dir(env!("CARGO_MANIFEST_DIR"));
+    assert!(
+        build.status().expect("cargo runs").success(),
+        "the build failed"
+    );
+
+    // Links, so that a tree made by an earlier run serves as well.
+    let root = target.join("e2e-tree");
+    let link = |from: &str, to: &str| {
+        let to = root.join(to);
+        std::fs::create_dir_all(to.parent().expect("it has a parent")).expect("a folder");
+        let aside = to.with_extension(std::process::id().to_string());
+        std::os::unix::fs::symlink(target.join(from), &aside).expect("a link");
+        std::fs::rename(&aside, &to).expect("the link's place");
+    };
+    link("busbar", "bin/busbar");
+    link("libcuda.so", "lib/cuda/libcuda.so.1");
+    link("libfakedev.so", "lib/fakedev/libcuda.so.1");
+    Tree::at(&root)
+}

@@ -1,0 +1,169 @@
+//! Random programs give the same results natively and through a server, whatever the link does.
+
+use busbar_e2e::program::{native, printed, remote, remote_at};
+use busbar_e2e::server::{Options, Server};
+use busbar_harness::rng::{Rng, seeds};
+use busbar_relay::{LinkSpec, Relay};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_driver_program");
+
+fn random(seed: u64, steps: u64) -> [String; 3] {
+    ["random".into(), seed.to_string(), steps.to_string()]
+}
+
+#[test]
+fn native_and_remote_runs_are_equal() {
+    let server = Server::start();
+    let program = Path::new(PROGRAM);
+    seeds(30, |seed| {
+        let args = random(seed, 150);
+        let wanted = printed(native(program).args(&args));
+        let got = printed(remote(&server, program).args(&args));
+        assert_eq!(wanted, got, "seed {seed}");
+    });
+    server.wait_for_sessions(0);
+}
+
+#[test]
+fn programs_side_by_side_do_not_disturb_each_other() {
+    let server = Server::start();
+    let program = Path::new(PROGRAM);
+    let wanted: Vec<_> = (100..104)
+        .map(|seed| printed(native(program).args(random(seed, 120))))
+        .collect();
+    std::thread::scope(|s| {
+        for (i, wanted) in wanted.iter().enumerate() {
+            let server = &server;
+            s.spawn(move || {
+                let got = printed(remote(server, program).args(random(100 + i as u64, 120)));
+                assert_eq!(*wanted, got);
+            });
+        }
+    });
+    server.wait_for_sessions(0);
+}
+
+/// Runs one program natively and over a relay that `trouble` disturbs until the program has ended.
+fn over_a_bad_link(seed: u64, steps: u64, trouble: impl Fn(&Relay, &mut Rng) + Sync) {
+    let server = Server::start();
+    let program = Path::new(PROGRAM);
+    let args = random(seed, steps);
+    let wanted = printed(native(program).args(&args));
+    let options = busbar_relay::Options::new("127.0.0.1:0", &server.address, LinkSpec::default());
+    let relay = Relay::start(options).expect("the relay starts");
+    let address = relay.address().to_string();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            let mut rng = Rng::new(seed);
+            while !done.load(Ordering::Relaxed) {
+                trouble(&relay, &mut rng);
+            }
+        });
+        let mut c = remote_at(&address, program);
+        // `busbar run` asks the server before it starts the program, and is not what is tested here.
+        c.env("BUSBAR_CONNECT_TIMEOUT", "30");
+        let mut tries = 0;
+        let got = loop {
+            let out = c.args(&args).output().expect("the program starts");
+            tries += 1;
+            // A cut while the first connection is made is an error that the user sees.
+            if out.status.code() == Some(125) && tries < 20 {
+                c = remote_at(&address, program);
+                continue;
+            }
+            let err = String::from_utf8_lossy(&out.stderr).into_owned();
+            done.store(true, Ordering::Relaxed);
+            assert!(out.status.success(), "{}: {err}", out.status);
+            break String::from_utf8_lossy(&out.stdout).into_owned();
+        };
+        assert_eq!(wanted, got);
+    });
+}
+
+#[test]
+fn a_link_that_is_cut_again_and_again_changes_nothing() {
+    seeds(3, |seed| {
+        over_a_bad_link(seed + 1000, 400, |relay, rng| {
+            std::thread::sleep(Duration::from_millis(400 + rng.below(300)));
+            relay.cut(Duration::from_millis(1 + rng.below(60)));
+        });
+    });
+}
+
+#[test]
+fn a_link_that_stalls_changes_nothing() {
+    seeds(1, |seed| {
+        over_a_bad_link(seed + 2000, 300, |relay, rng| {
+            std::thread::sleep(Duration::from_millis(100));
+            relay.stall(Duration::from_millis(rng.below(200)));
+        });
+    });
+}
+
+#[test]
+fn a_link_cut_for_seconds_is_taken_up_again() {
+    let server = Server::start();
+    let program = Path::new(PROGRAM);
+    let wanted = printed(native(program).args(["work", "400"]));
+    let digest = |text: &str| text.lines().last().map(String::from);
+    let options = busbar_relay::Options::new("127.0.0.1:0", &server.address, LinkSpec::default());
+    let relay = Relay::start(options).expect("the relay starts");
+    let mut c = remote_at(&relay.address().to_string(), program);
+    let mut running = busbar_e2e::program::Running::start(c.args(["work", "400"]));
+    running.line_with("step 32");
+    relay.cut(Duration::from_secs(4));
+    let (rest, status) = running.finish();
+    assert!(status.success(), "{status}");
+    assert_eq!(digest(&wanted), digest(&rest));
+    assert!(
+        server.log().contains("connected=false"),
+        "the link was never lost"
+    );
+}
+
+#[test]
+fn several_devices_are_chosen_as_cuda_chooses_them() {
+    let server = Options::default().env("FAKEDEV_DEVICES", "4").start();
+    let program = Path::new(PROGRAM);
+    for visible in [
+        None,
+        Some("2,0"),
+        Some("3"),
+        Some(""),
+        Some("-1"),
+        Some("1,9,2"),
+        Some("1,1"),
+    ] {
+        let with = |c: &mut std::process::Command| {
+            c.arg("devices");
+            if let Some(v) = visible {
+                c.env("CUDA_VISIBLE_DEVICES", v);
+            }
+            printed(c)
+        };
+        let mut n = native(program);
+        n.env("FAKEDEV_DEVICES", "4");
+        let got = with(&mut remote(&server, program));
+        if visible.is_none_or(str::is_empty) {
+            assert!(got.contains("init"), "{got}");
+        }
+        // The simulated driver itself does not know the variable: what CUDA documents is the measure.
+        let all = printed(n.arg("devices"));
+        let devices: Vec<_> = all.lines().skip(1).collect();
+        let wanted: Vec<usize> = match visible {
+            None => vec![0, 1, 2, 3],
+            Some("2,0") => vec![2, 0],
+            Some("3") => vec![3],
+            Some("1,9,2") => vec![1],
+            _ => vec![],
+        };
+        let listed: Vec<_> = got.lines().skip(1).collect();
+        let wanted: Vec<_> = wanted.iter().map(|i| devices[*i]).collect();
+        assert_eq!(listed, wanted, "CUDA_VISIBLE_DEVICES={visible:?}");
+    }
+    server.wait_for_sessions(0);
+}
