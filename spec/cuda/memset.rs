@@ -3,7 +3,7 @@
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemsetD16", 2000)]
 fn cuMemsetD16(dstDevice: CUdeviceptr_v1, us: u16, N: u32) -> CUresult;
 
-#[id(0x0b01)] #[queued] #[get_proc("cuMemsetD16Async", 3020)] #[per_thread("_ptsz")]
+#[id(0x0b01)] #[queued] #[by_hand(client)] #[get_proc("cuMemsetD16Async", 3020)] #[per_thread("_ptsz")]
 fn cuMemsetD16Async(
     dstDevice: CUdeviceptr,
     us: u16,
@@ -23,7 +23,7 @@ fn cuMemsetD2D16(
     Height: u32,
 ) -> CUresult;
 
-#[id(0x0b02)] #[queued] #[get_proc("cuMemsetD2D16Async", 3020)] #[per_thread("_ptsz")]
+#[id(0x0b02)] #[queued] #[by_hand(client)] #[get_proc("cuMemsetD2D16Async", 3020)] #[per_thread("_ptsz")]
 fn cuMemsetD2D16Async(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
@@ -51,7 +51,7 @@ fn cuMemsetD2D32(
     Height: u32,
 ) -> CUresult;
 
-#[id(0x0b03)] #[queued] #[get_proc("cuMemsetD2D32Async", 3020)] #[per_thread("_ptsz")]
+#[id(0x0b03)] #[queued] #[by_hand(client)] #[get_proc("cuMemsetD2D32Async", 3020)] #[per_thread("_ptsz")]
 fn cuMemsetD2D32Async(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
@@ -79,7 +79,7 @@ fn cuMemsetD2D8(
     Height: u32,
 ) -> CUresult;
 
-#[id(0x0b04)] #[queued] #[get_proc("cuMemsetD2D8Async", 3020)] #[per_thread("_ptsz")]
+#[id(0x0b04)] #[queued] #[by_hand(client)] #[get_proc("cuMemsetD2D8Async", 3020)] #[per_thread("_ptsz")]
 fn cuMemsetD2D8Async(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
@@ -101,7 +101,7 @@ fn cuMemsetD2D8_v2(
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemsetD32", 2000)]
 fn cuMemsetD32(dstDevice: CUdeviceptr_v1, ui: u32, N: u32) -> CUresult;
 
-#[id(0x0b05)] #[queued] #[get_proc("cuMemsetD32Async", 3020)] #[per_thread("_ptsz")]
+#[id(0x0b05)] #[queued] #[by_hand(client)] #[get_proc("cuMemsetD32Async", 3020)] #[per_thread("_ptsz")]
 fn cuMemsetD32Async(
     dstDevice: CUdeviceptr,
     ui: u32,
@@ -115,7 +115,7 @@ fn cuMemsetD32_v2(dstDevice: CUdeviceptr, ui: u32, N: usize) -> CUresult;
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemsetD8", 2000)]
 fn cuMemsetD8(dstDevice: CUdeviceptr_v1, uc: u8, N: u32) -> CUresult;
 
-#[id(0x0b06)] #[queued] #[get_proc("cuMemsetD8Async", 3020)] #[per_thread("_ptsz")]
+#[id(0x0b06)] #[queued] #[by_hand(client)] #[get_proc("cuMemsetD8Async", 3020)] #[per_thread("_ptsz")]
 fn cuMemsetD8Async(
     dstDevice: CUdeviceptr,
     uc: u8,

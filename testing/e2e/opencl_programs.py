@@ -177,7 +177,7 @@ class Steps:
             i = len(self.rows)
             self.rows.append((self.loss, float(m[1])))
             if self.first is None:
-                slow = "  (compiling kernels)" if float(m[1]) > 5 else ""
+                slow = "  (preparing kernels)" if float(m[1]) > 5 else ""
                 say(f"    step {i + 1:>2}   loss {self.loss:<20} {m[1]:>8} s{slow}")
             else:
                 loss, seconds = self.first[i] if i < len(self.first) else ("none", 0.0)

@@ -1,5 +1,7 @@
 //! Busbar: the one front door for repository chores.
 
+mod dist;
+
 use anyhow::{Context as _, Result, bail};
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,11 +20,16 @@ fn main() -> ExitCode {
 fn run(args: &[&str]) -> Result<()> {
     // Cargo says at run time where the package lies; what was true at build time may not be now.
     let package = std::env::var_os("CARGO_MANIFEST_DIR").context("run it as `cargo xtask`")?;
-    let root = Path::new(&package).join("..");
+    let root = Path::new(&package)
+        .parent()
+        .context("xtask lies in the repository")?;
     match args {
-        ["codegen"] => println!("codegen: {}", busbar_codegen::run(&root, false)?),
-        ["codegen", "--check"] => println!("codegen: {}", busbar_codegen::run(&root, true)?),
-        _ => bail!("usage: cargo xtask codegen [--check]"),
+        ["codegen"] => println!("codegen: {}", busbar_codegen::run(root, false)?),
+        ["codegen", "--check"] => println!("codegen: {}", busbar_codegen::run(root, true)?),
+        ["dist", rest @ ..] => dist::run(root, rest)?,
+        _ => {
+            bail!("usage: cargo xtask {{codegen [--check] | dist [--portable] [--glibc VERSION]}}")
+        }
     }
     Ok(())
 }

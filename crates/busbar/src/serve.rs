@@ -2,6 +2,7 @@
 
 mod config;
 mod connection;
+mod monitor;
 mod workers;
 
 pub use config::Args;
@@ -39,6 +40,7 @@ pub(crate) struct Server {
     /// Sessions that ended lately, and why: what a client hears that tries to resume one.
     pub ended: Mutex<std::collections::VecDeque<(String, String)>>,
     pub workers: Workers,
+    pub monitor: monitor::Monitor,
     pub started: Instant,
     pub greeting: AtomicUsize,
 }
@@ -106,10 +108,19 @@ pub fn run(args: Args) -> Result<()> {
         sessions: Mutex::default(),
         ended: Mutex::default(),
         workers,
+        monitor: monitor::Monitor::default(),
         started: Instant::now(),
         greeting: AtomicUsize::new(0),
     });
     server.workers.keep_spare();
+    if server.found.devices.iter().any(|d| d.api == "cuda") {
+        // NVML takes its time to start; the first who asks for the status need not wait for it.
+        let s = server.clone();
+        let read = move || drop(s.monitor.read(&s.workers));
+        std::thread::Builder::new()
+            .name("monitor".into())
+            .spawn(read)?;
+    }
     tracing::info!(address = %local, "listening");
     println!("busbar: listening on {local}");
     for stream in listener.incoming() {

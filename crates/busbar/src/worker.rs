@@ -26,10 +26,20 @@ pub struct Args {
     /// The OpenCL library to load
     #[arg(long)]
     opencl_library: Option<String>,
+    /// The NVML to load
+    #[arg(long)]
+    nvml_library: Option<String>,
+    /// Print readings of the GPUs as JSON for each line on stdin
+    #[arg(long)]
+    readings: bool,
 }
 
 /// Serves one session, or probes.
 pub fn run(a: Args) -> Result<()> {
+    if a.readings {
+        busbar_worker::nvml::serve(a.nvml_library.as_deref());
+        return Ok(());
+    }
     let options = Options {
         cache_dir: a.cache_dir,
         cache_limit: a.cache_limit,

@@ -3,7 +3,7 @@
 //! The API-neutral part is here: [`config`] reads the environment, [`session`] opens a session and
 //! carries calls, [`calls`] matches answers to those who wait, [`content`] sends module images only to
 //! servers that lack them, [`stats`] counts, [`log`] writes where the user asked and nowhere else.
-//! Each forwarded API is a folder: [`cuda`], [`opencl`].
+//! Each forwarded API is a folder: [`cuda`], [`opencl`]; [`nvml`] only answers questions.
 
 pub mod calls;
 pub mod config;
@@ -11,6 +11,7 @@ pub mod content;
 pub mod cuda;
 pub mod hello;
 pub mod log;
+pub mod nvml;
 pub mod opencl;
 pub mod session;
 pub mod stats;

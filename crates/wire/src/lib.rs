@@ -16,6 +16,7 @@
 pub mod codec;
 pub mod frame;
 pub mod generated;
+pub mod gpu;
 pub mod hello;
 pub mod limits;
 pub mod record;

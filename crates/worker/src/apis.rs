@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub const APIS: &[(&str, Open)] = &[("cuda", crate::cuda::open), ("opencl", crate::opencl::open)];
 
 /// A device as the probe found it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Device {
     /// The API that reaches it.
     pub api: String,
@@ -22,6 +23,14 @@ pub struct Device {
     pub uuid: String,
     /// The driver's version, and the platform's where there is one.
     pub driver: String,
+    /// CUDA: the version of the driver's API, as `cuDriverGetVersion` says it.
+    pub cuda: u32,
+    /// CUDA: PCI domain, bus and device.
+    pub pci: Option<[u32; 3]>,
+    /// CUDA: compute capability.
+    pub compute: Option<[u32; 2]>,
+    /// CUDA: multiprocessors.
+    pub processors: Option<u32>,
 }
 
 /// What a probe found.

@@ -12,6 +12,7 @@ pub mod content;
 pub mod control;
 pub mod cuda;
 pub mod intake;
+pub mod nvml;
 pub mod opencl;
 pub mod outbox;
 pub mod run;

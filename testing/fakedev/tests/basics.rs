@@ -134,7 +134,7 @@ fn symbols_are_found_by_version_and_flavour() {
     let text = unsafe { CStr::from_ptr(text) };
     assert_eq!(text.to_str().unwrap(), "CUDA_ERROR_ILLEGAL_ADDRESS");
     assert_eq!(
-        driver.cuArrayDestroy(1),
+        driver.cuGreenCtxDestroy(1),
         801,
         "a name that is not simulated"
     );

@@ -114,14 +114,14 @@ fn each_call_is_logged() {
     let path = folder.path().join("log");
     let driver = Driver::with(&[("FAKEDEV_LOG", path.to_str().unwrap())]);
     driver.alloc(64);
-    assert_eq!(driver.cuArrayDestroy(1), 801);
+    assert_eq!(driver.cuGreenCtxDestroy(1), 801);
     let log = fs::read_to_string(&path).unwrap();
     let expected = [
         "cuInit",
         "cuDevicePrimaryCtxRetain",
         "cuCtxSetCurrent",
         "cuMemAlloc_v2",
-        "cuArrayDestroy",
+        "cuGreenCtxDestroy",
     ];
     assert_eq!(log.lines().collect::<Vec<_>>(), expected);
 }

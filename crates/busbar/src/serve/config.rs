@@ -29,6 +29,9 @@ pub struct Args {
     /// OpenCL library to load instead of the system's libOpenCL.so.1
     #[arg(long, value_name = "PATH")]
     opencl_library: Option<PathBuf>,
+    /// NVML to load instead of the system's libnvidia-ml.so.1
+    #[arg(long, value_name = "PATH")]
+    nvml_library: Option<PathBuf>,
     /// Where module images and built programs are kept between sessions
     /// [default: the user's cache folder]
     #[arg(long, value_name = "DIR")]
@@ -56,6 +59,7 @@ struct File {
     token_file: Option<PathBuf>,
     cuda_library: Option<PathBuf>,
     opencl_library: Option<PathBuf>,
+    nvml_library: Option<PathBuf>,
     cache_dir: Option<PathBuf>,
     cache_size: Option<u64>,
     resume_timeout: Option<u64>,
@@ -71,6 +75,7 @@ pub(crate) struct Config {
     pub token_file: Option<PathBuf>,
     pub cuda_library: Option<PathBuf>,
     pub opencl_library: Option<PathBuf>,
+    pub nvml_library: Option<PathBuf>,
     pub cache_dir: Option<PathBuf>,
     pub cache_limit: u64,
     pub resume_seconds: u64,
@@ -117,6 +122,7 @@ impl Config {
                 "the OpenCL library",
                 a.opencl_library.or(file.opencl_library),
             )?,
+            nvml_library: exists("the NVML library", a.nvml_library.or(file.nvml_library))?,
             cache_dir: a.cache_dir.or(file.cache_dir).or_else(default_cache),
             cache_limit: a.cache_size.or(file.cache_size).unwrap_or(4096) << 20,
             resume_seconds: a.resume_timeout.or(file.resume_timeout).unwrap_or(60),

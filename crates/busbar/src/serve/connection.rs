@@ -282,6 +282,8 @@ fn lease(
 
 /// Everything `busbar devices` and `busbar ps` show.
 fn status(server: &Server) -> serde_json::Value {
+    let cuda = server.found.devices.iter().any(|d| d.api == "cuda");
+    let gpus = cuda.then(|| server.monitor.read(&server.workers));
     let pool = lock(&server.pool);
     let sessions = lock(&server.sessions);
     let leases: Vec<_> = pool
@@ -303,7 +305,8 @@ fn status(server: &Server) -> serde_json::Value {
                 .map(|l| l.1.to_string());
             json!({
                 "api": d.api, "ordinal": d.ordinal, "name": d.name, "memory": d.memory,
-                "uuid": d.uuid, "driver": d.driver, "sessions": pool.sessions_on(&id),
+                "uuid": d.uuid, "driver": d.driver, "cuda": d.cuda, "pci": d.pci,
+                "compute": d.compute, "processors": d.processors, "sessions": pool.sessions_on(&id),
                 "lease": lease,
             })
         })
@@ -325,6 +328,6 @@ fn status(server: &Server) -> serde_json::Value {
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_seconds": server.started.elapsed().as_secs(),
         "devices": devices, "sessions": list, "leases": leases,
-        "missing": server.found.missing,
+        "missing": server.found.missing, "gpus": gpus.unwrap_or_default(),
     })
 }

@@ -60,6 +60,7 @@ impl Workers {
         path("--cache-dir", &c.cache_dir);
         path("--cuda-library", &c.cuda_library);
         path("--opencl-library", &c.opencl_library);
+        path("--nvml-library", &c.nvml_library);
         Self {
             args,
             apis: c.apis.clone(),
@@ -110,6 +111,13 @@ impl Workers {
         let text = String::from_utf8_lossy(&out.stdout);
         let line = text.lines().last().unwrap_or_default();
         serde_json::from_str(line).context("the device probe made no sense")
+    }
+
+    /// The process that reads the GPUs, ready to be started.
+    pub fn readings(&self) -> Command {
+        let mut c = self.command();
+        c.arg("--readings");
+        c
     }
 
     fn start(&self) -> Result<Worker> {

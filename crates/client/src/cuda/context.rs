@@ -301,10 +301,10 @@ pub(super) unsafe fn cuCtxCreate_v4(
 
 /// Forgets everything that lived in a context.
 fn forget(id: u32) {
+    array::forget_context(id);
     if let Ok(cx) = enter_local() {
         cx.forget_context(id);
     }
-    array::forget_context(id);
     for kind in Kind::ALL {
         if kind != Kind::Context && kind != Kind::Library && kind != Kind::Allocation {
             for object in handles::living(kind, id) {

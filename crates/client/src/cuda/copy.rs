@@ -37,7 +37,7 @@ pub fn wait_for_copies(cx: Cx) {
 
 /// Fails at once, as CUDA does, when the bytes are not all in memory that the device has. A mistake
 /// that only the worker noticed would be reported late.
-fn must_be_on_device(p: u64, len: usize) -> Result<(), CUresult> {
+pub(super) fn must_be_on_device(p: u64, len: usize) -> Result<(), CUresult> {
     let window = space::start(space::WINDOW)..space::start(space::WINDOW + 1);
     let shadowed = window.contains(&p) || shadow::device_side(p, len).is_some();
     if shadowed || memory::is_on_device(p, len) {

@@ -244,6 +244,14 @@ pub(super) unsafe fn copy_box(
             }
         }
     }
+    let host = r.src.memory == HOST || r.dst.memory == HOST;
+    if host && stream::capturing() {
+        if !later {
+            stream::refuse_wait(cx, stream)?;
+        } else if graph_host::capture(cx, &r, stream)? {
+            return Ok(());
+        }
+    }
     // SAFETY: passed on to the caller.
     unsafe {
         match (r.src.memory, r.dst.memory) {

@@ -1,8 +1,9 @@
 //! Launches: the hottest path there is. A launch is checked here, as far as CUDA reports mistakes at
 //! once, packed, and queued; nothing waits.
 
+use super::context;
 use super::handles::Side;
-use super::runtime::{Cx, enter, guard};
+use super::runtime::{Cx, decode, enter, guard};
 use super::{shadow, stream};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind, op};
@@ -161,6 +162,32 @@ unsafe fn pack(f: &Function, params: &Params<'_>, out: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
+/// Refuses a cooperative launch whose blocks cannot all run at once.
+#[cold]
+fn check_fits(
+    cx: Cx,
+    function: u32,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+) -> Result<(), CUresult> {
+    let each = msg::CuOccupancyMaxActiveBlocksPerMultiprocessor {
+        func: function,
+        block_size: (block[0] * block[1] * block[2]) as i32,
+        dynamic_s_mem_size: u64::from(shared),
+    };
+    let reply = cx.cached(&each)?;
+    let each = decode::<msg::CuOccupancyMaxActiveBlocksPerMultiprocessorReply>(&reply)?.num_blocks;
+    let count = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as i32;
+    let all = context::device_of(cx)?.attributes.get(&count);
+    let most = u128::from(each as u32) * u128::from(*all.unwrap_or(&0) as u32);
+    let blocks: u128 = grid.iter().map(|n| u128::from(*n)).product();
+    if blocks > most {
+        return Err(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+    }
+    Ok(())
+}
+
 /// A launch, checked and about to be queued.
 struct Launch<'a> {
     function: u32,
@@ -275,6 +302,9 @@ unsafe fn launch(
         cx.need_context()?;
         let (id, info) = function(cx, f)?;
         check(info, grid, block, shared)?;
+        if flags & COOPERATIVE != 0 {
+            check_fits(cx, id, grid, block, shared)?;
+        }
         let stream = stream::id(cx, stream, per_thread)?;
         let l = Launch {
             function: id,
@@ -383,6 +413,8 @@ pub(super) unsafe fn cuLaunchCooperativeKernel(
 
 /// Bytes of a CUlaunchAttribute: u32 id, padding, and 64 bytes of value.
 const ATTRIBUTE: usize = 72;
+const COOPERATIVE_ATTRIBUTE: u32 = 2;
+const CLUSTER_SIZE: u32 = 4;
 const PROGRAMMATIC_EVENT: u32 = 7;
 const LAUNCH_COMPLETION_EVENT: u32 = 12;
 const DEVICE_UPDATABLE_NODE: u32 = 13;
@@ -433,6 +465,15 @@ pub(super) unsafe fn cuLaunchKernelEx(
         check(info, grid, block, c.sharedMemBytes)?;
         // SAFETY: as above.
         let attrs = unsafe { attributes(cx, c)? };
+        let has = |id: u32| {
+            attrs
+                .chunks_exact(ATTRIBUTE)
+                .find(|a| a[..4] == id.to_le_bytes())
+        };
+        // How many clusters fit is another question, which is left to the driver.
+        if has(COOPERATIVE_ATTRIBUTE).is_some_and(|a| a[8] != 0) && has(CLUSTER_SIZE).is_none() {
+            check_fits(cx, function, grid, block, c.sharedMemBytes)?;
+        }
         let l = Launch {
             function,
             stream: stream::id(cx, c.hStream, per_thread)?,

@@ -35,6 +35,7 @@ pub mod library;
 pub mod link;
 pub mod managed;
 pub mod memory;
+pub mod memset;
 pub mod module;
 pub mod occupancy;
 pub mod pool;

@@ -57,6 +57,25 @@ pub fn probe(library: Option<&str>) -> Result<Vec<Device>, String> {
     check(unsafe { d.cuDeviceGetCount(&mut n) }).map_err(name_of)?;
     let hex = |u: [u8; 16]| u.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let v = version(d);
+    let attribute = |dev: i32, a| {
+        let mut value = 0;
+        // SAFETY: a pointer to a live number.
+        let rc = unsafe { d.cuDeviceGetAttribute(&mut value, a, dev) };
+        (rc == CUDA_SUCCESS).then_some(value as u32)
+    };
+    let pci = |dev| {
+        Some([
+            attribute(dev, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?,
+            attribute(dev, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?,
+            attribute(dev, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?,
+        ])
+    };
+    let compute = |dev| {
+        Some([
+            attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+            attribute(dev, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        ])
+    };
     let one = |dev: i32| Device {
         api: "cuda".into(),
         ordinal: dev as u32,
@@ -64,6 +83,10 @@ pub fn probe(library: Option<&str>) -> Result<Vec<Device>, String> {
         memory: memory(d, dev),
         uuid: hex(uuid(d, dev)),
         driver: format!("CUDA {}.{}", v / 1000, v % 1000 / 10),
+        cuda: v as u32,
+        pci: pci(dev),
+        compute: compute(dev),
+        processors: attribute(dev, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
     };
     match n {
         0 => Err("the NVIDIA driver finds no GPU".into()),

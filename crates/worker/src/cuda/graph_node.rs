@@ -22,7 +22,7 @@ pub(super) struct Params {
     pub(super) keep: Vec<Box<dyn Any + Send>>,
     _bytes: Vec<u8>,
     _size: Box<usize>,
-    _list: Box<[*mut c_void; 5]>,
+    _list: Vec<*mut c_void>,
     _ops: Vec<CUstreamBatchMemOpParams>,
     _descs: Vec<CUmemAccessDesc>,
 }
@@ -46,7 +46,7 @@ pub(super) fn build(
         keep: Vec::new(),
         _size: Box::new(bytes.len()),
         _bytes: bytes,
-        _list: Box::new([std::ptr::null_mut(); 5]),
+        _list: Vec::new(),
         _ops: Vec::new(),
         _descs: Vec::new(),
     };
@@ -55,7 +55,11 @@ pub(super) fn build(
         CU_GRAPH_NODE_TYPE_KERNEL => {
             let mut k: CUDA_KERNEL_NODE_PARAMS_v3 = busbar_abi::member(u);
             let id = k.func as u32;
-            let f = *w.functions.get(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+            let f = w
+                .functions
+                .get(&id)
+                .cloned()
+                .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
             k.ctx = context(w, k.ctx)?;
             (k.func, k.kern) = if f.kernel {
                 (std::ptr::null_mut(), f.raw as CUkernel)
@@ -64,8 +68,10 @@ pub(super) fn build(
             };
             k.kernelParams = std::ptr::null_mut();
             k.extra = std::ptr::null_mut();
-            if !out._bytes.is_empty() {
-                *out._list = [
+            if f.pointers(&out._bytes, &mut out._list) {
+                k.kernelParams = out._list.as_mut_ptr();
+            } else if !out._bytes.is_empty() {
+                out._list = vec![
                     std::ptr::without_provenance_mut(EXTRA_POINTER),
                     out._bytes.as_mut_ptr().cast(),
                     std::ptr::without_provenance_mut(EXTRA_SIZE),

@@ -23,10 +23,12 @@ pub(super) fn launch_kernel(
     m: msg::LaunchKernel<'_>,
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
-        let f = *w
+        let f = w
             .functions
             .get(&m.function)
             .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        let known = f.pointers(m.params, &mut w.pointers);
+        let function = f.raw as CUfunction;
         let stream = w.stream(m.stream)? as CUstream;
         let mut size = m.params.len();
         let mut extra: [*mut c_void; 5] = [
@@ -36,29 +38,19 @@ pub(super) fn launch_kernel(
             (&raw mut size).cast(),
             std::ptr::without_provenance_mut(EXTRA_END),
         ];
-        let extra = if size == 0 {
-            std::ptr::null_mut()
-        } else {
-            (&raw mut extra).cast::<*mut c_void>()
+        let none = std::ptr::null_mut::<*mut c_void>();
+        let (params, extra) = match known {
+            _ if size == 0 => (none, none),
+            true => (w.pointers.as_mut_ptr(), none),
+            false => (none, (&raw mut extra).cast::<*mut c_void>()),
         };
         let ([gx, gy, gz], [bx, by, bz]) = (m.grid, m.block);
-        let function = f.raw as CUfunction;
         if m.attrs.is_empty() && m.flags == 0 {
             // SAFETY: a live function and stream; the packed parameters live through the call. Their
             // length is the driver's to check.
             return check(unsafe {
                 w.driver.cuLaunchKernel(
-                    function,
-                    gx,
-                    gy,
-                    gz,
-                    bx,
-                    by,
-                    bz,
-                    m.shared,
-                    stream,
-                    std::ptr::null_mut(),
-                    extra,
+                    function, gx, gy, gz, bx, by, bz, m.shared, stream, params, extra,
                 )
             });
         }
@@ -82,10 +74,7 @@ pub(super) fn launch_kernel(
             numAttrs: attrs.len() as u32,
         };
         // SAFETY: as above; the attributes live through the call.
-        check(unsafe {
-            w.driver
-                .cuLaunchKernelEx(&config, function, std::ptr::null_mut(), extra)
-        })
+        check(unsafe { w.driver.cuLaunchKernelEx(&config, function, params, extra) })
     });
     if rc != CUDA_SUCCESS {
         eprintln!(

@@ -119,10 +119,7 @@ pub(super) fn library_kernel(
         (reply.params, reply.attributes) = described;
         w.functions.insert(
             m.function,
-            Function {
-                raw: kernel as u64,
-                kernel: true,
-            },
+            Function::new(kernel as u64, true, &reply.params),
         );
         Ok(())
     });

@@ -48,6 +48,8 @@ use busbar_wire::record::Header;
 use busbar_wire::{WireError, Writer};
 use completer::Completer;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::c_void;
+use std::sync::Arc;
 
 pub use device::probe;
 
@@ -101,11 +103,42 @@ struct Table {
 const WORKER_IDS: u32 = 1 << 21;
 
 /// A kernel or function.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Function {
     raw: u64,
     /// Whether it is a CUkernel.
     kernel: bool,
+    /// Offset of each parameter in the packed ones, and the end of the last.
+    params: Arc<[u32]>,
+}
+
+impl Function {
+    /// `params`: offset and size of each, in turn.
+    fn new(raw: u64, kernel: bool, params: &[u32]) -> Self {
+        let pairs = params.chunks_exact(2);
+        let end = pairs.clone().map(|p| p[0] + p[1]).max().unwrap_or(0);
+        let params = pairs.map(|p| p[0]).chain([end]).collect();
+        Self {
+            raw,
+            kernel,
+            params,
+        }
+    }
+
+    /// Pointers to the packed parameters, one each; none when they are not packed as this function's
+    /// are. The driver is particular about how long a packed buffer is, and not about pointers.
+    fn pointers(&self, packed: &[u8], out: &mut Vec<*mut c_void>) -> bool {
+        out.clear();
+        let Some((end, offsets)) = self.params.split_last() else {
+            return false;
+        };
+        if packed.len() < *end as usize {
+            return false;
+        }
+        let at = |o: &u32| packed[*o as usize..].as_ptr().cast_mut().cast();
+        out.extend(offsets.iter().map(at));
+        true
+    }
 }
 
 /// A session's CUDA side.
@@ -121,6 +154,8 @@ pub struct Cuda {
     devices: Vec<i32>,
     tables: [Table; Kind::COUNT],
     functions: HashMap<u32, Function>,
+    /// Pointers to the parameters of the launch in progress.
+    pointers: Vec<*mut c_void>,
     /// The function of a kernel in a context, by both ids.
     functions_here: HashMap<(u32, u32), u64>,
     current: u32,
@@ -178,6 +213,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         allowed,
         tables: std::array::from_fn(|_| Table::default()),
         functions: HashMap::new(),
+        pointers: Vec::new(),
         functions_here: HashMap::new(),
         current: 0,
         slab: None,
@@ -296,7 +332,11 @@ impl Cuda {
 
     /// The function of an id in the current context: of a kernel, the driver makes one per context.
     fn function_here(&mut self, id: u32) -> Result<u64, CUresult> {
-        let f = *self.functions.get(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        let f = self
+            .functions
+            .get(&id)
+            .cloned()
+            .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
         if !f.kernel {
             return Ok(f.raw);
         }

@@ -179,13 +179,8 @@ pub(super) fn module_function(
             |a, v| unsafe { d.cuFuncGetAttribute(v, a as _, f) },
         );
         (reply.params, reply.attributes) = described;
-        w.functions.insert(
-            m.function,
-            Function {
-                raw: f as u64,
-                kernel: false,
-            },
-        );
+        w.functions
+            .insert(m.function, Function::new(f as u64, false, &reply.params));
         Ok(())
     });
     w.reply(h, rc, |wr| reply.encode(wr));
@@ -252,9 +247,10 @@ pub(super) fn function_set_attribute(
     m: msg::FunctionSetAttribute,
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
-        let f = *w
+        let f = w
             .functions
             .get(&m.function)
+            .cloned()
             .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
         let dev = w.device(m.device)?;
         let a = m.attribute as CUfunction_attribute;

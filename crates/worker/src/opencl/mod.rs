@@ -133,6 +133,7 @@ pub fn probe(path: Option<&str>) -> Result<Vec<Device>, String> {
                     .map(|b| format!("{b:02x}"))
                     .collect(),
                 driver: format!("{driver}, {platform}"),
+                ..Device::default()
             });
         }
     }

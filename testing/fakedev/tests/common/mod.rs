@@ -171,7 +171,7 @@ functions! {
         name: *const c_char, out: &mut usize, version: i32, flags: u64, status: &mut i32,
     );
     cuGetErrorName(code: i32, out: &mut *const c_char);
-    cuArrayDestroy(array: usize);
+    cuGreenCtxDestroy(green: usize);
 }
 
 /// A host function.

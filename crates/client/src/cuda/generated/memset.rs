@@ -46,16 +46,8 @@ pub(in crate::cuda) unsafe fn cuMemsetD16Async_checked(
     hStream: CUstream,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuMemsetD16Async {
-        dst_device: dstDevice,
-        us,
-        n: N as u64,
-        h_stream: v_h_stream,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memset::cuMemsetD16Async(dstDevice, us, N, hStream, per_thread) })
 }
 
 /// `cuMemsetD16_v2`.
@@ -141,18 +133,12 @@ pub(in crate::cuda) unsafe fn cuMemsetD2D16Async_checked(
     hStream: CUstream,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuMemsetD2D16Async {
-        dst_device: dstDevice,
-        dst_pitch: dstPitch as u64,
-        us,
-        width: Width as u64,
-        height: Height as u64,
-        h_stream: v_h_stream,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::memset::cuMemsetD2D16Async(
+            dstDevice, dstPitch, us, Width, Height, hStream, per_thread,
+        )
+    })
 }
 
 /// `cuMemsetD2D16_v2`.
@@ -260,18 +246,12 @@ pub(in crate::cuda) unsafe fn cuMemsetD2D32Async_checked(
     hStream: CUstream,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuMemsetD2D32Async {
-        dst_device: dstDevice,
-        dst_pitch: dstPitch as u64,
-        ui,
-        width: Width as u64,
-        height: Height as u64,
-        h_stream: v_h_stream,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::memset::cuMemsetD2D32Async(
+            dstDevice, dstPitch, ui, Width, Height, hStream, per_thread,
+        )
+    })
 }
 
 /// `cuMemsetD2D32_v2`.
@@ -379,18 +359,12 @@ pub(in crate::cuda) unsafe fn cuMemsetD2D8Async_checked(
     hStream: CUstream,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuMemsetD2D8Async {
-        dst_device: dstDevice,
-        dst_pitch: dstPitch as u64,
-        uc,
-        width: Width as u64,
-        height: Height as u64,
-        h_stream: v_h_stream,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::memset::cuMemsetD2D8Async(
+            dstDevice, dstPitch, uc, Width, Height, hStream, per_thread,
+        )
+    })
 }
 
 /// `cuMemsetD2D8_v2`.
@@ -482,16 +456,8 @@ pub(in crate::cuda) unsafe fn cuMemsetD32Async_checked(
     hStream: CUstream,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuMemsetD32Async {
-        dst_device: dstDevice,
-        ui,
-        n: N as u64,
-        h_stream: v_h_stream,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memset::cuMemsetD32Async(dstDevice, ui, N, hStream, per_thread) })
 }
 
 /// `cuMemsetD32_v2`.
@@ -558,16 +524,8 @@ pub(in crate::cuda) unsafe fn cuMemsetD8Async_checked(
     hStream: CUstream,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuMemsetD8Async {
-        dst_device: dstDevice,
-        uc,
-        n: N as u64,
-        h_stream: v_h_stream,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::memset::cuMemsetD8Async(dstDevice, uc, N, hStream, per_thread) })
 }
 
 /// `cuMemsetD8_v2`.

@@ -1,0 +1,107 @@
+//! What the GPUs are doing: readings from the process that asks NVML, at most one set a second.
+
+use super::lock;
+use super::workers::Workers;
+use busbar_wire::gpu::Gpus;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::{Duration, Instant};
+
+/// How old readings may be that are given out again.
+const FRESH: Duration = Duration::from_millis(500);
+/// How long the process may take for one set; the first includes starting NVML.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long after a failure the process is started again.
+const PAUSE: Duration = Duration::from_secs(10);
+
+struct Helper {
+    child: Child,
+    ask: ChildStdin,
+    lines: Receiver<String>,
+}
+
+#[derive(Default)]
+struct State {
+    helper: Option<Helper>,
+    last: Gpus,
+    /// Nothing is asked before this.
+    rest: Option<Instant>,
+}
+
+/// Keeps the process and its latest readings.
+#[derive(Default)]
+pub(crate) struct Monitor {
+    state: Mutex<State>,
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Helper {
+    fn start(workers: &Workers) -> Option<Self> {
+        let mut child = workers
+            .readings()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()?;
+        let ask = child.stdin.take()?;
+        let out = BufReader::new(child.stdout.take()?);
+        let (send, lines) = sync_channel(1);
+        let read = move || {
+            for line in out.lines().map_while(Result::ok) {
+                if send.send(line).is_err() {
+                    return;
+                }
+            }
+        };
+        std::thread::Builder::new()
+            .name("readings".into())
+            .stack_size(256 << 10)
+            .spawn(read)
+            .ok()?;
+        Some(Self { child, ask, lines })
+    }
+
+    fn ask(&mut self) -> Option<Gpus> {
+        self.ask.write_all(b"\n").ok()?;
+        let line = self.lines.recv_timeout(PATIENCE).ok()?;
+        serde_json::from_str(&line).ok()
+    }
+}
+
+impl Monitor {
+    /// The readings of now. When they cannot be had, what never changes is still there: the
+    /// driver's version.
+    pub fn read(&self, workers: &Workers) -> Gpus {
+        let mut s = lock(&self.state);
+        if s.rest.is_some_and(|t| Instant::now() < t) {
+            return s.last.clone();
+        }
+        if s.helper.is_none() {
+            s.helper = Helper::start(workers);
+        }
+        match s.helper.as_mut().and_then(Helper::ask) {
+            Some(g) => {
+                if !g.missing.is_empty() && s.last.missing != g.missing {
+                    tracing::info!(why = g.missing, "no readings of GPUs");
+                }
+                s.last = g;
+                s.rest = Some(Instant::now() + FRESH);
+            }
+            None => {
+                tracing::warn!("the process that reads the GPUs does not answer");
+                s.helper = None;
+                s.last.gpus.clear();
+                s.rest = Some(Instant::now() + PAUSE);
+            }
+        }
+        s.last.clone()
+    }
+}

@@ -1,0 +1,385 @@
+//! NVML through a server, against the library that the server asks.
+//!
+//! Each test starts a server, then runs itself once more as the program: in a process of its own,
+//! with the environment that `busbar run` would give it.
+
+use libloading::Library;
+use std::ffi::{CStr, c_char};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::ptr::null_mut;
+
+const NOT_SUPPORTED: u32 = 3;
+const CHILD: &str = "NVML_TEST_SERVER_PID";
+
+type Handle = usize;
+
+/// A library that cargo built next to this program.
+fn built(name: &str) -> PathBuf {
+    let exe = std::env::current_exe().unwrap();
+    let path = exe.with_file_name(name);
+    assert!(path.exists(), "{} is missing", path.display());
+    path
+}
+
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn serve(nvml: &str) -> Server {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_busbar"))
+        .args([
+            "serve",
+            "--listen=127.0.0.1:0",
+            "--api=cuda",
+            "--cuda-library",
+        ])
+        .arg(built("libfakedev.so"))
+        .arg("--nvml-library")
+        .arg(built(nvml))
+        .env("FAKEDEV_DEVICES", "2")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let said = lines.next().unwrap().unwrap();
+    let address = said.rsplit(' ').next().unwrap().to_string();
+    Server { child, address }
+}
+
+/// Runs the test `name` of this program as a program of the server.
+fn program(name: &str, server: &Server) {
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env("BUSBAR_SERVER", &server.address)
+        .env("FAKEDEV_DEVICES", "2")
+        .env(CHILD, server.child.id().to_string())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{name} as a program: {status}");
+}
+
+fn is_program() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+struct Nvml(Library);
+
+impl Nvml {
+    fn load(name: &str) -> Self {
+        // SAFETY: a library of ours.
+        Self(unsafe { Library::new(built(name)) }.unwrap())
+    }
+
+    /// Calls a function with up to four words as arguments, which is how C passes them here.
+    fn call(&self, name: &str, args: [usize; 4]) -> u32 {
+        type F = unsafe extern "C" fn(usize, usize, usize, usize) -> u32;
+        // SAFETY: integers and pointers alone, which go in registers, wanted or not.
+        unsafe { self.0.get::<F>(name.as_bytes()).unwrap()(args[0], args[1], args[2], args[3]) }
+    }
+
+    fn text(&self, name: &str, d: Option<Handle>) -> Result<String, u32> {
+        let mut buf = [0 as c_char; 96];
+        let (p, n) = (buf.as_mut_ptr() as usize, buf.len());
+        let args = d.map_or([p, n, 0, 0], |d| [d, p, n, 0]);
+        match self.call(name, args) {
+            // SAFETY: the library wrote a text.
+            0 => Ok(unsafe { CStr::from_ptr(buf.as_ptr()) }
+                .to_str()
+                .unwrap()
+                .into()),
+            rc => Err(rc),
+        }
+    }
+
+    /// Numbers that a function stores: behind its last argument, or its last two.
+    fn numbers(&self, name: &str, first: &[usize]) -> Result<[u32; 2], u32> {
+        let (mut a, mut b) = ([0u32; 2], 0u32);
+        let mut args = [0; 4];
+        args[..first.len()].copy_from_slice(first);
+        args[first.len()] = a.as_mut_ptr() as usize;
+        if first.len() < 3 {
+            args[first.len() + 1] = (&raw mut b) as usize;
+        }
+        match self.call(name, args) {
+            0 => Ok([a[0], a[1].max(b)]),
+            rc => Err(rc),
+        }
+    }
+
+    fn wide<const N: usize>(&self, name: &str, d: Handle, first: u64) -> Result<[u64; N], u32> {
+        let mut values = [0; N];
+        values[0] = first;
+        match self.call(name, [d, values.as_mut_ptr() as usize, 0, 0]) {
+            0 => Ok(values),
+            rc => Err(rc),
+        }
+    }
+
+    /// The devices by UUID.
+    fn devices(&self) -> Vec<(String, Handle)> {
+        let n = self.numbers("nvmlDeviceGetCount_v2", &[]).unwrap()[0];
+        let device = |i| {
+            let mut h: Handle = 0;
+            let args = [i as usize, (&raw mut h) as usize, 0, 0];
+            assert_eq!(self.call("nvmlDeviceGetHandleByIndex_v2", args), 0);
+            (self.text("nvmlDeviceGetUUID", Some(h)).unwrap(), h)
+        };
+        let mut list: Vec<_> = (0..n).map(device).collect();
+        list.sort();
+        list
+    }
+
+    fn energy(&self, d: Handle) -> Result<[u64; 1], u32> {
+        self.wide("nvmlDeviceGetTotalEnergyConsumption", d, 0)
+    }
+}
+
+/// Functions that store one 32-bit number or two.
+const NUMBERS: &[&str] = &[
+    "nvmlDeviceGetMinorNumber",
+    "nvmlDeviceGetBrand",
+    "nvmlDeviceGetBoardId",
+    "nvmlDeviceGetArchitecture",
+    "nvmlDeviceGetNumGpuCores",
+    "nvmlDeviceGetMemoryBusWidth",
+    "nvmlDeviceGetPowerUsage",
+    "nvmlDeviceGetPowerManagementLimit",
+    "nvmlDeviceGetPowerManagementDefaultLimit",
+    "nvmlDeviceGetPowerManagementLimitConstraints",
+    "nvmlDeviceGetEnforcedPowerLimit",
+    "nvmlDeviceGetPerformanceState",
+    "nvmlDeviceGetPersistenceMode",
+    "nvmlDeviceGetComputeMode",
+    "nvmlDeviceGetCurrPcieLinkGeneration",
+    "nvmlDeviceGetCurrPcieLinkWidth",
+    "nvmlDeviceGetMaxPcieLinkGeneration",
+    "nvmlDeviceGetMaxPcieLinkWidth",
+    "nvmlDeviceGetUtilizationRates",
+    "nvmlDeviceGetMigMode",
+    "nvmlDeviceGetFanSpeed",
+];
+
+#[test]
+fn values_are_those_of_the_servers_nvml() {
+    if !is_program() {
+        return program(
+            "values_are_those_of_the_servers_nvml",
+            &serve("libfakenvml.so"),
+        );
+    }
+    let (there, here) = (Nvml::load("libfakenvml.so"), Nvml::load("libnvidia_ml.so"));
+    for n in [&there, &here] {
+        assert_eq!(n.call("nvmlInit_v2", [0; 4]), 0);
+    }
+    for f in ["nvmlSystemGetDriverVersion", "nvmlSystemGetNVMLVersion"] {
+        let kernel = std::path::Path::new("/proc/driver/nvidia/version").exists();
+        if !kernel || f == "nvmlSystemGetNVMLVersion" {
+            assert_eq!(here.text(f, None), there.text(f, None), "{f}");
+        }
+    }
+    let (a, b) = (there.devices(), here.devices());
+    assert_eq!(a.len(), 2);
+    for ((uuid, x), (other, y)) in a.iter().zip(&b) {
+        assert_eq!(uuid, other);
+        for f in NUMBERS {
+            let (want, got) = (there.numbers(f, &[*x]), here.numbers(f, &[*y]));
+            assert_eq!(got, want, "{f}");
+        }
+        for f in ["nvmlDeviceGetClockInfo", "nvmlDeviceGetMaxClockInfo"] {
+            for domain in 0..4 {
+                let want = there.numbers(f, &[*x, domain]);
+                assert_eq!(here.numbers(f, &[*y, domain]), want, "{f} {domain}");
+            }
+        }
+        let f = "nvmlDeviceGetTemperature";
+        assert_eq!(here.numbers(f, &[*y, 0]), there.numbers(f, &[*x, 0]));
+        assert_eq!(here.numbers(f, &[*y, 7]), there.numbers(f, &[*x, 7]));
+        for f in ["nvmlDeviceGetSerial", "nvmlDeviceGetVbiosVersion"] {
+            assert_eq!(here.text(f, Some(*y)), there.text(f, Some(*x)), "{f}");
+        }
+        for f in ["nvmlDeviceGetMemoryInfo", "nvmlDeviceGetBAR1MemoryInfo"] {
+            let want = there.wide::<3>(f, *x, 0);
+            assert!(want.is_ok());
+            assert_eq!(here.wide::<3>(f, *y, 0), want, "{f}");
+        }
+        let f = "nvmlDeviceGetMemoryInfo_v2";
+        for version in [40 | 2 << 24, 40 | 3 << 24] {
+            let want = there.wide::<5>(f, *x, version);
+            assert_eq!(here.wide::<5>(f, *y, version), want, "{f}");
+        }
+    }
+    let f = "nvmlDeviceGetTopologyCommonAncestor";
+    let want = there.numbers(f, &[a[0].1, a[1].1]);
+    assert_eq!(here.numbers(f, &[b[0].1, b[1].1]), want);
+    let status = |n: &Nvml, d: &[(String, Handle)], kind| {
+        let mut s = 99u32;
+        let args = [d[0].1, d[1].1, kind, (&raw mut s) as usize];
+        (n.call("nvmlDeviceGetP2PStatus", args), s)
+    };
+    for kind in 0..5 {
+        assert_eq!(status(&here, &b, kind), status(&there, &a, kind));
+    }
+    assert_eq!(here.call("nvmlShutdown", [0; 4]), 0);
+    assert_eq!(here.call("nvmlShutdown", [0; 4]), 1);
+    assert_eq!(here.numbers("nvmlDeviceGetCount_v2", &[]), Err(1));
+}
+
+#[test]
+fn places_names_and_capabilities_are_those_of_the_servers_cuda() {
+    if !is_program() {
+        let name = "places_names_and_capabilities_are_those_of_the_servers_cuda";
+        // A library that is no NVML: the server has none.
+        return program(name, &serve("libfakedev.so"));
+    }
+    let (cuda, nvml) = (Nvml::load("libfakedev.so"), Nvml::load("libnvidia_ml.so"));
+    assert_eq!(cuda.call("cuInit", [0; 4]), 0);
+    assert_eq!(nvml.call("nvmlInit", [0; 4]), 0);
+    let version = cuda.numbers("cuDriverGetVersion", &[]);
+    assert_eq!(
+        nvml.numbers("nvmlSystemGetCudaDriverVersion_v2", &[]),
+        version
+    );
+    for (i, (uuid, d)) in nvml.devices().into_iter().enumerate() {
+        let mut name = [0u8; 64];
+        cuda.call("cuDeviceGetName", [name.as_mut_ptr() as usize, 64, i, 0]);
+        let name = CStr::from_bytes_until_nul(&name).unwrap().to_str().unwrap();
+        assert_eq!(nvml.text("nvmlDeviceGetName", Some(d)).unwrap(), name);
+        let (mut major, mut minor) = (0u32, 0u32);
+        let args = [(&raw mut major) as usize, (&raw mut minor) as usize, i, 0];
+        cuda.call("cuDeviceComputeCapability", args);
+        let f = "nvmlDeviceGetCudaComputeCapability";
+        assert_eq!(nvml.numbers(f, &[d]), Ok([major, minor]));
+        assert_eq!(nvml.numbers("nvmlDeviceGetIndex", &[d]), Ok([i as u32, 0]));
+
+        let mut place = [0u8; 32];
+        cuda.call(
+            "cuDeviceGetPCIBusId",
+            [place.as_mut_ptr() as usize, 32, i, 0],
+        );
+        let mut info = [0u8; 72];
+        let at = info.as_mut_ptr() as usize;
+        assert_eq!(nvml.call("nvmlDeviceGetPciInfo_v3", [d, at, 0, 0]), 0);
+        let place = CStr::from_bytes_until_nul(&place).unwrap();
+        assert_eq!(CStr::from_bytes_until_nul(&info[..16]).unwrap(), place);
+        assert_eq!(info[68..], [0; 4]);
+
+        let mut h: Handle = 0;
+        let out = (&raw mut h) as usize;
+        let args = [place.as_ptr() as usize, out, 0, 0];
+        assert_eq!(nvml.call("nvmlDeviceGetHandleByPciBusId_v2", args), 0);
+        assert_eq!(h, d);
+        let uuid = std::ffi::CString::new(uuid).unwrap();
+        h = 0;
+        let args = [uuid.as_ptr() as usize, out, 0, 0];
+        assert_eq!(nvml.call("nvmlDeviceGetHandleByUUID", args), 0);
+        assert_eq!(h, d);
+
+        // What only NVML knows is not made up.
+        for f in ["nvmlDeviceGetPowerUsage", "nvmlDeviceGetUtilizationRates"] {
+            assert_eq!(nvml.numbers(f, &[d]), Err(NOT_SUPPORTED), "{f}");
+        }
+        let memory = nvml.wide::<3>("nvmlDeviceGetMemoryInfo", d, 0);
+        assert_eq!(memory, Err(NOT_SUPPORTED));
+        assert_eq!(nvml.text("nvmlDeviceGetUUID", Some(d + 1)), Err(2));
+
+        // There is no fabric, and no byte beyond what the version says is touched.
+        for (version, size) in [(36 | 2 << 24, 36), (40 | 3 << 24, 40)] {
+            let mut fabric = [0xaa_u8; 44];
+            fabric[..4].copy_from_slice(&u32::to_ne_bytes(version));
+            let at = fabric.as_mut_ptr() as usize;
+            assert_eq!(nvml.call("nvmlDeviceGetGpuFabricInfoV", [d, at, 0, 0]), 0);
+            assert_eq!(fabric[4..36], [0; 32]);
+            assert!(fabric[size..].iter().all(|b| *b == 0xaa));
+        }
+    }
+    let none = c"GPU-00000000-0000-0000-0000-000000000000".as_ptr() as usize;
+    let mut h: Handle = 0;
+    let args = [none, (&raw mut h) as usize, 0, 0];
+    assert_eq!(nvml.call("nvmlDeviceGetHandleByUUID", args), 6);
+    assert_ne!(
+        nvml.call("nvmlInternalGetExportTable", [out_of(&mut h), 0, 0, 0]),
+        0
+    );
+}
+
+fn out_of(h: &mut Handle) -> usize {
+    std::ptr::from_mut(h) as usize
+}
+
+#[test]
+fn a_fork_in_the_middle_of_questions_hangs_nobody() {
+    if !is_program() {
+        let name = "a_fork_in_the_middle_of_questions_hangs_nobody";
+        return program(name, &serve("libfakenvml.so"));
+    }
+    let nvml = &Nvml::load("libnvidia_ml.so");
+    let stop = &std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|s| {
+        for _ in 0..4 {
+            s.spawn(move || {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    assert_eq!(nvml.call("nvmlInit_v2", [0; 4]), 0);
+                    for (_, d) in nvml.devices() {
+                        assert!(nvml.energy(d).is_ok());
+                    }
+                    assert_eq!(nvml.call("nvmlShutdown", [0; 4]), 0);
+                }
+            });
+        }
+        for _ in 0..20 {
+            // SAFETY: the child makes calls that are safe after a fork, and exits.
+            let pid = unsafe { libc::fork() };
+            if pid == 0 {
+                let init = nvml.call("nvmlInit_v2", [0; 4]);
+                let got = nvml.numbers("nvmlDeviceGetCount_v2", &[]);
+                // SAFETY: no exit handlers run.
+                unsafe { libc::_exit(if init == 0 && got == Ok([2, 0]) { 0 } else { 1 }) };
+            }
+            let mut status = -1;
+            // SAFETY: waits for the child just made.
+            assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+            assert_eq!(status, 0);
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn live_values_follow_the_server_until_it_is_gone() {
+    if !is_program() {
+        let name = "live_values_follow_the_server_until_it_is_gone";
+        return program(name, &serve("libfakenvml.so"));
+    }
+    let nvml = Nvml::load("libnvidia_ml.so");
+    assert_eq!(nvml.call("nvmlInit_v2", [0; 4]), 0);
+    let (uuid, d) = nvml.devices().remove(0);
+    let first = nvml.energy(d).unwrap();
+    while nvml.energy(d).unwrap() <= first {
+        std::thread::yield_now();
+    }
+    let pid: i32 = std::env::var(CHILD).unwrap().parse().unwrap();
+    // SAFETY: kills the server that this test started.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+    while nvml.energy(d).is_ok() {
+        std::thread::yield_now();
+    }
+    assert_eq!(nvml.energy(d), Err(15));
+    assert_eq!(nvml.text("nvmlDeviceGetUUID", Some(d)), Ok(uuid));
+    // A new start does not find the server any more.
+    assert_eq!(nvml.call("nvmlShutdown", [0; 4]), 0);
+    assert_eq!(nvml.call("nvmlInit_v2", [0; 4]), 9);
+    assert_eq!(
+        nvml.call("nvmlDeviceGetCount_v2", [null_mut::<u32>() as usize; 4]),
+        1
+    );
+}

@@ -1,0 +1,345 @@
+//! What the server said of its GPUs, kept for the calls.
+//!
+//! Everything is in atomics and in memory that is never freed: there is no lock that a fork could
+//! catch in another thread's hands, and a handle stays good after `nvmlShutdown`, as programs
+//! expect that keep theirs over a second `nvmlInit`.
+
+use super::{DRIVER_NOT_LOADED, Device, GPU_IS_LOST, INVALID_ARGUMENT, NOT_SUPPORTED, Outcome};
+use super::{Return, UNINITIALIZED};
+use crate::config::Config;
+use crate::hello;
+use busbar_wire::gpu::{Gpus, Link, Number, plain_uuid};
+use busbar_wire::hello::{Hello, Intent};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How old live readings may be.
+const FRESH_MS: u64 = 1000;
+/// How long the asking thread's claim lasts, should it end or be forked away while it asks.
+const CLAIM_MS: u64 = 4000;
+/// A number that the server does not know.
+const UNKNOWN: u64 = u64::MAX;
+
+/// What never changes about a GPU.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// What its vendor calls it.
+    pub name: String,
+    /// 32 hexadecimal digits.
+    pub uuid: String,
+    /// PCI domain, bus and device.
+    pub pci: Option<[u32; 3]>,
+    /// Compute capability.
+    pub compute: Option<[u32; 2]>,
+    /// Multiprocessors.
+    pub processors: Option<u32>,
+    /// `serial`, `vbios`, `part`.
+    pub texts: BTreeMap<String, String>,
+    /// Other GPUs of the machine, by UUID.
+    pub links: BTreeMap<String, Link>,
+}
+
+/// A GPU of the server. Programs hold pointers to these as handles.
+pub struct Gpu {
+    pub(crate) facts: Facts,
+    numbers: [AtomicU64; Number::ALL.len()],
+}
+
+/// The server's GPUs that this program may use, in CUDA's order.
+pub(crate) struct Machine {
+    pub gpus: Vec<Gpu>,
+    /// The NVIDIA driver's version; empty when unknown.
+    pub driver: String,
+    /// NVML's version there; empty when unknown.
+    pub nvml: String,
+    /// The CUDA driver's version.
+    pub cuda: u32,
+}
+
+/// The machine, from the first `nvmlInit` on.
+static MACHINE: AtomicPtr<Machine> = AtomicPtr::new(null_mut());
+/// Calls of `nvmlInit` without their `nvmlShutdown`.
+static USERS: AtomicU32 = AtomicU32::new(0);
+/// When the server was last asked, or will be given up on, in milliseconds as [`now`] counts.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+/// The server did not answer when it was last asked.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+fn now() -> u64 {
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: a pointer to a live structure. The standard library's clock counts from a start that
+    // would have to be kept under a lock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut t) };
+    t.tv_sec as u64 * 1000 + t.tv_nsec as u64 / 1_000_000
+}
+
+/// The status document of the server, or why there is none.
+fn ask() -> Result<(Config, Value), String> {
+    let config = Config::from_env();
+    let Some(server) = config.servers.first() else {
+        return Err("BUSBAR_SERVER names no server".into());
+    };
+    let hello = hello::introduce(&config, Hello::new(Intent::Status))?;
+    let timeout = config.connect_timeout.max(Duration::from_millis(1));
+    let (_, welcome) = hello::connect(server, &hello, timeout).map_err(|e| e.to_string())?;
+    Ok((config, welcome.document))
+}
+
+/// The readings in a document; none in one of an older server.
+fn readings(document: &Value) -> Gpus {
+    serde_json::from_value(document["gpus"].clone()).unwrap_or_default()
+}
+
+fn numbers<const N: usize>(v: &Value) -> Option<[u32; N]> {
+    let list: Option<Vec<u32>> = v
+        .as_array()?
+        .iter()
+        .map(|x| x.as_u64()?.try_into().ok())
+        .collect();
+    list?.try_into().ok()
+}
+
+/// Whether a program with this lease, or with none, gets this device when it opens a session.
+fn mine(document: &Value, lease: &str, device: &Value) -> bool {
+    if lease.is_empty() {
+        return device["lease"].is_null();
+    }
+    let held = document["leases"].as_array().into_iter().flatten();
+    let ours = held.filter(|l| {
+        let shown = l["lease"].as_str().unwrap_or_default();
+        !shown.is_empty() && lease.starts_with(shown)
+    });
+    ours.flat_map(|l| l["devices"].as_array().into_iter().flatten())
+        .any(|d| *d == device["ordinal"])
+}
+
+/// What a document says of this program's GPUs.
+fn machine(document: &Value, lease: &str) -> Machine {
+    let mut known = readings(document);
+    let all = document["devices"].as_array().into_iter().flatten();
+    let cuda: Vec<_> = all.filter(|d| d["api"] == "cuda").collect();
+    let version = cuda.iter().find_map(|d| d["cuda"].as_u64());
+    let gpu = |d: &&Value| {
+        let text = |key: &str| d[key].as_str().unwrap_or_default().to_string();
+        let uuid = plain_uuid(&text("uuid")).unwrap_or_default();
+        let read = known.gpus.remove(&uuid).unwrap_or_default();
+        let g = Gpu {
+            facts: Facts {
+                name: text("name"),
+                pci: numbers(&d["pci"]),
+                compute: numbers(&d["compute"]),
+                processors: d["processors"].as_u64().and_then(|n| n.try_into().ok()),
+                uuid,
+                texts: read.texts,
+                links: read.links,
+            },
+            numbers: [const { AtomicU64::new(UNKNOWN) }; Number::ALL.len()],
+        };
+        g.update(&read.numbers);
+        g
+    };
+    let gpus = cuda
+        .iter()
+        .filter(|d| mine(document, lease, d))
+        .map(gpu)
+        .collect();
+    Machine {
+        gpus,
+        driver: known.driver,
+        nvml: known.nvml,
+        cuda: version.unwrap_or(0) as u32,
+    }
+}
+
+impl Machine {
+    fn same(&self, other: &Self) -> bool {
+        let facts = |m: &Self| m.gpus.iter().map(|g| g.facts.clone()).collect::<Vec<_>>();
+        self.driver == other.driver
+            && self.nvml == other.nvml
+            && self.cuda == other.cuda
+            && facts(self) == facts(other)
+    }
+}
+
+impl Gpu {
+    fn update(&self, read: &BTreeMap<String, u64>) {
+        for ((_, name), slot) in Number::ALL.iter().zip(&self.numbers) {
+            slot.store(
+                read.get(*name).copied().unwrap_or(UNKNOWN),
+                Ordering::Relaxed,
+            );
+        }
+    }
+
+    /// A number that does not change while programs run.
+    pub(crate) fn fixed(&self, n: Number) -> Result<u64, Return> {
+        match self.numbers[n as usize].load(Ordering::Relaxed) {
+            UNKNOWN => Err(NOT_SUPPORTED),
+            v => Ok(v),
+        }
+    }
+
+    /// A number of now, or of a second ago at most.
+    pub(crate) fn live(&self, n: Number) -> Result<u64, Return> {
+        refresh();
+        if LOST.load(Ordering::Acquire) {
+            return Err(GPU_IS_LOST);
+        }
+        self.fixed(n)
+    }
+}
+
+/// Asks the server again when what it said is old. One thread asks; the others go on with what
+/// there is. The claim is the time itself, so that one who is gone, as after a fork, holds nobody up
+/// for long.
+fn refresh() {
+    let (now_ms, asked) = (now(), ASKED.load(Ordering::Acquire));
+    if now_ms < asked + FRESH_MS {
+        return;
+    }
+    let (order, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+    let claim = ASKED.compare_exchange(asked, now_ms + CLAIM_MS, order, fetch);
+    let Some(m) = current().filter(|_| claim.is_ok()) else {
+        return;
+    };
+    match ask() {
+        Ok((_, document)) => {
+            let known = readings(&document);
+            let none = BTreeMap::new();
+            for g in &m.gpus {
+                g.update(known.gpus.get(&g.facts.uuid).map_or(&none, |k| &k.numbers));
+            }
+            LOST.store(false, Ordering::Release);
+        }
+        Err(why) => {
+            crate::log!(Warn, "NVML: {why}");
+            LOST.store(true, Ordering::Release);
+        }
+    }
+    ASKED.store(now(), Ordering::Release);
+}
+
+fn current() -> Option<&'static Machine> {
+    // SAFETY: what is stored there was leaked, and is never freed.
+    unsafe { MACHINE.load(Ordering::Acquire).as_ref() }
+}
+
+/// The machine, for a call.
+pub(crate) fn get() -> Result<&'static Machine, Return> {
+    if USERS.load(Ordering::Acquire) == 0 {
+        return Err(UNINITIALIZED);
+    }
+    current().ok_or(UNINITIALIZED)
+}
+
+/// The GPU behind a handle, and its number.
+pub(crate) fn device(handle: Device) -> Result<(usize, &'static Gpu), Return> {
+    let gpus = &get()?.gpus;
+    gpus.iter()
+        .enumerate()
+        .find(|(_, g)| std::ptr::eq(*g, handle))
+        .ok_or(INVALID_ARGUMENT)
+}
+
+/// `nvmlInit`: asks the server what it has, unless that is known.
+pub(crate) fn init(without_gpus: bool) -> Outcome {
+    let one_more = |n: u32| (n > 0).then_some(n + 1);
+    let (order, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+    if USERS.fetch_update(order, fetch, one_more).is_ok() {
+        return Ok(());
+    }
+    let (config, document) = ask().map_err(|why| {
+        crate::log!(Warn, "NVML: {why}");
+        DRIVER_NOT_LOADED
+    })?;
+    let new = machine(&document, &config.lease);
+    if new.gpus.is_empty() && !without_gpus {
+        crate::log!(Warn, "NVML: the server has no GPU for this program");
+        return Err(DRIVER_NOT_LOADED);
+    }
+    ASKED.store(now(), Ordering::Release);
+    LOST.store(false, Ordering::Release);
+    publish(new);
+    USERS.fetch_add(1, Ordering::AcqRel);
+    Ok(())
+}
+
+/// Makes `new` the machine, unless it is the one there is: handles into that one stay good.
+fn publish(new: Machine) {
+    let new = Box::into_raw(Box::new(new));
+    loop {
+        let old = MACHINE.load(Ordering::Acquire);
+        // SAFETY: `new` is ours until it is stored, and what is stored is never freed.
+        let same = unsafe { old.as_ref() }.is_some_and(|o| unsafe { &*new }.same(o));
+        if same {
+            // SAFETY: nobody else has seen it.
+            drop(unsafe { Box::from_raw(new) });
+            return;
+        }
+        let (order, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+        if MACHINE.compare_exchange(old, new, order, fetch).is_ok() {
+            return;
+        }
+    }
+}
+
+/// `nvmlShutdown`.
+pub(crate) fn shutdown() -> Outcome {
+    let one_less = |n: u32| n.checked_sub(1);
+    USERS
+        .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less)
+        .map(drop)
+        .map_err(|_| UNINITIALIZED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_document_of_an_older_server_gives_what_it_has() {
+        let document = json!({ "devices": [
+            { "api": "cuda", "ordinal": 0, "name": "G", "uuid": "00".repeat(16), "lease": null },
+            { "api": "opencl", "ordinal": 0, "name": "G" },
+        ] });
+        let m = machine(&document, "");
+        assert_eq!(m.gpus.len(), 1);
+        assert_eq!(m.gpus[0].facts.name, "G");
+        assert_eq!(m.gpus[0].facts.pci, None);
+        assert_eq!(m.gpus[0].fixed(Number::MemoryTotal), Err(NOT_SUPPORTED));
+        assert!(m.driver.is_empty() && m.cuda == 0);
+    }
+
+    #[test]
+    fn documents_that_make_no_sense_give_no_gpus() {
+        for d in [json!(null), json!([1]), json!({ "devices": 3, "gpus": [] })] {
+            assert!(machine(&d, "").gpus.is_empty());
+        }
+        let odd = json!({ "devices": [{ "api": "cuda", "pci": [1, 2], "compute": [-1, "x"] }] });
+        let m = machine(&odd, "");
+        assert_eq!((m.gpus[0].facts.pci, m.gpus[0].facts.compute), (None, None));
+    }
+
+    #[test]
+    fn a_lease_shows_its_devices_and_no_lease_those_that_are_free() {
+        let device = |i: u32, lease| json!({ "api": "cuda", "ordinal": i, "lease": lease });
+        let document = json!({
+            "devices": [device(0, None), device(1, Some("me")), device(2, Some("other"))],
+            "leases": [
+                { "lease": "abcd1234", "holder": "me", "devices": [1] },
+                { "lease": "00000000", "holder": "other", "devices": [2] },
+            ],
+        });
+        let count = |lease: &str| machine(&document, lease).gpus.len();
+        assert_eq!(count(""), 1);
+        assert_eq!(count("abcd1234567890"), 1);
+        assert_eq!(count("ffff"), 0);
+    }
+}

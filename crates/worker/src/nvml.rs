@@ -1,0 +1,352 @@
+//! Readings of this machine's GPUs, asked of NVML in a process of its own.
+//!
+//! [`serve`] answers each line on stdin with one line on stdout: [`Gpus`] as JSON. NVML keeps
+//! devices open and may hang when one breaks, so neither the server nor a worker loads it.
+
+use busbar_wire::gpu::{Gpu, Gpus, Link, Number, plain_uuid};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_void};
+use std::io::{BufRead, Write};
+
+type Handle = *mut c_void;
+
+/// How a number is asked for.
+#[derive(Clone, Copy)]
+enum Ask {
+    /// One 32-bit number.
+    One,
+    /// One 64-bit number.
+    Wide,
+    /// The 32-bit number of one kind.
+    Of(u32),
+    /// Two 32-bit numbers, of which the second is the other reading's.
+    Two(Number),
+}
+
+/// What NVML functions say about a device in one number or two.
+#[rustfmt::skip]
+const SIMPLE: &[(Number, &CStr, Ask)] = &[
+    (Number::Busy, c"nvmlDeviceGetUtilizationRates", Ask::Two(Number::MemoryBusy)),
+    (Number::Temperature, c"nvmlDeviceGetTemperature", Ask::Of(0)),
+    (Number::Power, c"nvmlDeviceGetPowerUsage", Ask::One),
+    (Number::Energy, c"nvmlDeviceGetTotalEnergyConsumption", Ask::Wide),
+    (Number::Fan, c"nvmlDeviceGetFanSpeed", Ask::One),
+    (Number::PerformanceState, c"nvmlDeviceGetPerformanceState", Ask::One),
+    (Number::ClockGraphics, c"nvmlDeviceGetClockInfo", Ask::Of(0)),
+    (Number::ClockSm, c"nvmlDeviceGetClockInfo", Ask::Of(1)),
+    (Number::ClockMemory, c"nvmlDeviceGetClockInfo", Ask::Of(2)),
+    (Number::ClockVideo, c"nvmlDeviceGetClockInfo", Ask::Of(3)),
+    (Number::MaxClockGraphics, c"nvmlDeviceGetMaxClockInfo", Ask::Of(0)),
+    (Number::MaxClockSm, c"nvmlDeviceGetMaxClockInfo", Ask::Of(1)),
+    (Number::MaxClockMemory, c"nvmlDeviceGetMaxClockInfo", Ask::Of(2)),
+    (Number::MaxClockVideo, c"nvmlDeviceGetMaxClockInfo", Ask::Of(3)),
+    (Number::PcieGeneration, c"nvmlDeviceGetCurrPcieLinkGeneration", Ask::One),
+    (Number::PcieWidth, c"nvmlDeviceGetCurrPcieLinkWidth", Ask::One),
+    (Number::PcieSpeed, c"nvmlDeviceGetPcieSpeed", Ask::One),
+    (Number::PcieMaxGeneration, c"nvmlDeviceGetMaxPcieLinkGeneration", Ask::One),
+    (Number::PcieMaxWidth, c"nvmlDeviceGetMaxPcieLinkWidth", Ask::One),
+    (Number::PcieMaxSpeed, c"nvmlDeviceGetPcieLinkMaxSpeed", Ask::One),
+    (Number::PowerLimit, c"nvmlDeviceGetPowerManagementLimit", Ask::One),
+    (Number::PowerDefaultLimit, c"nvmlDeviceGetPowerManagementDefaultLimit", Ask::One),
+    (Number::PowerEnforcedLimit, c"nvmlDeviceGetEnforcedPowerLimit", Ask::One),
+    (Number::PowerMinLimit, c"nvmlDeviceGetPowerManagementLimitConstraints",
+        Ask::Two(Number::PowerMaxLimit)),
+    (Number::Minor, c"nvmlDeviceGetMinorNumber", Ask::One),
+    (Number::Brand, c"nvmlDeviceGetBrand", Ask::One),
+    (Number::Board, c"nvmlDeviceGetBoardId", Ask::One),
+    (Number::Architecture, c"nvmlDeviceGetArchitecture", Ask::One),
+    (Number::Cores, c"nvmlDeviceGetNumGpuCores", Ask::One),
+    (Number::MemoryBusWidth, c"nvmlDeviceGetMemoryBusWidth", Ask::One),
+    (Number::ComputeMode, c"nvmlDeviceGetComputeMode", Ask::One),
+    (Number::Persistence, c"nvmlDeviceGetPersistenceMode", Ask::One),
+    (Number::Ecc, c"nvmlDeviceGetEccMode", Ask::Two(Number::EccPending)),
+    (Number::Mig, c"nvmlDeviceGetMigMode", Ask::Two(Number::MigPending)),
+    (Number::MaxMigDevices, c"nvmlDeviceGetMaxMigDeviceCount", Ask::One),
+];
+
+/// The version word of the second form of NVML's memory structure: its size and a 2.
+const MEMORY_V2: u64 = 40 | 2 << 24;
+
+/// NVML, loaded and initialized.
+struct Nvml {
+    library: libloading::Library,
+}
+
+/// A device that both NVML and the server know.
+struct Known {
+    uuid: String,
+    handle: Handle,
+    texts: BTreeMap<String, String>,
+    links: BTreeMap<String, Link>,
+}
+
+/// Answers each line on stdin until there are no more.
+pub fn serve(library: Option<&str>) {
+    let driver = driver_version();
+    let nvml = Nvml::load(library);
+    let base = match &nvml {
+        Ok(n) => Gpus {
+            nvml: n.text(c"nvmlSystemGetNVMLVersion"),
+            // Where the kernel's file does not show, as in some containers, NVML still knows.
+            driver: driver.unwrap_or_else(|| n.text(c"nvmlSystemGetDriverVersion")),
+            ..Gpus::default()
+        },
+        Err(why) => Gpus {
+            driver: driver.unwrap_or_default(),
+            missing: why.clone(),
+            ..Gpus::default()
+        },
+    };
+    let known = nvml.as_ref().map(Nvml::devices).unwrap_or_default();
+    for line in std::io::stdin().lock().lines() {
+        if line.is_err() {
+            return;
+        }
+        let mut answer = base.clone();
+        if let Ok(n) = &nvml {
+            answer.gpus = known.iter().map(|k| (k.uuid.clone(), n.read(k))).collect();
+        }
+        let text = serde_json::to_string(&answer).unwrap_or_default();
+        let mut out = std::io::stdout().lock();
+        if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+/// The driver's version as the kernel module says it.
+fn driver_version() -> Option<String> {
+    version_in(&std::fs::read_to_string("/proc/driver/nvidia/version").ok()?)
+}
+
+/// The first word of the first line that looks like a driver's version (`580.82.07`): the words
+/// before it differ between kinds of kernel modules.
+fn version_in(text: &str) -> Option<String> {
+    let version = |w: &&str| {
+        let parts: Vec<_> = w.split('.').collect();
+        let digits = |p: &str| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit());
+        (2..=4).contains(&parts.len()) && parts.iter().all(|p| digits(p))
+    };
+    let mut words = text.lines().next()?.split_whitespace();
+    words.find(version).map(str::to_string)
+}
+
+impl Nvml {
+    fn load(path: Option<&str>) -> Result<Self, String> {
+        let name = path.unwrap_or("libnvidia-ml.so.1");
+        // SAFETY: loading NVML runs its initializers, as any monitoring program does.
+        let library =
+            unsafe { libloading::Library::new(name) }.map_err(|e| format!("no NVML here ({e})"))?;
+        let me = Self { library };
+        type Init = unsafe extern "C" fn() -> u32;
+        let init: Option<Init> = me.find(c"nvmlInit_v2");
+        // SAFETY: the first call of the API, which takes nothing.
+        match init.map(|f| unsafe { f() }) {
+            Some(0) => Ok(me),
+            Some(rc) => Err(format!("NVML does not start: error {rc}")),
+            None => Err(format!("{name} is no NVML")),
+        }
+    }
+
+    /// A function by name. `F` is the type that `nvml.h` gives it.
+    fn find<F: Copy>(&self, name: &CStr) -> Option<F> {
+        // SAFETY: the type is the caller's business; all of them are private here.
+        unsafe { self.library.get::<F>(name.to_bytes_with_nul()) }
+            .ok()
+            .map(|s| *s)
+    }
+
+    fn text(&self, name: &CStr) -> String {
+        type Get = unsafe extern "C" fn(*mut c_char, u32) -> u32;
+        // SAFETY: the buffer is as long as said.
+        text(|p, n| self.find::<Get>(name).map(|f| unsafe { f(p, n) }))
+    }
+
+    fn device_text(&self, name: &CStr, d: Handle) -> String {
+        type Get = unsafe extern "C" fn(Handle, *mut c_char, u32) -> u32;
+        // SAFETY: the handle is NVML's own and the buffer is as long as said.
+        text(|p, n| self.find::<Get>(name).map(|f| unsafe { f(d, p, n) }))
+    }
+
+    fn devices(&self) -> Vec<Known> {
+        type Count = unsafe extern "C" fn(*mut u32) -> u32;
+        type ByIndex = unsafe extern "C" fn(u32, *mut Handle) -> u32;
+        let (Some(count), Some(by_index)) = (
+            self.find::<Count>(c"nvmlDeviceGetCount_v2"),
+            self.find::<ByIndex>(c"nvmlDeviceGetHandleByIndex_v2"),
+        ) else {
+            return Vec::new();
+        };
+        let mut n = 0;
+        // SAFETY: a pointer to a live number.
+        unsafe { count(&mut n) };
+        let one = |i: u32| {
+            let mut handle = std::ptr::null_mut();
+            // SAFETY: a pointer to a live handle.
+            (unsafe { by_index(i, &mut handle) } == 0).then_some(())?;
+            let uuid = plain_uuid(&self.device_text(c"nvmlDeviceGetUUID", handle))?;
+            let texts = [
+                ("serial", c"nvmlDeviceGetSerial"),
+                ("vbios", c"nvmlDeviceGetVbiosVersion"),
+                ("part", c"nvmlDeviceGetBoardPartNumber"),
+            ];
+            let texts = texts
+                .iter()
+                .map(|(k, f)| (k.to_string(), self.device_text(f, handle)))
+                .filter(|(_, v)| !v.is_empty())
+                .collect();
+            let links = BTreeMap::new();
+            Some(Known {
+                uuid,
+                handle,
+                texts,
+                links,
+            })
+        };
+        let mut known: Vec<_> = (0..n).filter_map(one).collect();
+        let all: Vec<_> = known.iter().map(|k| (k.uuid.clone(), k.handle)).collect();
+        for k in &mut known {
+            let others = all.iter().filter(|(u, _)| *u != k.uuid);
+            k.links = others
+                .map(|(u, h)| (u.clone(), self.link(k.handle, *h)))
+                .collect();
+        }
+        known
+    }
+
+    fn link(&self, a: Handle, b: Handle) -> Link {
+        type Ancestor = unsafe extern "C" fn(Handle, Handle, *mut u32) -> u32;
+        type P2p = unsafe extern "C" fn(Handle, Handle, u32, *mut u32) -> u32;
+        let mut value = 0;
+        let ancestor = self
+            .find::<Ancestor>(c"nvmlDeviceGetTopologyCommonAncestor")
+            // SAFETY: NVML's own handles and a pointer to a live number.
+            .filter(|f| unsafe { f(a, b, &mut value) } == 0)
+            .map(|_| value);
+        let p2p = self.find::<P2p>(c"nvmlDeviceGetP2PStatus");
+        let status = |kind| {
+            let mut value = 0;
+            // SAFETY: as above.
+            p2p.filter(|f| unsafe { f(a, b, kind, &mut value) } == 0)
+                .map(|_| value)
+        };
+        Link {
+            ancestor,
+            p2p: (0..5).map(status).collect(),
+        }
+    }
+
+    fn read(&self, k: &Known) -> Gpu {
+        let mut numbers = BTreeMap::new();
+        let mut put = |n: Number, v: u64| {
+            numbers.insert(n.name().to_string(), v);
+        };
+        for (number, name, ask) in SIMPLE {
+            let Some((a, b)) = self.ask(name, *ask, k.handle) else {
+                continue;
+            };
+            put(*number, a);
+            if let Ask::Two(second) = ask {
+                put(*second, b);
+            }
+        }
+        self.memory(k.handle, &mut put);
+        self.pci(k.handle, &mut put);
+        Gpu {
+            numbers,
+            texts: k.texts.clone(),
+            links: k.links.clone(),
+        }
+    }
+
+    fn ask(&self, name: &CStr, ask: Ask, d: Handle) -> Option<(u64, u64)> {
+        type One = unsafe extern "C" fn(Handle, *mut u32) -> u32;
+        type Wide = unsafe extern "C" fn(Handle, *mut u64) -> u32;
+        type Of = unsafe extern "C" fn(Handle, u32, *mut u32) -> u32;
+        type Two = unsafe extern "C" fn(Handle, *mut u32, *mut u32) -> u32;
+        let (mut a, mut b, mut wide) = ([0u32; 2], 0u32, 0u64);
+        // SAFETY: NVML's own handle and pointers to live numbers of the sizes that `nvml.h` says;
+        // what `Two` stands for takes two pointers, except utilization, which fills a pair.
+        let rc = unsafe {
+            match ask {
+                Ask::Two(Number::MemoryBusy) | Ask::One => {
+                    self.find::<One>(name)?(d, a.as_mut_ptr())
+                }
+                Ask::Wide => self.find::<Wide>(name)?(d, &mut wide),
+                Ask::Of(kind) => self.find::<Of>(name)?(d, kind, a.as_mut_ptr()),
+                Ask::Two(_) => self.find::<Two>(name)?(d, a.as_mut_ptr(), &mut b),
+            }
+        };
+        (rc == 0).then_some(match ask {
+            Ask::Wide => (wide, 0),
+            Ask::Two(Number::MemoryBusy) => (a[0].into(), a[1].into()),
+            _ => (a[0].into(), b.into()),
+        })
+    }
+
+    fn memory(&self, d: Handle, put: &mut impl FnMut(Number, u64)) {
+        type Get = unsafe extern "C" fn(Handle, *mut u64) -> u32;
+        // Version, total, reserved, free, used; without the first two, total, free, used.
+        let mut v2 = [MEMORY_V2, 0, 0, 0, 0];
+        let get = self.find::<Get>(c"nvmlDeviceGetMemoryInfo_v2");
+        // SAFETY: NVML's own handle and a structure of the size that its version says.
+        if get.is_some_and(|f| unsafe { f(d, v2.as_mut_ptr()) } == 0) {
+            put(Number::MemoryTotal, v2[1]);
+            put(Number::MemoryReserved, v2[2]);
+            put(Number::MemoryUsed, v2[4]);
+        } else if let Some(f) = self.find::<Get>(c"nvmlDeviceGetMemoryInfo") {
+            let mut v1 = [0; 3];
+            // SAFETY: as above; the first form is three numbers.
+            if unsafe { f(d, v1.as_mut_ptr()) } == 0 {
+                put(Number::MemoryTotal, v1[0]);
+                put(Number::MemoryUsed, v1[2]);
+            }
+        }
+        let mut bar1 = [0; 3];
+        let get = self.find::<Get>(c"nvmlDeviceGetBAR1MemoryInfo");
+        // SAFETY: as above; three numbers, total, free, used.
+        if get.is_some_and(|f| unsafe { f(d, bar1.as_mut_ptr()) } == 0) {
+            put(Number::Bar1Total, bar1[0]);
+            put(Number::Bar1Used, bar1[2]);
+        }
+    }
+
+    fn pci(&self, d: Handle, put: &mut impl FnMut(Number, u64)) {
+        type Get = unsafe extern "C" fn(Handle, *mut u32) -> u32;
+        // A text of 16 bytes, domain, bus, device, device's and subsystem's id, a text of 32 bytes.
+        let mut info = [0u32; 17];
+        let get = self.find::<Get>(c"nvmlDeviceGetPciInfo_v3");
+        // SAFETY: NVML's own handle and a structure of the size that `nvml.h` says.
+        if get.is_some_and(|f| unsafe { f(d, info.as_mut_ptr()) } == 0) {
+            put(Number::PciDeviceId, info[7].into());
+            put(Number::PciSubsystemId, info[8].into());
+        }
+    }
+}
+
+fn text(f: impl FnOnce(*mut c_char, u32) -> Option<u32>) -> String {
+    let mut buf = [0 as c_char; 128];
+    match f(buf.as_mut_ptr(), buf.len() as u32 - 1) {
+        // SAFETY: the last byte stays zero.
+        Some(0) => unsafe { CStr::from_ptr(buf.as_ptr()) }
+            .to_string_lossy()
+            .into_owned(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::version_in;
+
+    #[test]
+    fn the_drivers_version_stands_among_other_words() {
+        let open = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.82.07  Release \
+                    Build  (dvs-builder@host)  Wed Aug 27\nGCC version:  gcc version 11.4.0\n";
+        assert_eq!(version_in(open).as_deref(), Some("580.82.07"));
+        let old = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Thu May  2\n";
+        assert_eq!(version_in(old).as_deref(), Some("470.256.02"));
+        assert_eq!(version_in("GCC version"), None);
+        assert_eq!(version_in(""), None);
+    }
+}

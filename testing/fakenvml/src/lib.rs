@@ -1,0 +1,174 @@
+//! A simulated NVML for the devices of `libfakedev.so`: what a server's monitoring process loads in
+//! tests (`--nvml-library PATH`), and what the same questions are asked of natively.
+//!
+//! `FAKEDEV_DEVICES` is the number of devices (1). Live values differ between devices and are the
+//! same at every question, so that a native and a remote run can be compared; only the energy
+//! grows.
+
+// Functions of the API keep their C names.
+#![allow(non_snake_case)]
+
+use std::ffi::c_char;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A handle is the device's number and one: never null.
+type Device = usize;
+
+const SUCCESS: u32 = 0;
+const INVALID_ARGUMENT: u32 = 2;
+const NOT_SUPPORTED: u32 = 3;
+const INSUFFICIENT_SIZE: u32 = 7;
+
+const MIB: u64 = 1 << 20;
+const TOTAL: u64 = 4608 * MIB;
+const RESERVED: u64 = 512 * MIB;
+
+fn count() -> usize {
+    let set = std::env::var("FAKEDEV_DEVICES").ok();
+    set.and_then(|n| n.parse().ok()).unwrap_or(1)
+}
+
+fn used(d: Device) -> u64 {
+    (100 + d as u64) * MIB
+}
+
+fn valid(d: Device) -> bool {
+    (1..=count()).contains(&d)
+}
+
+/// Stores `value`.
+///
+/// # Safety
+/// `out` is null or points to room for a `T`.
+unsafe fn put<T>(out: *mut T, value: T) -> u32 {
+    if out.is_null() {
+        return INVALID_ARGUMENT;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { out.write(value) };
+    SUCCESS
+}
+
+/// Stores a text with its NUL.
+///
+/// # Safety
+/// `out` is null or points to `room` bytes.
+unsafe fn put_text(out: *mut c_char, room: u32, text: &str) -> u32 {
+    if out.is_null() {
+        return INVALID_ARGUMENT;
+    }
+    if text.len() >= room as usize {
+        return INSUFFICIENT_SIZE;
+    }
+    for (i, b) in text.bytes().chain([0]).enumerate() {
+        // SAFETY: the caller's promise; text and NUL fit.
+        unsafe { out.add(i).write(b as c_char) };
+    }
+    SUCCESS
+}
+
+macro_rules! api {
+    ($(fn $name:ident($($arg:ident: $t:ty),*) $body:expr;)*) => { $(
+        /// As the API says.
+        ///
+        /// # Safety
+        /// As the API says.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $t),*) -> u32 {
+            // SAFETY: passed on to the caller.
+            #[allow(unused_unsafe)]
+            unsafe { $body }
+        }
+    )* };
+}
+
+/// Functions about a device `d` that store one number.
+macro_rules! numbers {
+    ($($name:ident($d:ident) = $value:expr;)*) => { api! { $(
+        fn $name($d: Device, out: *mut u32) {
+            if !valid($d) {
+                return INVALID_ARGUMENT;
+            }
+            put(out, $value as u32)
+        };
+    )* } };
+}
+
+numbers! {
+    nvmlDeviceGetIndex(d) = d - 1;
+    nvmlDeviceGetMinorNumber(d) = d + 3;
+    nvmlDeviceGetBrand(_d) = 14;
+    nvmlDeviceGetBoardId(d) = 0x1000 * d;
+    nvmlDeviceGetArchitecture(_d) = 9;
+    nvmlDeviceGetNumGpuCores(_d) = 16896;
+    nvmlDeviceGetMemoryBusWidth(_d) = 6144;
+    nvmlDeviceGetPowerUsage(d) = 75_000 + d;
+    nvmlDeviceGetPowerManagementLimit(_d) = 700_000;
+    nvmlDeviceGetPowerManagementDefaultLimit(_d) = 700_000;
+    nvmlDeviceGetEnforcedPowerLimit(_d) = 650_000;
+    nvmlDeviceGetPerformanceState(_d) = 0;
+    nvmlDeviceGetPersistenceMode(_d) = 1;
+    nvmlDeviceGetComputeMode(_d) = 0;
+    nvmlDeviceGetCurrPcieLinkGeneration(_d) = 5;
+    nvmlDeviceGetCurrPcieLinkWidth(_d) = 16;
+    nvmlDeviceGetMaxPcieLinkGeneration(_d) = 5;
+    nvmlDeviceGetMaxPcieLinkWidth(_d) = 16;
+}
+
+static ENERGY: AtomicU64 = AtomicU64::new(1_000_000);
+
+#[rustfmt::skip]
+api! {
+    fn nvmlInit_v2() SUCCESS;
+    fn nvmlShutdown() SUCCESS;
+    fn nvmlSystemGetDriverVersion(out: *mut c_char, room: u32) put_text(out, room, "580.82.07");
+    fn nvmlSystemGetNVMLVersion(out: *mut c_char, room: u32) put_text(out, room, "13.580.82.07");
+    fn nvmlDeviceGetCount_v2(out: *mut u32) put(out, count() as u32);
+    fn nvmlDeviceGetHandleByIndex_v2(i: u32, out: *mut Device) {
+        if i as usize >= count() {
+            return INVALID_ARGUMENT;
+        }
+        // NVML's order is not always CUDA's: here it is the reverse.
+        put(out, count() - i as usize)
+    };
+    fn nvmlDeviceGetUUID(d: Device, out: *mut c_char, room: u32)
+        put_text(out, room, &format!("GPU-62757362-6172-2d66-616b-6564657600{:02x}", d - 1));
+    fn nvmlDeviceGetSerial(d: Device, out: *mut c_char, room: u32)
+        put_text(out, room, &format!("16502300000{d}"));
+    fn nvmlDeviceGetVbiosVersion(_d: Device, out: *mut c_char, room: u32)
+        put_text(out, room, "96.00.A5.00.01");
+    fn nvmlDeviceGetMemoryInfo(d: Device, out: *mut [u64; 3])
+        put(out, [TOTAL, TOTAL - RESERVED - used(d), RESERVED + used(d)]);
+    fn nvmlDeviceGetMemoryInfo_v2(d: Device, out: *mut [u64; 5]) {
+        let version = (*out)[0] as u32;
+        if version != (40 | 2 << 24) {
+            return 25;
+        }
+        put(out, [version.into(), TOTAL, RESERVED, TOTAL - RESERVED - used(d), used(d)])
+    };
+    fn nvmlDeviceGetBAR1MemoryInfo(d: Device, out: *mut [u64; 3])
+        put(out, [256 * MIB, (256 - d as u64) * MIB, d as u64 * MIB]);
+    fn nvmlDeviceGetUtilizationRates(d: Device, out: *mut [u32; 2])
+        put(out, [40 + d as u32, 20 + d as u32]);
+    fn nvmlDeviceGetTemperature(d: Device, sensor: u32, out: *mut u32)
+        if sensor == 0 { put(out, 30 + d as u32) } else { INVALID_ARGUMENT };
+    fn nvmlDeviceGetTotalEnergyConsumption(_d: Device, out: *mut u64)
+        put(out, ENERGY.fetch_add(1000, Ordering::Relaxed));
+    fn nvmlDeviceGetClockInfo(d: Device, domain: u32, out: *mut u32)
+        put(out, 1000 + 100 * domain + d as u32);
+    fn nvmlDeviceGetMaxClockInfo(_d: Device, domain: u32, out: *mut u32)
+        put(out, 2000 + 100 * domain);
+    fn nvmlDeviceGetPowerManagementLimitConstraints(_d: Device, min: *mut u32, max: *mut u32)
+        put(min, 200_000) | put(max, 700_000);
+    fn nvmlDeviceGetMigMode(_d: Device, now: *mut u32, next: *mut u32) put(now, 0) | put(next, 0);
+    // An error in one question must not spoil the others.
+    fn nvmlDeviceGetFanSpeed(_d: Device, _out: *mut u32) NOT_SUPPORTED;
+    fn nvmlDeviceGetPciInfo_v3(d: Device, out: *mut [u32; 17]) {
+        let mut info = [0; 17];
+        info[4..9].copy_from_slice(&[0, 0xf + d as u32, 0, 0x2335_10de, 0x18be_10de]);
+        put(out, info)
+    };
+    fn nvmlDeviceGetTopologyCommonAncestor(_a: Device, _b: Device, out: *mut u32) put(out, 50);
+    fn nvmlDeviceGetP2PStatus(_a: Device, _b: Device, kind: u32, out: *mut u32)
+        put(out, if kind == 3 { 5 } else { 0 });
+}
