@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long any one program may take.
@@ -47,7 +48,13 @@ pub fn tree() -> &'static Path {
 
 /// Compiles a C program of `programs/` against the system's OpenCL loader.
 pub fn compile(name: &str) -> PathBuf {
+    // Tests run side by side: while one starts the program another must not write it.
+    static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     let out = tree().join(format!("e2e-{name}-{}", std::process::id()));
+    if made.contains(&out) {
+        return out;
+    }
     let source = root()
         .join("testing/e2e/programs")
         .join(format!("{name}.c"));
@@ -58,6 +65,7 @@ pub fn compile(name: &str) -> PathBuf {
         .args(["-lOpenCL", "-lpthread"])
         .status();
     assert!(done.expect("cc runs").success(), "{name}.c compiles");
+    made.push(out.clone());
     out
 }
 

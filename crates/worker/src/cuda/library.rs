@@ -107,6 +107,17 @@ pub(super) fn library_kernel(
         let library = w.handle(Kind::Library, m.library)?;
         let dev = w.device(m.device)?;
         let d = w.driver;
+        if w.handle(Kind::Context, h.aux).is_err() {
+            // Programs find their kernels before they have a context, but the driver describes them
+            // only inside one: the one they are about to get, which stays for the session.
+            let mut ctx: CUcontext = std::ptr::null_mut();
+            // SAFETY: a pointer to a live handle, then that handle.
+            unsafe {
+                check(d.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
+                check(d.cuCtxSetCurrent(ctx))?;
+            }
+            w.current = u32::MAX;
+        }
         let mut kernel: CUkernel = std::ptr::null_mut();
         // SAFETY: a live library, a C string, a pointer to a live handle.
         check(unsafe { d.cuLibraryGetKernel(&mut kernel, library as CUlibrary, name.as_ptr()) })?;
