@@ -1,8 +1,9 @@
 //! Accesses of the program to pages that are closed to it.
 //!
-//! The signal handler does three things that are allowed anywhere: it looks the address up in tables
-//! of plain numbers, writes a request to a pipe, and sleeps until the request is answered. A thread
-//! of its own reads the pipe and does the rest. Faults elsewhere go to whoever handled them before.
+//! The signal handler does three things that are allowed anywhere: it looks the address up in
+//! tables of plain numbers, writes a request to a pipe, and sleeps until the request is answered.
+//! A thread of its own reads the pipe and does the rest. Faults elsewhere go to whoever handled
+//! them before.
 
 use super::shadow::{self, Outcome};
 use super::space;
@@ -240,13 +241,14 @@ pub fn start() -> Result<(), CUresult> {
 /// A request on another thread's stack.
 #[derive(Clone, Copy)]
 struct Asked(*const Request);
-// SAFETY: that thread sleeps until the request is answered, and the fields but for the answer, which
-// is atomic, do not change.
+// SAFETY: that thread sleeps until the request is answered, and the fields but for the answer,
+// which is atomic, do not change.
 unsafe impl Send for Asked {}
 
 impl Asked {
     fn answer(self, a: u32) {
-        // SAFETY: the request lives until its answer is stored; after that only its address is used.
+        // SAFETY: the request lives until its answer is stored; after that only its address is
+        // used.
         let word = unsafe { (*self.0).answer.as_ptr() };
         // SAFETY: as above; waking a word that is gone wakes nobody who does not look again.
         unsafe {

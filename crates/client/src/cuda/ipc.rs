@@ -1,8 +1,8 @@
 //! Memory and events that processes of one server share.
 //!
-//! A memory handle names the worker that has the memory, and carries a secret of 128 bits: who holds
-//! the handle may import, and nobody else. The importing worker gets the memory from the exporting
-//! one, machine-locally, and maps it at an address chosen here.
+//! A memory handle names the worker that has the memory, and carries a secret of 128 bits: who
+//! holds the handle may import, and nobody else. The importing worker gets the memory from the
+//! exporting one, machine-locally, and maps it at an address chosen here.
 
 use super::context;
 use super::memory::{self, Sort};

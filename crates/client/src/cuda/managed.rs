@@ -1,5 +1,5 @@
-//! Managed memory: allocation, hints, prefetch, attachment. How both sides see it is the business of
-//! [`super::shadow`].
+//! Managed memory: allocation, hints, prefetch, attachment. How both sides see it is the business
+//! of [`super::shadow`].
 
 use super::memory::{self, Range, Sort};
 use super::runtime::{Cx, enter, enter_local, guard, put};
@@ -49,12 +49,13 @@ pub(super) unsafe fn cuMemAllocManaged(out: *mut CUdeviceptr, size: usize, flags
     })
 }
 
-/// Gives managed memory back, which nobody shadows any more. What the worker is to unmap, if anything.
+/// Gives managed memory back, which nobody shadows any more. What the worker is to unmap, if
+/// anything.
 pub fn release(r: &Range) -> Option<(u64, u64)> {
     let len = memory::pages(r.size) as usize;
     let p = r.base as *mut c_void;
-    // Closed while it is nobody's, so that its neighbours in the granule do not hide a mistake; then as
-    // the next allocation expects it.
+    // Closed while it is nobody's, so that its neighbours in the granule do not hide a mistake;
+    // then as the next allocation expects it.
     // SAFETY: pages of ours that nobody uses any more.
     unsafe {
         libc::madvise(p, len, libc::MADV_DONTNEED);
@@ -134,8 +135,8 @@ pub(super) unsafe fn cuMemAdvise_v2(
     advise(p, len, advice, |cx| place_at(cx, &location))
 }
 
-/// Prefetches to the device push at once. Those to the host make the program's next access, which is
-/// when the bytes are known to be final, fetch in large pieces.
+/// Prefetches to the device push at once. Those to the host make the program's next access, which
+/// is when the bytes are known to be final, fetch in large pieces.
 fn prefetch(cx: Cx, p: u64, len: usize, place: i32) -> Result<(), CUresult> {
     if len == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);

@@ -104,8 +104,8 @@ pub fn remove(base: u64, which: impl Fn(Sort) -> bool) -> Option<Range> {
     ranges.remove(&base)
 }
 
-/// Whether `len` bytes at `p` are all in memory that a device has, be it one range or several side by
-/// side.
+/// Whether `len` bytes at `p` are all in memory that a device has, be it one range or several side
+/// by side.
 pub fn is_on_device(mut p: u64, len: usize) -> bool {
     let Some(end) = p.checked_add(len as u64) else {
         return false;

@@ -3,10 +3,11 @@
 //!
 //! Such memory exists twice: pages in the program, and device memory at the server, at the same
 //! address wherever that can be. Each block of pages is valid on the host (the program may have
-//! written it), on the device (kernels may have), or on both, and its protection makes the program's
-//! first access that disagrees a fault, which [`super::fault`] brings here. Before device work is
-//! queued, blocks that the program has written are pushed; from then on the device's bytes are the
-//! valid ones, and the program's next access waits for that work and fetches.
+//! written it), on the device (kernels may have), or on both, and its protection makes the
+//! program's first access that disagrees a fault, which [`super::fault`] brings here. Before
+//! device work is queued, blocks that the program has written are pushed; from then on the
+//! device's bytes are the valid ones, and the program's next access waits for that work and
+//! fetches.
 //!
 //! Lock order: the list of areas here comes before the session's own locks, and nothing that holds
 //! it touches memory that may fault.
@@ -153,8 +154,9 @@ impl Shadows {
     }
 
     /// Sends what the program has written of the areas that `stream` may use. Where the device
-    /// `writes`, its bytes are the valid ones from now on.
-    fn push(&mut self, cx: Cx, stream: u32, writes: bool) -> Result<(), CUresult> {
+    /// `writes`, its bytes are the valid ones from now on. With `wait`, all of it has arrived on
+    /// return.
+    fn push(&mut self, cx: Cx, stream: u32, writes: bool, wait: bool) -> Result<(), CUresult> {
         let mut areas = std::mem::take(&mut self.areas);
         let mut used = BTreeSet::new();
         let mut done = Ok(());
@@ -183,7 +185,18 @@ impl Shadows {
         }
         self.areas = areas;
         for (scope, stream) in used {
-            done = done.and(Cx { scope, ..cx }.send(&msg::ShadowFence { stream }));
+            let cx = Cx { scope, ..cx };
+            done = done.and(if wait {
+                // The worker hears of a function's end at once, not in its turn.
+                let fence = msg::CuStreamSynchronize { h_stream: stream };
+                match cx.rt.session.call(scope, &fence, None) {
+                    Ok(a) if a.status == CUDA_SUCCESS => Ok(()),
+                    Ok(a) => Err(a.status),
+                    Err(_) => Err(CUDA_ERROR_DEVICE_UNAVAILABLE),
+                }
+            } else {
+                cx.send(&msg::ShadowFence { stream })
+            });
         }
         done
     }
@@ -255,7 +268,7 @@ impl Shadows {
 pub fn work(cx: Cx, stream: u32, reads: bool) -> Result<(), CUresult> {
     let mut all = lock();
     let s = all.get_or_insert_default();
-    s.push(cx, stream, !reads)?;
+    s.push(cx, stream, !reads, false)?;
     if !reads {
         s.count += 1;
         s.pending.insert((cx.scope, stream), s.count);
@@ -299,8 +312,9 @@ pub enum Outcome {
     Refuse,
 }
 
-/// An access to `p` that the protection forbids. `write` says what it was, where the processor tells.
-/// With `now`, nothing is waited for: a function that runs in stream order must not wait for itself.
+/// An access to `p` that the protection forbids. `write` says what it was, where the processor
+/// tells. With `now`, nothing is waited for: a function that runs in stream order must not wait
+/// for itself.
 pub fn fault(p: u64, write: Option<bool>, now: bool) -> Outcome {
     let Ok(cx) = enter_local() else {
         return Outcome::Refuse;
@@ -375,7 +389,7 @@ pub fn wait_for(owed: &[(u32, u32)], mark: u64) -> Result<(), CUresult> {
 pub fn function_ran(cx: Cx) {
     if active()
         && let Some(s) = lock().as_mut()
-        && let Err(e) = s.push(cx, ANY, true)
+        && let Err(e) = s.push(cx, ANY, true, true)
     {
         crate::log!(Warn, "cannot send what a host function wrote: error {e}");
     }
@@ -599,5 +613,5 @@ pub fn each(p: u64, len: u64, mut f: impl FnMut(&mut Area)) {
 
 /// Sends what the program has written, before any work asks for it.
 pub fn prefetch_to_device(cx: Cx) -> Result<(), CUresult> {
-    lock().get_or_insert_default().push(cx, ANY, false)
+    lock().get_or_insert_default().push(cx, ANY, false, false)
 }

@@ -35,8 +35,8 @@ impl State {
     }
 }
 
-/// A few bytes at an end of registered memory, in a page that holds other things as well. It cannot be
-/// protected, so changes are found by comparing with what both sides last agreed on.
+/// A few bytes at an end of registered memory, in a page that holds other things as well. It
+/// cannot be protected, so changes are found by comparing with what both sides last agreed on.
 #[derive(Debug)]
 pub struct Edge {
     host: u64,
@@ -110,7 +110,8 @@ fn protect(at: u64, len: u64, rights: i32) -> Result<(), CUresult> {
     }
 }
 
-/// Writes to pages that are closed to everybody: other threads of the program see all of it or fault.
+/// Writes to pages that are closed to everybody: other threads of the program see all of it or
+/// fault.
 fn write_closed(at: u64, bytes: &[u8]) -> Result<(), CUresult> {
     static MEM: OnceLock<i32> = OnceLock::new();
     let fd = *MEM.get_or_init(|| {

@@ -1,7 +1,8 @@
 //! Memory and events that the workers of one server share.
 //!
-//! A worker that exports memory listens on a socket of the abstract namespace. Whoever connects says a
-//! secret, which only the exporting client has been told, and gets the memory's file descriptor.
+//! A worker that exports memory listens on a socket of the abstract namespace. Whoever connects
+//! says a secret, which only the exporting client has been told, and gets the memory's file
+//! descriptor.
 
 use super::memory::{mapping, note, reserve};
 use super::{Cuda, attempt, check};

@@ -29,8 +29,8 @@ pub(super) struct Mapped {
     device: i32,
 }
 
-/// Reserves the whole range that `va` lies in, once. The driver honours the wish for an address when
-/// the range is large; for a few megabytes it does as it likes.
+/// Reserves the whole range that `va` lies in, once. The driver honours the wish for an address
+/// when the range is large; for a few megabytes it does as it likes.
 pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
     let range = va.checked_sub(BASE).ok_or(CUDA_ERROR_INVALID_VALUE)? / RANGE;
     let start = BASE + range * RANGE;

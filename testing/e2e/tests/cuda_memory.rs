@@ -1,0 +1,42 @@
+//! Memory that a program and kernels, or two programs, share: on the simulated driver.
+
+use busbar_e2e::program::{native, printed, remote};
+use busbar_e2e::server::Server;
+use std::path::{Path, PathBuf};
+
+fn python() -> &'static Path {
+    Path::new("python3")
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("programs")
+        .join(name)
+}
+
+#[test]
+fn managed_mapped_and_registered_memory_read_as_they_do_natively() {
+    let server = Server::start();
+    let program = script("cuda_shadow.py");
+    let expected = printed(native(python()).arg(&program));
+    assert!(expected.ends_with("done\n"), "{expected}");
+    for _ in 0..3 {
+        let got = printed(remote(&server, python()).arg(&program));
+        assert_eq!(got, expected);
+    }
+}
+
+#[test]
+fn two_processes_share_memory_by_handle_and_nobody_without_one() {
+    let server = Server::start();
+    let got = printed(remote(&server, python()).arg(script("cuda_ipc.py")));
+    let part = |first: u32, size: usize| {
+        format!(
+            "same True\nchild reads [{first}, {first}, {first}, {first}] True {size}\n\
+             closed twice 1\nmade up 1\nwrong secret 1\nwrong worker 1\n  0\n\
+             parent reads [42, 42, {first}, {first}]\n"
+        )
+    };
+    let expected = part(1000, 1000) + &part(3 << 20, 3 << 20) + "not ours 1\n";
+    assert_eq!(got, expected);
+}
