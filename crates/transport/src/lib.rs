@@ -3,10 +3,11 @@
 //! One trait, [`Connection`], and its implementations: [`tcp`] for networks, [`mem`] for a client
 //! and a worker in one process, [`fault`] around either to break it on purpose. A connection is
 //! used by one sending and one receiving thread at a time; `shutdown` may come from any thread and
-//! makes both return an error at once.
+//! makes both return an error at once. [`shared`] is memory between processes of one host.
 
 pub mod fault;
 pub mod mem;
+pub mod shared;
 pub mod tcp;
 
 use std::io::{self, IoSlice};
