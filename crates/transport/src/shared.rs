@@ -99,7 +99,7 @@ impl Segment {
             (file, system)
         };
         // Huge pages that were not set aside fault when there are none left.
-        if system.f_type as i64 != libc::TMPFS_MAGIC as i64 {
+        if system.f_type != libc::TMPFS_MAGIC {
             return Err(bad("a segment that is not ordinary memory"));
         }
         if u64::try_from(file.st_size).unwrap_or(0) < len {
