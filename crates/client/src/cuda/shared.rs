@@ -17,8 +17,8 @@ static FAILED: AtomicBool = AtomicBool::new(false);
 /// An attempt has succeeded.
 static WORKS: AtomicBool = AtomicBool::new(false);
 
-/// From this size on a copy that the program waits for goes through shared memory; shorter ones are
-/// cheaper to queue than to wait for.
+/// From this size on a copy to the device that the program waits for goes through shared memory;
+/// shorter ones are cheaper to queue than to wait for.
 const WAIT_FROM: usize = 64 << 10;
 
 /// Held while memory comes or goes: its address is free only once both sides have unmapped it.
@@ -101,7 +101,7 @@ pub fn copy(
     stream: u32,
     later: bool,
 ) -> Result<bool, CUresult> {
-    if !is_shared(host, len) || !later && len < WAIT_FROM {
+    if !is_shared(host, len) || !later && host == src && len < WAIT_FROM {
         return Ok(false);
     }
     let m = msg::CopyShared {

@@ -149,3 +149,69 @@ pub(super) fn copy_shared(w: &mut Cuda, h: &Header, m: msg::CopyShared) -> Resul
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use busbar_transport::shared::hand_over;
+    use busbar_wire::hello::SHARED_PROOF;
+
+    const VA: u64 = RANGE.start + (5 << 30);
+
+    #[test]
+    fn only_what_was_handed_over_is_mapped_and_only_where_it_belongs() {
+        let offers = Offers::open("s").unwrap();
+        let name = offers.name().to_string();
+        let segment = Segment::new(4 * PAGE).unwrap();
+        let proof = blake3::derive_key(SHARED_PROOF, b"s");
+        let give = |number| hand_over(&name, number, 4 * PAGE, &proof, &segment).unwrap();
+        let mut s = Shared::new(Some(offers));
+        assert_eq!(
+            s.map(VA, PAGE, 1),
+            Err(CUDA_ERROR_INVALID_VALUE),
+            "never given"
+        );
+        let wrong = [
+            (VA, 5 * PAGE),
+            (VA + 1, PAGE),
+            (VA, PAGE + 1),
+            (VA, 0),
+            (RANGE.start - PAGE, PAGE),
+            (RANGE.end - PAGE, 2 * PAGE),
+            (u64::MAX - PAGE + 1, PAGE),
+        ];
+        for (i, (va, size)) in wrong.into_iter().enumerate() {
+            give(i as u64);
+            let refused = s.map(va, size, i as u64);
+            assert_eq!(refused, Err(CUDA_ERROR_INVALID_VALUE), "{va:#x} {size:#x}");
+        }
+        give(10);
+        assert_eq!(s.map(VA, 4 * PAGE, 10), Ok(()));
+        give(11);
+        let taken = s.map(VA + 3 * PAGE, PAGE, 11);
+        assert_eq!(
+            taken,
+            Err(CUDA_ERROR_OUT_OF_MEMORY),
+            "there is something already"
+        );
+        assert!(s.holds(VA, 4 * PAGE) && s.holds(VA + 5, 4 * PAGE - 5));
+        assert!(!s.holds(VA, 4 * PAGE + 1) && !s.holds(VA - 1, 2) && !s.holds(VA, u64::MAX));
+        s.unmap(VA);
+        assert!(!s.holds(VA, 1) && s.bytes == 0);
+    }
+
+    #[test]
+    fn a_session_shares_no_more_than_it_may() {
+        let offers = Offers::open("s").unwrap();
+        let name = offers.name().to_string();
+        let mut s = Shared::new(Some(offers));
+        let size = s.most_bytes.next_multiple_of(PAGE) + PAGE;
+        let segment = Segment::new(size).unwrap();
+        let proof = blake3::derive_key(SHARED_PROOF, b"s");
+        hand_over(&name, 1, size, &proof, &segment).unwrap();
+        assert_eq!(
+            s.map(VA + (1 << 36), size, 1),
+            Err(CUDA_ERROR_OUT_OF_MEMORY)
+        );
+    }
+}
