@@ -81,10 +81,6 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.buf.is_empty() && self.sealed.is_empty()
-    }
-
     fn seal(&mut self) {
         if !self.buf.is_empty() {
             let next = self.spare.pop().unwrap_or_default();

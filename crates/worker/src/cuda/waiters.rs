@@ -4,6 +4,7 @@
 use super::completer::{Completer, Then};
 use super::printed::Printed;
 use busbar_abi::cuda::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,7 +31,13 @@ struct Shared {
     printed: Option<Printed>,
     /// Threads that wait for a job.
     idle: Mutex<Vec<Sender<Job>>>,
+    /// Threads there are.
+    threads: AtomicUsize,
 }
+
+/// The most threads: a thread of the client's program waits for one call at a time, and no program
+/// has more threads.
+const MOST: usize = 4096;
 
 /// Threads that wait.
 pub(super) struct Waiters {
@@ -48,6 +55,7 @@ impl Waiters {
             completer,
             printed,
             idle: Mutex::default(),
+            threads: AtomicUsize::new(0),
         };
         Self {
             shared: Arc::new(shared),
@@ -76,6 +84,14 @@ impl Waiters {
                 call,
             },
         };
+        let refuse = || {
+            let then = Then::Reply { call };
+            self.shared.completer.now(CUDA_ERROR_OUT_OF_MEMORY, then);
+        };
+        // Only the executor starts threads.
+        if self.shared.threads.load(Ordering::Relaxed) >= MOST {
+            return refuse();
+        }
         let shared = self.shared.clone();
         let (tx, rx) = channel();
         let run = move || {
@@ -91,14 +107,10 @@ impl Waiters {
                 next = rx.recv().ok();
             }
         };
-        if std::thread::Builder::new()
-            .name("waiter".into())
-            .spawn(run)
-            .is_err()
-        {
-            self.shared
-                .completer
-                .now(CUDA_ERROR_OUT_OF_MEMORY, Then::Reply { call });
+        let started = std::thread::Builder::new().name("waiter".into()).spawn(run);
+        match started {
+            Ok(_) => _ = self.shared.threads.fetch_add(1, Ordering::Relaxed),
+            Err(_) => refuse(),
         }
     }
 }
