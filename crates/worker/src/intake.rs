@@ -88,6 +88,15 @@ impl Queue {
         Ok(())
     }
 
+    /// Something is about to be queued.
+    pub(crate) fn rouse(&self) {
+        let mut s = lock(&self.state);
+        if s.asleep {
+            s.asleep = false;
+            self.changed.notify_all();
+        }
+    }
+
     /// Nothing more will come. What is queued is still executed if the client said goodbye; of a
     /// client that is gone nobody waits for it.
     pub(crate) fn close(&self, why: String, goodbye: bool) {
