@@ -12,6 +12,7 @@
 
 mod recv;
 mod send;
+pub mod switches;
 
 pub use recv::{PEEK, Sink};
 pub use send::Bulk;

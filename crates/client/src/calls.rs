@@ -85,7 +85,8 @@ fn spin_time() -> Duration {
     static CORES: std::sync::OnceLock<Duration> = std::sync::OnceLock::new();
     *CORES.get_or_init(|| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Duration::from_micros(if cores > 4 { 200 } else { 0 })
+        let spin = cores > 4 && busbar_channel::switches::Switch::Spin.on();
+        Duration::from_micros(if spin { 200 } else { 0 })
     })
 }
 

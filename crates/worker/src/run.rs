@@ -7,6 +7,7 @@ use crate::intake::{Frame, Intake, Next, Queue, SLABS};
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Hold};
 use crate::{Api, Open, Setup};
+use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Ending, Keeper, Verdict, send_hello};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
@@ -77,9 +78,10 @@ pub fn run(
             format!("this server does not offer `{api_name}`"),
         ));
     };
+    switches::set_off(&attach.hello.off);
     let outbox = Outbox::default();
     let content = Content::new(
-        options.cache_dir.clone(),
+        options.cache_dir.clone().filter(|_| Switch::Content.on()),
         options.cache_limit,
         outbox.clone(),
     );
@@ -223,7 +225,8 @@ fn answer(conn: &Tcp, w: &Welcome) {
 /// The executor. Returns why the session is over.
 fn execute(api: &mut dyn Api, queue: &Queue) -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let spin = Duration::from_micros(if cores > 4 { 50 } else { 0 });
+    let spin = cores > 4 && Switch::Spin.on();
+    let spin = Duration::from_micros(if spin { 50 } else { 0 });
     // SAFETY: plain prctl; polls of some microseconds need the finest timer slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let mut idle = None::<Instant>;
