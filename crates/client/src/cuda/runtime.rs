@@ -100,8 +100,8 @@ pub fn enter() -> Result<Cx, CUresult> {
 #[inline]
 pub fn enter_local() -> Result<Cx, CUresult> {
     let cx = present()?;
-    if !Switch::Local.on() && cx.rt.session.drain().is_err() {
-        return cx.lost();
+    if !Switch::Local.on() {
+        cx.ask()?;
     }
     Ok(cx)
 }
@@ -424,6 +424,18 @@ impl Cx {
         match sent.and_then(|()| self.queued_one()) {
             Ok(()) => CUDA_SUCCESS,
             Err(_) => self.lost::<()>().err().unwrap_or(CUDA_ERROR_UNKNOWN),
+        }
+    }
+
+    /// Asks the worker something harmless and waits for the answer: what a call costs that the
+    /// client could have answered.
+    #[cold]
+    fn ask(self) -> Result<(), CUresult> {
+        let attrib = CU_DEVICE_ATTRIBUTE_WARP_SIZE;
+        let question = msg::CuDeviceGetAttribute { attrib, dev: 0 };
+        match self.rt.session.call(0, &question, None) {
+            Ok(_) => Ok(()),
+            Err(_) => self.lost(),
         }
     }
 
