@@ -19,8 +19,8 @@ pub enum Switch {
     Idle,
     /// Records are gathered into frames, and frames into system calls. Off: one each.
     Gather,
-    /// Threads that wait look for some microseconds before they sleep. Off: they sleep at once.
-    Spin,
+    /// Threads of a busy session look for work for a while. Off: they sleep at once.
+    Poll,
     /// Large pieces are sent from where they lie. Off: they are copied first.
     Borrow,
     /// The server keeps module images and program sources. Off: they are sent each time.
@@ -38,7 +38,7 @@ impl Switch {
         Self::Local,
         Self::Idle,
         Self::Gather,
-        Self::Spin,
+        Self::Poll,
         Self::Borrow,
         Self::Content,
         Self::Staging,
@@ -52,7 +52,7 @@ impl Switch {
             Self::Local => "local",
             Self::Idle => "idle",
             Self::Gather => "gather",
-            Self::Spin => "spin",
+            Self::Poll => "poll",
             Self::Borrow => "borrow",
             Self::Content => "content",
             Self::Staging => "staging",
@@ -100,12 +100,12 @@ mod tests {
     fn only_a_clear_no_switches_off() {
         let off = read_off(|name| match name {
             "BUSBAR_QUEUE" => Some("0".into()),
-            "BUSBAR_SPIN" => Some(" off ".into()),
+            "BUSBAR_POLL" => Some(" off ".into()),
             "BUSBAR_IDLE" => Some("1".into()),
             "BUSBAR_LOCAL" => Some(String::new()),
             _ => None,
         });
-        assert_eq!(off, ["queue", "spin"]);
+        assert_eq!(off, ["queue", "poll"]);
     }
 
     #[test]
