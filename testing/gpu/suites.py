@@ -304,6 +304,8 @@ def differs(native, again, remote):
 def gist(tail):
     """The line of a failure's text that says what went wrong."""
     lines = [x.strip() for x in tail.splitlines() if x.strip()] or [""]
+    if re.match(r"exit |no end after|output: ", lines[0]):
+        return lines[0]
     errors = [x for x in lines if re.match(r"E +\S", x) and "Error" in x]
     return errors[-1] if errors else next((x for x in lines if re.match(r"E +\S", x)), lines[-1])
 

@@ -99,7 +99,7 @@ static void sparse() {
     printf("cusparse\n");
 }
 
-static void random() {
+static void numbers() {
     const int n = 1 << 16;
     std::vector<float> v(n);
     float *d = device(v);
@@ -118,6 +118,6 @@ int main() {
     fft();
     solver();
     sparse();
-    random();
+    numbers();
     printf("done\n");
 }
