@@ -114,7 +114,9 @@ def failed(found):
     """Whether any bar was missed or anything failed."""
     for result in found:
         if result["table"] == "micro":
-            if any(verdict == "fail" for *_, verdict in micro.judge(result)):
+            runs = [o for by_name in result.get("runs", {}).values() for o in by_name.values()]
+            broken = any(outcome["error"] for outcomes in runs for outcome in outcomes)
+            if broken or any(verdict == "fail" for *_, verdict in micro.judge(result)):
                 return True
         elif any(row["verdict"] in ("fail", "error") for row in result["rows"]):
             return True
