@@ -6,10 +6,12 @@ The driver part is a small C program (native/driver.c), run with and without the
 import contextlib
 import datetime
 import glob
+import math
 import os
 import shutil
 import sys
 import tempfile
+import time
 
 from busbar_bench import FORMAT, machine, process
 from busbar_bench.published import LINKS, MICRO_BARS, MICRO_NAMES
@@ -49,8 +51,8 @@ def driver_modes(parts, args):
     smoke = args.smoke
     modes = []
     if "launch" in parts:
-        bursts = "50" if smoke else "250"
-        modes += [("launch_1", ["launch", "1", bursts]), ("launch_8", ["launch", "8", bursts])]
+        modes += [("launch_1", ["launch", "1", "50" if smoke else "250"])]
+        modes += [("launch_8", ["launch", "8", "10" if smoke else "250"])]
     if "sustained" in parts:
         seconds = "1" if smoke else "3"
         modes += [("sustained_1", ["sustained", seconds, "1"])]
@@ -87,8 +89,11 @@ def per_step(few, many):
     }
 
 
-def measure(args):
-    """Runs everything; returns the result for the JSON file."""
+def measure(args, deadline=math.inf):
+    """Runs everything; returns the result for the JSON file.
+
+    No round but the first begins that would not end before `deadline` (of time.monotonic).
+    """
     parts = args.parts or PARTS
     sides = sides_of(args)
     link = args.link
@@ -110,7 +115,12 @@ def measure(args):
                 say(f"{side}, {name}: {outcome['error']}")
             runs[side].setdefault(name, []).append(outcome)
 
+        rounds, began = 0, time.monotonic()
         for index in range(args.rounds):
+            now = time.monotonic()
+            if index and now + (now - began) / index > deadline:
+                break
+            rounds = index + 1
             for side, prefix in order_of(sides, index):
                 for name, mode in modes:
                     say(f"round {index + 1}, {side}: {name}")
@@ -139,7 +149,7 @@ def measure(args):
         "command": sys.argv,
         "machine": machine.describe(),
         "settings": {
-            "rounds": args.rounds,
+            "rounds": rounds,
             "link": link,
             "sides": dict(sides),
             "parts": list(parts),
