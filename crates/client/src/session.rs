@@ -201,7 +201,9 @@ impl Session {
             return Err(e);
         }
         self.channel.flush();
+        let expecting = self.channel.expect();
         let answer = waiter.wait();
+        drop(expecting);
         Calls::recycle(waiter);
         if let Some(s) = self.stats {
             s.queued(R::OP, len + record::HEADER);

@@ -3,7 +3,7 @@
 use crate::Connection;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -166,6 +166,33 @@ impl Connection for Tcp {
                 r => return r.map_err(|e| self.note(e)),
             }
         }
+    }
+
+    fn try_recv(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            // SAFETY: as many writable bytes as said.
+            let n = unsafe {
+                libc::recv(
+                    self.raw_fd(),
+                    buf.as_mut_ptr().cast(),
+                    buf.len(),
+                    libc::MSG_DONTWAIT,
+                )
+            };
+            if let Ok(n) = usize::try_from(n) {
+                return Ok(Some(n));
+            }
+            let e = io::Error::last_os_error();
+            match e.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock => return Ok(None),
+                _ => return Err(self.note(e)),
+            }
+        }
+    }
+
+    fn wait(&self, alarm: BorrowedFd<'_>) -> io::Result<()> {
+        crate::wait_readable(&[self.stream.as_fd(), alarm])
     }
 
     fn shutdown(&self) {

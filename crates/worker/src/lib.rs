@@ -42,6 +42,9 @@ pub trait Api {
         false
     }
 
+    /// The queue was empty for a while, and something is coming.
+    fn wake(&mut self) {}
+
     /// The session is over: everything it holds is given back.
     fn close(&mut self);
 }

@@ -546,7 +546,7 @@ pub(super) unsafe fn cuPointerGetAttribute(
         }
         let r = find(p).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         // SAFETY: checked for null above; the program's pointer.
-        unsafe { attribute(&r, p, which as u32, data) }
+        unsafe { attribute(&r, p, which, data) }
     })
 }
 
@@ -564,7 +564,7 @@ pub(super) unsafe fn cuPointerGetAttributes(
         let r = find(p);
         for i in 0..n as usize {
             // SAFETY: the program's arrays of `n` items.
-            let (a, d) = unsafe { (which.add(i).read() as u32, data.add(i).read()) };
+            let (a, d) = unsafe { (which.add(i).read(), data.add(i).read()) };
             // SAFETY: the program's pointer for this attribute.
             let done = unsafe {
                 match &r {
@@ -586,7 +586,7 @@ pub(super) unsafe fn cuPointerSetAttribute(
     guard(|| {
         enter()?;
         // Copies through a session are ordered anyway, which is all that SYNC_MEMOPS (6) asks.
-        if which as u32 != 6 || find(p).is_none() {
+        if which != 6 || find(p).is_none() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         Ok(())

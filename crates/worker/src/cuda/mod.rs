@@ -419,6 +419,10 @@ impl Api for Cuda {
         self.completer.sweep()
     }
 
+    fn wake(&mut self) {
+        self.waiters.rouse();
+    }
+
     fn close(&mut self) {
         // The process ends with the session, and the driver frees with it all that it held.
     }
