@@ -201,6 +201,7 @@ MICRO_BARS = {
     "launch_ns_8": (500.0, "at most"),
     "launches_per_s": (300_000.0, "at least"),
     "pinned_loopback_gb_s": (8.0, "at least"),
+    "pinned_shared_gb_s": (40.0, "at least"),
     "link_part": (0.95, "at least"),
     "first_result_extra_s": (0.150, "at most"),
 }
