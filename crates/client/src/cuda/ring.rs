@@ -270,7 +270,7 @@ pub unsafe fn to_host(
     let parts = Parts::new(len);
     let dst = Shared(dst as u64);
     // SAFETY: passed on to the caller.
-    spread(len, || unsafe {
+    spread(helpers(len), || unsafe {
         arrive(cx, ring, &parts, dst, src, stream)
     })?;
     runtime::pending()?;
