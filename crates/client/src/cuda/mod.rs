@@ -39,6 +39,7 @@ pub mod memset;
 pub mod module;
 pub mod occupancy;
 pub mod pool;
+pub mod ring;
 pub mod runtime;
 pub mod shadow;
 pub mod shadow_area;
