@@ -109,13 +109,8 @@ impl Server {
     }
 
     /// The processes of its sessions and those in reserve.
-    pub fn workers(&self) -> Vec<i32> {
-        let id = self.child.id();
-        let list = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
-        list.unwrap_or_default()
-            .split_whitespace()
-            .filter_map(|p| p.parse().ok())
-            .collect()
+    pub fn workers(&self) -> Vec<u32> {
+        crate::proc::children(self.child.id())
     }
 
     /// Kills it as a crash would.

@@ -1,8 +1,8 @@
 //! OpenCL on a real CPU device: the same program natively and through Busbar.
 
-use busbar_e2e::opencl::{Server, compile, eventually, finish, native, remote, run, text};
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use busbar_e2e::opencl::{Server, compile, eventually, native, remote, run, text};
+use busbar_e2e::proc;
+use busbar_e2e::program::Running;
 
 #[test]
 fn every_family_gives_what_it_gives_natively() {
@@ -57,27 +57,18 @@ fn a_killed_worker_or_server_is_an_error_and_no_hang() {
     let program = compile("opencl_faults");
     for kill_server in [false, true] {
         let mut server = Server::start();
-        let mut child = server
-            .command(&program)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let mut out = BufReader::new(child.stdout.take().expect("piped"));
-        let mut line = String::new();
-        out.read_line(&mut line).expect("text");
-        assert_eq!(line, "working\n");
+        let mut client = Running::start(&mut server.command(&program));
+        client.line_with("working");
         if kill_server {
             server.kill();
         } else {
             for p in server.workers() {
-                // SAFETY: a process of our server.
-                unsafe { libc::kill(p, libc::SIGKILL) };
+                proc::signal(p, libc::SIGKILL);
             }
         }
-        line.clear();
-        out.read_line(&mut line).expect("text");
-        assert!(line.contains("gave -2"), "{line}");
-        assert_eq!(finish(child).status.code(), Some(3));
+        let (text, status) = client.finish();
+        assert!(text.contains("gave -2"), "{text}");
+        assert_eq!(status.code(), Some(3));
     }
 }
 
@@ -85,17 +76,10 @@ fn a_killed_worker_or_server_is_an_error_and_no_hang() {
 fn a_killed_client_frees_its_worker() {
     let program = compile("opencl_faults");
     let server = Server::start();
-    let mut child = server
-        .command(&program)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut line = String::new();
-    let mut out = BufReader::new(child.stdout.take().expect("piped"));
-    out.read_line(&mut line).expect("text");
+    let mut client = Running::start(&mut server.command(&program));
+    client.line_with("working");
     let busy = server.workers();
-    child.kill().expect("it lives");
-    child.wait().expect("it ends");
+    client.kill();
     eventually("the session's worker ends", || {
         let now = server.workers();
         busy.iter().any(|p| !now.contains(p))

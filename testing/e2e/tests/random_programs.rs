@@ -162,7 +162,7 @@ fn a_link_cut_for_seconds_is_taken_up_again() {
     let mut c = remote_at(&relay.address().to_string(), program);
     let mut running = busbar_e2e::program::Running::start(c.args(["work", "400"]));
     running.line_with("step 32");
-    relay.cut(Duration::from_secs(4));
+    relay.cut(busbar_e2e::cut(4));
     let (rest, status) = running.finish();
     assert!(status.success(), "{status}");
     assert_eq!(digest(&wanted), digest(&rest));

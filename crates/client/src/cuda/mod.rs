@@ -40,6 +40,7 @@ pub mod module;
 pub mod occupancy;
 pub mod pool;
 pub mod runtime;
+pub mod settled;
 pub mod shadow;
 pub mod shadow_area;
 pub mod shared;

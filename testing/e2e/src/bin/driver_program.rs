@@ -8,6 +8,8 @@
 use busbar_e2e::driver::Driver;
 use busbar_e2e::random;
 use std::io::{BufRead, Write};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 fn say(text: &str) {
     println!("{text}");
@@ -30,6 +32,8 @@ fn main() {
         Some("until-error") => until_error(&d),
         Some("fork-before") => fork_before(&d),
         Some("fork-after") => fork_after(&d),
+        Some("exec-after") => exec_after(&d, &args[1..]),
+        Some("leave-child") => leave_child(&d, &args[1..]),
         Some("exit-while-calling") => exit_while_calling(d),
         Some("init-again") => init_again(&d, number(1)),
         Some("deep-queue") => deep_queue(&d),
@@ -158,6 +162,35 @@ fn fork_after(d: &Driver) {
             back == [9; 4096]
         ));
     }
+}
+
+/// Takes memory, and becomes another program when its stdin ends.
+fn exec_after(d: &Driver, command: &[String]) {
+    d.begin();
+    d.alloc(64 << 20);
+    say("holding");
+    wait_for_stdin();
+    let e = Command::new(&command[0]).args(&command[1..]).exec();
+    panic!("exec: {e}");
+}
+
+/// Takes memory, leaves a child behind that lives on, and ends when its stdin ends. With a command
+/// the child becomes that; without, it just stays.
+fn leave_child(d: &Driver, command: &[String]) {
+    d.begin();
+    d.alloc(64 << 20);
+    // SAFETY: the child calls what the child of a threaded program may call, as far as is possible.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        if command.is_empty() {
+            std::thread::sleep(std::time::Duration::from_secs(600));
+            std::process::exit(0);
+        }
+        let e = Command::new(&command[0]).args(&command[1..]).exec();
+        panic!("exec: {e}");
+    }
+    say(&format!("child {pid}"));
+    wait_for_stdin();
 }
 
 /// Returns from main while other threads are in calls.
