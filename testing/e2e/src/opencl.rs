@@ -113,6 +113,15 @@ impl Server {
         crate::proc::children(self.child.id())
     }
 
+    /// The sessions that it has.
+    pub fn sessions(&self) -> Vec<serde_json::Value> {
+        let mut c = Command::new(tree().join("busbar"));
+        let out = run(c.args(["ps", "--json", "--server", &self.address]));
+        let list: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
+        let sessions = list[0]["status"]["sessions"].as_array();
+        sessions.cloned().unwrap_or_default()
+    }
+
     /// Kills it as a crash would.
     pub fn kill(&mut self) {
         let _ = self.child.kill();

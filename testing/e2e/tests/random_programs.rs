@@ -65,6 +65,22 @@ fn shared_memory_changes_the_way_of_the_bytes_and_nothing_else() {
 }
 
 #[test]
+fn nothing_overtakes_a_copy_that_has_returned() {
+    let server = Server::start();
+    let wanted =
+        "round 0 in order: true\nround 1 in order: true\nround 2 in order: true\nseen: true\n";
+    for shared in ["0", "1"] {
+        let mut c = remote(&server, Path::new(PROGRAM));
+        let got = printed(c.arg("overtaking").env("BUSBAR_SHM", shared));
+        assert_eq!(got, wanted, "BUSBAR_SHM={shared}");
+    }
+    assert_eq!(
+        printed(native(Path::new(PROGRAM)).arg("overtaking")),
+        wanted
+    );
+}
+
+#[test]
 fn programs_side_by_side_do_not_disturb_each_other() {
     let server = Server::start();
     let program = Path::new(PROGRAM);
