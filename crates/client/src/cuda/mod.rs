@@ -39,6 +39,7 @@ pub mod memset;
 pub mod module;
 pub mod occupancy;
 pub mod pool;
+pub mod ring;
 pub mod runtime;
 pub mod settled;
 pub mod shadow;
