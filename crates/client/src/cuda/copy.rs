@@ -10,7 +10,7 @@ use super::copy_rows::{DEVICE, End, HOST, Rows};
 use super::graph_host;
 use super::memory::{self, Sort};
 use super::runtime::{self, Cx, enter, guard};
-use super::{ring, shadow, shared, space, stream};
+use super::{ring, settled, shadow, shared, space, stream};
 use crate::session::CHUNK;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
@@ -112,6 +112,7 @@ pub(super) unsafe fn later<'a, R: Request<'a>>(
     place: (*mut u8, usize),
     then: impl FnOnce(bool) + Send + 'static,
 ) -> Result<(), CUresult> {
+    settled::program_will_see();
     let arriving = Arriving::new();
     let arrived = move |a: Option<crate::calls::Answer>| {
         let status = a.map_or(CUDA_ERROR_DEVICE_UNAVAILABLE, |a| a.status);
@@ -126,11 +127,32 @@ pub(super) unsafe fn later<'a, R: Request<'a>>(
     sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
 }
 
-/// Host to device.
+/// Host to device. Unless it may be done `later`, it is done on return as far as the program can
+/// tell.
 ///
 /// # Safety
 /// `len` bytes at `src` are readable; page-locked ones stay as they are until the copy is done.
 unsafe fn to_device(
+    cx: Cx,
+    dst: u64,
+    src: *const u8,
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: passed on to the caller.
+    unsafe { queue_to_device(cx, dst, src, len, stream, later)? };
+    if later || len == 0 {
+        return Ok(());
+    }
+    settled::settle(cx, stream)
+}
+
+/// Queues a copy from the host to the device.
+///
+/// # Safety
+/// As for [`to_device`].
+unsafe fn queue_to_device(
     cx: Cx,
     dst: u64,
     src: *const u8,
@@ -154,7 +176,7 @@ unsafe fn to_device(
         shadow::work(cx, stream, false)?;
     }
     // SAFETY: passed on to the caller.
-    let there = |cx| unsafe { to_device(cx, dst, src, len, 0, later) };
+    let there = |cx| unsafe { queue_to_device(cx, dst, src, len, 0, later) };
     if let Some(done) = copy_across::in_its_context(cx, dst, stream, there) {
         return done;
     }

@@ -41,6 +41,7 @@ pub mod occupancy;
 pub mod pool;
 pub mod ring;
 pub mod runtime;
+pub mod settled;
 pub mod shadow;
 pub mod shadow_area;
 pub mod shared;
