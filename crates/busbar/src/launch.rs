@@ -88,8 +88,8 @@ pub fn run(a: Args) -> Result<()> {
         std::env::split_paths(&old).filter(|d| *d != shims.cuda && !d.as_os_str().is_empty()),
     );
     c.env("LD_LIBRARY_PATH", std::env::join_paths(dirs)?);
-    // Triton looks for the driver by itself, in the loader's cache first, where a driver may be listed
-    // that is gone.
+    // Triton looks for the driver by itself, in the loader's cache first, where a driver may be
+    // listed that is gone.
     c.env("TRITON_LIBCUDA_PATH", &shims.cuda);
     if let Some(lib) = &shims.opencl {
         c.env("OCL_ICD_VENDORS", vendors(lib)?);

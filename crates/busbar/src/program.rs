@@ -61,8 +61,8 @@ pub fn check(path: &Path, depth: u32) -> Result<()> {
     }
     match interpreter(&head) {
         Some(i) if i.contains("musl") => bail!(
-            "{show} is linked against musl, and Busbar's libraries need glibc: use a glibc build of \
-             it (for Python, an image that is not Alpine)"
+            "{show} is linked against musl, and Busbar's libraries need glibc: use a glibc build \
+             of it (for Python, an image that is not Alpine)"
         ),
         _ => Ok(()),
     }

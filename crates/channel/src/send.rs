@@ -68,8 +68,8 @@ impl Frame {
 
 /// Records that are not in the window yet.
 ///
-/// On cache lines of its own: threads that wait for the lock look at its word all the time, and must
-/// not take away the lines that its holder is writing to.
+/// On cache lines of its own: threads that wait for the lock look at its word all the time, and
+/// must not take away the lines that its holder is writing to.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Tail {
@@ -99,7 +99,8 @@ impl Tail {
     }
 }
 
-/// Takes a lock that is never held for long. Going to sleep for it would cost far more than the wait.
+/// Takes a lock that is never held for long. Going to sleep for it would cost far more than the
+/// wait.
 #[inline]
 fn lock_soon<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     let mut pause = 1;
@@ -320,8 +321,8 @@ impl Inner {
         self.in_flight.store(n + len, Ordering::Release);
     }
 
-    /// As `notify`, where there is little to send. While the sending thread wakes up, which may take
-    /// longer than the network does, the caller sends it.
+    /// As `notify`, where there is little to send. While the sending thread wakes up, which may
+    /// take longer than the network does, the caller sends it.
     #[inline]
     fn notify_small(&self) {
         if self.notify()
@@ -334,8 +335,8 @@ impl Inner {
     /// Tells the sending thread that there is something to send. Returns whether it slept.
     #[inline]
     pub(crate) fn notify(&self) -> bool {
-        // Left alone when it is set: whoever clears it takes the tail's lock afterwards, and so finds what
-        // was queued before this look at it.
+        // Left alone when it is set: whoever clears it takes the tail's lock afterwards, and so
+        // finds what was queued before this look at it.
         if !self.pending.load(Ordering::Relaxed) {
             self.pending.store(true, Ordering::Release);
         }

@@ -319,8 +319,9 @@ fn records(
 /// Decides how long a session without a connection is kept.
 ///
 /// A dead client must free its memory at once, a lost link must not. A client on this very host is
-/// looked up by its process id, which settles it. For one elsewhere the ending tells: the kernel of a
-/// dead client closes the connection, while a link that is cut just falls silent until it times out.
+/// looked up by its process id, which settles it. For one elsewhere the ending tells: the kernel of
+/// a dead client closes the connection, while a link that is cut just falls silent until it times
+/// out.
 struct Wait {
     attaches: Mutex<Receiver<(Attach, Option<OwnedFd>)>>,
     client: ClientInfo,

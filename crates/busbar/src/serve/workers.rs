@@ -149,7 +149,8 @@ impl Workers {
     pub fn take(&self) -> Result<Worker> {
         let spare = lock(&self.spare).take();
         let w = match spare {
-            // One that died while it waited (a driver that was updated, a lack of memory) is no use.
+            // One that died while it waited (a driver that was updated, a lack of memory) is no
+            // use.
             Some(w) if !w.ended() => w,
             _ => self.start()?,
         };

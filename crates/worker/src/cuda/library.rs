@@ -13,8 +13,8 @@ fn load(w: &mut Cuda, id: u32, hash: &[u8; 32], c: &mut Compile) -> Result<(), C
     let image = w.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
     let mut library: CUlibrary = std::ptr::null_mut();
     let (keys, values) = c.arrays();
-    // SAFETY: the image is as long as its own header says (its hash is the client's word for it, and
-    // a wrong one crashes nobody else's process); the options' arrays are of that length.
+    // SAFETY: the image is as long as its own header says (its hash is the client's word for it,
+    // and a wrong one crashes nobody else's process); the options' arrays are of that length.
     let rc = unsafe {
         w.driver.cuLibraryLoadData(
             &mut library,

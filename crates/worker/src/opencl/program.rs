@@ -1,5 +1,5 @@
-//! Programs and kernels. Compilers take their time, so they run on threads of their own and answer from
-//! there; the client asks for nothing of a program before it has that answer.
+//! Programs and kernels. Compilers take their time, so they run on threads of their own and answer
+//! from there; the client asks for nothing of a program before it has that answer.
 
 use super::cl::{Cl, ask};
 use super::describe;

@@ -20,7 +20,9 @@ macro_rules! dispatch {
     ($self:ident, $h:ident, $payload:ident, $hold:ident;
      $($op:ident => $m:ident $method:ident ($($arg:ident),*),)*) => {
         match $h.op {
-            $(op::$op => $self.$method(read::<wire::$m>($payload)? $(, dispatch!(@$arg $h $hold))*),)*
+            $(op::$op => {
+                $self.$method(read::<wire::$m>($payload)? $(, dispatch!(@$arg $h $hold))*)
+            })*
             other => Err(WireError::UnknownOp(other).into()),
         }
     };
