@@ -121,7 +121,10 @@ fn sources(repo: &Repo) -> Vec<String> {
     let shim = |p: &str| p.starts_with("shims/") && p.ends_with("/src/lib.rs");
     let inside = |f: &&File| f.path == "crates/client/src/lib.rs" || shim(&f.path);
     for f in repo.files.iter().filter(inside) {
-        if !f.text.contains("#![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]") {
+        if !f
+            .text
+            .contains("#![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]")
+        {
             found.push(format!("{}:1: does not deny printing and exiting", f.path));
         }
     }

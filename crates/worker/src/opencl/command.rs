@@ -143,15 +143,7 @@ impl OpenCl {
         waits: &[u32],
         bytes: u64,
         whole: bool,
-        f: impl Fn(
-            &Self,
-            Handle,
-            usize,
-            &mut [u8],
-            u32,
-            *const Handle,
-            *mut Handle,
-        ) -> Result<i32, i32>,
+        f: impl Fn(&Self, Handle, usize, &mut [u8], u32, *const Handle, *mut Handle) -> Result<i32, i32>,
     ) -> Result<(), Fail> {
         let bytes = usize::try_from(bytes).map_err(|_| CL_OUT_OF_HOST_MEMORY)?;
         if bytes > 1 << 40 {
