@@ -13,6 +13,12 @@ use std::process::Command;
 
 /// Flags of `busbar run`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar run --server gpu-host -- python train.py           # share a GPU
+  busbar run --server gpu-host --gpus 2 -- python train.py  # have two to oneself
+  BUSBAR_SERVER=gpu-host busbar run -- bash                 # a shell whose programs see the GPU
+  BUSBAR_STATS=1 busbar run -- ./program                    # what was called, and what waited
+  BUSBAR_LOG=warn busbar run -- ./program                   # what was refused, and why")]
 pub struct Args {
     /// Server whose accelerators the program uses
     #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]

@@ -24,6 +24,9 @@ fn sizes(v: &[u64; 3]) -> [usize; 3] {
     v.map(|x| x as usize)
 }
 
+/// Where the library puts the event of a command.
+type Made = *mut Handle;
+
 impl OpenCl {
     /// Runs one enqueue. `f` gets the queue, the wait list and the place for the event, which is
     /// null when neither the client (`event`) nor the caller (`want`) needs one. Returns the event
@@ -143,7 +146,7 @@ impl OpenCl {
         waits: &[u32],
         bytes: u64,
         whole: bool,
-        f: impl Fn(&Self, Handle, usize, &mut [u8], u32, *const Handle, *mut Handle) -> Result<i32, i32>,
+        f: impl Fn(&Self, Handle, usize, &mut [u8], u32, *const Handle, Made) -> Result<i32, i32>,
     ) -> Result<(), Fail> {
         let bytes = usize::try_from(bytes).map_err(|_| CL_OUT_OF_HOST_MEMORY)?;
         if bytes > 1 << 40 {

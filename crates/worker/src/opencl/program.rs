@@ -498,19 +498,6 @@ impl OpenCl {
         self.keep(m.kernel, wire::op::CLONE_KERNEL, made)
     }
 
-    pub(super) fn describe_kernel(
-        &mut self,
-        m: wire::DescribeKernel,
-        call: u32,
-    ) -> Result<(), Fail> {
-        let k = self.objects.kernel(m.kernel)?;
-        let devices = self.objects.kernel_program(m.kernel)?.devices.clone();
-        let mut info = Vec::new();
-        describe::kernel(self.cl, k, &devices, &mut Writer::new(&mut info));
-        self.answer(call, &wire::DescribeKernelReply { info: &info });
-        Ok(())
-    }
-
     pub(super) fn sub_group_info(
         &mut self,
         m: wire::SubGroupInfo<'_>,
