@@ -1,7 +1,8 @@
 //! The dispatch table, and functions by name.
 
-use super::{context, device, event, image, kernel, launch, map, memory, platform, program};
+use super::{context, device, event, image, image_copy, kernel, launch, map, memory};
 use super::{entry, queue, rect, sampler, svm, transfer};
+use super::{platform, program};
 use busbar_abi::opencl::*;
 use std::ffi::c_void;
 use std::sync::OnceLock;

@@ -362,7 +362,10 @@ pub unsafe extern "C" fn create_image_3d(
 ///
 /// # Safety
 /// The program's handle.
-unsafe fn image<'a>(c: &Object<Context>, h: Handle) -> Result<(&'a Object<Memory>, &'a Image)> {
+pub(super) unsafe fn image<'a>(
+    c: &Object<Context>,
+    h: Handle,
+) -> Result<(&'a Object<Memory>, &'a Image)> {
     // SAFETY: passed on to the caller.
     let m = unsafe { get::<Memory>(h)? };
     let i = m.image.as_ref().ok_or(CL_INVALID_MEM_OBJECT)?;
@@ -385,7 +388,7 @@ fn whole(i: &Image) -> [u64; 3] {
     v.map(|x| x as u64)
 }
 
-fn check_area(i: &Image, origin: &[u64; 3], region: &[u64; 3]) -> Result<()> {
+pub(super) fn check_area(i: &Image, origin: &[u64; 3], region: &[u64; 3]) -> Result<()> {
     let whole = whole(i);
     let n = dims(i.desc.kind);
     let outside = (0..3).any(|x| match origin[x].checked_add(region[x]) {
@@ -400,7 +403,7 @@ fn check_area(i: &Image, origin: &[u64; 3], region: &[u64; 3]) -> Result<()> {
 }
 
 /// The host's box for a region, with given pitches (0 for none).
-fn area_layout(
+pub(super) fn area_layout(
     i: &Image,
     region: &[u64; 3],
     row_pitch: usize,

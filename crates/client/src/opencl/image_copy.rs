@@ -2,7 +2,7 @@
 
 use super::entry;
 use super::event::{self, Out};
-use super::image::*;
+use super::image::{area_layout, check_area, image};
 use super::memory::buffer;
 use super::object::get;
 use super::queue::Queue;
