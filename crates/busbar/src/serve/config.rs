@@ -145,8 +145,9 @@ impl Config {
             .as_ref()
             .map_or("all".into(), |d| format!("{d:?}"));
         format!(
-            "listen          {}\ntoken-file      {}\napi             {}\ndevices         {devices}\n\
-             cache-dir       {}\ncache-size      {} MiB\nresume-timeout  {} s\n\
+            "listen          {}\ntoken-file      {}\napi             {}\n\
+             devices         {devices}\ncache-dir       {}\ncache-size      {} MiB\n\
+             resume-timeout  {} s\n\
              max-sessions    {}\njson            {}",
             self.listen,
             path(&self.token_file),
