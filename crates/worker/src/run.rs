@@ -153,6 +153,9 @@ pub fn run(
     Ok(())
 }
 
+/// What is called when the client's side is over: whether the client said goodbye, and why.
+pub type LastWord = Box<dyn FnOnce(bool, &str) + Send>;
+
 /// What a session's API shares with its connection.
 pub struct Ends {
     /// Where answers go.
@@ -163,13 +166,13 @@ pub struct Ends {
     pub callbacks: Callbacks,
     /// Where bulk records land.
     pub incoming: Arena,
-    /// Called when the client's side is over: whether the client said goodbye, and why.
-    pub ended: Option<Box<dyn FnOnce(bool, &str) + Send>>,
+    /// Called once, when the client's side is over.
+    pub ended: Option<LastWord>,
 }
 
 /// Sees to it that a session that is over ends, even if its executor sits in a call of the driver's
 /// that does not return: what the client held must be free again.
-fn last_word(control: Arc<OwnedFd>) -> Box<dyn FnOnce(bool, &str) + Send> {
+fn last_word(control: Arc<OwnedFd>) -> LastWord {
     /// How long what was queued before a goodbye may take to be executed.
     const AFTER_GOODBYE: Duration = Duration::from_secs(5);
     /// How long the record in progress may take when the client is gone.

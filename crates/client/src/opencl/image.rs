@@ -5,7 +5,7 @@ use super::context::Context;
 use super::entry::{self, Plain, Result};
 use super::event::{self, Out};
 use super::map::{self, Mapping};
-use super::memory::{self, Memory, buffer};
+use super::memory::{self, Memory};
 use super::object::{Object, get};
 use super::platform::{self, Table};
 use super::queue::Queue;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// What images have in addition to other memory.
 pub struct Image {
-    format: ImageFormat,
+    pub(super) format: ImageFormat,
     desc: ImageDesc,
     table: Table,
     /// Bytes of a pixel.
