@@ -13,6 +13,12 @@ use std::process::Command;
 
 /// Flags of `busbar run`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar run --server gpu-host -- python train.py           # share a GPU
+  busbar run --server gpu-host --gpus 2 -- python train.py  # have two to oneself
+  BUSBAR_SERVER=gpu-host busbar run -- bash                 # a shell whose programs see the GPU
+  BUSBAR_STATS=1 busbar run -- ./program                    # what was called, and what waited
+  BUSBAR_LOG=warn busbar run -- ./program                   # what was refused, and why")]
 pub struct Args {
     /// Server whose accelerators the program uses
     #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
@@ -91,8 +97,8 @@ pub fn run(a: Args) -> Result<()> {
         std::env::split_paths(&old).filter(|d| *d != shims.cuda && !d.as_os_str().is_empty()),
     );
     c.env("LD_LIBRARY_PATH", std::env::join_paths(dirs)?);
-    // Triton looks for the driver by itself, in the loader's cache first, where a driver may be listed
-    // that is gone.
+    // Triton looks for the driver by itself, in the loader's cache first, where a driver may be
+    // listed that is gone.
     c.env("TRITON_LIBCUDA_PATH", &shims.cuda);
     if let Some(lib) = &shims.opencl {
         c.env("OCL_ICD_VENDORS", vendors(lib)?);

@@ -9,6 +9,10 @@ use std::time::Duration;
 
 /// Flags of `busbar devices` and `busbar ps`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar devices --server gpu-host                # what it has, and who uses it
+  busbar ps --server gpu-a,gpu-b                  # the sessions of two servers
+  busbar devices --json | jq '.[].status.devices'")]
 pub struct Args {
     /// Servers to ask, with commas between [default: 127.0.0.1:7400]
     #[arg(

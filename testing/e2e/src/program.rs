@@ -133,8 +133,8 @@ impl Running {
         self.child.wait().expect("it can be waited for");
     }
 
-    /// Lets it go on (its stdin ends), and waits for its end: the rest of what it prints, and how it
-    /// ended.
+    /// Lets it go on (its stdin ends), and waits for its end: the rest of what it prints, and how
+    /// it ended.
     pub fn finish(mut self) -> (String, ExitStatus) {
         drop(self.child.stdin.take());
         let mut rest = String::new();

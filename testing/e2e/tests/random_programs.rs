@@ -122,7 +122,8 @@ fn over_a_bad_link(
             }
         });
         let mut c = remote_at(&address, program);
-        // `busbar run` asks the server before it starts the program, and is not what is tested here.
+        // `busbar run` asks the server before it starts the program, and is not what is tested
+        // here.
         c.env("BUSBAR_CONNECT_TIMEOUT", "30");
         c.env("BUSBAR_SHM", sharing);
         let mut tries = 0;
@@ -214,7 +215,8 @@ fn several_devices_are_chosen_as_cuda_chooses_them() {
         if visible.is_none_or(str::is_empty) {
             assert!(got.contains("init"), "{got}");
         }
-        // The simulated driver itself does not know the variable: what CUDA documents is the measure.
+        // The simulated driver itself does not know the variable: what CUDA documents is the
+        // measure.
         let all = printed(n.arg("devices"));
         let devices: Vec<_> = all.lines().skip(1).collect();
         let wanted: Vec<usize> = match visible {

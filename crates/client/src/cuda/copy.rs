@@ -1,9 +1,9 @@
 //! Copies between the program's memory and the device's.
 //!
-//! A copy to the device returns once the bytes are queued: from pageable memory they are copied into
-//! the queue, page-locked memory is sent from where it lies, which is what CUDA asks its users to
-//! leave alone until the copy is done. A copy from the device to page-locked memory returns at once
-//! and the bytes arrive by themselves; any other waits.
+//! A copy to the device returns once the bytes are queued: from pageable memory they are copied
+//! into the queue, page-locked memory is sent from where it lies, which is what CUDA asks its users
+//! to leave alone until the copy is done. A copy from the device to page-locked memory returns at
+//! once and the bytes arrive by themselves; any other waits.
 
 use super::copy_across;
 use super::copy_rows::{DEVICE, End, HOST, Rows};
@@ -56,7 +56,8 @@ fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<(), 
     copy_across::between(cx, dst, src, len, stream)
 }
 
-/// Makes a node of a copy on a capturing stream; says whether it did. One that would wait is refused.
+/// Makes a node of a copy on a capturing stream; says whether it did. One that would wait is
+/// refused.
 #[cold]
 fn captured(
     cx: Cx,

@@ -42,8 +42,9 @@ static STICKY: AtomicI32 = AtomicI32::new(0);
 /// The first failure of a queued call that no waiting call has reported yet.
 static PENDING: AtomicI32 = AtomicI32::new(0);
 
-/// The stream that a waiting call has last seen idle, and how many records had been queued then. While
-/// none is queued after it, the stream is idle still, and waiting for it again needs no round trip.
+/// The stream that a waiting call has last seen idle, and how many records had been queued then.
+/// While none is queued after it, the stream is idle still, and waiting for it again needs no round
+/// trip.
 static IDLE_STREAM: AtomicU64 = AtomicU64::new(u64::MAX);
 static IDLE_SINCE: AtomicU64 = AtomicU64::new(0);
 
@@ -572,8 +573,8 @@ impl Cx {
 /// Answers by what was asked: the context, the call, its arguments.
 type Cache = HashMap<Box<[u8]>, ReplyBytes>;
 
-/// The most answers that a part of the cache holds: a program that asks about ever new addresses must
-/// not fill its memory with the answers.
+/// The most answers that a part of the cache holds: a program that asks about ever new addresses
+/// must not fill its memory with the answers.
 const CACHE_SHARD: usize = 4096;
 
 /// In the place of a stream: every stream of the context.

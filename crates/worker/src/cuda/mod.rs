@@ -2,9 +2,9 @@
 //!
 //! [`Cuda`] is the executor's state: the loaded driver, the tables from the client's ids to the
 //! driver's handles, and which context is current. `generated/` decodes each record and makes the
-//! call; what needs thought is in a file per family, as on the client's side. Nothing here waits for
-//! the device on the executor's thread if it can be helped: copies to the host and questions go to
-//! the [`completer`], calls that wait to [`waiters`].
+//! call; what needs thought is in a file per family, as on the client's side. Nothing here waits
+//! for the device on the executor's thread if it can be helped: copies to the host and questions go
+//! to the [`completer`], calls that wait to [`waiters`].
 
 // Functions of the driver API keep their C names in calls.
 #![allow(non_snake_case)]
@@ -129,8 +129,9 @@ impl Function {
         }
     }
 
-    /// Pointers to the packed parameters, one each; none when they are not packed as this function's
-    /// are. The driver is particular about how long a packed buffer is, and not about pointers.
+    /// Pointers to the packed parameters, one each; none when they are not packed as this
+    /// function's are. The driver is particular about how long a packed buffer is, and not about
+    /// pointers.
     fn pointers(&self, packed: &[u8], out: &mut Vec<*mut c_void>) -> bool {
         out.clear();
         let Some((end, offsets)) = self.params.split_last() else {

@@ -1,9 +1,9 @@
-//! A program that uses the CUDA driver API, as a user's would: it loads `libcuda.so.1` from wherever
-//! the loader finds it, and knows nothing of Busbar.
+//! A program that uses the CUDA driver API, as a user's would: it loads `libcuda.so.1` from
+//! wherever the loader finds it, and knows nothing of Busbar.
 //!
-//! `driver_program random SEED STEPS` runs a random program that prints a trace; the other words are
-//! small programs for tests of faults. What a run prints depends on its arguments alone, never on
-//! addresses or time, so that a native and a remote run can be compared.
+//! `driver_program random SEED STEPS` runs a random program that prints a trace; the other words
+//! are small programs for tests of faults. What a run prints depends on its arguments alone, never
+//! on addresses or time, so that a native and a remote run can be compared.
 
 use busbar_e2e::driver::Driver;
 use busbar_e2e::random;
@@ -72,7 +72,8 @@ fn hold(d: &Driver, mib: u64) {
     say(&format!("after {rc} {back:?}"));
 }
 
-/// Computes in small steps, each read back, until its stdin ends or `steps` are done; prints a digest.
+/// Computes in small steps, each read back, until its stdin ends or `steps` are done; prints a
+/// digest.
 fn work(d: &Driver, steps: u64) {
     d.begin();
     let n = 1 << 16;
