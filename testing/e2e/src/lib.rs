@@ -6,6 +6,7 @@
 //! [`opencl`] holds the same for OpenCL programs, and [`driver`] and [`random`] are what `driver_program` is made of.
 
 pub mod driver;
+pub mod hostile;
 pub mod opencl;
 pub mod proc;
 pub mod program;

@@ -110,12 +110,8 @@ impl Server {
 
     /// The processes of its sessions and those in reserve.
     pub fn workers(&self) -> Vec<i32> {
-        let id = self.child.id();
-        let list = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
-        list.unwrap_or_default()
-            .split_whitespace()
-            .filter_map(|p| p.parse().ok())
-            .collect()
+        let all = crate::proc::children(self.child.id());
+        all.into_iter().map(|p| p as i32).collect()
     }
 
     /// Kills it as a crash would.

@@ -49,7 +49,8 @@ impl Launch {
         extra: *mut *mut c_void,
     ) -> R<Launch> {
         let function = function::resolve(function)?;
-        let threads: u64 = block.iter().map(|n| u64::from(*n)).product();
+        let product = |n: u64, m: &u32| n.saturating_mul(u64::from(*m));
+        let threads = block.iter().fold(1, product);
         let fits = |size: &[u32; 3], max: &[u32; 3]| {
             size.iter().zip(max).all(|(n, max)| (1..=*max).contains(n))
         };
