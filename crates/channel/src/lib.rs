@@ -12,11 +12,12 @@
 
 mod recv;
 mod send;
+pub mod switches;
 mod watch;
 
 pub use recv::{PEEK, Sink};
 pub use send::Bulk;
-pub use watch::{Patience, SWITCH as POLL_SWITCH, look, patience, spare_core};
+pub use watch::{Patience, look, patience, spare_core};
 
 use busbar_transport::Connection;
 use busbar_wire::frame;
@@ -94,7 +95,7 @@ pub(crate) struct Inner {
     in_flight: AtomicUsize,
     /// Whether the tail or the window has something for the sending thread.
     pending: AtomicBool,
-    /// The sending thread's futex: 1 while it sleeps.
+    /// The sending thread's futex.
     asleep: AtomicU32,
     cursor_last: AtomicU64,
     ack_sent: AtomicU64,

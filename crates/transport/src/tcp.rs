@@ -2,7 +2,7 @@
 
 use crate::Connection;
 use std::io::{self, IoSlice, Read};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -80,6 +80,16 @@ impl Tcp {
                 size_of::<libc::linger>() as u32,
             );
         }
+    }
+
+    /// Our address and the peer's, as this end sees them; an IPv4 address always in its own form.
+    pub fn ends(&self) -> Option<[SocketAddr; 2]> {
+        let plain = |a: SocketAddr| SocketAddr::new(a.ip().to_canonical(), a.port());
+        let (ours, theirs) = (
+            self.stream.local_addr().ok()?,
+            self.stream.peer_addr().ok()?,
+        );
+        Some([plain(ours), plain(theirs)])
     }
 
     /// Bounds every later receive; `None` waits for ever.

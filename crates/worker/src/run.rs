@@ -5,13 +5,15 @@ use crate::content::Content;
 use crate::control::{self, Attach, Report};
 use crate::intake::{Frame, Intake, Next, Queue, SLABS};
 use crate::outbox::Outbox;
+use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
 use crate::{Api, Open, Setup};
+use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Ending, Keeper, Verdict, patience, send_hello, spare_core};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::frame::Kind;
-use busbar_wire::hello::{ClientInfo, Refusal, Welcome};
+use busbar_wire::hello::{ClientInfo, Refusal, SHARED_MEMORY, Welcome};
 use busbar_wire::record::Records;
 use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
@@ -76,9 +78,10 @@ pub fn run(
             format!("this server does not offer `{api_name}`"),
         ));
     };
+    switches::set_off(&attach.hello.off);
     let outbox = Outbox::default();
     let content = Content::new(
-        options.cache_dir.clone(),
+        options.cache_dir.clone().filter(|_| Switch::Content.on()),
         options.cache_limit,
         outbox.clone(),
     );
@@ -90,7 +93,18 @@ pub fn run(
         "cuda" => options.cuda_library.clone(),
         _ => options.opencl_library.clone(),
     };
+    let direct = conn.ends().map(|[_, peer]| peer.to_string());
+    let shared = shares(&attach)
+        .then(|| Offers::open(&attach.secret))
+        .and_then(Result::ok);
+    let mut first = welcome(&attach, 0);
+    if let (Some(peer), Some(offers)) = (direct, &shared) {
+        first.features.push(SHARED_MEMORY.into());
+        first.shared = offers.name().into();
+        first.peer = peer;
+    }
     let setup = Setup {
+        shared,
         outbox: outbox.clone(),
         content: content.clone(),
         callbacks: callbacks.clone(),
@@ -103,7 +117,7 @@ pub fn run(
         Ok(a) => a,
         Err(r) => return refuse(r),
     };
-    answer(&conn, &welcome(&attach, 0));
+    answer(&conn, &first);
     say(&Report::Attached);
 
     let newest = Arc::new(Newest::default());
@@ -231,6 +245,15 @@ impl Ears {
         // SAFETY: _exit has no preconditions.
         unsafe { libc::_exit(0) };
     }
+}
+
+/// Whether memory may be shared: the client can, and says that it runs on this very kernel. Whether
+/// that is true shows when it hands some over.
+fn shares(a: &Attach) -> bool {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    a.hello.api == "cuda"
+        && a.hello.features.iter().any(|f| f == SHARED_MEMORY)
+        && a.hello.client.boot_id == boot.trim()
 }
 
 fn welcome(a: &Attach, last_received: u64) -> Welcome {

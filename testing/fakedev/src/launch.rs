@@ -92,7 +92,8 @@ impl Launch {
     }
 
     fn check_cooperative(&self) -> Res {
-        let blocks: u64 = self.grid.iter().map(|n| u64::from(*n)).product();
+        let product = |n: u64, m: &u32| n.saturating_mul(u64::from(*m));
+        let blocks = self.grid.iter().fold(1, product);
         if blocks > MAX_COOPERATIVE_BLOCKS {
             Err(COOPERATIVE_LAUNCH_TOO_LARGE)
         } else {

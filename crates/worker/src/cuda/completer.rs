@@ -96,6 +96,11 @@ impl Completer {
         Ok(me)
     }
 
+    /// Where answers go.
+    pub(super) fn outbox(&self) -> &Outbox {
+        &self.shared.outbox
+    }
+
     /// Waits while more is to come than any program has under way. Whoever calls has nothing that
     /// the entries wait for: as with the driver's own queues, its client waits, too.
     fn wait_for_room(&self) {
@@ -103,11 +108,6 @@ impl Completer {
             self.sweep();
             std::thread::sleep(Duration::from_micros(50));
         }
-    }
-
-    /// Where answers go.
-    pub(super) fn outbox(&self) -> &Outbox {
-        &self.shared.outbox
     }
 
     /// Does `then` once everything queued so far on `stream`, of the current context, is done.

@@ -32,6 +32,7 @@ mod occupancy;
 mod peer;
 mod pool;
 mod printed;
+mod shared;
 mod stream;
 mod texture;
 mod user_object;
@@ -171,6 +172,8 @@ pub struct Cuda {
     waiters: waiters::Waiters,
     /// Memory that was mapped where the client said, by address.
     mapped: BTreeMap<u64, memory::Mapped>,
+    /// Memory that the program and we both have mapped.
+    shared: shared::Shared,
     /// What other processes may import, and the thread that hands it out.
     exports: ipc::Exports,
     /// Addresses and objects that the driver gave.
@@ -230,6 +233,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         outgoing: setup.outgoing,
         completer,
         mapped: BTreeMap::new(),
+        shared: shared::Shared::new(setup.shared),
         exports: ipc::Exports::default(),
         given: address::Given::default(),
         reserved: HashSet::new(),

@@ -105,9 +105,8 @@ impl Waiters {
             return refuse();
         }
         let shared = self.shared.clone();
-        let started = std::thread::Builder::new()
-            .name("waiter".into())
-            .spawn(move || shared.run(job));
+        let run = move || shared.run(job);
+        let started = std::thread::Builder::new().name("waiter".into()).spawn(run);
         match started {
             Ok(_) => _ = self.shared.threads.fetch_add(1, Ordering::Relaxed),
             Err(_) => refuse(),
