@@ -1,5 +1,6 @@
 //! The one binary: a server for machines with accelerators, and everything a user types.
 
+mod confine;
 mod doctor;
 mod launch;
 mod program;
@@ -48,10 +49,14 @@ enum Command {
 const FAILED: i32 = 125;
 
 fn main() {
-    // A closed pipe ends us quietly, as it does other command-line programs.
-    // SAFETY: restores the default action before any thread exists.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    if !matches!(command, Command::Serve(_) | Command::Worker(_)) {
+        // A closed pipe ends us quietly, as it does other command-line programs. It must not end who
+        // serves others.
+        // SAFETY: restores the default action before any thread exists.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
+    let done = match command {
         Command::Serve(a) => serve::run(a),
         Command::Run(a) => launch::run(a),
         Command::Devices(a) => status::devices(&a),

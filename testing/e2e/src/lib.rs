@@ -7,6 +7,7 @@
 //! `driver_program` is made of.
 
 pub mod driver;
+pub mod hostile;
 pub mod opencl;
 pub mod proc;
 pub mod program;

@@ -55,8 +55,13 @@ impl Options {
         let mut c = Command::new(&tree().busbar);
         program::clear(&mut c);
         c.args(["serve", "--listen", "127.0.0.1:0", "--api", "cuda"]);
-        c.arg("--cuda-library").arg(tree().fakedev_library());
-        c.arg("--cache-dir").arg(folder.path().join("cache"));
+        let mut unless_told = |flag: &str, value: PathBuf| {
+            if !self.args.iter().any(|a| a == flag) {
+                c.arg(flag).arg(value);
+            }
+        };
+        unless_told("--cuda-library", tree().fakedev_library());
+        unless_told("--cache-dir", folder.path().join("cache"));
         c.args(&self.args);
         c.envs(self.env.iter().map(|(k, v)| (k, v)));
         let log = std::fs::File::create(folder.path().join("log")).expect("a log");
