@@ -22,6 +22,8 @@ const RANGE: u64 = 1 << 40;
 const RANGES: u64 = 36;
 /// Ranges from here on belong to no device: what lies there, all of them may use.
 const SHARED: u64 = BASE + 32 * RANGE;
+/// From here on lies memory in the place of the program's page-locked memory.
+const HOST: u64 = SHARED + RANGE;
 
 /// Memory that was mapped where the client said.
 pub(super) struct Mapped {
@@ -191,9 +193,10 @@ pub(super) fn mem_fence(w: &mut Cuda, h: &Header, _m: msg::MemFence) -> Result<(
     Ok(())
 }
 
-/// Frees what was mapped for a device whose primary context goes.
-pub(super) fn unmap_all(w: &mut Cuda, dev: i32) {
-    let of_it = w.mapped.iter().filter(|(_, m)| m.device == dev);
+/// Frees what shows the program's page-locked memory to a device whose primary context goes. All else
+/// that lived in the context the client frees by name.
+pub(super) fn unmap_host(w: &mut Cuda, dev: i32) {
+    let of_it = w.mapped.range(HOST..).filter(|(_, m)| m.device == dev);
     let gone: Vec<_> = of_it.map(|(a, m)| (*a, m.size)).collect();
     for (va, size) in gone {
         let _ = unmap(w.driver, va, size as usize);

@@ -9,6 +9,7 @@
 // Functions of the driver API keep their C names in calls.
 #![allow(non_snake_case)]
 
+mod blame;
 mod completer;
 mod context;
 mod copy;
@@ -146,6 +147,7 @@ pub struct Cuda {
     /// The driver.
     pub(crate) driver: &'static Driver,
     outbox: Outbox,
+    blame: blame::Blame,
     content: Content,
     callbacks: Callbacks,
     /// Physical ordinals of the devices the session may use.
@@ -200,13 +202,15 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
             "the server has no GPU for this session",
         ));
     }
-    let completer = Completer::start(driver, setup.outbox.clone())
+    let blame = blame::Blame::new(driver, setup.outbox.clone());
+    let completer = Completer::start(driver, setup.outbox.clone(), blame.clone())
         .map_err(|e| Refusal::new("internal", format!("cannot start a thread: {e}")))?;
     let printed = printed::Printed::capture(setup.outbox.clone());
     Ok(Box::new(Cuda {
         driver,
         waiters: waiters::Waiters::new(driver, completer.clone(), printed),
         outbox: setup.outbox,
+        blame,
         content: setup.content,
         callbacks: setup.callbacks,
         devices: allowed.clone(),
@@ -270,6 +274,9 @@ impl Cuda {
 
     /// Remembers the handle of an id.
     pub(crate) fn store(&mut self, kind: Kind, id: u32, raw: u64) {
+        if kind == Kind::Context {
+            self.blame.add(raw, id);
+        }
         let t = &mut self.tables[kind as usize];
         t.ids.insert(raw, id);
         if id >= WORKER_IDS {
@@ -296,6 +303,9 @@ impl Cuda {
             && t.ids.get(&raw) == Some(&id)
         {
             t.ids.remove(&raw);
+            if kind == Kind::Context {
+                self.blame.remove(raw);
+            }
         }
     }
 
@@ -356,13 +366,27 @@ impl Cuda {
 
     /// A queued call is done. Its failure is told, since nobody waits for it.
     pub(crate) fn done(&mut self, h: &Header, rc: CUresult) {
-        if rc != CUDA_SUCCESS {
-            self.outbox.error(rc, |w| w.u16(h.op));
+        if rc != CUDA_SUCCESS && !self.failed(h, rc) {
+            self.outbox.error(rc, |w| {
+                w.u16(h.op);
+                w.u32(h.aux);
+                w.u8(0);
+            });
         }
+    }
+
+    /// A call has failed. If that means that a context is lost, the client is told.
+    #[cold]
+    fn failed(&mut self, h: &Header, rc: CUresult) -> bool {
+        let near = self.handle(Kind::Context, h.aux).unwrap_or(0);
+        self.blame.failed(rc, h.op, near)
     }
 
     /// A waiting call is done: its result and, on success, its reply.
     pub(crate) fn reply(&mut self, h: &Header, rc: CUresult, fields: impl FnOnce(&mut Writer<'_>)) {
+        if rc != CUDA_SUCCESS {
+            self.failed(h, rc);
+        }
         self.outbox.reply(h.call, rc, |w| {
             if rc == CUDA_SUCCESS {
                 fields(w);
@@ -372,6 +396,9 @@ impl Cuda {
 
     /// A waiting call is done whose reply counts even when it failed.
     fn reply_always(&mut self, h: &Header, rc: CUresult, fields: impl FnOnce(&mut Writer<'_>)) {
+        if rc != CUDA_SUCCESS {
+            self.failed(h, rc);
+        }
         self.outbox.reply(h.call, rc, fields);
     }
 

@@ -15,6 +15,7 @@ mod library;
 mod memory;
 mod memset;
 mod messages;
+mod messages_context;
 mod messages_graph;
 mod messages_ipc;
 mod messages_managed;
@@ -197,6 +198,9 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::POOL_FREE => messages::pool_free(w, h, body),
         op::POOL_FREE_NOW => messages::pool_free_now(w, h, body),
         op::POOL_CREATE => messages::pool_create(w, h, body),
+        op::PRIMARY_RETAIN_NOW => messages_context::primary_retain_now(w, h, body),
+        op::PRIMARY_RELEASE_NOW => messages_context::primary_release_now(w, h, body),
+        op::CONTEXT_DESTROY_NOW => messages_context::context_destroy_now(w, h, body),
         op::GRAPH_ADD_NODE => messages_graph::graph_add_node(w, h, body),
         op::GRAPH_ADD_NODE_NOW => messages_graph::graph_add_node_now(w, h, body),
         op::GRAPH_SET_NODE => messages_graph::graph_set_node(w, h, body),
