@@ -1,6 +1,6 @@
 //! Mistakes, errors and what works after them: the same through a server as on the driver itself.
 
-use busbar_e2e::program::{native, printed, remote};
+use busbar_e2e::program::{finished, native, printed, remote};
 use busbar_e2e::server::{Options, Server};
 use std::path::Path;
 
@@ -48,4 +48,44 @@ fn empty_calls_and_missing_arguments_are_answered_alike() {
 fn memory_ends_with_its_context_and_can_be_had_again() {
     let text = same(&Server::start(), "1", &["lives"]);
     assert!(!text.contains("false"), "{text}");
+}
+
+#[test]
+fn devices_of_one_process_reach_each_other() {
+    let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
+    same(&server, "2", &["peers"]);
+}
+
+#[test]
+fn a_capture_survives_what_happens_beside_it() {
+    let text = same(&Server::start(), "1", &["capture"]);
+    assert!(text.contains("[42]") && text.contains("[41]") && text.contains("[40]"));
+}
+
+#[test]
+fn the_program_chooses_among_the_devices() {
+    let server = Options::default().env("FAKEDEV_DEVICES", "4").start();
+    let seen = |list: &str, order: &str| {
+        let mut c = remote(&server, Path::new(PROGRAM));
+        let c = c
+            .arg("visible")
+            .env("CUDA_VISIBLE_DEVICES", list)
+            .env("CUDA_DEVICE_ORDER", order);
+        let out = finished(c);
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let ids = text.lines().filter_map(|l| l.strip_prefix("device "));
+        ids.filter_map(|n| n.parse().ok()).collect::<Vec<u32>>()
+    };
+    let none = Vec::<u32>::new();
+    assert_eq!(seen("0,1,2,3", "PCI_BUS_ID"), [0, 1, 2, 3]);
+    assert_eq!(seen("3,1", "PCI_BUS_ID"), [3, 1]);
+    assert_eq!(seen("2,9,0", "FASTEST_FIRST"), [2], "up to what is not there");
+    assert_eq!(seen("1,-1,2", ""), [1]);
+    assert_eq!(seen("", ""), none);
+    assert_eq!(seen("-1", ""), none);
+    assert_eq!(seen("1,1", ""), none, "twice the same");
+    let uuid = "GPU-62757362-6172-2d66-616b-656465760002";
+    assert_eq!(seen(uuid, ""), [2]);
+    assert_eq!(seen(&format!("3,{}", &uuid[..12]), ""), [3], "four begin so");
+    assert_eq!(seen("MIG-0011", ""), none);
 }

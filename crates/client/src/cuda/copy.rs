@@ -237,6 +237,10 @@ unsafe fn to_host(
     let since = cx.queued();
     cx.call_into(&m, Some((dst, len)))?;
     cx.now_idle(stream, since);
+    if super::output::expected() {
+        // What kernels have printed comes with a call that waits for the stream itself.
+        cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+    }
     Ok(())
 }
 

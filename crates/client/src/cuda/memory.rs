@@ -166,6 +166,7 @@ fn spaces() -> MutexGuard<'static, BTreeMap<u32, Space>> {
 pub fn alloc(cx: Cx, size: usize) -> Result<u64, CUresult> {
     let context = cx.need_context()?;
     let device = context::current_device(cx)?;
+    super::stream::must_be_safe(cx)?;
     if size == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -202,6 +203,11 @@ pub fn place(
             Ok(at)
         }
     }
+}
+
+/// The bytes of the mapping that an allocation has for itself, if it has one.
+pub fn whole(size: u64) -> Option<u64> {
+    (size >= space::LARGE).then(|| size.next_multiple_of(space::GRANULE))
 }
 
 /// Gives room back; what is to be unmapped there, if anything.
@@ -266,18 +272,16 @@ pub(super) unsafe fn cuMemFree_v2(p: CUdeviceptr) -> CUresult {
         let Some(r) = found.and_then(|r| remove(p, |s| s == r.sort)) else {
             return super::pool::free_now(cx, p);
         };
-        let release = if r.sort == Sort::Managed {
-            shadow::forget_managed(r.base);
-            super::managed::release(&r)
-        } else {
-            unplace(r.device as u32, r.base, r.size)
-        };
         // In the context the memory was made in: it is that one's work that must be over first.
         let cx = Cx {
             scope: r.context,
             ..cx
         };
-        match release {
+        if r.sort == Sort::Device {
+            return super::retire::retire(cx, r.device as u32, r.base, r.size);
+        }
+        shadow::forget_managed(r.base);
+        match super::managed::release(&r) {
             Some((va, size)) => cx.send(&msg::MemUnmapAt { va, size }),
             None => cx.send(&msg::MemFence {}),
         }
@@ -354,6 +358,7 @@ fn host_alloc(out: *mut *mut c_void, size: usize, flags: u32) -> CUresult {
         if out.is_null() || size == 0 || flags & !0x27 != 0 {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
+        super::stream::must_be_safe(cx)?;
         let shared = shared::alloc(cx, size as u64);
         let p = shared.map_or_else(|| host_map(size), Ok)?;
         add(p, size as u64, Sort::Host, context, device, flags);

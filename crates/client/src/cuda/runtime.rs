@@ -1,6 +1,6 @@
 //! The process's CUDA session, and what every call goes through.
 
-use super::{context, device, handles, shadow, stream};
+use super::{context, device, handles, output, retire, shadow, stream};
 use crate::config::Config;
 use crate::hello::Failure;
 use crate::session::{Handler, Session};
@@ -308,7 +308,11 @@ impl Handler for Events {
     }
 
     fn output(&self, text: &[u8]) {
-        super::callback::print(text);
+        super::output::print(text);
+    }
+
+    fn complaint(&self, text: &[u8]) {
+        super::output::complain(text);
     }
 
     fn closed(&self, why: &str) {
@@ -468,9 +472,22 @@ impl Cx {
         r: &R,
         place: Option<(*mut u8, usize)>,
     ) -> Result<ReplyBytes, CUresult> {
-        let Ok(answer) = self.rt.session.call(self.scope, r, place) else {
+        if R::OP == op::CU_MEM_GET_INFO_V2 {
+            retire::settle(self);
+        }
+        let Ok(mut answer) = self.rt.session.call(self.scope, r, place) else {
             return self.lost();
         };
+        // Memory that is being freed may be what is missing.
+        if answer.status == CUDA_ERROR_OUT_OF_MEMORY && retire::settle(self) {
+            match self.rt.session.call(self.scope, r, place) {
+                Ok(a) => answer = a,
+                Err(_) => return self.lost(),
+            }
+        }
+        if reports(R::OP) {
+            output::settle();
+        }
         if answer.status != CUDA_SUCCESS {
             return Err(answer.status);
         }

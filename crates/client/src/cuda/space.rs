@@ -93,7 +93,7 @@ impl Reservations {
 /// What the worker maps at least.
 pub const GRANULE: u64 = 2 << 20;
 /// Requests from this size on have granules of their own.
-const LARGE: u64 = 1 << 20;
+pub const LARGE: u64 = 1 << 20;
 /// Alignment of small allocations.
 const ALIGN: u64 = 512;
 /// The same where pages are protected one by one.

@@ -1,9 +1,11 @@
 //! Device memory where the client wants it.
 
+use super::completer::Then;
+use super::waiters::Wait;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
-use busbar_wire::generated::cuda as msg;
+use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::record::Header;
 
 /// A pinned allocation on a device.
@@ -175,8 +177,7 @@ pub(super) fn mem_unmap_at(w: &mut Cuda, h: &Header, m: msg::MemUnmapAt) -> Resu
         }
         // Kernels queued before may still use it; cuMemFree waits for them, too. A lost context
         // uses nothing any more.
-        // SAFETY: no arguments.
-        unsafe { w.driver.cuCtxSynchronize() };
+        let _ = settle(w);
         unmap(w.driver, m.va, m.size as usize)?;
         w.mapped.remove(&m.va);
         super::ipc::forget(w, m.va);
@@ -187,9 +188,59 @@ pub(super) fn mem_unmap_at(w: &mut Cuda, h: &Header, m: msg::MemUnmapAt) -> Resu
 }
 
 pub(super) fn mem_fence(w: &mut Cuda, h: &Header, _m: msg::MemFence) -> Result<(), WireError> {
-    // SAFETY: no arguments.
-    let rc = unsafe { w.driver.cuCtxSynchronize() };
+    let rc = attempt(|| settle(w));
     w.done(h, rc);
+    Ok(())
+}
+
+/// Waits until all work of the current context is done, but not on streams that capture: they have
+/// none, and to wait for them, or for their context, would void the capture.
+fn settle(w: &Cuda) -> Result<(), CUresult> {
+    if w.captures.is_empty() {
+        // SAFETY: no arguments.
+        return check(unsafe { w.driver.cuCtxSynchronize() });
+    }
+    let named = w.tables[Kind::Stream as usize].low.iter().copied();
+    for s in std::iter::once(0).chain(named.filter(|s| *s != 0)) {
+        let s = s as CUstream;
+        let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: a live stream, and a pointer to a live number.
+        unsafe {
+            // The legacy stream cannot be asked while a stream captures that it would wait for.
+            let asked = w.driver.cuStreamIsCapturing(s, &mut status);
+            if asked == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE {
+                check(w.driver.cuStreamSynchronize(s))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn mem_retire(w: &mut Cuda, h: &Header, m: msg::MemRetire) -> Result<(), WireError> {
+    if m.size > 0 && w.mapped.get(&m.va).is_none_or(|known| known.size != m.size) {
+        w.completer
+            .now(CUDA_ERROR_INVALID_VALUE, Then::Reply { call: h.call });
+        return Ok(());
+    }
+    if m.size > 0 {
+        w.mapped.remove(&m.va);
+        super::ipc::forget(w, m.va);
+    }
+    let ctx = w.handle(Kind::Context, h.aux).unwrap_or(0);
+    if w.captures.is_empty() {
+        let wait = Wait::Unmap {
+            va: m.va,
+            size: m.size,
+        };
+        w.waiters.wait(ctx, wait, h.call);
+        return Ok(());
+    }
+    let _ = settle(w);
+    let rc = match m.size {
+        0 => CUDA_SUCCESS,
+        n => attempt(|| unmap(w.driver, m.va, n as usize)),
+    };
+    w.completer.now(rc, Then::Reply { call: h.call });
     Ok(())
 }
 

@@ -33,6 +33,7 @@ mod pool;
 mod printed;
 mod shared;
 mod stream;
+mod tensor;
 mod texture;
 mod user_object;
 mod vmm;
@@ -178,10 +179,12 @@ pub struct Cuda {
     exports: ipc::Exports,
     /// Ranges of addresses that are reserved, by number.
     reserved: HashSet<u64>,
-    /// Whether the executor's thread has been made harmless to captures.
-    /// Which device, by physical ordinal, may use memory of which other.
     graphs: graph_exec::Graphs,
+    /// Streams on which captures have begun and not ended, by id.
+    captures: HashSet<u32>,
+    /// Which device, by physical ordinal, may use memory of which other.
     peers: HashSet<(i32, i32)>,
+    /// Whether the executor's thread has been made harmless to captures.
     relaxed: bool,
 }
 
@@ -232,6 +235,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         exports: ipc::Exports::default(),
         reserved: HashSet::new(),
         graphs: graph_exec::Graphs::default(),
+        captures: HashSet::new(),
         peers: HashSet::new(),
         relaxed: false,
     }))

@@ -5,7 +5,7 @@ use super::completer::{Completer, Then};
 use super::printed::Printed;
 use busbar_abi::cuda::*;
 use busbar_channel::{look, patience};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
@@ -18,6 +18,13 @@ pub(super) enum Wait {
     Stream(u64),
     /// An event.
     Event(u64),
+    /// All work of the context; then a mapping is undone, unless its size is 0.
+    Unmap {
+        /// Where it begins.
+        va: u64,
+        /// Its length.
+        size: u64,
+    },
 }
 
 struct Job {
@@ -36,6 +43,8 @@ struct Seat {
 
 struct Shared {
     driver: &'static Driver,
+    /// Frees that are waiting for their context.
+    frees: AtomicUsize,
     completer: Completer,
     printed: Option<Printed>,
     idle: Mutex<Vec<Arc<Seat>>>,
@@ -58,6 +67,7 @@ impl Waiters {
     ) -> Self {
         let shared = Shared {
             driver,
+            frees: AtomicUsize::new(0),
             completer,
             printed,
             idle: Mutex::default(),
@@ -74,6 +84,14 @@ impl Waiters {
         }
     }
 
+    /// Waits until no thread waits for a context by itself: a capture that began meanwhile would be
+    /// void. To free memory is to wait for the device, so a program expects no less.
+    pub(super) fn no_frees(&self) {
+        while self.shared.frees.load(Ordering::Acquire) > 0 {
+            std::thread::sleep(std::time::Duration::from_micros(20));
+        }
+    }
+
     /// Answers `call` once `wait` is over.
     pub(super) fn wait(&self, context: u64, wait: Wait, call: u32) {
         let job = Job {
@@ -81,6 +99,9 @@ impl Waiters {
             wait,
             call,
         };
+        if matches!(wait, Wait::Unmap { .. }) {
+            self.shared.frees.fetch_add(1, Ordering::AcqRel);
+        }
         // The last to become idle is the likeliest to be awake.
         let seat = lock(&self.shared.idle).pop();
         if let Some(seat) = seat {
@@ -95,6 +116,9 @@ impl Waiters {
             .spawn(move || shared.run(job))
             .is_err()
         {
+            if matches!(wait, Wait::Unmap { .. }) {
+                self.shared.frees.fetch_sub(1, Ordering::AcqRel);
+            }
             self.shared
                 .completer
                 .now(CUDA_ERROR_OUT_OF_MEMORY, Then::Reply { call });
@@ -126,7 +150,8 @@ impl Shared {
     }
 
     fn serve(&self, job: &Job) {
-        let _waits = self.completer.outbox().client_waits();
+        let free = matches!(job.wait, Wait::Unmap { .. });
+        let _waits = (!free).then(|| self.completer.outbox().client_waits());
         // SAFETY: the context and handles were live when the client asked; that it does not destroy
         // them meanwhile is the API's own demand.
         let rc = unsafe {
@@ -135,6 +160,15 @@ impl Shared {
                 Wait::Context => self.driver.cuCtxSynchronize(),
                 Wait::Stream(s) => self.driver.cuStreamSynchronize(s as CUstream),
                 Wait::Event(e) => self.driver.cuEventSynchronize(e as CUevent),
+                Wait::Unmap { va, size } => {
+                    // A lost context uses nothing any more.
+                    self.driver.cuCtxSynchronize();
+                    self.frees.fetch_sub(1, Ordering::AcqRel);
+                    match size {
+                        0 => CUDA_SUCCESS,
+                        n => self.driver.cuMemUnmap(va, n as usize),
+                    }
+                }
             }
         };
         if let Some(p) = &self.printed {

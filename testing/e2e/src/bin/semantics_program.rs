@@ -85,6 +85,9 @@ fn main() {
         "reset" => reset(&api),
         "nothing" => nothing(&api),
         "lives" => lives(&api),
+        "peers" => peers(&api),
+        "visible" => visible(&api),
+        "capture" => capture(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
             std::process::exit(2);
@@ -140,12 +143,12 @@ fn contexts(api: &Api) {
 fn destroyed(api: &Api) {
     let a = api.made("cuCtxCreate_v2", &[0, 0]);
     let b = api.made("cuCtxCreate_v2", &[0, 0]);
+    assert_eq!(api.call("cuCtxSetCurrent", &[a]), 0);
     std::thread::scope(|s| {
         let t = s.spawn(|| {
             assert_eq!(api.call("cuCtxSetCurrent", &[b]), 0);
             assert_eq!(api.call("cuCtxDestroy_v2", &[a]), 0);
         });
-        assert_eq!(api.call("cuCtxSetCurrent", &[a]), 0);
         t.join().expect("the thread ends well");
     });
     let mut p = 0u64;
@@ -279,4 +282,150 @@ fn lives(api: &Api) {
         assert_eq!(api.call("cuCtxSetCurrent", &[keep]), 0);
         println!("all of it is free again: {}", free(api) == before);
     }
+}
+
+/// Which devices there are, by the last byte of each UUID.
+fn visible(api: &Api) {
+    api.tell("cuInit", &[0]);
+    let mut n = 0i32;
+    api.tell("cuDeviceGetCount", &[at(&mut n)]);
+    for device in 0..n {
+        let mut uuid = [0u8; 16];
+        api.call("cuDeviceGetUuid_v2", &[at(&mut uuid), device as u64]);
+        println!("device {}", uuid[15]);
+    }
+}
+
+/// Several devices in one process: contexts by thread, copies and access between devices.
+fn peers(api: &Api) {
+    const N: u64 = 3 << 20;
+    let contexts = [0, 1].map(|device| api.made("cuDevicePrimaryCtxRetain", &[device]));
+    let buffers = contexts.map(|ctx| {
+        assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
+        api.made("cuMemAlloc_v2", &[N])
+    });
+    let mut can = 0i32;
+    api.tell("cuDeviceCanAccessPeer", &[at(&mut can), 0, 1]);
+    println!("can: {can}");
+    for (ctx, peer) in [(contexts[0], contexts[1]), (contexts[1], contexts[0])] {
+        assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
+        api.tell("cuCtxEnablePeerAccess", &[ctx, 0]);
+        api.tell("cuCtxEnablePeerAccess", &[peer, 1]);
+        api.tell("cuCtxDisablePeerAccess", &[peer]);
+        api.tell("cuCtxEnablePeerAccess", &[peer, 0]);
+        api.tell("cuCtxEnablePeerAccess", &[peer, 0]);
+        api.tell("cuCtxEnablePeerAccess", &[0, 0]);
+    }
+    for (round, p) in buffers.iter().enumerate() {
+        let mut ordinal = -1i32;
+        api.tell("cuPointerGetAttribute", &[at(&mut ordinal), 9, *p]);
+        println!("buffer {round} is on device {ordinal}");
+    }
+    // Each thread has a context of its own, and streams of one device take copies for the other.
+    std::thread::scope(|s| {
+        for (i, ctx) in contexts.iter().enumerate() {
+            let (api, p) = (&api, buffers[i]);
+            s.spawn(move || {
+                assert_eq!(api.call("cuCtxSetCurrent", &[*ctx]), 0);
+                let f = api.kernel("fill");
+                for round in 0..20u64 {
+                    assert_eq!(api.launch(f, 0, &[p, i as u64 * 100 + round, N / 4]), 0);
+                }
+                assert_eq!(api.call("cuCtxSynchronize", &[]), 0);
+            });
+        }
+    });
+    let first = |p: u64| {
+        let mut v = [0u32; 2];
+        let rc = api.call("cuMemcpyDtoH_v2", &[at(&mut v), p + N - 8, 8]);
+        println!("{rc} {v:?}");
+    };
+    buffers.iter().for_each(|p| first(*p));
+    let [a, b] = buffers;
+    let [ca, cb] = contexts;
+    assert_eq!(api.call("cuCtxSetCurrent", &[ca]), 0);
+    let stream = api.made("cuStreamCreate", &[1]);
+    println!(
+        "peer: {}",
+        api.call("cuMemcpyPeerAsync", &[b, cb, a, ca, N, stream])
+    );
+    api.tell("cuStreamSynchronize", &[stream]);
+    first(b);
+    assert_eq!(api.call("cuCtxSetCurrent", &[cb]), 0);
+    println!("fill: {}", api.call("cuMemsetD32_v2", &[b, 9, N / 4]));
+    println!("peer: {}", api.call("cuMemcpyPeer", &[a, ca, b, cb, N]));
+    api.tell("cuCtxSynchronize", &[]);
+    first(a);
+    println!("bad: {}", api.call("cuMemcpyPeer", &[a, 0x1234, b, cb, N]));
+    println!("copy: {}", api.call("cuMemcpyDtoD_v2", &[b, a, N]));
+    // A stream of the other device, whichever context is current.
+    println!("fill: {}", api.call("cuMemsetD32Async", &[a, 5, N / 4, stream]));
+    api.tell("cuStreamSynchronize", &[stream]);
+    first(a);
+    api.tell("cuCtxDisablePeerAccess", &[ca]);
+    api.tell("cuCtxDisablePeerAccess", &[ca]);
+    // A reset of one device leaves the other.
+    api.tell("cuDevicePrimaryCtxReset_v2", &[0]);
+    first(b);
+    api.tell("cuMemFree_v2", &[b]);
+}
+
+/// Frees and waits beside a capture leave it alone; what it may not do voids it.
+fn capture(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let (fill, spin) = (api.kernel("fill"), api.kernel("spin"));
+    let [other, stream] = [1, 1].map(|flags| api.made("cuStreamCreate", &[flags]));
+    let p = api.made("cuMemAlloc_v2", &[4096]);
+    for (mode, size) in [(2u64, 512u64), (2, 4 << 20), (1, 512), (0, 4 << 20)] {
+        let q = api.made("cuMemAlloc_v2", &[size]);
+        println!("busy: {}", api.launch(spin, other, &[20_000]));
+        println!("mode {mode}");
+        api.tell("cuStreamBeginCapture_v2", &[stream, mode]);
+        println!("launch: {}", api.launch(fill, stream, &[p, mode + 40, 1024]));
+        let mut old = 2i32;
+        if mode != 2 {
+            api.tell("cuThreadExchangeStreamCaptureMode", &[at(&mut old)]);
+        }
+        println!("busy: {}", api.launch(spin, other, &[20_000]));
+        api.tell("cuMemFree_v2", &[q]);
+        let mut r = 0u64;
+        api.tell("cuMemAlloc_v2", &[at(&mut r), size]);
+        if mode != 2 {
+            api.tell("cuThreadExchangeStreamCaptureMode", &[at(&mut old)]);
+        }
+        let mut status = -1i32;
+        api.tell("cuStreamIsCapturing", &[stream, at(&mut status)]);
+        println!("status {status}");
+        let (mut graph, mut exec) = (0u64, 0u64);
+        api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
+        api.tell("cuGraphInstantiateWithFlags", &[at(&mut exec), graph, 0]);
+        api.tell("cuGraphLaunch", &[exec, stream]);
+        api.tell("cuStreamSynchronize", &[stream]);
+        let mut v = [0u32; 1];
+        api.call("cuMemcpyDtoH_v2", &[at(&mut v), p, 4]);
+        println!("{v:?}");
+        api.tell("cuMemFree_v2", &[r]);
+    }
+    // Without leave, what may disturb a capture is refused and ends it.
+    for (mode, name) in [(0u64, "cuMemAlloc_v2"), (1, "cuMemAlloc_v2"), (0, "cuMemHostAlloc")] {
+        api.tell("cuStreamBeginCapture_v2", &[stream, mode]);
+        let mut r = 0u64;
+        api.tell(name, &[at(&mut r), 4096, 0]);
+        let mut graph = 0u64;
+        api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
+        api.tell("cuStreamSynchronize", &[stream]);
+    }
+    // Another thread's.
+    api.tell("cuStreamBeginCapture_v2", &[stream, 1]);
+    let mut ctx = 0u64;
+    api.call("cuCtxGetCurrent", &[at(&mut ctx)]);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            api.call("cuCtxSetCurrent", &[ctx]);
+            let mut r = 0u64;
+            api.tell("cuMemAlloc_v2", &[at(&mut r), 4096]);
+        });
+    });
+    let mut graph = 0u64;
+    api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
 }

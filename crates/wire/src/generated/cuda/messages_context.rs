@@ -92,6 +92,36 @@ impl<'a> Request<'a> for ContextDestroyNow {
     const WAITS: bool = true;
 }
 
+/// Answered once all work of the context so far is done; then `size` bytes at `va`, a whole mapping,
+/// are unmapped, if it is not 0.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MemRetire {
+    pub va: u64,
+    pub size: u64,
+}
+
+impl<'a> Message<'a> for MemRetire {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.va);
+        w.u64(self.size);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            va: r.u64()?,
+            size: r.u64()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for MemRetire {
+    const OP: u16 = op::MEM_RETIRE;
+    const NAME: &'static str = "MemRetire";
+    const WAITS: bool = true;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,10 +153,20 @@ mod tests {
         }
     }
 
+    impl Sample for MemRetire {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                va: g.u64(),
+                size: g.u64(),
+            }
+        }
+    }
+
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
         check::<PrimaryRetainNow>(false);
         check::<PrimaryReleaseNow>(false);
         check::<ContextDestroyNow>(false);
+        check::<MemRetire>(false);
     }
 }

@@ -312,6 +312,7 @@ pub mod op {
     pub const PRIMARY_RETAIN_NOW: u16 = 0x8500;
     pub const PRIMARY_RELEASE_NOW: u16 = 0x8501;
     pub const CONTEXT_DESTROY_NOW: u16 = 0x8502;
+    pub const MEM_RETIRE: u16 = 0x8503;
 }
 
 /// Message ids and names, in order of id.
@@ -704,6 +705,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::PRIMARY_RETAIN_NOW, "PrimaryRetainNow"),
     (op::PRIMARY_RELEASE_NOW, "PrimaryReleaseNow"),
     (op::CONTEXT_DESTROY_NOW, "ContextDestroyNow"),
+    (op::MEM_RETIRE, "MemRetire"),
 ];
 
 /// The name of a message.

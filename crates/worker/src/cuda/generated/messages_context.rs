@@ -29,3 +29,10 @@ pub(super) fn context_destroy_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
     r.finish()?;
     crate::cuda::context::context_destroy_now(w, h, m)
 }
+
+pub(super) fn mem_retire(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::MemRetire::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::memory::mem_retire(w, h, m)
+}

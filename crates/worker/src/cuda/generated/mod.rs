@@ -204,6 +204,7 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::PRIMARY_RETAIN_NOW => messages_context::primary_retain_now(w, h, body),
         op::PRIMARY_RELEASE_NOW => messages_context::primary_release_now(w, h, body),
         op::CONTEXT_DESTROY_NOW => messages_context::context_destroy_now(w, h, body),
+        op::MEM_RETIRE => messages_context::mem_retire(w, h, body),
         op::GRAPH_ADD_NODE => messages_graph::graph_add_node(w, h, body),
         op::GRAPH_ADD_NODE_NOW => messages_graph::graph_add_node_now(w, h, body),
         op::GRAPH_SET_NODE => messages_graph::graph_set_node(w, h, body),
