@@ -21,14 +21,9 @@ import sys
 import tempfile
 import time
 
+from remote import Remote
+
 HERE = pathlib.Path(__file__).resolve().parent
-HIDE = """
-[ -d /usr/local/nvidia ] && mount -t tmpfs none /usr/local/nvidia
-for d in /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-uvm*; do
-  [ -e "$d" ] && mount --bind /dev/null "$d"
-done
-exec "$@"
-"""
 # Name, command ({py}: this folder's programs; {bin}: compiled ones), seconds allowed.
 PROGRAMS = [
     ("torch-smoke", "{python} {py}/smoke.py", 90),
@@ -116,14 +111,7 @@ def main():
     work = pathlib.Path(tempfile.mkdtemp(prefix="busbar-gpu-"))
     logs = pathlib.Path(a.logs or work / "logs")
     logs.mkdir(parents=True, exist_ok=True)
-    (work / "hide.sh").write_text(HIDE)
     failed = compile_all(work, a.only) if shutil.which("nvcc") else {}
-    server = f"127.0.0.1:{a.port}"
-    serve_log = open(logs / "serve.log", "w")
-    serve = subprocess.Popen([dist / "bin/busbar", "serve", "--listen", server], stdout=subprocess.PIPE,
-                             stderr=serve_log, text=True)
-    if "listening" not in serve.stdout.readline():
-        sys.exit("the server did not start; see " + str(logs / "serve.log"))
     rows = []
 
     def one(entry):
@@ -137,10 +125,8 @@ def main():
         limit *= a.timeout_scale
         env = dict(os.environ, PYTHONUNBUFFERED="1")
         native = run(words, limit, env)
-        prefix = ["unshare", "-m", "bash", str(work / "hide.sh"), str(dist / "bin/busbar"), "run", "--server",
-                  server, "--"]
         renv = dict(env, BUSBAR_STATS="1", BUSBAR_LOG=f"warn:{logs}/{name}.client.log")
-        remote = run(prefix + words, limit, renv)
+        remote = run(server.prefix() + words, limit, renv)
         verdict, why = compare(native, remote)
         stats = {}
         for line in remote["err"].splitlines():
@@ -152,14 +138,10 @@ def main():
         return {"name": name, "verdict": verdict, "why": why, "native_s": native["seconds"],
                 "remote_s": remote["seconds"], "calls": stats.get("calls"), "round_trips": stats.get("round_trips")}
 
-    try:
-        chosen = [e for e in PROGRAMS if not a.only or any(re.fullmatch(o, e[0]) for o in a.only)]
+    chosen = [e for e in PROGRAMS if not a.only or any(re.fullmatch(o, e[0]) for o in a.only)]
+    with Remote(dist, a.port, work, logs / "serve.log") as server:
         with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
-            for row in pool.map(one, chosen):
-                rows.append(row)
-    finally:
-        serve.terminate()
-        serve.wait()
+            rows.extend(pool.map(one, chosen))
     print(f"{'program':<28} {'result':<6} {'native s':>9} {'remote s':>9} {'calls':>9} {'trips':>7}")
     for r in rows:
         n, m = r.get("native_s"), r.get("remote_s")

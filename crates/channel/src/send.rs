@@ -82,10 +82,6 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.buf.is_empty() && self.sealed.is_empty()
-    }
-
     fn seal(&mut self) {
         if !self.buf.is_empty() {
             let next = self.spare.pop().unwrap_or_default();
@@ -98,6 +94,12 @@ impl Tail {
         }
     }
 }
+
+/// What the sending thread's futex says.
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+/// It has been woken, and its core may take a while.
+const WAKING: u32 = 2;
 
 /// Takes a lock that is never held for long. Going to sleep for it would cost far more than the wait.
 #[inline]
@@ -320,20 +322,21 @@ impl Inner {
         self.in_flight.store(n + len, Ordering::Release);
     }
 
-    /// As `notify`, where there is little to send. While the sending thread wakes up, which may take
-    /// longer than the network does, the caller sends it.
+    /// As `notify`, where there is little to send. Until the sending thread has woken up, which may
+    /// take longer than the network does, callers send it themselves.
     #[inline]
     fn notify_small(&self) {
-        if self.notify()
+        self.notify();
+        if self.asleep.load(Ordering::Relaxed) != AWAKE
             && let Ok(_role) = self.sender.try_lock()
         {
             self.pump();
         }
     }
 
-    /// Tells the sending thread that there is something to send. Returns whether it slept.
+    /// Tells the sending thread that there is something to send.
     #[inline]
-    pub(crate) fn notify(&self) -> bool {
+    pub(crate) fn notify(&self) {
         // Left alone when it is set: whoever clears it takes the tail's lock afterwards, and so finds what
         // was queued before this look at it.
         if !self.pending.load(Ordering::Relaxed) {
@@ -341,17 +344,22 @@ impl Inner {
         }
         // Pairs with the fence in `sleep`: either we see it asleep or it sees `pending`.
         fence(Ordering::SeqCst);
-        let slept = self.asleep.load(Ordering::Relaxed) == 1;
-        if slept {
+        if self.asleep.load(Ordering::Relaxed) == ASLEEP {
             self.wake();
         }
-        slept
     }
 
     #[cold]
     pub(crate) fn wake(&self) {
         self.pending.store(true, Ordering::Release);
-        self.asleep.store(0, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self
+            .asleep
+            .compare_exchange(ASLEEP, WAKING, Ordering::SeqCst, Ordering::SeqCst)
+            .is_err()
+        {
+            return;
+        }
         // SAFETY: a futex wake on a live, aligned u32.
         unsafe {
             libc::syscall(
@@ -364,23 +372,24 @@ impl Inner {
     }
 
     fn sleep(&self) {
-        self.asleep.store(1, Ordering::SeqCst);
+        self.asleep.store(ASLEEP, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if self.pending.load(Ordering::Acquire) || self.is_closed.load(Ordering::Acquire) {
-            self.asleep.store(0, Ordering::SeqCst);
-            return;
+        while self.asleep.load(Ordering::SeqCst) == ASLEEP
+            && !self.pending.load(Ordering::Acquire)
+            && !self.is_closed.load(Ordering::Acquire)
+        {
+            // SAFETY: a futex wait on a live, aligned u32; no time-out.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    self.asleep.as_ptr(),
+                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                    ASLEEP,
+                    std::ptr::null::<libc::timespec>(),
+                );
+            }
         }
-        // SAFETY: a futex wait on a live, aligned u32; no time-out.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.asleep.as_ptr(),
-                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                1,
-                std::ptr::null::<libc::timespec>(),
-            );
-        }
-        self.asleep.store(0, Ordering::SeqCst);
+        self.asleep.store(AWAKE, Ordering::SeqCst);
     }
 
     /// Sends until nothing is left or the connection is gone. The caller holds the sender's role.

@@ -79,13 +79,45 @@ fn the_program_chooses_among_the_devices() {
     let none = Vec::<u32>::new();
     assert_eq!(seen("0,1,2,3", "PCI_BUS_ID"), [0, 1, 2, 3]);
     assert_eq!(seen("3,1", "PCI_BUS_ID"), [3, 1]);
-    assert_eq!(seen("2,9,0", "FASTEST_FIRST"), [2], "up to what is not there");
+    assert_eq!(
+        seen("2,9,0", "FASTEST_FIRST"),
+        [2],
+        "up to what is not there"
+    );
     assert_eq!(seen("1,-1,2", ""), [1]);
     assert_eq!(seen("", ""), none);
     assert_eq!(seen("-1", ""), none);
     assert_eq!(seen("1,1", ""), none, "twice the same");
     let uuid = "GPU-62757362-6172-2d66-616b-656465760002";
     assert_eq!(seen(uuid, ""), [2]);
-    assert_eq!(seen(&format!("3,{}", &uuid[..12]), ""), [3], "four begin so");
+    assert_eq!(
+        seen(&format!("3,{}", &uuid[..12]), ""),
+        [3],
+        "four begin so"
+    );
     assert_eq!(seen("MIG-0011", ""), none);
+}
+
+#[test]
+fn what_the_device_prints_and_asserts_reaches_the_program() {
+    let server = Server::start();
+    let program = Path::new(PROGRAM);
+    let run = |c: &mut std::process::Command| {
+        let out = finished(c.arg("prints"));
+        assert!(out.status.success());
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let device: Vec<String> = text
+            .lines()
+            .filter(|l| l.starts_with("device"))
+            .map(String::from)
+            .collect();
+        (device, String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    let wanted = run(&mut native(program));
+    assert_eq!(wanted.0.len(), 60_004);
+    let got = run(&mut remote(&server, program));
+    assert!(wanted.0 == got.0, "{} lines", got.0.len());
+    // The message is there before the call has returned that reports the error.
+    assert!(got.1.contains("Assertion `holds` failed.\nafter the error"));
+    assert_eq!(wanted.1, got.1);
 }

@@ -114,7 +114,10 @@ pub fn has_deferred(id: u32) -> bool {
 
 /// Reports the failure of a queued call, once.
 pub fn deferred(id: u32) -> Result<(), CUresult> {
-    match DEFERRED.get(id as usize).map(|d| d.swap(0, Ordering::AcqRel)) {
+    match DEFERRED
+        .get(id as usize)
+        .map(|d| d.swap(0, Ordering::AcqRel))
+    {
         None | Some(0) => Ok(()),
         Some(e) => Err(e),
     }

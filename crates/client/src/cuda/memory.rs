@@ -136,8 +136,7 @@ pub fn forget_context(id: u32, device: CUdevice) -> Vec<(u64, u64)> {
     });
     let gone: Vec<Range> = {
         let mut ranges = RANGES.write().unwrap_or_else(PoisonError::into_inner);
-        let of_it =
-            |r: &Range| r.context == id && !matches!(r.sort, Sort::Host | Sort::Registered);
+        let of_it = |r: &Range| r.context == id && !matches!(r.sort, Sort::Host | Sort::Registered);
         let gone = ranges.values().filter(|r| of_it(r)).copied().collect();
         ranges.retain(|_, r| !of_it(r));
         gone

@@ -48,6 +48,8 @@ pub(super) fn primary_retain_now(
 /// A context's id no longer stands for the context that it stood for.
 fn forget(w: &mut Cuda, id: u32) {
     if let Ok(ctx) = w.handle(Kind::Context, id) {
+        // No other thread may be waiting for it when it goes.
+        w.frees.settle();
         w.completer.forget(ctx);
         w.incoming.not_registered();
         w.outgoing.not_registered();
@@ -62,6 +64,7 @@ fn forget(w: &mut Cuda, id: u32) {
 
 fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result<(), CUresult> {
     let dev = w.device(device)?;
+    w.frees.settle();
     super::memory::unmap_host(w, dev);
     w.peers
         .retain(|(user, owner)| *user != dev && *owner != dev);

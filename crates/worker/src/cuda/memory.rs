@@ -1,7 +1,7 @@
 //! Device memory where the client wants it.
 
 use super::completer::Then;
-use super::waiters::Wait;
+use super::frees::Free;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -33,6 +33,22 @@ pub(super) struct Mapped {
     device: i32,
 }
 
+/// Whether an address lies where sessions put device memory.
+#[inline]
+pub(super) fn in_ranges(va: u64) -> bool {
+    (BASE..BASE + RANGES * RANGE).contains(&va)
+}
+
+/// Checks that all of some addresses lie there.
+pub(super) fn within(va: u64, size: u64) -> Result<(), CUresult> {
+    let end = va.checked_add(size).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    if in_ranges(va) && end <= BASE + RANGES * RANGE {
+        Ok(())
+    } else {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    }
+}
+
 /// Reserves the whole range that `va` lies in, once. The driver honours the wish for an address
 /// when the range is large; for a few megabytes it does as it likes.
 pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
@@ -53,7 +69,11 @@ pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> 
     if at != start {
         // SAFETY: the reservation that was just made.
         unsafe { w.driver.cuMemAddressFree(at, RANGE as usize) };
-        eprintln!("busbar worker: the driver put device memory at {at:#x} instead of {start:#x}");
+        if w.may_complain() {
+            eprintln!(
+                "busbar worker: the driver put device memory at {at:#x} instead of {start:#x}"
+            );
+        }
         return Err(CUDA_ERROR_OUT_OF_MEMORY);
     }
     w.reserved.insert(range);
@@ -226,13 +246,13 @@ pub(super) fn mem_retire(w: &mut Cuda, h: &Header, m: msg::MemRetire) -> Result<
         w.mapped.remove(&m.va);
         super::ipc::forget(w, m.va);
     }
-    let ctx = w.handle(Kind::Context, h.aux).unwrap_or(0);
-    if w.captures.is_empty() {
-        let wait = Wait::Unmap {
-            va: m.va,
-            size: m.size,
-        };
-        w.waiters.wait(ctx, wait, h.call);
+    let f = Free {
+        context: w.handle(Kind::Context, h.aux).unwrap_or(0),
+        va: m.va,
+        size: m.size,
+        call: h.call,
+    };
+    if w.captures.is_empty() && w.frees.push(f) {
         return Ok(());
     }
     let _ = settle(w);

@@ -9,6 +9,7 @@
 // Functions of the driver API keep their C names in calls.
 #![allow(non_snake_case)]
 
+mod address;
 mod blame;
 mod completer;
 mod context;
@@ -16,12 +17,14 @@ mod copy;
 mod copy_rows;
 mod device;
 mod event;
+mod frees;
 mod generated;
 mod graph;
 mod graph_exec;
 mod graph_host;
 mod graph_node;
 mod green;
+mod image;
 mod ipc;
 mod launch;
 mod library;
@@ -177,16 +180,24 @@ pub struct Cuda {
     shared: shared::Shared,
     /// What other processes may import, and the thread that hands it out.
     exports: ipc::Exports,
+    /// Addresses and objects that the driver gave.
+    given: address::Given,
     /// Ranges of addresses that are reserved, by number.
     reserved: HashSet<u64>,
     graphs: graph_exec::Graphs,
+    frees: frees::Frees,
     /// Streams on which captures have begun and not ended, by id.
     captures: HashSet<u32>,
     /// Which device, by physical ordinal, may use memory of which other.
     peers: HashSet<(i32, i32)>,
     /// Whether the executor's thread has been made harmless to captures.
     relaxed: bool,
+    /// Lines that may still go to the server's log.
+    complaints: u32,
 }
+
+/// Lines that one session may put into the server's log: a client must not be able to fill it.
+const COMPLAINTS: u32 = 16;
 
 /// Opens a session's CUDA side.
 pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
@@ -217,6 +228,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         waiters: waiters::Waiters::new(driver, completer.clone(), printed),
         outbox: setup.outbox,
         blame,
+        frees: frees::Frees::new(driver, completer.clone()),
         content: setup.content,
         callbacks: setup.callbacks,
         devices: allowed.clone(),
@@ -233,15 +245,24 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         mapped: BTreeMap::new(),
         shared: shared::Shared::new(setup.shared),
         exports: ipc::Exports::default(),
+        given: address::Given::default(),
         reserved: HashSet::new(),
         graphs: graph_exec::Graphs::default(),
         captures: HashSet::new(),
         peers: HashSet::new(),
         relaxed: false,
+        complaints: COMPLAINTS,
     }))
 }
 
 impl Cuda {
+    /// Whether one more line may go to the server's log.
+    fn may_complain(&mut self) -> bool {
+        let yes = self.complaints > 0;
+        self.complaints = self.complaints.saturating_sub(1);
+        yes
+    }
+
     /// The handle of an id.
     #[inline]
     pub(crate) fn handle(&mut self, kind: Kind, id: u32) -> Result<u64, CUresult> {
@@ -455,6 +476,7 @@ impl Api for Cuda {
     }
 
     fn close(&mut self) {
+        self.waiters.flush();
         // The process ends with the session, and the driver frees with it all that it held.
     }
 }

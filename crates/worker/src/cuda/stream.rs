@@ -139,7 +139,7 @@ pub(super) fn cu_stream_begin_capture_v2(
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
         let stream = w.stream(m.h_stream)? as CUstream;
-        w.waiters.no_frees();
+        w.frees.settle();
         // SAFETY: a live stream.
         check(unsafe { w.driver.cuStreamBeginCapture_v2(stream, RELAXED) })?;
         w.captures.insert(m.h_stream);
@@ -159,7 +159,7 @@ pub(super) fn capture_to_graph(
         let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
         let after = node_list(w, &m.after)?;
         let edges = edge_list(m.edges, after.len())?;
-        w.waiters.no_frees();
+        w.frees.settle();
         // SAFETY: live handles; the arrays are of that length.
         check(unsafe {
             w.driver.cuStreamBeginCaptureToGraph(

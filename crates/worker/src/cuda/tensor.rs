@@ -16,7 +16,10 @@ pub(super) fn tensor_map_address(
         busbar_abi::from_bytes(m.map).ok_or(WireError::BadValue("structure"))?;
     let rc = attempt(|| {
         // SAFETY: a live structure; the address is not followed.
-        check(unsafe { w.driver.cuTensorMapReplaceAddress(&mut map, m.address as *mut _) })
+        check(unsafe {
+            w.driver
+                .cuTensorMapReplaceAddress(&mut map, m.address as *mut _)
+        })
     });
     let changed = busbar_abi::bytes_of(&map).to_vec();
     let reply = msg::TensorMapAddressReply { changed: &changed };

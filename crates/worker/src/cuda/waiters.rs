@@ -18,13 +18,6 @@ pub(super) enum Wait {
     Stream(u64),
     /// An event.
     Event(u64),
-    /// All work of the context; then a mapping is undone, unless its size is 0.
-    Unmap {
-        /// Where it begins.
-        va: u64,
-        /// Its length.
-        size: u64,
-    },
 }
 
 struct Job {
@@ -43,12 +36,16 @@ struct Seat {
 
 struct Shared {
     driver: &'static Driver,
-    /// Frees that are waiting for their context.
-    frees: AtomicUsize,
     completer: Completer,
     printed: Option<Printed>,
     idle: Mutex<Vec<Arc<Seat>>>,
+    /// Threads there are.
+    threads: AtomicUsize,
 }
+
+/// The most threads: a thread of the client's program waits for one call at a time, and no program
+/// has more threads.
+const MOST: usize = 4096;
 
 /// Threads that wait.
 pub(super) struct Waiters {
@@ -67,10 +64,10 @@ impl Waiters {
     ) -> Self {
         let shared = Shared {
             driver,
-            frees: AtomicUsize::new(0),
             completer,
             printed,
             idle: Mutex::default(),
+            threads: AtomicUsize::new(0),
         };
         Self {
             shared: Arc::new(shared),
@@ -84,11 +81,10 @@ impl Waiters {
         }
     }
 
-    /// Waits until no thread waits for a context by itself: a capture that began meanwhile would be
-    /// void. To free memory is to wait for the device, so a program expects no less.
-    pub(super) fn no_frees(&self) {
-        while self.shared.frees.load(Ordering::Acquire) > 0 {
-            std::thread::sleep(std::time::Duration::from_micros(20));
+    /// Passes on what has been printed.
+    pub(super) fn flush(&self) {
+        if let Some(p) = &self.shared.printed {
+            p.flush();
         }
     }
 
@@ -99,9 +95,6 @@ impl Waiters {
             wait,
             call,
         };
-        if matches!(wait, Wait::Unmap { .. }) {
-            self.shared.frees.fetch_add(1, Ordering::AcqRel);
-        }
         // The last to become idle is the likeliest to be awake.
         let seat = lock(&self.shared.idle).pop();
         if let Some(seat) = seat {
@@ -110,18 +103,20 @@ impl Waiters {
             seat.thread.unpark();
             return;
         }
+        let refuse = || {
+            let then = Then::Reply { call };
+            self.shared.completer.now(CUDA_ERROR_OUT_OF_MEMORY, then);
+        };
+        // Only the executor starts threads.
+        if self.shared.threads.load(Ordering::Relaxed) >= MOST {
+            return refuse();
+        }
         let shared = self.shared.clone();
-        if std::thread::Builder::new()
-            .name("waiter".into())
-            .spawn(move || shared.run(job))
-            .is_err()
-        {
-            if matches!(wait, Wait::Unmap { .. }) {
-                self.shared.frees.fetch_sub(1, Ordering::AcqRel);
-            }
-            self.shared
-                .completer
-                .now(CUDA_ERROR_OUT_OF_MEMORY, Then::Reply { call });
+        let run = move || shared.run(job);
+        let started = std::thread::Builder::new().name("waiter".into()).spawn(run);
+        match started {
+            Ok(_) => _ = self.shared.threads.fetch_add(1, Ordering::Relaxed),
+            Err(_) => refuse(),
         }
     }
 }
@@ -150,8 +145,7 @@ impl Shared {
     }
 
     fn serve(&self, job: &Job) {
-        let free = matches!(job.wait, Wait::Unmap { .. });
-        let _waits = (!free).then(|| self.completer.outbox().client_waits());
+        let _waits = self.completer.outbox().client_waits();
         // SAFETY: the context and handles were live when the client asked; that it does not destroy
         // them meanwhile is the API's own demand.
         let rc = unsafe {
@@ -160,15 +154,6 @@ impl Shared {
                 Wait::Context => self.driver.cuCtxSynchronize(),
                 Wait::Stream(s) => self.driver.cuStreamSynchronize(s as CUstream),
                 Wait::Event(e) => self.driver.cuEventSynchronize(e as CUevent),
-                Wait::Unmap { va, size } => {
-                    // A lost context uses nothing any more.
-                    self.driver.cuCtxSynchronize();
-                    self.frees.fetch_sub(1, Ordering::AcqRel);
-                    match size {
-                        0 => CUDA_SUCCESS,
-                        n => self.driver.cuMemUnmap(va, n as usize),
-                    }
-                }
             }
         };
         if let Some(p) = &self.printed {

@@ -6,7 +6,7 @@ use libloading::Library;
 
 const IMAGE: &str = "fakedev-module 1\n\
     kernel nop nop\nkernel trap trap\nkernel assert assert u32\nkernel fill fill_u32\n\
-    kernel spin spin\nkernel probe probe\n\0";
+    kernel spin spin\nkernel probe probe\nkernel say say\n\0";
 
 struct Api {
     library: Library,
@@ -21,9 +21,8 @@ impl Api {
 
     /// Calls a function; those here take whole numbers and pointers only, twelve at most.
     fn call(&self, name: &str, args: &[u64]) -> i32 {
-        type F = unsafe extern "C" fn(
-            u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64,
-        ) -> i32;
+        type F =
+            unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> i32;
         let mut a = [0u64; 12];
         a[..args.len()].copy_from_slice(args);
         // SAFETY: the driver exports the function, and ignores arguments beyond its own; pointers
@@ -88,6 +87,7 @@ fn main() {
         "peers" => peers(&api),
         "visible" => visible(&api),
         "capture" => capture(&api),
+        "prints" => prints(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
             std::process::exit(2);
@@ -127,7 +127,10 @@ fn contexts(api: &Api) {
     let mut flags = 0u64;
     api.tell("cuCtxGetDevice", &[at(&mut flags)]);
     assert_eq!(api.call("cuCtxSetCurrent", &[b]), 0);
-    println!("destroy: {}", i32::from(api.call("cuCtxDestroy_v2", &[a]) == 201));
+    println!(
+        "destroy: {}",
+        i32::from(api.call("cuCtxDestroy_v2", &[a]) == 201)
+    );
     say("b", b);
     let d = api.made("cuCtxCreate_v2", &[0, 0]);
     say("d", d);
@@ -248,7 +251,6 @@ fn nothing(api: &Api) {
     api.tell("cuMemFreeHost", &[at(&mut host)]);
 }
 
-
 /// Memory ends with its context, and so can be had again, any number of times.
 fn lives(api: &Api) {
     let free = |api: &Api| {
@@ -270,7 +272,10 @@ fn lives(api: &Api) {
             let v = u64::from(round);
             println!("fill: {}", api.call("cuMemsetD8_v2", &[p, v, n]));
             let end = p + n - 2;
-            println!("read: {} {back:?}", api.call("cuMemcpyDtoH_v2", &[at(&mut back), end, 2]));
+            println!(
+                "read: {} {back:?}",
+                api.call("cuMemcpyDtoH_v2", &[at(&mut back), end, 2])
+            );
         }
         let m = api.made("cuMemAllocManaged", &[4096, 1]);
         println!("managed: {}", api.call("cuMemsetD8_v2", &[m, 7, 4096]));
@@ -359,7 +364,10 @@ fn peers(api: &Api) {
     println!("bad: {}", api.call("cuMemcpyPeer", &[a, 0x1234, b, cb, N]));
     println!("copy: {}", api.call("cuMemcpyDtoD_v2", &[b, a, N]));
     // A stream of the other device, whichever context is current.
-    println!("fill: {}", api.call("cuMemsetD32Async", &[a, 5, N / 4, stream]));
+    println!(
+        "fill: {}",
+        api.call("cuMemsetD32Async", &[a, 5, N / 4, stream])
+    );
     api.tell("cuStreamSynchronize", &[stream]);
     first(a);
     api.tell("cuCtxDisablePeerAccess", &[ca]);
@@ -381,7 +389,10 @@ fn capture(api: &Api) {
         println!("busy: {}", api.launch(spin, other, &[20_000]));
         println!("mode {mode}");
         api.tell("cuStreamBeginCapture_v2", &[stream, mode]);
-        println!("launch: {}", api.launch(fill, stream, &[p, mode + 40, 1024]));
+        println!(
+            "launch: {}",
+            api.launch(fill, stream, &[p, mode + 40, 1024])
+        );
         let mut old = 2i32;
         if mode != 2 {
             api.tell("cuThreadExchangeStreamCaptureMode", &[at(&mut old)]);
@@ -407,7 +418,11 @@ fn capture(api: &Api) {
         api.tell("cuMemFree_v2", &[r]);
     }
     // Without leave, what may disturb a capture is refused and ends it.
-    for (mode, name) in [(0u64, "cuMemAlloc_v2"), (1, "cuMemAlloc_v2"), (0, "cuMemHostAlloc")] {
+    for (mode, name) in [
+        (0u64, "cuMemAlloc_v2"),
+        (1, "cuMemAlloc_v2"),
+        (0, "cuMemHostAlloc"),
+    ] {
         api.tell("cuStreamBeginCapture_v2", &[stream, mode]);
         let mut r = 0u64;
         api.tell(name, &[at(&mut r), 4096, 0]);
@@ -428,4 +443,20 @@ fn capture(api: &Api) {
     });
     let mut graph = 0u64;
     api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
+}
+
+/// Kernels print more than a pipe holds, and then an assertion fails.
+fn prints(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let stream = api.made("cuStreamCreate", &[1]);
+    let (say, assert) = (api.kernel("say"), api.kernel("assert"));
+    for n in [1u64, 60_000, 3] {
+        assert_eq!(api.launch(say, stream, &[n]), 0);
+        assert_eq!(api.call("cuStreamSynchronize", &[stream]), 0);
+    }
+    assert_eq!(api.launch(assert, stream, &[1]), 0);
+    assert_eq!(api.call("cuStreamSynchronize", &[stream]), 0);
+    assert_eq!(api.launch(assert, stream, &[0]), 0);
+    assert_eq!(api.call("cuStreamSynchronize", &[stream]), 710);
+    eprintln!("after the error");
 }

@@ -313,6 +313,7 @@ pub mod op {
     pub const PRIMARY_RELEASE_NOW: u16 = 0x8501;
     pub const CONTEXT_DESTROY_NOW: u16 = 0x8502;
     pub const MEM_RETIRE: u16 = 0x8503;
+    pub const TENSOR_MAP_ADDRESS: u16 = 0x8504;
 }
 
 /// Message ids and names, in order of id.
@@ -706,6 +707,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::PRIMARY_RELEASE_NOW, "PrimaryReleaseNow"),
     (op::CONTEXT_DESTROY_NOW, "ContextDestroyNow"),
     (op::MEM_RETIRE, "MemRetire"),
+    (op::TENSOR_MAP_ADDRESS, "TensorMapAddress"),
 ];
 
 /// The name of a message.

@@ -305,6 +305,7 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
             tensor::cu_tensor_map_encode_im2col_wide(w, h, body)
         }
         op::CU_TENSOR_MAP_ENCODE_TILED => tensor::cu_tensor_map_encode_tiled(w, h, body),
+        op::TENSOR_MAP_ADDRESS => tensor::tensor_map_address(w, h, body),
         op::CU_SURF_OBJECT_DESTROY => texture::cu_surf_object_destroy(w, h, body),
         op::CU_SURF_REF_SET_ARRAY => texture::cu_surf_ref_set_array(w, h, body),
         op::CU_TEX_OBJECT_DESTROY => texture::cu_tex_object_destroy(w, h, body),
