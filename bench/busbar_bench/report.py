@@ -49,9 +49,94 @@ def side_rate(row, side):
     return median([r["rate"] for r in runs]), runs[0]["unit"]
 
 
-def equal_text(value):
-    """Whether the losses were the same."""
-    return {None: "-", True: "equal", False: "differ"}[value]
+def error_ends(row, side):
+    """Where a ratio's error bar begins and ends: its range over the rounds; of one round, what the
+    standard errors of both rates within it make."""
+    ratio = row["ratios"].get(side)
+    if ratio is None or len(ratio["per_round"]) > 1:
+        return (ratio["min"], ratio["max"]) if ratio else None
+    parts = []
+    for name in (LOCAL, side):
+        runs = [run for run in row["sides"].get(name, []) if run and run.get("rate_spread")]
+        if runs:
+            spread = runs[0]["rate_spread"]
+            parts.append(spread["uncertainty"] / spread["mean"])
+    error = ratio["median"] * sum(part * part for part in parts) ** 0.5
+    return ratio["median"] - error, ratio["median"] + error
+
+
+def losses_text(row):
+    """Whether losses are the same, where algorithms are deterministic; else whether they are
+    numbers at all."""
+    if ":" in row["spec"] and "det" in row["spec"].rpartition(":")[2].split("+"):
+        return {None: "-", True: "equal", False: "differ"}[row["losses_equal"]]
+    runs = [run for side in (LOCAL, REMOTE) for run in row["sides"].get(side, []) if run]
+    known = [run["finite"] for run in runs if "finite" in run]
+    return "-" if not known else "finite" if all(known) else "NaN"
+
+
+def bar_text(row):
+    """What a row is held against."""
+    if row["kind"] == "round-trips":
+        return f"+{row.get('trips', 1.2):g} round trips"
+    if row["kind"] == "losses":
+        return "equal losses"
+    if row["bar"] is None:
+        return "-"
+    bound = row.get("link_bound")
+    return f"{row['bar']:.2f}" + (f" of min(local, {number(bound)})" if bound else "")
+
+
+def verdict_text(row):
+    """Met, or missed by how much."""
+    words = {"pass": "met", "fail": "missed"}
+    text = words.get(row["verdict"], row["verdict"])
+    reason = row["reason"].rpartition(": missed by ")
+    if row["verdict"] != "fail":
+        return text
+    ratio = row["ratios"].get(REMOTE)
+    if not reason[1] and row["bar"] is not None and ratio:
+        return f"missed by {row['bar'] - ratio['median']:.3f}"
+    return f"missed by {reason[2]}" if reason[1] else text
+
+
+def markdown(result):
+    """A table's rows for a document, with what was measured on."""
+    peers = [s for s in result["settings"]["sides"] if s not in (LOCAL, REMOTE)]
+    head = ["workload", "link", "local", "remote", "ratio [range]"]
+    head += [*peers, "published", "losses", "bar", "verdict"]
+    lines = [f"## {result['table']}: {result['title']}", "", "| " + " | ".join(head) + " |"]
+    lines.append("|" + "---|" * len(head))
+    for row in result["rows"]:
+        cells = [row["spec"], row["link"] or "-"]
+        for side in (LOCAL, REMOTE):
+            rate, unit = side_rate(row, side)
+            cells.append(f"{number(rate)} {unit}".strip())
+        cells.append(ratio_text(row["ratios"].get(REMOTE)))
+        cells += [ratio_text(row["ratios"].get(peer)) + trouble(row, peer) for peer in peers]
+        cells.append(", ".join(mark_text(m) for m in row["published"]) or "-")
+        cells += [losses_text(row), bar_text(row), verdict_text(row)]
+        lines.append("| " + " | ".join(cells) + " |")
+    errors = [f"- {row['spec']}: {error}" for row in result["rows"] for error in row["errors"]]
+    return "\n".join([*lines, "", *errors, *([""] if errors else [])])
+
+
+def trouble(row, side):
+    """What was wrong with a side's results: failures, and losses that are no numbers."""
+    runs = [run for run in row["sides"].get(side, []) if run]
+    found = []
+    if not any("rate" in run for run in runs):
+        found.append("failed")
+    if any(not run.get("finite", True) for run in runs):
+        found.append("NaN")
+    local = [run for run in row["sides"].get(LOCAL, []) if run]
+    if ":det" in row["spec"] and any(
+        a.get("losses") != b.get("losses")
+        for a, b in zip(local, runs)
+        if "rate" in a and "rate" in b
+    ):
+        found.append("other losses")
+    return f" ({', '.join(found)})" if found else ""
 
 
 def result_text(result):
@@ -72,11 +157,11 @@ def result_text(result):
                 number(local),
                 number(remote),
                 ratio_text(row["ratios"].get(REMOTE)),
-                *[ratio_text(row["ratios"].get(peer)) for peer in peers],
+                *[ratio_text(row["ratios"].get(peer)) + trouble(row, peer) for peer in peers],
                 ", ".join(mark_text(m) for m in row["published"]) or "-",
-                equal_text(row["losses_equal"]),
-                "-" if row["bar"] is None else f"{row['bar']:.2f}",
-                row["verdict"],
+                losses_text(row),
+                bar_text(row),
+                verdict_text(row),
             ]
         )
     parts = [result["title"], "", table_text(header, rows)]

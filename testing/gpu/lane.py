@@ -41,7 +41,17 @@ PROGRAMS = [
     ("cupy", "{python} {py}/cupy_ops.py", 150),
     ("triton", "{python} {py}/triton_ops.py", 150),
     ("numba", "{python} {py}/numba_ops.py", 100),
+    ("jax-flax", "{python} {py}/jax_flax.py", 200),
+    ("nvml", "{python} {py}/nvml.py", 60),
+    ("visible", "{python} {py}/visible.py", 120),
+    ("graphs_driver", "{bin}/graphs_driver", 60),
 ]
+# What a program needs beyond the usual, by the end or the whole of its name.
+FLAGS = {
+    "_rdc": ["-rdc=true"],
+    "_ptds": ["--default-stream=per-thread"],
+    "libraries": ["-lcublas", "-lcufft", "-lcusolver", "-lcusparse", "-lcurand"],
+}
 for source in sorted((HERE / "programs").glob("*.cu")):
     for kind in ("static", "shared"):
         PROGRAMS.append((f"{source.stem}-{kind}", f"{{bin}}/{source.stem}-{kind}", 60))
@@ -50,7 +60,7 @@ for extra in ("managed_numba_cupy", "ipc_torch"):
 
 
 def compile_all(folder, only):
-    """Compiles each .cu with the static and with the shared runtime; says which failed."""
+    """Compiles each .cu with the static and with the shared runtime, each .c; says which failed."""
     failed = {}
     jobs = []
     for source in sorted((HERE / "programs").glob("*.cu")):
@@ -59,9 +69,12 @@ def compile_all(folder, only):
             if only and not any(re.fullmatch(o, name) for o in only):
                 continue
             out = folder / name
-            cmd = ["nvcc", "-arch=sm_90", "-std=c++17", "-rdc=true" if source.stem.endswith("_rdc") else "-rdc=false",
-                   f"-cudart={kind}", "-o", str(out), str(source), "-lcuda"]
+            flags = [f for end, more in FLAGS.items() if source.stem.endswith(end) for f in more]
+            cmd = ["nvcc", "-arch=sm_90", "-std=c++17", f"-cudart={kind}", "-o", str(out), str(source), *flags, "-lcuda"]
             jobs.append((name, cmd))
+    for source in sorted((HERE / "programs").glob("*.c")):
+        if not only or any(re.fullmatch(o, source.stem) for o in only):
+            jobs.append((source.stem, ["nvcc", "-cudart=none", "-o", str(folder / source.stem), str(source), "-ldl"]))
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         for (name, _), r in zip(jobs, pool.map(lambda j: subprocess.run(j[1], capture_output=True, text=True), jobs)):
             if r.returncode != 0:

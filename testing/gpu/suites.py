@@ -50,8 +50,12 @@ class Suite:
     seconds: float = 90
     chunk: int = 1
 
+    parts: tuple = ()
+
     def tasks(self):
-        return [self.files[i:i + self.chunk] for i in range(0, len(self.files), self.chunk)]
+        """What one process starts with: some files and, of a file in parts, the names it takes."""
+        return [(self.files[i:i + self.chunk], part) for i in range(0, len(self.files), self.chunk)
+                for part in self.parts or (self.select,)]
 
 
 def numba_modules():
@@ -74,18 +78,19 @@ def suites(folder, scale):
     files = [f"test_{n}.py" for n in TORCH if (torch / f"test_{n}.py").exists()]
     files += sorted(str(p.relative_to(torch)) for p in torch.glob("nn/test_*.py"))
     found.append(Suite(
-        "torch", files, torch, ["--noconftest"], {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "cuda"}, cap(100), select="(?i)cuda",
+        "torch", files, torch, ["--noconftest"], {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "cuda"}, cap(60), select="(?i)cuda", seconds=50,
         # These measure or fill the whole GPU's memory, which others use at the same time.
         skip=r"out_of_memory_retry|per_process_memory_fraction|mem_get_info|(?i:large|huge|64bit|memory_leak|oom)"))
     found.append(Suite("opinfo", ["test_opinfo.py"] if importlib.util.find_spec("torch") else [], HERE / "suite",
-                       ["--noconftest"], cap=cap(1000), seconds=200))
+                       ["--noconftest"], cap=cap(250), seconds=120,
+                       parts=(r"\[[^a-z]", r"\[[a-d]", r"\[[e-k]", r"\[l", r"\[[m-n]", r"\[[o-s]", r"\[[t-z]")))
     cupy = folder / "cupy/tests"
     files = sorted(str(p.relative_to(cupy)) for p in cupy.glob("cupy_tests/*/**/test_*.py"))
     # Files next to each other take alike long: deal them out.
     found.append(Suite("cupy", sorted(files, key=lambda f: (hash_of(f), f)), cupy,
-                       ["-o", "xfail_strict=true", "-m", "not slow and not multi_gpu"], cap=cap(40), chunk=6))
+                       ["-o", "xfail_strict=true", "-m", "not slow and not multi_gpu"], cap=cap(25), chunk=6, seconds=60))
     found.append(Suite("numba", sorted(numba_modules(), key=lambda f: (hash_of(f), f)), pathlib.Path("/tmp"),
-                       ["--noconftest", "-o", "consider_namespace_packages=true", "--pyargs"], cap=cap(60), chunk=8))
+                       ["--noconftest", "-o", "consider_namespace_packages=true", "--pyargs"], cap=cap(40), chunk=8, seconds=60))
     extra = folder / "extra"
     found.append(Suite("extra", sorted(p.name for p in extra.glob("test_*.py")), extra, cap=cap(200)))
     return [s for s in found if s.files]
@@ -123,8 +128,8 @@ class Board:
 
 
 class Runner:
-    def __init__(self, a, work, board, server):
-        self.a, self.work, self.board, self.server = a, work, board, server
+    def __init__(self, folder, work, board, server):
+        self.folder, self.work, self.board, self.server = folder, work, board, server
         self.begun = time.monotonic()
         self.lock, self.count = threading.Lock(), 0
 
@@ -136,29 +141,31 @@ class Runner:
             self.count += 1
             return self.work / f"{self.count:04}-{kind}"
 
-    def pytest(self, suite, side, files, until, only=(), as_side=None):
+    def pytest(self, suite, side, task, until, only=(), as_side=None):
         """One task: starts pytest as often as crashes and hangs make needed; stops at `until`."""
+        files, select = task
         done, began = {}, time.monotonic()
         factor = 1 if side == "native" else 2
         for _ in range(RESTARTS):
             budget = min(suite.seconds * factor - (time.monotonic() - began), self.left(until))
             if budget <= 1:
                 break
-            if not self.once(suite, side, files, budget, factor, only, as_side or side, done):
+            if not self.once(suite, side, files, select, budget, factor, only, as_side or side, done):
                 break
         self.board.spend(suite.name, as_side or side, time.monotonic() - began)
 
-    def once(self, suite, side, files, budget, factor, only, as_side, done):
+    def once(self, suite, side, files, select, budget, factor, only, as_side, done):
         """Runs pytest on what is not `done`; true when there is more for another process."""
         results, log, task = self.file("results"), self.file("log"), self.file("task")
         results.touch()
-        task.write_text(json.dumps({"results": str(results), "cap": suite.cap, "select": suite.select,
+        task.write_text(json.dumps({"results": str(results), "cap": suite.cap, "select": select,
                                     "skip": suite.skip, "only": list(only), "done": sorted(done),
                                     "seconds": max(1, budget - 5)}))
         cmd = [sys.executable, "-m", "pytest", "-p", "busbar_suite", "-p", "no:cacheprovider", "-q", "--no-header",
                "--tb=short", "-c", "/dev/null", "--rootdir", str(suite.cwd), "--continue-on-collection-errors",
                *suite.args, *files]
-        env = dict(os.environ, PYTHONPATH=str(HERE / "suite"), BUSBAR_SUITE_TASK=str(task), PYTHONFAULTHANDLER="1",
+        path = [str(HERE / "suite"), str(self.folder / "python"), os.environ.get("PYTHONPATH", "")]
+        env = dict(os.environ, PYTHONPATH=":".join(p for p in path if p), BUSBAR_SUITE_TASK=str(task), PYTHONFAULTHANDLER="1",
                    PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="2", MKL_NUM_THREADS="2", **suite.env)
         if side == "remote":
             cmd = self.server.prefix() + cmd
@@ -294,6 +301,15 @@ def differs(native, again, remote):
     return "output: " + " | ".join(changes[:6])[:600]
 
 
+def gist(tail):
+    """The line of a failure's text that says what went wrong."""
+    lines = [x.strip() for x in tail.splitlines() if x.strip()] or [""]
+    if re.match(r"exit |no end after|output: ", lines[0]):
+        return lines[0]
+    errors = [x for x in lines if re.match(r"E +\S", x) and "Error" in x]
+    return errors[-1] if errors else next((x for x in lines if re.match(r"E +\S", x)), lines[-1])
+
+
 def interleave(lists):
     lists, out = [list(x) for x in lists if x], []
     while lists:
@@ -377,9 +393,9 @@ def main():
     total = a.minutes * 60
     main_until = total - min(75, total * 0.2)
     with server:
-        runner = Runner(a, work, board, server)
+        runner = Runner(folder, work, board, server)
         sides = ["native"] if a.native_only else ["remote", "native"]
-        jobs = interleave([[(runner.pytest, s, side, files, main_until) for files in s.tasks() for side in sides]
+        jobs = interleave([[(runner.pytest, s, side, task, main_until) for task in s.tasks() for side in sides]
                            for s in chosen] + [[(runner.program, src, e, main_until) for src, e in programs]])
         with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
             futures = [pool.submit(f, *args) for f, *args in jobs]
@@ -397,7 +413,7 @@ def main():
             for path, names in by_file.items():
                 where = next((f for f in s.files if f == path or path.endswith(f.replace(".", "/") + ".py")), None)
                 if where:
-                    retry.append((s, "remote", [where], total, names, "again"))
+                    retry.append((s, "remote", ([where], ""), total, names, "again"))
         if retry and not a.native_only:
             with concurrent.futures.ThreadPoolExecutor(max(1, a.jobs // 2)) as pool:
                 for f in [pool.submit(runner.pytest, *args) for args in retry]:
@@ -408,11 +424,10 @@ def main():
     for r in rows:
         for d in r["differ"]:
             if d["native"] not in ("failed", "error", "hang", "crash") and d.get("again") != d["native"]:
-                last = [x for x in d["tail"].splitlines() if x.strip()][-1:] or [""]
-                print(f"  {r['suite']} {d['test']}: {d['native']} natively, {d['remote']} remotely: {last[0][:160]}")
+                print(f"  {r['suite']} {d['test'][-110:]}: {d['native']}, {d['remote']}: {gist(d['tail'])[:150]}")
     for note in board.notes:
         print(f"  note: {note['suite']} ({note['side']}) {note['what'][:200]}")
-    print(f"{'':<10}" .join([""]) + " ".join(f"{h:>9}" for h in head) + f" {'native s':>9} {'remote s':>9}")
+    print(" ".join(f"{h:>9}" for h in head) + f" {'native s':>9} {'remote s':>9}")
     for r in rows:
         print(" ".join(f"{r[h]:>9}" for h in head) + f" {r['native_s']:>9.0f} {r['remote_s']:>9.0f}")
     if a.json:

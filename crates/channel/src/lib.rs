@@ -12,11 +12,12 @@
 
 mod recv;
 mod send;
+pub mod switches;
 mod watch;
 
 pub use recv::{PEEK, Sink};
 pub use send::Bulk;
-pub use watch::{Patience, SWITCH as POLL_SWITCH, look, patience, spare_core};
+pub use watch::{Patience, look, patience, spare_core};
 
 use busbar_transport::Connection;
 use busbar_wire::frame;

@@ -1,5 +1,6 @@
 //! Queueing and sending.
 
+use crate::switches::Switch;
 use crate::watch::patience;
 use crate::{Channel, Closed, Inner, lock};
 use busbar_transport::Connection;
@@ -149,7 +150,7 @@ impl Channel {
         tail.buf[start..start + record::HEADER].copy_from_slice(&h.to_bytes());
         inner.add_in_flight(&tail, len);
         tail.records += 1;
-        if tail.buf.len() >= SEAL {
+        if tail.buf.len() >= SEAL || !Switch::Gather.on() {
             tail.seal();
         }
         drop(tail);
@@ -191,9 +192,10 @@ impl Channel {
         };
         body[..record::HEADER].copy_from_slice(&h.to_bytes());
         let mut keep = None;
+        let in_place = n >= BORROW_FROM && Switch::Borrow.on();
         let borrowed = match bulk {
-            Bulk::Borrow(p, n) if n >= BORROW_FROM => Some((p, n)),
-            Bulk::Shared(p, n, k) if n >= BORROW_FROM => {
+            Bulk::Borrow(p, n) if in_place => Some((p, n)),
+            Bulk::Shared(p, n, k) if in_place => {
                 keep = Some(k.clone());
                 Some((p, n))
             }
@@ -282,7 +284,11 @@ impl Channel {
                             seq: 0,
                             ack: 0,
                         };
-                        let _ = conn.send(&mut [IoSlice::new(&ping.to_bytes())]);
+                        let ping = ping.to_bytes();
+                        if conn.send(&mut [IoSlice::new(&ping)]).is_ok() {
+                            let n = ping.len() as u64;
+                            inner.counters.sent.fetch_add(n, Ordering::Relaxed);
+                        }
                         asked = Some(conn);
                     }
                 }
@@ -408,8 +414,9 @@ impl Inner {
                 let Some(conn) = link.conn.clone() else {
                     return;
                 };
-                let mut frames = Vec::with_capacity(BATCH);
-                while frames.len() < BATCH
+                let batch = if Switch::Gather.on() { BATCH } else { 1 };
+                let mut frames = Vec::with_capacity(batch);
+                while frames.len() < batch
                     && let Some((seq, f)) = link.window.take_next()
                 {
                     frames.push((seq, f.clone()));
@@ -541,7 +548,7 @@ fn pace() -> &'static Pace {
     PACE.get_or_init(|| Pace {
         spin: patience().after.min(Duration::from_micros(30)),
         nap: Duration::from_micros(20),
-        nap_for: Duration::from_millis(1),
+        nap_for: Duration::from_millis(u64::from(Switch::Poll.on())),
     })
 }
 

@@ -8,6 +8,7 @@ use crate::outbox::Outbox;
 use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
 use crate::{Api, Open, Setup};
+use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Ending, Keeper, Verdict, patience, send_hello, spare_core};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
@@ -79,9 +80,10 @@ pub fn run(
             format!("this server does not offer `{api_name}`"),
         ));
     };
+    switches::set_off(&attach.hello.off);
     let outbox = Outbox::default();
     let content = Content::new(
-        options.cache_dir.clone(),
+        options.cache_dir.clone().filter(|_| Switch::Content.on()),
         options.cache_limit,
         outbox.clone(),
     );

@@ -25,7 +25,8 @@ static void *sym(const char *name) {
 #define SAME(a, b) do { long long a_ = (a), b_ = (b); if (a_ != b_) { \
   printf("line %d: %s is %lld, not %lld\n", __LINE__, #a, a_, b_); failed = 1; } } while (0)
 
-static int out_buf[4], in_buf[4], calls;
+// Page-locked: what a graph copies from pageable memory, the driver reads before the graph runs.
+static int *out_buf, *in_buf, calls;
 static volatile int destroyed;
 static void between(void *p) { calls++; for (int i = 0; i < 4; i++) in_buf[i] = out_buf[i] * 10; (void)p; }
 static void count(void *p) { ++*(int *)p; }
@@ -41,6 +42,8 @@ int main(void) {
   __typeof__(&cuDevicePrimaryCtxRetain) retain = F(cuDevicePrimaryCtxRetain);
   OK(retain(&ctx, dev));
   OK(F(cuCtxSetCurrent)(ctx));
+  OK(F(cuMemHostAlloc)((void **)&out_buf, 16, 0));
+  OK(F(cuMemHostAlloc)((void **)&in_buf, 16, 0));
   OK(F(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
   OK(F(cuStreamCreate)(&s2, CU_STREAM_NON_BLOCKING));
   OK(F(cuEventCreate)(&ev, CU_EVENT_DISABLE_TIMING));
@@ -64,9 +67,9 @@ int main(void) {
   OK(begin(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
   OK(F(cuStreamIsCapturing)(s, &st)); SAME(st, 1);
   OK(h2d(a, src, sizeof src, s));
-  OK(d2h(out_buf, a, sizeof out_buf, s));
+  OK(d2h(out_buf, a, 4 * sizeof *out_buf, s));
   OK(F(cuLaunchHostFunc)(s, between, NULL));
-  OK(h2d(a, in_buf, sizeof in_buf, s));
+  OK(h2d(a, in_buf, 4 * sizeof *in_buf, s));
   OK(d2h(back, a, sizeof back, s));
   OK(F(cuStreamEndCapture)(s, &g));
   OK(F(cuStreamIsCapturing)(s, &st)); SAME(st, 0);

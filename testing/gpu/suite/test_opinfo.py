@@ -35,7 +35,7 @@ def close(a, b):
             torch.testing.assert_close(x.cpu(), y.cpu(), rtol=1e-2, atol=1e-2, equal_nan=True)
 
 
-@pytest.mark.parametrize("op,dtype", cases())
+@pytest.mark.parametrize("op,dtype", list(cases()))
 def test_op(op, dtype):
     backward = dtype == torch.float32 and op.supports_autograd
     arbitrary = any(word in op.name for word in RANDOM)

@@ -4,6 +4,7 @@ use super::completer::Then;
 use super::{Cuda, attempt, check};
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
+use busbar_channel::switches::Switch;
 use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::BULK_CHUNK;
@@ -13,6 +14,9 @@ use std::time::Duration;
 /// Makes the staging memory known to the driver, on a thread of its own: it takes some milliseconds
 /// that a program need not wait for. Until it is done copies are slower and nothing else.
 pub(super) fn register(w: &Cuda, context: u64) {
+    if !Switch::Staging.on() {
+        return;
+    }
     let driver = w.driver;
     for arena in [w.incoming.clone(), w.outgoing.clone()] {
         let run = move || {

@@ -188,10 +188,8 @@ pub(super) fn capture_end(w: &mut Cuda, h: &Header, m: msg::CaptureEnd) -> Resul
         let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
         // An end may be refused and the capture go on.
         // SAFETY: a live stream and a pointer to a live number.
-        if rc == CUDA_SUCCESS
-            || unsafe { w.driver.cuStreamIsCapturing(stream, &mut status) } == CUDA_SUCCESS
-                && status == CU_STREAM_CAPTURE_STATUS_NONE
-        {
+        let asked = unsafe { w.driver.cuStreamIsCapturing(stream, &mut status) };
+        if asked != CUDA_SUCCESS || status == CU_STREAM_CAPTURE_STATUS_NONE {
             w.captures.remove(&m.stream);
         }
         check(rc)?;
