@@ -317,6 +317,7 @@ fn main() -> Result<()> {
         outgoing: Arena::new(48)?,
         devices: None,
         library: Some(library.clone()),
+        shared: None,
     };
     let inner = busbar_worker::cuda::open(setup).map_err(|r| anyhow::anyhow!(r.message))?;
     let corpus: Vec<_> = corpus.into_iter().filter(|c| c.0.op < RESERVED).collect();
