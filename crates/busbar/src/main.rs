@@ -45,7 +45,7 @@ enum Command {
 }
 
 /// Exit status of Busbar's own failures, as `docker run` and `env` use it: the program's own exit
-/// statuses stay below.
+/// statuses stay below. 126 and 127 are for programs that cannot be run or are not there.
 const FAILED: i32 = 125;
 
 fn main() {
@@ -70,6 +70,7 @@ fn main() {
     };
     if let Err(e) = done {
         eprintln!("busbar: {e:#}");
-        std::process::exit(FAILED);
+        let unfit = e.downcast_ref::<program::Unfit>();
+        std::process::exit(unfit.map_or(FAILED, |u| u.status));
     }
 }

@@ -54,16 +54,21 @@ pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Runs the server until it is killed.
 pub fn run(args: Args) -> Result<()> {
+    let check = args.check;
     let config = Config::resolve(args)?;
-    config::start_log(config.json_logs);
     let token = config.token()?;
-    if token.is_none() && !config::is_loopback(&config.listen) {
+    if !config::is_loopback(&config.listen)? && token.is_none() {
         bail!(
             "{} can be reached from other machines: give a token with --token-file FILE (its first \
              line is the secret that clients show with BUSBAR_TOKEN_FILE), or listen on 127.0.0.1",
             config.listen
         );
     }
+    if check {
+        println!("{}", config.describe());
+        return Ok(());
+    }
+    config::start_log(config.json_logs);
     let listener = TcpListener::bind(&config.listen).with_context(|| {
         format!(
             "cannot listen on {}; is another server running there?",

@@ -150,8 +150,8 @@ impl Session {
         Ok(())
     }
 
-    /// Queues a message that ends in bulk bytes: the message's own fields, then the bytes, which the
-    /// receiver reads as the rest of the record.
+    /// Queues a message that ends in bulk bytes: the message's own fields, then the bytes, which
+    /// the receiver reads as the rest of the record.
     pub fn queue_bulk<'a, R: Request<'a>>(
         &self,
         scope: u32,
@@ -397,8 +397,8 @@ impl Keeper for Reconnect {
 /// The socket of the present connection; -1 for none.
 static SOCKET: AtomicI32 = AtomicI32::new(-1);
 
-/// In the child of a fork: closes the child's copy of the connection, so that the worker notices when
-/// the parent dies. Safe between fork and exec: it takes no lock and allocates nothing.
+/// In the child of a fork: closes the child's copy of the connection, so that the worker notices
+/// when the parent dies. Safe between fork and exec: it takes no lock and allocates nothing.
 pub fn abandon() {
     let fd = SOCKET.swap(-1, Ordering::AcqRel);
     if fd >= 0 {

@@ -1,7 +1,7 @@
 //! Memory that bulk bytes land in and leave from, without another copy on the host.
 //!
-//! An arena is one piece of memory, cut into slabs, that lives as long as its session, so that an API
-//! can register it with its driver once and copy from and to it asynchronously ever after.
+//! An arena is one piece of memory, cut into slabs, that lives as long as its session, so that an
+//! API can register it with its driver once and copy from and to it asynchronously ever after.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

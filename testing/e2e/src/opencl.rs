@@ -109,9 +109,17 @@ impl Server {
     }
 
     /// The processes of its sessions and those in reserve.
-    pub fn workers(&self) -> Vec<i32> {
-        let all = crate::proc::children(self.child.id());
-        all.into_iter().map(|p| p as i32).collect()
+    pub fn workers(&self) -> Vec<u32> {
+        crate::proc::children(self.child.id())
+    }
+
+    /// The sessions that it has.
+    pub fn sessions(&self) -> Vec<serde_json::Value> {
+        let mut c = Command::new(tree().join("busbar"));
+        let out = run(c.args(["ps", "--json", "--server", &self.address]));
+        let list: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
+        let sessions = list[0]["status"]["sessions"].as_array();
+        sessions.cloned().unwrap_or_default()
     }
 
     /// Kills it as a crash would.

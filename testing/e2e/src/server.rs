@@ -41,7 +41,16 @@ impl Options {
     }
 
     /// Starts a server on the simulated driver.
+    ///
+    /// # Panics
+    /// When it does not start.
     pub fn start(&self) -> Server {
+        self.try_start()
+            .unwrap_or_else(|log| panic!("no address:\n{log}"))
+    }
+
+    /// Starts a server on the simulated driver, or gives what it logged when it did not start.
+    pub fn try_start(&self) -> Result<Server, String> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut c = Command::new(&tree().busbar);
         program::clear(&mut c);
@@ -70,12 +79,10 @@ impl Options {
             address: address.clone().unwrap_or_default(),
             folder,
         };
-        assert!(
-            address.is_some(),
-            "no address in {line:?}:\n{}",
-            server.log()
-        );
-        server
+        match address {
+            Some(_) => Ok(server),
+            None => Err(server.log()),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
-// Graphs through the driver API alone: constructed and captured, with the program's memory as source
-// and destination, host functions between them, updates, clones, user objects, errors of captures.
+// Graphs through the driver API alone: constructed and captured, with the program's memory as
+// source and destination, host functions between them, updates, clones, user objects, errors of
+// captures.
 // Prints the same lines wherever it runs.
 //   gcc -I CUDA/include graphs_driver.c -ldl -o graphs_driver && ./graphs_driver
 #include <cuda.h>
@@ -28,7 +29,11 @@ static void *sym(const char *name) {
 // Page-locked: what a graph copies from pageable memory, the driver reads before the graph runs.
 static int *out_buf, *in_buf, calls;
 static volatile int destroyed;
-static void between(void *p) { calls++; for (int i = 0; i < 4; i++) in_buf[i] = out_buf[i] * 10; (void)p; }
+static void between(void *p) {
+  (void)p;
+  calls++;
+  for (int i = 0; i < 4; i++) in_buf[i] = out_buf[i] * 10;
+}
 static void count(void *p) { ++*(int *)p; }
 static void gone(void *p) { destroyed += *(int *)p; }
 static int seven = 7;
@@ -51,9 +56,12 @@ int main(void) {
   CUresult (*h2d)(CUdeviceptr, const void *, size_t, CUstream) = sym("cuMemcpyHtoDAsync_v2");
   CUresult (*d2h)(void *, CUdeviceptr, size_t, CUstream) = sym("cuMemcpyDtoHAsync_v2");
   CUresult (*begin)(CUstream, CUstreamCaptureMode) = sym("cuStreamBeginCapture_v2");
-  CUresult (*deps)(CUgraphNode, CUgraphNode *, CUgraphEdgeData *, size_t *) = sym("cuGraphNodeGetDependencies_v2");
-  CUresult (*edges)(CUgraph, CUgraphNode *, CUgraphNode *, CUgraphEdgeData *, size_t *) = sym("cuGraphGetEdges_v2");
-  CUresult (*update)(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *) = sym("cuGraphExecUpdate_v2");
+  CUresult (*deps)(CUgraphNode, CUgraphNode *, CUgraphEdgeData *, size_t *)
+    = sym("cuGraphNodeGetDependencies_v2");
+  CUresult (*edges)(CUgraph, CUgraphNode *, CUgraphNode *, CUgraphEdgeData *, size_t *)
+    = sym("cuGraphGetEdges_v2");
+  CUresult (*update)(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *)
+    = sym("cuGraphExecUpdate_v2");
   __typeof__(&cuGraphLaunch) launch = F(cuGraphLaunch);
   __typeof__(&cuStreamSynchronize) sync = F(cuStreamSynchronize);
   __typeof__(&cuGraphInstantiateWithFlags) inst = F(cuGraphInstantiateWithFlags);
@@ -78,7 +86,8 @@ int main(void) {
   for (int round = 1; round <= 3; round++) {
     for (int i = 0; i < 4; i++) src[i] = round * 100 + i;
     OK(launch(x, s)); OK(sync(s));
-    printf("captured round %d: %d %d %d %d, calls %d\n", round, back[0], back[1], back[2], back[3], calls);
+    printf("captured round %d: %d %d %d %d, calls %d\n", round,
+           back[0], back[1], back[2], back[3], calls);
     for (int i = 0; i < 4; i++) SAME(back[i], (round * 100 + i) * 10);
   }
   // A clone lives on without its original, and so does what it copies.

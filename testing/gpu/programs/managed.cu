@@ -21,7 +21,8 @@ struct Node {
 };
 
 __global__ void add(int *p, int n, int by) {
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) p[i] += by;
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < n; i += gridDim.x * blockDim.x) p[i] += by;
 }
 __global__ void count() { atomicAdd(&counter, 1); }
 __global__ void twice() {

@@ -2,12 +2,18 @@
 
 use crate::confine::User;
 use anyhow::{Context, Result, bail};
+use busbar_client::config::with_port;
 use serde::Deserialize;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 
 /// Flags of `busbar serve`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar serve                                            # for programs on this machine
+  busbar serve --listen 0.0.0.0:7400 --token-file token   # for others, who have the token
+  busbar serve --devices 0,2 --api cuda                   # some of the GPUs, and no OpenCL
+  busbar serve --config /etc/busbar/serve.toml --check    # are the settings valid?")]
 pub struct Args {
     /// Address to listen on; any but loopback needs a token [default: 127.0.0.1:7400]
     #[arg(long, value_name = "ADDR")]
@@ -24,6 +30,9 @@ pub struct Args {
     /// Configuration file (TOML); flags win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Check the settings, say what they are, and end
+    #[arg(long)]
+    pub check: bool,
     /// CUDA driver to load instead of the system's libcuda.so.1
     #[arg(long, value_name = "PATH")]
     cuda_library: Option<PathBuf>,
@@ -128,10 +137,7 @@ impl Config {
             p => Ok(p),
         };
         Ok(Self {
-            listen: a
-                .listen
-                .or(file.listen)
-                .unwrap_or_else(|| "127.0.0.1:7400".into()),
+            listen: with_port(a.listen.or(file.listen).as_deref().unwrap_or("127.0.0.1")),
             devices: a.devices.or(file.devices),
             apis,
             token_file: a.token_file.or(file.token_file),
@@ -149,6 +155,29 @@ impl Config {
             max_sessions: a.max_sessions.or(file.max_sessions).unwrap_or(1024),
             json_logs: a.json || file.json_logs,
         })
+    }
+
+    /// What is in force, for `--check`.
+    pub fn describe(&self) -> String {
+        let path = |p: &Option<PathBuf>| p.as_ref().map_or("-".into(), |p| p.display().to_string());
+        let devices = self
+            .devices
+            .as_ref()
+            .map_or("all".into(), |d| format!("{d:?}"));
+        format!(
+            "listen          {}\ntoken-file      {}\napi             {}\n\
+             devices         {devices}\ncache-dir       {}\ncache-size      {} MiB\n\
+             resume-timeout  {} s\n\
+             max-sessions    {}\njson            {}",
+            self.listen,
+            path(&self.token_file),
+            self.apis.join(","),
+            path(&self.cache_dir),
+            self.cache_limit >> 20,
+            self.resume_seconds,
+            self.max_sessions,
+            self.json_logs,
+        )
     }
 
     /// The hash of the token that clients must show; hashes compare in constant time.
@@ -216,10 +245,11 @@ fn default_cache() -> Option<PathBuf> {
 }
 
 /// Whether every address that `listen` names is reachable from this machine alone.
-pub(crate) fn is_loopback(listen: &str) -> bool {
-    listen
+pub(crate) fn is_loopback(listen: &str) -> Result<bool> {
+    let mut addresses = listen
         .to_socket_addrs()
-        .is_ok_and(|mut a| a.len() > 0 && a.all(|a| a.ip().is_loopback()))
+        .with_context(|| format!("{listen} is no address to listen on"))?;
+    Ok(addresses.len() > 0 && addresses.all(|a| a.ip().is_loopback()))
 }
 
 /// Starts the structured log on stderr.

@@ -364,7 +364,9 @@ fn status(server: &Server) -> serde_json::Value {
     let sessions = lock(&server.sessions);
     let leases: Vec<_> = pool
         .leases()
-        .map(|(n, holder, devices)| json!({ "lease": &n[..8], "holder": holder, "devices": devices }))
+        .map(|(n, holder, devices)| {
+            json!({ "lease": &n[..8], "holder": holder, "devices": devices })
+        })
         .collect();
     let devices: Vec<_> = server
         .found

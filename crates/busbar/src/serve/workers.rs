@@ -225,7 +225,8 @@ impl Workers {
             None
         };
         let w = match spare {
-            // One that died while it waited (a driver that was updated, a lack of memory) is no use.
+            // One that died while it waited (a driver that was updated, a lack of memory) is no
+            // use.
             Some(w) if !w.ended() => w,
             _ => self.start()?,
         };

@@ -155,8 +155,8 @@ fn kernel(cx: Cx, library: u32, name: &CStr) -> Result<u32, CUresult> {
     }
     let text = name.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;
     let device = context::current_device(cx).unwrap_or(0);
-    // Threads that have no context ask, too (PyTorch's backward pass does), but the driver describes
-    // a kernel only inside one.
+    // Threads that have no context ask, too (PyTorch's backward pass does), but the driver
+    // describes a kernel only inside one.
     let scope = match cx.scope {
         0 => super::device::get(cx, device)?.primary,
         scope => scope,

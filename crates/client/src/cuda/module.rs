@@ -59,7 +59,8 @@ impl Options {
         self.list.iter().find(|o| o.0 == key).map(|o| o.1)
     }
 
-    /// What the worker must know: numbers, and how long the logs may be. Empty when there is nothing.
+    /// What the worker must know: numbers, and how long the logs may be. Empty when there is
+    /// nothing.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let here = [WALL_TIME, INFO_LOG, ERROR_LOG];

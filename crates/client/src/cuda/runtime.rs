@@ -42,8 +42,9 @@ static STICKY: AtomicI32 = AtomicI32::new(0);
 /// The first failure of a queued call that no waiting call has reported yet.
 static PENDING: AtomicI32 = AtomicI32::new(0);
 
-/// The stream that a waiting call has last seen idle, and how many records had been queued then. While
-/// none is queued after it, the stream is idle still, and waiting for it again needs no round trip.
+/// The stream that a waiting call has last seen idle, and how many records had been queued then.
+/// While none is queued after it, the stream is idle still, and waiting for it again needs no round
+/// trip.
 static IDLE_STREAM: AtomicU64 = AtomicU64::new(u64::MAX);
 static IDLE_SINCE: AtomicU64 = AtomicU64::new(0);
 
@@ -300,6 +301,34 @@ pub fn decode<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<M, CUresult> {
     })
 }
 
+/// A queued call has failed: a later call that waits says so.
+pub fn failed(status: CUresult) {
+    if is_sticky(status) {
+        set_sticky(status);
+    } else {
+        let _ = PENDING.compare_exchange(0, status, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// A call was waited for: its own result.
+pub fn waited(status: CUresult) -> Result<(), CUresult> {
+    if is_sticky(status) {
+        set_sticky(status);
+    }
+    match status {
+        CUDA_SUCCESS => Ok(()),
+        e => Err(e),
+    }
+}
+
+/// The failure of a queued call that nobody has been told of yet; a call that waits tells it.
+pub fn pending() -> Result<(), CUresult> {
+    match PENDING.swap(0, Ordering::AcqRel) {
+        0 => Ok(()),
+        e => Err(e),
+    }
+}
+
 /// What the worker says unasked.
 struct Events;
 
@@ -312,11 +341,7 @@ impl Handler for Events {
             "{} failed at the server with error {status}",
             name_of(op)
         );
-        if is_sticky(status) {
-            set_sticky(status);
-        } else {
-            let _ = PENDING.compare_exchange(0, status, Ordering::AcqRel, Ordering::Relaxed);
-        }
+        failed(status);
     }
 
     fn callback(&self, status: i32, call: u32, body: &[u8]) {
@@ -483,16 +508,9 @@ impl Cx {
         let Ok(answer) = self.rt.session.call(self.scope, r, place) else {
             return self.lost();
         };
-        if is_sticky(answer.status) {
-            set_sticky(answer.status);
-        }
-        if answer.status != CUDA_SUCCESS {
-            return Err(answer.status);
-        }
-        match PENDING.swap(0, Ordering::AcqRel) {
-            0 => Ok(ReplyBytes(answer.body.into())),
-            e => Err(e),
-        }
+        waited(answer.status)?;
+        pending()?;
+        Ok(ReplyBytes(answer.body.into()))
     }
 
     /// Makes a call whose reply counts whatever its result: result and reply.
@@ -555,8 +573,8 @@ impl Cx {
 /// Answers by what was asked: the context, the call, its arguments.
 type Cache = HashMap<Box<[u8]>, ReplyBytes>;
 
-/// The most answers that a part of the cache holds: a program that asks about ever new addresses must
-/// not fill its memory with the answers.
+/// The most answers that a part of the cache holds: a program that asks about ever new addresses
+/// must not fill its memory with the answers.
 const CACHE_SHARD: usize = 4096;
 
 /// In the place of a stream: every stream of the context.

@@ -15,7 +15,8 @@ pub const RANGE: u64 = 1 << 40;
 const DEVICE_RANGES: u64 = 16;
 /// Ranges for reservations.
 const RESERVED_RANGES: u64 = 16;
-/// The number of the range of managed memory. The worker lets all devices use it and those behind it.
+/// The number of the range of managed memory. The worker lets all devices use it and those behind
+/// it.
 pub const MANAGED: u32 = (DEVICE_RANGES + RESERVED_RANGES) as u32;
 /// The number of the range of page-locked host memory.
 pub const HOST: u32 = MANAGED + 1;
@@ -249,7 +250,8 @@ impl Space {
         };
         slab.free.give(at, up(size.max(1), self.align));
         slab.live -= 1;
-        // One empty slab is kept: a program that frees its last small buffer allocates another soon.
+        // One empty slab is kept: a program that frees its last small buffer allocates another
+        // soon.
         let empty = slab.live == 0;
         if empty && self.slabs.values().filter(|s| s.live == 0).count() > 1 {
             self.slabs.remove(&base);

@@ -1,9 +1,9 @@
 //! What is to happen once the device has come so far: copies that arrive, answers that wait.
 //!
 //! Entries are looked at in the order in which they were made, by whoever has time: the executor
-//! between records, and a thread of its own when the executor has none. An answer is sent only after
-//! everything that was complete before it: a client that hears that a stream is idle has the bytes
-//! that were copied on it.
+//! between records, and a thread of its own when the executor has none. An answer is sent only
+//! after everything that was complete before it: a client that hears that a stream is idle has the
+//! bytes that were copied on it.
 
 use crate::outbox::Outbox;
 use crate::staging::Lent;

@@ -2,9 +2,9 @@
 //!
 //! [`Cuda`] is the executor's state: the loaded driver, the tables from the client's ids to the
 //! driver's handles, and which context is current. `generated/` decodes each record and makes the
-//! call; what needs thought is in a file per family, as on the client's side. Nothing here waits for
-//! the device on the executor's thread if it can be helped: copies to the host and questions go to
-//! the [`completer`], calls that wait to [`waiters`].
+//! call; what needs thought is in a file per family, as on the client's side. Nothing here waits
+//! for the device on the executor's thread if it can be helped: copies to the host and questions go
+//! to the [`completer`], calls that wait to [`waiters`].
 
 // Functions of the driver API keep their C names in calls.
 #![allow(non_snake_case)]
@@ -32,6 +32,7 @@ mod occupancy;
 mod peer;
 mod pool;
 mod printed;
+mod settled;
 mod shared;
 mod stream;
 mod texture;
@@ -128,8 +129,9 @@ impl Function {
         }
     }
 
-    /// Pointers to the packed parameters, one each; none when they are not packed as this function's
-    /// are. The driver is particular about how long a packed buffer is, and not about pointers.
+    /// Pointers to the packed parameters, one each; none when they are not packed as this
+    /// function's are. The driver is particular about how long a packed buffer is, and not about
+    /// pointers.
     fn pointers(&self, packed: &[u8], out: &mut Vec<*mut c_void>) -> bool {
         out.clear();
         let Some((end, offsets)) = self.params.split_last() else {
@@ -185,6 +187,7 @@ pub struct Cuda {
     graphs: graph_exec::Graphs,
     peers: HashSet<(i32, i32)>,
     relaxed: bool,
+    settled: settled::Settled,
     /// Lines that may still go to the server's log.
     complaints: u32,
 }
@@ -240,6 +243,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         graphs: graph_exec::Graphs::default(),
         peers: HashSet::new(),
         relaxed: false,
+        settled: settled::Settled::default(),
         complaints: COMPLAINTS,
     }))
 }
@@ -271,14 +275,15 @@ impl Cuda {
         }
     }
 
-    /// The handle of a stream; 0 is the legacy default stream.
+    /// The handle of a stream that is about to be used; 0 is the legacy default stream.
     #[inline]
     pub(crate) fn stream(&mut self, id: u32) -> Result<u64, CUresult> {
-        if id == 0 {
-            Ok(0)
-        } else {
-            self.handle(Kind::Stream, id)
-        }
+        let raw = match id {
+            0 => 0,
+            _ => self.handle(Kind::Stream, id)?,
+        };
+        settled::before_use(self, id, raw);
+        Ok(raw)
     }
 
     /// The physical ordinal of one of the program's devices.

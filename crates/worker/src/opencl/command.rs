@@ -27,10 +27,13 @@ fn sizes(v: &[u64; 3]) -> [usize; 3] {
     v.map(|x| x as usize)
 }
 
+/// Where the library puts the event of a command.
+type Made = *mut Handle;
+
 impl OpenCl {
-    /// Runs one enqueue. `f` gets the queue, the wait list and the place for the event, which is null when
-    /// neither the client (`event`) nor the caller (`want`) needs one. Returns the event with a
-    /// reference of the caller's, if wanted. When it fails, the client's event fails too.
+    /// Runs one enqueue. `f` gets the queue, the wait list and the place for the event, which is
+    /// null when neither the client (`event`) nor the caller (`want`) needs one. Returns the event
+    /// with a reference of the caller's, if wanted. When it fails, the client's event fails too.
     pub(super) fn enqueue(
         &mut self,
         queue: u32,
@@ -158,13 +161,14 @@ impl OpenCl {
         waits: &[u32],
         bytes: u64,
         whole: bool,
-        f: impl Fn(&Self, Handle, usize, &mut [u8], u32, *const Handle, *mut Handle) -> Result<i32, i32>,
+        f: impl Fn(&Self, Handle, usize, &mut [u8], u32, *const Handle, Made) -> Result<i32, i32>,
     ) -> Result<(), Fail> {
         let bytes = usize::try_from(bytes).map_err(|_| CL_OUT_OF_HOST_MEMORY)?;
         if bytes > 1 << 40 {
             return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
         }
-        // Where commands may overtake each other, the client's event must be that of the whole read.
+        // Where commands may overtake each other, the client's event must be that of the whole
+        // read.
         let whole = whole || self.objects.queue(queue).is_ok_and(|q| q.loose);
         let step = if whole { bytes.max(1) } else { BULK_CHUNK };
         if step > BULK_CHUNK && step as u64 > self.most_landing() {
@@ -438,7 +442,8 @@ impl OpenCl {
                 let f = this.cl.clEnqueueWriteBufferRect;
                 let (o, zero, r) = (origin.as_ptr(), [0; 3], region.as_ptr());
                 let p = b.as_ptr().cast();
-                // SAFETY: objects of ours; the box without gaps is as long as the bytes, which are kept.
+                // SAFETY: objects of ours; the box without gaps is as long as the bytes, which are
+                // kept.
                 Ok(unsafe {
                     f(
                         q,

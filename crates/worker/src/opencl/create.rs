@@ -377,8 +377,8 @@ impl OpenCl {
         let mut code = CL_INVALID_OPERATION;
         let mut host = null_mut();
         if copies {
-            // The library reads a whole image's worth of bytes, so an empty one of the same shape says
-            // first how many those are.
+            // The library reads a whole image's worth of bytes, so an empty one of the same shape
+            // says first how many those are.
             // SAFETY: no host memory is involved.
             let probe = unsafe {
                 f(

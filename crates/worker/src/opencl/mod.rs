@@ -1,7 +1,7 @@
 //! OpenCL: executing calls on the platforms of this machine.
 //!
-//! [`cl`] loads the library, [`describe`] tells the client what there is, [`objects`] keeps what the
-//! session has made, [`pending`] looks after commands that run. The messages are executed by
+//! [`cl`] loads the library, [`describe`] tells the client what there is, [`objects`] keeps what
+//! the session has made, [`pending`] looks after commands that run. The messages are executed by
 //! [`run`] (which reads them), `create`, `program`, `command` and `svm`.
 
 mod cl;
@@ -91,13 +91,13 @@ fn library(path: Option<&str>) -> Result<&'static Cl, String> {
     CL.get_or_init(load).as_ref().map_err(Clone::clone)
 }
 
-/// A server started from within `busbar run` must not find Busbar's own driver: a worker would then be
-/// its own client.
+/// A server started from within `busbar run` must not find Busbar's own driver: a worker would then
+/// be its own client.
 fn keep_off_ourselves() {
     for name in ["OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"] {
         if std::env::var(name).is_ok_and(|v| v.contains("busbar")) {
-            // SAFETY: called before the library is loaded, on the one thread that reads or writes the
-            // environment at this time.
+            // SAFETY: called before the library is loaded, on the one thread that reads or writes
+            // the environment at this time.
             unsafe { std::env::remove_var(name) };
         }
     }

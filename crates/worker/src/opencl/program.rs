@@ -1,5 +1,5 @@
-//! Programs and kernels. Compilers take their time, so they run on threads of their own and answer from
-//! there; the client asks for nothing of a program before it has that answer.
+//! Programs and kernels. Compilers take their time, so they run on threads of their own and answer
+//! from there; the client asks for nothing of a program before it has that answer.
 
 use super::cl::{Cl, ask};
 use super::describe;
@@ -510,19 +510,6 @@ impl OpenCl {
             ok(code).map(|()| Object::Kernel(copy, program))
         });
         self.keep(m.kernel, wire::op::CLONE_KERNEL, made)
-    }
-
-    pub(super) fn describe_kernel(
-        &mut self,
-        m: wire::DescribeKernel,
-        call: u32,
-    ) -> Result<(), Fail> {
-        let k = self.objects.kernel(m.kernel)?;
-        let devices = self.objects.kernel_program(m.kernel)?.devices.clone();
-        let mut info = Vec::new();
-        describe::kernel(self.cl, k, &devices, &mut Writer::new(&mut info));
-        self.answer(call, &wire::DescribeKernelReply { info: &info });
-        Ok(())
     }
 
     pub(super) fn sub_group_info(
