@@ -310,6 +310,7 @@ unsafe fn to_host(
     if later && memory::is_pinned(dst as u64, len) {
         // SAFETY: page-locked memory stays until it is freed, and freeing it waits for copies.
         return unsafe {
+            settled::program_will_see();
             let done = ring::to_host_later(cx, dst, src, len, stream)?;
             let m = msg::CopyOut {
                 src: src + done as u64,
