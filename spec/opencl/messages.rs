@@ -30,9 +30,10 @@ fn Check(object: u32);
 #[id(0x0107)] #[message] #[queued]
 fn Blob(blob: u32, total: u64, offset: u64, data: Rest);
 
-/// A context over devices of one platform.
+/// A context over devices of one platform. With `notify`, what the library tells the context's error
+/// callback comes back as callback notices whose call is the context's id.
 #[id(0x0201)] #[message] #[queued]
-fn CreateContext(context: u32, devices: U32s);
+fn CreateContext(context: u32, devices: U32s, notify: u32);
 
 /// Supported formats as pairs of u32.
 #[id(0x0202)] #[message] #[waits]

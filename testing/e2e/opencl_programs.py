@@ -259,11 +259,11 @@ def compare(program, base, server_prefix):
     return row
 
 
-def start_server(dist, env):
+def start_server(dist, env, flags=()):
     """A server on a free port. Returns it and its address, or ends this program with its message."""
     log = open(CACHE / "serve.log", "w")
     server = subprocess.Popen([dist / "bin/busbar", "serve", "--listen", "127.0.0.1:0", "--api", "opencl",
-                               "--cache-dir", CACHE / "server"], stdout=subprocess.PIPE, stderr=log, text=True,
+                               "--cache-dir", CACHE / "server", *flags], stdout=subprocess.PIPE, stderr=log, text=True,
                               env=env)
     for line in server.stdout:
         if line.startswith("busbar: listening on "):

@@ -66,13 +66,7 @@ fn adjust(t: &mut Table, address: &str) {
     if let Some(v) = t.get_mut(&CL_DEVICE_PIPE_SUPPORT) {
         *v = false.plain();
     }
-    let plain = std::env::var("BUSBAR_DEVICE_NAMES").is_ok_and(|v| v == "plain");
-    if !plain && let Some(v) = t.get_mut(&CL_DEVICE_NAME) {
-        let name = String::from_utf8_lossy(v).into_owned();
-        let name = name.trim_end_matches('\0');
-        // At the end: programs tell vendors and models by how a name begins.
-        *v = format!("{name} @ {address}").as_str().plain();
-    }
+    platform::say_where(t, CL_DEVICE_NAME, address);
 }
 
 impl Device {

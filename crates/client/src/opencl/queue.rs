@@ -93,7 +93,7 @@ fn create(context: Handle, device: Handle, list: Vec<u64>) -> Result<Handle> {
         device: d.id,
         properties: wanted,
     })?;
-    context::count_queue(c);
+    context::count_queue(c, id);
     let queue = Queue {
         context: c.keep(),
         device: d,

@@ -1,6 +1,6 @@
 //! One server: its session, the ids of its objects, and what it says unasked.
 
-use super::callbacks::{self, Waiting};
+use super::callbacks::{self, Listeners, Waiting};
 use super::entry::Result;
 use super::object::Object;
 use super::platform::{self, Platform};
@@ -32,6 +32,8 @@ pub struct Hub {
     failed: AtomicUsize,
     /// Callbacks that the worker will ask for.
     pub waiting: Mutex<Waiting>,
+    /// Contexts that want to hear of errors.
+    pub listeners: Mutex<Listeners>,
     lost: AtomicBool,
 }
 
@@ -42,13 +44,21 @@ impl Handler for Hub {
             return;
         };
         let name = wire::name(op).unwrap_or("a call");
-        crate::log!(Warn, "{name} failed at the server with error {status}");
+        let text = format!("{name} failed at the server with error {status}");
+        crate::log!(Warn, "{text}");
+        lock(&self.listeners).tell_of_queue(queue, &text);
         lock(&self.errors).entry(queue).or_insert(status);
         self.failed.fetch_add(1, Ordering::Release);
     }
 
-    fn callback(&self, status: i32, _call: u32, body: &[u8]) {
+    fn callback(&self, status: i32, call: u32, body: &[u8]) {
         let mut r = Reader::new(body);
+        if call != 0 {
+            if let (Ok(text), Ok(info)) = (r.str(), r.bytes()) {
+                lock(&self.listeners).tell(call, text, info);
+            }
+            return;
+        }
         let Ok(token) = r.u64() else { return };
         lock(&self.waiting).fire(token, status);
     }
@@ -57,8 +67,9 @@ impl Handler for Hub {
         callbacks::print(text);
     }
 
-    fn closed(&self, _why: &str) {
+    fn closed(&self, why: &str) {
         self.lost.store(true, Ordering::Release);
+        lock(&self.listeners).tell_all(&format!("the session is over: {why}"));
         lock(&self.waiting).end(LOST);
     }
 }
@@ -77,6 +88,8 @@ pub struct Server {
     pub hub: Arc<Hub>,
     /// Its address, for people.
     pub address: String,
+    /// Whether the program uses other servers too.
+    pub one_of_many: bool,
     ids: Mutex<Ids>,
     blobs: AtomicU32,
     platforms: OnceLock<Vec<Arc<Object<Platform>>>>,
@@ -145,6 +158,7 @@ impl Server {
             session,
             hub,
             address: address.into(),
+            one_of_many: config.servers.len() > 1,
             ids: Mutex::default(),
             blobs: AtomicU32::new(1),
             platforms: OnceLock::new(),

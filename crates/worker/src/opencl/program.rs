@@ -1,27 +1,80 @@
 //! Programs and kernels. Compilers take their time, so they run on threads of their own and answer from
 //! there; the client asks for nothing of a program before it has that answer.
 
-use super::cl::{Cl, ask};
+use super::cache;
+use super::cl::Cl;
 use super::describe;
 use super::objects::Object;
 use super::{Fail, OpenCl, ok};
+use crate::content::{Content, Hash};
 use busbar_abi::opencl::*;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::opencl as wire;
-use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::{Reader, WireError, Writer};
 use std::ffi::{CString, c_void};
 use std::path::{Component, Path, PathBuf};
 use std::ptr::{null, null_mut};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A program of the library.
 pub struct Program {
     cl: &'static Cl,
     raw: Handle,
+    context: Handle,
     /// Its devices.
     pub devices: Vec<(u32, Handle)>,
+    /// The hash of its source, if it came as such.
+    source: Option<Hash>,
+    built: Mutex<Built>,
+}
+
+/// What a program was built into.
+#[derive(Default)]
+struct Built {
+    /// The kept program that stands for the one from source, or null.
+    kept: Handle,
+    /// The name and the answer of a build that is not kept yet.
+    fresh: Option<(Hash, Vec<u8>)>,
+}
+
+impl Program {
+    fn built(&self) -> MutexGuard<'_, Built> {
+        self.built.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The library's program: what kernels are made from and queries are about.
+    fn raw(&self) -> Handle {
+        let kept = self.built().kept;
+        if kept.is_null() { self.raw } else { kept }
+    }
+
+    /// The library.
+    pub fn cl(&self) -> &'static Cl {
+        self.cl
+    }
+
+    /// Its context.
+    pub fn context(&self) -> Handle {
+        self.context
+    }
+
+    /// Forgets what earlier builds gave.
+    fn unbuild(&self) {
+        let old = std::mem::take(&mut *self.built()).kept;
+        if !old.is_null() {
+            // SAFETY: the one reference that we have.
+            unsafe { (self.cl.clReleaseProgram)(old) };
+        }
+    }
+
+    /// Keeps a fresh build for later sessions, given its binaries.
+    fn keep(&self, content: &Content, binaries: &[Vec<u8>]) {
+        let fresh = self.built().fresh.take();
+        if let Some((key, info)) = fresh {
+            cache::store(content, &key, binaries, &info);
+        }
+    }
 }
 
 // SAFETY: programs are reference-counted objects of a thread-safe API.
@@ -31,6 +84,7 @@ unsafe impl Sync for Program {}
 
 impl Drop for Program {
     fn drop(&mut self) {
+        self.unbuild();
         // SAFETY: the one reference that we have.
         unsafe { (self.cl.clReleaseProgram)(self.raw) };
     }
@@ -127,13 +181,22 @@ impl Headers {
 impl OpenCl {
     fn keep_program(
         &mut self,
-        id: u32,
-        op: u16,
+        (id, op): (u32, u16),
+        context: Handle,
+        source: Option<Hash>,
         made: Result<(Handle, Vec<(u32, Handle)>), i32>,
     ) -> Result<(), Fail> {
         let cl = self.cl;
-        let made =
-            made.map(|(raw, devices)| Object::Program(Arc::new(Program { cl, raw, devices })));
+        let made = made.map(|(raw, devices)| {
+            Object::Program(Arc::new(Program {
+                cl,
+                raw,
+                context,
+                devices,
+                source,
+                built: Mutex::default(),
+            }))
+        });
         self.keep(id, op, made)
     }
 
@@ -142,7 +205,9 @@ impl OpenCl {
         m: wire::CreateProgramWithSource<'_>,
     ) -> Result<(), Fail> {
         let data = self.data(m.blob, m.data)?;
-        let made = self.objects.context(m.context).and_then(|c| {
+        let context = self.objects.context(m.context);
+        let source = *blake3::hash(data.bytes()).as_bytes();
+        let made = context.and_then(|c| {
             let devices = self.objects.context_devices(m.context)?;
             let (text, len) = (data.bytes().as_ptr(), data.bytes().len());
             let mut code = CL_INVALID_OPERATION;
@@ -157,7 +222,8 @@ impl OpenCl {
             let p = unsafe { f(c, 1, &raw const text, &raw const len, &raw mut code) };
             ok(code).map(|()| (p, devices))
         });
-        self.keep_program(m.program, wire::op::CREATE_PROGRAM_WITH_SOURCE, made)
+        let name = (m.program, wire::op::CREATE_PROGRAM_WITH_SOURCE);
+        self.keep_program(name, context.unwrap_or(null_mut()), Some(source), made)
     }
 
     pub(super) fn create_program_with_binary(
@@ -201,7 +267,8 @@ impl OpenCl {
             describe::program(self.cl, p, &devices, |l| l, &mut Writer::new(&mut info));
         }
         let made = ok(code).map(|()| (p, devices));
-        self.keep_program(m.program, wire::op::CREATE_PROGRAM_WITH_BINARY, made)?;
+        let name = (m.program, wire::op::CREATE_PROGRAM_WITH_BINARY);
+        self.keep_program(name, c, None, made)?;
         let statuses = statuses.iter().map(|s| *s as u32).collect();
         let reply = wire::CreateProgramWithBinaryReply {
             statuses,
@@ -236,11 +303,8 @@ impl OpenCl {
         let mut info = Vec::new();
         describe::program(self.cl, p, &devices, |l| l, &mut Writer::new(&mut info));
         let made = Ok((p, devices));
-        self.keep_program(
-            m.program,
-            wire::op::CREATE_PROGRAM_WITH_BUILT_IN_KERNELS,
-            made,
-        )?;
+        let name = (m.program, wire::op::CREATE_PROGRAM_WITH_BUILT_IN_KERNELS);
+        self.keep_program(name, c, None, made)?;
         self.answer(
             call,
             &wire::CreateProgramWithBuiltInKernelsReply { info: &info },
@@ -264,33 +328,53 @@ impl OpenCl {
         ok(code)?;
         let mut info = Vec::new();
         describe::program(self.cl, p, &devices, |l| l, &mut Writer::new(&mut info));
-        self.keep_program(
-            m.program,
-            wire::op::CREATE_PROGRAM_WITH_IL,
-            Ok((p, devices)),
-        )?;
+        let name = (m.program, wire::op::CREATE_PROGRAM_WITH_IL);
+        self.keep_program(name, c, None, Ok((p, devices)))?;
         self.answer(call, &wire::CreateProgramWithIlReply { info: &info });
         Ok(())
     }
 
-    /// Runs a compiler on a thread of its own; `f` gets the program's handle.
+    /// Runs a compiler on a thread of its own; `f` gets the program's handle. What comes of it is kept
+    /// under `key` if it has one.
     fn compile(
         &self,
         program: Arc<Program>,
         call: u32,
         headers: Headers,
+        key: Option<(Hash, CString)>,
         f: impl FnOnce(&Cl, Handle, &Headers) -> i32 + Send + 'static,
     ) -> Result<(), Fail> {
         let (outbox, output) = (self.outbox.clone(), self.output.clone());
+        let content = self.content.clone();
         let work = move || {
+            program.unbuild();
+            let hit = key
+                .as_ref()
+                .and_then(|(key, options)| cache::load(&content, key, &program, options));
+            if let Some((kept, info)) = hit {
+                program.built().kept = kept;
+                let reply = wire::BuildProgramReply { info: &info };
+                outbox.reply(call, CL_SUCCESS, |w| reply.encode(w));
+                return;
+            }
             let code = f(program.cl, program.raw, &headers);
             let mut info = Vec::new();
             let mut w = Writer::new(&mut info);
             let log = |l| headers.log(l);
             describe::program(program.cl, program.raw, &program.devices, log, &mut w);
             output.drain();
+            if let (CL_SUCCESS, Some((key, _))) = (code, key) {
+                program.built().fresh = Some((key, info.clone()));
+            }
             let reply = wire::BuildProgramReply { info: &info };
             outbox.reply(call, code, |w| reply.encode(w));
+            let fresh = program.built().fresh.is_some();
+            if fresh
+                && program.devices.iter().all(|d| cache::is_cheap(program.cl, d.1))
+                && let Ok(binaries) = cache::binaries(program.cl, program.raw)
+            {
+                program.keep(&content, &binaries);
+            }
         };
         let started = std::thread::Builder::new()
             .name("busbar-build".into())
@@ -321,7 +405,13 @@ impl OpenCl {
         let devices = self.chosen(&p, &m.devices)?;
         let headers = Headers::unpack(files.bytes())?;
         let options = c_string(headers.options(m.options))?;
-        self.compile(p, call, headers, move |cl, p, _| {
+        // Only a build for all devices at once is one thing to keep.
+        let source = p.source.filter(|_| devices.get().len() == p.devices.len());
+        let key = source.map(|source| {
+            let key = cache::key(self.cl, &source, files.bytes(), m.options, &p.devices);
+            (key, options.clone())
+        });
+        self.compile(p, call, headers, key, move |cl, p, _| {
             let list = devices.get();
             let (n, list) = (list.len() as u32, list.as_ptr());
             // SAFETY: objects of ours and a C string.
@@ -353,7 +443,7 @@ impl OpenCl {
         if names.len() != sources.len() {
             return Err(Fail::Wire(WireError::BadValue("number of header names")));
         }
-        self.compile(p, call, headers, move |cl, p, _| {
+        self.compile(p, call, headers, None, move |cl, p, _| {
             let list = devices.get();
             let raw: Vec<_> = sources.iter().map(|s| s.raw).collect();
             let names: Vec<_> = names.iter().map(|n| n.as_ptr()).collect();
@@ -386,7 +476,7 @@ impl OpenCl {
         let inputs: Vec<_> = m
             .inputs
             .iter()
-            .map(|id| Ok(self.objects.program(*id)?.raw))
+            .map(|id| Ok(self.objects.program(*id)?.raw()))
             .collect::<Result<_, i32>>()?;
         let options = c_string(m.options.to_string())?;
         let mut code = CL_INVALID_OPERATION;
@@ -412,7 +502,7 @@ impl OpenCl {
             true => Err(code),
             false => Ok((p, devices)),
         };
-        self.keep_program(m.program, wire::op::LINK_PROGRAM, made)?;
+        self.keep_program((m.program, wire::op::LINK_PROGRAM), c, None, made)?;
         let reply = wire::LinkProgramReply { info: &info };
         self.outbox.reply(call, code, |w| reply.encode(w));
         Ok(())
@@ -424,36 +514,18 @@ impl OpenCl {
         call: u32,
     ) -> Result<(), Fail> {
         let p = self.objects.program(m.program)?;
-        let info = |param, n, v: *mut c_void, r: *mut usize| {
-            // SAFETY: a program of ours; the callers below give matching sizes.
-            unsafe { (self.cl.clGetProgramInfo)(p.raw, param, n, v, r) }
-        };
-        let sizes = ask(|n, v, r| info(CL_PROGRAM_BINARY_SIZES, n, v, r), 1 << 20)?;
-        let sizes: Vec<u64> = sizes
-            .chunks_exact(8)
-            .map(|c| c.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)))
-            .collect();
+        let sizes = cache::binary_sizes(self.cl, p.raw())?;
         if m.bytes > 0 {
-            let total: u64 = sizes.iter().sum();
-            if total != m.bytes {
+            if sizes.iter().sum::<u64>() != m.bytes {
                 return Err(Fail::Cl(CL_INVALID_VALUE));
             }
-            let mut all = vec![0u8; total as usize];
-            let (mut at, mut places) = (0, Vec::new());
-            for n in &sizes {
-                places.push(all[at..].as_mut_ptr());
-                at += *n as usize;
+            let binaries = cache::binaries(self.cl, p.raw())?;
+            let mut at = 0;
+            for b in &binaries {
+                self.outbox.chunk(call, at, b);
+                at += b.len() as u64;
             }
-            let bytes = places.len() * size_of::<usize>();
-            ok(info(
-                CL_PROGRAM_BINARIES,
-                bytes,
-                places.as_mut_ptr().cast(),
-                null_mut(),
-            ))?;
-            for (i, piece) in all.chunks(BULK_CHUNK).enumerate() {
-                self.outbox.chunk(call, (i * BULK_CHUNK) as u64, piece);
-            }
+            p.keep(&self.content, &binaries);
         }
         self.answer(call, &wire::ProgramBinariesReply { sizes });
         Ok(())
@@ -477,7 +549,7 @@ impl OpenCl {
             let name = CString::new(m.name).map_err(|_| CL_INVALID_KERNEL_NAME)?;
             let mut code = CL_INVALID_OPERATION;
             // SAFETY: a program of ours and a C string.
-            let k = unsafe { (self.cl.clCreateKernel)(p.raw, name.as_ptr(), &raw mut code) };
+            let k = unsafe { (self.cl.clCreateKernel)(p.raw(), name.as_ptr(), &raw mut code) };
             ok(code).map(|()| Object::Kernel(k, p))
         });
         self.keep(m.kernel, wire::op::CREATE_KERNEL, made)

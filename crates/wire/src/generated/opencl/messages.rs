@@ -276,11 +276,13 @@ impl<'a> Request<'a> for Blob<'a> {
     const WAITS: bool = false;
 }
 
-/// A context over devices of one platform.
+/// A context over devices of one platform. With `notify`, what the library tells the context's error
+/// callback comes back as callback notices whose call is the context's id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateContext {
     pub context: u32,
     pub devices: Vec<u32>,
+    pub notify: u32,
 }
 
 impl<'a> Message<'a> for CreateContext {
@@ -288,6 +290,7 @@ impl<'a> Message<'a> for CreateContext {
     fn encode(&self, w: &mut Writer<'_>) {
         w.u32(self.context);
         w.u32s(&self.devices);
+        w.u32(self.notify);
     }
 
     #[inline]
@@ -295,6 +298,7 @@ impl<'a> Message<'a> for CreateContext {
         Ok(Self {
             context: r.u32()?,
             devices: r.u32s()?,
+            notify: r.u32()?,
         })
     }
 }
@@ -2771,6 +2775,7 @@ mod tests {
             Self {
                 context: g.u32(),
                 devices: g.u32s(),
+                notify: g.u32(),
             }
         }
     }
