@@ -48,6 +48,19 @@ fn MemUnmapAt(va: u64, size: u64);
 #[id(0x8022)] #[message] #[queued] #[family(memory)]
 fn MemFence();
 
+/// Memory that the client has handed over under `number` is mapped at the client's own address, and
+/// made known to the driver as page-locked.
+#[id(0x8023)] #[message] #[waits] #[family(shared)]
+fn ShareHost(va: u64, size: u64, number: u64);
+
+/// Ends that, once all work of the context is done.
+#[id(0x8024)] #[message] #[queued] #[family(shared)]
+fn UnshareHost(va: u64, size: u64);
+
+/// A copy between shared memory and the device. Answered when it is done, if an answer is wanted.
+#[id(0x8025)] #[message] #[queued] #[family(shared)]
+fn CopyShared(dst: u64, src: u64, len: u64, stream: u32);
+
 /// Bytes of the program's memory go to the device.
 #[id(0x8030)] #[message] #[queued] #[family(copy)]
 fn CopyIn(dst: u64, stream: u32, pad: u32, data: Rest);

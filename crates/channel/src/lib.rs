@@ -12,9 +12,11 @@
 
 mod recv;
 mod send;
+mod watch;
 
 pub use recv::{PEEK, Sink};
 pub use send::Bulk;
+pub use watch::{Patience, SWITCH as POLL_SWITCH, look, patience, spare_core};
 
 use busbar_transport::Connection;
 use busbar_wire::frame;
@@ -25,6 +27,7 @@ use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+use watch::Watch;
 
 /// The session is over; the reason is a sentence for its user.
 #[derive(Debug, Clone)]
@@ -96,6 +99,7 @@ pub(crate) struct Inner {
     cursor_last: AtomicU64,
     ack_sent: AtomicU64,
     ack_due: AtomicBool,
+    watch: Watch,
     closed: Mutex<Option<Closed>>,
     is_closed: AtomicBool,
     /// This end is about to close, so that a peer which closes first is not a loss.
@@ -137,6 +141,7 @@ impl Channel {
             cursor_last: AtomicU64::new(0),
             ack_sent: AtomicU64::new(0),
             ack_due: AtomicBool::new(false),
+            watch: Watch::new()?,
             closed: Mutex::new(None),
             is_closed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
@@ -154,6 +159,27 @@ impl Channel {
     /// Counters of this end.
     pub fn counters(&self) -> &Counters {
         &self.inner.counters
+    }
+
+    /// Somebody waits for something to be received, until the guard is dropped.
+    pub fn expect(&self) -> Expecting {
+        self.inner.watch.begin();
+        Expecting(self.clone())
+    }
+
+    /// Whether anybody does.
+    pub fn expected(&self) -> bool {
+        self.inner.watch.expected()
+    }
+
+    /// The peer has been told what it waited for, and will likely send more soon.
+    pub fn rouse(&self) {
+        self.inner.watch.rouse();
+    }
+
+    /// `f` is to wake those who work on what is received: it runs when something is about to be.
+    pub fn on_wake(&self, f: impl Fn() + Send + Sync + 'static) {
+        self.inner.watch.on_wake(f);
     }
 
     /// Whether the session is over, and why.
@@ -199,6 +225,15 @@ impl Channel {
         if let Some(c) = &lock(&self.inner.link).conn {
             c.shutdown();
         }
+    }
+}
+
+/// See [`Channel::expect`].
+pub struct Expecting(Channel);
+
+impl Drop for Expecting {
+    fn drop(&mut self) {
+        self.0.inner.watch.end();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Receiving, acknowledging and resuming.
 
 use crate::send::retire;
+use crate::watch::Watch;
 use crate::{Closed, Cursor, Ending, Inner, Keeper, Verdict, lock};
 use busbar_transport::Connection;
 use busbar_wire::frame::{self, Kind};
@@ -39,6 +40,7 @@ pub trait Sink: Send {
 /// A connection with a buffer in front, so that small frames cost less than a system call each.
 struct Buffered<'a> {
     conn: &'a dyn Connection,
+    watch: &'a Watch,
     buf: &'a mut [u8],
     start: usize,
     end: usize,
@@ -50,6 +52,21 @@ struct Buffered<'a> {
 /// From this many missing bytes on, they are received straight into their place.
 const DIRECT: usize = 16 << 10;
 
+/// Receives at least one byte: looks for it while that is worth it, then sleeps.
+fn receive(conn: &dyn Connection, watch: &Watch, out: &mut [u8]) -> io::Result<usize> {
+    loop {
+        if let Some(n) = conn.try_recv(out)? {
+            watch.touch();
+            return Ok(n);
+        }
+        if watch.alert() {
+            std::thread::yield_now();
+        } else {
+            watch.sleep(|alarm| conn.wait(alarm))?;
+        }
+    }
+}
+
 impl Buffered<'_> {
     fn read_exact(&mut self, out: &mut [u8]) -> io::Result<()> {
         let have = (self.end - self.start).min(out.len());
@@ -59,13 +76,13 @@ impl Buffered<'_> {
         while done < out.len() {
             let left = out.len() - done;
             if left >= DIRECT {
-                match self.conn.recv(&mut out[done..])? {
+                match receive(self.conn, self.watch, &mut out[done..])? {
                     0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                     n => done += n,
                 }
             } else {
                 let most = self.ahead.clamp(left, self.buf.len());
-                let n = self.conn.recv(&mut self.buf[..most])?;
+                let n = receive(self.conn, self.watch, &mut self.buf[..most])?;
                 if n == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
@@ -106,6 +123,7 @@ impl Receiver<'_> {
     fn frames(&mut self, conn: &dyn Connection, buf: &mut [u8]) -> Result<(), Stop> {
         let mut input = Buffered {
             conn,
+            watch: &self.inner.watch,
             buf,
             start: 0,
             end: 0,

@@ -1,5 +1,6 @@
 //! Queueing and sending.
 
+use crate::watch::patience;
 use crate::{Channel, Closed, Inner, lock};
 use busbar_transport::Connection;
 use busbar_wire::frame::{self, Kind};
@@ -150,7 +151,7 @@ impl Channel {
             tail.seal();
         }
         drop(tail);
-        inner.notify();
+        inner.notify_small();
         Ok(())
     }
 
@@ -219,7 +220,11 @@ impl Channel {
             _keep: keep,
         });
         drop(tail);
-        inner.notify();
+        if n <= SEAL {
+            inner.notify_small();
+        } else {
+            inner.notify();
+        }
         Ok(())
     }
 
@@ -315,8 +320,20 @@ impl Inner {
         self.in_flight.store(n + len, Ordering::Release);
     }
 
+    /// As `notify`, where there is little to send. While the sending thread wakes up, which may take
+    /// longer than the network does, the caller sends it.
     #[inline]
-    pub(crate) fn notify(&self) {
+    fn notify_small(&self) {
+        if self.notify()
+            && let Ok(_role) = self.sender.try_lock()
+        {
+            self.pump();
+        }
+    }
+
+    /// Tells the sending thread that there is something to send. Returns whether it slept.
+    #[inline]
+    pub(crate) fn notify(&self) -> bool {
         // Left alone when it is set: whoever clears it takes the tail's lock afterwards, and so finds what
         // was queued before this look at it.
         if !self.pending.load(Ordering::Relaxed) {
@@ -324,9 +341,11 @@ impl Inner {
         }
         // Pairs with the fence in `sleep`: either we see it asleep or it sees `pending`.
         fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) == 1 {
+        let slept = self.asleep.load(Ordering::Relaxed) == 1;
+        if slept {
             self.wake();
         }
+        slept
     }
 
     #[cold]
@@ -510,15 +529,10 @@ struct Pace {
 
 fn pace() -> &'static Pace {
     static PACE: OnceLock<Pace> = OnceLock::new();
-    PACE.get_or_init(|| {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        // Spinning pays only where a core is free for it.
-        let spin = if cores > 4 { 30 } else { 0 };
-        Pace {
-            spin: Duration::from_micros(spin),
-            nap: Duration::from_micros(20),
-            nap_for: Duration::from_millis(1),
-        }
+    PACE.get_or_init(|| Pace {
+        spin: patience().after.min(Duration::from_micros(30)),
+        nap: Duration::from_micros(20),
+        nap_for: Duration::from_millis(1),
     })
 }
 

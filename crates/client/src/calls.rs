@@ -1,9 +1,9 @@
 //! Calls that were made and not yet answered.
 
+use busbar_channel::{look, patience};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 /// An answer: the API's result code and the reply message's bytes.
 #[derive(Debug, Default)]
@@ -47,15 +47,9 @@ impl Waiter {
 
     /// Waits for the answer; `None` when the session ended first.
     pub fn wait(&self) -> Option<Answer> {
-        let spin = spin_time();
-        let start = Instant::now();
-        while self.state.load(Ordering::Acquire) != DONE {
-            if start.elapsed() < spin {
-                for _ in 0..32 {
-                    std::hint::spin_loop();
-                }
-                continue;
-            }
+        let done = || self.state.load(Ordering::Acquire) == DONE;
+        look(patience().waiting, done);
+        while !done() {
             if self
                 .state
                 .compare_exchange(IDLE, PARKED, Ordering::AcqRel, Ordering::Acquire)
@@ -77,16 +71,6 @@ impl Waiter {
         self.state.store(IDLE, Ordering::Release);
         lock(&self.answer).take()
     }
-}
-
-/// How long a waiting thread spins before it sleeps: about a round trip on a good network, where a
-/// core can be spared for it.
-fn spin_time() -> Duration {
-    static CORES: std::sync::OnceLock<Duration> = std::sync::OnceLock::new();
-    *CORES.get_or_init(|| {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        Duration::from_micros(if cores > 4 { 200 } else { 0 })
-    })
 }
 
 /// What happens when the answer comes.

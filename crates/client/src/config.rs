@@ -1,5 +1,6 @@
 //! What the environment tells a client.
 
+use crate::shared::Sharing;
 use std::time::Duration;
 
 /// A client's settings, all from `BUSBAR_*` variables, which `busbar run` sets.
@@ -15,6 +16,9 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// `BUSBAR_RESUME_TIMEOUT` in seconds: how long to try to get a lost link back.
     pub resume_timeout: Duration,
+    /// `BUSBAR_SHM`: 0 for no memory shared with a worker on the same host; 1 for sharing it even
+    /// when the connection is forwarded.
+    pub sharing: Sharing,
 }
 
 impl Config {
@@ -36,6 +40,11 @@ impl Config {
             lease: var("BUSBAR_LEASE"),
             connect_timeout: seconds("BUSBAR_CONNECT_TIMEOUT", 4),
             resume_timeout: seconds("BUSBAR_RESUME_TIMEOUT", 60),
+            sharing: match var("BUSBAR_SHM").as_str() {
+                "0" => Sharing::Never,
+                "1" => Sharing::Always,
+                _ => Sharing::Direct,
+            },
         }
     }
 

@@ -9,10 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The name of a piece of content: its BLAKE3 hash.
 pub type Hash = [u8; 32];
 
+/// One piece of content, and the number of waiting calls made before it was offered.
+type Offer = (u64, Arc<[u8]>);
+
 /// Content that a record has named and that the worker may still ask for.
 #[derive(Default)]
 pub struct Offers {
-    offers: Mutex<HashMap<Hash, (u64, Arc<[u8]>)>>,
+    offers: Mutex<HashMap<Hash, Offer>>,
 }
 
 impl Offers {

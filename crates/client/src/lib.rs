@@ -1,7 +1,7 @@
 //! The client's side of a session, inside the program that uses the accelerator.
 //!
 //! The API-neutral part is here: [`config`] reads the environment, [`session`] opens a session and
-//! carries calls, [`calls`] matches answers to those who wait, [`content`] sends module images only to
+//! carries calls, [`shared`] hands memory to a worker on this host, [`calls`] matches answers to those who wait, [`content`] sends module images only to
 //! servers that lack them, [`stats`] counts, [`log`] writes where the user asked and nowhere else.
 //! Each forwarded API is a folder: [`cuda`], [`opencl`]; [`nvml`] only answers questions.
 
@@ -14,6 +14,7 @@ pub mod log;
 pub mod nvml;
 pub mod opencl;
 pub mod session;
+pub mod shared;
 pub mod stats;
 
 pub use session::{Handler, Session};

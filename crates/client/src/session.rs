@@ -4,12 +4,13 @@ use crate::calls::{Answer, Calls};
 use crate::config::Config;
 use crate::content::{Hash, Offers};
 use crate::hello::{self, Failure};
+use crate::shared::{Neighbour, Sharing};
 use crate::stats::Stats;
 use busbar_channel::{Bulk, Channel, Closed, Counters, Ending, Keeper, PEEK, Sink, Verdict};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::codec::{Request, Writer};
-use busbar_wire::hello::{Hello, Intent, Welcome};
+use busbar_wire::hello::{Hello, Intent, SHARED_MEMORY, Welcome};
 use busbar_wire::record::{Header, Notice, OP_GOODBYE, Records};
 use busbar_wire::{limits, record};
 use std::io::Write;
@@ -45,8 +46,12 @@ pub struct Session {
     stats: Option<&'static Stats>,
     /// Waiting calls made so far; see [`Offers`].
     stamp: AtomicU64,
+    /// Bytes that were copied through shared memory.
+    shared_bytes: AtomicU64,
     /// The server's answer to our hello.
     pub welcome: Welcome,
+    /// The worker, if it is on this host and takes memory to share.
+    pub neighbour: Option<Neighbour>,
 }
 
 impl Session {
@@ -60,10 +65,14 @@ impl Session {
     ) -> Result<Self, Failure> {
         let mut hello = Hello::new(Intent::Open);
         hello.api = api.into();
+        if config.sharing != Sharing::Never {
+            hello.features.push(SHARED_MEMORY.into());
+        }
         let hello = hello::introduce(config, hello).map_err(Failure::Unreachable)?;
         let (conn, welcome) = hello::connect(server, &hello, config.connect_timeout)?;
         conn.reset_on_death(true);
         let conn = Arc::new(conn);
+        let neighbour = Neighbour::find(config.sharing, &conn, &welcome);
         let keeper = Reconnect {
             server: server.into(),
             hello,
@@ -73,6 +82,7 @@ impl Session {
             present: Some(Present::new(conn.clone())),
         };
         Self::over(conn, welcome, Box::new(keeper), op_name, handler)
+            .map(|s| Self { neighbour, ..s })
             .map_err(|e| Failure::Unreachable(format!("cannot start a session's threads: {e}")))
     }
 
@@ -102,7 +112,9 @@ impl Session {
             shared,
             stats,
             stamp: AtomicU64::new(0),
+            shared_bytes: AtomicU64::new(0),
             welcome,
+            neighbour: None,
         })
     }
 
@@ -189,7 +201,9 @@ impl Session {
             return Err(e);
         }
         self.channel.flush();
+        let expecting = self.channel.expect();
         let answer = waiter.wait();
+        drop(expecting);
         Calls::recycle(waiter);
         if let Some(s) = self.stats {
             s.queued(R::OP, len + record::HEADER);
@@ -258,6 +272,11 @@ impl Session {
         self.channel.counters()
     }
 
+    /// Counts bytes that are copied through shared memory instead of the connection.
+    pub fn note_shared(&self, bytes: usize) {
+        self.shared_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     /// Bytes that are queued and that the worker is not known to have.
     pub fn unacknowledged(&self) -> usize {
         self.channel.unacknowledged()
@@ -283,7 +302,12 @@ impl Session {
         if let Some(s) = self.stats {
             let c = self.channel.counters();
             let get = |a: &AtomicU64| a.load(Ordering::Relaxed);
-            let text = s.report(get(&c.sent), get(&c.received), get(&c.resumed));
+            let text = s.report(
+                get(&c.sent),
+                get(&c.received),
+                get(&self.shared_bytes),
+                get(&c.resumed),
+            );
             // A program may have closed its stderr; that is no reason to fail.
             let _ = std::io::stderr().write_all(text.as_bytes());
         }

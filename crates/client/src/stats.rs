@@ -56,7 +56,7 @@ impl Stats {
     }
 
     /// A table for people, and one line of JSON after `busbar-stats: ` for programs.
-    pub fn report(&self, sent: u64, received: u64, resumed: u64) -> String {
+    pub fn report(&self, sent: u64, received: u64, shared: u64, resumed: u64) -> String {
         let mut rows: Vec<_> = (0..OPS)
             .map(|i| {
                 let r = &self.rows[i];
@@ -92,11 +92,12 @@ impl Stats {
         }
         let total = serde_json::json!({
             "calls": calls, "round_trips": waits, "bytes_sent": sent, "bytes_received": received,
-            "resumed": resumed, "by_call": json
+            "bytes_shared": shared, "resumed": resumed, "by_call": json
         });
         let _ = writeln!(
             out,
-            "busbar: {calls} calls, {waits} round trips, {sent} bytes sent, {received} received"
+            "busbar: {calls} calls, {waits} round trips, {sent} bytes sent, {received} received, \
+             {shared} through shared memory"
         );
         let _ = writeln!(out, "busbar-stats: {total}");
         out

@@ -3,13 +3,18 @@
 //! One trait, [`Connection`], and its implementations: [`tcp`] for networks, [`mem`] for a client
 //! and a worker in one process, [`fault`] around either to break it on purpose. A connection is
 //! used by one sending and one receiving thread at a time; `shutdown` may come from any thread and
-//! makes both return an error at once.
+//! makes both return an error at once. [`shared`] is memory between processes of one host.
 
+mod alarm;
 pub mod fault;
 pub mod mem;
+pub mod shared;
 pub mod tcp;
 
+pub use alarm::{Alarm, wait_readable};
+
 use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
 
 /// A reliable, ordered, two-way stream of bytes.
 pub trait Connection: Send + Sync {
@@ -18,6 +23,18 @@ pub trait Connection: Send + Sync {
 
     /// Receives at least one byte, and at most `buf.len()`; 0 means that the peer has closed.
     fn recv(&self, buf: &mut [u8]) -> io::Result<usize>;
+
+    /// Receives what is there without waiting; `None` when nothing is. A connection that cannot tell
+    /// waits, as `recv` does.
+    fn try_recv(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        self.recv(buf).map(Some)
+    }
+
+    /// Waits until there is something to receive, the end included, or `alarm` rings. May return
+    /// early.
+    fn wait(&self, _alarm: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Ends both directions now; blocked calls return.
     fn shutdown(&self);

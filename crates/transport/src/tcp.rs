@@ -2,8 +2,8 @@
 
 use crate::Connection;
 use std::io::{self, IoSlice, Read, Write};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -78,6 +78,16 @@ impl Tcp {
                 size_of::<libc::linger>() as u32,
             );
         }
+    }
+
+    /// Our address and the peer's, as this end sees them; an IPv4 address always in its own form.
+    pub fn ends(&self) -> Option<[SocketAddr; 2]> {
+        let plain = |a: SocketAddr| SocketAddr::new(a.ip().to_canonical(), a.port());
+        let (ours, theirs) = (
+            self.stream.local_addr().ok()?,
+            self.stream.peer_addr().ok()?,
+        );
+        Some([plain(ours), plain(theirs)])
     }
 
     /// Bounds every later receive; `None` waits for ever.
@@ -156,6 +166,33 @@ impl Connection for Tcp {
                 r => return r.map_err(|e| self.note(e)),
             }
         }
+    }
+
+    fn try_recv(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            // SAFETY: as many writable bytes as said.
+            let n = unsafe {
+                libc::recv(
+                    self.raw_fd(),
+                    buf.as_mut_ptr().cast(),
+                    buf.len(),
+                    libc::MSG_DONTWAIT,
+                )
+            };
+            if let Ok(n) = usize::try_from(n) {
+                return Ok(Some(n));
+            }
+            let e = io::Error::last_os_error();
+            match e.kind() {
+                io::ErrorKind::Interrupted => {}
+                io::ErrorKind::WouldBlock => return Ok(None),
+                _ => return Err(self.note(e)),
+            }
+        }
+    }
+
+    fn wait(&self, alarm: BorrowedFd<'_>) -> io::Result<()> {
+        crate::wait_readable(&[self.stream.as_fd(), alarm])
     }
 
     fn shutdown(&self) {

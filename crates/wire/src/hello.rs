@@ -9,6 +9,11 @@ use serde::{Deserialize, Serialize};
 pub const PROTOCOL_MIN: u32 = 1;
 /// The newest protocol this build speaks.
 pub const PROTOCOL_MAX: u32 = 1;
+/// The ability to copy through memory that client and worker share, on one host.
+pub const SHARED_MEMORY: &str = "shared-memory";
+/// What a client proves itself with when it shares memory is derived, in this context, from the
+/// session's secret, which itself stays on the connection that it came over.
+pub const SHARED_PROOF: &str = "busbar shared memory";
 /// The port a server listens on unless told otherwise.
 pub const DEFAULT_PORT: u16 = 7400;
 
@@ -106,6 +111,11 @@ pub struct Welcome {
     pub session: String,
     /// The session's secret.
     pub secret: String,
+    /// Where the worker takes memory to share: the name of its abstract socket; empty for nowhere.
+    pub shared: String,
+    /// The client's address, as the worker sees it: another one than the client's own means that
+    /// something lies between them.
+    pub peer: String,
     /// Resume: the last data frame that the worker has received.
     pub last_received: u64,
     /// How long the server keeps a session without a connection, in seconds.

@@ -76,6 +76,15 @@ impl Queue {
         }
     }
 
+    /// Something is about to be queued.
+    pub(crate) fn rouse(&self) {
+        let mut s = lock(&self.state);
+        if s.asleep {
+            s.asleep = false;
+            self.changed.notify_all();
+        }
+    }
+
     pub(crate) fn close(&self, why: String) {
         lock(&self.state).closed.get_or_insert(why);
         self.ready.store(true, Ordering::Release);

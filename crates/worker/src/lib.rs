@@ -3,7 +3,7 @@
 //! Records come in through [`intake`], wait in a queue and are executed in order by the one executor
 //! ([`run`]), which hands them to the session's [`Api`]. Answers leave through [`outbox`]. Bulk bytes
 //! land in [`staging`] memory without a copy in between, and [`content`] keeps module images across
-//! sessions. [`control`] is how the server hands connections over. Each forwarded API is a folder:
+//! sessions. Memory that a client on this host shares comes through [`shared`]. [`control`] is how the server hands connections over. Each forwarded API is a folder:
 //! [`cuda`], [`opencl`]; nothing else in Busbar loads a vendor's library.
 
 pub mod apis;
@@ -16,6 +16,7 @@ pub mod nvml;
 pub mod opencl;
 pub mod outbox;
 pub mod run;
+pub mod shared;
 pub mod staging;
 
 use busbar_wire::WireError;
@@ -41,6 +42,9 @@ pub trait Api {
         false
     }
 
+    /// The queue was empty for a while, and something is coming.
+    fn wake(&mut self) {}
+
     /// The session is over: everything it holds is given back.
     fn close(&mut self);
 }
@@ -57,6 +61,8 @@ pub struct Setup {
     pub incoming: staging::Arena,
     /// Memory for bulk answers; likewise.
     pub outgoing: staging::Arena,
+    /// Memory that a client on this host has handed over; `None` when there is none to come.
+    pub shared: Option<shared::Offers>,
     /// Physical device ordinals that the session may use; `None` for all.
     pub devices: Option<Vec<u32>>,
     /// The vendor library to load instead of the system's.

@@ -5,13 +5,14 @@ use crate::content::Content;
 use crate::control::{self, Attach, Report};
 use crate::intake::{Frame, Intake, Next, Queue, SLABS};
 use crate::outbox::Outbox;
+use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
 use crate::{Api, Open, Setup};
-use busbar_channel::{Channel, Ending, Keeper, Verdict, send_hello};
+use busbar_channel::{Channel, Ending, Keeper, Verdict, patience, send_hello, spare_core};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::frame::Kind;
-use busbar_wire::hello::{ClientInfo, Refusal, Welcome};
+use busbar_wire::hello::{ClientInfo, Refusal, SHARED_MEMORY, Welcome};
 use busbar_wire::record::Records;
 use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
@@ -91,7 +92,18 @@ pub fn run(
         "cuda" => options.cuda_library.clone(),
         _ => options.opencl_library.clone(),
     };
+    let direct = conn.ends().map(|[_, peer]| peer.to_string());
+    let shared = shares(&attach)
+        .then(|| Offers::open(&attach.secret))
+        .and_then(Result::ok);
+    let mut first = welcome(&attach, 0);
+    if let (Some(peer), Some(offers)) = (direct, &shared) {
+        first.features.push(SHARED_MEMORY.into());
+        first.shared = offers.name().into();
+        first.peer = peer;
+    }
     let setup = Setup {
+        shared,
         outbox: outbox.clone(),
         content: content.clone(),
         callbacks: callbacks.clone(),
@@ -104,7 +116,7 @@ pub fn run(
         Ok(a) => a,
         Err(r) => return refuse(r),
     };
-    answer(&conn, &welcome(&attach, 0));
+    answer(&conn, &first);
     say(&Report::Attached);
 
     let (to_keeper, attaches) = channel();
@@ -164,9 +176,11 @@ pub fn serve(
     let queue = Arc::new(Queue::default());
     let intake = Intake::new(queue.clone(), ends.content, ends.callbacks, ends.incoming);
     let channel = Channel::start("worker", conn, Box::new(intake), keeper)?;
+    let rouse = queue.clone();
+    channel.on_wake(move || rouse.rouse());
     ends.outbox.connect(channel.clone());
     opened(&channel)?;
-    let why = execute(api, &queue);
+    let why = execute(api, &queue, &channel);
     if !ends.outbox.closed() {
         ends.outbox.goodbye(&why);
         channel.close(&why, Duration::from_millis(500));
@@ -203,6 +217,15 @@ impl Ears {
     }
 }
 
+/// Whether memory may be shared: the client can, and says that it runs on this very kernel. Whether
+/// that is true shows when it hands some over.
+fn shares(a: &Attach) -> bool {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    a.hello.api == "cuda"
+        && a.hello.features.iter().any(|f| f == SHARED_MEMORY)
+        && a.hello.client.boot_id == boot.trim()
+}
+
 fn welcome(a: &Attach, last_received: u64) -> Welcome {
     Welcome {
         protocol: a.protocol,
@@ -221,9 +244,8 @@ fn answer(conn: &Tcp, w: &Welcome) {
 }
 
 /// The executor. Returns why the session is over.
-fn execute(api: &mut dyn Api, queue: &Queue) -> String {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let spin = Duration::from_micros(if cores > 4 { 50 } else { 0 });
+fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
+    let patience = patience();
     // SAFETY: plain prctl; polls of some microseconds need the finest timer slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let mut idle = None::<Instant>;
@@ -234,8 +256,16 @@ fn execute(api: &mut dyn Api, queue: &Queue) -> String {
             Next::Empty => {
                 let busy = api.poll();
                 let since = idle.get_or_insert_with(Instant::now).elapsed();
-                if since < spin {
-                    std::hint::spin_loop();
+                let spin = if channel.expected() {
+                    patience.waiting
+                } else {
+                    patience.after
+                };
+                if since < spin && spare_core() {
+                    for _ in 0..16 {
+                        std::hint::spin_loop();
+                    }
+                    std::thread::yield_now();
                 } else if busy {
                     queue.wait(Duration::from_micros(if since.as_millis() < 1 {
                         10
@@ -244,6 +274,9 @@ fn execute(api: &mut dyn Api, queue: &Queue) -> String {
                     }));
                 } else {
                     queue.wait(Duration::from_secs(3600));
+                    // Whatever woke us, more is likely to come.
+                    idle = None;
+                    api.wake();
                 }
                 continue;
             }

@@ -27,6 +27,43 @@ fn native_and_remote_runs_are_equal() {
     server.wait_for_sessions(0);
 }
 
+/// Bytes that a program's copies moved through shared memory, as its counters say on stderr.
+fn shared_bytes(err: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(err);
+    let line = text.lines().find_map(|l| l.strip_prefix("busbar-stats: "));
+    let stats: serde_json::Value = serde_json::from_str(line.expect("counters")).expect("JSON");
+    stats["bytes_shared"].as_u64().expect("a number")
+}
+
+#[test]
+fn shared_memory_changes_the_way_of_the_bytes_and_nothing_else() {
+    let server = Server::start();
+    let program = Path::new(PROGRAM);
+    let options = busbar_relay::Options::new("127.0.0.1:0", &server.address, LinkSpec::default());
+    let relay = Relay::start(options).expect("the relay starts");
+    let forwarded = relay.address().to_string();
+    seeds(4, |seed| {
+        let args = random(seed + 3000, 150);
+        let wanted = printed(native(program).args(&args));
+        // A link that somebody put in between is not gone around unless they say so.
+        let ways = [
+            (&server.address, "", true),
+            (&server.address, "0", false),
+            (&forwarded, "", false),
+            (&forwarded, "1", true),
+        ];
+        for (address, sharing, shares) in ways {
+            let mut c = remote_at(address, program);
+            c.args(&args).env("BUSBAR_SHM", sharing);
+            let out = busbar_e2e::program::finished(c.env("BUSBAR_STATS", "1"));
+            assert_eq!(wanted, String::from_utf8_lossy(&out.stdout), "seed {seed}");
+            let way = format!("BUSBAR_SHM={sharing} at {address}");
+            assert_eq!(shared_bytes(&out.stderr) > 0, shares, "seed {seed}, {way}");
+        }
+    });
+    server.wait_for_sessions(0);
+}
+
 #[test]
 fn programs_side_by_side_do_not_disturb_each_other() {
     let server = Server::start();
@@ -47,7 +84,12 @@ fn programs_side_by_side_do_not_disturb_each_other() {
 }
 
 /// Runs one program natively and over a relay that `trouble` disturbs until the program has ended.
-fn over_a_bad_link(seed: u64, steps: u64, trouble: impl Fn(&Relay, &mut Rng) + Sync) {
+fn over_a_bad_link(
+    seed: u64,
+    steps: u64,
+    sharing: &str,
+    trouble: impl Fn(&Relay, &mut Rng) + Sync,
+) {
     let server = Server::start();
     let program = Path::new(PROGRAM);
     let args = random(seed, steps);
@@ -66,6 +108,7 @@ fn over_a_bad_link(seed: u64, steps: u64, trouble: impl Fn(&Relay, &mut Rng) + S
         let mut c = remote_at(&address, program);
         // `busbar run` asks the server before it starts the program, and is not what is tested here.
         c.env("BUSBAR_CONNECT_TIMEOUT", "30");
+        c.env("BUSBAR_SHM", sharing);
         let mut tries = 0;
         let got = loop {
             let out = c.args(&args).output().expect("the program starts");
@@ -73,6 +116,7 @@ fn over_a_bad_link(seed: u64, steps: u64, trouble: impl Fn(&Relay, &mut Rng) + S
             // A cut while the first connection is made is an error that the user sees.
             if out.status.code() == Some(125) && tries < 20 {
                 c = remote_at(&address, program);
+                c.env("BUSBAR_SHM", sharing);
                 continue;
             }
             let err = String::from_utf8_lossy(&out.stderr).into_owned();
@@ -87,17 +131,20 @@ fn over_a_bad_link(seed: u64, steps: u64, trouble: impl Fn(&Relay, &mut Rng) + S
 #[test]
 fn a_link_that_is_cut_again_and_again_changes_nothing() {
     seeds(3, |seed| {
-        over_a_bad_link(seed + 1000, 400, |relay, rng| {
-            std::thread::sleep(Duration::from_millis(400 + rng.below(300)));
-            relay.cut(Duration::from_millis(1 + rng.below(60)));
-        });
+        // Shared memory outlives the connections that its copies are ordered over.
+        for sharing in ["", "1"] {
+            over_a_bad_link(seed + 1000, 400, sharing, |relay, rng| {
+                std::thread::sleep(Duration::from_millis(400 + rng.below(300)));
+                relay.cut(Duration::from_millis(1 + rng.below(60)));
+            });
+        }
     });
 }
 
 #[test]
 fn a_link_that_stalls_changes_nothing() {
     seeds(1, |seed| {
-        over_a_bad_link(seed + 2000, 300, |relay, rng| {
+        over_a_bad_link(seed + 2000, 300, "", |relay, rng| {
             std::thread::sleep(Duration::from_millis(100));
             relay.stall(Duration::from_millis(rng.below(200)));
         });

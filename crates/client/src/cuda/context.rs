@@ -60,7 +60,7 @@ fn flags_of(id: u32) -> u32 {
 pub fn remember(id: u32, device: CUdevice, flags: u32, primary: bool) {
     if let Some(d) = DEVICES.get(id as usize) {
         d.store(
-            device as u32 + 1 | u32::from(primary) << 16,
+            (device as u32 + 1) | (u32::from(primary) << 16),
             Ordering::Release,
         );
     }

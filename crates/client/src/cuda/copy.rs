@@ -10,7 +10,7 @@ use super::copy_rows::{DEVICE, End, HOST, Rows};
 use super::graph_host;
 use super::memory::{self, Sort};
 use super::runtime::{Cx, enter, guard};
-use super::{shadow, space, stream};
+use super::{shadow, shared, space, stream};
 use crate::session::CHUNK;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
@@ -144,6 +144,10 @@ unsafe fn to_device(
     if stream::capturing() && captured(cx, (DEVICE, dst), (HOST, src as u64), len, stream, later)? {
         return Ok(());
     }
+    let ends = (dst, src as u64);
+    if shared::copy(cx, ends, src as u64, len, stream, later)? {
+        return Ok(());
+    }
     let pinned = later && memory::is_pinned(src as u64, len);
     let in_place = pinned || len >= SEND_IN_PLACE;
     let mut done = 0;
@@ -215,6 +219,10 @@ unsafe fn to_host(
         return done;
     }
     if stream::capturing() && captured(cx, (HOST, dst as u64), (DEVICE, src), len, stream, later)? {
+        return Ok(());
+    }
+    let ends = (dst as u64, src);
+    if shared::copy(cx, ends, dst as u64, len, stream, later)? {
         return Ok(());
     }
     let m = msg::CopyOut {

@@ -15,10 +15,10 @@ use busbar_channel::Bulk;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::ffi::c_void;
 
-pub(super) const HOST: u32 = CU_MEMORYTYPE_HOST as u32;
-pub(super) const DEVICE: u32 = CU_MEMORYTYPE_DEVICE as u32;
-const ARRAY: u32 = CU_MEMORYTYPE_ARRAY as u32;
-const UNIFIED: u32 = CU_MEMORYTYPE_UNIFIED as u32;
+pub(super) const HOST: u32 = CU_MEMORYTYPE_HOST;
+pub(super) const DEVICE: u32 = CU_MEMORYTYPE_DEVICE;
+const ARRAY: u32 = CU_MEMORYTYPE_ARRAY;
+const UNIFIED: u32 = CU_MEMORYTYPE_UNIFIED;
 
 /// Bytes of packed rows in one record.
 const CHUNK: usize = crate::session::CHUNK;
@@ -302,7 +302,7 @@ pub(super) unsafe fn copy_box(
 
 fn from_2d(c: &CUDA_MEMCPY2D) -> Rows {
     let src = End {
-        memory: c.srcMemoryType as u32,
+        memory: c.srcMemoryType,
         host: c.srcHost as u64,
         device: c.srcDevice,
         array: c.srcArray as u64,
@@ -312,7 +312,7 @@ fn from_2d(c: &CUDA_MEMCPY2D) -> Rows {
         ..End::default()
     };
     let dst = End {
-        memory: c.dstMemoryType as u32,
+        memory: c.dstMemoryType,
         host: c.dstHost as u64,
         device: c.dstDevice,
         array: c.dstArray as u64,

@@ -109,10 +109,10 @@ unsafe fn read_extra<'a>(extra: *mut *mut c_void) -> Result<&'a [u8], CUresult> 
     if n > 0 && p.is_null() || n > 1 << 16 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    // SAFETY: the program says that `n` bytes lie there.
     Ok(if n == 0 {
         &[]
     } else {
+        // SAFETY: the program says that `n` bytes lie there.
         unsafe { std::slice::from_raw_parts(p, n) }
     })
 }

@@ -83,20 +83,20 @@ pub(super) unsafe fn cuLinkAddData_v2(
         }
         // SAFETY: the program says that `size` bytes lie there.
         let mut bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }.to_vec();
-        if kind as u32 == PTX && bytes.last() != Some(&0) {
+        if kind == PTX && bytes.last() != Some(&0) {
             bytes.push(0);
         }
-        // SAFETY: the program's text, or none.
         let name = if name.is_null() {
             c""
         } else {
+            // SAFETY: the program's text.
             unsafe { CStr::from_ptr(name) }
         };
         add(
             cx,
             state,
             Piece {
-                kind: kind as u32,
+                kind,
                 bytes: bytes.into(),
                 name: name.into(),
             },
@@ -117,7 +117,7 @@ pub(super) unsafe fn cuLinkAddFile_v2(
         // SAFETY: the program's text.
         let bytes = unsafe { read_file(path)? };
         const FATBINARY: u32 = 2;
-        let bytes = if kind as u32 == FATBINARY {
+        let bytes = if kind == FATBINARY {
             // SAFETY: the file's bytes.
             let image = unsafe { image::take(bytes.as_ptr().cast(), arch(cx)) };
             image.ok_or(CUDA_ERROR_INVALID_IMAGE)?.bytes
@@ -130,7 +130,7 @@ pub(super) unsafe fn cuLinkAddFile_v2(
             cx,
             state,
             Piece {
-                kind: kind as u32,
+                kind,
                 bytes,
                 name: name.into(),
             },

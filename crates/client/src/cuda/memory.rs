@@ -4,6 +4,7 @@ use super::context;
 use super::handles;
 use super::runtime::{Cx, enter, enter_local, guard, put, put_opt};
 use super::shadow;
+use super::shared;
 use super::space::{self, Alloc, Release, Space};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -352,9 +353,12 @@ fn host_alloc(out: *mut *mut c_void, size: usize, flags: u32) -> CUresult {
         if out.is_null() || size == 0 || flags & !0x27 != 0 {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        let p = host_map(size)?;
+        let shared = shared::alloc(cx, size as u64);
+        let p = shared.map_or_else(|| host_map(size), Ok)?;
         add(p, size as u64, Sort::Host, context, device, flags);
-        shadow::has_host_memory(None);
+        if shared.is_none() {
+            shadow::has_host_memory(None);
+        }
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, p as *mut c_void) }
     })
@@ -380,6 +384,12 @@ pub(super) unsafe fn cuMemFreeHost(p: *mut c_void) -> CUresult {
         let cx = enter_local()?;
         let r = remove(p as u64, |s| s == Sort::Host).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         settle(cx);
+        if shared::holds(r.base) {
+            // In the context it was registered in, whose work must be over first.
+            let scope = r.context;
+            shared::free(Cx { scope, ..cx }, r.base, r.size);
+            return Ok(());
+        }
         let gone = unplace(space::HOST, r.base, r.size);
         let seen = shadow::forget_host(r.base, gone.map(|(at, _)| at));
         match gone {
@@ -536,7 +546,7 @@ pub(super) unsafe fn cuPointerGetAttribute(
         }
         let r = find(p).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         // SAFETY: checked for null above; the program's pointer.
-        unsafe { attribute(&r, p, which as u32, data) }
+        unsafe { attribute(&r, p, which, data) }
     })
 }
 
@@ -554,7 +564,7 @@ pub(super) unsafe fn cuPointerGetAttributes(
         let r = find(p);
         for i in 0..n as usize {
             // SAFETY: the program's arrays of `n` items.
-            let (a, d) = unsafe { (which.add(i).read() as u32, data.add(i).read()) };
+            let (a, d) = unsafe { (which.add(i).read(), data.add(i).read()) };
             // SAFETY: the program's pointer for this attribute.
             let done = unsafe {
                 match &r {
@@ -576,7 +586,7 @@ pub(super) unsafe fn cuPointerSetAttribute(
     guard(|| {
         enter()?;
         // Copies through a session are ordered anyway, which is all that SYNC_MEMOPS (6) asks.
-        if which as u32 != 6 || find(p).is_none() {
+        if which != 6 || find(p).is_none() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         Ok(())

@@ -42,6 +42,7 @@ pub mod pool;
 pub mod runtime;
 pub mod shadow;
 pub mod shadow_area;
+pub mod shared;
 pub mod space;
 pub mod stream;
 pub mod tables;

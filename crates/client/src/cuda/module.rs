@@ -47,7 +47,7 @@ impl Options {
         }
         let item = |i: usize| {
             // SAFETY: the program's arrays of `n` items.
-            unsafe { (keys.add(i).read() as u32, values.add(i).read() as u64) }
+            unsafe { (keys.add(i).read(), values.add(i).read() as u64) }
         };
         Ok(Self {
             list: (0..n as usize).map(item).collect(),

@@ -15,7 +15,7 @@
 use super::memory::{self, Sort};
 use super::runtime::{Cx, enter_local};
 use super::shadow_area::Area;
-use super::{fault, handles, space, stream};
+use super::{fault, handles, shared, space, stream};
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_wire::generated::cuda::{self as msg, Kind, op};
@@ -439,6 +439,9 @@ fn map_closed(at: u64, len: u64) -> Result<(), CUresult> {
 
 /// Makes a kernel see page-locked memory: gives its address on the device.
 pub fn expose(cx: Cx, r: &memory::Range, p: u64) -> Result<u64, CUresult> {
+    if shared::holds(p) {
+        return Ok(p);
+    }
     if let Some(known) = device_side(p, 1) {
         return Ok(known);
     }

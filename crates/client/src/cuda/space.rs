@@ -21,6 +21,8 @@ pub const MANAGED: u32 = (DEVICE_RANGES + RESERVED_RANGES) as u32;
 pub const HOST: u32 = MANAGED + 1;
 /// The number of the range in which kernels see memory that the program registered.
 pub const WINDOW: u32 = MANAGED + 2;
+/// The number of the range of page-locked memory that a worker on this host has mapped as well.
+pub const SHARED: u32 = MANAGED + 3;
 
 /// First address of a range.
 pub const fn start(range: u32) -> u64 {

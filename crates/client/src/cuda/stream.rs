@@ -171,10 +171,10 @@ pub(super) unsafe fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptur
         }
         // SAFETY: checked for null; the program's pointer.
         let wanted = unsafe { mode.read() };
-        if wanted as u32 > 2 {
+        if wanted > 2 {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        let old = CAPTURE_MODE.with(|m| m.replace(wanted as u32));
+        let old = CAPTURE_MODE.with(|m| m.replace(wanted));
         // SAFETY: as above.
         unsafe { put(mode, old as CUstreamCaptureMode) }
     })

@@ -46,7 +46,12 @@ pub(super) unsafe fn cuMemAddressReserve(
         enter()?;
         let size = size as u64;
         let bad_alignment = alignment != 0 && !alignment.is_power_of_two();
-        if out.is_null() || size == 0 || size % GRANULE != 0 || bad_alignment || flags != 0 {
+        if out.is_null()
+            || size == 0
+            || !size.is_multiple_of(GRANULE)
+            || bad_alignment
+            || flags != 0
+        {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let mut s = state();
@@ -82,10 +87,10 @@ pub(super) unsafe fn cuMemAddressFree(p: CUdeviceptr, size: usize) -> CUresult {
 fn check(cx: Cx, p: *const CUmemAllocationProp) -> Result<CUmemAllocationProp, CUresult> {
     // SAFETY: the program's pointer.
     let p = *unsafe { p.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    if p.r#type as u32 != CU_MEM_ALLOCATION_TYPE_PINNED as u32 {
+    if p.r#type != CU_MEM_ALLOCATION_TYPE_PINNED {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    if p.location.r#type as u32 != CU_MEM_LOCATION_TYPE_DEVICE as u32 {
+    if p.location.r#type != CU_MEM_LOCATION_TYPE_DEVICE {
         return Err(CUDA_ERROR_NOT_SUPPORTED);
     }
     device::get(cx, location_id(&p.location))?;
@@ -105,7 +110,7 @@ pub(super) unsafe fn cuMemCreate(
     guard(|| {
         let cx = enter()?;
         let size = size as u64;
-        if out.is_null() || size == 0 || size % GRANULE != 0 || flags != 0 {
+        if out.is_null() || size == 0 || !size.is_multiple_of(GRANULE) || flags != 0 {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let props = check(cx, props)?;
@@ -217,7 +222,7 @@ pub(super) unsafe fn cuMemMap(
             .iter()
             .any(|(va, m)| *va < p + size && p < va + m.0);
         let fits = offset.checked_add(size).is_some_and(|end| end <= a.size);
-        let aligned = p % GRANULE == 0 && size % GRANULE == 0 && size > 0;
+        let aligned = p.is_multiple_of(GRANULE) && size % GRANULE == 0 && size > 0;
         if flags != 0 || !fits || !aligned || overlaps || !s.reservations.holds(p, size) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
@@ -255,7 +260,7 @@ pub(super) unsafe fn cuMemSetAccess(
         // SAFETY: the program's array of `n` items.
         let list = unsafe { std::slice::from_raw_parts(access, n) };
         for a in list {
-            if a.location.r#type as u32 != CU_MEM_LOCATION_TYPE_DEVICE as u32 {
+            if a.location.r#type != CU_MEM_LOCATION_TYPE_DEVICE {
                 return Err(CUDA_ERROR_NOT_SUPPORTED);
             }
             device::get(cx, location_id(&a.location))?;
@@ -323,7 +328,7 @@ pub(super) unsafe fn cuMemGetAllocationGranularity(
         let props = check(cx, props)?;
         let m = msg::VmmGranularity {
             props: busbar_abi::bytes_of(&props),
-            option: option as u32,
+            option,
         };
         let reply = cx.cached(&m)?;
         let n = decode::<msg::VmmGranularityReply>(&reply)?.granularity;

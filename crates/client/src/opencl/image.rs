@@ -175,12 +175,12 @@ fn create(
     {
         return Err(CL_INVALID_IMAGE_DESCRIPTOR);
     }
-    let parent = match desc.parent.is_null() {
-        true => None,
+    let parent = if desc.parent.is_null() {
+        None
+    } else {
         // SAFETY: the program's handle.
-        false => {
-            Some(unsafe { get::<Memory>(desc.parent) }.map_err(|_| CL_INVALID_IMAGE_DESCRIPTOR)?)
-        }
+        let parent = unsafe { get::<Memory>(desc.parent) };
+        Some(parent.map_err(|_| CL_INVALID_IMAGE_DESCRIPTOR)?)
     };
     if parent.is_none() {
         memory::check_flags(flags, host)?;
@@ -197,10 +197,10 @@ fn create(
     if sizes.iter().any(|s| *s > 1 << 32) {
         return Err(CL_INVALID_IMAGE_SIZE);
     }
-    // SAFETY: the program says that there is a whole image.
     let contents = if host.is_null() {
         Vec::new()
     } else {
+        // SAFETY: the program says that there is a whole image.
         unsafe { layout.gather(host.cast()) }
     };
     let (row_pitch, slice_pitch) = match parent {
@@ -291,16 +291,10 @@ pub unsafe extern "C" fn create_image_with_properties(
     host: Handle,
     code: *mut i32,
 ) -> Handle {
-    // SAFETY: the program's list.
     let make = || {
-        create(
-            context,
-            unsafe { entry::properties(properties)? },
-            flags,
-            format,
-            desc,
-            host,
-        )
+        // SAFETY: the program's list.
+        let properties = unsafe { entry::properties(properties)? };
+        create(context, properties, flags, format, desc, host)
     };
     // SAFETY: null or the program's.
     unsafe { entry::object(code, make) }

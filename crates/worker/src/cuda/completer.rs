@@ -8,6 +8,7 @@
 use crate::outbox::Outbox;
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
+use busbar_channel::{patience, spare_core};
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -90,6 +91,11 @@ impl Completer {
             .name("completer".into())
             .spawn(move || thread.run())?;
         Ok(me)
+    }
+
+    /// Where answers go.
+    pub(super) fn outbox(&self) -> &Outbox {
+        &self.shared.outbox
     }
 
     /// Does `then` once everything queued so far on `stream`, of the current context, is done.
@@ -251,7 +257,14 @@ impl Completer {
                     s.entries.len()
                 }
             };
-            if left > 0 {
+            let patience = patience().waiting;
+            if left > 0 && idle.elapsed() < patience && spare_core() {
+                // Somebody may wait for what is on its way: the device's own calls would spin, too.
+                for _ in 0..64 {
+                    std::hint::spin_loop();
+                }
+                std::thread::yield_now();
+            } else if left > 0 {
                 let long = idle.elapsed() > Duration::from_millis(5);
                 std::thread::sleep(Duration::from_micros(if long { 50 } else { 10 }));
             }

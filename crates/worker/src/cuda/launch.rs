@@ -101,7 +101,7 @@ pub(super) fn attributes(w: &mut Cuda, bytes: &[u8]) -> Result<Vec<CUlaunchAttri
     let mut attrs: Vec<CUlaunchAttribute> =
         busbar_abi::items_from_bytes(bytes).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     for a in &mut attrs {
-        if matches!(a.id as u32, PROGRAMMATIC_EVENT | LAUNCH_COMPLETION_EVENT) {
+        if matches!(a.id, PROGRAMMATIC_EVENT | LAUNCH_COMPLETION_EVENT) {
             let id: u64 = busbar_abi::member(&a.value);
             let event = w.handle(Kind::Event, id as u32)?;
             busbar_abi::set_member(&mut a.value, event);

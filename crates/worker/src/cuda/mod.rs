@@ -30,6 +30,7 @@ mod occupancy;
 mod peer;
 mod pool;
 mod printed;
+mod shared;
 mod stream;
 mod texture;
 mod user_object;
@@ -169,6 +170,8 @@ pub struct Cuda {
     waiters: waiters::Waiters,
     /// Memory that was mapped where the client said, by address.
     mapped: BTreeMap<u64, memory::Mapped>,
+    /// Memory that the program and we both have mapped.
+    shared: shared::Shared,
     /// What other processes may import, and the thread that hands it out.
     exports: ipc::Exports,
     /// Ranges of addresses that are reserved, by number.
@@ -221,6 +224,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         outgoing: setup.outgoing,
         completer,
         mapped: BTreeMap::new(),
+        shared: shared::Shared::new(setup.shared),
         exports: ipc::Exports::default(),
         reserved: HashSet::new(),
         graphs: graph_exec::Graphs::default(),
@@ -413,6 +417,10 @@ impl Api for Cuda {
 
     fn poll(&mut self) -> bool {
         self.completer.sweep()
+    }
+
+    fn wake(&mut self) {
+        self.waiters.rouse();
     }
 
     fn close(&mut self) {

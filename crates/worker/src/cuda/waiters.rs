@@ -4,8 +4,10 @@
 use super::completer::{Completer, Then};
 use super::printed::Printed;
 use busbar_abi::cuda::*;
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use busbar_channel::{look, patience};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Thread;
 
 /// What to wait for. Handles are numbers here: they pass between threads.
 #[derive(Clone, Copy)]
@@ -24,17 +26,28 @@ struct Job {
     call: u32,
 }
 
+/// A thread that waits for a job.
+struct Seat {
+    thread: Thread,
+    /// Set after `job`.
+    given: AtomicBool,
+    job: Mutex<Option<Job>>,
+}
+
 struct Shared {
     driver: &'static Driver,
     completer: Completer,
     printed: Option<Printed>,
-    /// Threads that wait for a job.
-    idle: Mutex<Vec<Sender<Job>>>,
+    idle: Mutex<Vec<Arc<Seat>>>,
 }
 
 /// Threads that wait.
 pub(super) struct Waiters {
     shared: Arc<Shared>,
+}
+
+fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Waiters {
@@ -54,6 +67,13 @@ impl Waiters {
         }
     }
 
+    /// A job may come soon: the thread that will get it looks out for it.
+    pub(super) fn rouse(&self) {
+        if let Some(seat) = lock(&self.shared.idle).last() {
+            seat.thread.unpark();
+        }
+    }
+
     /// Answers `call` once `wait` is over.
     pub(super) fn wait(&self, context: u64, wait: Wait, call: u32) {
         let job = Job {
@@ -61,39 +81,18 @@ impl Waiters {
             wait,
             call,
         };
-        let idle = self
-            .shared
-            .idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
-        let job = match idle.map(|tx| tx.send(job)) {
-            Some(Ok(())) => return,
-            Some(Err(e)) => e.0,
-            None => Job {
-                context,
-                wait,
-                call,
-            },
-        };
+        // The last to become idle is the likeliest to be awake.
+        let seat = lock(&self.shared.idle).pop();
+        if let Some(seat) = seat {
+            *lock(&seat.job) = Some(job);
+            seat.given.store(true, Ordering::Release);
+            seat.thread.unpark();
+            return;
+        }
         let shared = self.shared.clone();
-        let (tx, rx) = channel();
-        let run = move || {
-            super::stream::relax(shared.driver);
-            let mut next = Some(job);
-            while let Some(job) = next {
-                shared.serve(&job);
-                shared
-                    .idle
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(tx.clone());
-                next = rx.recv().ok();
-            }
-        };
         if std::thread::Builder::new()
             .name("waiter".into())
-            .spawn(run)
+            .spawn(move || shared.run(job))
             .is_err()
         {
             self.shared
@@ -104,7 +103,30 @@ impl Waiters {
 }
 
 impl Shared {
+    /// A waiting thread, from its first job on.
+    fn run(&self, first: Job) {
+        super::stream::relax(self.driver);
+        let seat = Arc::new(Seat {
+            thread: std::thread::current(),
+            given: AtomicBool::new(false),
+            job: Mutex::default(),
+        });
+        let mut next = Some(first);
+        loop {
+            if let Some(job) = next.take() {
+                self.serve(&job);
+                lock(&self.idle).push(seat.clone());
+            }
+            while !look(patience().after, || seat.given.load(Ordering::Acquire)) {
+                std::thread::park();
+            }
+            seat.given.store(false, Ordering::Relaxed);
+            next = lock(&seat.job).take();
+        }
+    }
+
     fn serve(&self, job: &Job) {
+        let _waits = self.completer.outbox().client_waits();
         // SAFETY: the context and handles were live when the client asked; that it does not destroy
         // them meanwhile is the API's own demand.
         let rc = unsafe {

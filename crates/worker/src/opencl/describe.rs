@@ -150,9 +150,9 @@ pub fn program(
 ) {
     w.u32(devices.len() as u32);
     for (id, d) in devices {
-        // SAFETY: program and device are ours; `ask` gives matching sizes.
         let info = |param| {
             ask(
+                // SAFETY: program and device are ours; `ask` gives matching sizes.
                 |n, v, r| unsafe { (cl.clGetProgramBuildInfo)(p, *d, param, n, v, r) },
                 4 << 20,
             )
@@ -196,9 +196,9 @@ pub fn program(
 
 /// Writes what there is to know of a kernel.
 pub fn kernel(cl: &Cl, k: Handle, devices: &[(u32, Handle)], w: &mut Writer<'_>) {
-    // SAFETY: a kernel of ours; `ask` gives matching sizes.
     let info = |param| {
         ask(
+            // SAFETY: a kernel of ours; `ask` gives matching sizes.
             |n, v, r| unsafe { (cl.clGetKernelInfo)(k, param, n, v, r) },
             MOST,
         )

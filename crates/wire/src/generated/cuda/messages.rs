@@ -382,6 +382,103 @@ impl<'a> Request<'a> for MemFence {
     const WAITS: bool = false;
 }
 
+/// Memory that the client has handed over under `number` is mapped at the client's own address, and
+/// made known to the driver as page-locked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShareHost {
+    pub va: u64,
+    pub size: u64,
+    pub number: u64,
+}
+
+impl<'a> Message<'a> for ShareHost {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.va);
+        w.u64(self.size);
+        w.u64(self.number);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            va: r.u64()?,
+            size: r.u64()?,
+            number: r.u64()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for ShareHost {
+    const OP: u16 = op::SHARE_HOST;
+    const NAME: &'static str = "ShareHost";
+    const WAITS: bool = true;
+}
+
+/// Ends that, once all work of the context is done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnshareHost {
+    pub va: u64,
+    pub size: u64,
+}
+
+impl<'a> Message<'a> for UnshareHost {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.va);
+        w.u64(self.size);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            va: r.u64()?,
+            size: r.u64()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for UnshareHost {
+    const OP: u16 = op::UNSHARE_HOST;
+    const NAME: &'static str = "UnshareHost";
+    const WAITS: bool = false;
+}
+
+/// A copy between shared memory and the device. Answered when it is done, if an answer is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopyShared {
+    pub dst: u64,
+    pub src: u64,
+    pub len: u64,
+    pub stream: u32,
+}
+
+impl<'a> Message<'a> for CopyShared {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.dst);
+        w.u64(self.src);
+        w.u64(self.len);
+        w.u32(self.stream);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            dst: r.u64()?,
+            src: r.u64()?,
+            len: r.u64()?,
+            stream: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for CopyShared {
+    const OP: u16 = op::COPY_SHARED;
+    const NAME: &'static str = "CopyShared";
+    const WAITS: bool = false;
+}
+
 /// Bytes of the program's memory go to the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CopyIn<'a> {
@@ -1557,6 +1654,36 @@ mod tests {
         }
     }
 
+    impl Sample for ShareHost {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                va: g.u64(),
+                size: g.u64(),
+                number: g.u64(),
+            }
+        }
+    }
+
+    impl Sample for UnshareHost {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                va: g.u64(),
+                size: g.u64(),
+            }
+        }
+    }
+
+    impl Sample for CopyShared {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                dst: g.u64(),
+                src: g.u64(),
+                len: g.u64(),
+                stream: g.u32(),
+            }
+        }
+    }
+
     impl Sample for CopyIn<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -1911,6 +2038,9 @@ mod tests {
         check::<MemMapAt>(false);
         check::<MemUnmapAt>(false);
         check::<MemFence>(false);
+        check::<ShareHost>(false);
+        check::<UnshareHost>(false);
+        check::<CopyShared>(false);
         check::<CopyIn<'static>>(true);
         check::<CopyOut>(false);
         check::<CopyInRows<'static>>(true);

@@ -233,6 +233,9 @@ pub mod op {
     pub const MEM_MAP_AT: u16 = 0x8020;
     pub const MEM_UNMAP_AT: u16 = 0x8021;
     pub const MEM_FENCE: u16 = 0x8022;
+    pub const SHARE_HOST: u16 = 0x8023;
+    pub const UNSHARE_HOST: u16 = 0x8024;
+    pub const COPY_SHARED: u16 = 0x8025;
     pub const COPY_IN: u16 = 0x8030;
     pub const COPY_OUT: u16 = 0x8031;
     pub const COPY_IN_ROWS: u16 = 0x8032;
@@ -619,6 +622,9 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::MEM_MAP_AT, "MemMapAt"),
     (op::MEM_UNMAP_AT, "MemUnmapAt"),
     (op::MEM_FENCE, "MemFence"),
+    (op::SHARE_HOST, "ShareHost"),
+    (op::UNSHARE_HOST, "UnshareHost"),
+    (op::COPY_SHARED, "CopyShared"),
     (op::COPY_IN, "CopyIn"),
     (op::COPY_OUT, "CopyOut"),
     (op::COPY_IN_ROWS, "CopyInRows"),

@@ -93,6 +93,27 @@ pub(super) fn mem_fence(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), Wir
     crate::cuda::memory::mem_fence(w, h, m)
 }
 
+pub(super) fn share_host(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::ShareHost::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::shared::share_host(w, h, m)
+}
+
+pub(super) fn unshare_host(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::UnshareHost::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::shared::unshare_host(w, h, m)
+}
+
+pub(super) fn copy_shared(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::CopyShared::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::shared::copy_shared(w, h, m)
+}
+
 pub(super) fn copy_in(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CopyIn::decode(&mut r)?;

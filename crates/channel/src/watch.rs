@@ -1,0 +1,229 @@
+//! How long a thread looks for work before it sleeps.
+//!
+//! A core that has gone idle takes long to come back: some 5 us on bare metal, 150 us in a virtual
+//! machine, which is more than a round trip on a good network. A message that passes four sleeping
+//! threads on its way would cost a program half a millisecond each time it waits for the device. So
+//! threads of a session that has just been busy, or that somebody waits for, look for more instead,
+//! where cores are free for it; a session at rest costs nothing.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use busbar_transport::Alarm;
+
+/// Cores from which on threads may look for work for long.
+const MANY_CORES: usize = 8;
+/// Cores from which on they may look for work at all.
+const SOME_CORES: usize = 5;
+/// The switch: `0` or `off` makes every thread sleep at once.
+pub const SWITCH: &str = "BUSBAR_POLL";
+
+/// How long to look.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// After the last activity.
+    pub after: Duration,
+    /// While somebody waits for an answer. As long as most steps of a program take.
+    pub waiting: Duration,
+}
+
+/// What suits this machine and its user.
+pub fn patience() -> Patience {
+    static PATIENCE: OnceLock<Patience> = OnceLock::new();
+    *PATIENCE.get_or_init(|| {
+        let off = std::env::var_os(SWITCH).is_some_and(|v| v == "0" || v == "off");
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (after, waiting) = match cores {
+            _ if off => (0, 0),
+            MANY_CORES.. => (2_000, 200_000),
+            SOME_CORES.. => (50, 200),
+            _ => (0, 0),
+        };
+        Patience {
+            after: Duration::from_micros(after),
+            waiting: Duration::from_micros(waiting),
+        }
+    })
+}
+
+/// Whether a core is free at the moment: looking for work must take it from nobody.
+pub fn spare_core() -> bool {
+    const LASTS_MS: u64 = 20;
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    // The time of the last look in milliseconds, and its result in the lowest bit.
+    static SEEN: AtomicU64 = AtomicU64::new(0);
+    let now = EPOCH.get_or_init(Instant::now).elapsed().as_millis() as u64 + LASTS_MS;
+    let seen = SEEN.load(Ordering::Relaxed);
+    if now - (seen >> 1).min(now) < LASTS_MS {
+        return seen & 1 == 1;
+    }
+    let spare = running().is_none_or(|running| {
+        // SAFETY: no preconditions.
+        let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+        running <= i64::from(cores)
+    });
+    SEEN.store(now << 1 | u64::from(spare), Ordering::Relaxed);
+    spare
+}
+
+/// How many threads of the machine run or would like to.
+fn running() -> Option<i64> {
+    let load = std::fs::read_to_string("/proc/loadavg").ok()?;
+    load.split(' ').nth(3)?.split('/').next()?.parse().ok()
+}
+
+/// Looks for something for up to `most`, politely. Returns whether `found` has.
+pub fn look(most: Duration, mut found: impl FnMut() -> bool) -> bool {
+    if found() {
+        return true;
+    }
+    if most.is_zero() || !spare_core() {
+        return false;
+    }
+    let start = Instant::now();
+    loop {
+        for _ in 0..16 {
+            std::hint::spin_loop();
+        }
+        if found() {
+            return true;
+        }
+        // Nothing for whoever has a core to himself, and a way in for others.
+        std::thread::yield_now();
+        if start.elapsed() >= most || !spare_core() {
+            return false;
+        }
+    }
+}
+
+/// What the receiving thread of a session goes by.
+pub(crate) struct Watch {
+    epoch: Instant,
+    /// Nanoseconds after `epoch` at which something last happened.
+    active: AtomicU64,
+    /// Threads that wait for something to be received.
+    waiting: AtomicU32,
+    /// The receiving thread sleeps.
+    asleep: AtomicBool,
+    alarm: Alarm,
+    /// Wakes those who work on what is received.
+    on_wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Watch {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            epoch: Instant::now(),
+            active: AtomicU64::new(0),
+            waiting: AtomicU32::new(0),
+            asleep: AtomicBool::new(false),
+            alarm: Alarm::new()?,
+            on_wake: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn on_wake(&self, f: impl Fn() + Send + Sync + 'static) {
+        let _ = self.on_wake.set(Box::new(f));
+    }
+
+    pub(crate) fn alarm(&self) -> BorrowedFd<'_> {
+        self.alarm.as_fd()
+    }
+
+    /// Something happened.
+    pub(crate) fn touch(&self) {
+        let now = self.epoch.elapsed().as_nanos() as u64;
+        self.active.store(now, Ordering::Relaxed);
+    }
+
+    /// Something is about to be received: the receiving thread had better be awake.
+    pub(crate) fn rouse(&self) {
+        self.touch();
+        // Pairs with the fence in `sleep`.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && !patience().after.is_zero() {
+            self.alarm.ring();
+            // Others need not wait for the receiving thread to wake up first.
+            if let Some(f) = self.on_wake.get() {
+                f();
+            }
+        }
+    }
+
+    pub(crate) fn begin(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.rouse();
+    }
+
+    /// Whether somebody waits for something to be received.
+    pub(crate) fn expected(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn end(&self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.touch();
+    }
+
+    /// Whether the receiving thread should look for more.
+    pub(crate) fn alert(&self) -> bool {
+        let p = patience();
+        let most = if self.waiting.load(Ordering::Relaxed) > 0 {
+            p.waiting
+        } else {
+            p.after
+        };
+        let active = Duration::from_nanos(self.active.load(Ordering::Relaxed));
+        self.epoch.elapsed().saturating_sub(active) < most && spare_core()
+    }
+
+    /// The receiving thread goes to sleep, by `block`, unless it has become alert.
+    pub(crate) fn sleep(
+        &self,
+        block: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<()>,
+    ) -> std::io::Result<()> {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let done = if self.alert() {
+            Ok(())
+        } else {
+            block(self.alarm())
+        };
+        self.asleep.store(false, Ordering::Relaxed);
+        self.alarm.silence();
+        self.touch();
+        if let Some(f) = self.on_wake.get() {
+            f();
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looking_ends_when_something_is_found_or_patience_does() {
+        let mut n = 0;
+        let most = Duration::from_secs(60);
+        // With no core to spare it does not look again; with one it does until it finds.
+        let found = look(most, || {
+            n += 1;
+            n == 3
+        });
+        assert!(found || n < 3);
+        assert!(!look(Duration::from_millis(1), || false));
+        assert!(look(Duration::ZERO, || true));
+    }
+
+    #[test]
+    fn a_rung_alarm_ends_the_sleep() {
+        let w = Watch::new().unwrap();
+        w.alarm.ring();
+        let slept = w.sleep(|alarm| busbar_transport::wait_readable(&[alarm]));
+        assert!(slept.is_ok());
+    }
+}

@@ -1,0 +1,122 @@
+//! Page-locked memory that a worker on this host has mapped, too, at the same address: the device
+//! copies from and to it without a detour, and kernels use it in place.
+//!
+//! It lies in a range of addresses of its own, by which it is known. Where it cannot be had, page-
+//! locked memory is the program's alone, as it is with a worker elsewhere.
+
+use super::runtime::Cx;
+use super::{memory, space};
+use busbar_abi::cuda::*;
+use busbar_transport::shared::Segment;
+use busbar_wire::generated::cuda as msg;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The first attempt failed: there will be no other.
+static FAILED: AtomicBool = AtomicBool::new(false);
+/// An attempt has succeeded.
+static WORKS: AtomicBool = AtomicBool::new(false);
+
+/// From this size on a copy to the device that the program waits for goes through shared memory;
+/// shorter ones are cheaper to queue than to wait for.
+const WAIT_FROM: usize = 64 << 10;
+
+/// Held while memory comes or goes: its address is free only once both sides have unmapped it.
+static GATE: Mutex<()> = Mutex::new(());
+
+/// Whether an address of page-locked memory is shared.
+#[inline]
+pub fn holds(p: u64) -> bool {
+    (space::start(space::SHARED)..space::start(space::SHARED + 1)).contains(&p)
+}
+
+/// Whether `len` bytes at `p` are page-locked memory that is shared.
+#[inline]
+fn is_shared(p: u64, len: usize) -> bool {
+    holds(p) && memory::is_pinned(p, len)
+}
+
+/// Takes page-locked memory that is shared; `None` when there is none to be had.
+pub fn alloc(cx: Cx, size: u64) -> Option<u64> {
+    if cx.rt.session.neighbour.is_none() || FAILED.load(Ordering::Acquire) {
+        return None;
+    }
+    let _gate = GATE.lock().unwrap_or_else(PoisonError::into_inner);
+    match memory::place(space::SHARED, size, |at, len| share(cx, at, len)) {
+        Ok(at) => {
+            WORKS.store(true, Ordering::Release);
+            Some(at)
+        }
+        Err(e) => {
+            // One that is too large says nothing about others.
+            if !WORKS.load(Ordering::Acquire) {
+                FAILED.store(true, Ordering::Release);
+            }
+            crate::log!(Info, "page-locked memory is not shared: error {e}");
+            None
+        }
+    }
+}
+
+/// Maps new memory here and at the worker.
+fn share(cx: Cx, va: u64, size: u64) -> Result<(), CUresult> {
+    let failed = |e: std::io::Error| {
+        crate::log!(Info, "memory cannot be shared with the worker: {e}");
+        CUDA_ERROR_OUT_OF_MEMORY
+    };
+    let neighbour = cx.rt.session.neighbour.as_ref();
+    let neighbour = neighbour.ok_or(CUDA_ERROR_NOT_SUPPORTED)?;
+    let segment = Segment::new(size).map_err(failed)?;
+    segment.map(va, size).map_err(failed)?;
+    let shared = neighbour.give(&segment, size).map_err(failed);
+    shared
+        .and_then(|number| {
+            let m = msg::ShareHost { va, size, number };
+            // Not `Cx::call`: an error that the program has not heard of yet is not this call's.
+            match cx.call_any(&m)? {
+                (CUDA_SUCCESS, _) => Ok(()),
+                (e, _) => Err(e),
+            }
+        })
+        .inspect_err(|_| memory::unmap_host(va, size))
+}
+
+/// Gives memory back that [`alloc`] gave. Copies out of it go on at the worker, which waits for them.
+pub fn free(cx: Cx, base: u64, size: u64) {
+    let _gate = GATE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((va, size)) = memory::unplace(space::SHARED, base, size) {
+        memory::unmap_host(va, size);
+        // Without a session there is nobody left to tell.
+        let _ = cx.send(&msg::UnshareHost { va, size });
+    }
+}
+
+/// Queues a copy between the device and what may be shared memory, at `host`; says whether it did.
+/// Unless it may be done `later`, it is done on return.
+pub fn copy(
+    cx: Cx,
+    (dst, src): (u64, u64),
+    host: u64,
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<bool, CUresult> {
+    if !is_shared(host, len) || !later && host == src && len < WAIT_FROM {
+        return Ok(false);
+    }
+    let m = msg::CopyShared {
+        dst,
+        src,
+        len: len as u64,
+        stream,
+    };
+    cx.rt.session.note_shared(len);
+    if later {
+        cx.send(&m)?;
+    } else {
+        let since = cx.queued();
+        cx.call(&m)?;
+        cx.now_idle(stream, since);
+    }
+    Ok(true)
+}

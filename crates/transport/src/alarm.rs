@@ -1,0 +1,64 @@
+//! Waking a thread that waits for bytes.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Rings until it is silenced; a thread waits for it together with a connection.
+#[derive(Debug)]
+pub struct Alarm(OwnedFd);
+
+impl Alarm {
+    /// A silent one.
+    pub fn new() -> io::Result<Self> {
+        // SAFETY: no preconditions; a new descriptor is ours.
+        unsafe {
+            match libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) {
+                -1 => Err(io::Error::last_os_error()),
+                fd => Ok(Self(OwnedFd::from_raw_fd(fd))),
+            }
+        }
+    }
+
+    /// Wakes who waits now, or who does so next.
+    pub fn ring(&self) {
+        let one = 1u64;
+        // SAFETY: eight readable bytes. It fails only when it rings already.
+        unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    /// Ends the ringing.
+    pub fn silence(&self) {
+        let mut count = 0u64;
+        // SAFETY: eight writable bytes. It fails only when it does not ring.
+        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+}
+
+impl AsFd for Alarm {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Waits until one of them can be read, or has failed.
+pub fn wait_readable(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut polled: Vec<_> = fds
+        .iter()
+        .map(|fd| libc::pollfd {
+            fd: fd.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
+    loop {
+        // SAFETY: as many live entries as said.
+        let n = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1) };
+        if n >= 0 {
+            return Ok(());
+        }
+        let e = io::Error::last_os_error();
+        if e.kind() != io::ErrorKind::Interrupted {
+            return Err(e);
+        }
+    }
+}
