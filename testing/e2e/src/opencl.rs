@@ -74,7 +74,7 @@ pub struct Server {
     child: Child,
     /// Its address.
     pub address: String,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Server {
@@ -104,7 +104,7 @@ impl Server {
         Self {
             child,
             address,
-            _dir: dir,
+            dir,
         }
     }
 
@@ -116,6 +116,16 @@ impl Server {
             .split_whitespace()
             .filter_map(|p| p.parse().ok())
             .collect()
+    }
+
+    /// Where it keeps what later sessions can use.
+    pub fn cache(&self) -> PathBuf {
+        self.dir.path().join("cache")
+    }
+
+    /// Its own process.
+    pub fn id(&self) -> i32 {
+        self.child.id() as i32
     }
 
     /// Kills it as a crash would.

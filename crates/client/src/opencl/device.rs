@@ -287,6 +287,7 @@ pub unsafe extern "C" fn get_device_and_host_timer(
     entry::status(|| {
         // SAFETY: the program's handle.
         let d = unsafe { get::<Device>(device)? };
+        d.has_timer()?;
         if device_time.is_null() || host_time.is_null() {
             return Err(CL_INVALID_VALUE);
         }
@@ -308,7 +309,7 @@ pub unsafe extern "C" fn get_device_and_host_timer(
 pub unsafe extern "C" fn get_host_timer(device: Handle, host_time: *mut u64) -> i32 {
     entry::status(|| {
         // SAFETY: the program's handle.
-        unsafe { get::<Device>(device)? };
+        unsafe { get::<Device>(device)? }.has_timer()?;
         if host_time.is_null() {
             return Err(CL_INVALID_VALUE);
         }
@@ -329,6 +330,15 @@ fn host_now() -> u64 {
 }
 
 impl Device {
+    /// Fails when the platform cannot compare the clocks of host and device.
+    fn has_timer(&self) -> Result<()> {
+        let platform = self.platform.get().and_then(Weak::upgrade);
+        match platform.is_some_and(|p| p.number(CL_PLATFORM_HOST_TIMER_RESOLUTION) > 0) {
+            true => Ok(()),
+            false => Err(CL_INVALID_OPERATION),
+        }
+    }
+
     /// Whether the device takes programs in an intermediate language.
     pub fn takes_il(&self) -> bool {
         self.bytes(CL_DEVICE_IL_VERSION)

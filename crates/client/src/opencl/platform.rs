@@ -25,6 +25,18 @@ impl Body for Platform {
     const INVALID: i32 = CL_INVALID_PLATFORM;
 }
 
+impl Platform {
+    /// A number among the answers; 0 when there is none.
+    pub fn number(&self, param: u32) -> u64 {
+        let bytes = self.table.get(&param).map_or(&[][..], Vec::as_slice);
+        bytes
+            .iter()
+            .take(8)
+            .rev()
+            .fold(0, |n, b| n << 8 | u64::from(*b))
+    }
+}
+
 /// The version in `OpenCL MAJOR.MINOR ...`.
 pub fn version(text: Option<&Vec<u8>>) -> (u32, u32) {
     let text = text.map(|t| String::from_utf8_lossy(t)).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use super::callbacks::{self, Listeners, Waiting};
 use super::entry::Result;
+use super::given::Given;
 use super::object::Object;
 use super::platform::{self, Platform};
 use crate::session::CHUNK;
@@ -92,6 +93,8 @@ pub struct Server {
     pub one_of_many: bool,
     ids: Mutex<Ids>,
     blobs: AtomicU32,
+    /// Binaries that it has given out.
+    pub given: Mutex<Given>,
     platforms: OnceLock<Vec<Arc<Object<Platform>>>>,
     /// Whether memory of the program's is being sent from where it lies.
     pub borrowed: AtomicBool,
@@ -161,6 +164,7 @@ impl Server {
             one_of_many: config.servers.len() > 1,
             ids: Mutex::default(),
             blobs: AtomicU32::new(1),
+            given: Mutex::default(),
             platforms: OnceLock::new(),
             borrowed: AtomicBool::new(false),
         }));

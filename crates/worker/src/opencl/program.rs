@@ -10,12 +10,13 @@ use crate::content::{Content, Hash};
 use busbar_abi::opencl::*;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::opencl as wire;
+use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::{Reader, WireError, Writer};
 use std::ffi::{CString, c_void};
 use std::path::{Component, Path, PathBuf};
 use std::ptr::{null, null_mut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A program of the library.
 pub struct Program {
@@ -231,6 +232,39 @@ impl OpenCl {
         m: wire::CreateProgramWithBinary,
         call: u32,
     ) -> Result<(), Fail> {
+        let name = (m.program, wire::op::CREATE_PROGRAM_WITH_BINARY);
+        let m = wire::LoadProgram {
+            program: m.program,
+            context: m.context,
+            devices: m.devices,
+            lengths: m.lengths,
+            blob: m.blob,
+        };
+        let (code, statuses) = self.load(name, m)?;
+        let mut info = Vec::new();
+        if code == CL_SUCCESS {
+            let p = self.objects.program(name.0)?;
+            let w = &mut Writer::new(&mut info);
+            describe::program(self.cl, p.raw, &p.devices, |l| l, w);
+        }
+        let statuses = statuses.iter().map(|s| *s as u32).collect();
+        let info = &info;
+        let reply = wire::CreateProgramWithBinaryReply { statuses, info };
+        self.outbox.reply(call, code, |w| reply.encode(w));
+        Ok(())
+    }
+
+    pub(super) fn load_program(&mut self, m: wire::LoadProgram) -> Result<(), Fail> {
+        let name = (m.program, wire::op::LOAD_PROGRAM);
+        self.load(name, m).map(drop)
+    }
+
+    /// Makes a program from binaries. Returns the library's code and each binary's.
+    fn load(
+        &mut self,
+        name: (u32, u16),
+        m: wire::LoadProgram,
+    ) -> Result<(i32, Vec<i32>), Fail> {
         let data = self.data(m.blob, &[])?;
         let c = self.objects.context(m.context)?;
         let devices = self.objects.devices(&m.devices)?;
@@ -262,20 +296,9 @@ impl OpenCl {
                 &raw mut code,
             )
         };
-        let mut info = Vec::new();
-        if code == CL_SUCCESS {
-            describe::program(self.cl, p, &devices, |l| l, &mut Writer::new(&mut info));
-        }
         let made = ok(code).map(|()| (p, devices));
-        let name = (m.program, wire::op::CREATE_PROGRAM_WITH_BINARY);
         self.keep_program(name, c, None, made)?;
-        let statuses = statuses.iter().map(|s| *s as u32).collect();
-        let reply = wire::CreateProgramWithBinaryReply {
-            statuses,
-            info: &info,
-        };
-        self.outbox.reply(call, code, |w| reply.encode(w));
-        Ok(())
+        Ok((code, statuses))
     }
 
     pub(super) fn create_program_with_built_in_kernels(
@@ -370,7 +393,10 @@ impl OpenCl {
             outbox.reply(call, code, |w| reply.encode(w));
             let fresh = program.built().fresh.is_some();
             if fresh
-                && program.devices.iter().all(|d| cache::is_cheap(program.cl, d.1))
+                && program
+                    .devices
+                    .iter()
+                    .all(|d| cache::is_cheap(program.cl, d.1))
                 && let Ok(binaries) = cache::binaries(program.cl, program.raw)
             {
                 program.keep(&content, &binaries);
@@ -417,6 +443,18 @@ impl OpenCl {
             // SAFETY: objects of ours and a C string.
             unsafe { (cl.clBuildProgram)(p, n, list, options.as_ptr(), null(), null_mut()) }
         })
+    }
+
+    /// Builds in the executor: the binaries are this driver's own, and what follows may use the program.
+    pub(super) fn build_loaded(&mut self, m: wire::BuildLoaded<'_>) -> Result<(), Fail> {
+        let p = self.objects.program(m.program)?;
+        let options = c_string(m.options.to_string())?;
+        let list: Vec<_> = p.devices.iter().map(|d| d.1).collect();
+        let (n, list) = (list.len() as u32, list.as_ptr());
+        let f = self.cl.clBuildProgram;
+        // SAFETY: objects of ours and a C string.
+        ok(unsafe { f(p.raw, n, list, options.as_ptr(), null(), null_mut()) })?;
+        Ok(())
     }
 
     pub(super) fn compile_program(
@@ -515,6 +553,14 @@ impl OpenCl {
     ) -> Result<(), Fail> {
         let p = self.objects.program(m.program)?;
         let sizes = cache::binary_sizes(self.cl, p.raw())?;
+        let mut data = Vec::new();
+        if m.bytes == 0 && sizes.iter().sum::<u64>() <= BULK_CHUNK as u64 {
+            // Who asks for sizes asks for the binaries next.
+            if let Ok(binaries) = cache::binaries(self.cl, p.raw()) {
+                data = binaries.concat();
+                p.keep(&self.content, &binaries);
+            }
+        }
         if m.bytes > 0 {
             if sizes.iter().sum::<u64>() != m.bytes {
                 return Err(Fail::Cl(CL_INVALID_VALUE));
@@ -527,7 +573,8 @@ impl OpenCl {
             }
             p.keep(&self.content, &binaries);
         }
-        self.answer(call, &wire::ProgramBinariesReply { sizes });
+        let data = &data;
+        self.answer(call, &wire::ProgramBinariesReply { sizes, data });
         Ok(())
     }
 
