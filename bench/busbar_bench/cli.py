@@ -2,10 +2,20 @@
 
 import argparse
 import json
+import math
 import os
 import sys
 
-from busbar_bench import compare, micro, plot, report, results, runner, workloads
+from busbar_bench import (
+    collection,
+    compare,
+    micro,
+    plot,
+    results,
+    runner,
+    switches,
+    workloads,
+)
 from busbar_bench import spec as specs
 from busbar_bench.link import LinkError
 from busbar_bench.published import LINKS, TABLES, Row, Table
@@ -94,9 +104,28 @@ def parser():
     add("--warmup", type=positive, help=f"steps before them (default {FULL['warmup']})")
     add("--block", type=positive, default=10, help="steps between two readings of time")
     add("--workers", type=int, default=8, help="DataLoader processes")
+    add("--seconds", type=float, metavar="S", help="begin no block of steps after this time")
     add("--only", action="append", metavar="TEXT", help="only rows whose name contains this")
     add("--deterministic", action="store_true", help="every row with deterministic algorithms")
     add("--process-per-row", action="store_true", help="a process for each row and side")
+    every = commands.add_parser(
+        "all",
+        help="measure every table and the micro-benchmarks in a given time",
+        description="Measures every table, the micro-benchmarks over the link and without it, and "
+        "the off switches; each gets its part of the time, and as many rounds as fit. With --out "
+        "it writes all.json, all.html, all.png and all.md after each of them. Where one sitting is "
+        "too short, name some by --tables, and join the files by `busbar-bench report`.",
+    )
+    common(every)
+    add = every.add_argument
+    add("--time-budget", type=float, default=60.0, metavar="MIN", help="minutes (default 60)")
+    add("--tables", nargs="+", choices=collection.NAMES, help="only these")
+    add("--steps", type=positive, help=f"measured steps (default {FULL['steps']})")
+    add("--warmup", type=positive, help=f"steps before them (default {FULL['warmup']})")
+    add("--block", type=positive, default=10, help="steps between two readings of time")
+    add("--seconds", type=float, default=8.0, help="of measured steps a row (default 8)")
+    add("--workers", type=int, default=8, help="DataLoader processes")
+    add("--step-workload", metavar="SPEC", default="resnet32:32:fp32", help=argparse.SUPPRESS)
     tiny = commands.add_parser("micro", help="measure launches, copies, the first result")
     common(tiny)
     add = tiny.add_argument
@@ -109,9 +138,9 @@ def parser():
     two.add_argument("before")
     two.add_argument("after")
     two.add_argument("--tolerance", type=float, default=0.02, help="relative change that counts")
-    page = commands.add_parser("report", help="print a result again, and write its plots")
-    page.add_argument("file")
-    page.add_argument("--out", metavar="FOLDER", help="write HTML and PNG there")
+    page = commands.add_parser("report", help="print results again, join them, plot them")
+    page.add_argument("files", nargs="+", metavar="FILE", help="what --out wrote, of any command")
+    page.add_argument("--out", metavar="FOLDER", help="write JSON, HTML, PNG and Markdown there")
     page.add_argument("--name", help="name of the files (default: the table's)")
     commands.add_parser("list", help="list tables and workloads")
     return top  # fmt: skip
@@ -167,35 +196,42 @@ def table_of(text):
     return Table("custom", text, "vmxnet3-10g", tuple(Row(spec, None) for spec in wanted))
 
 
-def write(result, folder, name, with_page=True, with_json=True):
-    """Writes the files of a result and says where they are."""
+def write(found, folder, name):
+    """Writes the files of some results and says where they are."""
     os.makedirs(folder, exist_ok=True)
-    base = os.path.join(folder, name or result["table"])
-    written = []
-    if with_json:
-        with open(base + ".json", "w", encoding="utf-8") as file:
-            json.dump(result, file, indent=1)
-        written.append(base + ".json")
-    if with_page:
-        with open(base + ".html", "w", encoding="utf-8") as file:
-            file.write(plot.page(result))
-        written.append(base + ".html")
-        if plot.png(result, base + ".png"):
-            written.append(base + ".png")
-        else:
-            runner.say("no PNG: matplotlib is not installed")
+    base = os.path.join(folder, name)
+    one = found[0] if len(found) == 1 else collection.join(found)
+    texts = {
+        ".json": json.dumps(one, indent=1),
+        ".html": plot.pages(found, f"busbar-bench {name}"),
+        ".md": collection.markdown(found),
+    }
+    for ending, text in texts.items():
+        with open(base + ending, "w", encoding="utf-8") as file:
+            file.write(text)
+    written = [base + ending for ending in texts]
+    if plot.png(found, base + ".png"):
+        written.append(base + ".png")
     runner.say(f"wrote {', '.join(written)}")
 
 
-def load(path):
-    """Reads a table's result."""
+def read_json(path):
+    """A file's content."""
     try:
         with open(path, encoding="utf-8") as file:
-            return results.check(json.load(file))
+            return json.load(file)
     except OSError as error:
         raise Usage(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
-        raise Usage(f"{path} is no result of busbar-bench run: {error}") from error
+        raise Usage(f"{path} is no result of busbar-bench: {error}") from error
+
+
+def load(path):
+    """Reads a table's result, or all tables of a joined one as one."""
+    tables = [part for part in load_any([path]) if part["table"] != "micro"]
+    if not tables:
+        raise Usage(f"{path} has no table to compare")
+    return {**tables[0], "rows": [row for table in tables for row in table["rows"]]}
 
 
 def run_command(args):
@@ -206,12 +242,53 @@ def run_command(args):
     table = table_of(args.table)
     if not runner.rows_of(table, args):
         raise Usage("no row is left to run")
-    result = runner.run_table(table, args)
-    print(report.result_text(result))
+    if table.name == "switches":
+        if not args.remote_prefix:
+            raise Usage("switches needs --remote-prefix: there is nothing to switch off locally")
+        result = switches.measure(args, math.inf)
+    else:
+        result = runner.run_table(table, args)
+    print(collection.text(result))
     if args.out:
-        write(result, args.out, args.name)
-    bad = any(row["verdict"] in ("fail", "error") for row in result["rows"])
-    return 1 if bad else 0
+        write([result], args.out, args.name or result["table"])
+    return 1 if collection.failed([result]) else 0
+
+
+def all_command(args):
+    """``all``: every table within the time given."""
+    settle(args)
+
+    def keep(found):
+        print(collection.text(found[-1]), flush=True)
+        if args.out:
+            write(found, args.out, args.name or "all")
+
+    found = collection.measure(args, keep)
+    print(collection.summary(found))
+    return 1 if collection.failed(found) else 0
+
+
+def load_any(paths):
+    """Reads results of any kind, in the order of the files."""
+    found = []
+    for path in paths:
+        value = read_json(path)
+        for part in collection.parts(value):
+            try:
+                found.append(part if part.get("table") == "micro" else results.check(part))
+            except (ValueError, AttributeError) as error:
+                raise Usage(f"{path} is no result of busbar-bench: {error}") from error
+    return found
+
+
+def report_command(args):
+    """``report``: text again, and the files of all of them together."""
+    found = load_any(args.files)
+    for result in found:
+        print(collection.text(result), end="\n\n")
+    if args.out:
+        write(found, args.out, args.name or (found[0]["table"] if len(found) == 1 else "all"))
+    return 0
 
 
 def micro_command(args, parts=None):
@@ -223,8 +300,8 @@ def micro_command(args, parts=None):
     result = micro.measure(args)
     print(micro.result_text(result))
     if args.out:
-        write(result, args.out, args.name, with_page=False)
-    return 1 if any(verdict == "fail" for *_, verdict in micro.judge(result)) else 0
+        write([result], args.out, args.name or "micro")
+    return 1 if collection.failed([result]) else 0
 
 
 def main(argv=None):
@@ -240,11 +317,9 @@ def main(argv=None):
             print(text)
             return 1 if worse else 0
         if args.command == "report":
-            result = load(args.file)
-            print(report.result_text(result))
-            if args.out:
-                write(result, args.out, args.name, with_json=False)
-            return 0
+            return report_command(args)
+        if args.command == "all":
+            return all_command(args)
         for table in TABLES.values():
             print(f"{table.name}: {table.title} ({len(table.rows)} rows)")
         print(f"workloads: {', '.join(workloads.names())}")

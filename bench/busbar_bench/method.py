@@ -16,8 +16,13 @@ def hex_floats(values):
     return [float(v).hex() for v in values]
 
 
-def measure(workload, steps, warmup, block, read_every_step, clock=time.perf_counter):
-    """Runs a workload; returns the raw numbers and their summary."""
+def measure(
+    workload, steps, warmup, block, read_every_step, clock=time.perf_counter, seconds=math.inf
+):
+    """Runs a workload; returns the raw numbers and their summary.
+
+    After `seconds` no further block begins, so that what is slow has fewer steps.
+    """
     kept, first_step = [], None
     begin = clock()
     for _ in range(warmup):
@@ -28,8 +33,8 @@ def measure(workload, steps, warmup, block, read_every_step, clock=time.perf_cou
     workload.synchronize()
     warmup_s = clock() - begin
     block_seconds, block_steps, step_seconds = [], [], []
-    done = 0
-    while done < steps:
+    done, measuring = 0, clock()
+    while done < steps and (done == 0 or clock() - measuring < seconds):
         count = min(block, steps - done)
         block_begin = clock()
         for _ in range(count):
@@ -56,12 +61,12 @@ def measure(workload, steps, warmup, block, read_every_step, clock=time.perf_cou
         "warmup_steps": warmup,
         "warmup_s": warmup_s,
         "first_step_s": first_step,
-        "steps": steps,
+        "steps": done,
         "block": block,
         "block_s": block_seconds,
         "step_s": step_seconds,
-        "step_ms": measured_s / steps * 1e3,
-        "rate": steps * workload.items_per_step / measured_s,
+        "step_ms": measured_s / done * 1e3,
+        "rate": done * workload.items_per_step / measured_s,
         "rate_spread": summary(rates),
         "losses": hex_floats(results),
         "finite": all(math.isfinite(v) for v in results),

@@ -5,13 +5,14 @@ The driver part is a small C program (native/driver.c), run with and without the
 
 import contextlib
 import datetime
+import glob
 import os
 import shutil
 import sys
 import tempfile
 
 from busbar_bench import FORMAT, machine, process
-from busbar_bench.published import LINKS, MICRO_BARS
+from busbar_bench.published import LINKS, MICRO_BARS, MICRO_NAMES
 from busbar_bench.report import number, table_text
 from busbar_bench.results import LOCAL, REMOTE
 from busbar_bench.runner import Links, order_of, say, server_of, sides_of
@@ -19,7 +20,7 @@ from busbar_bench.spec import parse
 from busbar_bench.stats import median
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "native", "driver.c")
-PARTS = ("launch", "sustained", "sync", "copies", "steps", "first-result")
+PARTS = ("launch", "sustained", "sync", "copies", "steps", "memory", "first-result")
 FIRST_RESULT = (
     "import time; a=time.perf_counter(); import torch; b=time.perf_counter(); "
     "torch.zeros(1).cuda(); torch.cuda.synchronize(); c=time.perf_counter(); "
@@ -114,6 +115,16 @@ def measure(args):
                 for name, mode in modes:
                     say(f"round {index + 1}, {side}: {name}")
                     run(side, prefix, name, [driver, *mode])
+                if "memory" in parts and driver:
+                    say(f"round {index + 1}, {side}: memory")
+                    measure_memory(
+                        side,
+                        prefix,
+                        driver,
+                        links.address(link, server_of(side, args)),
+                        args,
+                        runs[side],
+                    )
                 if "first-result" in parts:
                     say(f"round {index + 1}, {side}: first result")
                     if side != LOCAL and args.cold_command and index == 0:
@@ -127,12 +138,49 @@ def measure(args):
         "started": started,
         "command": sys.argv,
         "machine": machine.describe(),
-        "settings": {"rounds": args.rounds, "link": link, "sides": dict(sides)},
+        "settings": {
+            "rounds": args.rounds,
+            "link": link,
+            "sides": dict(sides),
+            "parts": list(parts),
+            "shared": args.remote_env.get("BUSBAR_SHM") != "0",
+        },
         "links": links.reports(),
         "runs": runs,
     }
     result["summary"] = {name: summarise(by_name) for name, by_name in runs.items()}
     return result
+
+
+def workers_kib():
+    """Resident memory of each process that serves a session on this machine, largest first."""
+    found = []
+    for folder in glob.glob("/proc/[0-9]*"):
+        try:
+            with open(f"{folder}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+            with open(f"{folder}/status", encoding="ascii", errors="replace") as file:
+                rss = [line.split()[1] for line in file if line.startswith("VmRSS:")]
+        except OSError:
+            continue
+        serves = words[0].endswith(b"busbar") and words[1:2] == [b"worker"]
+        if serves and any(word.startswith(b"--control-fd") for word in words) and rss:
+            found.append(int(rss[0]))
+    return sorted(found, reverse=True)
+
+
+def measure_memory(side, prefix, driver, server, args, runs):
+    """What a side's process has grown by; of a remote one, its worker too if that is here."""
+    env = process.own_environment(args.remote_env if side != LOCAL else None)
+    modes = {"memory": ["memory", "64", "2000"]}
+    if side == LOCAL:
+        modes["context"] = ["context", "1"]
+    for name, mode in modes.items():
+        look = workers_kib if side != LOCAL else (lambda: None)
+        outcome = process.hold([driver, *mode], prefix, server, env, args.timeout, look)
+        if outcome["error"]:
+            say(f"{side}, {name}: {outcome['error']}")
+        runs.setdefault(name, []).append(outcome)
 
 
 def measure_workload_steps(args, sides, run):
@@ -161,6 +209,13 @@ def summarise(by_name):
         out[f"sustained_{threads}_per_s"] = median(values(by_name, f"sustained_{threads}", "per_s"))
     for field in ("launch_sync_p50_ns", "idle_sync_p50_ns"):
         out[field] = median(values(by_name, "sync", field))
+    for field in ("started_kib", "after_kib", "peak_kib"):
+        kib = median(values(by_name, "memory", field))
+        out[f"memory_{field[:-4]}_mib"] = None if kib is None else kib / 1024
+    seen = [outcome.get("seen") for outcome in by_name.get("memory", [])]
+    out["worker_mib"] = median([rss[0] / 1024 for rss in seen if rss])
+    kib = median(values(by_name, "context", "rss_kib"))
+    out["context_mib"] = None if kib is None else kib / 1024
     first = by_name.get("first_result", [])
     times = [line["first_result_s"] for line in map(first_line, first) if line]
     out["first_result_cold_s"] = times[0] if times else None
@@ -169,7 +224,21 @@ def summarise(by_name):
     out["copies"] = copies(by_name.get("copies", []))
     out["step"] = counters(by_name, "steps_few", "steps_many", per_step)
     out["workload_step"] = counters(by_name, "workload_few", "workload_many", per_workload_step)
+    out["spread"] = spread(by_name)
     return out
+
+
+def spread(by_name):
+    """Least and greatest over the rounds, of what has a median of its own."""
+    fields = {"p50_ns", "p90_ns", "p99_ns", "per_s", "launch_sync_p50_ns", "idle_sync_p50_ns"}
+    found = {}
+    for mode in by_name:
+        for field in fields:
+            each = values(by_name, mode, field)
+            name = field if mode == "sync" else f"{mode}_{field}"
+            if each:
+                found[name] = [min(each), max(each)]
+    return found
 
 
 def counters(by_name, few, many, difference):
@@ -212,18 +281,27 @@ def judge(result):
     if ours is None:
         return []
     link = result["settings"]["link"]
-    found = {
-        "launch_ns_1": ours["launch_1_p50_ns"],
-        "launch_ns_8": ours["launch_8_p50_ns"],
-        "launches_per_s": ours["sustained_1_per_s"],
-    }
+    measured = result["settings"].get("parts", PARTS)
+    found = {}
+    if "launch" in measured:
+        found["launch_ns_1"] = ours["launch_1_p50_ns"]
+        found["launch_ns_8"] = ours["launch_8_p50_ns"]
+    if "sustained" in measured:
+        found["launches_per_s"] = ours["sustained_1_per_s"]
     capacity = LINKS.get(link, (0, None))[1]
     bulk = [entry for entry in ours["copies"] if entry["bytes"] > BULK_BYTES]
     kinds = ("pageable_h2d", "pageable_d2h", "pinned_h2d", "pinned_d2h")
     if bulk and capacity:
         found["link_part"] = min(entry[k] for entry in bulk for k in kinds) / (capacity / 1e9)
     elif bulk and link in (None, "loopback"):
-        found["pinned_loopback_gb_s"] = min(bulk[-1]["pinned_h2d"], bulk[-1]["pinned_d2h"])
+        # Nothing in between: one host, which shares memory unless told otherwise.
+        shared = link is None and result["settings"].get("shared", True)
+        name = "pinned_shared_gb_s" if shared else "pinned_loopback_gb_s"
+        found[name] = min(bulk[-1]["pinned_h2d"], bulk[-1]["pinned_d2h"])
+    if ours.get("memory_peak_mib") is not None:
+        found["client_memory_mib"] = ours["memory_peak_mib"]
+    if ours.get("worker_mib") is not None and local.get("context_mib") is not None:
+        found["worker_memory_mib"] = ours["worker_mib"] - local["context_mib"]
     if ours["first_result_warm_s"] and local.get("first_result_warm_s"):
         found["first_result_extra_s"] = ours["first_result_warm_s"] - local["first_result_warm_s"]
     rows = []
@@ -240,9 +318,19 @@ def judge(result):
 def result_text(result):
     """The report of the micro-benchmarks."""
     sides = list(result["summary"])
-    names = [n for n in result["summary"][sides[0]] if n not in ("copies", "step", "workload_step")]
-    rows = [[n, *[number(result["summary"][s][n]) for s in sides]] for n in names]
-    parts = [table_text(["median over the rounds", *sides], rows)]
+    skipped = ("copies", "step", "workload_step", "spread")
+    first = result["summary"][sides[0]]
+    names = [n for n in first if n not in skipped]
+
+    def cell(name, side):
+        summary = result["summary"][side]
+        low, high = summary.get("spread", {}).get(name, (None, None))
+        ends = f" [{number(low)}, {number(high)}]" if low != high else ""
+        return number(summary.get(name)) + ends
+
+    shown = [n for n in names if any(result["summary"][s].get(n) is not None for s in sides)]
+    rows = [[n, *[cell(n, s) for s in sides]] for n in shown]
+    parts = [table_text(["median [range] over the rounds", *sides], rows)]
     capacity = LINKS.get(result["settings"]["link"], (0, None))[1]
     for side in sides:
         entries = result["summary"][side]["copies"]
@@ -256,9 +344,27 @@ def result_text(result):
                 parts += ["", f"{side}, a step of {label}: {text}"]
     judged = judge(result)
     if judged:
-        rows = [(name, number(value), bar, verdict) for name, value, bar, verdict in judged]
-        parts += ["", table_text(["bar", "measured", "wanted", "verdict"], rows)]
+        parts += ["", table_text(["bar", "measured", "wanted", "verdict"], judged_rows(result))]
     return "\n".join(parts)
+
+
+def judged_rows(result):
+    """The bars as text: met, or missed by how much."""
+    rows = []
+    for name, value, bar, verdict in judge(result):
+        text = {"pass": "met", "no data": "no data"}.get(verdict)
+        if text is None:
+            text = f"missed by {number(abs(value - MICRO_BARS[name][0]))}"
+        rows.append((MICRO_NAMES[name], number(value), bar, text))
+    return rows
+
+
+def markdown(result):
+    """The bars and the numbers behind them, for a document."""
+    link = result["settings"]["link"] or "no link in between"
+    lines = [f"## micro: {link}", "", "| what | measured | bar | verdict |", "|---|---|---|---|"]
+    lines += ["| " + " | ".join(map(str, row)) + " |" for row in judged_rows(result)]
+    return "\n".join([*lines, "", "```", result_text(result), "```", ""])
 
 
 def copies_text(side, entries, capacity):

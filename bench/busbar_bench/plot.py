@@ -3,7 +3,18 @@
 import html
 import json
 
-from busbar_bench.report import mark_text, number, ratio_text, result_text, side_rate
+from busbar_bench import micro, switches
+from busbar_bench.report import (
+    bar_text,
+    equal_text,
+    mark_text,
+    number,
+    ratio_text,
+    result_text,
+    side_rate,
+    trouble,
+    verdict_text,
+)
 from busbar_bench.results import LOCAL, REMOTE
 
 COLOURS = ("#0b6e4f", "#b5651d", "#5b4b8a", "#a63d40")
@@ -12,11 +23,13 @@ ROW_HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 46, 250, 30, 34, 40
 WIDTH = 900
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; color: #222 }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 78em; color: #222 }
 table { border-collapse: collapse; margin: 1em 0; font-variant-numeric: tabular-nums }
 th, td { padding: .25em .7em; border-bottom: 1px solid #ddd; text-align: right }
 th:first-child, td:first-child { text-align: left }
 .pass { color: #0b6e4f } .fail, .error { color: #a63d40; font-weight: 600 }
+details { margin: 1em 0 } summary { cursor: pointer; color: #555 }
+h2 { margin-top: 2em; font-size: 1.25em }
 pre { background: #f6f6f4; padding: 1em; overflow-x: auto } svg { max-width: 100% }
 """
 
@@ -41,8 +54,10 @@ def svg(result):
         return LEFT + (WIDTH - LEFT - RIGHT) * value / end
 
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
-        f'width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="13">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+            f'width="{WIDTH}" height="{height}" font-family="sans-serif" font-size="13">'
+        ),
         '<rect width="100%" height="100%" fill="white"/>',
     ]
     bottom = TOP + ROW_HEIGHT * len(rows)
@@ -81,8 +96,10 @@ def svg_row(row, names, top, x):
     long = len(label) * 7 > LEFT - 20
     squeeze = f' textLength="{LEFT - 20}" lengthAdjust="spacingAndGlyphs"' if long else ""
     out = [
-        f'<text x="{LEFT - 10}" y="{middle + 4}" text-anchor="end"{squeeze}>'
-        f"{html.escape(label)}</text>"
+        (
+            f'<text x="{LEFT - 10}" y="{middle + 4}" text-anchor="end"{squeeze}>'
+            f"{html.escape(label)}</text>"
+        )
     ]
     for mark in row["published"]:
         low, high = x(mark["low"]), x(mark["high"])
@@ -123,13 +140,15 @@ def svg_row(row, names, top, x):
     return out
 
 
-def page(result):
-    """One HTML page that needs nothing else, with the raw numbers inside."""
+def section(result):
+    """A table's part of a page: the plot, the rows, the report, the machine."""
 
     def cell(text, kind="td", style=""):
         return f"<{kind}{style}>{html.escape(str(text))}</{kind}>"
 
-    head = ("workload", "link", "local", "remote", "ratio", "published", "bar", "verdict")
+    peers = [side for side in result["settings"]["sides"] if side not in (LOCAL, REMOTE)]
+    head = ["workload", "link", "local", "remote", "ratio [range]"]
+    head += [*peers, "published", "losses", "bar", "verdict"]
     rows = ["<tr>" + "".join(cell(text, "th") for text in head) + "</tr>"]
     for row in result["rows"]:
         local, unit = side_rate(row, LOCAL)
@@ -142,9 +161,11 @@ def page(result):
             + cell(f"{number(local)} {unit}")
             + cell(f"{number(remote)} {remote_unit}")
             + cell(ratio_text(row["ratios"].get(REMOTE)))
+            + "".join(cell(ratio_text(row["ratios"].get(p)) + trouble(row, p)) for p in peers)
             + cell(", ".join(mark_text(m) for m in row["published"]) or "-")
-            + cell("-" if row["bar"] is None else f"{row['bar']:.2f}")
-            + cell(f"{row['verdict']} {row['reason']}".strip(), "td", verdict)
+            + cell(equal_text(row["losses_equal"]))
+            + cell(bar_text(row))
+            + cell(verdict_text(row), "td", f'{verdict} title="{html.escape(row["reason"])}"')
             + "</tr>"
         )
     machine = "".join(
@@ -152,23 +173,66 @@ def page(result):
         for name, value in result["machine"].items()
     )
     title = html.escape(f"{result['table']}: {result['title']}")
-    # No text in the raw numbers can end the script element in which they lie.
-    raw = json.dumps(result).replace("<", "\\u003c")
+    body = f"{svg(result)}<table>{''.join(rows)}</table>"
+    text = result_text(result)
+    if "micro" in result:
+        body, text = "", switches.result_text(result)
+        body = grid(*switches.rows_of(result))
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{STYLE}</style></head><body><h1>{title}</h1>"
+        f"<h2>{title}</h2>"
         f"<p>{html.escape(result['started'])}, {result['settings']['rounds']} rounds, "
         f"{result['settings']['warmup']} warm-up and {result['settings']['steps']} measured "
-        f"steps. Points are medians over the rounds, error bars their range.</p>"
-        f"{svg(result)}<table>{''.join(rows)}</table>"
-        f"<h2>Report</h2><pre>{html.escape(result_text(result))}</pre>"
-        f"<h2>Machine</h2><table>{machine}</table>"
+        f"steps. Points are medians over the rounds, error bars their range; a ratio of 1 is "
+        f"local speed.</p>{body}<details><summary>Report and machine</summary>"
+        f"<pre>{html.escape(text)}</pre><table>{machine}</table></details>"
+    )
+
+
+def grid(head, rows):
+    """A plain table."""
+
+    def line(cells, kind):
+        return "<tr>" + "".join(f"<{kind}>{html.escape(str(c))}</{kind}>" for c in cells) + "</tr>"
+
+    return f"<table>{line(head, 'th')}{''.join(line(row, 'td') for row in rows)}</table>"
+
+
+def micro_section(result):
+    """The micro-benchmarks' part of a page."""
+    link = html.escape(result["settings"]["link"] or "no link in between")
+    rows = micro.judged_rows(result)
+    return (
+        f"<h2>micro: {link}</h2>{grid(['what', 'measured', 'bar', 'verdict'], rows)}"
+        f"<details><summary>Report</summary><pre>{html.escape(micro.result_text(result))}</pre>"
+        "</details>"
+    )
+
+
+def any_section(result):
+    """The part of a page for a result of either kind."""
+    return micro_section(result) if result["table"] == "micro" else section(result)
+
+
+def pages(found, title):
+    """One HTML page for several results; it needs nothing else and has the raw numbers inside."""
+    # No text in the raw numbers can end the script element in which they lie.
+    raw = json.dumps(found if len(found) > 1 else found[0]).replace("<", "\\u003c")
+    body = "".join(any_section(result) for result in found)
+    title = html.escape(title)
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f"<style>{STYLE}</style></head><body><h1>{title}</h1>{body}"
         f'<script type="application/json" id="raw">{raw}</script></body></html>\n'
     )
 
 
-def png(result, path):
-    """Writes the plot as PNG; False where matplotlib is missing."""
+def page(result):
+    """The page of one table."""
+    return pages([result], f"busbar-bench {result['table']}")
+
+
+def png(found, path):
+    """Writes the plots of some tables, one above the other, as PNG; False without matplotlib."""
     try:
         import matplotlib
 
@@ -176,20 +240,45 @@ def png(result, path):
         from matplotlib import pyplot
     except ImportError:
         return False
+    found = [r for r in found if r["table"] not in ("micro", "switches") and r["rows"]]
+    if not found:
+        return False
+    heights = [1.1 + 0.42 * len(result["rows"]) for result in found]
+    figure, grid_of = pyplot.subplots(
+        len(found), 1, figsize=(11, sum(heights)), height_ratios=heights, squeeze=False
+    )
+    for axes, result in zip(grid_of[:, 0], found):
+        draw(axes, result)
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+    return True
+
+
+def draw(axes, result):
+    """One table's plot: ratios with their range, published figures in grey, bars dashed."""
     rows = result["rows"]
-    figure, axes = pyplot.subplots(figsize=(10, 1.2 + 0.5 * len(rows)))
     names = [side for side in result["settings"]["sides"] if side != LOCAL]
     labelled = set()
+
+    def label(text):
+        new = text not in labelled
+        labelled.add(text)
+        return text if new else None
+
     for index, row in enumerate(rows):
         for mark in row["published"]:
-            width = max(mark["high"] - mark["low"], 0.004)
-            label = mark["source"] if mark["source"] not in labelled else None
-            labelled.add(mark["source"])
-            axes.barh(
-                index, width, 0.5, left=mark["low"], color=MARK_COLOUR, alpha=0.35, label=label
-            )
+            if mark["low"] == mark["high"]:
+                axes.plot(mark["low"], index, "D", color=MARK_COLOUR, mfc="none", ms=7)
+            else:
+                width = mark["high"] - mark["low"]
+                axes.barh(index, width, 0.5, left=mark["low"], color=MARK_COLOUR, alpha=0.2)
+            # Above the mark, so that it does not hide behind a point.
+            axes.annotate(mark["source"], (mark["low"], index), (0, 7), fontsize=6.5,
+                          textcoords="offset points", color=MARK_COLOUR, ha="center")  # fmt: skip
         if row["bar"] is not None:
-            axes.plot([row["bar"]] * 2, [index - 0.4, index + 0.4], "k--", linewidth=1)
+            axes.plot([row["bar"]] * 2, [index - 0.4, index + 0.4], "k--", linewidth=1,
+                      label=label("bar"))  # fmt: skip
         for place, name in enumerate(names):
             ratio = row["ratios"].get(name)
             if ratio is None:
@@ -201,19 +290,22 @@ def png(result, path):
                 xerr=spread,
                 fmt="o",
                 capsize=3,
-                color=COLOURS[place % 4],
-                label=name if name not in labelled else None,
+                color=COLOURS[place % len(COLOURS)],
+                label=label(name),
             )
-            labelled.add(name)
-    axes.set_yticks(range(len(rows)), [row["spec"] for row in rows])
-    axes.invert_yaxis()
+    names = [f"{row['spec']}" + (f"\n{row['link']}" if mixed(rows) else "") for row in rows]
+    axes.set_yticks(range(len(rows)), names, fontsize=8)
+    axes.set_ylim(len(rows) - 0.4, -0.7)
     axes.axvline(1.0, color="#333", linewidth=0.8)
     axes.set_xlim(0, scale_end(rows))
-    axes.set_xlabel("part of local speed")
-    axes.set_title(result["title"])
+    axes.grid(axis="x", color="#e5e5e5", zorder=0)
+    axes.set_axisbelow(True)
+    axes.set_title(f"{result['table']}: {result['title']} (part of local speed)", fontsize=9,
+                   loc="left")  # fmt: skip
     if labelled:
-        axes.legend(loc="best", fontsize="small")
-    figure.tight_layout()
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
-    return True
+        axes.legend(loc="lower left", fontsize=7)
+
+
+def mixed(rows):
+    """Whether rows run over different links."""
+    return len({row["link"] for row in rows}) > 1

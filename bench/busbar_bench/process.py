@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 STATS_MARK = "busbar-stats: "
@@ -74,6 +75,42 @@ def run(argv, prefix="", server=None, env=None, timeout=600.0):
     return outcome
 
 
+def hold(argv, prefix="", server=None, env=None, timeout=120.0, look=lambda: None):
+    """Runs a program that prints a line and waits for the end of its stdin, and looks meanwhile.
+
+    Returns the outcome as `run` does, with what `look` returned under "seen".
+    """
+    command = command_of(prefix, server, argv)
+    outcome = {"command": shlex.join(command), "lines": [], "error": None, "seen": None}
+    began = time.perf_counter()
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, **(env or {})},
+            start_new_session=True,
+        )
+    except OSError as error:
+        return {**outcome, "error": f"cannot start {command[0]!r}: {error.strerror}", "wall_s": 0.0}
+    # A program that hangs before its line is ended, and then the line is empty.
+    timer = threading.Timer(timeout, lambda: os.killpg(process.pid, signal.SIGKILL))
+    timer.start()
+    try:
+        line = process.stdout.readline()
+        outcome["lines"] = [json.loads(line)]
+        outcome["seen"] = look()
+    except ValueError:
+        outcome["error"] = "it printed no JSON"
+    process.communicate()
+    timer.cancel()
+    if process.returncode != 0 and outcome["error"] is None:
+        outcome["error"] = f"exit status {process.returncode}"
+    return {**outcome, "status": process.returncode, "wall_s": time.perf_counter() - began}
+
+
 def worker_argv(specs, settings):
     """The worker's command line."""
     return [
@@ -91,6 +128,7 @@ def worker_argv(specs, settings):
         str(settings["block"]),
         "--workers",
         str(settings["workers"]),
+        *(["--seconds", str(settings["seconds"])] if settings.get("seconds") else []),
     ]
 
 

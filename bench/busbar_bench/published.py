@@ -193,6 +193,14 @@ _TABLES = (
     ),
 )
 
+_SWITCHES = Table(
+    "switches",
+    "what each optimisation buys: a launch-bound training and a decoding loop without it",
+    "vmxnet3-10g",
+    (_row("resnet32:32:fp32", None), _row("gpt2-decode:1:bf16", None)),
+)
+_TABLES = (*_TABLES, _SWITCHES)
+
 TABLES = {table.name: table for table in _TABLES}
 
 # Bars of the micro-benchmarks: what is measured, the bound, and whether less is better.
@@ -201,6 +209,36 @@ MICRO_BARS = {
     "launch_ns_8": (500.0, "at most"),
     "launches_per_s": (300_000.0, "at least"),
     "pinned_loopback_gb_s": (8.0, "at least"),
+    "pinned_shared_gb_s": (40.0, "at least"),
     "link_part": (0.95, "at least"),
+    "client_memory_mib": (64.0, "at most"),
+    "worker_memory_mib": (300.0, "at most"),
     "first_result_extra_s": (0.150, "at most"),
+}
+
+# The same in words.
+MICRO_NAMES = {
+    "launch_ns_1": "queued launch, 1 thread, ns",
+    "launch_ns_8": "queued launch, 8 threads, ns",
+    "launches_per_s": "launches sustained a second",
+    "pinned_loopback_gb_s": "pinned copies over TCP on one host, GB/s",
+    "pinned_shared_gb_s": "pinned copies through shared memory, GB/s",
+    "link_part": "slowest copy above 1 MiB, part of the link",
+    "client_memory_mib": "client's memory at its peak, MiB",
+    "worker_memory_mib": "worker's host memory beyond a bare context's, MiB",
+    "first_result_extra_s": "first result, warm, beyond local, s",
+}
+
+# Off switches of Busbar: the variable that is set to 0, and what is then done without.
+SWITCHES = {
+    "QUEUE": "queued launches",
+    "LOCAL": "local answers",
+    "IDLE": "idle waits answered locally",
+    "GATHER": "gathering of records",
+    "POLL": "looking before sleeping",
+    "BORROW": "sending in place",
+    "CONTENT": "content by hash",
+    "STAGING": "page-locked staging",
+    "SPARE": "worker started ahead",
+    "SHM": "shared memory",
 }

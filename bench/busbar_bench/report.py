@@ -54,6 +54,65 @@ def equal_text(value):
     return {None: "-", True: "equal", False: "differ"}[value]
 
 
+def bar_text(row):
+    """What a row is held against."""
+    if row["kind"] == "round-trips":
+        return f"+{row.get('trips', 1.2):g} round trips"
+    if row["kind"] == "losses":
+        return "equal losses"
+    if row["bar"] is None:
+        return "-"
+    bound = row.get("link_bound")
+    return f"{row['bar']:.2f}" + (f" of min(local, {number(bound)})" if bound else "")
+
+
+def verdict_text(row):
+    """Met, or missed by how much."""
+    words = {"pass": "met", "fail": "missed"}
+    text = words.get(row["verdict"], row["verdict"])
+    reason = row["reason"].rpartition(": missed by ")
+    return f"missed by {reason[2]}" if row["verdict"] == "fail" and reason[1] else text
+
+
+def markdown(result):
+    """A table's rows for a document, with what was measured on."""
+    peers = [s for s in result["settings"]["sides"] if s not in (LOCAL, REMOTE)]
+    head = ["workload", "link", "local", "remote", "ratio [range]"]
+    head += [*peers, "published", "losses", "bar", "verdict"]
+    lines = [f"## {result['table']}: {result['title']}", "", "| " + " | ".join(head) + " |"]
+    lines.append("|" + "---|" * len(head))
+    for row in result["rows"]:
+        cells = [row["spec"], row["link"] or "-"]
+        for side in (LOCAL, REMOTE):
+            rate, unit = side_rate(row, side)
+            cells.append(f"{number(rate)} {unit}".strip())
+        cells.append(ratio_text(row["ratios"].get(REMOTE)))
+        cells += [ratio_text(row["ratios"].get(peer)) + trouble(row, peer) for peer in peers]
+        cells.append(", ".join(mark_text(m) for m in row["published"]) or "-")
+        cells += [equal_text(row["losses_equal"]), bar_text(row), verdict_text(row)]
+        lines.append("| " + " | ".join(cells) + " |")
+    errors = [f"- {row['spec']}: {error}" for row in result["rows"] for error in row["errors"]]
+    return "\n".join([*lines, "", *errors, *([""] if errors else [])])
+
+
+def trouble(row, side):
+    """What was wrong with a side's results: failures, and losses that are no numbers."""
+    runs = [run for run in row["sides"].get(side, []) if run]
+    found = []
+    if not any("rate" in run for run in runs):
+        found.append("failed")
+    if any(not run.get("finite", True) for run in runs):
+        found.append("NaN")
+    local = [run for run in row["sides"].get(LOCAL, []) if run]
+    if ":det" in row["spec"] and any(
+        a.get("losses") != b.get("losses")
+        for a, b in zip(local, runs)
+        if "rate" in a and "rate" in b
+    ):
+        found.append("other losses")
+    return f" ({', '.join(found)})" if found else ""
+
+
 def result_text(result):
     """The whole report of a table."""
     sides = list(result["settings"]["sides"])
@@ -72,11 +131,11 @@ def result_text(result):
                 number(local),
                 number(remote),
                 ratio_text(row["ratios"].get(REMOTE)),
-                *[ratio_text(row["ratios"].get(peer)) for peer in peers],
+                *[ratio_text(row["ratios"].get(peer)) + trouble(row, peer) for peer in peers],
                 ", ".join(mark_text(m) for m in row["published"]) or "-",
                 equal_text(row["losses_equal"]),
-                "-" if row["bar"] is None else f"{row['bar']:.2f}",
-                row["verdict"],
+                bar_text(row),
+                verdict_text(row),
             ]
         )
     parts = [result["title"], "", table_text(header, rows)]

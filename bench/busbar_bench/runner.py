@@ -2,7 +2,9 @@
 
 import contextlib
 import datetime
+import math
 import sys
+import time
 
 from busbar_bench import FORMAT, machine, process, results
 from busbar_bench.link import Link
@@ -100,15 +102,17 @@ def run_round(round_index, rows_by_link, sides, links, args, settings):
                 }
 
 
-def run_table(table, args):
-    """Measures a table; returns the result that goes into the JSON file."""
+def run_table(table, args, deadline=math.inf):
+    """Measures a table; returns the result that goes into the JSON file.
+
+    No round but the first begins that would not end before `deadline` (of time.monotonic).
+    """
     rows = rows_of(table, args)
     if args.deterministic:
         rows = [with_det(row) for row in rows]
     sides = sides_of(args)
-    settings = {
-        name: getattr(args, name) for name in ("steps", "warmup", "block", "rounds", "workers")
-    }
+    names = ("steps", "warmup", "block", "rounds", "workers", "seconds")
+    settings = {name: getattr(args, name, None) for name in names}
     rows_by_link = {}
     for row in rows:
         rows_by_link.setdefault(link_of(row, table, args), []).append(row)
@@ -117,7 +121,13 @@ def run_table(table, args):
     with contextlib.ExitStack() as stack:
         links = Links(args, stack)
         for index in range(args.rounds):
+            began = time.monotonic()
             processes += run_round(index, rows_by_link, sides, links, args, settings)
+            # The next round takes about as long as this one.
+            now = time.monotonic()
+            if now + (now - began) > deadline:
+                settings["rounds"] = index + 1
+                break
     names = [name for name, _ in sides]
     result = {
         "format": FORMAT,

@@ -8,6 +8,7 @@ is near or far.
 import argparse
 import gc
 import json
+import math
 import os
 import sys
 import time
@@ -60,7 +61,16 @@ def run_one(spec, args):
         workload = workloads.build(spec, {"workers": args.workers})
         workload.synchronize()
         line["build_s"] = time.perf_counter() - began
-        line.update(measure(workload, args.steps, args.warmup, args.block, spec.has("read")))
+        line.update(
+            measure(
+                workload,
+                args.steps,
+                args.warmup,
+                args.block,
+                spec.has("read"),
+                seconds=args.seconds,
+            )
+        )
     except Exception as error:  # noqa: BLE001 - whatever a workload raises is its result
         line["error"] = f"{type(error).__name__}: {error}"
         traceback.print_exc()
@@ -90,6 +100,9 @@ def parser():
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--warmup", type=int, default=10)
     parser.add_argument("--block", type=int, default=10, help="steps between two readings of time")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="begin no block after this time"
+    )
     parser.add_argument("--workers", type=int, default=8, help="DataLoader processes")
     parser.add_argument("--json", action="store_true", help="print JSON lines and nothing else")
     return parser

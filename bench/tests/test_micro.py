@@ -28,6 +28,8 @@ def test_every_mode_prints_its_numbers(stub, tmp_path):
         ("sustained", "0.05", "2"): ("per_s",),
         ("sync", "20"): ("launch_sync_p50_ns", "idle_sync_p50_ns"),
         ("steps", "10", "5"): ("step_ns",),
+        ("memory", "1", "10"): ("peak_kib", "started_kib"),
+        ("context", "1"): ("rss_kib",),
         ("copies", "65536", "3"): ("sizes",),
     }
     for mode, fields in wanted.items():
@@ -53,7 +55,7 @@ def test_the_whole_command(stub, tmp_path, capsys, monkeypatch):
     argv = ["micro", "--smoke", "--remote-prefix", "env", "--parts", "launch", "copies", "steps"]
     cli.main([*argv, "--max-bytes", "16384", "--out", str(tmp_path)])
     text = capsys.readouterr().out
-    assert "launch_8_p50_ns" in text and "pinned_h2d" in text and "launch_ns_1" in text
+    assert "launch_8_p50_ns" in text and "pinned_h2d" in text and "queued launch, 1" in text
     assert (tmp_path / "micro.json").exists()
 
 
@@ -93,9 +95,38 @@ def test_bars():
         "link_part": "pass",
     }
     judged = {name: v for name, _, _, v in micro.judge(result(None, first_result_warm_s=1.2))}
-    assert judged["pinned_loopback_gb_s"] == "fail"
+    assert judged["pinned_shared_gb_s"] == "fail"
     assert judged["first_result_extra_s"] == "fail"
     assert micro.judge({"summary": {"local": {}}, "settings": {"link": None}}) == []
+
+
+def test_copies_on_one_host_have_the_bar_of_the_way_they_take():
+    over_tcp = result(None)
+    over_tcp["settings"]["shared"] = False
+    names = [name for name, *_ in micro.judge(over_tcp)]
+    assert "pinned_loopback_gb_s" in names and "pinned_shared_gb_s" not in names
+
+
+def test_memory_is_held_against_a_bare_context():
+    found = result(None, memory_peak_mib=65.0, worker_mib=900.0)
+    found["summary"]["local"]["context_mib"] = 700.0
+    judged = {name: (value, verdict) for name, value, _, verdict in micro.judge(found)}
+    assert judged["client_memory_mib"] == (65.0, "fail")
+    assert judged["worker_memory_mib"] == (200.0, "pass")
+    missed = [row for row in micro.judged_rows(found) if "client's memory" in row[0]]
+    assert missed[0][3] == "missed by 1"
+
+
+@needs_cc
+def test_a_held_program_is_looked_at_while_it_runs(stub, tmp_path):
+    driver = micro.build_driver(str(tmp_path))
+    env = {"LD_LIBRARY_PATH": stub}
+    outcome = process.hold([driver, "memory", "1", "10"], env=env, look=lambda: "seen")
+    assert outcome["error"] is None and outcome["seen"] == "seen"
+    assert outcome["lines"][0]["intact"] is True
+    assert process.hold(["/nowhere/driver"])["error"].startswith("cannot start")
+    assert process.hold(["true"])["error"] == "it printed no JSON"
+    assert "JSON" in process.hold(["sleep", "600"], timeout=0.2)["error"]
 
 
 def test_statistics_line_of_the_client():

@@ -4,9 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
-from busbar_bench import workloads  # noqa: E402
-from busbar_bench.spec import parse  # noqa: E402
-from busbar_bench.workloads import alexnet, inception3, resnet50, resnet_cifar  # noqa: E402
+from busbar_bench import workloads
+from busbar_bench.spec import parse
+from busbar_bench.workloads import alexnet, inception3, resnet50, resnet_cifar
 
 MODELS = {
     "alexnet": (alexnet.cifar, 32, 10, 1_756_426),

@@ -193,7 +193,7 @@ def test_the_page_is_self_contained_and_escaped():
     assert "a <table>" not in page and "a &lt;table&gt;" in page
     # The machine's text cannot end the script element early.
     assert page.count("</script>") == 1
-    raw = re.search(r'id="raw">(.*?)</script>', page, re.S).group(1)
+    raw = re.search(r'id="raw">(.*?)</script>', page, re.DOTALL).group(1)
     assert json.loads(raw)["machine"]["cpu"] == "</script>"
 
 

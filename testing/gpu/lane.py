@@ -21,14 +21,9 @@ import sys
 import tempfile
 import time
 
+from remote import Remote
+
 HERE = pathlib.Path(__file__).resolve().parent
-HIDE = """
-[ -d /usr/local/nvidia ] && mount -t tmpfs none /usr/local/nvidia
-for d in /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-uvm*; do
-  [ -e "$d" ] && mount --bind /dev/null "$d"
-done
-exec "$@"
-"""
 # Name, command ({py}: this folder's programs; {bin}: compiled ones), seconds allowed.
 PROGRAMS = [
     ("torch-smoke", "{python} {py}/smoke.py", 90),
@@ -46,7 +41,17 @@ PROGRAMS = [
     ("cupy", "{python} {py}/cupy_ops.py", 150),
     ("triton", "{python} {py}/triton_ops.py", 150),
     ("numba", "{python} {py}/numba_ops.py", 100),
+    ("jax-flax", "{python} {py}/jax_flax.py", 200),
+    ("nvml", "{python} {py}/nvml.py", 60),
+    ("visible", "{python} {py}/visible.py", 120),
+    ("graphs_driver", "{bin}/graphs_driver", 60),
 ]
+# What a program needs beyond the usual, by the end or the whole of its name.
+FLAGS = {
+    "_rdc": ["-rdc=true"],
+    "_ptds": ["--default-stream=per-thread"],
+    "libraries": ["-lcublas", "-lcufft", "-lcusolver", "-lcusparse", "-lcurand"],
+}
 for source in sorted((HERE / "programs").glob("*.cu")):
     for kind in ("static", "shared"):
         PROGRAMS.append((f"{source.stem}-{kind}", f"{{bin}}/{source.stem}-{kind}", 60))
@@ -55,7 +60,7 @@ for extra in ("managed_numba_cupy", "ipc_torch"):
 
 
 def compile_all(folder, only):
-    """Compiles each .cu with the static and with the shared runtime; says which failed."""
+    """Compiles each .cu with the static and with the shared runtime, each .c; says which failed."""
     failed = {}
     jobs = []
     for source in sorted((HERE / "programs").glob("*.cu")):
@@ -64,9 +69,12 @@ def compile_all(folder, only):
             if only and not any(re.fullmatch(o, name) for o in only):
                 continue
             out = folder / name
-            cmd = ["nvcc", "-arch=sm_90", "-std=c++17", "-rdc=true" if source.stem.endswith("_rdc") else "-rdc=false",
-                   f"-cudart={kind}", "-o", str(out), str(source), "-lcuda"]
+            flags = [f for end, more in FLAGS.items() if source.stem.endswith(end) for f in more]
+            cmd = ["nvcc", "-arch=sm_90", "-std=c++17", f"-cudart={kind}", "-o", str(out), str(source), *flags, "-lcuda"]
             jobs.append((name, cmd))
+    for source in sorted((HERE / "programs").glob("*.c")):
+        if not only or any(re.fullmatch(o, source.stem) for o in only):
+            jobs.append((source.stem, ["nvcc", "-cudart=none", "-o", str(folder / source.stem), str(source), "-ldl"]))
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         for (name, _), r in zip(jobs, pool.map(lambda j: subprocess.run(j[1], capture_output=True, text=True), jobs)):
             if r.returncode != 0:
@@ -116,14 +124,7 @@ def main():
     work = pathlib.Path(tempfile.mkdtemp(prefix="busbar-gpu-"))
     logs = pathlib.Path(a.logs or work / "logs")
     logs.mkdir(parents=True, exist_ok=True)
-    (work / "hide.sh").write_text(HIDE)
     failed = compile_all(work, a.only) if shutil.which("nvcc") else {}
-    server = f"127.0.0.1:{a.port}"
-    serve_log = open(logs / "serve.log", "w")
-    serve = subprocess.Popen([dist / "bin/busbar", "serve", "--listen", server], stdout=subprocess.PIPE,
-                             stderr=serve_log, text=True)
-    if "listening" not in serve.stdout.readline():
-        sys.exit("the server did not start; see " + str(logs / "serve.log"))
     rows = []
 
     def one(entry):
@@ -137,10 +138,8 @@ def main():
         limit *= a.timeout_scale
         env = dict(os.environ, PYTHONUNBUFFERED="1")
         native = run(words, limit, env)
-        prefix = ["unshare", "-m", "bash", str(work / "hide.sh"), str(dist / "bin/busbar"), "run", "--server",
-                  server, "--"]
         renv = dict(env, BUSBAR_STATS="1", BUSBAR_LOG=f"warn:{logs}/{name}.client.log")
-        remote = run(prefix + words, limit, renv)
+        remote = run(server.prefix() + words, limit, renv)
         verdict, why = compare(native, remote)
         stats = {}
         for line in remote["err"].splitlines():
@@ -152,14 +151,10 @@ def main():
         return {"name": name, "verdict": verdict, "why": why, "native_s": native["seconds"],
                 "remote_s": remote["seconds"], "calls": stats.get("calls"), "round_trips": stats.get("round_trips")}
 
-    try:
-        chosen = [e for e in PROGRAMS if not a.only or any(re.fullmatch(o, e[0]) for o in a.only)]
+    chosen = [e for e in PROGRAMS if not a.only or any(re.fullmatch(o, e[0]) for o in a.only)]
+    with Remote(dist, a.port, work, logs / "serve.log") as server:
         with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
-            for row in pool.map(one, chosen):
-                rows.append(row)
-    finally:
-        serve.terminate()
-        serve.wait()
+            rows.extend(pool.map(one, chosen))
     print(f"{'program':<28} {'result':<6} {'native s':>9} {'remote s':>9} {'calls':>9} {'trips':>7}")
     for r in rows:
         n, m = r.get("native_s"), r.get("remote_s")

@@ -1,15 +1,16 @@
 //! `cargo xtask dist`: the release build, laid out under `dist/` as it is installed.
 //!
-//! A plain `cargo build` needs the C library of the machine that built it, or a newer one. With
-//! cargo-zigbuild and ziglang the tree runs on any system with the C library asked for.
+//! A plain `cargo build` needs the C library of the machine that built it, or a newer one. The tree
+//! is to run elsewhere, so it is linked with zig, which has the symbols of every glibc; the host's
+//! own linker serves only where zig cannot be had.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const USAGE: &str = "usage: cargo xtask dist [--portable] [--glibc VERSION]";
-/// The oldest C library that a portable build runs with, unless told otherwise.
+const USAGE: &str = "usage: cargo xtask dist [--glibc VERSION | --glibc host]";
+/// The oldest C library that the tree runs with, unless told otherwise.
 const OLDEST_GLIBC: &str = "2.28";
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
@@ -36,43 +37,50 @@ const PARTS: [(&str, &str, &str); 5] = [
 
 /// Builds the tree and says what is in it.
 pub fn run(root: &Path, args: &[&str]) -> Result<()> {
-    let mut glibc = std::env::var("BUSBAR_GLIBC").ok().filter(|v| !v.is_empty());
-    let mut portable = false;
-    let mut rest = args.iter();
-    while let Some(arg) = rest.next() {
-        match *arg {
-            "--portable" => portable = true,
-            "--glibc" => glibc = Some(rest.next().context(USAGE)?.to_string()),
-            other => bail!("{other}: unknown argument\n{USAGE}"),
+    let asked = match args {
+        [] => None,
+        ["--glibc", v] => Some(*v),
+        _ => bail!("{USAGE}"),
+    };
+    let oldest = asked.unwrap_or(OLDEST_GLIBC);
+    let zig = if oldest == "host" {
+        None
+    } else {
+        ensure!(
+            version(oldest).is_some(),
+            "{oldest}: not a version such as {OLDEST_GLIBC}"
+        );
+        match Zig::find_or_install(root) {
+            Ok(zig) => Some(zig),
+            Err(e) if asked.is_some() => {
+                return Err(e.context(format!("a build for glibc {oldest} needs ziglang")));
+            }
+            Err(e) => {
+                eprintln!(
+                    "dist: no zig ({e:#}), so the tree is linked against this machine's glibc and \
+                     will not run with an older one"
+                );
+                None
+            }
         }
-    }
-    if let Some(v) = &glibc {
-        ensure!(version(v).is_some(), "{v}: not a version such as 2.28");
-    }
+    };
 
     let parts = parts(root)?;
     let target = target_folder(root);
-    let built = if portable || glibc.is_some() {
-        let tools = if portable {
-            Zig::install(root)?
-        } else {
-            Zig::find(root).context(
-                "a build for a given glibc needs cargo-zigbuild and ziglang; \
-                 `cargo xtask dist --portable` installs them",
-            )?
-        };
-        let triple = format!("{TRIPLE}.{}", glibc.as_deref().unwrap_or(OLDEST_GLIBC));
-        let mut build = tools.build();
-        build.args(["--target", &triple]);
-        compile(build, root, &parts)?;
-        target.join(TRIPLE).join("release")
-    } else {
-        let mut build = Command::new(cargo());
-        build.args(["build", "--release"]);
-        compile(build, root, &parts)?;
-        target.join("release")
+    let (build, built, bound) = match &zig {
+        Some(zig) => {
+            let mut build = zig.build();
+            build.args(["--target", &format!("{TRIPLE}.{oldest}")]);
+            (build, target.join(TRIPLE).join("release"), version(oldest))
+        }
+        None => {
+            let mut build = Command::new(cargo());
+            build.args(["build", "--release"]);
+            (build, target.join("release"), None)
+        }
     };
-    lay_out(&built, &root.join("dist"), &parts)
+    compile(build, root, &parts)?;
+    lay_out(&built, &root.join("dist"), &parts, bound)
 }
 
 type Part = (&'static str, &'static str, &'static str);
@@ -121,53 +129,35 @@ struct Zig {
 }
 
 impl Zig {
-    fn find(root: &Path) -> Option<Self> {
-        let zigbuild = in_path("cargo-zigbuild").or_else(|| {
-            let ours = root.join(".cache/tools/bin/cargo-zigbuild");
-            ours.is_file().then_some(ours)
-        })?;
-        let zig = std::env::var_os("CARGO_ZIGBUILD_ZIG_PATH")
-            .map(PathBuf::from)
-            .filter(|p| p.is_file())
-            .or_else(|| ziglang(root))
-            .or_else(|| in_path("zig"))?;
-        Some(Self { zigbuild, zig })
-    }
-
-    /// Installs what is missing, inside the repository: ziglang in `.venv`, the rest in `.cache`.
-    fn install(root: &Path) -> Result<Self> {
+    /// Both from `.venv`, where they are installed if they are missing: the packages bring binaries.
+    fn find_or_install(root: &Path) -> Result<Self> {
         if let Some(found) = Self::find(root) {
             return Ok(found);
         }
-        if ziglang(root).is_none() {
-            if !root.join(".venv/bin/python").exists() {
-                done(
-                    Command::new("python3")
-                        .args(["-m", "venv"])
-                        .arg(root.join(".venv")),
-                )?;
-            }
-            let mut pip = Command::new(root.join(".venv/bin/python"));
-            pip.args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-            ]);
-            done(pip.arg("ziglang"))?;
+        eprintln!("dist: installing ziglang and cargo-zigbuild in .venv (some 100 MB, once)");
+        let venv = root.join(".venv");
+        if !venv.join("bin/python").exists() {
+            done(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
         }
-        let tools = root.join(".cache/tools");
-        if in_path("cargo-zigbuild").is_none() && !tools.join("bin/cargo-zigbuild").is_file() {
-            let mut install = Command::new(cargo());
-            install
-                .args(["install", "--locked", "cargo-zigbuild", "--root"])
-                .arg(&tools);
-            // Apart from the workspace, whose target folder it would fill.
-            install.env("CARGO_TARGET_DIR", tools.join("target"));
-            done(install.current_dir(root))?;
-        }
-        Self::find(root).context("ziglang is installed, but brought no `zig`")
+        let mut pip = Command::new(venv.join("bin/python"));
+        pip.args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]);
+        done(pip.args(["ziglang", "cargo-zigbuild"]))?;
+        Self::find(root).context("the packages are installed, but hold no zig")
+    }
+
+    fn find(root: &Path) -> Option<Self> {
+        let zigbuild = root.join(".venv/bin/cargo-zigbuild");
+        let script = "import ziglang, os; print(os.path.dirname(ziglang.__file__))";
+        let python = root.join(".venv/bin/python");
+        let out = Command::new(python).args(["-c", script]).output().ok()?;
+        let zig = Path::new(String::from_utf8(out.stdout).ok()?.trim()).join("zig");
+        (zigbuild.is_file() && zig.is_file()).then_some(Self { zigbuild, zig })
     }
 
     fn build(&self) -> Command {
@@ -178,18 +168,6 @@ impl Zig {
     }
 }
 
-/// The `zig` that the Python package ziglang brings.
-fn ziglang(root: &Path) -> Option<PathBuf> {
-    let script = "import ziglang, os; print(os.path.dirname(ziglang.__file__))";
-    [root.join(".venv/bin/python"), "python3".into()]
-        .into_iter()
-        .find_map(|python| {
-            let out = Command::new(python).args(["-c", script]).output().ok()?;
-            let zig = Path::new(String::from_utf8(out.stdout).ok()?.trim()).join("zig");
-            (out.status.success() && zig.is_file()).then_some(zig)
-        })
-}
-
 fn in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)
@@ -197,8 +175,9 @@ fn in_path(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Copies what was built to its places. A file may be in use, so a new one takes its name.
-fn lay_out(built: &Path, dist: &Path, parts: &[Part]) -> Result<()> {
+/// Copies what was built to its places, and says what each file needs of the C library: no more than
+/// `bound`. A file may be in use, so a new one takes its name.
+fn lay_out(built: &Path, dist: &Path, parts: &[Part], bound: Option<Version>) -> Result<()> {
     let strip = in_path("strip");
     let mut needed = Vec::new();
     for (_, from, place) in parts {
@@ -211,19 +190,23 @@ fn lay_out(built: &Path, dist: &Path, parts: &[Part]) -> Result<()> {
             done(Command::new(strip).arg("--strip-unneeded").arg(&aside))?;
         }
         fs::rename(&aside, &to).with_context(|| to.display().to_string())?;
-        println!("{:>9}  {}", fs::metadata(&to)?.len(), to_show(dist, place));
-        needed.extend(glibc_versions(&to));
+        let newest = glibc_versions(&to).into_iter().max();
+        let needs = newest.map_or("?".into(), show_version);
+        println!(
+            "{:>9}  glibc {needs:<7} {}",
+            fs::metadata(&to)?.len(),
+            to_show(dist, place)
+        );
+        needed.extend(newest);
     }
-    match needed.into_iter().max() {
-        Some((major, minor, patch)) => {
-            let patch = if patch > 0 {
-                format!(".{patch}")
-            } else {
-                String::new()
-            };
-            println!("needs glibc {major}.{minor}{patch} or newer");
-        }
-        None => println!("the glibc that it needs is not known: objdump is missing"),
+    match (needed.into_iter().max(), bound) {
+        (Some(v), Some(bound)) if v > bound => bail!(
+            "the tree needs glibc {}, but was to run with {}",
+            show_version(v),
+            show_version(bound)
+        ),
+        (Some(v), _) => println!("runs with glibc {} or newer", show_version(v)),
+        (None, _) => println!("the glibc that it needs is not known: objdump is missing"),
     }
     Ok(())
 }
@@ -234,7 +217,7 @@ fn to_show(dist: &Path, place: &str) -> String {
 }
 
 /// The versions of the C library that a file's symbols ask for; none without `objdump`.
-fn glibc_versions(file: &Path) -> Vec<(u32, u32, u32)> {
+fn glibc_versions(file: &Path) -> Vec<Version> {
     let Ok(out) = Command::new("objdump").arg("-T").arg(file).output() else {
         return Vec::new();
     };
@@ -248,8 +231,18 @@ fn glibc_versions(file: &Path) -> Vec<(u32, u32, u32)> {
         .collect()
 }
 
+/// Major, minor, patch.
+type Version = (u32, u32, u32);
+
+fn show_version((major, minor, patch): Version) -> String {
+    match patch {
+        0 => format!("{major}.{minor}"),
+        _ => format!("{major}.{minor}.{patch}"),
+    }
+}
+
 /// `2.28` or `2.2.5`.
-fn version(text: &str) -> Option<(u32, u32, u32)> {
+fn version(text: &str) -> Option<Version> {
     let numbers: Vec<u32> = text
         .split('.')
         .map(|n| n.parse().ok())

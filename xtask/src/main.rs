@@ -28,7 +28,7 @@ fn run(args: &[&str]) -> Result<()> {
         ["codegen", "--check"] => println!("codegen: {}", busbar_codegen::run(root, true)?),
         ["dist", rest @ ..] => dist::run(root, rest)?,
         _ => {
-            bail!("usage: cargo xtask {{codegen [--check] | dist [--portable] [--glibc VERSION]}}")
+            bail!("usage: cargo xtask {{codegen [--check] | dist [--glibc VERSION]}}")
         }
     }
     Ok(())

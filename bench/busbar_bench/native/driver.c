@@ -8,6 +8,9 @@
  *   driver sync COUNT                 launch + synchronize, and synchronize with nothing to do
  *   driver copies MAX_BYTES REPEATS   copies by size: pageable and pinned, both ways
  *   driver steps LAUNCHES STEPS       steps of that many launches, a synchronize at the end
+ *   driver memory MIB LAUNCHES        what the library adds to this process's memory; then waits for
+ *                                     the end of stdin, so that the server's side can be looked at
+ *   driver context 1                  the same with a context and nothing else
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -75,7 +78,8 @@ static void *symbol(void *library, const char *name) {
     return found;
 }
 
-static void start(void) {
+/* Opens the library, and makes a context current. */
+static void open_context(void) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     if (library == NULL) {
         fprintf(stderr, "driver: %s\n", dlerror());
@@ -101,6 +105,10 @@ static void start(void) {
     CHECK(cu.device_get(&device, 0));
     CHECK(cu.retain(&context, device));
     CHECK(cu.set_current(context));
+}
+
+static void start(void) {
+    open_context();
     Handle module;
     Result result = cu.module_load(&module, kernels[0]);
     if (result != 0) result = cu.module_load(&module, kernels[1]);
@@ -324,14 +332,84 @@ static void steps_mode(int launches, int steps) {
            steps, (now_ns() - begin) / steps);
 }
 
+/* A line of a file of /proc in KiB, 0 where it is missing. */
+static long kib_of(const char *path, const char *name) {
+    FILE *file = fopen(path, "r");
+    char line[256];
+    long value = 0;
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, name, strlen(name)) == 0) value = atol(line + strlen(name));
+    if (file != NULL) fclose(file);
+    return value;
+}
+
+static long resident_kib(void) {
+    return kib_of("/proc/self/status", "VmRSS:");
+}
+
+/* Makes the peak start again from what is resident now, where the kernel can. */
+static void reset_peak(void) {
+    FILE *file = fopen("/proc/self/clear_refs", "w");
+    if (file == NULL) return;
+    fputs("5", file);
+    fclose(file);
+}
+
+static void hold(void) {
+    fflush(stdout);
+    while (getchar() != EOF) {}
+}
+
+static void memory_mode(size_t bytes, int launches) {
+    /* The program's own memory is there, and counted, before the library is. */
+    char *out = malloc(bytes), *in = malloc(bytes);
+    scramble(out, bytes, 3);
+    scramble(in, bytes, 4);
+    long before = resident_kib();
+    reset_peak();
+    start();
+    long started = resident_kib();
+    DevicePtr device;
+    CHECK(cu.mem_alloc(&device, bytes));
+    for (int i = 0; i < 4; i++) {
+        CHECK(cu.copy_to_device(device, out, bytes));
+        for (int j = 0; j < launches; j++) launch_on(NULL);
+        CHECK(cu.copy_to_host(in, device, bytes));
+    }
+    CHECK(cu.synchronize());
+    long peak = kib_of("/proc/self/status", "VmHWM:");
+    printf("{\"mode\": \"memory\", \"before_kib\": %ld, \"started_kib\": %ld, \"after_kib\": %ld, "
+           "\"peak_kib\": %ld, \"intact\": %s}\n",
+           before, started - before, resident_kib() - before, peak - before,
+           memcmp(in, out, bytes) == 0 ? "true" : "false");
+    hold();
+}
+
+static void context_mode(void) {
+    long before = resident_kib();
+    open_context();
+    printf("{\"mode\": \"context\", \"before_kib\": %ld, \"after_kib\": %ld, \"rss_kib\": %ld}\n", before,
+           resident_kib() - before, resident_kib());
+    hold();
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
     double first = argc > 2 ? atof(argv[2]) : 0;
     int second = argc > 3 ? atoi(argv[3]) : 1;
     if (first <= 0 || second <= 0) {
         fprintf(stderr, "driver: MODE NUMBER NUMBER; "
-                        "modes: launch, sustained, sync, copies, steps\n");
+                        "modes: launch, sustained, sync, copies, steps, memory, "
+                        "context\n");
         return 2;
+    }
+    if (strcmp(mode, "memory") == 0) {
+        memory_mode((size_t)first << 20, second);
+        return 0;
+    }
+    if (strcmp(mode, "context") == 0) {
+        context_mode();
+        return 0;
     }
     start();
     if (strcmp(mode, "launch") == 0) launch_mode((int)first, second);

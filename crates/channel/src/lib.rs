@@ -12,11 +12,12 @@
 
 mod recv;
 mod send;
+pub mod switches;
 mod watch;
 
 pub use recv::{PEEK, Sink};
 pub use send::Bulk;
-pub use watch::{Patience, SWITCH as POLL_SWITCH, look, patience, spare_core};
+pub use watch::{Patience, look, patience, spare_core};
 
 use busbar_transport::Connection;
 use busbar_wire::frame;
@@ -94,7 +95,7 @@ pub(crate) struct Inner {
     in_flight: AtomicUsize,
     /// Whether the tail or the window has something for the sending thread.
     pending: AtomicBool,
-    /// The sending thread's futex: 1 while it sleeps.
+    /// The sending thread's futex.
     asleep: AtomicU32,
     cursor_last: AtomicU64,
     ack_sent: AtomicU64,
@@ -190,7 +191,9 @@ impl Channel {
         lock(&self.inner.closed).clone()
     }
 
-    /// Ends the session here. What is queued is sent first if that takes no longer than `linger`.
+    /// Ends the session here. What is queued is sent first, and the peer has until `linger` is over
+    /// to say that it has it all, or to close in its turn: bytes that are still in this machine when
+    /// the process ends may never leave it.
     pub fn close(&self, reason: &str, linger: Duration) {
         let deadline = Instant::now() + linger;
         self.inner.closing.store(true, Ordering::Release);
@@ -199,12 +202,6 @@ impl Channel {
                 break;
             }
             self.flush();
-            // Only who holds the sender's role knows that nothing is on its way to the socket.
-            if let Ok(_role) = self.inner.sender.try_lock()
-                && !self.inner.has_unsent()
-            {
-                break;
-            }
             std::thread::sleep(Duration::from_micros(200));
         }
         self.inner.end(Closed(reason.into()));
@@ -259,11 +256,6 @@ fn spawn(name: String, f: impl FnOnce() + Send + 'static) -> std::io::Result<()>
 }
 
 impl Inner {
-    fn has_unsent(&self) -> bool {
-        let tail = lock(&self.tail);
-        !tail.is_empty() || lock(&self.link).window.has_next()
-    }
-
     fn check(&self) -> Result<(), Closed> {
         if self.is_closed.load(Ordering::Acquire)
             && let Some(c) = lock(&self.closed).clone()

@@ -1,5 +1,6 @@
 //! Queueing and sending.
 
+use crate::switches::Switch;
 use crate::watch::patience;
 use crate::{Channel, Closed, Inner, lock};
 use busbar_transport::Connection;
@@ -82,10 +83,6 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.buf.is_empty() && self.sealed.is_empty()
-    }
-
     fn seal(&mut self) {
         if !self.buf.is_empty() {
             let next = self.spare.pop().unwrap_or_default();
@@ -98,6 +95,12 @@ impl Tail {
         }
     }
 }
+
+/// What the sending thread's futex says.
+const AWAKE: u32 = 0;
+const ASLEEP: u32 = 1;
+/// It has been woken, and its core may take a while.
+const WAKING: u32 = 2;
 
 /// Takes a lock that is never held for long. Going to sleep for it would cost far more than the wait.
 #[inline]
@@ -147,7 +150,7 @@ impl Channel {
         tail.buf[start..start + record::HEADER].copy_from_slice(&h.to_bytes());
         inner.add_in_flight(&tail, len);
         tail.records += 1;
-        if tail.buf.len() >= SEAL {
+        if tail.buf.len() >= SEAL || !Switch::Gather.on() {
             tail.seal();
         }
         drop(tail);
@@ -189,9 +192,10 @@ impl Channel {
         };
         body[..record::HEADER].copy_from_slice(&h.to_bytes());
         let mut keep = None;
+        let in_place = n >= BORROW_FROM && Switch::Borrow.on();
         let borrowed = match bulk {
-            Bulk::Borrow(p, n) if n >= BORROW_FROM => Some((p, n)),
-            Bulk::Shared(p, n, k) if n >= BORROW_FROM => {
+            Bulk::Borrow(p, n) if in_place => Some((p, n)),
+            Bulk::Shared(p, n, k) if in_place => {
                 keep = Some(k.clone());
                 Some((p, n))
             }
@@ -280,7 +284,11 @@ impl Channel {
                             seq: 0,
                             ack: 0,
                         };
-                        let _ = conn.send(&mut [IoSlice::new(&ping.to_bytes())]);
+                        let ping = ping.to_bytes();
+                        if conn.send(&mut [IoSlice::new(&ping)]).is_ok() {
+                            let n = ping.len() as u64;
+                            inner.counters.sent.fetch_add(n, Ordering::Relaxed);
+                        }
                         asked = Some(conn);
                     }
                 }
@@ -320,20 +328,21 @@ impl Inner {
         self.in_flight.store(n + len, Ordering::Release);
     }
 
-    /// As `notify`, where there is little to send. While the sending thread wakes up, which may take
-    /// longer than the network does, the caller sends it.
+    /// As `notify`, where there is little to send. Until the sending thread has woken up, which may
+    /// take longer than the network does, callers send it themselves.
     #[inline]
     fn notify_small(&self) {
-        if self.notify()
+        self.notify();
+        if self.asleep.load(Ordering::Relaxed) != AWAKE
             && let Ok(_role) = self.sender.try_lock()
         {
             self.pump();
         }
     }
 
-    /// Tells the sending thread that there is something to send. Returns whether it slept.
+    /// Tells the sending thread that there is something to send.
     #[inline]
-    pub(crate) fn notify(&self) -> bool {
+    pub(crate) fn notify(&self) {
         // Left alone when it is set: whoever clears it takes the tail's lock afterwards, and so finds what
         // was queued before this look at it.
         if !self.pending.load(Ordering::Relaxed) {
@@ -341,17 +350,22 @@ impl Inner {
         }
         // Pairs with the fence in `sleep`: either we see it asleep or it sees `pending`.
         fence(Ordering::SeqCst);
-        let slept = self.asleep.load(Ordering::Relaxed) == 1;
-        if slept {
+        if self.asleep.load(Ordering::Relaxed) == ASLEEP {
             self.wake();
         }
-        slept
     }
 
     #[cold]
     pub(crate) fn wake(&self) {
         self.pending.store(true, Ordering::Release);
-        self.asleep.store(0, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if self
+            .asleep
+            .compare_exchange(ASLEEP, WAKING, Ordering::SeqCst, Ordering::SeqCst)
+            .is_err()
+        {
+            return;
+        }
         // SAFETY: a futex wake on a live, aligned u32.
         unsafe {
             libc::syscall(
@@ -364,23 +378,24 @@ impl Inner {
     }
 
     fn sleep(&self) {
-        self.asleep.store(1, Ordering::SeqCst);
+        self.asleep.store(ASLEEP, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        if self.pending.load(Ordering::Acquire) || self.is_closed.load(Ordering::Acquire) {
-            self.asleep.store(0, Ordering::SeqCst);
-            return;
+        while self.asleep.load(Ordering::SeqCst) == ASLEEP
+            && !self.pending.load(Ordering::Acquire)
+            && !self.is_closed.load(Ordering::Acquire)
+        {
+            // SAFETY: a futex wait on a live, aligned u32; no time-out.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_futex,
+                    self.asleep.as_ptr(),
+                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+                    ASLEEP,
+                    std::ptr::null::<libc::timespec>(),
+                );
+            }
         }
-        // SAFETY: a futex wait on a live, aligned u32; no time-out.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.asleep.as_ptr(),
-                libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                1,
-                std::ptr::null::<libc::timespec>(),
-            );
-        }
-        self.asleep.store(0, Ordering::SeqCst);
+        self.asleep.store(AWAKE, Ordering::SeqCst);
     }
 
     /// Sends until nothing is left or the connection is gone. The caller holds the sender's role.
@@ -399,8 +414,9 @@ impl Inner {
                 let Some(conn) = link.conn.clone() else {
                     return;
                 };
-                let mut frames = Vec::with_capacity(BATCH);
-                while frames.len() < BATCH
+                let batch = if Switch::Gather.on() { BATCH } else { 1 };
+                let mut frames = Vec::with_capacity(batch);
+                while frames.len() < batch
                     && let Some((seq, f)) = link.window.take_next()
                 {
                     frames.push((seq, f.clone()));
@@ -532,7 +548,7 @@ fn pace() -> &'static Pace {
     PACE.get_or_init(|| Pace {
         spin: patience().after.min(Duration::from_micros(30)),
         nap: Duration::from_micros(20),
-        nap_for: Duration::from_millis(1),
+        nap_for: Duration::from_millis(u64::from(Switch::Poll.on())),
     })
 }
 

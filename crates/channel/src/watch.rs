@@ -11,14 +11,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
+use crate::switches::Switch;
 use busbar_transport::Alarm;
 
 /// Cores from which on threads may look for work for long.
 const MANY_CORES: usize = 8;
 /// Cores from which on they may look for work at all.
 const SOME_CORES: usize = 5;
-/// The switch: `0` or `off` makes every thread sleep at once.
-pub const SWITCH: &str = "BUSBAR_POLL";
 
 /// How long to look.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +32,7 @@ pub struct Patience {
 pub fn patience() -> Patience {
     static PATIENCE: OnceLock<Patience> = OnceLock::new();
     *PATIENCE.get_or_init(|| {
-        let off = std::env::var_os(SWITCH).is_some_and(|v| v == "0" || v == "off");
+        let off = !Switch::Poll.on();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (after, waiting) = match cores {
             _ if off => (0, 0),

@@ -16,6 +16,8 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// `BUSBAR_RESUME_TIMEOUT` in seconds: how long to try to get a lost link back.
     pub resume_timeout: Duration,
+    /// Optimisations that are switched off, by name; see [`busbar_channel::switches`].
+    pub off: Vec<String>,
     /// `BUSBAR_SHM`: 0 for no memory shared with a worker on the same host; 1 for sharing it even
     /// when the connection is forwarded.
     pub sharing: Sharing,
@@ -40,6 +42,7 @@ impl Config {
             lease: var("BUSBAR_LEASE"),
             connect_timeout: seconds("BUSBAR_CONNECT_TIMEOUT", 4),
             resume_timeout: seconds("BUSBAR_RESUME_TIMEOUT", 60),
+            off: busbar_channel::switches::read_off(|name| std::env::var(name).ok()),
             sharing: match var("BUSBAR_SHM").as_str() {
                 "0" => Sharing::Never,
                 "1" => Sharing::Always,

@@ -72,6 +72,7 @@ pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, W
 pub fn introduce(config: &Config, mut hello: Hello) -> Result<Hello, String> {
     hello.token = config.token()?;
     hello.lease = config.lease.clone();
+    hello.off = config.off.clone();
     hello.client = whoami();
     Ok(hello)
 }

@@ -63,6 +63,7 @@ impl Session {
         op_name: fn(u16) -> &'static str,
         handler: Arc<dyn Handler>,
     ) -> Result<Self, Failure> {
+        busbar_channel::switches::set_off(&config.off);
         let mut hello = Hello::new(Intent::Open);
         hello.api = api.into();
         if config.sharing != Sharing::Never {

@@ -77,6 +77,8 @@ pub struct Hello {
     pub secret: String,
     /// Resume: the last data frame that the client has received.
     pub last_received: u64,
+    /// Open: optimisations that the client's user has switched off, by name.
+    pub off: Vec<String>,
     /// Open: the lease that the session belongs to; empty for none.
     pub lease: String,
     /// Lease: how many devices to reserve.

@@ -7,8 +7,9 @@
 
 use crate::outbox::Outbox;
 use std::collections::HashMap;
+use std::fs::DirEntry;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ struct Inner {
     state: Mutex<State>,
     came: Condvar,
     wanting: AtomicBool,
+    /// Bytes that have come of all that was wanted.
+    came_so_far: AtomicUsize,
     outbox: Outbox,
 }
 
@@ -58,6 +61,7 @@ impl Content {
                 state: Mutex::default(),
                 came: Condvar::new(),
                 wanting: AtomicBool::new(false),
+                came_so_far: AtomicUsize::new(0),
                 outbox,
             }),
         }
@@ -104,6 +108,12 @@ impl Content {
         self.inner.wanting.load(Ordering::Acquire)
     }
 
+    /// Bytes of wanted content that the session has sent, up to the most that one piece has.
+    pub fn arrived_bytes(&self) -> usize {
+        let n = self.inner.came_so_far.load(Ordering::Relaxed);
+        n.min(MAX_CONTENT as usize)
+    }
+
     /// A piece has arrived: hash, u64 total, u64 offset, bytes.
     pub fn arrived(&self, payload: &[u8]) -> Result<(), String> {
         let Some((head, bytes)) = payload.split_at_checked(48) else {
@@ -133,6 +143,9 @@ impl Content {
         }
         let v = s.arriving.entry(hash).or_default();
         v.extend_from_slice(bytes);
+        self.inner
+            .came_so_far
+            .fetch_add(bytes.len(), Ordering::Relaxed);
         if v.len() as u64 == total {
             let v = s.arriving.remove(&hash).unwrap_or_default();
             let good = total > 0 && *blake3::hash(&v).as_bytes() == hash;
@@ -194,7 +207,7 @@ impl Content {
             return;
         };
         // Written aside and renamed, so that no other worker or thread ever reads half a file.
-        static COUNT: AtomicU64 = AtomicU64::new(0);
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let aside = folder.join(format!(".{}-{n}.part", std::process::id()));
         let written = std::fs::create_dir_all(folder)
@@ -212,17 +225,27 @@ fn used_now(path: &Path) {
     let _ = std::fs::File::open(path).and_then(|f| f.set_modified(std::time::SystemTime::now()));
 }
 
+fn entries(dir: &Path) -> impl Iterator<Item = DirEntry> {
+    std::fs::read_dir(dir).into_iter().flatten().flatten()
+}
+
 /// Removes the files used longest ago until the store is under its limit.
 fn trim(dir: &Path, limit: u64) {
     let mut files = Vec::new();
     let mut total = 0;
-    for folder in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        for f in std::fs::read_dir(folder.path())
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            if let Ok(m) = f.metadata() {
+    let hex = |name: &std::ffi::OsStr, n: usize| {
+        name.len() == n && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit)
+    };
+    let named = |p: &Path| {
+        p.extension().is_none_or(|e| e == MADE) && p.file_stem().is_some_and(|s| hex(s, 64))
+    };
+    // Nothing but what this store wrote is ever removed, whatever folder it was given.
+    let of_ours = |f: &DirEntry| hex(&f.file_name(), 2) && f.file_type().is_ok_and(|t| t.is_dir());
+    for folder in entries(dir).filter(of_ours) {
+        for f in entries(&folder.path()).filter(|f| named(&f.path())) {
+            if let Ok(m) = f.metadata()
+                && m.is_file()
+            {
                 total += m.len();
                 files.push((m.modified().ok(), m.len(), f.path()));
             }

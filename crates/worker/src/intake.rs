@@ -20,6 +20,12 @@ pub(crate) enum Frame {
 
 /// Bytes that wait for the executor before the intake stops reading, and so the client.
 const QUEUE_BYTES: usize = 48 << 20;
+/// What a frame in the queue costs besides its bytes.
+const FRAME_COST: usize = 96;
+/// Bytes that may wait while the executor waits for content, since the reading then goes on whatever
+/// happens. A client sends content as soon as it is asked for it, other records meanwhile: as much
+/// again for what has come of it.
+const CONTENT_SLACK: usize = 256 << 20;
 /// A record of at least this size has a slab; it is worth a copy of its own to the device.
 const BULK_FROM: usize = 64 << 10;
 /// Slabs for what comes in, and as many for what goes out.
@@ -54,7 +60,9 @@ fn lock(m: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Queue {
-    fn push(&self, f: Frame, bytes: usize, content: &Content) {
+    /// Queues a frame; an error ends the session.
+    fn push(&self, f: Frame, bytes: usize, content: &Content) -> Result<(), String> {
+        let bytes = bytes + FRAME_COST;
         let mut s = lock(&self.state);
         while self.bytes.load(Ordering::Relaxed) > QUEUE_BYTES
             && s.closed.is_none()
@@ -67,13 +75,17 @@ impl Queue {
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if before > CONTENT_SLACK && before - CONTENT_SLACK > 2 * content.arrived_bytes() {
+            return Err("the client does not send the content that it was asked for".into());
+        }
         s.frames.push_back(f);
         self.ready.store(true, Ordering::Release);
         if s.asleep {
             s.asleep = false;
             self.changed.notify_all();
         }
+        Ok(())
     }
 
     /// Something is about to be queued.
@@ -85,13 +97,20 @@ impl Queue {
         }
     }
 
-    pub(crate) fn close(&self, why: String) {
-        lock(&self.state).closed.get_or_insert(why);
+    /// Nothing more will come. What is queued is still executed if the client said goodbye; of a
+    /// client that is gone nobody waits for it.
+    pub(crate) fn close(&self, why: String, goodbye: bool) {
+        let mut s = lock(&self.state);
+        s.closed.get_or_insert(why);
+        if !goodbye {
+            s.frames.clear();
+        }
+        drop(s);
         self.ready.store(true, Ordering::Release);
         self.changed.notify_all();
     }
 
-    /// The next frame, without waiting. Frames queued before the end still come.
+    /// The next frame, without waiting.
     pub(crate) fn next(&self) -> Next {
         if !self.ready.load(Ordering::Acquire) {
             return Next::Empty;
@@ -110,6 +129,7 @@ impl Queue {
 
     /// A frame of `bytes` was executed.
     pub(crate) fn done(&self, bytes: usize) {
+        let bytes = bytes + FRAME_COST;
         let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         if before > QUEUE_BYTES {
             self.changed.notify_all();
@@ -135,7 +155,14 @@ pub(crate) struct Intake {
     arena: Arena,
     /// The slab that the frame in progress goes to.
     landing: Option<(Lent, usize)>,
+    /// The client has ended the session itself.
+    goodbye: bool,
+    /// Called at the session's end, with that.
+    ended: Option<Ended>,
 }
+
+/// What is told of a session's end: whether the client said goodbye, and why it ended.
+pub(crate) type Ended = Box<dyn FnOnce(bool, &str) + Send>;
 
 impl Intake {
     pub(crate) fn new(
@@ -143,6 +170,7 @@ impl Intake {
         content: Content,
         callbacks: Callbacks,
         arena: Arena,
+        ended: Option<Ended>,
     ) -> Self {
         Self {
             queue,
@@ -150,7 +178,23 @@ impl Intake {
             callbacks,
             arena,
             landing: None,
+            goodbye: false,
+            ended,
         }
+    }
+
+    fn queue_records(&self, body: &mut Vec<u8>) -> Result<(), String> {
+        let n = body.len();
+        if n == 0 {
+            return Ok(());
+        }
+        let mut body = std::mem::take(body);
+        // The buffer may have held a far longer frame before: what waits must not be more than what
+        // is counted.
+        if body.capacity() > 2 * n + 4096 {
+            body.shrink_to_fit();
+        }
+        self.queue.push(Frame::Records(body), n, &self.content)
     }
 }
 
@@ -183,8 +227,7 @@ impl Sink for Intake {
     fn deliver(&mut self, body: &mut Vec<u8>) -> Result<(), String> {
         if let Some((slab, len)) = self.landing.take() {
             debug_assert_eq!(body.len(), PEEK);
-            self.queue.push(Frame::Bulk(slab, len), len, &self.content);
-            return Ok(());
+            return self.queue.push(Frame::Bulk(slab, len), len, &self.content);
         }
         // Records that must not wait in the queue are picked out here; the executor would not get
         // to them while it waits for what they bring.
@@ -200,28 +243,26 @@ impl Sink for Intake {
                     self.callbacks.done(u32::from_le_bytes(n));
                 }
                 OP_GOODBYE => {
+                    self.goodbye = true;
                     let before = h_offset(body, payload);
                     body.truncate(before);
-                    if !body.is_empty() {
-                        let n = body.len();
-                        self.queue
-                            .push(Frame::Records(std::mem::take(body)), n, &self.content);
-                    }
+                    self.queue_records(body)?;
                     return Err("the program ended".into());
                 }
                 _ => ordinary = true,
             }
         }
         if ordinary {
-            let n = body.len();
-            self.queue
-                .push(Frame::Records(std::mem::take(body)), n, &self.content);
+            self.queue_records(body)?;
         }
         Ok(())
     }
 
     fn closed(&mut self, why: &Closed) {
-        self.queue.close(why.to_string());
+        self.queue.close(why.to_string(), self.goodbye);
+        if let Some(f) = self.ended.take() {
+            f(self.goodbye, &why.0);
+        }
     }
 }
 

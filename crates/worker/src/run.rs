@@ -8,6 +8,7 @@ use crate::outbox::Outbox;
 use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
 use crate::{Api, Open, Setup};
+use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Ending, Keeper, Verdict, patience, send_hello, spare_core};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
@@ -18,8 +19,7 @@ use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What the server decides for all its workers.
@@ -78,9 +78,10 @@ pub fn run(
             format!("this server does not offer `{api_name}`"),
         ));
     };
+    switches::set_off(&attach.hello.off);
     let outbox = Outbox::default();
     let content = Content::new(
-        options.cache_dir.clone(),
+        options.cache_dir.clone().filter(|_| Switch::Content.on()),
         options.cache_limit,
         outbox.clone(),
     );
@@ -119,10 +120,9 @@ pub fn run(
     answer(&conn, &first);
     say(&Report::Attached);
 
-    let (to_keeper, attaches) = channel();
-
+    let newest = Arc::new(Newest::default());
     let keeper = Wait {
-        attaches: Mutex::new(attaches),
+        newest: newest.clone(),
         client: attach.hello.client.clone(),
         keep: Duration::from_secs(attach.resume_seconds),
         control: control.clone(),
@@ -133,11 +133,12 @@ pub fn run(
         content,
         callbacks,
         incoming,
+        ended: Some(last_word(control.clone())),
     };
     let listen = |channel: &Channel| {
         let ears = Ears {
             control: control.clone(),
-            to_keeper,
+            newest,
             channel: channel.clone(),
             outbox,
         };
@@ -162,6 +163,29 @@ pub struct Ends {
     pub callbacks: Callbacks,
     /// Where bulk records land.
     pub incoming: Arena,
+    /// Called when the client's side is over: whether the client said goodbye, and why.
+    pub ended: Option<Box<dyn FnOnce(bool, &str) + Send>>,
+}
+
+/// Sees to it that a session that is over ends, even if its executor sits in a call of the driver's
+/// that does not return: what the client held must be free again.
+fn last_word(control: Arc<OwnedFd>) -> Box<dyn FnOnce(bool, &str) + Send> {
+    /// How long what was queued before a goodbye may take to be executed.
+    const AFTER_GOODBYE: Duration = Duration::from_secs(5);
+    /// How long the record in progress may take when the client is gone.
+    const AFTER_LOSS: Duration = Duration::from_millis(400);
+    Box::new(move |goodbye, why| {
+        let why = why.to_string();
+        let wait = if goodbye { AFTER_GOODBYE } else { AFTER_LOSS };
+        let end = move || {
+            std::thread::sleep(wait);
+            let _ = control::send(&control, &Report::Ended { why }, None);
+            // SAFETY: _exit has no preconditions.
+            unsafe { libc::_exit(0) };
+        };
+        let thread = std::thread::Builder::new().name("busbar-end".into());
+        let _ = thread.spawn(end);
+    })
 }
 
 /// Serves one session, whose hello is done, until it is over; returns why it is. `opened` is called
@@ -174,7 +198,13 @@ pub fn serve(
     opened: impl FnOnce(&Channel) -> std::io::Result<()>,
 ) -> std::io::Result<String> {
     let queue = Arc::new(Queue::default());
-    let intake = Intake::new(queue.clone(), ends.content, ends.callbacks, ends.incoming);
+    let intake = Intake::new(
+        queue.clone(),
+        ends.content,
+        ends.callbacks,
+        ends.incoming,
+        ends.ended,
+    );
     let channel = Channel::start("worker", conn, Box::new(intake), keeper)?;
     let rouse = queue.clone();
     channel.on_wake(move || rouse.rouse());
@@ -192,7 +222,7 @@ pub fn serve(
 /// Listens to the server for as long as the session lasts.
 struct Ears {
     control: Arc<OwnedFd>,
-    to_keeper: Sender<(Attach, Option<OwnedFd>)>,
+    newest: Arc<Newest>,
     channel: Channel,
     outbox: Outbox,
 }
@@ -203,8 +233,8 @@ impl Ears {
             // A client that comes back knows that its old connection is dead; from here a cut link
             // may look alive for long. Before the keeper gets the new one, or this would end it.
             self.channel.disconnect();
-            if self.to_keeper.send(a).is_err() {
-                return;
+            if let (attach, Some(fd)) = a {
+                self.newest.put(attach, fd);
             }
         }
         // The server is gone, and with it every right to go on. No exit handlers: a vendor's may
@@ -322,11 +352,34 @@ fn records(
 /// looked up by its process id, which settles it. For one elsewhere the ending tells: the kernel of a
 /// dead client closes the connection, while a link that is cut just falls silent until it times out.
 struct Wait {
-    attaches: Mutex<Receiver<(Attach, Option<OwnedFd>)>>,
+    newest: Arc<Newest>,
     client: ClientInfo,
     keep: Duration,
     control: Arc<OwnedFd>,
     told: bool,
+}
+
+/// The connection that came last, until it is taken. Those before it are let go: a client that comes
+/// back again and again must not pile up connections here.
+#[derive(Default)]
+struct Newest {
+    slot: Mutex<Option<(Attach, OwnedFd)>>,
+    came: Condvar,
+}
+
+impl Newest {
+    fn put(&self, a: Attach, fd: OwnedFd) {
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some((a, fd));
+        self.came.notify_one();
+    }
+
+    fn take(&self, patience: Duration) -> Option<(Attach, OwnedFd)> {
+        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self
+            .came
+            .wait_timeout_while(slot, patience, |s| s.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.take()
+    }
 }
 
 /// How long a closed connection's client elsewhere has to show that it lives.
@@ -350,19 +403,17 @@ impl Keeper for Wait {
                 keep.as_secs_f64()
             ));
         }
-        let attaches = self.attaches.lock().unwrap_or_else(PoisonError::into_inner);
-        match attaches.recv_timeout(Duration::from_millis(50)) {
-            Ok((a, Some(fd))) => match Tcp::from_fd(fd) {
-                Ok(conn) => {
-                    answer(&conn, &welcome(&a, last));
-                    self.told = false;
-                    let _ = control::send(&self.control, &Report::Attached, None);
-                    Verdict::Resume(Arc::new(conn), a.hello.last_received)
-                }
-                Err(_) => Verdict::Wait(Duration::ZERO),
-            },
-            Ok((_, None)) | Err(RecvTimeoutError::Timeout) => Verdict::Wait(Duration::ZERO),
-            Err(RecvTimeoutError::Disconnected) => Verdict::End("the server is gone".into()),
+        let Some((a, fd)) = self.newest.take(Duration::from_millis(50)) else {
+            return Verdict::Wait(Duration::ZERO);
+        };
+        match Tcp::from_fd(fd) {
+            Ok(conn) => {
+                answer(&conn, &welcome(&a, last));
+                self.told = false;
+                let _ = control::send(&self.control, &Report::Attached, None);
+                Verdict::Resume(Arc::new(conn), a.hello.last_received)
+            }
+            Err(_) => Verdict::Wait(Duration::ZERO),
         }
     }
 }

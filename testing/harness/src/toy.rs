@@ -278,6 +278,7 @@ impl Pair {
                 content,
                 callbacks,
                 incoming: busbar_worker::staging::Arena::new(8).expect("memory for staging"),
+                ended: None,
             };
             let open = |c: &busbar_channel::Channel| {
                 let _ = opened.set(c.clone());

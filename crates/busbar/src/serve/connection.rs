@@ -1,6 +1,7 @@
 //! One connection, from its hello to the worker that takes it over.
 
 use super::{Server, SessionEntry, lock};
+use busbar_channel::switches::Switch;
 use busbar_channel::{recv_hello, send_hello};
 use busbar_pool::{DeviceId, Refused};
 use busbar_transport::Connection;
@@ -136,7 +137,8 @@ fn open(
         Ok(d) => d,
         Err(r) => return refuse(&conn, refusal(&r)),
     };
-    let worker = match server.workers.take() {
+    let spare_wanted = !hello.off.iter().any(|s| s == Switch::Spare.name());
+    let worker = match server.workers.take(spare_wanted) {
         Ok(w) => Arc::new(w),
         Err(e) => {
             lock(&server.pool).close(&session);

@@ -145,9 +145,13 @@ impl Workers {
         })
     }
 
-    /// A worker for a new session: the spare one if it is ready, else a fresh one.
-    pub fn take(&self) -> Result<Worker> {
-        let spare = lock(&self.spare).take();
+    /// A worker for a new session: the spare one if it is ready and wanted, else a fresh one.
+    pub fn take(&self, spare_wanted: bool) -> Result<Worker> {
+        let spare = if spare_wanted {
+            lock(&self.spare).take()
+        } else {
+            None
+        };
         let w = match spare {
             // One that died while it waited (a driver that was updated, a lack of memory) is no use.
             Some(w) if !w.ended() => w,

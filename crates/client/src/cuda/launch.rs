@@ -282,7 +282,8 @@ unsafe fn queue(
         out[at..at + 4].copy_from_slice(&n.to_le_bytes());
     });
     packed?;
-    sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
+    sent.and_then(|()| cx.queued_one())
+        .map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
 }
 
 #[expect(clippy::too_many_arguments, reason = "the API's own")]

@@ -5,7 +5,8 @@ use crate::config::Config;
 use crate::hello::Failure;
 use crate::session::{Handler, Session};
 use busbar_abi::cuda::*;
-use busbar_channel::Bulk;
+use busbar_channel::switches::Switch;
+use busbar_channel::{Bulk, Closed};
 use busbar_wire::codec::{Message, Reader, Request};
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::collections::{HashMap, HashSet};
@@ -88,7 +89,7 @@ pub fn is_sticky(rc: CUresult) -> bool {
 /// to a sticky error.
 #[inline]
 pub fn enter() -> Result<Cx, CUresult> {
-    let cx = enter_local()?;
+    let cx = present()?;
     match STICKY.load(Ordering::Relaxed) {
         0 => Ok(cx),
         e => Err(e),
@@ -98,6 +99,16 @@ pub fn enter() -> Result<Cx, CUresult> {
 /// Begins a call that needs only the client's own knowledge, and so works after a sticky error.
 #[inline]
 pub fn enter_local() -> Result<Cx, CUresult> {
+    let cx = present()?;
+    if !Switch::Local.on() {
+        cx.ask()?;
+    }
+    Ok(cx)
+}
+
+/// The session of this process, if it has one.
+#[inline]
+fn present() -> Result<Cx, CUresult> {
     match STATE.load(Ordering::Acquire) {
         READY => {}
         ENDED => return Err(CUDA_ERROR_DEINITIALIZED),
@@ -384,6 +395,7 @@ impl Cx {
         let seen = IDLE_STREAM.load(Ordering::Acquire);
         (seen == key(self.scope, stream) || seen == key(self.scope, ALL_STREAMS))
             && IDLE_SINCE.load(Ordering::Acquire) == self.queued()
+            && Switch::Idle.on()
     }
 
     /// A waiting call has seen this stream idle. `since` is [`Cx::queued`] from before that call.
@@ -409,10 +421,31 @@ impl Cx {
             return e;
         }
         let sent = self.rt.session.queue(self.scope, r);
-        match sent {
+        match sent.and_then(|()| self.queued_one()) {
             Ok(()) => CUDA_SUCCESS,
             Err(_) => self.lost::<()>().err().unwrap_or(CUDA_ERROR_UNKNOWN),
         }
+    }
+
+    /// Asks the worker something harmless and waits for the answer: what a call costs that the
+    /// client could have answered.
+    #[cold]
+    fn ask(self) -> Result<(), CUresult> {
+        let attrib = CU_DEVICE_ATTRIBUTE_WARP_SIZE;
+        let question = msg::CuDeviceGetAttribute { attrib, dev: 0 };
+        match self.rt.session.call(0, &question, None) {
+            Ok(_) => Ok(()),
+            Err(_) => self.lost(),
+        }
+    }
+
+    /// A call was queued. With queueing switched off it waits here until the worker has it.
+    #[inline]
+    pub fn queued_one(self) -> Result<(), Closed> {
+        if Switch::Queue.on() {
+            return Ok(());
+        }
+        self.rt.session.drain()
     }
 
     /// As [`Cx::queue`], as a `Result`.
@@ -430,7 +463,7 @@ impl Cx {
             shadow::work(self, shadow::ANY, false)?;
         }
         let sent = self.rt.session.queue_bulk(self.scope, r, bulk);
-        match sent {
+        match sent.and_then(|()| self.queued_one()) {
             Ok(()) => Ok(()),
             Err(_) => self.lost(),
         }
@@ -478,7 +511,9 @@ impl Cx {
             .unwrap_or_else(PoisonError::into_inner)
             .get(&key[..])
             .cloned();
-        if let Some(k) = known {
+        if let Some(k) = known
+            && Switch::Local.on()
+        {
             return Ok(k);
         }
         let answer = self.call(r)?;

@@ -246,6 +246,12 @@ impl Parts {
             Role::Number(true) => format!("m.{f} as usize"),
             // The program's devices are those it may see, in its own order.
             Role::Number(false) if a.ty == "CUdevice" => format!("w.device(m.{f})?"),
+            // Addresses and objects of the driver's own: see `address` in the worker.
+            Role::Number(false) if a.ty == "CUdeviceptr" => format!("w.address(m.{f})?"),
+            Role::Number(false) if ["CUtexObject", "CUsurfObject"].contains(&a.ty.as_str()) => {
+                format!("w.object(m.{f})?")
+            }
+            Role::Number(false) if a.ty.ends_with("AttrID") => format!("w.attribute(m.{f})?"),
             Role::Number(false) => format!("m.{f}"),
             Role::Address => format!("m.{f} as {}", a.ty),
             Role::Handle(kind, optional, stream) => {
@@ -306,6 +312,9 @@ impl Parts {
                 }
                 let get = format!("list::<{target}>(m.{f}, {n})?");
                 let _ = writeln!(self.before, "let {word}{local} = {get};");
+                if target == "CUstreamBatchMemOpParams" {
+                    let _ = writeln!(self.inside, "w.operations(&{local})?;");
+                }
                 pointer
             }
             Role::HandleArray(count, kind) => {

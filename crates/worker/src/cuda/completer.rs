@@ -64,6 +64,9 @@ struct Shared {
     came: Condvar,
 }
 
+/// The most entries.
+const MOST: usize = 1 << 13;
+
 /// The list of things to come. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Completer {
@@ -98,8 +101,18 @@ impl Completer {
         &self.shared.outbox
     }
 
+    /// Waits while more is to come than any program has under way. Whoever calls has nothing that
+    /// the entries wait for: as with the driver's own queues, its client waits, too.
+    fn wait_for_room(&self) {
+        while lock(&self.shared.state).entries.len() >= MOST && !self.shared.outbox.closed() {
+            self.sweep();
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
     /// Does `then` once everything queued so far on `stream`, of the current context, is done.
     pub(super) fn after(&self, stream: CUstream, context: u64, then: Then) {
+        self.wait_for_room();
         let event = self.record(stream, context);
         self.push(Entry { event, then });
     }

@@ -4,6 +4,7 @@ use super::completer::Then;
 use super::{Cuda, attempt, check};
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
+use busbar_channel::switches::Switch;
 use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::BULK_CHUNK;
@@ -13,6 +14,9 @@ use std::time::Duration;
 /// Makes the staging memory known to the driver, on a thread of its own: it takes some milliseconds
 /// that a program need not wait for. Until it is done copies are slower and nothing else.
 pub(super) fn register(w: &Cuda, context: u64) {
+    if !Switch::Staging.on() {
+        return;
+    }
     let driver = w.driver;
     for arena in [w.incoming.clone(), w.outgoing.clone()] {
         let run = move || {
@@ -37,10 +41,11 @@ pub(super) fn copy_in(w: &mut Cuda, h: &Header, m: msg::CopyIn<'_>) -> Result<()
     let slab = w.slab.take();
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
+        let dst = w.address(m.dst)?;
         let (p, n) = (m.data.as_ptr().cast(), m.data.len());
         // SAFETY: the record's bytes, which live through the call; from a slab, which is page-locked,
         // the driver may go on reading, so the slab is kept until the copy is done.
-        check(unsafe { w.driver.cuMemcpyHtoDAsync_v2(m.dst, p, n, stream) })
+        check(unsafe { w.driver.cuMemcpyHtoDAsync_v2(dst, p, n, stream) })
     });
     if let Some(s) = slab
         && rc == CUDA_SUCCESS
@@ -78,6 +83,8 @@ pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), 
     let (stream, ctx) = here(w, h, m.stream);
     let rc = attempt(|| {
         w.stream(m.stream)?;
+        w.address(m.src)?;
+        m.src.checked_add(m.len).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let mut done = 0;
         while done < m.len {
             let len = (m.len - done).min(BULK_CHUNK as u64) as usize;

@@ -1,5 +1,6 @@
 //! Copies of rows: pitched memory, arrays, boxes. What goes to or comes from the client is packed.
 
+use super::address::{check_destination, check_source};
 use super::completer::Then;
 use super::copy::{here, outgoing};
 use super::{Cuda, attempt, check};
@@ -40,6 +41,7 @@ pub(super) fn copy_in_rows(
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
         c.dstArray = array(w, m.array)?;
+        check_destination(w, &c)?;
         c.srcMemoryType = HOST;
         c.srcHost = m.data.as_ptr().cast();
         (c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD) = (0, 0, 0, 0);
@@ -68,6 +70,23 @@ pub(super) fn copy_out_rows(
     let rc = attempt(|| {
         w.stream(m.stream)?;
         let src = array(w, m.array)?;
+        check_source(
+            w,
+            &CUDA_MEMCPY3D {
+                srcArray: src,
+                ..whole
+            },
+        )?;
+        // As many bytes as the client waits for, and no box so far out that its rows cannot be named.
+        let bytes = whole
+            .WidthInBytes
+            .checked_mul(whole.Height)
+            .and_then(|n| n.checked_mul(whole.Depth));
+        let rows = whole.srcY.checked_add(whole.Height);
+        let slices = whole.srcZ.checked_add(whole.Depth);
+        if bytes.map(|n| n as u64) != Some(m.len) || rows.is_none() || slices.is_none() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
         let width = whole.WidthInBytes;
         if width == 0 || width > BULK_CHUNK {
             return Err(CUDA_ERROR_INVALID_VALUE);
@@ -124,6 +143,8 @@ pub(super) fn copy_rows_on_device(
         let stream = w.stream(m.stream)? as CUstream;
         c.srcArray = array(w, m.src_array)?;
         c.dstArray = array(w, m.dst_array)?;
+        check_source(w, &c)?;
+        check_destination(w, &c)?;
         if m.peer == 0 {
             // SAFETY: live arrays, or addresses that the driver checks.
             return check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) });

@@ -10,7 +10,10 @@ use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::MAX_BYTES;
 use busbar_wire::record::Header;
-use std::os::unix::ffi::OsStrExt;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd};
 
 pub(super) use super::graph_exec::*;
 pub(super) use super::graph_host::*;
@@ -66,6 +69,7 @@ fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>), CUres
     match b.p.r#type {
         CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
             let a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&b.p.u);
+            w.given.memory(a.dptr, a.bytesize as u64);
             Ok((a.dptr, vec![]))
         }
         CU_GRAPH_NODE_TYPE_CONDITIONAL => {
@@ -313,30 +317,28 @@ pub(super) fn cu_graph_destroy(
     Ok(())
 }
 
-/// A file that is gone when this is.
-struct Scratch(std::path::PathBuf);
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 pub(super) fn graph_dot(w: &mut Cuda, h: &Header, m: msg::GraphDot) -> Result<(), WireError> {
     let mut text = vec![];
     let rc = attempt(|| {
         let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
-        let name = format!("busbar-graph-{}-{}.dot", std::process::id(), h.call);
-        let file = Scratch(std::env::temp_dir().join(name));
-        let path = std::ffi::CString::new(file.0.as_os_str().as_bytes())
-            .map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
+        // A file without a name: nobody else can get at it, or put a link in its place.
+        // SAFETY: a C string; the descriptor that comes is ours.
+        let mut file = unsafe {
+            let fd = libc::memfd_create(c"busbar-graph".as_ptr(), libc::MFD_CLOEXEC);
+            if fd < 0 {
+                return Err(CUDA_ERROR_OPERATING_SYSTEM);
+            }
+            File::from_raw_fd(fd)
+        };
+        let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
         // SAFETY: a live graph and a C string.
         check(unsafe { w.driver.cuGraphDebugDotPrint(graph, path.as_ptr(), m.flags) })?;
-        text = std::fs::read(&file.0).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
-        if text.len() > MAX_BYTES / 2 {
-            text.clear();
+        let long = file.metadata().map_or(u64::MAX, |m| m.len()) > MAX_BYTES as u64 / 2;
+        if long {
             return Err(CUDA_ERROR_NOT_SUPPORTED);
         }
+        file.read_to_end(&mut text)
+            .map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
         Ok(())
     });
     let reply = msg::GraphDotReply { text: &text };

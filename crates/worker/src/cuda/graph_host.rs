@@ -7,6 +7,7 @@
 //! Mirrors and host calls live as long as any graph that has them: the driver's user objects count
 //! the references of graphs, clones and children, and an executable graph's record here holds its own.
 
+use super::address::{check_destination, check_source};
 use super::completer::{Completer, Then};
 use super::copy::{here, outgoing};
 use super::graph_exec::Exec;
@@ -81,6 +82,21 @@ pub(super) struct Mirrors {
     by_id: HashMap<u32, Weak<Mirror>>,
     by_ptr: HashMap<u64, Weak<Mirror>>,
     pool: Arc<Pool>,
+    /// Bytes of page-locked memory that were taken; they stay the session's.
+    taken: usize,
+}
+
+/// The most page-locked memory that a session's mirrors take: a part of what the machine has, since
+/// nothing else can use it meanwhile.
+fn most_taken() -> usize {
+    // SAFETY: plain questions.
+    let (pages, page) = unsafe {
+        (
+            libc::sysconf(libc::_SC_PHYS_PAGES),
+            libc::sysconf(libc::_SC_PAGESIZE),
+        )
+    };
+    (pages.max(0) as usize).saturating_mul(page.max(0) as usize) / 4
 }
 
 impl Mirrors {
@@ -115,12 +131,18 @@ fn make(w: &mut Cuda, id: u32, len: usize) -> Result<Arc<Mirror>, CUresult> {
     let ptr = match known {
         Some(p) => p,
         None => {
+            let taken = mirrors.taken.saturating_add(size);
+            if taken > most_taken() {
+                return Err(CUDA_ERROR_OUT_OF_MEMORY);
+            }
             let mut p = std::ptr::null_mut();
             // SAFETY: a pointer to a live pointer.
             check(unsafe { w.driver.cuMemHostAlloc(&mut p, size, PORTABLE) })?;
+            w.graphs.mirrors.taken = taken;
             p as u64
         }
     };
+    let mirrors = &mut w.graphs.mirrors;
     let m = Arc::new(Mirror {
         id,
         ptr,
@@ -287,6 +309,12 @@ pub(super) fn capture_copy(
             c.dstArray = w.handle(Kind::Array, m.arrays[1])? as CUarray;
         }
         let keep = mirror(w, &mut c, m.mirrors)?;
+        if m.mirrors[0] == 0 {
+            check_source(w, &c)?;
+        }
+        if m.mirrors[1] == 0 {
+            check_destination(w, &c)?;
+        }
         attach(w, graph, keep)?;
         // SAFETY: the mirrors live as long as the graph; the driver checks the rest.
         check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) })?;

@@ -1,5 +1,6 @@
 //! A node's parameters: from the client's ids to the driver's handles, and back.
 
+use super::address::{check_destination, check_source};
 use super::graph_host::{HostNode, host_node, mirror};
 use super::{Cuda, check};
 use busbar_abi::cuda::*;
@@ -93,11 +94,18 @@ pub(super) fn build(
                 q.dstArray = w.handle(Kind::Array, q.dstArray as u32)? as CUarray;
             }
             out.keep = mirror(w, q, mirrors)?;
+            if mirrors[0] == 0 {
+                check_source(w, q)?;
+            }
+            if mirrors[1] == 0 {
+                check_destination(w, q)?;
+            }
             busbar_abi::set_member(u, c);
         }
         CU_GRAPH_NODE_TYPE_MEMSET => {
             let mut s: CUDA_MEMSET_NODE_PARAMS_v2 = busbar_abi::member(u);
             s.ctx = context(w, s.ctx)?;
+            w.address(s.dst)?;
             busbar_abi::set_member(u, s);
         }
         CU_GRAPH_NODE_TYPE_HOST => {
@@ -128,6 +136,7 @@ pub(super) fn build(
                     d.location.id = w.device(d.location.id)?;
                 }
             }
+            a.poolProps.win32SecurityAttributes = std::ptr::null_mut();
             a.accessDescCount = out._descs.len();
             a.accessDescs = if out._descs.is_empty() {
                 std::ptr::null()
@@ -140,6 +149,7 @@ pub(super) fn build(
             let mut b: CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 = busbar_abi::member(u);
             b.ctx = context(w, b.ctx)?;
             out._ops = busbar_abi::items_from_bytes(extra).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+            w.operations(&out._ops)?;
             b.count = out._ops.len() as u32;
             b.paramArray = out._ops.as_mut_ptr();
             busbar_abi::set_member(u, b);
@@ -150,7 +160,10 @@ pub(super) fn build(
             c.phGraph_out = std::ptr::null_mut();
             busbar_abi::set_member(u, c);
         }
-        CU_GRAPH_NODE_TYPE_EMPTY | CU_GRAPH_NODE_TYPE_MEM_FREE => {}
+        CU_GRAPH_NODE_TYPE_MEM_FREE => {
+            w.address(u[0])?;
+        }
+        CU_GRAPH_NODE_TYPE_EMPTY => {}
         _ => return Err(CUDA_ERROR_NOT_SUPPORTED),
     }
     Ok(out)

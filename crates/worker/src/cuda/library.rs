@@ -11,10 +11,11 @@ use std::ffi::CString;
 
 fn load(w: &mut Cuda, id: u32, hash: &[u8; 32], c: &mut Compile) -> Result<(), CUresult> {
     let image = w.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+    let image = super::image::checked(&image)?;
     let mut library: CUlibrary = std::ptr::null_mut();
     let (keys, values) = c.arrays();
-    // SAFETY: the image is as long as its own header says (its hash is the client's word for it, and
-    // a wrong one crashes nobody else's process); the options' arrays are of that length.
+    // SAFETY: the image is as long as its own header says, or text that ends; the options' arrays
+    // are of that length.
     let rc = unsafe {
         w.driver.cuLibraryLoadData(
             &mut library,
@@ -186,7 +187,9 @@ pub(super) fn library_global(
                 w.driver
                     .cuLibraryGetGlobal(&mut va, &mut size, library, name.as_ptr())
             }
-        })
+        })?;
+        w.given.memory(va, size as u64);
+        Ok(())
     });
     let reply = msg::LibraryGlobalReply {
         va,

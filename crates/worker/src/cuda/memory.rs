@@ -29,6 +29,22 @@ pub(super) struct Mapped {
     device: i32,
 }
 
+/// Whether an address lies where sessions put device memory.
+#[inline]
+pub(super) fn in_ranges(va: u64) -> bool {
+    (BASE..BASE + RANGES * RANGE).contains(&va)
+}
+
+/// Checks that all of some addresses lie there.
+pub(super) fn within(va: u64, size: u64) -> Result<(), CUresult> {
+    let end = va.checked_add(size).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    if in_ranges(va) && end <= BASE + RANGES * RANGE {
+        Ok(())
+    } else {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    }
+}
+
 /// Reserves the whole range that `va` lies in, once. The driver honours the wish for an address
 /// when the range is large; for a few megabytes it does as it likes.
 pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
@@ -49,7 +65,11 @@ pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> 
     if at != start {
         // SAFETY: the reservation that was just made.
         unsafe { w.driver.cuMemAddressFree(at, RANGE as usize) };
-        eprintln!("busbar worker: the driver put device memory at {at:#x} instead of {start:#x}");
+        if w.may_complain() {
+            eprintln!(
+                "busbar worker: the driver put device memory at {at:#x} instead of {start:#x}"
+            );
+        }
         return Err(CUDA_ERROR_OUT_OF_MEMORY);
     }
     w.reserved.insert(range);

@@ -9,6 +9,7 @@
 // Functions of the driver API keep their C names in calls.
 #![allow(non_snake_case)]
 
+mod address;
 mod completer;
 mod context;
 mod copy;
@@ -21,6 +22,7 @@ mod graph_exec;
 mod graph_host;
 mod graph_node;
 mod green;
+mod image;
 mod ipc;
 mod launch;
 mod library;
@@ -174,6 +176,8 @@ pub struct Cuda {
     shared: shared::Shared,
     /// What other processes may import, and the thread that hands it out.
     exports: ipc::Exports,
+    /// Addresses and objects that the driver gave.
+    given: address::Given,
     /// Ranges of addresses that are reserved, by number.
     reserved: HashSet<u64>,
     /// Whether the executor's thread has been made harmless to captures.
@@ -181,7 +185,12 @@ pub struct Cuda {
     graphs: graph_exec::Graphs,
     peers: HashSet<(i32, i32)>,
     relaxed: bool,
+    /// Lines that may still go to the server's log.
+    complaints: u32,
 }
+
+/// Lines that one session may put into the server's log: a client must not be able to fill it.
+const COMPLAINTS: u32 = 16;
 
 /// Opens a session's CUDA side.
 pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
@@ -226,14 +235,23 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         mapped: BTreeMap::new(),
         shared: shared::Shared::new(setup.shared),
         exports: ipc::Exports::default(),
+        given: address::Given::default(),
         reserved: HashSet::new(),
         graphs: graph_exec::Graphs::default(),
         peers: HashSet::new(),
         relaxed: false,
+        complaints: COMPLAINTS,
     }))
 }
 
 impl Cuda {
+    /// Whether one more line may go to the server's log.
+    fn may_complain(&mut self) -> bool {
+        let yes = self.complaints > 0;
+        self.complaints = self.complaints.saturating_sub(1);
+        yes
+    }
+
     /// The handle of an id.
     #[inline]
     pub(crate) fn handle(&mut self, kind: Kind, id: u32) -> Result<u64, CUresult> {

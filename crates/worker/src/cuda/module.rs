@@ -12,6 +12,9 @@ use std::time::Instant;
 /// Room for each of the compiler's logs.
 const LOG: usize = 64 << 10;
 
+/// More options than there are.
+const MOST_OPTIONS: usize = 256;
+
 /// Options of the compiler, with our own buffers for its logs.
 #[derive(Default)]
 pub(super) struct Compile {
@@ -39,10 +42,12 @@ impl Compile {
             c.values.push(std::ptr::without_provenance_mut(v));
         };
         let number = |b: &[u8]| u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
-        const LOG_SIZES: [u32; 2] = [4, 6];
-        for p in pairs {
+        // Only options whose value is a number: with the others the driver would follow what the
+        // client sends as an address, and of unknown ones nobody can say what they are.
+        let is_number = |k: &u32| matches!(k, 0 | 1 | 7..=16 | 20..=24 | 29..=35);
+        for p in pairs.iter().take(MOST_OPTIONS) {
             let (k, v) = (number(&p[..4]), number(&p[4..]));
-            if !LOG_SIZES.contains(&k) {
+            if is_number(&k) {
                 add(k, v as usize);
             }
         }
@@ -116,9 +121,10 @@ pub(super) fn module_load(
     let mut c = Compile::new(m.options).unwrap_or_default();
     let rc = attempt(|| {
         let image = w.content.get(&m.hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+        let image = super::image::checked(&image)?;
         let mut module: CUmodule = std::ptr::null_mut();
         let (keys, values) = c.arrays();
-        // SAFETY: the image is as long as its own header says; the options' arrays are of that
+        // SAFETY: the image is as long as its own header says, or text that ends; the options' arrays are of that
         // length.
         check(unsafe {
             w.driver.cuModuleLoadDataEx(
@@ -230,7 +236,9 @@ pub(super) fn module_global(
         check(unsafe {
             w.driver
                 .cuModuleGetGlobal_v2(&mut va, &mut size, module, name.as_ptr())
-        })
+        })?;
+        w.given.memory(va, size as u64);
+        Ok(())
     });
     let reply = msg::ModuleGlobalReply {
         va,
@@ -297,6 +305,7 @@ pub(super) fn link_images(
             let linked = (|| {
                 for ((kind, hash), name) in m.pieces.iter().zip(hashes).zip(&names) {
                     let piece = w.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+                    let piece = super::image::checked(&piece)?;
                     let name = CStr::from_bytes_with_nul(name).unwrap_or_default();
                     check(d.cuLinkAddData_v2(
                         state,

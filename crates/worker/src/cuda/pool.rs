@@ -14,14 +14,18 @@ pub(super) fn pool_alloc(w: &mut Cuda, h: &Header, m: msg::PoolAlloc) -> Result<
         let size = m.size as usize;
         if m.pool == 0 {
             // SAFETY: a live stream and a pointer to a live address.
-            return check(unsafe { w.driver.cuMemAllocAsync(&mut va, size, stream) });
+            check(unsafe { w.driver.cuMemAllocAsync(&mut va, size, stream) })?;
+            w.given.memory(va, m.size);
+            return Ok(());
         }
         let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
         // SAFETY: as above, and a live pool.
         check(unsafe {
             w.driver
                 .cuMemAllocFromPoolAsync(&mut va, size, pool, stream)
-        })
+        })?;
+        w.given.memory(va, m.size);
+        Ok(())
     });
     w.reply(h, rc, |wr| msg::PoolAllocReply { va }.encode(wr));
     Ok(())
@@ -30,8 +34,9 @@ pub(super) fn pool_alloc(w: &mut Cuda, h: &Header, m: msg::PoolAlloc) -> Result<
 pub(super) fn pool_free(w: &mut Cuda, h: &Header, m: msg::PoolFree) -> Result<(), WireError> {
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
+        let va = w.address(m.va)?;
         // SAFETY: an address that the driver checks, and a live stream.
-        check(unsafe { w.driver.cuMemFreeAsync(m.va, stream) })
+        check(unsafe { w.driver.cuMemFreeAsync(va, stream) })
     });
     w.done(h, rc);
     Ok(())
@@ -42,8 +47,11 @@ pub(super) fn pool_free_now(
     h: &Header,
     m: msg::PoolFreeNow,
 ) -> Result<(), WireError> {
-    // SAFETY: an address that the driver checks.
-    let rc = unsafe { w.driver.cuMemFree_v2(m.va) };
+    let rc = attempt(|| {
+        let va = w.address(m.va)?;
+        // SAFETY: an address that the driver checks.
+        check(unsafe { w.driver.cuMemFree_v2(va) })
+    });
     w.reply(h, rc, |_| {});
     Ok(())
 }

@@ -16,7 +16,11 @@ fn translate(w: &mut Cuda, r: &mut CUDA_RESOURCE_DESC) -> Result<(), CUresult> {
     let kind = match r.resType {
         ARRAY => Kind::Array,
         MIPMAPPED_ARRAY => Kind::MipmappedArray,
-        _ => return Ok(()),
+        CU_RESOURCE_TYPE_LINEAR | CU_RESOURCE_TYPE_PITCH2D => {
+            let va: u64 = busbar_abi::member(&r.res);
+            return w.address(va).map(drop);
+        }
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
     };
     let id: u64 = busbar_abi::member(&r.res);
     let raw = w.handle(kind, id as u32)?;
@@ -39,7 +43,9 @@ pub(super) fn tex_object(w: &mut Cuda, h: &Header, m: msg::TexObject<'_>) -> Res
         check(unsafe {
             w.driver
                 .cuTexObjectCreate(&mut object, &resource, &texture, view)
-        })
+        })?;
+        w.gave_object(object);
+        Ok(())
     });
     w.reply(h, rc, |wr| msg::TexObjectReply { object }.encode(wr));
     Ok(())
@@ -55,7 +61,9 @@ pub(super) fn surf_object(
     let rc = attempt(|| {
         translate(w, &mut resource)?;
         // SAFETY: pointers to live values.
-        check(unsafe { w.driver.cuSurfObjectCreate(&mut object, &resource) })
+        check(unsafe { w.driver.cuSurfObjectCreate(&mut object, &resource) })?;
+        w.gave_object(object);
+        Ok(())
     });
     w.reply(h, rc, |wr| msg::SurfObjectReply { object }.encode(wr));
     Ok(())

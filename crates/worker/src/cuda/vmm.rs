@@ -59,6 +59,7 @@ pub(super) fn vmm_set_access(
         for a in &mut list {
             place(w, &mut a.location)?;
         }
+        super::memory::within(m.va, m.size)?;
         // SAFETY: a range that the driver checks, and an array of that length.
         check(unsafe {
             w.driver
@@ -78,6 +79,7 @@ pub(super) fn vmm_get_access(
     let mut flags = 0;
     let rc = attempt(|| {
         place(w, &mut location)?;
+        super::memory::within(m.va, 0)?;
         // SAFETY: pointers to live values.
         check(unsafe { w.driver.cuMemGetAccess(&mut flags, &location, m.va) })
     });
@@ -86,8 +88,11 @@ pub(super) fn vmm_get_access(
 }
 
 pub(super) fn vmm_unmap(w: &mut Cuda, h: &Header, m: msg::VmmUnmap) -> Result<(), WireError> {
-    // SAFETY: a range that the driver checks.
-    let rc = unsafe { w.driver.cuMemUnmap(m.va, m.size as usize) };
+    let rc = attempt(|| {
+        super::memory::within(m.va, m.size)?;
+        // SAFETY: a range that the driver checks.
+        check(unsafe { w.driver.cuMemUnmap(m.va, m.size as usize) })
+    });
     w.done(h, rc);
     Ok(())
 }

@@ -5,7 +5,7 @@ use super::completer::{Completer, Then};
 use super::printed::Printed;
 use busbar_abi::cuda::*;
 use busbar_channel::{look, patience};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
@@ -39,7 +39,13 @@ struct Shared {
     completer: Completer,
     printed: Option<Printed>,
     idle: Mutex<Vec<Arc<Seat>>>,
+    /// Threads there are.
+    threads: AtomicUsize,
 }
+
+/// The most threads: a thread of the client's program waits for one call at a time, and no program
+/// has more threads.
+const MOST: usize = 4096;
 
 /// Threads that wait.
 pub(super) struct Waiters {
@@ -61,6 +67,7 @@ impl Waiters {
             completer,
             printed,
             idle: Mutex::default(),
+            threads: AtomicUsize::new(0),
         };
         Self {
             shared: Arc::new(shared),
@@ -89,15 +96,20 @@ impl Waiters {
             seat.thread.unpark();
             return;
         }
+        let refuse = || {
+            let then = Then::Reply { call };
+            self.shared.completer.now(CUDA_ERROR_OUT_OF_MEMORY, then);
+        };
+        // Only the executor starts threads.
+        if self.shared.threads.load(Ordering::Relaxed) >= MOST {
+            return refuse();
+        }
         let shared = self.shared.clone();
-        if std::thread::Builder::new()
-            .name("waiter".into())
-            .spawn(move || shared.run(job))
-            .is_err()
-        {
-            self.shared
-                .completer
-                .now(CUDA_ERROR_OUT_OF_MEMORY, Then::Reply { call });
+        let run = move || shared.run(job);
+        let started = std::thread::Builder::new().name("waiter".into()).spawn(run);
+        match started {
+            Ok(_) => _ = self.shared.threads.fetch_add(1, Ordering::Relaxed),
+            Err(_) => refuse(),
         }
     }
 }

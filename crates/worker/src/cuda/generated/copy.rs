@@ -22,8 +22,8 @@ pub(super) fn cu_memcpy_dto_d_async_v2(
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuMemcpyDtoDAsync_v2(
-                m.dst_device,
-                m.src_device,
+                w.address(m.dst_device)?,
+                w.address(m.src_device)?,
                 m.byte_count as usize,
                 v_h_stream as CUstream,
             )
@@ -53,9 +53,9 @@ pub(super) fn cu_memcpy_peer_async(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuMemcpyPeerAsync(
-                m.dst_device,
+                w.address(m.dst_device)?,
                 v_dst_context as CUcontext,
-                m.src_device,
+                w.address(m.src_device)?,
                 v_src_context as CUcontext,
                 m.byte_count as usize,
                 v_h_stream as CUstream,

@@ -374,7 +374,7 @@ pub(super) fn cu_graph_kernel_node_get_attribute(
         check(unsafe {
             w.driver.cuGraphKernelNodeGetAttribute(
                 v_h_node as CUgraphNode,
-                m.attr,
+                w.attribute(m.attr)?,
                 &mut v_value_out,
             )
         })?;
@@ -403,8 +403,11 @@ pub(super) fn cu_graph_kernel_node_set_attribute(
         let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
-            w.driver
-                .cuGraphKernelNodeSetAttribute(v_h_node as CUgraphNode, m.attr, &v_value)
+            w.driver.cuGraphKernelNodeSetAttribute(
+                v_h_node as CUgraphNode,
+                w.attribute(m.attr)?,
+                &v_value,
+            )
         })?;
         Ok(())
     });

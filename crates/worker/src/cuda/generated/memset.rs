@@ -17,8 +17,12 @@ pub(super) fn cu_memset_d16_async(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
         let v_h_stream = w.stream(m.h_stream)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
-            w.driver
-                .cuMemsetD16Async(m.dst_device, m.us, m.n as usize, v_h_stream as CUstream)
+            w.driver.cuMemsetD16Async(
+                w.address(m.dst_device)?,
+                m.us,
+                m.n as usize,
+                v_h_stream as CUstream,
+            )
         })?;
         Ok(())
     });
@@ -39,7 +43,7 @@ pub(super) fn cu_memset_d2_d16_async(
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuMemsetD2D16Async(
-                m.dst_device,
+                w.address(m.dst_device)?,
                 m.dst_pitch as usize,
                 m.us,
                 m.width as usize,
@@ -66,7 +70,7 @@ pub(super) fn cu_memset_d2_d32_async(
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuMemsetD2D32Async(
-                m.dst_device,
+                w.address(m.dst_device)?,
                 m.dst_pitch as usize,
                 m.ui,
                 m.width as usize,
@@ -93,7 +97,7 @@ pub(super) fn cu_memset_d2_d8_async(
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuMemsetD2D8Async(
-                m.dst_device,
+                w.address(m.dst_device)?,
                 m.dst_pitch as usize,
                 m.uc,
                 m.width as usize,
@@ -115,8 +119,12 @@ pub(super) fn cu_memset_d32_async(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
         let v_h_stream = w.stream(m.h_stream)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
-            w.driver
-                .cuMemsetD32Async(m.dst_device, m.ui, m.n as usize, v_h_stream as CUstream)
+            w.driver.cuMemsetD32Async(
+                w.address(m.dst_device)?,
+                m.ui,
+                m.n as usize,
+                v_h_stream as CUstream,
+            )
         })?;
         Ok(())
     });
@@ -132,8 +140,12 @@ pub(super) fn cu_memset_d8_async(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
         let v_h_stream = w.stream(m.h_stream)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
-            w.driver
-                .cuMemsetD8Async(m.dst_device, m.uc, m.n as usize, v_h_stream as CUstream)
+            w.driver.cuMemsetD8Async(
+                w.address(m.dst_device)?,
+                m.uc,
+                m.n as usize,
+                v_h_stream as CUstream,
+            )
         })?;
         Ok(())
     });

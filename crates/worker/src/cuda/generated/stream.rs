@@ -20,6 +20,7 @@ pub(super) fn cu_stream_batch_mem_op_v2(
     let mut v_param_array = list::<CUstreamBatchMemOpParams>(m.param_array, m.count as usize)?;
     let rc = attempt(|| {
         let v_stream = w.stream(m.stream)?;
+        w.operations(&v_param_array)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver.cuStreamBatchMemOp_v2(
@@ -133,8 +134,11 @@ pub(super) fn cu_stream_get_attribute(
         let v_h_stream = w.stream(m.h_stream)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
-            w.driver
-                .cuStreamGetAttribute(v_h_stream as CUstream, m.attr, &mut v_value)
+            w.driver.cuStreamGetAttribute(
+                v_h_stream as CUstream,
+                w.attribute(m.attr)?,
+                &mut v_value,
+            )
         })?;
         Ok(())
     });
@@ -239,7 +243,7 @@ pub(super) fn cu_stream_set_attribute(
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
-                .cuStreamSetAttribute(v_h_stream as CUstream, m.attr, &v_param)
+                .cuStreamSetAttribute(v_h_stream as CUstream, w.attribute(m.attr)?, &v_param)
         })?;
         Ok(())
     });
@@ -288,8 +292,12 @@ pub(super) fn cu_stream_wait_value32_v2(
         let v_stream = w.stream(m.stream)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
-            w.driver
-                .cuStreamWaitValue32_v2(v_stream as CUstream, m.addr, m.value, m.flags)
+            w.driver.cuStreamWaitValue32_v2(
+                v_stream as CUstream,
+                w.address(m.addr)?,
+                m.value,
+                m.flags,
+            )
         })?;
         Ok(())
     });
@@ -309,8 +317,12 @@ pub(super) fn cu_stream_wait_value64_v2(
         let v_stream = w.stream(m.stream)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
-            w.driver
-                .cuStreamWaitValue64_v2(v_stream as CUstream, m.addr, m.value, m.flags)
+            w.driver.cuStreamWaitValue64_v2(
+                v_stream as CUstream,
+                w.address(m.addr)?,
+                m.value,
+                m.flags,
+            )
         })?;
         Ok(())
     });
@@ -330,8 +342,12 @@ pub(super) fn cu_stream_write_value32_v2(
         let v_stream = w.stream(m.stream)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
-            w.driver
-                .cuStreamWriteValue32_v2(v_stream as CUstream, m.addr, m.value, m.flags)
+            w.driver.cuStreamWriteValue32_v2(
+                v_stream as CUstream,
+                w.address(m.addr)?,
+                m.value,
+                m.flags,
+            )
         })?;
         Ok(())
     });
@@ -351,8 +367,12 @@ pub(super) fn cu_stream_write_value64_v2(
         let v_stream = w.stream(m.stream)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
-            w.driver
-                .cuStreamWriteValue64_v2(v_stream as CUstream, m.addr, m.value, m.flags)
+            w.driver.cuStreamWriteValue64_v2(
+                v_stream as CUstream,
+                w.address(m.addr)?,
+                m.value,
+                m.flags,
+            )
         })?;
         Ok(())
     });

@@ -19,7 +19,7 @@ pub(super) fn cu_surf_object_destroy(
     r.finish()?;
     let rc = attempt(|| {
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuSurfObjectDestroy(m.surf_object) })?;
+        check(unsafe { w.driver.cuSurfObjectDestroy(w.object(m.surf_object)?) })?;
         Ok(())
     });
     w.done(h, rc);
@@ -58,7 +58,7 @@ pub(super) fn cu_tex_object_destroy(
     r.finish()?;
     let rc = attempt(|| {
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuTexObjectDestroy(m.tex_object) })?;
+        check(unsafe { w.driver.cuTexObjectDestroy(w.object(m.tex_object)?) })?;
         Ok(())
     });
     w.done(h, rc);
@@ -78,7 +78,7 @@ pub(super) fn cu_tex_object_get_resource_view_desc(
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
-                .cuTexObjectGetResourceViewDesc(&mut v_p_res_view_desc, m.tex_object)
+                .cuTexObjectGetResourceViewDesc(&mut v_p_res_view_desc, w.object(m.tex_object)?)
         })?;
         Ok(())
     });
@@ -104,7 +104,7 @@ pub(super) fn cu_tex_object_get_texture_desc(
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe {
             w.driver
-                .cuTexObjectGetTextureDesc(&mut v_p_tex_desc, m.tex_object)
+                .cuTexObjectGetTextureDesc(&mut v_p_tex_desc, w.object(m.tex_object)?)
         })?;
         Ok(())
     });
@@ -423,7 +423,7 @@ pub(super) fn cu_tex_ref_set_address2_d_v3(
             w.driver.cuTexRefSetAddress2D_v3(
                 v_h_tex_ref as CUtexref,
                 &v_desc,
-                m.dptr,
+                w.address(m.dptr)?,
                 m.pitch as usize,
             )
         })?;
@@ -470,7 +470,7 @@ pub(super) fn cu_tex_ref_set_address_v2(
             w.driver.cuTexRefSetAddress_v2(
                 &mut v_byte_offset,
                 v_h_tex_ref as CUtexref,
-                m.dptr,
+                w.address(m.dptr)?,
                 m.bytes as usize,
             )
         })?;

@@ -1,0 +1,138 @@
+"""Several results together: ``all``, and joining what was measured in several sittings."""
+
+import copy
+import time
+
+from busbar_bench import FORMAT, machine, micro, report, runner, switches
+from busbar_bench.published import LINKS, TABLES
+from busbar_bench.report import table_text, verdict_text
+
+# What `all` measures, in this order, with its share of the time: about what a round of each costs.
+SHARES = {
+    "micro-link": 3,
+    "micro-tcp": 1,
+    "micro-shared": 1,
+    "radium-small": 3,
+    "every-step": 3,
+    "radium-large": 5,
+    "llm": 12,
+    "imagenet": 14,
+    "imagenet-host": 14,
+    "radium-amd": 9,
+    "bitfusion-networks": 8,
+    "correct": 4,
+    "switches": 16,
+}
+NAMES = tuple(SHARES)
+# Nothing takes less, however short the time is.
+LEAST_S = 20.0
+
+
+def shares(names, seconds):
+    """How long each may take."""
+    total = sum(SHARES[name] for name in names)
+    return {name: max(LEAST_S, seconds * SHARES[name] / total) for name in names}
+
+
+def measure(args, keep):
+    """Measures all; `keep` gets the results so far after each. What one leaves, the next has."""
+    names = [name for name in NAMES if not args.tables or name in args.tables]
+    if not args.remote_prefix:
+        names = [name for name in names if name != "switches"]
+    begin, allowed = time.monotonic(), 0.0
+    parts_s = shares(names, args.time_budget * 60)
+    found = []
+    for name in names:
+        allowed += parts_s[name]
+        runner.say(f"{name}: until minute {allowed / 60:.1f} of {args.time_budget:g}")
+        found.append(measure_one(name, args, begin + allowed))
+        keep(found)
+    return found
+
+
+def measure_one(name, args, deadline):
+    """One of NAMES."""
+    args = copy.copy(args)
+    if name == "switches":
+        return switches.measure(args, deadline)
+    if name in TABLES:
+        return runner.run_table(TABLES[name], args, deadline)
+    args.parts, args.driver, args.max_bytes = micro.PARTS, None, None
+    args.cold_command, step_workload = None, args.step_workload
+    args.step_workload = None
+    if name == "micro-link":
+        args.step_workload = step_workload
+        if args.link_binary and args.link not in LINKS:
+            args.link = "vmxnet3-10g"
+    else:
+        args.parts, args.link = ["launch", "sustained", "sync", "copies", "memory"], None
+        if name == "micro-tcp":
+            args.parts = ["copies"]
+            args.remote_env = {**args.remote_env, "BUSBAR_SHM": "0"}
+    # Rounds of a micro-benchmark are short and few say enough.
+    return micro.measure(args)
+
+
+def join(found):
+    """One document of all."""
+    return {"format": FORMAT, "table": "all", "machine": machine.describe(), "parts": found}
+
+
+def parts(value):
+    """The results in a document: those of a joined one, or itself."""
+    if isinstance(value, dict) and value.get("table") == "all":
+        return value.get("parts", [])
+    return [value]
+
+
+def text(result):
+    """A result's report."""
+    if result["table"] == "micro":
+        return micro.result_text(result)
+    return switches.result_text(result) if "micro" in result else report.result_text(result)
+
+
+def markdown(found):
+    """All results for a document."""
+    first = found[0]
+    about = {key: first["machine"].get(key) for key in ("gpu", "cpu", "cores", "torch", "cuda")}
+    if not about["gpu"]:
+        about["gpu"] = ", ".join(gpu.get("name", "?") for gpu in first["machine"].get("gpus", []))
+    line = ", ".join(f"{key} {value}" for key, value in about.items() if value)
+    each = []
+    for result in found:
+        if result["table"] == "micro":
+            each.append(micro.markdown(result))
+        elif "micro" in result:
+            each.append(switches.markdown(result))
+        else:
+            each.append(report.markdown(result))
+    return "\n".join([f"Measured {first['started']}: {line}.", "", *each])
+
+
+def failed(found):
+    """Whether any bar was missed or anything failed."""
+    for result in found:
+        if result["table"] == "micro":
+            if any(verdict == "fail" for *_, verdict in micro.judge(result)):
+                return True
+        elif any(row["verdict"] in ("fail", "error") for row in result["rows"]):
+            return True
+    return False
+
+
+def summary(found):
+    """What was missed, and how many bars were met."""
+    met, rows = 0, []
+    for result in found:
+        if result["table"] == "micro":
+            judged = micro.judged_rows(result)
+            met += sum(row[3] == "met" for row in judged)
+            rows += [[f"micro: {row[0]}", row[3]] for row in judged if row[3] != "met"]
+            continue
+        for row in result["rows"]:
+            met += row["verdict"] == "pass"
+            if row["verdict"] in ("fail", "error"):
+                rows.append([f"{result['table']}: {row['spec']}", verdict_text(row)])
+    head = f"{met} bars met, {len(rows)} not"
+    return head if not rows else "\n".join([head, "", table_text(["what", "verdict"], rows)])

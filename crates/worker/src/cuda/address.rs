@@ -1,0 +1,189 @@
+//! Addresses that a client names, and whether they may go to the driver.
+//!
+//! The driver takes an address of its own process wherever it takes one of a device: page-locked
+//! memory always, any memory where the GPU can reach it. This process's memory is none of the
+//! client's business, so an address passes only if it lies where sessions put device memory, if the
+//! driver gave it to this session, or if the driver says that it is a device's.
+
+use super::Cuda;
+use super::memory::in_ranges;
+use busbar_abi::cuda::*;
+use std::collections::{BTreeMap, HashSet};
+
+/// What the driver has given to the session.
+#[derive(Default)]
+pub(super) struct Given {
+    /// Addresses: where each stretch begins, and where it ends.
+    stretches: BTreeMap<u64, u64>,
+    /// Texture and surface objects: kernels get them by value, so they have no ids.
+    objects: HashSet<u64>,
+}
+
+impl Given {
+    /// Remembers `size` bytes at `va`. They are not forgotten when they are freed: the driver keeps
+    /// such addresses for itself, and a graph may name them before they are anything's.
+    pub(super) fn memory(&mut self, va: u64, size: u64) {
+        let Some(mut end) = va.checked_add(size.max(1)) else {
+            return;
+        };
+        let mut start = va;
+        let touching = |s: &BTreeMap<u64, u64>, end: u64| {
+            let (from, to) = s.range(..=end).next_back()?;
+            (*to >= va).then_some((*from, *to))
+        };
+        while let Some((from, to)) = touching(&self.stretches, end) {
+            self.stretches.remove(&from);
+            start = start.min(from);
+            end = end.max(to);
+        }
+        self.stretches.insert(start, end);
+    }
+
+    fn has(&self, va: u64) -> bool {
+        let before = self.stretches.range(..=va).next_back();
+        before.is_some_and(|(_, end)| va < *end)
+    }
+}
+
+impl Cuda {
+    /// An address from the client, if it may go to the driver. Null may: it means nothing anywhere.
+    #[inline]
+    pub(crate) fn address(&self, va: CUdeviceptr) -> Result<CUdeviceptr, CUresult> {
+        if in_ranges(va) || va == 0 || self.given.has(va) || of_device(self.driver, va) {
+            Ok(va)
+        } else {
+            Err(CUDA_ERROR_INVALID_VALUE)
+        }
+    }
+
+    /// A texture or surface object from the client, if it is one of the session's.
+    pub(crate) fn object(&self, object: u64) -> Result<u64, CUresult> {
+        if self.given.objects.contains(&object) {
+            Ok(object)
+        } else {
+            Err(CUDA_ERROR_INVALID_VALUE)
+        }
+    }
+
+    /// Checks the addresses of memory operations of a stream.
+    pub(crate) fn operations(&self, all: &[CUstreamBatchMemOpParams]) -> Result<(), CUresult> {
+        for op in all {
+            match op.u[0] as u32 {
+                CU_STREAM_MEM_OP_BARRIER | CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES => {}
+                // Kind, address, value, flags, and an address that tools know the first by.
+                _ => {
+                    self.address(op.u[1])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An attribute of a stream or node, unless it is one whose value is an event: only a launch
+    /// puts the driver's handle in the place of the client's id.
+    pub(crate) fn attribute(
+        &self,
+        id: CUlaunchAttributeID,
+    ) -> Result<CUlaunchAttributeID, CUresult> {
+        match id {
+            CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
+            | CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT => Err(CUDA_ERROR_NOT_SUPPORTED),
+            _ => Ok(id),
+        }
+    }
+
+    /// Remembers a texture or surface object. One that is destroyed is the driver's to refuse.
+    pub(super) fn gave_object(&mut self, object: u64) {
+        self.given.objects.insert(object);
+    }
+}
+
+/// Whether the driver says that an address is a device's, or of memory that moves by itself.
+fn of_device(d: &Driver, va: u64) -> bool {
+    let mut kind: CUmemorytype = 0;
+    let which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE as _;
+    // SAFETY: a pointer to room for the attribute, a number.
+    let rc = unsafe { d.cuPointerGetAttribute((&raw mut kind).cast(), which, va) };
+    let device = rc == CUDA_SUCCESS && kind == CU_MEMORYTYPE_DEVICE;
+    device || super::memory::is_managed(d, va) != 0
+}
+
+/// One end of a copy of rows.
+struct End {
+    kind: CUmemorytype,
+    device: CUdeviceptr,
+    array: CUarray,
+    at: [usize; 3],
+    pitch: usize,
+    height: usize,
+}
+
+impl End {
+    fn check(&self, w: &Cuda) -> Result<(), CUresult> {
+        match self.kind {
+            CU_MEMORYTYPE_ARRAY if !self.array.is_null() => Ok(()),
+            CU_MEMORYTYPE_DEVICE | CU_MEMORYTYPE_UNIFIED => {
+                let [x, y, z] = self.at.map(|n| n as u64);
+                let pitch = self.pitch as u64;
+                let first = pitch
+                    .checked_mul(self.height as u64)
+                    .and_then(|slice| slice.checked_mul(z))
+                    .and_then(|n| n.checked_add(pitch.checked_mul(y)?))
+                    .and_then(|n| n.checked_add(x))
+                    .and_then(|n| n.checked_add(self.device))
+                    .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+                w.address(self.device)?;
+                w.address(first).map(drop)
+            }
+            // The program's own memory is somewhere else.
+            _ => Err(CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+}
+
+/// Checks that the source of a copy is on a device.
+pub(super) fn check_source(w: &Cuda, c: &CUDA_MEMCPY3D) -> Result<(), CUresult> {
+    End {
+        kind: c.srcMemoryType,
+        device: c.srcDevice,
+        array: c.srcArray,
+        at: [c.srcXInBytes, c.srcY, c.srcZ],
+        pitch: c.srcPitch,
+        height: c.srcHeight,
+    }
+    .check(w)
+}
+
+/// Checks that the destination of a copy is on a device.
+pub(super) fn check_destination(w: &Cuda, c: &CUDA_MEMCPY3D) -> Result<(), CUresult> {
+    End {
+        kind: c.dstMemoryType,
+        device: c.dstDevice,
+        array: c.dstArray,
+        at: [c.dstXInBytes, c.dstY, c.dstZ],
+        pitch: c.dstPitch,
+        height: c.dstHeight,
+    }
+    .check(w)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stretches_that_touch_become_one() {
+        let mut g = Given::default();
+        g.memory(0x1000, 0x100);
+        g.memory(0x3000, 0x100);
+        assert!(g.has(0x1000) && g.has(0x10ff) && !g.has(0x1100) && !g.has(0xfff));
+        g.memory(0x1100, 0x1f00);
+        assert_eq!(g.stretches.len(), 1);
+        assert!(g.has(0x2fff) && g.has(0x30ff) && !g.has(0x3100));
+        g.memory(0x1800, 0x10);
+        g.memory(u64::MAX, 2);
+        assert_eq!(g.stretches.len(), 1);
+        g.memory(0x800, 0x10000);
+        assert_eq!(g.stretches, BTreeMap::from([(0x800, 0x10800)]));
+    }
+}

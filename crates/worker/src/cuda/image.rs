@@ -1,0 +1,171 @@
+//! Images of device code from a client, before the driver reads them.
+//!
+//! The driver takes a pointer and believes what the image says of its own length. It would read
+//! beyond the end of one that lies, and one kind of image, the wrapper that compilers put around a
+//! fat binary, holds a host address that it would follow. So lengths are checked here, text is given
+//! an end, and wrappers are refused: a client sends what lies behind them.
+
+use busbar_abi::cuda::{CUDA_ERROR_INVALID_IMAGE, CUresult};
+use std::borrow::Cow;
+
+const WRAPPER: u32 = 0x4662_43b1;
+const FATBIN: u32 = 0xba55_ed50;
+const ELF: u32 = 0x464c_457f;
+/// The driver may look at as many bytes to tell what an image is.
+const LEAST: usize = 64;
+
+/// The image as it may go to the driver.
+pub(super) fn checked(bytes: &[u8]) -> Result<Cow<'_, [u8]>, CUresult> {
+    let whole = match number(bytes, 0, 4).map(|n| n as u32) {
+        Some(FATBIN) => fatbin(bytes),
+        Some(ELF) => elf(bytes),
+        Some(WRAPPER) | None => None,
+        Some(_) => {
+            // Text, or what the driver will not know.
+            let ends = bytes.len() >= LEAST && bytes.contains(&0);
+            return Ok(if ends {
+                Cow::Borrowed(bytes)
+            } else {
+                let mut b = bytes.to_vec();
+                b.resize(bytes.len() + LEAST, 0);
+                Cow::Owned(b)
+            });
+        }
+    };
+    whole
+        .map(|()| Cow::Borrowed(bytes))
+        .ok_or(CUDA_ERROR_INVALID_IMAGE)
+}
+
+/// The little-endian number of `n` bytes at `at`.
+fn number(bytes: &[u8], at: usize, n: usize) -> Option<u64> {
+    let b = bytes.get(at..at.checked_add(n)?)?;
+    Some(b.iter().rev().fold(0, |v, b| v << 8 | u64::from(*b)))
+}
+
+/// Whether `n` bytes at `at` are inside.
+fn inside(bytes: &[u8], at: u64, n: u64) -> Option<()> {
+    (at.checked_add(n)? <= bytes.len() as u64).then_some(())
+}
+
+fn fatbin(bytes: &[u8]) -> Option<()> {
+    let (header, body) = (number(bytes, 6, 2)?, number(bytes, 8, 8)?);
+    inside(bytes, header, body)?;
+    if header < 16 {
+        return None;
+    }
+    let mut left = &bytes[header as usize..(header + body) as usize];
+    // Entries: u16 kind, u16, u32 header's size, u64 payload's size, and more.
+    while left.len() >= 32 {
+        let (header, payload) = (number(left, 4, 4)?, number(left, 8, 8)?);
+        inside(left, header, payload)?;
+        if header < 32 {
+            return None;
+        }
+        left = &left[(header + payload) as usize..];
+    }
+    Some(())
+}
+
+fn elf(bytes: &[u8]) -> Option<()> {
+    const CLASS_64: u8 = 2;
+    const NOBITS: u64 = 8;
+    if bytes.len() < LEAST || bytes[4] != CLASS_64 {
+        return None;
+    }
+    let n = |at, len| number(bytes, at, len);
+    let (segments, sections) = (n(32, 8)?, n(40, 8)?);
+    let (segment, segment_n, section, section_n) = (n(54, 2)?, n(56, 2)?, n(58, 2)?, n(60, 2)?);
+    if (segment_n > 0 && segment < 56) || (section_n > 0 && section < 64) {
+        return None;
+    }
+    inside(bytes, segments, segment * segment_n)?;
+    inside(bytes, sections, section * section_n)?;
+    for i in 0..section_n {
+        let at = (sections + i * section) as usize;
+        if n(at + 4, 4)? != NOBITS {
+            inside(bytes, n(at + 24, 8)?, n(at + 32, 8)?)?;
+        }
+    }
+    for i in 0..segment_n {
+        let at = (segments + i * segment) as usize;
+        inside(bytes, n(at + 8, 8)?, n(at + 32, 8)?)?;
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(b: &mut [u8], at: usize, n: usize, v: u64) {
+        b[at..at + n].copy_from_slice(&v.to_le_bytes()[..n]);
+    }
+
+    fn elf_image() -> Vec<u8> {
+        let mut b = vec![0; 64 + 64 + 56 + 16];
+        put(&mut b, 0, 4, ELF.into());
+        b[4] = 2;
+        put(&mut b, 40, 8, 64);
+        put(&mut b, 32, 8, 128);
+        for (at, v) in [(54, 56), (56, 1), (58, 64), (60, 1)] {
+            put(&mut b, at, 2, v);
+        }
+        put(&mut b, 64 + 24, 8, 184);
+        put(&mut b, 64 + 32, 8, 16);
+        put(&mut b, 128 + 8, 8, 184);
+        put(&mut b, 128 + 32, 8, 16);
+        b
+    }
+
+    fn fat_image() -> Vec<u8> {
+        let mut b = vec![0; 16 + 64 + 8];
+        put(&mut b, 0, 4, FATBIN.into());
+        put(&mut b, 6, 2, 16);
+        put(&mut b, 8, 8, 72);
+        put(&mut b, 16 + 4, 4, 64);
+        put(&mut b, 16 + 8, 8, 8);
+        b
+    }
+
+    #[test]
+    fn whole_images_pass_and_cut_ones_do_not() {
+        for image in [elf_image(), fat_image()] {
+            assert_eq!(checked(&image).unwrap(), image);
+            for n in 4..image.len() {
+                assert!(checked(&image[..n]).is_err(), "{n} of {}", image.len());
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_that_lie_are_refused() {
+        let lies = [u64::MAX, u64::MAX - 200, 201, 1 << 40];
+        for lie in lies {
+            for at in [32, 40, 64 + 24, 64 + 32, 128 + 8, 128 + 32] {
+                let mut b = elf_image();
+                put(&mut b, at, 8, lie);
+                assert!(checked(&b).is_err(), "{lie} at {at}");
+            }
+            for at in [8, 16 + 8] {
+                let mut b = fat_image();
+                put(&mut b, at, 8, lie);
+                assert!(checked(&b).is_err(), "{lie} at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrapper_is_refused_and_text_gets_an_end() {
+        let mut wrapper = vec![0; 64];
+        put(&mut wrapper, 0, 4, WRAPPER.into());
+        put(&mut wrapper, 8, 8, 0x1000);
+        assert!(checked(&wrapper).is_err());
+        assert!(checked(b"").is_err());
+        assert!(checked(b"abc").is_err());
+        let text = checked(b".version 8.0 without an end").unwrap();
+        assert!(text.len() >= LEAST && text.ends_with(&[0]));
+        let long = [&[b' '; 80][..], &[0]].concat();
+        assert_eq!(checked(&long).unwrap(), long);
+    }
+}

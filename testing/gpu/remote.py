@@ -1,0 +1,61 @@
+"""A server, and clients from which the driver is hidden, on one machine: what the lane and the suites share.
+
+The server runs as it is; a client runs in a mount namespace in which the driver's files are gone, so
+that nothing can reach the GPU but Busbar. Needs root (for the namespace).
+"""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+HIDE = """
+[ -d /usr/local/nvidia ] && mount -t tmpfs none /usr/local/nvidia
+for d in /dev/nvidia[0-9]* /dev/nvidiactl /dev/nvidia-uvm*; do
+  [ -e "$d" ] && mount --bind /dev/null "$d"
+done
+exec "$@"
+"""
+
+
+class Remote:
+    """`busbar serve` on a loopback port while the block runs; `prefix` makes a command its client."""
+
+    def __init__(self, dist, port, work, log):
+        self.busbar = pathlib.Path(dist).resolve() / "bin/busbar"
+        self.server = f"127.0.0.1:{port}"
+        self.log = pathlib.Path(log)
+        self.hide = pathlib.Path(work) / "hide.sh"
+        self.hide.write_text(HIDE)
+
+    def __enter__(self):
+        self.out = open(self.log, "w")
+        self.process = subprocess.Popen([self.busbar, "serve", "--listen", self.server],
+                                        stdout=subprocess.PIPE, stderr=self.out, text=True)
+        if "listening" not in self.process.stdout.readline():
+            self.process.kill()
+            sys.exit(f"the server did not start; see {self.log}")
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+        self.out.close()
+
+    def prefix(self):
+        return ["unshare", "-m", "bash", str(self.hide), str(self.busbar), "run", "--server", self.server, "--"]
+
+
+def start(cmd, **more):
+    """Starts a program in a process group of its own, so that `stop` ends its children too."""
+    return subprocess.Popen(cmd, start_new_session=True, stdin=subprocess.DEVNULL, **more)
+
+
+def stop(process):
+    """Ends what `start` started, at once."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
