@@ -225,22 +225,30 @@ fn a_link_that_is_cut_again_and_again_changes_nothing() {
                 relay.cut(Duration::from_millis(1 + n % 5 * 12));
             }
         });
-        for _ in 0..4 {
+        let (mut whole, mut tries) = (0, 0);
+        while whole < 4 && tries < 40 {
+            tries += 1;
             let mut c = remote(relay.address().to_string().as_str(), &program);
             c.env("BUSBAR_RESUME_TIMEOUT", "60")
                 .env("BUSBAR_CONNECT_TIMEOUT", "30");
             let out = run(c.env("BUSBAR_STATS", "1"));
             let err = String::from_utf8_lossy(&out.stderr).into_owned();
+            // A cut while the session begins is an error that the program sees.
+            if text(&out).ends_with("clGetPlatformIDs(1, &platform, NULL) gave -1001\n") {
+                continue;
+            }
             if text(&out) != expected {
                 done.store(true, Ordering::Relaxed);
                 assert_eq!(text(&out), expected, "{err}");
             }
+            whole += 1;
             resumed += err
                 .split_once("\"resumed\":")
                 .and_then(|(_, n)| n.split([',', '}']).next()?.parse::<u32>().ok())
                 .expect("the statistics");
         }
         done.store(true, Ordering::Relaxed);
+        assert_eq!(whole, 4, "no program began in {tries} attempts");
     });
     assert!(resumed > 0, "no link was cut while a program ran");
 }
@@ -288,8 +296,10 @@ fn two_hundred_sessions_leave_nothing_behind() {
     let program = compile("opencl_faults");
     let server = Server::start();
     let session = || {
-        let out = run(server.command(&program).arg("exit"));
-        assert!(out.status.success());
+        let mut c = server.command(&program);
+        // Four at a time on a busy machine may wait for their workers.
+        let out = run(c.arg("exit").env("BUSBAR_CONNECT_TIMEOUT", "60"));
+        assert!(out.status.success(), "{}", text(&out));
     };
     // The first sessions load libraries and fill caches.
     (0..4).for_each(|_| session());

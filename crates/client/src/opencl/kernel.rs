@@ -506,11 +506,12 @@ pub unsafe extern "C" fn set_kernel_exec_info(
         if k.program.context.most(CL_DEVICE_SVM_CAPABILITIES) == 0 {
             return Err(CL_INVALID_OPERATION);
         }
-        if value.is_null() {
+        // No pointers at all take back those of an earlier call.
+        if value.is_null() != (size == 0) || size == 0 && param != CL_KERNEL_EXEC_INFO_SVM_PTRS {
             return Err(CL_INVALID_VALUE);
         }
         let ok = match param {
-            CL_KERNEL_EXEC_INFO_SVM_PTRS => size > 0 && size.is_multiple_of(8),
+            CL_KERNEL_EXEC_INFO_SVM_PTRS => size.is_multiple_of(8),
             CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM if size == 4 => {
                 // No device of ours has it, so only switching it off is right.
                 return match value.cast::<u32>().read_unaligned() {
@@ -523,7 +524,10 @@ pub unsafe extern "C" fn set_kernel_exec_info(
         if !ok {
             return Err(CL_INVALID_VALUE);
         }
-        let value = std::slice::from_raw_parts(value.cast(), size);
+        let value = match size {
+            0 => &[][..],
+            _ => std::slice::from_raw_parts(value.cast(), size),
+        };
         let msg = wire::KernelExecInfo {
             kernel: k.id,
             param,
