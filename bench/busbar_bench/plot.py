@@ -6,7 +6,8 @@ import json
 from busbar_bench import micro, switches
 from busbar_bench.report import (
     bar_text,
-    equal_text,
+    error_ends,
+    losses_text,
     mark_text,
     number,
     ratio_text,
@@ -26,6 +27,7 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 78em; color: #222 }
 table { border-collapse: collapse; margin: 1em 0; font-variant-numeric: tabular-nums }
 th, td { padding: .25em .7em; border-bottom: 1px solid #ddd; text-align: right }
+td { white-space: nowrap }
 th:first-child, td:first-child { text-align: left }
 .pass { color: #0b6e4f } .fail, .error { color: #a63d40; font-weight: 600 }
 details { margin: 1em 0 } summary { cursor: pointer; color: #555 }
@@ -128,7 +130,7 @@ def svg_row(row, names, top, x):
         ratio = row["ratios"][name]
         y = middle + (place - (len(shown) - 1) / 2) * 12
         colour = COLOURS[names.index(name) % 4]
-        low, high = x(ratio["min"]), x(ratio["max"])
+        low, high = map(x, error_ends(row, name))
         out.append(
             f'<g stroke="{colour}" stroke-width="2">'
             f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y}" y2="{y}"/>'
@@ -163,7 +165,7 @@ def section(result):
             + cell(ratio_text(row["ratios"].get(REMOTE)))
             + "".join(cell(ratio_text(row["ratios"].get(p)) + trouble(row, p)) for p in peers)
             + cell(", ".join(mark_text(m) for m in row["published"]) or "-")
-            + cell(equal_text(row["losses_equal"]))
+            + cell(losses_text(row))
             + cell(bar_text(row))
             + cell(verdict_text(row), "td", f'{verdict} title="{html.escape(row["reason"])}"')
             + "</tr>"
@@ -182,8 +184,9 @@ def section(result):
         f"<h2>{title}</h2>"
         f"<p>{html.escape(result['started'])}, {result['settings']['rounds']} rounds, "
         f"{result['settings']['warmup']} warm-up and {result['settings']['steps']} measured "
-        f"steps. Points are medians over the rounds, error bars their range; a ratio of 1 is "
-        f"local speed.</p>{body}<details><summary>Report and machine</summary>"
+        f"steps. Points are medians over the rounds, error bars their range (of one round: the "
+        f"standard error within it); a ratio of 1 is local speed.</p>{body}"
+        f"<details><summary>Report and machine</summary>"
         f"<pre>{html.escape(text)}</pre><table>{machine}</table></details>"
     )
 
@@ -283,7 +286,8 @@ def draw(axes, result):
             ratio = row["ratios"].get(name)
             if ratio is None:
                 continue
-            spread = [[ratio["median"] - ratio["min"]], [ratio["max"] - ratio["median"]]]
+            low, high = error_ends(row, name)
+            spread = [[ratio["median"] - low], [high - ratio["median"]]]
             axes.errorbar(
                 ratio["median"],
                 index + 0.15 * place,

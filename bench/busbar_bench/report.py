@@ -49,9 +49,30 @@ def side_rate(row, side):
     return median([r["rate"] for r in runs]), runs[0]["unit"]
 
 
-def equal_text(value):
-    """Whether the losses were the same."""
-    return {None: "-", True: "equal", False: "differ"}[value]
+def error_ends(row, side):
+    """Where a ratio's error bar begins and ends: its range over the rounds; of one round, what the
+    standard errors of both rates within it make."""
+    ratio = row["ratios"].get(side)
+    if ratio is None or len(ratio["per_round"]) > 1:
+        return (ratio["min"], ratio["max"]) if ratio else None
+    parts = []
+    for name in (LOCAL, side):
+        runs = [run for run in row["sides"].get(name, []) if run and run.get("rate_spread")]
+        if runs:
+            spread = runs[0]["rate_spread"]
+            parts.append(spread["uncertainty"] / spread["mean"])
+    error = ratio["median"] * sum(part * part for part in parts) ** 0.5
+    return ratio["median"] - error, ratio["median"] + error
+
+
+def losses_text(row):
+    """Whether losses are the same, where algorithms are deterministic; else whether they are
+    numbers at all."""
+    if ":" in row["spec"] and "det" in row["spec"].rpartition(":")[2].split("+"):
+        return {None: "-", True: "equal", False: "differ"}[row["losses_equal"]]
+    runs = [run for side in (LOCAL, REMOTE) for run in row["sides"].get(side, []) if run]
+    known = [run["finite"] for run in runs if "finite" in run]
+    return "-" if not known else "finite" if all(known) else "NaN"
 
 
 def bar_text(row):
@@ -71,7 +92,12 @@ def verdict_text(row):
     words = {"pass": "met", "fail": "missed"}
     text = words.get(row["verdict"], row["verdict"])
     reason = row["reason"].rpartition(": missed by ")
-    return f"missed by {reason[2]}" if row["verdict"] == "fail" and reason[1] else text
+    if row["verdict"] != "fail":
+        return text
+    ratio = row["ratios"].get(REMOTE)
+    if not reason[1] and row["bar"] is not None and ratio:
+        return f"missed by {row['bar'] - ratio['median']:.3f}"
+    return f"missed by {reason[2]}" if reason[1] else text
 
 
 def markdown(result):
@@ -89,7 +115,7 @@ def markdown(result):
         cells.append(ratio_text(row["ratios"].get(REMOTE)))
         cells += [ratio_text(row["ratios"].get(peer)) + trouble(row, peer) for peer in peers]
         cells.append(", ".join(mark_text(m) for m in row["published"]) or "-")
-        cells += [equal_text(row["losses_equal"]), bar_text(row), verdict_text(row)]
+        cells += [losses_text(row), bar_text(row), verdict_text(row)]
         lines.append("| " + " | ".join(cells) + " |")
     errors = [f"- {row['spec']}: {error}" for row in result["rows"] for error in row["errors"]]
     return "\n".join([*lines, "", *errors, *([""] if errors else [])])
@@ -133,7 +159,7 @@ def result_text(result):
                 ratio_text(row["ratios"].get(REMOTE)),
                 *[ratio_text(row["ratios"].get(peer)) + trouble(row, peer) for peer in peers],
                 ", ".join(mark_text(m) for m in row["published"]) or "-",
-                equal_text(row["losses_equal"]),
+                losses_text(row),
                 bar_text(row),
                 verdict_text(row),
             ]

@@ -120,10 +120,6 @@ fn CreateKernel(kernel: u32, program: u32, name: Str);
 #[id(0x0502)] #[message] #[queued]
 fn CloneKernel(kernel: u32, source: u32, args: Bytes);
 
-/// Everything about a kernel.
-#[id(0x0503)] #[message] #[waits]
-fn DescribeKernel(kernel: u32) -> (info: Bytes);
-
 /// Execution information: pointers as they are.
 #[id(0x0504)] #[message] #[waits]
 fn KernelExecInfo(kernel: u32, param: u32, value: Bytes);

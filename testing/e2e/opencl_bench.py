@@ -4,8 +4,8 @@
     python3 testing/e2e/opencl_bench.py [--dist dist] [--json FILE]
 
 Empty launches, 1,000 dependent launches and a read, 64 MiB writes and reads beside a plain TCP copy
-between two processes, and the launches once more over a link with 1 ms one-way delay. The best of the
-repetitions counts; the exit status is 1 when a program fails.
+between two processes, and the launches once more over a link with 1 ms one-way delay. The best of
+the repetitions counts; the exit status is 1 when a program fails.
 """
 
 import argparse
@@ -63,7 +63,9 @@ def measure(command, env):
 
 def started(command, env):
     """Starts something that says where it listens."""
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env)
+    child = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env
+    )
     for line in child.stdout:
         if "listening on " in line:
             return child, line.split("listening on ")[1].split()[0]
@@ -73,7 +75,9 @@ def started(command, env):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--dist", default=str(HERE.parent.parent / "dist"))
     p.add_argument("--json", metavar="FILE")
     args = p.parse_args()
@@ -83,10 +87,14 @@ def main():
     children = []
     with tempfile.TemporaryDirectory(prefix="busbar-bench-") as work:
         exe = str(pathlib.Path(work) / "rates")
-        subprocess.run(["gcc", "-O2", "-o", exe, str(HERE / "programs/opencl_rates.c"), "-lOpenCL"], check=True)
+        subprocess.run(
+            ["gcc", "-O2", "-o", exe, str(HERE / "programs/opencl_rates.c"), "-lOpenCL"], check=True
+        )
         try:
             out = {"tcp_gb_per_s": tcp_copy(), "native": measure([exe, "all"], env)}
-            server, address = started([busbar, "serve", "--listen", "127.0.0.1:0", "--api", "opencl"], env)
+            server, address = started(
+                [busbar, "serve", "--listen", "127.0.0.1:0", "--api", "opencl"], env
+            )
             children.append(server)
             stats = dict(env, BUSBAR_STATS="1")
 
@@ -95,8 +103,20 @@ def main():
 
             out["busbar"] = through(address, "all")
             out["busbar_empty"] = through(address, "empty")
-            link, far = started([busbar, "link", "--listen", "127.0.0.1:0", "--to", address, "--delay", "1ms",
-                                 "--json"], env)
+            link, far = started(
+                [
+                    busbar,
+                    "link",
+                    "--listen",
+                    "127.0.0.1:0",
+                    "--to",
+                    address,
+                    "--delay",
+                    "1ms",
+                    "--json",
+                ],
+                env,
+            )
             children.append(link)
             out["busbar_1ms"] = through(far, "chain")
         finally:
@@ -106,9 +126,14 @@ def main():
     n, b, far = out["native"], out["busbar"], out["busbar_1ms"]
     empty = out["busbar_empty"]["stats"]
     print(f"{'':<38} {'native':>12} {'Busbar':>12}")
-    print(f"{'empty kernels enqueued, 1/s':<38} {n['enqueue_per_s']:>12.0f} {b['enqueue_per_s']:>12.0f}")
+    print(
+        f"{'empty kernels enqueued, 1/s':<38} {n['enqueue_per_s']:>12.0f} "
+        f"{b['enqueue_per_s']:>12.0f}"
+    )
     print(f"{'empty kernels done, 1/s':<38} {n['launch_per_s']:>12.0f} {b['launch_per_s']:>12.0f}")
-    print(f"{'1,000 dependent launches + read, ms':<38} {n['chain_ms']:>12.2f} {b['chain_ms']:>12.2f}")
+    print(
+        f"{'1,000 dependent launches + read, ms':<38} {n['chain_ms']:>12.2f} {b['chain_ms']:>12.2f}"
+    )
     print(f"{'the same, 1 ms one-way delay, ms':<38} {'':>12} {far['chain_ms']:>12.2f}")
     print(f"{'64 MiB write, GB/s':<38} {n['write_gb_per_s']:>12.2f} {b['write_gb_per_s']:>12.2f}")
     print(f"{'64 MiB read, GB/s':<38} {n['read_gb_per_s']:>12.2f} {b['read_gb_per_s']:>12.2f}")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what testing/e2e/opencl_programs.py needs and this machine lacks: an OpenCL device (PoCL, when
-# there is no other), a C compiler, and Python packages in .venv.     opencl_setup.sh [--quick | --full]
+# Installs what testing/e2e/opencl_programs.py needs and this machine lacks: an OpenCL device (PoCL,
+# when there is no other), a C compiler, and Python packages in .venv.
+#     opencl_setup.sh [--quick | --full]
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 mode=${1:-}

@@ -129,7 +129,8 @@ struct Zig {
 }
 
 impl Zig {
-    /// Both from `.venv`, where they are installed if they are missing: the packages bring binaries.
+    /// Both from `.venv`, where they are installed if they are missing: the packages bring
+    /// binaries.
     fn find_or_install(root: &Path) -> Result<Self> {
         if let Some(found) = Self::find(root) {
             return Ok(found);
@@ -175,7 +176,8 @@ fn in_path(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Copies what was built to its places, and says what each file needs of the C library: no more than
+/// Copies what was built to its places, and says what each file needs of the C library: no more
+/// than
 /// `bound`. A file may be in use, so a new one takes its name.
 fn lay_out(built: &Path, dist: &Path, parts: &[Part], bound: Option<Version>) -> Result<()> {
     let strip = in_path("strip");

@@ -1,10 +1,17 @@
 //! Busbar: the one front door for repository chores.
 
 mod dist;
+mod tidy;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
+
+const USAGE: &str = "usage: cargo xtask COMMAND
+    codegen [--check]         write what comes of spec/, or say what is stale
+    tidy                      check layering, line lengths, links, and other habits
+    ci [STEP ...]             every check that needs no GPU (./test runs the same)
+    dist [--glibc VERSION]    the release tree, in dist/; for glibc 2.28 unless told otherwise";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -26,10 +33,20 @@ fn run(args: &[&str]) -> Result<()> {
     match args {
         ["codegen"] => println!("codegen: {}", busbar_codegen::run(root, false)?),
         ["codegen", "--check"] => println!("codegen: {}", busbar_codegen::run(root, true)?),
+        ["tidy"] => tidy::run(root)?,
+        ["ci", steps @ ..] => ci(root, steps)?,
         ["dist", rest @ ..] => dist::run(root, rest)?,
-        _ => {
-            bail!("usage: cargo xtask {{codegen [--check] | dist [--glibc VERSION]}}")
-        }
+        _ => bail!("{USAGE}"),
     }
+    Ok(())
+}
+
+/// Runs `./test`, in which the steps are.
+fn ci(root: &Path, steps: &[&str]) -> Result<()> {
+    let status = Command::new(root.join("test")).args(steps).status();
+    ensure!(
+        status.context("./test did not start")?.success(),
+        "not all steps passed"
+    );
     Ok(())
 }

@@ -8,8 +8,8 @@
  *   driver sync COUNT                 launch + synchronize, and synchronize with nothing to do
  *   driver copies MAX_BYTES REPEATS   copies by size: pageable and pinned, both ways
  *   driver steps LAUNCHES STEPS       steps of that many launches, a synchronize at the end
- *   driver memory MIB LAUNCHES        what the library adds to this process's memory; then waits for
- *                                     the end of stdin, so that the server's side can be looked at
+ *   driver memory MIB LAUNCHES        what the library adds to this process's memory; then waits
+ *                                     for the end of stdin, so that its server can be looked at
  *   driver context 1                  the same with a context and nothing else
  */
 #include <dlfcn.h>
@@ -388,8 +388,9 @@ static void memory_mode(size_t bytes, int launches) {
 static void context_mode(void) {
     long before = resident_kib();
     open_context();
-    printf("{\"mode\": \"context\", \"before_kib\": %ld, \"after_kib\": %ld, \"rss_kib\": %ld}\n", before,
-           resident_kib() - before, resident_kib());
+    long after = resident_kib();
+    printf("{\"mode\": \"context\", \"before_kib\": %ld, \"after_kib\": %ld, \"rss_kib\": %ld}\n",
+           before, after - before, after);
     hold();
 }
 

@@ -5,9 +5,13 @@ use anyhow::{Result, bail};
 use busbar_client::config::with_port;
 use serde_json::json;
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 
 /// Flags of `busbar doctor`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar doctor                                   # this tree, and a server on this machine
+  busbar doctor --server gpu-host -- python       # that server, and whether python can use it")]
 pub struct Args {
     /// Server to check
     #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
@@ -43,6 +47,7 @@ pub fn run(a: &Args) -> Result<()> {
             format!("{}, {opencl}", s.cuda.join("libcuda.so.1").display())
         }),
     );
+    check("token", token());
     let server = a.server.clone().unwrap_or_else(|| "127.0.0.1".into());
     for s in server.split(',').map(|s| with_port(s.trim())) {
         check("server", reach(&s));
@@ -100,6 +105,23 @@ fn reach(server: &str) -> Result<String> {
     ))
 }
 
+/// Whether the token that the environment names can be shown.
+fn token() -> Result<String> {
+    let config = busbar_client::config::Config::from_env();
+    let Some(path) = &config.token_file else {
+        return Ok("none: BUSBAR_TOKEN_FILE is not set (only needed where a server asks)".into());
+    };
+    let token = config.token().map_err(anyhow::Error::msg)?;
+    if token.len() < 16 {
+        bail!("the first line of {path} is too short to be a token: copy the server's token file");
+    }
+    let mode = std::fs::metadata(path)?.permissions().mode();
+    if mode & 0o004 != 0 {
+        bail!("everybody on this machine can read the token: chmod 600 {path}");
+    }
+    Ok(format!("from {path}"))
+}
+
 /// What in the environment keeps programs from finding the shims.
 fn environment() -> Result<String> {
     if let Some(p) = std::env::var_os("LD_PRELOAD").filter(|p| !p.is_empty()) {
@@ -110,6 +132,16 @@ fn environment() -> Result<String> {
     }
     if std::env::var("CUDA_VISIBLE_DEVICES").is_ok_and(|v| v.is_empty() || v == "-1") {
         bail!("CUDA_VISIBLE_DEVICES hides every GPU: unset it");
+    }
+    let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    if let Some(other) = std::env::split_paths(&path).find(|d| d.join("libcuda.so.1").exists())
+        && launch::shims().is_ok_and(|s| s.cuda != other)
+    {
+        // `busbar run` puts its own first, so this matters only to programs started without it.
+        return Ok(format!(
+            "nothing stands in the way of `busbar run` (without it, programs use {})",
+            other.join("libcuda.so.1").display()
+        ));
     }
     Ok("nothing stands in the way".into())
 }

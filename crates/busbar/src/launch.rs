@@ -13,6 +13,12 @@ use std::process::Command;
 
 /// Flags of `busbar run`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar run --server gpu-host -- python train.py           # share a GPU
+  busbar run --server gpu-host --gpus 2 -- python train.py  # have two to oneself
+  BUSBAR_SERVER=gpu-host busbar run -- bash                 # a shell whose programs see the GPU
+  BUSBAR_STATS=1 busbar run -- ./program                    # what was called, and what waited
+  BUSBAR_LOG=warn busbar run -- ./program                   # what was refused, and why")]
 pub struct Args {
     /// Server whose accelerators the program uses
     #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
@@ -65,7 +71,7 @@ pub fn run(a: Args) -> Result<()> {
     let servers: Vec<_> = server.split(',').map(|s| with_port(s.trim())).collect();
     let shims = shims()?;
     let path = program::find(&a.command[0])?;
-    program::check(&path, 0)?;
+    let note = program::check(&path, 0)?;
     let mut any = false;
     for s in &servers {
         let v = status::ask(s)?;
@@ -73,6 +79,9 @@ pub fn run(a: Args) -> Result<()> {
     }
     if !any {
         bail!("{server} has no accelerator to offer; `busbar devices` shows what servers have");
+    }
+    if let Some(note) = note {
+        eprintln!("busbar: {note}");
     }
     let lease = match a.gpus {
         None => None,
@@ -88,8 +97,8 @@ pub fn run(a: Args) -> Result<()> {
         std::env::split_paths(&old).filter(|d| *d != shims.cuda && !d.as_os_str().is_empty()),
     );
     c.env("LD_LIBRARY_PATH", std::env::join_paths(dirs)?);
-    // Triton looks for the driver by itself, in the loader's cache first, where a driver may be listed
-    // that is gone.
+    // Triton looks for the driver by itself, in the loader's cache first, where a driver may be
+    // listed that is gone.
     c.env("TRITON_LIBCUDA_PATH", &shims.cuda);
     if let Some(lib) = &shims.opencl {
         c.env("OCL_ICD_VENDORS", vendors(lib)?);
@@ -97,7 +106,7 @@ pub fn run(a: Args) -> Result<()> {
     let Some((lease, _conn)) = lease else {
         // Nothing is left to do here: the program takes this process's place, and so its signals,
         // its terminal and its exit status are its own.
-        return Err(c.exec()).with_context(|| format!("cannot run {}", path.display()));
+        return Err(program::not_started(&path, &c.exec()));
     };
     c.env("BUSBAR_LEASE", lease);
     // The lease ends with this process, so the program is told when this process is killed.
@@ -110,9 +119,7 @@ pub fn run(a: Args) -> Result<()> {
             },
         );
     }
-    let mut child = c
-        .spawn()
-        .with_context(|| format!("cannot run {}", path.display()))?;
+    let mut child = c.spawn().map_err(|e| program::not_started(&path, &e))?;
     // The terminal signals the whole group; the program decides what to make of it.
     // SAFETY: ignoring a signal has no preconditions.
     unsafe {

@@ -2,6 +2,7 @@
 
 mod config;
 mod connection;
+mod greeting;
 mod monitor;
 mod workers;
 
@@ -13,7 +14,7 @@ use busbar_worker::apis::{Device, Found};
 use config::Config;
 use std::collections::HashMap;
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use workers::Workers;
@@ -42,35 +43,40 @@ pub(crate) struct Server {
     pub workers: Workers,
     pub monitor: monitor::Monitor,
     pub started: Instant,
-    pub greeting: AtomicUsize,
+    pub greeting: greeting::Greetings,
+    /// Clients that are known and being served, other than by a worker.
+    pub busy: AtomicUsize,
 }
 
 pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The most connections that may be saying hello at a time.
-const MAX_GREETING: usize = 256;
-
 /// Runs the server until it is killed.
 pub fn run(args: Args) -> Result<()> {
+    let check = args.check;
     let config = Config::resolve(args)?;
-    config::start_log(config.json_logs);
     let token = config.token()?;
-    if token.is_none() && !config::is_loopback(&config.listen) {
+    if !config::is_loopback(&config.listen)? && token.is_none() {
         bail!(
             "{} can be reached from other machines: give a token with --token-file FILE (its first \
              line is the secret that clients show with BUSBAR_TOKEN_FILE), or listen on 127.0.0.1",
             config.listen
         );
     }
+    if check {
+        println!("{}", config.describe());
+        return Ok(());
+    }
+    config::start_log(config.json_logs);
     let listener = TcpListener::bind(&config.listen).with_context(|| {
         format!(
             "cannot listen on {}; is another server running there?",
             config.listen
         )
     })?;
-    let workers = Workers::new(&config);
+    config::allow_many_files();
+    let workers = Workers::new(&config)?;
     let found = workers.probe()?;
     // Devices are numbered as CUDA does, or as OpenCL does where there is no CUDA.
     let cuda = found.devices.iter().any(|d| d.api == "cuda");
@@ -131,7 +137,8 @@ pub fn run(args: Args) -> Result<()> {
         workers,
         monitor: monitor::Monitor::default(),
         started: Instant::now(),
-        greeting: AtomicUsize::new(0),
+        greeting: greeting::Greetings::default(),
+        busy: AtomicUsize::new(0),
     });
     server.workers.keep_spare();
     if server.found.devices.iter().any(|d| d.api == "cuda") {
@@ -154,18 +161,16 @@ pub fn run(args: Args) -> Result<()> {
                 continue;
             }
         };
-        if server.greeting.fetch_add(1, Ordering::AcqRel) >= MAX_GREETING {
-            server.greeting.fetch_sub(1, Ordering::AcqRel);
+        let Some(guest) = server.greeting.enter(&stream) else {
             continue;
-        }
+        };
         let s = server.clone();
-        let run = move || connection::serve(&s, stream);
+        let run = move || connection::serve(&s, stream, guest);
         let spawned = std::thread::Builder::new()
             .name("hello".into())
             .stack_size(256 << 10)
             .spawn(run);
         if let Err(e) = spawned {
-            server.greeting.fetch_sub(1, Ordering::AcqRel);
             tracing::warn!(error = %e, "cannot start a thread");
         }
     }

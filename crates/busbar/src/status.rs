@@ -9,6 +9,10 @@ use std::time::Duration;
 
 /// Flags of `busbar devices` and `busbar ps`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar devices --server gpu-host                # what it has, and who uses it
+  busbar ps --server gpu-a,gpu-b                  # the sessions of two servers
+  busbar devices --json | jq '.[].status.devices'")]
 pub struct Args {
     /// Servers to ask, with commas between [default: 127.0.0.1:7400]
     #[arg(
@@ -90,6 +94,9 @@ pub fn devices(a: &Args) -> Result<()> {
         print_json(&answers);
         return judge(answers, true);
     }
+    if answers.iter().all(|(_, r)| r.is_err()) {
+        return judge(answers, false);
+    }
     println!(
         "{:<24} {:<7} {:>2}  {:<40} {:>10}  USED BY",
         "SERVER", "API", "#", "DEVICE", "MEMORY"
@@ -127,6 +134,9 @@ pub fn ps(a: &Args) -> Result<()> {
     if a.json {
         print_json(&answers);
         return judge(answers, true);
+    }
+    if answers.iter().all(|(_, r)| r.is_err()) {
+        return judge(answers, false);
     }
     println!(
         "{:<24} {:<12} {:<7} {:<8} {:>8}  {:<20} {:>7}  PROGRAM",

@@ -3,8 +3,8 @@
 //!
 //! [`Channel`] joins the wire's sans-I/O state (sequence numbers, acknowledgement, replay) with a
 //! transport's connection and two threads: one that sends what is queued, one that receives and
-//! hands frames to a [`Sink`]. Client and worker use the same code; they differ in what happens when
-//! a connection ends, which is the [`Keeper`]'s business.
+//! hands frames to a [`Sink`]. Client and worker use the same code; they differ in what happens
+//! when a connection ends, which is the [`Keeper`]'s business.
 //!
 //! Cost of queueing a record: one uncontended lock and the copy of its bytes. The sending thread is
 //! woken only when it sleeps; while records keep coming it naps briefly instead and sends what has
@@ -192,8 +192,8 @@ impl Channel {
     }
 
     /// Ends the session here. What is queued is sent first, and the peer has until `linger` is over
-    /// to say that it has it all, or to close in its turn: bytes that are still in this machine when
-    /// the process ends may never leave it.
+    /// to say that it has it all, or to close in its turn: bytes that are still in this machine
+    /// when the process ends may never leave it.
     pub fn close(&self, reason: &str, linger: Duration) {
         let deadline = Instant::now() + linger;
         self.inner.closing.store(true, Ordering::Release);
@@ -315,7 +315,11 @@ pub fn recv_hello(conn: &dyn Connection, kind: frame::Kind) -> std::io::Result<V
     if h.kind != kind {
         return Err(bad("the peer does not begin with a hello".into()));
     }
-    if h.len as usize > busbar_wire::limits::MAX_HELLO {
+    let most = match kind {
+        frame::Kind::Hello => busbar_wire::limits::MAX_HELLO,
+        _ => busbar_wire::limits::MAX_WELCOME,
+    };
+    if h.len as usize > most {
         return Err(bad(format!("a hello of {} bytes is too long", h.len)));
     }
     let mut body = vec![0; h.len as usize];

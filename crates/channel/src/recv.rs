@@ -44,8 +44,8 @@ struct Buffered<'a> {
     buf: &'a mut [u8],
     start: usize,
     end: usize,
-    /// How much to ask for at once: little behind a large frame, since what follows is likely another
-    /// whose bytes should go where they belong without a stop here.
+    /// How much to ask for at once: little behind a large frame, since what follows is likely
+    /// another whose bytes should go where they belong without a stop here.
     ahead: usize,
 }
 

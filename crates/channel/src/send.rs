@@ -69,8 +69,8 @@ impl Frame {
 
 /// Records that are not in the window yet.
 ///
-/// On cache lines of its own: threads that wait for the lock look at its word all the time, and must
-/// not take away the lines that its holder is writing to.
+/// On cache lines of its own: threads that wait for the lock look at its word all the time, and
+/// must not take away the lines that its holder is writing to.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Tail {
@@ -102,7 +102,8 @@ const ASLEEP: u32 = 1;
 /// It has been woken, and its core may take a while.
 const WAKING: u32 = 2;
 
-/// Takes a lock that is never held for long. Going to sleep for it would cost far more than the wait.
+/// Takes a lock that is never held for long. Going to sleep for it would cost far more than the
+/// wait.
 #[inline]
 fn lock_soon<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     let mut pause = 1;
@@ -343,8 +344,8 @@ impl Inner {
     /// Tells the sending thread that there is something to send.
     #[inline]
     pub(crate) fn notify(&self) {
-        // Left alone when it is set: whoever clears it takes the tail's lock afterwards, and so finds what
-        // was queued before this look at it.
+        // Left alone when it is set: whoever clears it takes the tail's lock afterwards, and so
+        // finds what was queued before this look at it.
         if !self.pending.load(Ordering::Relaxed) {
             self.pending.store(true, Ordering::Release);
         }

@@ -1,9 +1,10 @@
-//! Off switches: every optimisation can be done without, so that what it buys can be measured, and so
-//! that it can be ruled out where something is wrong.
+//! Off switches: every optimisation can be done without, so that what it buys can be measured, and
+//! so that it can be ruled out where something is wrong.
 //!
 //! A switch that is on costs one load of a word that is never written while a session runs. The
-//! client reads its environment, and tells its worker in the hello what is off, so that one variable
-//! switches both ends. The results of a program are the same with every switch in either position.
+//! client reads its environment, and tells its worker in the hello what is off, so that one
+//! variable switches both ends. The results of a program are the same with every switch in either
+//! position.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -61,7 +61,7 @@ pub fn spare_core() -> bool {
     let spare = running().is_none_or(|running| {
         // SAFETY: no preconditions.
         let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-        running <= i64::from(cores)
+        running <= cores
     });
     SEEN.store(now << 1 | u64::from(spare), Ordering::Relaxed);
     spare

@@ -1,9 +1,13 @@
 //! The client's side of a session, inside the program that uses the accelerator.
 //!
 //! The API-neutral part is here: [`config`] reads the environment, [`session`] opens a session and
-//! carries calls, [`shared`] hands memory to a worker on this host, [`calls`] matches answers to those who wait, [`content`] sends module images only to
-//! servers that lack them, [`stats`] counts, [`log`] writes where the user asked and nowhere else.
-//! Each forwarded API is a folder: [`cuda`], [`opencl`]; [`nvml`] only answers questions.
+//! carries calls, [`shared`] hands memory to a worker on this host, [`calls`] matches answers to
+//! those who wait, [`content`] sends module images only to servers that lack them, [`stats`]
+//! counts, [`log`] writes where the user asked and nowhere else. Each forwarded API is a folder:
+//! [`cuda`], [`opencl`]; [`nvml`] only answers questions.
+
+// What runs inside somebody else's program prints nothing unasked and never ends it.
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
 
 pub mod calls;
 pub mod config;

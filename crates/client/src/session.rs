@@ -27,6 +27,8 @@ pub trait Handler: Send + Sync {
     fn callback(&self, status: i32, call: u32, body: &[u8]);
     /// The device printed something.
     fn output(&self, text: &[u8]);
+    /// The driver has something to say on stderr.
+    fn complaint(&self, _text: &[u8]) {}
     /// The session is over, and why.
     fn closed(&self, why: &str);
 }
@@ -150,8 +152,8 @@ impl Session {
         Ok(())
     }
 
-    /// Queues a message that ends in bulk bytes: the message's own fields, then the bytes, which the
-    /// receiver reads as the rest of the record.
+    /// Queues a message that ends in bulk bytes: the message's own fields, then the bytes, which
+    /// the receiver reads as the rest of the record.
     pub fn queue_bulk<'a, R: Request<'a>>(
         &self,
         scope: u32,
@@ -397,8 +399,8 @@ impl Keeper for Reconnect {
 /// The socket of the present connection; -1 for none.
 static SOCKET: AtomicI32 = AtomicI32::new(-1);
 
-/// In the child of a fork: closes the child's copy of the connection, so that the worker notices when
-/// the parent dies. Safe between fork and exec: it takes no lock and allocates nothing.
+/// In the child of a fork: closes the child's copy of the connection, so that the worker notices
+/// when the parent dies. Safe between fork and exec: it takes no lock and allocates nothing.
 pub fn abandon() {
     let fd = SOCKET.swap(-1, Ordering::AcqRel);
     if fd >= 0 {
@@ -478,7 +480,8 @@ impl Receiver {
             }
             Notice::Error => self.shared.handler.error(status, payload),
             Notice::Callback => self.shared.handler.callback(status, h.call, payload),
-            Notice::Output => self.shared.handler.output(payload),
+            Notice::Output if h.call == 0 => self.shared.handler.output(payload),
+            Notice::Output => self.shared.handler.complaint(payload),
             Notice::NeedContent => {
                 let hash: Hash = payload
                     .try_into()

@@ -27,7 +27,8 @@ pub struct Neighbour {
 
 impl Neighbour {
     /// The way to the worker at the other end of a connection, if it is on this host. What forwards
-    /// a connection may do so to delay or to count what goes over it: it is not gone around unasked.
+    /// a connection may do so to delay or to count what goes over it: it is not gone around
+    /// unasked.
     pub fn find(sharing: Sharing, conn: &Tcp, welcome: &Welcome) -> Option<Self> {
         let direct = || {
             let seen = conn.ends().map(|[ours, _]| ours.to_string());

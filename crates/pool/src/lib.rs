@@ -5,6 +5,8 @@
 //! nobody else is placed on them. A **session** without a lease shares every device that no lease
 //! holds. What a session or lease holds is free again when it ends.
 
+#![forbid(unsafe_code)]
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 

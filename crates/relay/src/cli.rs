@@ -23,6 +23,11 @@ pub const NOT_KEPT_UP: i32 = 2;
 
 /// Presets, as the help shows them.
 const AFTER_HELP: &str = "\
+Examples:
+  busbar link --listen 127.0.0.1:7401 --to 127.0.0.1:7400 --preset ethernet-10g
+  busbar link --listen 127.0.0.1:7401 --to 127.0.0.1:7400 --delay 1ms --rate 1gbit
+  busbar link --self-test --preset vmxnet3-10g
+
 Presets (one-way delay, rate in each direction):
   vmxnet3-10g   80 us, 4.75 Gb/s    10 GbE between two virtual machines
   ethernet-10g  25 us, 9.4 Gb/s     10 GbE between two hosts

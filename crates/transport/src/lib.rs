@@ -24,8 +24,8 @@ pub trait Connection: Send + Sync {
     /// Receives at least one byte, and at most `buf.len()`; 0 means that the peer has closed.
     fn recv(&self, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// Receives what is there without waiting; `None` when nothing is. A connection that cannot tell
-    /// waits, as `recv` does.
+    /// Receives what is there without waiting; `None` when nothing is. A connection that cannot
+    /// tell waits, as `recv` does.
     fn try_recv(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
         self.recv(buf).map(Some)
     }

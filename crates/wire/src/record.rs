@@ -164,11 +164,11 @@ impl<'a> Iterator for Records<'a> {
 /// Ops from here on belong to the session itself, whatever its API.
 pub const RESERVED: u16 = 0xff00;
 /// Reserved op: content by hash, sent because a `NeedContent` asked for it. Handled by the worker's
-/// reader ahead of the queue, since the queue may be waiting for it. Payload: 32-byte hash, u64 total,
-/// u64 offset, bytes.
+/// reader ahead of the queue, since the queue may be waiting for it. Payload: 32-byte hash, u64
+/// total, u64 offset, bytes.
 pub const OP_CONTENT: u16 = 0xff01;
 /// Reserved op: the client ends its session in good order. Empty payload.
 pub const OP_GOODBYE: u16 = 0xff02;
-/// Reserved op: a function that a `Callback` notice asked for has returned. Handled ahead of the queue,
-/// since what is queued may wait for it. Payload: u32, the notice's call number.
+/// Reserved op: a function that a `Callback` notice asked for has returned. Handled ahead of the
+/// queue, since what is queued may wait for it. Payload: u32, the notice's call number.
 pub const OP_CALLBACK_DONE: u16 = 0xff03;

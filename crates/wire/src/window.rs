@@ -1,9 +1,9 @@
 //! Sequence numbers, acknowledgement and replay: how a session outlives its connections.
 //!
-//! Each direction of a session is one [`SendWindow`] and, at the other end, one [`RecvCursor`]. Data
-//! frames count from 1. A sender keeps every frame until it is acknowledged; when a connection is
-//! replaced, the peers tell each other the last frame they have, and the sender goes on behind it.
-//! A frame seen twice is dropped, a gap is an error: TCP gives neither within one connection.
+//! Each direction of a session is one [`SendWindow`] and, at the other end, one [`RecvCursor`].
+//! Data frames count from 1. A sender keeps every frame until it is acknowledged; when a connection
+//! is replaced, the peers tell each other the last frame they have, and the sender goes on behind
+//! it. A frame seen twice is dropped, a gap is an error: TCP gives neither within one connection.
 
 use crate::codec::WireError;
 use std::collections::VecDeque;
@@ -80,7 +80,8 @@ impl<T> SendWindow<T> {
                 "resume point: it names a frame never sent",
             ));
         }
-        // Whatever was handed to the old connection may or may not have arrived; the peer's word counts.
+        // Whatever was handed to the old connection may or may not have arrived; the peer's word
+        // counts.
         self.next = new as usize;
         self.acked(seq, drop_frame)
     }

@@ -22,9 +22,9 @@ pub(crate) enum Frame {
 const QUEUE_BYTES: usize = 48 << 20;
 /// What a frame in the queue costs besides its bytes.
 const FRAME_COST: usize = 96;
-/// Bytes that may wait while the executor waits for content, since the reading then goes on whatever
-/// happens. A client sends content as soon as it is asked for it, other records meanwhile: as much
-/// again for what has come of it.
+/// Bytes that may wait while the executor waits for content, since the reading then goes on
+/// whatever happens. A client sends content as soon as it is asked for it, other records meanwhile:
+/// as much again for what has come of it.
 const CONTENT_SLACK: usize = 256 << 20;
 /// A record of at least this size has a slab; it is worth a copy of its own to the device.
 const BULK_FROM: usize = 64 << 10;

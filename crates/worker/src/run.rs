@@ -47,6 +47,8 @@ pub fn run(
     std::panic::set_hook(Box::new(|info| {
         // One tenant's bug is that tenant's: nothing is unwound, the process goes at once.
         eprintln!("busbar worker: {info}");
+        // Where stderr is looked through for what the driver says, a thread has to pass this on.
+        std::thread::sleep(Duration::from_millis(50));
         std::process::abort();
     }));
     warm();
@@ -153,6 +155,9 @@ pub fn run(
     Ok(())
 }
 
+/// What is called when the client's side is over: whether the client said goodbye, and why.
+pub type LastWord = Box<dyn FnOnce(bool, &str) + Send>;
+
 /// What a session's API shares with its connection.
 pub struct Ends {
     /// Where answers go.
@@ -163,13 +168,13 @@ pub struct Ends {
     pub callbacks: Callbacks,
     /// Where bulk records land.
     pub incoming: Arena,
-    /// Called when the client's side is over: whether the client said goodbye, and why.
-    pub ended: Option<Box<dyn FnOnce(bool, &str) + Send>>,
+    /// Called once, when the client's side is over.
+    pub ended: Option<LastWord>,
 }
 
 /// Sees to it that a session that is over ends, even if its executor sits in a call of the driver's
 /// that does not return: what the client held must be free again.
-fn last_word(control: Arc<OwnedFd>) -> Box<dyn FnOnce(bool, &str) + Send> {
+fn last_word(control: Arc<OwnedFd>) -> LastWord {
     /// How long what was queued before a goodbye may take to be executed.
     const AFTER_GOODBYE: Duration = Duration::from_secs(5);
     /// How long the record in progress may take when the client is gone.
@@ -349,8 +354,9 @@ fn records(
 /// Decides how long a session without a connection is kept.
 ///
 /// A dead client must free its memory at once, a lost link must not. A client on this very host is
-/// looked up by its process id, which settles it. For one elsewhere the ending tells: the kernel of a
-/// dead client closes the connection, while a link that is cut just falls silent until it times out.
+/// looked up by its process id, which settles it. For one elsewhere the ending tells: the kernel of
+/// a dead client closes the connection, while a link that is cut just falls silent until it times
+/// out.
 struct Wait {
     newest: Arc<Newest>,
     client: ClientInfo,
@@ -359,8 +365,8 @@ struct Wait {
     told: bool,
 }
 
-/// The connection that came last, until it is taken. Those before it are let go: a client that comes
-/// back again and again must not pile up connections here.
+/// The connection that came last, until it is taken. Those before it are let go: a client that
+/// comes back again and again must not pile up connections here.
 #[derive(Default)]
 struct Newest {
     slot: Mutex<Option<(Attach, OwnedFd)>>,
@@ -432,5 +438,9 @@ fn alive(c: &ClientInfo) -> Option<bool> {
     let mut fields = after.split_whitespace();
     let state = fields.next()?;
     let start: u64 = fields.nth(18)?.parse().ok()?;
-    Some(start == c.start_time && state != "Z" && state != "X")
+    let stack: u64 = fields.nth(5)?.parse().ok()?;
+    // Another program in the same process has nothing of the session. Where the stack is, the
+    // kernel may not tell everybody.
+    let same = stack == c.stack || stack == 0 || c.stack == 0;
+    Some(start == c.start_time && same && state != "Z" && state != "X")
 }

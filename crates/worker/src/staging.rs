@@ -1,7 +1,7 @@
 //! Memory that bulk bytes land in and leave from, without another copy on the host.
 //!
-//! An arena is one piece of memory, cut into slabs, that lives as long as its session, so that an API
-//! can register it with its driver once and copy from and to it asynchronously ever after.
+//! An arena is one piece of memory, cut into slabs, that lives as long as its session, so that an
+//! API can register it with its driver once and copy from and to it asynchronously ever after.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -99,6 +99,11 @@ impl Arena {
     pub fn to_register(&self) -> Option<(*mut u8, usize)> {
         let first = !self.shared.registered.swap(true, Ordering::AcqRel);
         first.then_some((self.shared.memory.base, self.shared.memory.len))
+    }
+
+    /// Whoever had it registered is gone: the next may.
+    pub fn not_registered(&self) {
+        self.shared.registered.store(false, Ordering::Release);
     }
 
     /// A slab, if one is free.

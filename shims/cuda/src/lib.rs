@@ -1,3 +1,5 @@
 //! `libcuda.so.1`: the CUDA driver's C symbols, each of which calls the client's code.
 
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
+
 mod generated;

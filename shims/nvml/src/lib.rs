@@ -4,6 +4,7 @@
 //! what they need one by one and some do not check what they find. [`unsupported`] lists those that
 //! have nothing to offer here.
 
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
 // Functions of the API keep their C names.
 #![allow(non_snake_case)]
 

@@ -1,5 +1,7 @@
 //! The OpenCL driver that the system's loader loads: three exported symbols, nothing else.
 
+#![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
+
 use busbar_abi::opencl::Handle;
 use busbar_client::opencl::{dispatch, platform};
 use std::ffi::{c_char, c_void};

@@ -1,4 +1,4 @@
-// Rates on the first OpenCL device; one `NAME VALUE` a line. Arguments: what to measure (all: "all").
+// Rates on the first OpenCL device; one `NAME VALUE` a line. Arguments: what to measure, or "all".
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 #include <stdio.h>

@@ -34,7 +34,11 @@ class ResNet:
     def __init__(self, width):
         self.stem = nn.Conv2d(3, width, 3, padding=1, bias=False)
         self.norm = nn.BatchNorm(width)
-        self.blocks = [Block(width, width, 1), Block(width, 2 * width, 2), Block(2 * width, 4 * width, 2)]
+        self.blocks = [
+            Block(width, width, 1),
+            Block(width, 2 * width, 2),
+            Block(2 * width, 4 * width, 2),
+        ]
         self.head = nn.Linear(4 * width, 10)
 
     def __call__(self, x):

@@ -3,9 +3,11 @@
 //!
 //! [`tree`] is where the binaries are, [`server`] starts and stops servers, [`program`] runs
 //! programs natively on the simulated driver or through a server, [`proc`] looks at processes, and
-//! [`opencl`] holds the same for OpenCL programs, and [`driver`] and [`random`] are what `driver_program` is made of.
+//! [`opencl`] holds the same for OpenCL programs, and [`driver`] and [`random`] are what
+//! `driver_program` is made of.
 
 pub mod driver;
+pub mod hostile;
 pub mod opencl;
 pub mod proc;
 pub mod program;
@@ -17,6 +19,14 @@ use std::time::{Duration, Instant};
 
 /// How long a test waits for what must happen. It bounds a failing test, it measures nothing.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Seconds that a test cuts a link for: `BUSBAR_CUT`, or else `default`.
+pub fn cut(default: u64) -> Duration {
+    let said = std::env::var("BUSBAR_CUT")
+        .ok()
+        .and_then(|v| v.parse().ok());
+    Duration::from_secs(said.unwrap_or(default))
+}
 
 /// Waits until `f` gives something.
 ///

@@ -65,6 +65,22 @@ fn shared_memory_changes_the_way_of_the_bytes_and_nothing_else() {
 }
 
 #[test]
+fn nothing_overtakes_a_copy_that_has_returned() {
+    let server = Server::start();
+    let wanted =
+        "round 0 in order: true\nround 1 in order: true\nround 2 in order: true\nseen: true\n";
+    for shared in ["0", "1"] {
+        let mut c = remote(&server, Path::new(PROGRAM));
+        let got = printed(c.arg("overtaking").env("BUSBAR_SHM", shared));
+        assert_eq!(got, wanted, "BUSBAR_SHM={shared}");
+    }
+    assert_eq!(
+        printed(native(Path::new(PROGRAM)).arg("overtaking")),
+        wanted
+    );
+}
+
+#[test]
 fn programs_side_by_side_do_not_disturb_each_other() {
     let server = Server::start();
     let program = Path::new(PROGRAM);
@@ -106,7 +122,8 @@ fn over_a_bad_link(
             }
         });
         let mut c = remote_at(&address, program);
-        // `busbar run` asks the server before it starts the program, and is not what is tested here.
+        // `busbar run` asks the server before it starts the program, and is not what is tested
+        // here.
         c.env("BUSBAR_CONNECT_TIMEOUT", "30");
         c.env("BUSBAR_SHM", sharing);
         let mut tries = 0;
@@ -162,7 +179,7 @@ fn a_link_cut_for_seconds_is_taken_up_again() {
     let mut c = remote_at(&relay.address().to_string(), program);
     let mut running = busbar_e2e::program::Running::start(c.args(["work", "400"]));
     running.line_with("step 32");
-    relay.cut(Duration::from_secs(4));
+    relay.cut(busbar_e2e::cut(4));
     let (rest, status) = running.finish();
     assert!(status.success(), "{status}");
     assert_eq!(digest(&wanted), digest(&rest));
@@ -198,7 +215,8 @@ fn several_devices_are_chosen_as_cuda_chooses_them() {
         if visible.is_none_or(str::is_empty) {
             assert!(got.contains("init"), "{got}");
         }
-        // The simulated driver itself does not know the variable: what CUDA documents is the measure.
+        // The simulated driver itself does not know the variable: what CUDA documents is the
+        // measure.
         let all = printed(n.arg("devices"));
         let devices: Vec<_> = all.lines().skip(1).collect();
         let wanted: Vec<usize> = match visible {

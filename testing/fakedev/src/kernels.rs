@@ -3,10 +3,14 @@
 //! Each checks the memory that it is about to touch: what is not live device memory is an illegal
 //! address, as on a device, and not a crash.
 
+use crate::config;
 use crate::ffi::*;
 use crate::memory;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+/// No kernel spins longer.
+const MAX_SPIN_US: u64 = 3_600_000_000;
 
 const P: usize = 8;
 const W: usize = 4;
@@ -84,6 +88,23 @@ impl Args {
 fn each(n: usize, mut f: impl FnMut(usize)) -> Res {
     (0..n).for_each(&mut f);
     Ok(())
+}
+
+const STDOUT: bool = false;
+const STDERR: bool = true;
+
+unsafe extern "C" {
+    static stdout: *mut libc::FILE;
+    static stderr: *mut libc::FILE;
+}
+
+/// Writes to one of the C library's streams, as drivers do.
+fn write(on_stderr: bool, text: &str) {
+    // SAFETY: the C library's own streams; the text is as long as said.
+    unsafe {
+        let to = if on_stderr { stderr } else { stdout };
+        libc::fwrite(text.as_ptr().cast(), 1, text.len(), to);
+    }
 }
 
 /// The builtins.
@@ -190,7 +211,8 @@ static BUILTINS: &[Builtin] = &[
         name: "spin",
         params: &[P],
         run: |a| {
-            let until = Instant::now() + Duration::from_micros(a.u64(0));
+            let most = config::number("FAKEDEV_SPIN_US").unwrap_or(MAX_SPIN_US);
+            let until = Instant::now() + Duration::from_micros(a.u64(0).min(most));
             while let Some(left) = until.checked_duration_since(Instant::now()) {
                 // Long spins leave the processor to others: a device would not use it either.
                 match left > Duration::from_micros(200) {
@@ -218,12 +240,28 @@ static BUILTINS: &[Builtin] = &[
         params: &[],
         run: |_| Err(LAUNCH_FAILED),
     },
-    // assert(u32 holds)
+    // assert(u32 holds): says on stderr what does not hold
     Builtin {
         name: "assert",
         params: &[W],
         run: |a| {
-            if a.u32(0) == 0 { Err(ASSERT) } else { Ok(()) }
+            if a.u32(0) != 0 {
+                return Ok(());
+            }
+            let line = "fakedev.cu:1: void assert(int): block: [0,0,0], thread: [0,0,0] \
+                        Assertion `holds` failed.\n";
+            write(STDERR, line);
+            Err(ASSERT)
+        },
+    },
+    // say(u32 n): prints n lines
+    Builtin {
+        name: "say",
+        params: &[W],
+        run: |a| {
+            let n = a.u32(0);
+            (0..n).for_each(|i| write(STDOUT, &format!("device line {i} of {n}\n")));
+            Ok(())
         },
     },
     // probe(u8 *address, u64 n): reads n bytes; an illegal address if they are not all live

@@ -128,7 +128,8 @@ static void levels() {
         unsigned flags;
         CHECK(cudaGetMipmappedArrayLevel(&level, m, i));
         CHECK(cudaArrayGetInfo(&d, &e, &flags, level));
-        std::vector<unsigned char> in(e.width * e.height * 4, (unsigned char)(i + 1)), out(in.size());
+        std::vector<unsigned char> in(e.width * e.height * 4, (unsigned char)(i + 1));
+        std::vector<unsigned char> out(in.size());
         size_t row = e.width * 4;
         CHECK(cudaMemcpy2DToArray(level, 0, 0, in.data(), row, row, e.height,
                                   cudaMemcpyHostToDevice));

@@ -4,13 +4,19 @@ import numpy as np
 
 a = cp.arange(1 << 16, dtype=cp.float32).reshape(256, 256)
 print("sum", float(a.sum()), float((a * 2 + 1).mean()))
-k = cp.RawKernel(r'extern "C" __global__ void add(const float* x, const float* y, float* z, int n) {'
-                 r' int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) z[i] = x[i] + y[i]; }', "add")
+k = cp.RawKernel(
+    r'extern "C" __global__ void add(const float* x, const float* y, float* z, int n) {'
+    r" int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) z[i] = x[i] + y[i]; }",
+    "add",
+)
 z = cp.empty_like(a)
 k((256,), (256,), (a, a, z, cp.int32(a.size)))
 print("raw", bool((z == 2 * a).all()), k.num_regs > 0, k.max_threads_per_block)
-m = cp.RawModule(code=r'__constant__ float c[4]; __device__ int total;'
-                 r' extern "C" __global__ void s(float* x) { x[threadIdx.x] *= c[threadIdx.x % 4]; atomicAdd(&total, 1); }')
+m = cp.RawModule(
+    code=r"__constant__ float c[4]; __device__ int total;"
+    r' extern "C" __global__ void s(float* x) {'
+    r' x[threadIdx.x] *= c[threadIdx.x % 4]; atomicAdd(&total, 1); }'
+)
 p = cp.ndarray(4, cp.float32, m.get_global("c"))
 p[...] = cp.array([1, 2, 3, 4], dtype=cp.float32)
 x = cp.ones(64, dtype=cp.float32)
@@ -36,14 +42,27 @@ e.set(src, stream=s)
 s.synchronize()
 print("pinned", bool((e == d).all()), np.array_equal(cp.asnumpy(e), h))
 ev1, ev2 = cp.cuda.Event(), cp.cuda.Event()
-ev1.record(); (d @ d); ev2.record(); ev2.synchronize()
+ev1.record()
+d @ d  # noqa: B018
+ev2.record()
+ev2.synchronize()
 print("events", cp.cuda.get_elapsed_time(ev1, ev2) > 0)
 print("sort", float(cp.sort(d.ravel())[1000]).hex(), int(cp.argmax(d)))
-print("reduce", float(cp.ReductionKernel("float32 x", "float32 y", "x * x", "a + b", "y = a", "0", "sq")(d)).hex())
-print("elementwise", float(cp.ElementwiseKernel("float32 x, float32 y", "float32 z", "z = x * y + 1", "f")(d, d).sum()).hex())
+print(
+    "reduce",
+    float(
+        cp.ReductionKernel("float32 x", "float32 y", "x * x", "a + b", "y = a", "0", "sq")(d)
+    ).hex(),
+)
+print(
+    "elementwise",
+    float(
+        cp.ElementwiseKernel("float32 x, float32 y", "float32 z", "z = x * y + 1", "f")(d, d).sum()
+    ).hex(),
+)
 print("pool", cp.get_default_memory_pool().used_bytes() > 0, cp.cuda.runtime.memGetInfo()[1] > 0)
 try:
-    cp.cuda.compile_with_cache
+    cp.cuda.compile_with_cache  # noqa: B018
 except AttributeError:
     pass
 try:

@@ -1,5 +1,6 @@
-// Graphs through the driver API alone: constructed and captured, with the program's memory as source
-// and destination, host functions between them, updates, clones, user objects, errors of captures.
+// Graphs through the driver API alone: constructed and captured, with the program's memory as
+// source and destination, host functions between them, updates, clones, user objects, errors of
+// captures.
 // Prints the same lines wherever it runs.
 //   gcc -I CUDA/include graphs_driver.c -ldl -o graphs_driver && ./graphs_driver
 #include <cuda.h>
@@ -25,9 +26,14 @@ static void *sym(const char *name) {
 #define SAME(a, b) do { long long a_ = (a), b_ = (b); if (a_ != b_) { \
   printf("line %d: %s is %lld, not %lld\n", __LINE__, #a, a_, b_); failed = 1; } } while (0)
 
-static int out_buf[4], in_buf[4], calls;
+// Page-locked: what a graph copies from pageable memory, the driver reads before the graph runs.
+static int *out_buf, *in_buf, calls;
 static volatile int destroyed;
-static void between(void *p) { calls++; for (int i = 0; i < 4; i++) in_buf[i] = out_buf[i] * 10; (void)p; }
+static void between(void *p) {
+  (void)p;
+  calls++;
+  for (int i = 0; i < 4; i++) in_buf[i] = out_buf[i] * 10;
+}
 static void count(void *p) { ++*(int *)p; }
 static void gone(void *p) { destroyed += *(int *)p; }
 static int seven = 7;
@@ -41,6 +47,8 @@ int main(void) {
   __typeof__(&cuDevicePrimaryCtxRetain) retain = F(cuDevicePrimaryCtxRetain);
   OK(retain(&ctx, dev));
   OK(F(cuCtxSetCurrent)(ctx));
+  OK(F(cuMemHostAlloc)((void **)&out_buf, 16, 0));
+  OK(F(cuMemHostAlloc)((void **)&in_buf, 16, 0));
   OK(F(cuStreamCreate)(&s, CU_STREAM_NON_BLOCKING));
   OK(F(cuStreamCreate)(&s2, CU_STREAM_NON_BLOCKING));
   OK(F(cuEventCreate)(&ev, CU_EVENT_DISABLE_TIMING));
@@ -48,9 +56,12 @@ int main(void) {
   CUresult (*h2d)(CUdeviceptr, const void *, size_t, CUstream) = sym("cuMemcpyHtoDAsync_v2");
   CUresult (*d2h)(void *, CUdeviceptr, size_t, CUstream) = sym("cuMemcpyDtoHAsync_v2");
   CUresult (*begin)(CUstream, CUstreamCaptureMode) = sym("cuStreamBeginCapture_v2");
-  CUresult (*deps)(CUgraphNode, CUgraphNode *, CUgraphEdgeData *, size_t *) = sym("cuGraphNodeGetDependencies_v2");
-  CUresult (*edges)(CUgraph, CUgraphNode *, CUgraphNode *, CUgraphEdgeData *, size_t *) = sym("cuGraphGetEdges_v2");
-  CUresult (*update)(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *) = sym("cuGraphExecUpdate_v2");
+  CUresult (*deps)(CUgraphNode, CUgraphNode *, CUgraphEdgeData *, size_t *)
+    = sym("cuGraphNodeGetDependencies_v2");
+  CUresult (*edges)(CUgraph, CUgraphNode *, CUgraphNode *, CUgraphEdgeData *, size_t *)
+    = sym("cuGraphGetEdges_v2");
+  CUresult (*update)(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *)
+    = sym("cuGraphExecUpdate_v2");
   __typeof__(&cuGraphLaunch) launch = F(cuGraphLaunch);
   __typeof__(&cuStreamSynchronize) sync = F(cuStreamSynchronize);
   __typeof__(&cuGraphInstantiateWithFlags) inst = F(cuGraphInstantiateWithFlags);
@@ -64,9 +75,9 @@ int main(void) {
   OK(begin(s, CU_STREAM_CAPTURE_MODE_GLOBAL));
   OK(F(cuStreamIsCapturing)(s, &st)); SAME(st, 1);
   OK(h2d(a, src, sizeof src, s));
-  OK(d2h(out_buf, a, sizeof out_buf, s));
+  OK(d2h(out_buf, a, 4 * sizeof *out_buf, s));
   OK(F(cuLaunchHostFunc)(s, between, NULL));
-  OK(h2d(a, in_buf, sizeof in_buf, s));
+  OK(h2d(a, in_buf, 4 * sizeof *in_buf, s));
   OK(d2h(back, a, sizeof back, s));
   OK(F(cuStreamEndCapture)(s, &g));
   OK(F(cuStreamIsCapturing)(s, &st)); SAME(st, 0);
@@ -75,7 +86,8 @@ int main(void) {
   for (int round = 1; round <= 3; round++) {
     for (int i = 0; i < 4; i++) src[i] = round * 100 + i;
     OK(launch(x, s)); OK(sync(s));
-    printf("captured round %d: %d %d %d %d, calls %d\n", round, back[0], back[1], back[2], back[3], calls);
+    printf("captured round %d: %d %d %d %d, calls %d\n", round,
+           back[0], back[1], back[2], back[3], calls);
     for (int i = 0; i < 4; i++) SAME(back[i], (round * 100 + i) * 10);
   }
   // A clone lives on without its original, and so does what it copies.

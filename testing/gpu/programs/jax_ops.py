@@ -2,7 +2,9 @@
 import os
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0"
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "") + " --xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0"
+)
 import jax
 import jax.numpy as jnp
 
@@ -17,7 +19,10 @@ print("scan", float(ys.sum()).hex())
 
 def init(key, sizes):
     keys = jax.random.split(key, len(sizes))
-    return [(jax.random.normal(q, (a, b)) / a**0.5, jnp.zeros(b)) for q, a, b in zip(keys, sizes, sizes[1:])]
+    return [
+        (jax.random.normal(q, (a, b)) / a**0.5, jnp.zeros(b))
+        for q, a, b in zip(keys, sizes, sizes[1:])
+    ]
 
 
 def net(p, v):
@@ -44,4 +49,9 @@ for i in range(50):
         print("loss", i, float(value).hex())
 print("fft", float(jnp.abs(jnp.fft.fft(x)).sum()).hex())
 print("svd", f"{float(jnp.linalg.svd(x, compute_uv=False).sum()):.4f}")
-print("conv", float(jax.lax.conv(x.reshape(1, 8, 64, 64), jnp.ones((4, 8, 3, 3)), (1, 1), 'SAME').sum()).hex())
+print(
+    "conv",
+    float(
+        jax.lax.conv(x.reshape(1, 8, 64, 64), jnp.ones((4, 8, 3, 3)), (1, 1), "SAME").sum()
+    ).hex(),
+)

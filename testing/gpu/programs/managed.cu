@@ -21,7 +21,8 @@ struct Node {
 };
 
 __global__ void add(int *p, int n, int by) {
-    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) p[i] += by;
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < n; i += gridDim.x * blockDim.x) p[i] += by;
 }
 __global__ void count() { atomicAdd(&counter, 1); }
 __global__ void twice() {
@@ -82,12 +83,12 @@ int main() {
     printf("list %d\n", sum);
 
     cudaStream_t s;
-    cudaEvent_t e;
+    cudaEvent_t done;
     OK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
-    OK(cudaEventCreate(&e));
+    OK(cudaEventCreate(&done));
     add<<<64, 256, 0, s>>>(p, n, 5);
-    OK(cudaEventRecord(e, s));
-    OK(cudaEventSynchronize(e));
+    OK(cudaEventRecord(done, s));
+    OK(cudaEventSynchronize(done));
     printf("after an event %d %d\n", p[7], p[n - 1]);
 
     cudaGraph_t graph;

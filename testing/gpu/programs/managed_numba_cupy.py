@@ -1,4 +1,5 @@
-"""Managed and mapped arrays of CuPy and Numba. Plain output, the same natively and through Busbar."""
+"""Managed and mapped arrays of CuPy and Numba. The same output natively and through Busbar."""
+
 import cupy
 import numpy
 from numba import cuda

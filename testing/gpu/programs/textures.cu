@@ -1,4 +1,5 @@
-// Texture and surface objects of arrays, mipmapped arrays, plain and pitched memory, read by kernels.
+// Texture and surface objects of arrays, mipmapped arrays, plain and pitched memory, read
+// by kernels.
 #include "check.h"
 #include <cstring>
 #include <vector>

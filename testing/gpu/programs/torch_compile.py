@@ -12,7 +12,9 @@ x, w = (torch.randn(256, 256, device="cuda", generator=g) for _ in range(2))
 print("eager", f(x, w).double().abs().sum().item().hex())
 c = torch.compile(f)
 print("compiled", c(x, w).double().abs().sum().item().hex())
-net = torch.nn.Sequential(*[m for _ in range(3) for m in (torch.nn.Linear(64, 64), torch.nn.ReLU())]).cuda()
+net = torch.nn.Sequential(
+    *[m for _ in range(3) for m in (torch.nn.Linear(64, 64), torch.nn.ReLU())]
+).cuda()
 with torch.no_grad():
     for i, p in enumerate(net.parameters()):
         p.copy_(torch.sin(torch.arange(p.numel(), device="cuda").float() + i).view_as(p) * 0.2)

@@ -45,12 +45,18 @@ class GPT(nn.Module):
     def __init__(self, causal):
         super().__init__()
         self.emb, self.pos = nn.Embedding(1000, 256), nn.Parameter(torch.randn(128, 256) * 0.02)
-        layer = nn.TransformerEncoderLayer(256, 8, 1024, 0.0, "gelu", batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(
+            256, 8, 1024, 0.0, "gelu", batch_first=True, norm_first=True
+        )
         self.body = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
         self.head, self.causal = nn.Linear(256, 1000), causal
 
     def forward(self, x):
-        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device) if self.causal else None
+        mask = (
+            nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device)
+            if self.causal
+            else None
+        )
         return self.head(self.body(self.emb(x) + self.pos, mask=mask)).flatten(0, 1)
 
 

@@ -47,10 +47,21 @@ show("conv3d", F.conv3d(rnd(1, 4, 8, 8, 8), rnd(8, 4, 3, 3, 3)))
 show("convT", F.conv_transpose2d(rnd(2, 8, 16, 16), rnd(8, 4, 3, 3)))
 show("half-gemm", rnd(256, 256, dtype=torch.half) @ rnd(256, 256, dtype=torch.half))
 show("bmm", torch.bmm(rnd(8, 64, 32), rnd(8, 32, 64)))
-show("int8", torch._int_mm(torch.ones(32, 64, device="cuda", dtype=torch.int8), torch.ones(64, 32, device="cuda", dtype=torch.int8)))
+show(
+    "int8",
+    torch._int_mm(
+        torch.ones(32, 64, device="cuda", dtype=torch.int8),
+        torch.ones(64, 32, device="cuda", dtype=torch.int8),
+    ),
+)
 show("embedding", F.embedding(torch.arange(10, device="cuda"), rnd(20, 8)))
 show("interp", F.interpolate(rnd(1, 3, 8, 8), scale_factor=2, mode="bilinear"))
-show("ctc", F.ctc_loss(rnd(50, 4, 20).log_softmax(2), torch.arange(40).view(4, 10) % 19 + 1, [50] * 4, [10] * 4))
+show(
+    "ctc",
+    F.ctc_loss(
+        rnd(50, 4, 20).log_softmax(2), torch.arange(40).view(4, 10) % 19 + 1, [50] * 4, [10] * 4
+    ),
+)
 s1, s2 = torch.cuda.Stream(), torch.cuda.Stream()
 e1, e2 = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
 a = rnd(1 << 20)
@@ -66,8 +77,16 @@ s2.synchronize()
 print("streams", torch.equal(c, a * 2 + 1), e1.elapsed_time(e2) > 0, e1.query(), s1.query())
 torch.manual_seed(3)
 show("dropout", F.dropout(torch.ones(1000, device="cuda")))
-print("memory", torch.cuda.memory_allocated() > 0, torch.cuda.mem_get_info()[1] == torch.cuda.get_device_properties(0).total_memory)
-print("props", torch.cuda.get_device_properties(0).multi_processor_count, torch.cuda.get_arch_list()[-1] != "")
+print(
+    "memory",
+    torch.cuda.memory_allocated() > 0,
+    torch.cuda.mem_get_info()[1] == torch.cuda.get_device_properties(0).total_memory,
+)
+print(
+    "props",
+    torch.cuda.get_device_properties(0).multi_processor_count,
+    torch.cuda.get_arch_list()[-1] != "",
+)
 try:
     torch.zeros(4, device="cuda")[torch.tensor([10], device="cuda")].sum().item()
     print("no assert")

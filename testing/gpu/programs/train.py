@@ -6,7 +6,9 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[sys.argv[2] if len(sys.argv) > 2 else "fp32"]
+dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[
+    sys.argv[2] if len(sys.argv) > 2 else "fp32"
+]
 torch.backends.cudnn.deterministic = True
 torch.backends.cudnn.benchmark = False
 torch.manual_seed(0)

@@ -45,5 +45,7 @@ def copy_kernel(src, dst, B: tl.constexpr):
 
 
 d = torch.empty_like(a)
-copy_kernel[(4,)](TensorDescriptor.from_tensor(a, [64, 64]), TensorDescriptor.from_tensor(d, [64, 64]), B=64)
+copy_kernel[(4,)](
+    TensorDescriptor.from_tensor(a, [64, 64]), TensorDescriptor.from_tensor(d, [64, 64]), B=64
+)
 print("host descriptors", torch.equal(a[:, :64], d[:, :64]))

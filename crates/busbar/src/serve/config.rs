@@ -1,12 +1,19 @@
 //! The server's settings: flags over file over defaults.
 
+use crate::confine::User;
 use anyhow::{Context, Result, bail};
+use busbar_client::config::with_port;
 use serde::Deserialize;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 
 /// Flags of `busbar serve`.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  busbar serve                                            # for programs on this machine
+  busbar serve --listen 0.0.0.0:7400 --token-file token   # for others, who have the token
+  busbar serve --devices 0,2 --api cuda                   # some of the GPUs, and no OpenCL
+  busbar serve --config /etc/busbar/serve.toml --check    # are the settings valid?")]
 pub struct Args {
     /// Address to listen on; any but loopback needs a token [default: 127.0.0.1:7400]
     #[arg(long, value_name = "ADDR")]
@@ -23,6 +30,9 @@ pub struct Args {
     /// Configuration file (TOML); flags win over it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Check the settings, say what they are, and end
+    #[arg(long)]
+    pub check: bool,
     /// CUDA driver to load instead of the system's libcuda.so.1
     #[arg(long, value_name = "PATH")]
     cuda_library: Option<PathBuf>,
@@ -45,6 +55,13 @@ pub struct Args {
     /// The most sessions at a time [default: 1024]
     #[arg(long, value_name = "N")]
     max_sessions: Option<usize>,
+    /// The user that workers run as; the server must be root [default: the server's user]
+    #[arg(long, value_name = "NAME")]
+    worker_user: Option<String>,
+    /// Let workers read only the system's folders, write only to the cache, /dev, /tmp and their
+    /// compilers' caches, and open no TCP connections (Linux's Landlock, as far as the kernel has it)
+    #[arg(long)]
+    sandbox: bool,
     /// Write logs as JSON lines
     #[arg(long)]
     json: bool,
@@ -64,6 +81,8 @@ struct File {
     cache_size: Option<u64>,
     resume_timeout: Option<u64>,
     max_sessions: Option<usize>,
+    worker_user: Option<String>,
+    sandbox: bool,
     json_logs: bool,
 }
 
@@ -80,6 +99,8 @@ pub(crate) struct Config {
     pub cache_limit: u64,
     pub resume_seconds: u64,
     pub max_sessions: usize,
+    pub worker_user: Option<User>,
+    pub sandbox: bool,
     pub json_logs: bool,
 }
 
@@ -105,15 +126,18 @@ impl Config {
         {
             bail!("there is no API `{bad}`: choose from cuda, opencl");
         }
+        let worker_user = worker_user(a.worker_user.or(file.worker_user))?;
+        let cache_dir = a.cache_dir.or(file.cache_dir);
+        let cache_dir = match &worker_user {
+            Some(u) => Some(users_cache(cache_dir, u)?),
+            None => cache_dir.or_else(default_cache),
+        };
         let exists = |what: &str, p: Option<PathBuf>| match p {
             Some(p) if !p.exists() => bail!("{what} {} does not exist", p.display()),
             p => Ok(p),
         };
         Ok(Self {
-            listen: a
-                .listen
-                .or(file.listen)
-                .unwrap_or_else(|| "127.0.0.1:7400".into()),
+            listen: with_port(a.listen.or(file.listen).as_deref().unwrap_or("127.0.0.1")),
             devices: a.devices.or(file.devices),
             apis,
             token_file: a.token_file.or(file.token_file),
@@ -123,12 +147,37 @@ impl Config {
                 a.opencl_library.or(file.opencl_library),
             )?,
             nvml_library: exists("the NVML library", a.nvml_library.or(file.nvml_library))?,
-            cache_dir: a.cache_dir.or(file.cache_dir).or_else(default_cache),
+            cache_dir,
             cache_limit: a.cache_size.or(file.cache_size).unwrap_or(4096) << 20,
             resume_seconds: a.resume_timeout.or(file.resume_timeout).unwrap_or(60),
+            worker_user,
+            sandbox: a.sandbox || file.sandbox,
             max_sessions: a.max_sessions.or(file.max_sessions).unwrap_or(1024),
             json_logs: a.json || file.json_logs,
         })
+    }
+
+    /// What is in force, for `--check`.
+    pub fn describe(&self) -> String {
+        let path = |p: &Option<PathBuf>| p.as_ref().map_or("-".into(), |p| p.display().to_string());
+        let devices = self
+            .devices
+            .as_ref()
+            .map_or("all".into(), |d| format!("{d:?}"));
+        format!(
+            "listen          {}\ntoken-file      {}\napi             {}\n\
+             devices         {devices}\ncache-dir       {}\ncache-size      {} MiB\n\
+             resume-timeout  {} s\n\
+             max-sessions    {}\njson            {}",
+            self.listen,
+            path(&self.token_file),
+            self.apis.join(","),
+            path(&self.cache_dir),
+            self.cache_limit >> 20,
+            self.resume_seconds,
+            self.max_sessions,
+            self.json_logs,
+        )
     }
 
     /// The hash of the token that clients must show; hashes compare in constant time.
@@ -150,6 +199,43 @@ impl Config {
     }
 }
 
+/// Looks up the user that workers are to run as.
+fn worker_user(name: Option<String>) -> Result<Option<User>> {
+    let Some(name) = name else { return Ok(None) };
+    // SAFETY: no preconditions.
+    if unsafe { libc::geteuid() } != 0 {
+        bail!("--worker-user takes a server that runs as root");
+    }
+    match User::find(&name) {
+        Some(u) => Ok(Some(u)),
+        None => bail!("there is no user `{name}` for workers to run as"),
+    }
+}
+
+/// The cache of workers that run as a user of their own: theirs.
+fn users_cache(dir: Option<PathBuf>, u: &User) -> Result<PathBuf> {
+    let dir = dir.unwrap_or_else(|| "/var/cache/busbar".into());
+    std::fs::create_dir_all(&dir)
+        .and_then(|()| u.own(&dir))
+        .with_context(|| format!("cannot make the cache {}", dir.display()))?;
+    Ok(dir)
+}
+
+/// Raises the limit of open files as far as it goes: each session takes some.
+pub(crate) fn allow_many_files() {
+    let mut l = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: a pointer to a live structure.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut l) == 0 {
+            l.rlim_cur = l.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const l);
+        }
+    }
+}
+
 fn default_cache() -> Option<PathBuf> {
     let home = || std::env::var_os("HOME").map(|h| PathBuf::from(h).join(".cache"));
     let base = std::env::var_os("XDG_CACHE_HOME")
@@ -159,10 +245,11 @@ fn default_cache() -> Option<PathBuf> {
 }
 
 /// Whether every address that `listen` names is reachable from this machine alone.
-pub(crate) fn is_loopback(listen: &str) -> bool {
-    listen
+pub(crate) fn is_loopback(listen: &str) -> Result<bool> {
+    let mut addresses = listen
         .to_socket_addrs()
-        .is_ok_and(|mut a| a.len() > 0 && a.all(|a| a.ip().is_loopback()))
+        .with_context(|| format!("{listen} is no address to listen on"))?;
+    Ok(addresses.len() > 0 && addresses.all(|a| a.ip().is_loopback()))
 }
 
 /// Starts the structured log on stderr.

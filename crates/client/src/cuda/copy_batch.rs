@@ -1,5 +1,5 @@
-//! Batches of copies: each is queued as a copy of its own, in order, which is one of the orders that
-//! a batch allows.
+//! Batches of copies: each is queued as a copy of its own, in order, which is one of the orders
+//! that a batch allows.
 
 use super::array;
 use super::copy::{any, on_host};

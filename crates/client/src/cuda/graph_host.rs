@@ -1,9 +1,9 @@
 //! The program's memory in graphs.
 //!
-//! A copy node whose one end is the program's memory copies from or to a *mirror* at the worker. Here
-//! is what each mirror stands for. Before a launch the bytes of every source are sent, in the order
-//! of the launch's stream; after it the bytes of every destination are asked for, and arrive before
-//! any later wait for that stream is over.
+//! A copy node whose one end is the program's memory copies from or to a *mirror* at the worker.
+//! Here is what each mirror stands for. Before a launch the bytes of every source are sent, in the
+//! order of the launch's stream; after it the bytes of every destination are asked for, and arrive
+//! before any later wait for that stream is over.
 
 use super::copy;
 use super::copy_rows::{End, HOST, Rows, shape};

@@ -5,8 +5,8 @@
 //!
 //! * a wrapper (`0x466243b1`, version, pointer) points at
 //! * a header (`0xba55ed50`, u16 version, u16 header size, u64 body size), behind which lie
-//! * entries: u16 kind (1 PTX, 2 ELF), u16, u32 header size, u64 payload size, ..., u32 architecture
-//!   at byte 28, then the payload.
+//! * entries: u16 kind (1 PTX, 2 ELF), u16, u32 header size, u64 payload size, ..., u32
+//!   architecture at byte 28, then the payload.
 
 use std::ffi::{CStr, c_void};
 use std::sync::Arc;
@@ -47,7 +47,8 @@ pub unsafe fn take(code: *const c_void, arch: u32) -> Option<Image> {
         return None;
     }
     let p: *const u8 = code.cast();
-    // SAFETY: each format begins with four bytes at least, and its fields lie where the format says.
+    // SAFETY: each format begins with four bytes at least, and its fields lie where the format
+    // says.
     unsafe {
         match u32_at(p, 0) {
             WRAPPER => {

@@ -1,5 +1,5 @@
-//! Launches: the hottest path there is. A launch is checked here, as far as CUDA reports mistakes at
-//! once, packed, and queued; nothing waits.
+//! Launches: the hottest path there is. A launch is checked here, as far as CUDA reports mistakes
+//! at once, packed, and queued; nothing waits.
 
 use super::context;
 use super::handles::Side;

@@ -45,6 +45,7 @@ unsafe fn load(
     }
     // SAFETY: the program's image.
     let image = unsafe { image::take(code, arch(cx)) }.ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+    super::output::look_into(&image.bytes);
     let hash = cx.rt.session.offer(image.bytes);
     let library = handles::create(Kind::Library, 0);
     let encoded = options.encode();
@@ -155,8 +156,8 @@ fn kernel(cx: Cx, library: u32, name: &CStr) -> Result<u32, CUresult> {
     }
     let text = name.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;
     let device = context::current_device(cx).unwrap_or(0);
-    // Threads that have no context ask, too (PyTorch's backward pass does), but the driver describes
-    // a kernel only inside one.
+    // Threads that have no context ask, too (PyTorch's backward pass does), but the driver
+    // describes a kernel only inside one.
     let scope = match cx.scope {
         0 => super::device::get(cx, device)?.primary,
         scope => scope,

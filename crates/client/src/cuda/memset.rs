@@ -52,7 +52,12 @@ fn fill(
             return Ok(());
         }
         copy_across::in_its_context(cx, dst, stream, |there| send(there, 0))
-            .unwrap_or_else(|| send(cx, stream))
+            .unwrap_or_else(|| send(cx, stream))?;
+        // Without a stream named, a fill of the host's memory is over when the call returns.
+        if raw.is_null() && memory::is_pinned(dst, 1) {
+            cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+        }
+        Ok(())
     })
 }
 

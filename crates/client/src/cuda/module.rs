@@ -59,7 +59,8 @@ impl Options {
         self.list.iter().find(|o| o.0 == key).map(|o| o.1)
     }
 
-    /// What the worker must know: numbers, and how long the logs may be. Empty when there is nothing.
+    /// What the worker must know: numbers, and how long the logs may be. Empty when there is
+    /// nothing.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         let here = [WALL_TIME, INFO_LOG, ERROR_LOG];
@@ -169,6 +170,7 @@ pub unsafe fn load(
         }
         // SAFETY: the program's image.
         let image = unsafe { image::take(code, arch(cx)) }.ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+        super::output::look_into(&image.bytes);
         let hash = cx.rt.session.offer(image.bytes);
         let module = cx.create(Kind::Module);
         let encoded = jit.map(Options::encode).unwrap_or_default();

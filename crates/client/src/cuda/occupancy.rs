@@ -53,7 +53,8 @@ pub(super) unsafe fn cuOccupancyMaxPotentialClusterSize(
 const MAX_THREADS: usize = 0;
 const WARP: i32 = 32;
 
-/// The block size with the most threads at work, largest first: how the toolkit's own header does it.
+/// The block size with the most threads at work, largest first: how the toolkit's own header does
+/// it.
 fn best_block(
     cx: Cx,
     f: CUfunction,

@@ -1,5 +1,5 @@
-//! Memory pools: stream-ordered allocation. The driver's own pools serve it, at the worker, so it is
-//! the driver that says where such memory lies.
+//! Memory pools: stream-ordered allocation. The driver's own pools serve it, at the worker, so it
+//! is the driver that says where such memory lies.
 
 use super::context;
 use super::device;
@@ -150,7 +150,8 @@ pub(super) unsafe fn cuMemPoolCreate(
         }
         // SAFETY: the program's structure, of plain numbers.
         let props = unsafe { props.read() };
-        // Memory of the host would lie in the server's; handles for other processes are not offered.
+        // Memory of the host would lie in the server's; handles for other processes are not
+        // offered.
         const DEVICE: CUmemLocationType = CU_MEM_LOCATION_TYPE_DEVICE;
         if props.location.r#type != DEVICE || props.handleTypes != 0 {
             return Err(CUDA_ERROR_NOT_SUPPORTED);

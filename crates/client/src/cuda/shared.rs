@@ -45,6 +45,8 @@ pub fn alloc(cx: Cx, size: u64) -> Option<u64> {
     match memory::place(space::SHARED, size, |at, len| share(cx, at, len)) {
         Ok(at) => {
             WORKS.store(true, Ordering::Release);
+            // Kernels use it in place.
+            super::settled::program_will_see();
             Some(at)
         }
         Err(e) => {
@@ -81,7 +83,8 @@ fn share(cx: Cx, va: u64, size: u64) -> Result<(), CUresult> {
         .inspect_err(|_| memory::unmap_host(va, size))
 }
 
-/// Gives memory back that [`alloc`] gave. Copies out of it go on at the worker, which waits for them.
+/// Gives memory back that [`alloc`] gave. Copies out of it go on at the worker, which waits for
+/// them.
 pub fn free(cx: Cx, base: u64, size: u64) {
     let _gate = GATE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((va, size)) = memory::unplace(space::SHARED, base, size) {

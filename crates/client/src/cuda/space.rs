@@ -15,7 +15,8 @@ pub const RANGE: u64 = 1 << 40;
 const DEVICE_RANGES: u64 = 16;
 /// Ranges for reservations.
 const RESERVED_RANGES: u64 = 16;
-/// The number of the range of managed memory. The worker lets all devices use it and those behind it.
+/// The number of the range of managed memory. The worker lets all devices use it and those behind
+/// it.
 pub const MANAGED: u32 = (DEVICE_RANGES + RESERVED_RANGES) as u32;
 /// The number of the range of page-locked host memory.
 pub const HOST: u32 = MANAGED + 1;
@@ -93,7 +94,7 @@ impl Reservations {
 /// What the worker maps at least.
 pub const GRANULE: u64 = 2 << 20;
 /// Requests from this size on have granules of their own.
-const LARGE: u64 = 1 << 20;
+pub const LARGE: u64 = 1 << 20;
 /// Alignment of small allocations.
 const ALIGN: u64 = 512;
 /// The same where pages are protected one by one.
@@ -249,7 +250,8 @@ impl Space {
         };
         slab.free.give(at, up(size.max(1), self.align));
         slab.live -= 1;
-        // One empty slab is kept: a program that frees its last small buffer allocates another soon.
+        // One empty slab is kept: a program that frees its last small buffer allocates another
+        // soon.
         let empty = slab.live == 0;
         if empty && self.slabs.values().filter(|s| s.live == 0).count() > 1 {
             self.slabs.remove(&base);
@@ -262,9 +264,15 @@ impl Space {
         Release::Keep
     }
 
-    /// The context that everything here lived in is gone.
-    pub fn clear(&mut self, ordinal: u32) {
-        *self = Self::new(ordinal);
+    /// A context is gone: granules that nothing lives in go back to the device.
+    pub fn trim(&mut self) -> Vec<(u64, u64)> {
+        let empty = self.slabs.iter().filter(|(_, s)| s.live == 0);
+        let gone: Vec<_> = empty.map(|(at, _)| (*at, GRANULE)).collect();
+        for (at, bytes) in &gone {
+            self.slabs.remove(at);
+            self.free.give(*at, *bytes);
+        }
+        gone
     }
 }
 

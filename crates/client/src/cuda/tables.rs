@@ -1,5 +1,5 @@
-//! The undocumented tables of `cuGetExportTable`: functions that NVIDIA's own libraries call past the
-//! public API. Which slots are used, and what they do, was observed; the others refuse.
+//! The undocumented tables of `cuGetExportTable`: functions that NVIDIA's own libraries call past
+//! the public API. Which slots are used, and what they do, was observed; the others refuse.
 //!
 //! Slot 0 of a table is its size in bytes, except in the context storage.
 

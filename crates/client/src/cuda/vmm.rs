@@ -151,8 +151,8 @@ pub(super) unsafe fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUres
     })
 }
 
-/// Lets go of memory that is neither held nor mapped. Its handle stays known while it is mapped: the
-/// program may ask for it back.
+/// Lets go of memory that is neither held nor mapped. Its handle stays known while it is mapped:
+/// the program may ask for it back.
 fn forget_unused(cx: Cx, s: &mut State, id: u32) -> Result<(), CUresult> {
     let held = s.allocations.get(&id).is_some_and(|a| a.held > 0);
     if held || s.mappings.values().any(|m| m.1 == id) {

@@ -196,8 +196,8 @@ impl Gpu {
 }
 
 /// Asks the server again when what it said is old. One thread asks; the others go on with what
-/// there is. The claim is the time itself, so that one who is gone, as after a fork, holds nobody up
-/// for long.
+/// there is. The claim is the time itself, so that one who is gone, as after a fork, holds nobody
+/// up for long.
 fn refresh() {
     let (now_ms, asked) = (now(), ASKED.load(Ordering::Acquire));
     if now_ms < asked + FRESH_MS {

@@ -1,7 +1,8 @@
 //! The dispatch table, and functions by name.
 
-use super::{context, device, event, image, kernel, launch, map, memory, platform, program};
+use super::{context, device, event, image, image_copy, kernel, launch, map, memory};
 use super::{entry, queue, rect, sampler, svm, transfer};
+use super::{platform, program};
 use busbar_abi::opencl::*;
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -67,10 +68,10 @@ functions! {
     "clGetImageInfo" => image::get_image_info,
     "clEnqueueReadImage" => image::enqueue_read_image,
     "clEnqueueWriteImage" => image::enqueue_write_image,
-    "clEnqueueCopyImage" => image::enqueue_copy_image,
-    "clEnqueueCopyImageToBuffer" => image::enqueue_copy_image_to_buffer,
-    "clEnqueueCopyBufferToImage" => image::enqueue_copy_buffer_to_image,
-    "clEnqueueFillImage" => image::enqueue_fill_image,
+    "clEnqueueCopyImage" => image_copy::enqueue_copy_image,
+    "clEnqueueCopyImageToBuffer" => image_copy::enqueue_copy_image_to_buffer,
+    "clEnqueueCopyBufferToImage" => image_copy::enqueue_copy_buffer_to_image,
+    "clEnqueueFillImage" => image_copy::enqueue_fill_image,
     "clEnqueueMapImage" => image::enqueue_map_image,
     "clEnqueueMapBuffer" => map::enqueue_map_buffer,
     "clEnqueueUnmapMemObject" => map::enqueue_unmap_mem_object,

@@ -1,6 +1,6 @@
-//! Headers that a program's source includes lie on the client: those that can be found travel with the
-//! build, under the paths that they have here, and the include options are left for the worker to
-//! set below the folder that it puts them in.
+//! Headers that a program's source includes lie on the client: those that can be found travel with
+//! the build, under the paths that they have here, and the include options are left for the worker
+//! to set below the folder that it puts them in.
 
 use busbar_wire::Writer;
 use std::collections::BTreeMap;

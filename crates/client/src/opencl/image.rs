@@ -1,11 +1,11 @@
-//! Images: creation, queries, reads, writes, copies, fills and maps. Pixels travel without gaps; rows
-//! and slices are spread out or packed on the client.
+//! Images: creation, queries, reads, writes and maps. Pixels travel without gaps;
+//! rows and slices are spread out or packed on the client.
 
 use super::context::Context;
 use super::entry::{self, Plain, Result};
 use super::event::{self, Out};
 use super::map::{self, Mapping};
-use super::memory::{self, Memory, buffer};
+use super::memory::{self, Memory};
 use super::object::{Object, get};
 use super::platform::{self, Table};
 use super::queue::Queue;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// What images have in addition to other memory.
 pub struct Image {
-    format: ImageFormat,
+    pub(super) format: ImageFormat,
     desc: ImageDesc,
     table: Table,
     /// Bytes of a pixel.
@@ -362,7 +362,10 @@ pub unsafe extern "C" fn create_image_3d(
 ///
 /// # Safety
 /// The program's handle.
-unsafe fn image<'a>(c: &Object<Context>, h: Handle) -> Result<(&'a Object<Memory>, &'a Image)> {
+pub(super) unsafe fn image<'a>(
+    c: &Object<Context>,
+    h: Handle,
+) -> Result<(&'a Object<Memory>, &'a Image)> {
     // SAFETY: passed on to the caller.
     let m = unsafe { get::<Memory>(h)? };
     let i = m.image.as_ref().ok_or(CL_INVALID_MEM_OBJECT)?;
@@ -385,7 +388,7 @@ fn whole(i: &Image) -> [u64; 3] {
     v.map(|x| x as u64)
 }
 
-fn check_area(i: &Image, origin: &[u64; 3], region: &[u64; 3]) -> Result<()> {
+pub(super) fn check_area(i: &Image, origin: &[u64; 3], region: &[u64; 3]) -> Result<()> {
     let whole = whole(i);
     let n = dims(i.desc.kind);
     let outside = (0..3).any(|x| match origin[x].checked_add(region[x]) {
@@ -400,7 +403,7 @@ fn check_area(i: &Image, origin: &[u64; 3], region: &[u64; 3]) -> Result<()> {
 }
 
 /// The host's box for a region, with given pitches (0 for none).
-fn area_layout(
+pub(super) fn area_layout(
     i: &Image,
     region: &[u64; 3],
     row_pitch: usize,
@@ -682,162 +685,6 @@ pub fn unmap(
     };
     // SAFETY: the region was mapped at this place.
     unsafe { write(q, m, layout, map.at as *const u8, map.area, event, waits) }
-}
-
-/// `clEnqueueCopyImage`.
-pub unsafe extern "C" fn enqueue_copy_image(
-    queue: Handle,
-    from: Handle,
-    to: Handle,
-    from_origin: *const usize,
-    to_origin: *const usize,
-    region: *const usize,
-    n: u32,
-    list: *const Handle,
-    out: *mut Handle,
-) -> i32 {
-    // SAFETY: the program's handles and lists, here and below.
-    entry::status(|| unsafe {
-        let q = get::<Queue>(queue)?;
-        let ((a, ai), (b, bi)) = (image(&q.context, from)?, image(&q.context, to)?);
-        if ai.format != bi.format {
-            return Err(CL_IMAGE_FORMAT_MISMATCH);
-        }
-        let (from_origin, to_origin) = (entry::three(from_origin)?, entry::three(to_origin)?);
-        let region = entry::three(region)?;
-        check_area(ai, &from_origin, &region)?;
-        check_area(bi, &to_origin, &region)?;
-        let near = |x: usize| from_origin[x].abs_diff(to_origin[x]) < region[x];
-        if std::ptr::eq(a, b) && (0..3).all(near) {
-            return Err(CL_MEM_COPY_OVERLAP);
-        }
-        let waits = event::waits(&q.context, n, list)?;
-        let out = Out::new(q, CL_COMMAND_COPY_IMAGE, out);
-        q.server.queue(&wire::CopyImage {
-            queue: q.id,
-            from: a.id,
-            to: b.id,
-            event: out.id(),
-            waits,
-            from_origin,
-            to_origin,
-            region,
-        })?;
-        out.give();
-        Ok(())
-    })
-}
-
-/// `clEnqueueCopyImageToBuffer`.
-pub unsafe extern "C" fn enqueue_copy_image_to_buffer(
-    queue: Handle,
-    from: Handle,
-    to: Handle,
-    origin: *const usize,
-    region: *const usize,
-    offset: usize,
-    n: u32,
-    list: *const Handle,
-    out: *mut Handle,
-) -> i32 {
-    // SAFETY: the program's handles and lists, here and below.
-    entry::status(|| unsafe {
-        let q = get::<Queue>(queue)?;
-        let ((a, i), b) = (image(&q.context, from)?, buffer(&q.context, to)?);
-        let (origin, region) = (entry::three(origin)?, entry::three(region)?);
-        check_area(i, &origin, &region)?;
-        b.check_range(offset, area_layout(i, &region, 0, 0)?.packed())?;
-        let waits = event::waits(&q.context, n, list)?;
-        let out = Out::new(q, CL_COMMAND_COPY_IMAGE_TO_BUFFER, out);
-        q.server.queue(&wire::CopyImageToBuffer {
-            queue: q.id,
-            from: a.id,
-            to: b.id,
-            event: out.id(),
-            waits,
-            origin,
-            region,
-            offset: offset as u64,
-        })?;
-        out.give();
-        Ok(())
-    })
-}
-
-/// `clEnqueueCopyBufferToImage`.
-pub unsafe extern "C" fn enqueue_copy_buffer_to_image(
-    queue: Handle,
-    from: Handle,
-    to: Handle,
-    offset: usize,
-    origin: *const usize,
-    region: *const usize,
-    n: u32,
-    list: *const Handle,
-    out: *mut Handle,
-) -> i32 {
-    // SAFETY: the program's handles and lists, here and below.
-    entry::status(|| unsafe {
-        let q = get::<Queue>(queue)?;
-        let (a, (b, i)) = (buffer(&q.context, from)?, image(&q.context, to)?);
-        let (origin, region) = (entry::three(origin)?, entry::three(region)?);
-        check_area(i, &origin, &region)?;
-        a.check_range(offset, area_layout(i, &region, 0, 0)?.packed())?;
-        let waits = event::waits(&q.context, n, list)?;
-        let out = Out::new(q, CL_COMMAND_COPY_BUFFER_TO_IMAGE, out);
-        q.server.queue(&wire::CopyBufferToImage {
-            queue: q.id,
-            from: a.id,
-            to: b.id,
-            event: out.id(),
-            waits,
-            offset: offset as u64,
-            origin,
-            region,
-        })?;
-        out.give();
-        Ok(())
-    })
-}
-
-/// `clEnqueueFillImage`.
-pub unsafe extern "C" fn enqueue_fill_image(
-    queue: Handle,
-    memory: Handle,
-    color: *const u32,
-    origin: *const usize,
-    region: *const usize,
-    n: u32,
-    list: *const Handle,
-    out: *mut Handle,
-) -> i32 {
-    // SAFETY: the program's handles, lists and memory, here and below.
-    entry::status(|| unsafe {
-        let q = get::<Queue>(queue)?;
-        let (m, i) = image(&q.context, memory)?;
-        if color.is_null() {
-            return Err(CL_INVALID_VALUE);
-        }
-        let (origin, region) = (entry::three(origin)?, entry::three(region)?);
-        check_area(i, &origin, &region)?;
-        // Depth has one channel; everything else gives four.
-        let lanes = if i.format.order == CL_DEPTH { 1 } else { 4 };
-        let mut color4 = [0; 4];
-        color4[..lanes].copy_from_slice(std::slice::from_raw_parts(color, lanes));
-        let waits = event::waits(&q.context, n, list)?;
-        let out = Out::new(q, CL_COMMAND_FILL_IMAGE, out);
-        q.server.queue(&wire::FillImage {
-            queue: q.id,
-            image: m.id,
-            event: out.id(),
-            waits,
-            color: color4,
-            origin,
-            region,
-        })?;
-        out.give();
-        Ok(())
-    })
 }
 
 /// `clGetImageInfo`.

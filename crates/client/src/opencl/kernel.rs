@@ -215,7 +215,8 @@ pub struct Args {
 impl Args {
     fn set(&mut self, i: u32, value: Value) {
         let slot = &mut self.values[i as usize];
-        // An object's id may be a new object's by now, so only plain values are known to be the same.
+        // An object's id may be a new object's by now, so only plain values are known to be the
+        // same.
         if slot.0 == value && matches!(value, Value::Bytes(_) | Value::Size(_)) {
             return;
         }

@@ -47,8 +47,8 @@ impl Body for Memory {
 const ACCESS: u64 = CL_MEM_READ_WRITE | CL_MEM_WRITE_ONLY | CL_MEM_READ_ONLY;
 const HOST_ACCESS: u64 = CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS;
 const POINTER: u64 = CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR;
-/// Flags that the worker's object has. Host pointers are the client's affair, and the worker reads and
-/// writes on behalf of maps even where the program may not.
+/// Flags that the worker's object has. Host pointers are the client's affair, and the worker reads
+/// and writes on behalf of maps even where the program may not.
 const SENT: u64 = ACCESS | CL_MEM_COPY_HOST_PTR | CL_MEM_KERNEL_READ_AND_WRITE;
 /// From this size on, whether there is memory for a buffer is asked at once.
 const ASK_FROM: usize = 4 << 20;

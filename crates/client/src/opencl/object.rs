@@ -110,8 +110,8 @@ impl<T: Body> Drop for Object<T> {
 
 static LIST: Mutex<BTreeMap<usize, (u32, u32)>> = Mutex::new(BTreeMap::new());
 
-/// The magic and the id of a listed object, when `value` is the handle of one. Nothing is read through
-/// it, so it may be any number.
+/// The magic and the id of a listed object, when `value` is the handle of one. Nothing is read
+/// through it, so it may be any number.
 pub fn find(value: usize) -> Option<(u32, u32)> {
     lock(&LIST).get(&value).copied()
 }
@@ -119,8 +119,8 @@ pub fn find(value: usize) -> Option<(u32, u32)> {
 /// The object behind a handle.
 ///
 /// # Safety
-/// `handle` is null or points to readable memory of at least an object's head; if it is an object, it
-/// outlives `'a` (the program holds a reference during the call).
+/// `handle` is null or points to readable memory of at least an object's head; if it is an object,
+/// it outlives `'a` (the program holds a reference during the call).
 #[inline]
 pub unsafe fn get<'a, T: Body>(handle: Handle) -> Result<&'a Object<T>, i32> {
     if handle.is_null() || !(handle as usize).is_multiple_of(align_of::<Object<T>>()) {

@@ -1,4 +1,5 @@
-//! Boxes of bytes: reads, writes and copies of buffers by rows and slices. They travel without gaps.
+//! Boxes of bytes: reads, writes and copies of buffers by rows and slices. They travel without
+//! gaps.
 
 use super::entry::{self, Result};
 use super::event::{self, Out};

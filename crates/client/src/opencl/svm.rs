@@ -1,5 +1,6 @@
 //! Coarse-grained shared virtual memory: the client has pages of its own at the addresses that the
-//! worker's memory has, so that a pointer means the same on both sides. Contents move at maps and copies.
+//! worker's memory has, so that a pointer means the same on both sides. Contents move at maps and
+//! copies.
 
 use super::callbacks::User;
 use super::context::Context;

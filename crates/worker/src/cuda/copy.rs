@@ -43,8 +43,8 @@ pub(super) fn copy_in(w: &mut Cuda, h: &Header, m: msg::CopyIn<'_>) -> Result<()
         let stream = w.stream(m.stream)? as CUstream;
         let dst = w.address(m.dst)?;
         let (p, n) = (m.data.as_ptr().cast(), m.data.len());
-        // SAFETY: the record's bytes, which live through the call; from a slab, which is page-locked,
-        // the driver may go on reading, so the slab is kept until the copy is done.
+        // SAFETY: the record's bytes, which live through the call; from a slab, which is
+        // page-locked, the driver may go on reading, so the slab is kept until the copy is done.
         check(unsafe { w.driver.cuMemcpyHtoDAsync_v2(dst, p, n, stream) })
     });
     if let Some(s) = slab
@@ -113,3 +113,4 @@ pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), 
 }
 
 pub(super) use super::copy_rows::*;
+pub(super) use super::settled::settle;

@@ -77,7 +77,8 @@ pub(super) fn copy_out_rows(
                 ..whole
             },
         )?;
-        // As many bytes as the client waits for, and no box so far out that its rows cannot be named.
+        // As many bytes as the client waits for, and no box so far out that its rows cannot be
+        // named.
         let bytes = whole
             .WidthInBytes
             .checked_mul(whole.Height)

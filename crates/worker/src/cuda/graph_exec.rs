@@ -31,7 +31,8 @@ struct Entry {
     node: u64,
     src: Option<Arc<Mirror>>,
     dst: Option<Arc<Mirror>>,
-    /// Whether a launch may leave it out: then its destination must hold what the program has there.
+    /// Whether a launch may leave it out: then its destination must hold what the program has
+    /// there.
     unsure: bool,
     on: bool,
 }

@@ -1,11 +1,13 @@
 //! The program's memory and functions in graphs.
 //!
-//! A copy node whose one end is the program's memory copies from or to a *mirror* instead: page-locked
-//! memory here. The client sends a source's bytes before each launch and gets a destination's after
-//! it. A host node calls back, and the client moves what such a function may look at before and after.
+//! A copy node whose one end is the program's memory copies from or to a *mirror* instead:
+//! page-locked memory here. The client sends a source's bytes before each launch and gets a
+//! destination's after it. A host node calls back, and the client moves what such a function may
+//! look at before and after.
 //!
 //! Mirrors and host calls live as long as any graph that has them: the driver's user objects count
-//! the references of graphs, clones and children, and an executable graph's record here holds its own.
+//! the references of graphs, clones and children, and an executable graph's record here holds its
+//! own.
 
 use super::address::{check_destination, check_source};
 use super::completer::{Completer, Then};
@@ -105,6 +107,12 @@ impl Mirrors {
         self.by_id.values().any(|m| m.strong_count() > 0)
     }
 
+    /// A context is gone: page-locked memory that nobody uses may have gone with it.
+    pub(super) fn forget_free(&self) {
+        let free = self.pool.free.lock();
+        free.unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// The mirror at an address.
     pub(super) fn at(&self, ptr: u64) -> Option<Arc<Mirror>> {
         self.by_ptr.get(&ptr)?.upgrade()
@@ -158,7 +166,8 @@ fn make(w: &mut Cuda, id: u32, len: usize) -> Result<Arc<Mirror>, CUresult> {
     Ok(m)
 }
 
-/// Puts mirrors in the place of the host ends of a copy. Returns what must live as long as the copy.
+/// Puts mirrors in the place of the host ends of a copy. Returns what must live as long as the
+/// copy.
 pub(super) fn mirror(
     w: &mut Cuda,
     c: &mut CUDA_MEMCPY3D,

@@ -2,8 +2,8 @@
 //!
 //! The driver takes a pointer and believes what the image says of its own length. It would read
 //! beyond the end of one that lies, and one kind of image, the wrapper that compilers put around a
-//! fat binary, holds a host address that it would follow. So lengths are checked here, text is given
-//! an end, and wrappers are refused: a client sends what lies behind them.
+//! fat binary, holds a host address that it would follow. So lengths are checked here, text is
+//! given an end, and wrappers are refused: a client sends what lies behind them.
 
 use busbar_abi::cuda::{CUDA_ERROR_INVALID_IMAGE, CUresult};
 use std::borrow::Cow;

@@ -46,8 +46,8 @@ pub(super) fn launch_kernel(
         };
         let ([gx, gy, gz], [bx, by, bz]) = (m.grid, m.block);
         if m.attrs.is_empty() && m.flags == 0 {
-            // SAFETY: a live function and stream; the packed parameters live through the call. Their
-            // length is the driver's to check.
+            // SAFETY: a live function and stream; the packed parameters live through the call.
+            // Their length is the driver's to check.
             return check(unsafe {
                 w.driver.cuLaunchKernel(
                     function, gx, gy, gz, bx, by, bz, m.shared, stream, params, extra,
@@ -78,8 +78,8 @@ pub(super) fn launch_kernel(
     });
     if rc != CUDA_SUCCESS && w.may_complain() {
         eprintln!(
-            "busbar worker: a launch was refused: {} (grid {:?}, block {:?}, shared {}, flags {}, {} \
-             bytes of attributes, {} of parameters)",
+            "busbar worker: a launch was refused: {} (grid {:?}, block {:?}, shared {}, flags {}, \
+             {} bytes of attributes, {} of parameters)",
             super::name_of(rc),
             m.grid,
             m.block,

@@ -124,8 +124,8 @@ pub(super) fn module_load(
         let image = super::image::checked(&image)?;
         let mut module: CUmodule = std::ptr::null_mut();
         let (keys, values) = c.arrays();
-        // SAFETY: the image is as long as its own header says, or text that ends; the options' arrays are of that
-        // length.
+        // SAFETY: the image is as long as its own header says, or text that ends; the options'
+        // arrays are of that length.
         check(unsafe {
             w.driver.cuModuleLoadDataEx(
                 &mut module,
@@ -298,8 +298,8 @@ pub(super) fn link_images(
         let mut state: CUlinkState = std::ptr::null_mut();
         let mut none_k: [CUjit_option; 1] = [0 as _];
         let mut none_v = [std::ptr::null_mut(); 1];
-        // SAFETY: the options' arrays and logs live until the link state is destroyed; each piece is
-        // as long as said; the image is the driver's until then.
+        // SAFETY: the options' arrays and logs live until the link state is destroyed; each piece
+        // is as long as said; the image is the driver's until then.
         unsafe {
             check(d.cuLinkCreate_v2(n, keys, values, &mut state))?;
             let linked = (|| {

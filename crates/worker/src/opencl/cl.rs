@@ -48,8 +48,8 @@ macro_rules! library {
     };
 }
 
-/// Stands for a function that the library lacks. As a pointer its answer is never used: callers look at
-/// the code first, which is an error from the start.
+/// Stands for a function that the library lacks. As a pointer its answer is never used: callers
+/// look at the code first, which is an error from the start.
 unsafe extern "C" fn missing() -> isize {
     CL_INVALID_OPERATION as isize
 }
@@ -88,20 +88,29 @@ library! {
     clEnqueueBarrierWithWaitList(Handle, u32, Lists, *mut Handle) -> i32;
     clCreateBuffer(Handle, u64, usize, *mut c_void, *mut i32) -> Handle;
     clCreateSubBuffer(Handle, u64, u32, *const BufferRegion, *mut i32) -> Handle;
-    clCreateImage(Handle, u64, *const ImageFormat, *const ImageDesc, *mut c_void, *mut i32) -> Handle;
+    clCreateImage(
+        Handle, u64, *const ImageFormat, *const ImageDesc, *mut c_void, *mut i32
+    ) -> Handle;
     clReleaseMemObject(Handle) -> i32;
     clGetMemObjectInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
     clGetImageInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
     clCreateSampler(Handle, u32, u32, u32, *mut i32) -> Handle;
     clReleaseSampler(Handle) -> i32;
     clCreateProgramWithSource(Handle, u32, *const *const u8, Sizes, *mut i32) -> Handle;
-    clCreateProgramWithBinary(Handle, u32, Lists, Sizes, *const *const u8, *mut i32, *mut i32) -> Handle;
+    clCreateProgramWithBinary(
+        Handle, u32, Lists, Sizes, *const *const u8, *mut i32, *mut i32
+    ) -> Handle;
     clCreateProgramWithBuiltInKernels(Handle, u32, Lists, *const c_char, *mut i32) -> Handle;
     clCreateProgramWithIL(Handle, *const c_void, usize, *mut i32) -> Handle;
     clReleaseProgram(Handle) -> i32;
     clBuildProgram(Handle, u32, Lists, *const c_char, *const c_void, *mut c_void) -> i32;
-    clCompileProgram(Handle, u32, Lists, *const c_char, u32, Lists, *const *const c_char, *const c_void, *mut c_void) -> i32;
-    clLinkProgram(Handle, u32, Lists, *const c_char, u32, Lists, *const c_void, *mut c_void, *mut i32) -> Handle;
+    clCompileProgram(
+        Handle, u32, Lists, *const c_char, u32, Lists, *const *const c_char, *const c_void,
+        *mut c_void
+    ) -> i32;
+    clLinkProgram(
+        Handle, u32, Lists, *const c_char, u32, Lists, *const c_void, *mut c_void, *mut i32
+    ) -> Handle;
     clSetProgramSpecializationConstant(Handle, u32, usize, *const c_void) -> i32;
     clGetProgramInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
     clGetProgramBuildInfo(Handle, Handle, u32, usize, *mut c_void, *mut usize) -> i32;
@@ -115,21 +124,50 @@ library! {
     clGetKernelInfo(Handle, u32, usize, *mut c_void, *mut usize) -> i32;
     clGetKernelArgInfo(Handle, u32, u32, usize, *mut c_void, *mut usize) -> i32;
     clGetKernelWorkGroupInfo(Handle, Handle, u32, usize, *mut c_void, *mut usize) -> i32;
-    clGetKernelSubGroupInfo(Handle, Handle, u32, usize, *const c_void, usize, *mut c_void, *mut usize) -> i32;
+    clGetKernelSubGroupInfo(
+        Handle, Handle, u32, usize, *const c_void, usize, *mut c_void, *mut usize
+    ) -> i32;
     clGetExtensionFunctionAddressForPlatform(Handle, *const c_char) -> *mut c_void;
-    clEnqueueNDRangeKernel(Handle, Handle, u32, Sizes, Sizes, Sizes, u32, Lists, *mut Handle) -> i32;
-    clEnqueueReadBuffer(Handle, Handle, u32, usize, usize, *mut c_void, u32, Lists, *mut Handle) -> i32;
-    clEnqueueWriteBuffer(Handle, Handle, u32, usize, usize, *const c_void, u32, Lists, *mut Handle) -> i32;
-    clEnqueueCopyBuffer(Handle, Handle, Handle, usize, usize, usize, u32, Lists, *mut Handle) -> i32;
-    clEnqueueReadBufferRect(Handle, Handle, u32, Sizes, Sizes, Sizes, usize, usize, usize, usize, *mut c_void, u32, Lists, *mut Handle) -> i32;
-    clEnqueueWriteBufferRect(Handle, Handle, u32, Sizes, Sizes, Sizes, usize, usize, usize, usize, *const c_void, u32, Lists, *mut Handle) -> i32;
-    clEnqueueCopyBufferRect(Handle, Handle, Handle, Sizes, Sizes, Sizes, usize, usize, usize, usize, u32, Lists, *mut Handle) -> i32;
-    clEnqueueFillBuffer(Handle, Handle, *const c_void, usize, usize, usize, u32, Lists, *mut Handle) -> i32;
-    clEnqueueReadImage(Handle, Handle, u32, Sizes, Sizes, usize, usize, *mut c_void, u32, Lists, *mut Handle) -> i32;
-    clEnqueueWriteImage(Handle, Handle, u32, Sizes, Sizes, usize, usize, *const c_void, u32, Lists, *mut Handle) -> i32;
+    clEnqueueNDRangeKernel(
+        Handle, Handle, u32, Sizes, Sizes, Sizes, u32, Lists, *mut Handle
+    ) -> i32;
+    clEnqueueReadBuffer(
+        Handle, Handle, u32, usize, usize, *mut c_void, u32, Lists, *mut Handle
+    ) -> i32;
+    clEnqueueWriteBuffer(
+        Handle, Handle, u32, usize, usize, *const c_void, u32, Lists, *mut Handle
+    ) -> i32;
+    clEnqueueCopyBuffer(
+        Handle, Handle, Handle, usize, usize, usize, u32, Lists, *mut Handle
+    ) -> i32;
+    clEnqueueReadBufferRect(
+        Handle, Handle, u32, Sizes, Sizes, Sizes, usize, usize, usize, usize, *mut c_void, u32,
+        Lists, *mut Handle
+    ) -> i32;
+    clEnqueueWriteBufferRect(
+        Handle, Handle, u32, Sizes, Sizes, Sizes, usize, usize, usize, usize, *const c_void, u32,
+        Lists, *mut Handle
+    ) -> i32;
+    clEnqueueCopyBufferRect(
+        Handle, Handle, Handle, Sizes, Sizes, Sizes, usize, usize, usize, usize, u32, Lists,
+        *mut Handle
+    ) -> i32;
+    clEnqueueFillBuffer(
+        Handle, Handle, *const c_void, usize, usize, usize, u32, Lists, *mut Handle
+    ) -> i32;
+    clEnqueueReadImage(
+        Handle, Handle, u32, Sizes, Sizes, usize, usize, *mut c_void, u32, Lists, *mut Handle
+    ) -> i32;
+    clEnqueueWriteImage(
+        Handle, Handle, u32, Sizes, Sizes, usize, usize, *const c_void, u32, Lists, *mut Handle
+    ) -> i32;
     clEnqueueCopyImage(Handle, Handle, Handle, Sizes, Sizes, Sizes, u32, Lists, *mut Handle) -> i32;
-    clEnqueueCopyImageToBuffer(Handle, Handle, Handle, Sizes, Sizes, usize, u32, Lists, *mut Handle) -> i32;
-    clEnqueueCopyBufferToImage(Handle, Handle, Handle, usize, Sizes, Sizes, u32, Lists, *mut Handle) -> i32;
+    clEnqueueCopyImageToBuffer(
+        Handle, Handle, Handle, Sizes, Sizes, usize, u32, Lists, *mut Handle
+    ) -> i32;
+    clEnqueueCopyBufferToImage(
+        Handle, Handle, Handle, usize, Sizes, Sizes, u32, Lists, *mut Handle
+    ) -> i32;
     clEnqueueFillImage(Handle, Handle, *const c_void, Sizes, Sizes, u32, Lists, *mut Handle) -> i32;
     clEnqueueMigrateMemObjects(Handle, u32, Lists, u64, u32, Lists, *mut Handle) -> i32;
     clCreateUserEvent(Handle, *mut i32) -> Handle;
@@ -141,9 +179,15 @@ library! {
     clSetEventCallback(Handle, i32, Callback, *mut c_void) -> i32;
     clSVMAlloc(Handle, u64, usize, u32) -> *mut c_void;
     clSVMFree(Handle, *mut c_void) -> ();
-    clEnqueueSVMMemcpy(Handle, u32, *mut c_void, *const c_void, usize, u32, Lists, *mut Handle) -> i32;
-    clEnqueueSVMMemFill(Handle, *mut c_void, *const c_void, usize, usize, u32, Lists, *mut Handle) -> i32;
-    clEnqueueSVMMigrateMem(Handle, u32, *const *const c_void, Sizes, u64, u32, Lists, *mut Handle) -> i32;
+    clEnqueueSVMMemcpy(
+        Handle, u32, *mut c_void, *const c_void, usize, u32, Lists, *mut Handle
+    ) -> i32;
+    clEnqueueSVMMemFill(
+        Handle, *mut c_void, *const c_void, usize, usize, u32, Lists, *mut Handle
+    ) -> i32;
+    clEnqueueSVMMigrateMem(
+        Handle, u32, *const *const c_void, Sizes, u64, u32, Lists, *mut Handle
+    ) -> i32;
 }
 
 /// Asks in two steps: for the size, then for the value.

@@ -1,5 +1,5 @@
-//! What the client needs to know of platforms, devices, programs, kernels and images, put together so
-//! that it asks once.
+//! What the client needs to know of platforms, devices, programs, kernels and images, put together
+//! so that it asks once.
 
 use super::cl::{Cl, ask};
 use busbar_abi::opencl::ext::*;

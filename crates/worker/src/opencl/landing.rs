@@ -1,5 +1,5 @@
-//! Memory that reads fill. Pieces of full size are kept for the next read: fresh memory costs a page
-//! fault for every page, which is slower than the copy itself.
+//! Memory that reads fill. Pieces of full size are kept for the next read: fresh memory costs a
+//! page fault for every page, which is slower than the copy itself.
 
 use busbar_abi::opencl::CL_OUT_OF_HOST_MEMORY;
 use busbar_wire::limits::BULK_CHUNK;

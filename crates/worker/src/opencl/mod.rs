@@ -1,7 +1,7 @@
 //! OpenCL: executing calls on the platforms of this machine.
 //!
-//! [`cl`] loads the library, [`describe`] tells the client what there is, [`objects`] keeps what the
-//! session has made, [`pending`] looks after commands that run. The messages are executed by
+//! [`cl`] loads the library, [`describe`] tells the client what there is, [`objects`] keeps what
+//! the session has made, [`pending`] looks after commands that run. The messages are executed by
 //! [`run`] (which reads them), `create`, `program`, `command` and `svm`.
 
 mod cache;
@@ -52,6 +52,8 @@ pub struct OpenCl {
     svm: HashMap<u64, (Handle, usize)>,
     handles: Vec<Handle>,
     pool: Pool,
+    /// Held by each build that is under way.
+    builds: Arc<()>,
 }
 
 /// Why a message was not executed.
@@ -92,13 +94,13 @@ fn library(path: Option<&str>) -> Result<&'static Cl, String> {
     CL.get_or_init(load).as_ref().map_err(Clone::clone)
 }
 
-/// A server started from within `busbar run` must not find Busbar's own driver: a worker would then be
-/// its own client.
+/// A server started from within `busbar run` must not find Busbar's own driver: a worker would then
+/// be its own client.
 fn keep_off_ourselves() {
     for name in ["OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"] {
         if std::env::var(name).is_ok_and(|v| v.contains("busbar")) {
-            // SAFETY: called before the library is loaded, on the one thread that reads or writes the
-            // environment at this time.
+            // SAFETY: called before the library is loaded, on the one thread that reads or writes
+            // the environment at this time.
             unsafe { std::env::remove_var(name) };
         }
     }
@@ -195,6 +197,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         svm: HashMap::new(),
         handles: Vec::new(),
         pool: Pool::default(),
+        builds: Arc::new(()),
     }))
 }
 

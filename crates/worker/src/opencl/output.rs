@@ -1,6 +1,6 @@
-//! What kernels print. Drivers print to the stdout of their process, which here is the worker; a pipe
-//! takes its place, and what comes out of it goes to the client, always ahead of the answer of the call
-//! that waited for the kernel.
+//! What kernels print. Drivers print to the stdout of their process, which here is the worker; a
+//! pipe takes its place, and what comes out of it goes to the client, always ahead of the answer of
+//! the call that waited for the kernel.
 
 use crate::outbox::Outbox;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

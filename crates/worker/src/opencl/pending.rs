@@ -1,10 +1,11 @@
 //! Commands that run: answers that wait for them, bytes that they bring, memory that they read.
 //!
-//! The executor never waits. What depends on an event is an [`Entry`] here. The driver's callback says
-//! that an event has ended; a thread of ours does the rest, unless it is little and nothing else
-//! is open, when the callback does it at once. An answer leaves only after the bytes of every read that
-//! has ended, so a client that hears of the end of one command has what all earlier ones brought.
-//! Some drivers forget callbacks when commands fail, so the thread also looks by itself now and then.
+//! The executor never waits. What depends on an event is an [`Entry`] here. The driver's callback
+//! says that an event has ended; a thread of ours does the rest, unless it is little and nothing
+//! else is open, when the callback does it at once. An answer leaves only after the bytes of every
+//! read that has ended, so a client that hears of the end of one command has what all earlier ones
+//! brought. Some drivers forget callbacks when commands fail, so the thread also looks by itself
+//! now and then.
 
 use super::cl::Cl;
 use super::output::Output;
@@ -216,13 +217,15 @@ impl Pending {
         e.events
     }
 
-    /// Does everything that is due. Bytes leave before answers: entries are gone through in order, and
-    /// an answer's command cannot end before the reads that it depends on, which were added earlier.
+    /// Does everything that is due. Bytes leave before answers: entries are gone through in order,
+    /// and an answer's command cannot end before the reads that it depends on, which were added
+    /// earlier.
     pub fn pump(&self) {
         let mut s = self.lock();
         s.kicked = false;
         self.let_go(&mut s);
-        // States are read backwards: whatever a later entry depends on has ended by the time we look.
+        // States are read backwards: whatever a later entry depends on has ended by the time we
+        // look.
         let mut due = Vec::new();
         for i in (0..s.entries.len()).rev() {
             let e = &s.entries[i];

@@ -1,5 +1,5 @@
-//! Programs and kernels. Compilers take their time, so they run on threads of their own and answer from
-//! there; the client asks for nothing of a program before it has that answer.
+//! Programs and kernels. Compilers take their time, so they run on threads of their own and answer
+//! from there; the client asks for nothing of a program before it has that answer.
 
 use super::cache;
 use super::cl::Cl;
@@ -12,10 +12,10 @@ use busbar_wire::codec::Message;
 use busbar_wire::generated::opencl as wire;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::{Reader, WireError, Writer};
-use std::ffi::{CString, c_void};
+use std::ffi::{CString, OsString, c_void};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A program of the library.
@@ -91,6 +91,9 @@ impl Drop for Program {
     }
 }
 
+/// The most builds at a time.
+const MOST_BUILDS: usize = 64;
+
 /// Headers of the client's in a folder of this machine, for the length of a build.
 struct Headers(Option<PathBuf>);
 
@@ -122,10 +125,16 @@ impl Headers {
         if files.is_empty() {
             return Ok(Self(None));
         }
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("busbar-headers-{}-{n}", std::process::id());
-        let root = std::env::temp_dir().join(name);
+        // A new folder that is ours alone: nobody can have put a link in its place.
+        let name = std::env::temp_dir().join("busbar-headers-XXXXXX");
+        let mut name = name.into_os_string().into_encoded_bytes();
+        name.push(0);
+        // SAFETY: a C string that ends in six X, to be written to.
+        if unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) }.is_null() {
+            return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
+        }
+        name.pop();
+        let root = PathBuf::from(OsString::from_vec(name));
         let this = Self(Some(root.clone()));
         let mut r = Reader::new(files);
         for _ in 0..r.count(1 << 16, 8)? {
@@ -364,8 +373,13 @@ impl OpenCl {
         f: impl FnOnce(&Cl, Handle, &Headers) -> i32 + Send + 'static,
     ) -> Result<(), Fail> {
         let (outbox, output) = (self.outbox.clone(), self.output.clone());
+        if Arc::strong_count(&self.builds) > MOST_BUILDS {
+            return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
+        }
+        let counted = self.builds.clone();
         let content = self.content.clone();
         let work = move || {
+            let _counted = counted;
             program.unbuild();
             let hit = key
                 .as_ref()
@@ -611,19 +625,6 @@ impl OpenCl {
             ok(code).map(|()| Object::Kernel(copy, program))
         });
         self.keep(m.kernel, wire::op::CLONE_KERNEL, made)
-    }
-
-    pub(super) fn describe_kernel(
-        &mut self,
-        m: wire::DescribeKernel,
-        call: u32,
-    ) -> Result<(), Fail> {
-        let k = self.objects.kernel(m.kernel)?;
-        let devices = self.objects.kernel_program(m.kernel)?.devices.clone();
-        let mut info = Vec::new();
-        describe::kernel(self.cl, k, &devices, &mut Writer::new(&mut info));
-        self.answer(call, &wire::DescribeKernelReply { info: &info });
-        Ok(())
     }
 
     pub(super) fn sub_group_info(

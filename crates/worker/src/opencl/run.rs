@@ -20,7 +20,9 @@ macro_rules! dispatch {
     ($self:ident, $h:ident, $payload:ident, $hold:ident;
      $($op:ident => $m:ident $method:ident ($($arg:ident),*),)*) => {
         match $h.op {
-            $(op::$op => $self.$method(read::<wire::$m>($payload)? $(, dispatch!(@$arg $h $hold))*),)*
+            $(op::$op => {
+                $self.$method(read::<wire::$m>($payload)? $(, dispatch!(@$arg $h $hold))*)
+            })*
             other => Err(WireError::UnknownOp(other).into()),
         }
     };
@@ -80,7 +82,6 @@ impl OpenCl {
                 SetSpecializationConstant set_specialization_constant(call),
             CREATE_KERNEL => CreateKernel create_kernel(),
             CLONE_KERNEL => CloneKernel clone_kernel(),
-            DESCRIBE_KERNEL => DescribeKernel describe_kernel(call),
             KERNEL_EXEC_INFO => KernelExecInfo kernel_exec_info(call),
             SUB_GROUP_INFO => SubGroupInfo sub_group_info(call),
             SUGGESTED_LOCAL_SIZE => SuggestedLocalSize suggested_local_size(call),

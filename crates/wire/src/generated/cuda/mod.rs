@@ -12,6 +12,7 @@ mod library;
 mod memory;
 mod memset;
 mod messages;
+mod messages_context;
 mod messages_graph;
 mod messages_ipc;
 mod messages_managed;
@@ -37,6 +38,7 @@ pub use library::*;
 pub use memory::*;
 pub use memset::*;
 pub use messages::*;
+pub use messages_context::*;
 pub use messages_graph::*;
 pub use messages_ipc::*;
 pub use messages_managed::*;
@@ -241,6 +243,7 @@ pub mod op {
     pub const COPY_IN_ROWS: u16 = 0x8032;
     pub const COPY_OUT_ROWS: u16 = 0x8033;
     pub const COPY_ROWS_ON_DEVICE: u16 = 0x8034;
+    pub const SETTLE: u16 = 0x8035;
     pub const LIBRARY_LOAD: u16 = 0x8040;
     pub const LIBRARY_LOAD_NOW: u16 = 0x8041;
     pub const LIBRARY_KERNEL: u16 = 0x8042;
@@ -307,6 +310,11 @@ pub mod op {
     pub const VMM_GRANULARITY: u16 = 0x8405;
     pub const VMM_GET_ACCESS: u16 = 0x8406;
     pub const CLUSTERS: u16 = 0x8410;
+    pub const PRIMARY_RETAIN_NOW: u16 = 0x8500;
+    pub const PRIMARY_RELEASE_NOW: u16 = 0x8501;
+    pub const CONTEXT_DESTROY_NOW: u16 = 0x8502;
+    pub const MEM_RETIRE: u16 = 0x8503;
+    pub const TENSOR_MAP_ADDRESS: u16 = 0x8504;
 }
 
 /// Message ids and names, in order of id.
@@ -630,6 +638,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::COPY_IN_ROWS, "CopyInRows"),
     (op::COPY_OUT_ROWS, "CopyOutRows"),
     (op::COPY_ROWS_ON_DEVICE, "CopyRowsOnDevice"),
+    (op::SETTLE, "Settle"),
     (op::LIBRARY_LOAD, "LibraryLoad"),
     (op::LIBRARY_LOAD_NOW, "LibraryLoadNow"),
     (op::LIBRARY_KERNEL, "LibraryKernel"),
@@ -696,6 +705,11 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::VMM_GRANULARITY, "VmmGranularity"),
     (op::VMM_GET_ACCESS, "VmmGetAccess"),
     (op::CLUSTERS, "Clusters"),
+    (op::PRIMARY_RETAIN_NOW, "PrimaryRetainNow"),
+    (op::PRIMARY_RELEASE_NOW, "PrimaryReleaseNow"),
+    (op::CONTEXT_DESTROY_NOW, "ContextDestroyNow"),
+    (op::MEM_RETIRE, "MemRetire"),
+    (op::TENSOR_MAP_ADDRESS, "TensorMapAddress"),
 ];
 
 /// The name of a message.

@@ -1239,48 +1239,6 @@ impl<'a> Request<'a> for CloneKernel<'a> {
     const WAITS: bool = false;
 }
 
-/// Everything about a kernel.
-#[derive(Debug, Clone, PartialEq)]
-pub struct DescribeKernel {
-    pub kernel: u32,
-}
-
-impl<'a> Message<'a> for DescribeKernel {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.kernel);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self { kernel: r.u32()? })
-    }
-}
-
-impl<'a> Request<'a> for DescribeKernel {
-    const OP: u16 = op::DESCRIBE_KERNEL;
-    const NAME: &'static str = "DescribeKernel";
-    const WAITS: bool = true;
-}
-
-/// The reply to [`DescribeKernel`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct DescribeKernelReply<'a> {
-    pub info: &'a [u8],
-}
-
-impl<'a> Message<'a> for DescribeKernelReply<'a> {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.bytes(self.info);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self { info: r.bytes()? })
-    }
-}
-
 /// Execution information: pointers as they are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KernelExecInfo<'a> {
@@ -3145,18 +3103,6 @@ mod tests {
         }
     }
 
-    impl Sample for DescribeKernel {
-        fn sample(g: &mut Gen) -> Self {
-            Self { kernel: g.u32() }
-        }
-    }
-
-    impl Sample for DescribeKernelReply<'static> {
-        fn sample(g: &mut Gen) -> Self {
-            Self { info: g.bytes() }
-        }
-    }
-
     impl Sample for KernelExecInfo<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -3644,8 +3590,6 @@ mod tests {
         check::<SetSpecializationConstant<'static>>(false);
         check::<CreateKernel<'static>>(false);
         check::<CloneKernel<'static>>(false);
-        check::<DescribeKernel>(false);
-        check::<DescribeKernelReply<'static>>(false);
         check::<KernelExecInfo<'static>>(false);
         check::<SubGroupInfo<'static>>(false);
         check::<SubGroupInfoReply<'static>>(false);

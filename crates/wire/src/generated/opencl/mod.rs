@@ -35,7 +35,6 @@ pub mod op {
     pub const BUILD_LOADED: u16 = 0x040c;
     pub const CREATE_KERNEL: u16 = 0x0501;
     pub const CLONE_KERNEL: u16 = 0x0502;
-    pub const DESCRIBE_KERNEL: u16 = 0x0503;
     pub const KERNEL_EXEC_INFO: u16 = 0x0504;
     pub const SUB_GROUP_INFO: u16 = 0x0505;
     pub const SUGGESTED_LOCAL_SIZE: u16 = 0x0506;
@@ -106,7 +105,6 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::BUILD_LOADED, "BuildLoaded"),
     (op::CREATE_KERNEL, "CreateKernel"),
     (op::CLONE_KERNEL, "CloneKernel"),
-    (op::DESCRIBE_KERNEL, "DescribeKernel"),
     (op::KERNEL_EXEC_INFO, "KernelExecInfo"),
     (op::SUB_GROUP_INFO, "SubGroupInfo"),
     (op::SUGGESTED_LOCAL_SIZE, "SuggestedLocalSize"),

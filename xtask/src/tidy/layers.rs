@@ -1,0 +1,154 @@
+//! Who may use whom: the invariants of ARCHITECTURE.md, from what cargo knows of the packages.
+
+use super::{File, Repo};
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use std::process::Command;
+
+/// Each package of ours, and those of ours that it may use outside its tests.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("busbar-abi", &[]),
+    ("busbar-wire", &[]),
+    ("busbar-transport", &[]),
+    ("busbar-pool", &[]),
+    ("busbar-relay", &[]),
+    ("busbar-codegen", &[]),
+    ("busbar-channel", &["transport", "wire"]),
+    ("busbar-client", &["abi", "channel", "transport", "wire"]),
+    ("busbar-worker", &["abi", "channel", "transport", "wire"]),
+    (
+        "busbar",
+        &[
+            "channel",
+            "client",
+            "pool",
+            "relay",
+            "transport",
+            "wire",
+            "worker",
+        ],
+    ),
+    ("busbar-shim-cuda", &["abi", "client"]),
+    ("busbar-shim-opencl", &["abi", "client"]),
+    ("busbar-shim-nvml", &["client", "wire"]),
+    ("xtask", &["codegen"]),
+];
+/// Only these load a library that is not theirs.
+const LOADERS: [&str; 1] = ["busbar-worker"];
+
+pub fn check(repo: &Repo) -> Result<Vec<String>> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
+    let out = cargo
+        .current_dir(&repo.root)
+        .output()
+        .context("cargo did not start")?;
+    ensure!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&out.stdout)?;
+    let packages = metadata["packages"]
+        .as_array()
+        .context("cargo names no packages")?;
+    let mut found: Vec<_> = packages.iter().flat_map(package).collect();
+    found.extend(sources(repo));
+    Ok(found)
+}
+
+fn package(p: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let name = p["name"].as_str().unwrap_or_default();
+    let manifest = p["manifest_path"].as_str().unwrap_or_default();
+    if manifest.contains("/testing/") || manifest.contains("/fuzz/") {
+        return found; // Tests may see everything.
+    }
+    let Some((_, allowed)) = ALLOWED.iter().find(|(n, _)| *n == name) else {
+        return vec![format!(
+            "{name}: a new package; xtask/src/tidy/layers.rs says what each may use"
+        )];
+    };
+    for d in p["dependencies"].as_array().into_iter().flatten() {
+        if d["kind"] == "dev" {
+            continue;
+        }
+        let used = d["name"].as_str().unwrap_or_default();
+        let ours = used.strip_prefix("busbar-");
+        if ours.is_some_and(|u| !allowed.contains(&u)) || used == "busbar" {
+            found.push(format!(
+                "{name}: may not depend on {used} (ARCHITECTURE.md)"
+            ));
+        }
+        if used == "libloading" && !LOADERS.contains(&name) {
+            found.push(format!("{name}: only the worker loads a vendor's library"));
+        }
+    }
+    found
+}
+
+/// What cargo cannot know.
+fn sources(repo: &Repo) -> Vec<String> {
+    let mut found = Vec::new();
+    let exports = [concat!("no_", "mangle"), concat!("export_", "name")];
+    for f in repo.files.iter().filter(|f| f.is_rust_code()) {
+        let library = f.path.starts_with("crates/");
+        for (n, line) in f.lines() {
+            let code = line.split("//").next().unwrap_or_default();
+            if library && !f.path.starts_with("crates/codegen/") {
+                if exports.iter().any(|e| code.contains(e)) {
+                    found.push(format!("{}:{n}: only shims export C symbols", f.path));
+                }
+                let pure = ["crates/wire/", "crates/pool/"]
+                    .iter()
+                    .any(|p| f.path.starts_with(p));
+                if pure
+                    && ["std::net", "Instant::now", "SystemTime::now"]
+                        .iter()
+                        .any(|w| code.contains(w))
+                {
+                    found.push(format!("{}:{n}: no socket and no clock here", f.path));
+                }
+            }
+        }
+    }
+    for path in ["crates/wire/src/lib.rs", "crates/pool/src/lib.rs"] {
+        let lib = repo.files.iter().find(|f| f.path == path);
+        if !lib.is_some_and(|f| f.text.contains("#![forbid(unsafe_code)]")) {
+            found.push(format!("{path}:1: does not forbid unsafe code"));
+        }
+    }
+    let shim = |p: &str| p.starts_with("shims/") && p.ends_with("/src/lib.rs");
+    let inside = |f: &&File| f.path == "crates/client/src/lib.rs" || shim(&f.path);
+    for f in repo.files.iter().filter(inside) {
+        if !f
+            .text
+            .contains("#![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]")
+        {
+            found.push(format!("{}:1: does not deny printing and exiting", f.path));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn found(name: &str, used: &str, kind: Value) -> usize {
+        let d = json!([{ "name": used, "kind": kind }]);
+        package(&json!({ "name": name, "manifest_path": "/crates/a", "dependencies": d })).len()
+    }
+
+    #[test]
+    fn forbidden_edges_are_found() {
+        assert_eq!(found("busbar-client", "busbar-wire", Value::Null), 0);
+        assert_eq!(found("busbar-client", "busbar-worker", Value::Null), 1);
+        assert_eq!(found("busbar-client", "busbar-worker", json!("dev")), 0);
+        assert_eq!(found("busbar-wire", "busbar-transport", json!("build")), 1);
+        assert_eq!(found("busbar", "libloading", Value::Null), 1);
+        assert_eq!(found("busbar-worker", "libloading", Value::Null), 0);
+        assert_eq!(found("busbar-new", "libc", Value::Null), 1);
+    }
+}
