@@ -127,11 +127,6 @@ impl Server {
         self.dir.path().join("cache")
     }
 
-    /// Its own process.
-    pub fn id(&self) -> i32 {
-        self.child.id() as i32
-    }
-
     /// Kills it as a crash would.
     pub fn kill(&mut self) {
         let _ = self.child.kill();

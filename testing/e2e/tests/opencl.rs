@@ -182,8 +182,7 @@ fn a_context_hears_why_its_session_ended() {
     let (child, mut out, line) = started(server.command(&program).arg("listen"));
     assert_eq!(line, "working\n");
     for p in server.workers() {
-        // SAFETY: a process of our server.
-        unsafe { libc::kill(p, libc::SIGKILL) };
+        proc::signal(p, libc::SIGKILL);
     }
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut out, &mut rest).expect("text");
@@ -193,7 +192,7 @@ fn a_context_hears_why_its_session_ended() {
 }
 
 /// Kilobytes of memory that a process has in use.
-fn memory(process: i32) -> u64 {
+fn memory(process: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find(|l| l.starts_with("VmRSS:"));
     let number = line.and_then(|l| l.split_whitespace().nth(1)?.parse().ok());
@@ -206,8 +205,8 @@ fn objects_that_come_and_go_leave_nothing_behind() {
     let server = Server::start();
     let (mut child, mut out, mut line) = started(server.command(&program).arg("churn"));
     assert_eq!(line, "warm\n");
-    let client = child.id() as i32;
-    let all = || -> Vec<(i32, u64)> {
+    let client = child.id();
+    let all = || -> Vec<(u32, u64)> {
         let processes = server.workers().into_iter().chain([client]);
         processes.map(|p| (p, memory(p))).collect()
     };
