@@ -30,9 +30,10 @@ fn Check(object: u32);
 #[id(0x0107)] #[message] #[queued]
 fn Blob(blob: u32, total: u64, offset: u64, data: Rest);
 
-/// A context over devices of one platform.
+/// A context over devices of one platform. With `notify`, what the library tells the context's error
+/// callback comes back as callback notices whose call is the context's id.
 #[id(0x0201)] #[message] #[queued]
-fn CreateContext(context: u32, devices: U32s);
+fn CreateContext(context: u32, devices: U32s, notify: u32);
 
 /// Supported formats as pairs of u32.
 #[id(0x0202)] #[message] #[waits]
@@ -94,9 +95,18 @@ fn CompileProgram(program: u32, devices: U32s, options: Str, headers: U32s, name
 #[id(0x0407)] #[message] #[waits]
 fn LinkProgram(program: u32, context: u32, devices: U32s, options: Str, inputs: U32s) -> (info: Bytes);
 
-/// The binaries, one after the other, as bulk bytes; asked with `bytes` 0 for their sizes.
+/// The binaries, one after the other, as bulk bytes; asked with `bytes` 0 for their sizes, and for the
+/// binaries with them in `data` where they are small.
 #[id(0x0408)] #[message] #[waits]
-fn ProgramBinaries(program: u32, bytes: u64) -> (sizes: U64s);
+fn ProgramBinaries(program: u32, bytes: u64) -> (sizes: U64s, data: Bytes);
+
+/// As `CreateProgramWithBinary`, of binaries that this session has given out.
+#[id(0x040b)] #[message] #[queued]
+fn LoadProgram(program: u32, context: u32, devices: U32s, lengths: U64s, blob: u32);
+
+/// As `BuildProgram`, of a program made by `LoadProgram`.
+#[id(0x040c)] #[message] #[queued]
+fn BuildLoaded(program: u32, options: Str);
 
 /// A specialization constant.
 #[id(0x0409)] #[message] #[waits]

@@ -73,6 +73,25 @@ def clpeak_lines(out):
     return [f"{len(rows)} figures"] + rows if rows else []
 
 
+def hashcat_speed_lines(out):
+    """That the self-test passed and a speed was found; not the speed."""
+    modes = re.findall(r"^\* (Hash-Mode .*)$", out, re.M)
+    return modes + ["speed measured"] * len(re.findall(r"^Speed\.#\d+\.*:\s+[\d.]+ \w?H/s", out, re.M))
+
+
+def clblast_lines(out):
+    """Passed, skipped and failed tests, without colours and the name of the device."""
+    plain = re.sub(r"\x1b\[[\d;]*m", "", out)
+    return [x.strip() for x in plain.splitlines() if re.search(r"passed|failed|Testing", x)]
+
+
+def ffmpeg_command():
+    """Two OpenCL filters over a generated video, down to the MD5 of every pixel."""
+    filters = "format=yuv420p,hwupload,avgblur_opencl=3,unsharp_opencl=lx=5:ly=5,hwdownload,format=yuv420p"
+    return ["ffmpeg", "-hide_banner", "-loglevel", "error", "-init_hw_device", "opencl=d:0.0", "-filter_hw_device",
+            "d", "-f", "lavfi", "-i", "testsrc=size=640x360:rate=10:duration=3", "-vf", filters, "-f", "md5", "-"]
+
+
 def tinygrad_program(steps):
     env = {"DEV": "CL", "TRAINING": "1"}
     return Program("tinygrad ResNet", [PYTHON, PROGRAMS / "tinygrad_resnet.py", steps], limit=480, env=env,
@@ -111,11 +130,30 @@ def programs(args, work):
                                   show=lambda lines: lines[0].split(":")[-1] if lines else "nothing"))
     else:
         absent.append(("hashcat", "not installed"))
+    if shutil.which("hashcat"):
+        chosen.append(Program("hashcat benchmark", ["hashcat", "-b", "-m", "0", "-D", "1", "--force"], limit=300,
+                              lines=hashcat_speed_lines, show=lambda lines: lines[-1] if lines else "nothing"))
     if shutil.which("clpeak"):
-        chosen.append(Program("clpeak", ["clpeak", "--kernel-latency", "--transfer-bandwidth"], limit=240,
+        chosen.append(Program("clpeak", ["clpeak", "--kernel-latency", "--transfer-bandwidth"], limit=600,
                               lines=clpeak_lines))
     else:
         absent.append(("clpeak", "not installed"))
+    if shutil.which("clblast_test_xaxpy"):
+        # Checks its results against a reference implementation, argument errors included.
+        chosen.append(Program("CLBlast xAXPY", ["clblast_test_xaxpy", "-n", "4096"], limit=240,
+                              lines=clblast_lines, show=lambda lines: lines[-1] if lines else "nothing"))
+    else:
+        absent.append(("CLBlast xAXPY", "not installed"))
+    if shutil.which("ffmpeg"):
+        chosen.append(Program("ffmpeg filters", ffmpeg_command(), limit=240))
+    else:
+        absent.append(("ffmpeg filters", "not installed"))
+    exe = work / "viennacl_cg"
+    if subprocess.run(["g++", "-O1", "-w", "-o", exe, PROGRAMS / "viennacl_cg.cpp", "-lOpenCL"],
+                      capture_output=True).returncode == 0:
+        chosen.append(Program("ViennaCL CG", [exe], show=lambda lines: lines[0].split(", ")[1] if lines else "-"))
+    else:
+        absent.append(("ViennaCL CG", "its headers are not installed"))
     if subprocess.run([PYTHON, "-c", "import lightgbm"], capture_output=True).returncode == 0:
         chosen.append(Program("LightGBM", [PYTHON, PROGRAMS / "lightgbm_gpu.py"], limit=180))
     else:
@@ -259,11 +297,11 @@ def compare(program, base, server_prefix):
     return row
 
 
-def start_server(dist, env):
+def start_server(dist, env, flags=()):
     """A server on a free port. Returns it and its address, or ends this program with its message."""
     log = open(CACHE / "serve.log", "w")
     server = subprocess.Popen([dist / "bin/busbar", "serve", "--listen", "127.0.0.1:0", "--api", "opencl",
-                               "--cache-dir", CACHE / "server"], stdout=subprocess.PIPE, stderr=log, text=True,
+                               "--cache-dir", CACHE / "server", *flags], stdout=subprocess.PIPE, stderr=log, text=True,
                               env=env)
     for line in server.stdout:
         if line.startswith("busbar: listening on "):
@@ -293,7 +331,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--dist", default=str(ROOT / "dist"), help="tree that `cargo xtask dist` makes")
     p.add_argument("--quick", action="store_true", help="fewer training steps, for CI")
-    p.add_argument("--full", action="store_true", help="also hashcat, clpeak and LightGBM")
+    p.add_argument("--full", action="store_true", help="also hashcat, clpeak, CLBlast, ffmpeg, ViennaCL and LightGBM")
     p.add_argument("--only", nargs="+", default=[], metavar="NAME", help="programs whose name has this in it")
     p.add_argument("--json", metavar="FILE", help="write the results there too")
     p.add_argument("--no-setup", action="store_true", help="install nothing")

@@ -18,6 +18,10 @@ have python3 && python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(py
 if [ "$mode" = --full ]; then
   have clpeak || packages+=(clpeak)
   have hashcat || packages+=(hashcat)
+  have ffmpeg || packages+=(ffmpeg)
+  have clblast_test_xaxpy || packages+=(clblast-tests)
+  have g++ || packages+=(g++)
+  [ -e /usr/include/viennacl/version.hpp ] || packages+=(libviennacl-dev)
 fi
 if [ ${#packages[@]} -gt 0 ]; then
   if have apt-get && [ "$(id -u)" = 0 ]; then

@@ -10,7 +10,7 @@ pub use config::Args;
 
 use anyhow::{Context, Result, bail};
 use busbar_pool::{DeviceId, Pool};
-use busbar_worker::apis::Found;
+use busbar_worker::apis::{Device, Found};
 use config::Config;
 use std::collections::HashMap;
 use std::net::TcpListener;
@@ -78,22 +78,36 @@ pub fn run(args: Args) -> Result<()> {
     config::allow_many_files();
     let workers = Workers::new(&config)?;
     let found = workers.probe()?;
-    let wanted = |ordinal: u32| config.devices.as_ref().is_none_or(|d| d.contains(&ordinal));
-    let devices: Vec<_> = found
+    // Devices are numbered as CUDA does, or as OpenCL does where there is no CUDA.
+    let cuda = found.devices.iter().any(|d| d.api == "cuda");
+    let leader = if cuda { "cuda" } else { "opencl" };
+    let leading = || found.devices.iter().filter(|d| d.api == leader);
+    let wanted = |d: &Device| {
+        config
+            .devices
+            .as_ref()
+            .is_none_or(|l| l.contains(&d.ordinal))
+    };
+    // The same device as another API lists it.
+    let twin = |d: &Device| leading().find(|l| !d.uuid.is_empty() && l.uuid == d.uuid);
+    let id = |d: &Device| DeviceId {
+        api: d.api.clone(),
+        ordinal: d.ordinal,
+    };
+    let offered: Vec<_> = found
         .devices
         .iter()
-        .filter(|d| d.api != "cuda" || wanted(d.ordinal))
-        .map(|d| DeviceId {
-            api: d.api.clone(),
-            ordinal: d.ordinal,
+        .filter(|d| match d.api == leader {
+            true => wanted(d),
+            false => twin(d).is_none_or(wanted),
         })
         .collect();
-    if let Some(bad) = config.devices.iter().flatten().find(|o| {
-        !found
-            .devices
-            .iter()
-            .any(|d| d.api == "cuda" && d.ordinal == **o)
-    }) {
+    if let Some(bad) = config
+        .devices
+        .iter()
+        .flatten()
+        .find(|o| !leading().any(|d| d.ordinal == **o))
+    {
         bail!("--devices names GPU {bad}, which this machine does not have");
     }
     for d in &found.devices {
@@ -102,12 +116,19 @@ pub fn run(args: Args) -> Result<()> {
     for (api, why) in &found.missing {
         tracing::info!(api, why, "no devices");
     }
-    if devices.is_empty() {
+    if offered.is_empty() {
         tracing::warn!("no accelerator found: clients will be refused until there is one");
     }
     let local = listener.local_addr()?;
+    let devices = offered.iter().map(|d| id(d)).collect();
+    let mut pool = Pool::new(devices, config.max_sessions);
+    for d in offered.iter().filter(|d| d.api != leader) {
+        if let Some(t) = twin(d) {
+            pool.same(id(t), id(d));
+        }
+    }
     let server = Arc::new(Server {
-        pool: Mutex::new(Pool::new(devices, config.max_sessions)),
+        pool: Mutex::new(pool),
         config,
         token,
         found,

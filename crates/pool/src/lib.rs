@@ -103,6 +103,7 @@ struct Placed {
 #[derive(Debug)]
 pub struct Pool {
     devices: Vec<DeviceId>,
+    twins: Vec<(DeviceId, DeviceId)>,
     leases: BTreeMap<String, Lease>,
     sessions: HashMap<String, Placed>,
     max_sessions: usize,
@@ -113,10 +114,30 @@ impl Pool {
     pub fn new(devices: Vec<DeviceId>, max_sessions: usize) -> Self {
         Self {
             devices,
+            twins: Vec::new(),
             leases: BTreeMap::new(),
             sessions: HashMap::new(),
             max_sessions,
         }
+    }
+
+    /// Says that two APIs reach one and the same device, `leader` being the one that is leased.
+    pub fn same(&mut self, leader: DeviceId, other: DeviceId) {
+        self.twins.push((leader, other));
+    }
+
+    /// The API whose devices are leased: what else there is goes with them.
+    fn leading(&self) -> &'static str {
+        match self.devices.iter().any(|d| d.api == "cuda") {
+            true => "cuda",
+            false => "opencl",
+        }
+    }
+
+    /// A device and what else reaches it.
+    fn whole<'a>(&'a self, d: &'a DeviceId) -> impl Iterator<Item = &'a DeviceId> {
+        let others = self.twins.iter().filter(move |t| t.0 == *d).map(|t| &t.1);
+        std::iter::once(d).chain(others)
     }
 
     fn leased(&self, d: &DeviceId) -> bool {
@@ -130,13 +151,13 @@ impl Pool {
             .count()
     }
 
-    /// Reserves `n` CUDA devices under the name `lease`, the least used first. Devices that
-    /// sessions without a lease are using count as taken.
+    /// Reserves `n` devices under the name `lease`: GPUs as CUDA counts them, or OpenCL's devices where
+    /// there is no CUDA. Devices that sessions without a lease are using count as taken.
     pub fn lease(&mut self, lease: &str, n: usize, holder: &str) -> Result<Vec<u32>, Refused> {
         let all: Vec<_> = self
             .devices
             .iter()
-            .filter(|d| d.api == "cuda")
+            .filter(|d| d.api == self.leading())
             .cloned()
             .collect();
         if all.is_empty() {
@@ -144,7 +165,7 @@ impl Pool {
         }
         let free: Vec<_> = all
             .iter()
-            .filter(|d| !self.leased(d) && self.load(d) == 0)
+            .filter(|d| !self.leased(d) && self.whole(d).all(|d| self.load(d) == 0))
             .cloned()
             .collect();
         if free.len() < n {
@@ -156,8 +177,9 @@ impl Pool {
                 holders,
             });
         }
-        let devices: Vec<_> = free.into_iter().take(n).collect();
-        let ordinals = devices.iter().map(|d| d.ordinal).collect();
+        let chosen = &free[..n];
+        let ordinals = chosen.iter().map(|d| d.ordinal).collect();
+        let devices = chosen.iter().flat_map(|d| self.whole(d)).cloned().collect();
         self.leases.insert(
             lease.into(),
             Lease {
@@ -182,7 +204,18 @@ impl Pool {
         if all.is_empty() {
             return Err(Refused::NoDevice { api: api.into() });
         }
-        let devices: Vec<u32> = if lease.is_empty() || api != "cuda" {
+        let held = match lease.is_empty() {
+            true => None,
+            false => Some(self.leases.get(lease).ok_or(Refused::UnknownLease)?),
+        };
+        let held: Option<Vec<u32>> = held.map(|l| {
+            let of_api = l.devices.iter().filter(|d| d.api == api);
+            of_api.map(|d| d.ordinal).collect()
+        });
+        // Devices that go with no leased one, a CPU beside GPUs, are shared by all.
+        let devices: Vec<u32> = if let Some(held) = held.filter(|h| !h.is_empty()) {
+            held
+        } else {
             let open: Vec<_> = all
                 .iter()
                 .filter(|d| !self.leased(d))
@@ -197,13 +230,6 @@ impl Pool {
                 });
             }
             open
-        } else {
-            let held = self.leases.get(lease).ok_or(Refused::UnknownLease)?;
-            held.devices
-                .iter()
-                .filter(|d| d.api == api)
-                .map(|d| d.ordinal)
-                .collect()
         };
         self.sessions.insert(
             session.into(),
@@ -227,9 +253,19 @@ impl Pool {
             (
                 n.as_str(),
                 l.holder.as_str(),
-                l.devices.iter().map(|d| d.ordinal).collect(),
+                l.devices
+                    .iter()
+                    .filter(|d| d.api == self.leading())
+                    .map(|d| d.ordinal)
+                    .collect(),
             )
         })
+    }
+
+    /// Who holds a device.
+    pub fn holder(&self, d: &DeviceId) -> Option<&str> {
+        let lease = self.leases.values().find(|l| l.devices.contains(d))?;
+        Some(&lease.holder)
     }
 
     /// The sessions that use a device.
@@ -312,9 +348,44 @@ mod tests {
             }],
             1,
         );
+        p.lease("l", 1, "x").unwrap();
+        assert!(matches!(
+            p.open("s", "opencl", ""),
+            Err(Refused::Taken { .. })
+        ));
+        p.end_lease("l");
         p.open("s", "opencl", "").unwrap();
         assert_eq!(p.open("t", "opencl", ""), Err(Refused::TooManySessions(1)));
         p.close("s");
         assert_eq!(p.session_count(), 0);
+    }
+    #[test]
+    fn what_two_apis_reach_is_leased_for_both() {
+        let d = |api: &str, ordinal| DeviceId {
+            api: api.into(),
+            ordinal,
+        };
+        // Two GPUs, which OpenCL counts the other way round, behind a CPU that CUDA does not know.
+        let all = [
+            ("cuda", 0),
+            ("cuda", 1),
+            ("opencl", 0),
+            ("opencl", 1),
+            ("opencl", 2),
+        ];
+        let mut p = Pool::new(all.map(|(a, o)| d(a, o)).to_vec(), 100);
+        p.same(d("cuda", 0), d("opencl", 2));
+        p.same(d("cuda", 1), d("opencl", 1));
+        assert_eq!(p.lease("a", 1, "ann").unwrap(), [0]);
+        assert_eq!(p.open("s1", "opencl", "a").unwrap(), [2]);
+        assert_eq!(p.open("s2", "opencl", "").unwrap(), [0, 1]);
+        assert_eq!(p.holder(&d("opencl", 2)), Some("ann"));
+        assert_eq!(p.leases().next().unwrap().2, [0]);
+        // Somebody uses the other GPU through OpenCL.
+        assert!(matches!(p.lease("b", 1, "bob"), Err(Refused::Taken { .. })));
+        p.close("s2");
+        assert_eq!(p.lease("b", 1, "bob").unwrap(), [1]);
+        assert_eq!(p.open("s3", "opencl", "").unwrap(), [0]);
+        assert_eq!(p.open("s4", "opencl", "gone"), Err(Refused::UnknownLease));
     }
 }

@@ -1,4 +1,5 @@
-//! Module images and program sources by hash: asked for once, kept on disk for every later session.
+//! Module images by hash: asked for once, kept on disk for every later session. What was made here,
+//! such as built programs, is kept beside them under the hash of what it was made from.
 //!
 //! The name of a file is the BLAKE3 hash of its bytes, checked on the way in and on the way out, so
 //! sessions of different users can share the store: nobody can put anything under another's hash,
@@ -14,6 +15,9 @@ use std::time::Duration;
 
 /// The name of a piece of content.
 pub type Hash = [u8; 32];
+
+/// How the files end that are named by how their content was made.
+const MADE: &str = "made";
 
 /// The longest piece that is accepted.
 const MAX_CONTENT: u64 = 1 << 30;
@@ -152,6 +156,30 @@ impl Content {
         Ok(())
     }
 
+    /// What an earlier session has put under `key`, which names how it was made instead of what it is.
+    pub fn kept(&self, key: &Hash) -> Option<Vec<u8>> {
+        let path = self.path(key)?.with_extension(MADE);
+        let bytes = std::fs::read(&path).ok()?;
+        let Some((sum, made)) = bytes.split_first_chunk::<32>() else {
+            let _ = std::fs::remove_file(&path);
+            return None;
+        };
+        if blake3::hash(made).as_bytes() != sum {
+            let _ = std::fs::remove_file(&path);
+            return None;
+        }
+        used_now(&path);
+        Some(made.to_vec())
+    }
+
+    /// Puts something that was made here under `key`, for later sessions.
+    pub fn keep(&self, key: &Hash, made: &[u8]) {
+        if let Some(path) = self.path(key) {
+            let sum = blake3::hash(made);
+            self.write_file(&path.with_extension(MADE), &[sum.as_bytes(), made].concat());
+        }
+    }
+
     fn path(&self, hash: &Hash) -> Option<PathBuf> {
         let hex: String = hash.iter().map(|b| format!("{b:02x}")).collect();
         Some(self.inner.dir.as_ref()?.join(&hex[..2]).join(hex))
@@ -164,27 +192,37 @@ impl Content {
             let _ = std::fs::remove_file(&path);
             return None;
         }
-        // The time of last use decides what goes when the store is full.
-        let _ =
-            std::fs::File::open(&path).and_then(|f| f.set_modified(std::time::SystemTime::now()));
+        used_now(&path);
         Some(bytes.into())
     }
 
     fn write_disk(&self, hash: &Hash, bytes: &[u8]) {
-        let (Some(path), Some(dir)) = (self.path(hash), &self.inner.dir) else {
+        if let Some(path) = self.path(hash) {
+            self.write_file(&path, bytes);
+        }
+    }
+
+    fn write_file(&self, path: &Path, bytes: &[u8]) {
+        let (Some(folder), Some(dir)) = (path.parent(), &self.inner.dir) else {
             return;
         };
-        let Some(folder) = path.parent() else { return };
-        // Written aside and renamed, so that no other worker ever reads half a file.
-        let aside = folder.join(format!(".{}.part", std::process::id()));
+        // Written aside and renamed, so that no other worker or thread ever reads half a file.
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let n = COUNT.fetch_add(1, Ordering::Relaxed);
+        let aside = folder.join(format!(".{}-{n}.part", std::process::id()));
         let written = std::fs::create_dir_all(folder)
             .and_then(|()| std::fs::write(&aside, bytes))
-            .and_then(|()| std::fs::rename(&aside, &path));
+            .and_then(|()| std::fs::rename(&aside, path));
         if written.is_err() {
             let _ = std::fs::remove_file(&aside);
         }
         trim(dir, self.inner.limit);
     }
+}
+
+/// The time of last use decides what goes when the store is full.
+fn used_now(path: &Path) {
+    let _ = std::fs::File::open(path).and_then(|f| f.set_modified(std::time::SystemTime::now()));
 }
 
 fn entries(dir: &Path) -> impl Iterator<Item = DirEntry> {
@@ -198,10 +236,13 @@ fn trim(dir: &Path, limit: u64) {
     let hex = |name: &std::ffi::OsStr, n: usize| {
         name.len() == n && name.as_encoded_bytes().iter().all(u8::is_ascii_hexdigit)
     };
+    let named = |p: &Path| {
+        p.extension().is_none_or(|e| e == MADE) && p.file_stem().is_some_and(|s| hex(s, 64))
+    };
     // Nothing but what this store wrote is ever removed, whatever folder it was given.
     let of_ours = |f: &DirEntry| hex(&f.file_name(), 2) && f.file_type().is_ok_and(|t| t.is_dir());
     for folder in entries(dir).filter(of_ours) {
-        for f in entries(&folder.path()).filter(|f| hex(&f.file_name(), 64)) {
+        for f in entries(&folder.path()).filter(|f| named(&f.path())) {
             if let Ok(m) = f.metadata()
                 && m.is_file()
             {

@@ -1,5 +1,6 @@
-/* Works until something breaks, and then says which code a call gave. `fork` and `exit` try what a
- * program does at its end, `steps N` computes and prints a digest. */
+/* Works until something breaks, and then says which code a call gave; `listen` also says what its context
+ * is told. `steps N` computes and prints a digest. `fork` and `exit` try what a program does at its end, `gate` data that waits for an event,
+ * `build` what a build gives, `churn` whether objects that come and go leave something behind. */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
@@ -24,6 +25,80 @@ static void late(void) {
     clReleaseContext(context);
 }
 
+static void CL_CALLBACK told(const char *text, const void *info, size_t size, void *user) {
+    (void)info, (void)size, (void)user;
+    printf("told: %s\n", text);
+}
+
+static const char *source = "// not a word of this is compiled anywhere else\n"
+                            "kernel void twice(global int *a, int n) {\n"
+                            "    a[get_global_id(0)] = n * FACTOR;\n"
+                            "}\n";
+
+static cl_program built(cl_device_id device) {
+    cl_int code;
+    cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &code);
+    if ((code = clBuildProgram(program, 1, &device, "-DFACTOR=2 -cl-kernel-arg-info", NULL, NULL)))
+        fail("clBuildProgram", code);
+    return program;
+}
+
+/* Builds, asks for the binary, and runs the kernel. */
+static int build(cl_device_id device) {
+    cl_int code, result = 0, n = 21;
+    cl_program program = built(device);
+    size_t size = 0, one = 1, kernels = 0;
+    clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL);
+    unsigned char *binary = malloc(size + 1);
+    code = clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL);
+    clGetProgramInfo(program, CL_PROGRAM_NUM_KERNELS, sizeof kernels, &kernels, NULL);
+    printf("binary: %d, kernels: %zu\n", size > 0 ? code : -1, kernels);
+    char name[64] = "";
+    cl_kernel kernel = clCreateKernel(program, "twice", &code);
+    clGetKernelArgInfo(kernel, 1, CL_KERNEL_ARG_NAME, sizeof name, name, NULL);
+    clSetKernelArg(kernel, 0, sizeof memory, &memory);
+    clSetKernelArg(kernel, 1, sizeof n, &n);
+    clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, NULL, 0, NULL, NULL);
+    code = clEnqueueReadBuffer(queue, memory, CL_TRUE, 0, sizeof result, &result, 0, NULL, NULL);
+    printf("%s: %d %d\n", name, code, result);
+    return code != 0;
+}
+
+/* Makes and releases objects of every kind; stops before and after, for somebody to look. */
+static int churn(cl_device_id device) {
+    cl_program program = built(device);
+    static char bytes[4096];
+    cl_int code, n = 1;
+    size_t one = 1;
+    for (int i = 0; i < 6000; i++) {
+        if (i == 1000) {
+            puts("warm");
+            getchar();
+        }
+        cl_command_queue q = clCreateCommandQueue(context, device, i & 1, &code);
+        cl_mem m = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof bytes, bytes, &code);
+        cl_event gate = clCreateUserEvent(context, &code), end;
+        cl_kernel k = clCreateKernel(program, "twice", &code);
+        clSetKernelArg(k, 0, sizeof m, &m);
+        clSetKernelArg(k, 1, sizeof n, &n);
+        code = clEnqueueNDRangeKernel(q, k, 1, NULL, &one, NULL, 1, &gate, &end);
+        clSetUserEventStatus(gate, CL_COMPLETE);
+        char *p = clEnqueueMapBuffer(q, m, CL_FALSE, CL_MAP_READ, 0, 64, 1, &end, NULL, NULL);
+        clEnqueueUnmapMemObject(q, m, p, 0, NULL, NULL);
+        code = code ? code : clFinish(q);
+        clReleaseEvent(gate);
+        clReleaseEvent(end);
+        clReleaseKernel(k);
+        clReleaseMemObject(m);
+        clReleaseCommandQueue(q);
+        if (code)
+            fail("churning", code);
+    }
+    puts("done");
+    getchar();
+    return 0;
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "work";
     setvbuf(stdout, NULL, _IONBF, 0);
@@ -37,13 +112,18 @@ int main(int argc, char **argv) {
     code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, NULL);
     if (code)
         fail("clGetDeviceIDs", code);
-    context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
+    int listens = !strcmp(mode, "listen");
+    context = clCreateContext(NULL, 1, &device, listens ? told : NULL, NULL, &code);
     if (code)
         fail("clCreateContext", code);
     queue = clCreateCommandQueue(context, device, 0, &code);
     memory = clCreateBuffer(context, 0, 1 << 20, NULL, &code);
     if (code)
         fail("clCreateBuffer", code);
+    if (!strcmp(mode, "build"))
+        return build(device);
+    if (!strcmp(mode, "churn"))
+        return churn(device);
     static char bytes[1 << 20];
     if (!strcmp(mode, "fork")) {
         pid_t child = fork();
@@ -117,6 +197,8 @@ int main(int argc, char **argv) {
         if (code)
             fail("clEnqueueWriteBuffer", code);
         code = clFinish(queue);
+        if (code && listens)
+            sleep(2);
         if (code)
             fail("clFinish", code);
         usleep(1000);

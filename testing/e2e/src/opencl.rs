@@ -74,7 +74,7 @@ pub struct Server {
     child: Child,
     /// Its address.
     pub address: String,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Server {
@@ -104,7 +104,7 @@ impl Server {
         Self {
             child,
             address,
-            _dir: dir,
+            dir,
         }
     }
 
@@ -120,6 +120,11 @@ impl Server {
         let list: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
         let sessions = list[0]["status"]["sessions"].as_array();
         sessions.cloned().unwrap_or_default()
+    }
+
+    /// Where it keeps what later sessions can use.
+    pub fn cache(&self) -> PathBuf {
+        self.dir.path().join("cache")
     }
 
     /// Kills it as a crash would.

@@ -1,11 +1,14 @@
 //! OpenCL on a real CPU device: the same program natively and through Busbar.
 
-use busbar_e2e::opencl::{Server, compile, eventually, native, remote, run, text};
+use busbar_e2e::opencl::{Server, compile, eventually, finish, native, remote, run, text};
 use busbar_e2e::program::Running;
 use busbar_e2e::{cut, proc};
 use busbar_harness::rng::{Rng, seeds};
 use busbar_relay::{LinkSpec, Options, Relay};
-use std::time::Duration;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::{Duration, SystemTime};
 
 #[test]
 fn every_family_gives_what_it_gives_natively() {
@@ -114,6 +117,116 @@ fn data_that_waits_for_an_event_does_not_keep_the_event_from_coming() {
     let server = Server::start();
     let out = run(server.command(&program).arg("gate"));
     assert_eq!(text(&out), "gate: 0 5\n");
+}
+
+/// Files of built programs in a server's store.
+fn kept(cache: &Path) -> Vec<PathBuf> {
+    let folders = std::fs::read_dir(cache).into_iter().flatten().flatten();
+    let files = folders.flat_map(|f| std::fs::read_dir(f.path()).into_iter().flatten().flatten());
+    let mut list: Vec<_> = files.map(|f| f.path()).collect();
+    list.retain(|p| p.extension().is_some_and(|e| e == "made"));
+    list
+}
+
+#[test]
+fn a_built_program_is_kept_for_later_sessions() {
+    let program = compile("opencl_faults");
+    let server = Server::start();
+    let expected = text(&run(native(&program).arg("build")));
+    assert_eq!(expected, "binary: 0, kernels: 1\nn: 0 42\n");
+    let remote = || text(&run(server.command(&program).arg("build")));
+    assert_eq!(remote(), expected);
+    let files = kept(&server.cache());
+    let [file] = &files[..] else {
+        panic!("one program is kept, not {files:?}");
+    };
+    // A use shows in the time of the file.
+    let open = || std::fs::File::options().write(true).open(file);
+    let past = SystemTime::now() - Duration::from_secs(3600);
+    let touched = || {
+        std::fs::metadata(file)
+            .expect("a file")
+            .modified()
+            .expect("a time")
+            > past
+    };
+    let age = || open().and_then(|f| f.set_modified(past)).expect("a time");
+    age();
+    assert_eq!(remote(), expected);
+    assert!(touched(), "the second session built the program again");
+    // Damage is a miss, and the next build takes its place.
+    let good = std::fs::read(file).expect("a file");
+    let mut bad = good.clone();
+    *bad.last_mut().expect("bytes") ^= 1;
+    for damaged in [&bad[..], &good[..40], &[]] {
+        std::fs::write(file, damaged).expect("a file");
+        assert_eq!(remote(), expected);
+        assert!(std::fs::metadata(file).expect("a file").len() > 1000);
+    }
+}
+
+/// Starts a program and waits for its first line.
+fn started(command: &mut std::process::Command) -> (Child, BufReader<ChildStdout>, String) {
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = pipes.spawn().expect("it starts");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("text");
+    (child, out, line)
+}
+
+#[test]
+fn a_context_hears_why_its_session_ended() {
+    let program = compile("opencl_faults");
+    let server = Server::start();
+    let (child, mut out, line) = started(server.command(&program).arg("listen"));
+    assert_eq!(line, "working\n");
+    for p in server.workers() {
+        proc::signal(p, libc::SIGKILL);
+    }
+    let mut rest = String::new();
+    std::io::Read::read_to_string(&mut out, &mut rest).expect("text");
+    assert!(rest.contains("told: the session is over"), "{rest}");
+    assert!(rest.contains("gave -2"), "{rest}");
+    assert_eq!(finish(child).status.code(), Some(3));
+}
+
+/// Kilobytes of memory that a process has in use.
+fn memory(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find(|l| l.starts_with("VmRSS:"));
+    let number = line.and_then(|l| l.split_whitespace().nth(1)?.parse().ok());
+    number.unwrap_or(0)
+}
+
+#[test]
+fn objects_that_come_and_go_leave_nothing_behind() {
+    let program = compile("opencl_faults");
+    let server = Server::start();
+    let (mut child, mut out, mut line) = started(server.command(&program).arg("churn"));
+    assert_eq!(line, "warm\n");
+    let client = child.id();
+    let all = || -> Vec<(u32, u64)> {
+        let processes = server.workers().into_iter().chain([client]);
+        processes.map(|p| (p, memory(p))).collect()
+    };
+    let before = all();
+    let mut go = child.stdin.take().expect("piped");
+    std::io::Write::write_all(&mut go, b"\n").expect("it listens");
+    line.clear();
+    out.read_line(&mut line).expect("text");
+    assert_eq!(line, "done\n");
+    for (p, kb) in all() {
+        let Some((_, was)) = before.iter().find(|b| b.0 == p) else {
+            continue;
+        };
+        // 5000 times six objects: one that is kept would show as many times its size.
+        assert!(kb < was + 8192, "process {p} grew from {was} to {kb} KiB");
+    }
+    std::io::Write::write_all(&mut go, b"\n").expect("it listens");
+    drop(go);
+    let end = child.wait().expect("it ends");
+    assert!(end.success());
 }
 
 /// What the same steps give natively.

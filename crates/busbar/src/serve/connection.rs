@@ -377,10 +377,7 @@ fn status(server: &Server) -> serde_json::Value {
                 api: d.api.clone(),
                 ordinal: d.ordinal,
             };
-            let lease = pool
-                .leases()
-                .find(|(_, _, v)| d.api == "cuda" && v.contains(&d.ordinal))
-                .map(|l| l.1.to_string());
+            let lease = pool.holder(&id);
             json!({
                 "api": d.api, "ordinal": d.ordinal, "name": d.name, "memory": d.memory,
                 "uuid": d.uuid, "driver": d.driver, "cuda": d.cuda, "pci": d.pci,

@@ -2,6 +2,7 @@
 
 use super::entry;
 use std::collections::HashMap;
+use std::ffi::{CString, c_char, c_void};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, OnceLock};
 
@@ -80,6 +81,78 @@ impl Waiting {
         for (_, due) in all {
             run(Box::new(move || due(status)));
         }
+    }
+}
+
+/// A context's error callback: text, private bytes, their number, the program's pointer.
+pub type Notify = unsafe extern "C" fn(*const c_char, *const c_void, usize, *mut c_void);
+
+struct Listener {
+    context: u32,
+    f: Notify,
+    user: User,
+}
+
+impl Listener {
+    fn tell(&self, text: &str, info: &[u8]) {
+        let (f, user, info) = (self.f, self.user, info.to_vec());
+        let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
+        run(Box::new(move || {
+            let bytes = match info.is_empty() {
+                true => std::ptr::null(),
+                false => info.as_ptr().cast(),
+            };
+            // SAFETY: the program's function with what it asked for; text and bytes outlive the call.
+            unsafe { f(text.as_ptr(), bytes, info.len(), user.get()) };
+        }));
+    }
+}
+
+/// Contexts whose creators gave a function for errors.
+#[derive(Default)]
+pub struct Listeners {
+    list: Vec<Listener>,
+    queues: HashMap<u32, u32>,
+}
+
+impl Listeners {
+    /// A context with this id has a function.
+    pub fn add(&mut self, context: u32, f: Notify, user: User) {
+        self.list.push(Listener { context, f, user });
+    }
+
+    /// A context has one more queue.
+    pub fn add_queue(&mut self, context: u32, queue: u32) {
+        if self.list.iter().any(|l| l.context == context) {
+            self.queues.insert(queue, context);
+        }
+    }
+
+    /// A context is gone.
+    pub fn remove(&mut self, context: u32) {
+        self.list.retain(|l| l.context != context);
+        self.queues.retain(|_, c| *c != context);
+    }
+
+    /// Something happened in a context.
+    pub fn tell(&self, context: u32, text: &str, info: &[u8]) {
+        for l in self.list.iter().filter(|l| l.context == context) {
+            l.tell(text, info);
+        }
+    }
+
+    /// A command of a queue failed; what belongs to no queue may be of interest to all.
+    pub fn tell_of_queue(&self, queue: u32, text: &str) {
+        match (queue, self.queues.get(&queue)) {
+            (0, _) => self.tell_all(text),
+            (_, Some(context)) => self.tell(*context, text, &[]),
+            (_, None) => {}
+        }
+    }
+
+    /// Something happened to all of them.
+    pub fn tell_all(&self, text: &str) {
+        self.list.iter().for_each(|l| l.tell(text, &[]));
     }
 }
 

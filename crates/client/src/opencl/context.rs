@@ -1,11 +1,11 @@
 //! Contexts.
 
-use super::callbacks::{self, User};
+use super::callbacks::{self, Notify, User};
 use super::device::Device;
 use super::entry::{self, Plain, Result};
 use super::object::{self, Body, Object, get};
 use super::platform::{self, Platform};
-use super::server::{decode, lock};
+use super::server::{Server, decode, lock};
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
 use std::collections::HashMap;
@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex};
 
 /// Called when an object goes: the object and the program's own pointer.
 pub type Goodbye = unsafe extern "C" fn(Handle, Handle);
-type Notify = unsafe extern "C" fn(*const libc::c_char, *const libc::c_void, usize, Handle);
 
 /// Functions to call when an object goes, last added first.
 #[derive(Default)]
@@ -45,6 +44,8 @@ pub struct Context {
     goodbyes: Goodbyes,
     /// Queues made so far: with only one, in-order, a blocking write need not wait.
     pub queues: AtomicU32,
+    /// Under which name it hears of errors; 0 when it does not want to.
+    listener: (&'static Server, u32),
 }
 
 impl Body for Context {
@@ -52,6 +53,10 @@ impl Body for Context {
     const INVALID: i32 = CL_INVALID_CONTEXT;
 
     fn retire(&mut self, handle: Handle) {
+        let (server, id) = self.listener;
+        if id != 0 {
+            lock(&server.hub.listeners).remove(id);
+        }
         self.goodbyes.say(handle);
     }
 }
@@ -95,7 +100,12 @@ fn check_properties(list: &[u64]) -> Result<Option<Handle>> {
     Ok(platform)
 }
 
-fn create(devices: Vec<Arc<Object<Device>>>, properties: Vec<u64>) -> Result<Handle> {
+fn create(
+    devices: Vec<Arc<Object<Device>>>,
+    properties: Vec<u64>,
+    notify: Option<Notify>,
+    user: Handle,
+) -> Result<Handle> {
     let server = devices[0].server;
     if server.lost() {
         return Err(CL_DEVICE_NOT_AVAILABLE);
@@ -104,13 +114,18 @@ fn create(devices: Vec<Arc<Object<Device>>>, properties: Vec<u64>) -> Result<Han
     server.queue(&wire::CreateContext {
         context: id,
         devices: devices.iter().map(|d| d.id).collect(),
+        notify: notify.is_some().into(),
     })?;
+    if let Some(f) = notify {
+        lock(&server.hub.listeners).add(id, f, User(user));
+    }
     let context = Context {
         devices,
         properties,
         formats: Mutex::default(),
         goodbyes: Goodbyes::default(),
         queues: AtomicU32::new(0),
+        listener: (server, if notify.is_some() { id } else { 0 }),
     };
     Ok(Object::new(server, id, context).give())
 }
@@ -150,7 +165,7 @@ pub unsafe extern "C" fn create_context(
         if list.iter().any(|d| d.platform() != list[0].platform()) {
             return Err(CL_INVALID_DEVICE);
         }
-        create(list, properties)
+        create(list, properties, notify, user)
     };
     // SAFETY: null or the program's.
     unsafe { entry::object(code, make) }
@@ -190,7 +205,7 @@ pub unsafe extern "C" fn create_context_from_type(
         if list.is_empty() {
             return Err(CL_DEVICE_NOT_FOUND);
         }
-        create(list, properties)
+        create(list, properties, notify, user)
     };
     // SAFETY: null or the program's.
     unsafe { entry::object(code, make) }
@@ -288,6 +303,10 @@ pub unsafe extern "C" fn get_supported_image_formats(
 }
 
 /// Notes that the context has one more queue.
-pub fn count_queue(c: &Context) {
+pub fn count_queue(c: &Context, queue: u32) {
     c.queues.fetch_add(1, Ordering::Relaxed);
+    let (server, id) = c.listener;
+    if id != 0 {
+        lock(&server.hub.listeners).add_queue(id, queue);
+    }
 }

@@ -66,13 +66,7 @@ fn adjust(t: &mut Table, address: &str) {
     if let Some(v) = t.get_mut(&CL_DEVICE_PIPE_SUPPORT) {
         *v = false.plain();
     }
-    let plain = std::env::var("BUSBAR_DEVICE_NAMES").is_ok_and(|v| v == "plain");
-    if !plain && let Some(v) = t.get_mut(&CL_DEVICE_NAME) {
-        let name = String::from_utf8_lossy(v).into_owned();
-        let name = name.trim_end_matches('\0');
-        // At the end: programs tell vendors and models by how a name begins.
-        *v = format!("{name} @ {address}").as_str().plain();
-    }
+    platform::say_where(t, CL_DEVICE_NAME, address);
 }
 
 impl Device {
@@ -293,6 +287,7 @@ pub unsafe extern "C" fn get_device_and_host_timer(
     entry::status(|| {
         // SAFETY: the program's handle.
         let d = unsafe { get::<Device>(device)? };
+        d.has_timer()?;
         if device_time.is_null() || host_time.is_null() {
             return Err(CL_INVALID_VALUE);
         }
@@ -314,7 +309,7 @@ pub unsafe extern "C" fn get_device_and_host_timer(
 pub unsafe extern "C" fn get_host_timer(device: Handle, host_time: *mut u64) -> i32 {
     entry::status(|| {
         // SAFETY: the program's handle.
-        unsafe { get::<Device>(device)? };
+        unsafe { get::<Device>(device)? }.has_timer()?;
         if host_time.is_null() {
             return Err(CL_INVALID_VALUE);
         }
@@ -335,6 +330,15 @@ fn host_now() -> u64 {
 }
 
 impl Device {
+    /// Fails when the platform cannot compare the clocks of host and device.
+    fn has_timer(&self) -> Result<()> {
+        let platform = self.platform.get().and_then(Weak::upgrade);
+        match platform.is_some_and(|p| p.number(CL_PLATFORM_HOST_TIMER_RESOLUTION) > 0) {
+            true => Ok(()),
+            false => Err(CL_INVALID_OPERATION),
+        }
+    }
+
     /// Whether the device takes programs in an intermediate language.
     pub fn takes_il(&self) -> bool {
         self.bytes(CL_DEVICE_IL_VERSION)

@@ -159,6 +159,11 @@ unsafe extern "C" fn refuse() -> i32 {
     CL_INVALID_OPERATION
 }
 
+/// No object of ours is a pipe.
+unsafe extern "C" fn refuse_pipe() -> i32 {
+    CL_INVALID_MEM_OBJECT
+}
+
 unsafe extern "C" fn refuse_2(_: Word, _: Word, code: *mut i32) -> Word {
     // SAFETY: null or the program's.
     unsafe { entry::put(code, CL_INVALID_OPERATION) };
@@ -182,6 +187,7 @@ fn slot(name: &str) -> usize {
         Some(2) => refuse_2 as *const c_void,
         Some(3) => refuse_3 as *const c_void,
         Some(_) => refuse_5 as *const c_void,
+        None if name == "clGetPipeInfo" => refuse_pipe as *const c_void,
         None => refuse as *const c_void,
     });
     f as usize

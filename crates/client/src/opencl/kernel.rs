@@ -24,6 +24,15 @@ pub struct ArgInfo {
     name: String,
 }
 
+/// What the library takes for an argument, where it tells no more.
+#[derive(Clone)]
+enum Probed {
+    Unknown,
+    Local,
+    Memory,
+    Sizes(Vec<usize>),
+}
+
 /// What is known of a kernel.
 pub struct KernelInfo {
     /// Its name.
@@ -33,6 +42,7 @@ pub struct KernelInfo {
     devices: Vec<(u32, Table)>,
     args: Option<Vec<ArgInfo>>,
     named: bool,
+    probed: Vec<Probed>,
 }
 
 impl KernelInfo {
@@ -56,6 +66,19 @@ impl KernelInfo {
                 name: r.str()?.to_string(),
             });
         }
+        let mut probed = Vec::new();
+        for _ in 0..if known > 0 { 0 } else { n_args } {
+            probed.push(match r.u8()? {
+                1 => Probed::Local,
+                2 => Probed::Memory,
+                3 => {
+                    let n = r.count(64, 4)?;
+                    let sizes = (0..n).map(|_| Ok(r.u32()? as usize));
+                    Probed::Sizes(sizes.collect::<std::result::Result<_, WireError>>()?)
+                }
+                _ => Probed::Unknown,
+            });
+        }
         Ok(Self {
             name,
             n_args,
@@ -63,7 +86,23 @@ impl KernelInfo {
             devices,
             args: (known > 0).then_some(args),
             named: known > 1,
+            probed,
         })
+    }
+
+    fn expected(&self, i: u32) -> Expected {
+        match (&self.args, self.probed.get(i as usize)) {
+            (Some(args), _) => expected(&args[i as usize]),
+            (None, Some(Probed::Local)) => Expected::Local,
+            (None, Some(Probed::Memory)) => Expected::Memory,
+            (None, Some(Probed::Sizes(n))) if n.contains(&size_of::<Handle>()) => Expected::Eight,
+            (None, Some(Probed::Sizes(n))) => Expected::Plain(n.clone()),
+            (None, _) => Expected::Unknown,
+        }
+    }
+
+    fn is_local(&self, i: usize) -> bool {
+        matches!(self.expected(i as u32), Expected::Local)
     }
 
     /// An answer about the kernel on a device.
@@ -108,7 +147,10 @@ enum Expected {
     Sampler,
     Queue,
     Local,
-    Plain(Option<usize>),
+    /// Eight bytes: a number, or an object that is no buffer.
+    Eight,
+    /// Bytes of one of these sizes, or of any if none is listed.
+    Plain(Vec<usize>),
 }
 
 fn expected(a: &ArgInfo) -> Expected {
@@ -130,8 +172,20 @@ fn expected(a: &ArgInfo) -> Expected {
     }
 }
 
-/// The size of a built-in type; nothing for a type of the program's own.
-fn scalar(name: &str) -> Option<usize> {
+/// The sizes of a built-in type; none for a type of the program's own.
+fn scalar(name: &str) -> Vec<usize> {
+    let three = name.ends_with('3');
+    let Some(n) = size(name) else {
+        return Vec::new();
+    };
+    // A vector of three is as large as one of four, but libraries take it without the fourth, too.
+    match three {
+        true => vec![n, n / 4 * 3],
+        false => vec![n],
+    }
+}
+
+fn size(name: &str) -> Option<usize> {
     let base = name.trim_end_matches(|c: char| c.is_ascii_digit());
     let lanes = match &name[base.len()..] {
         "" => 1,
@@ -179,12 +233,11 @@ impl Args {
     }
 
     fn local_bytes(&self, info: &KernelInfo) -> u64 {
-        let Some(args) = &info.args else { return 0 };
-        args.iter()
-            .zip(&self.values)
-            .filter(|(a, _)| a.address == CL_KERNEL_ARG_ADDRESS_LOCAL)
-            .map(|(_, v)| if let Value::Size(n) = v.0 { n } else { 0 })
-            .sum()
+        let local = |(i, v): (usize, &(Value, bool))| match v.0 {
+            Value::Size(n) if info.is_local(i) => n,
+            _ => 0,
+        };
+        self.values.iter().enumerate().map(local).sum()
     }
 
     /// What the worker has not seen yet; `f` gets it packed, and once sent it counts as seen.
@@ -344,8 +397,7 @@ pub unsafe extern "C" fn release_kernel(kernel: Handle) -> i32 {
 /// # Safety
 /// `value` is null or has `size` readable bytes.
 unsafe fn value(k: &Kernel, i: u32, size: usize, value: *const u8) -> Result<Value> {
-    let info = k.info.args.as_ref().map(|a| &a[i as usize]);
-    let kind = info.map_or(Expected::Unknown, expected);
+    let kind = k.info.expected(i);
     let handle = || {
         if size != size_of::<Handle>() {
             return Err(CL_INVALID_ARG_SIZE);
@@ -394,15 +446,16 @@ unsafe fn value(k: &Kernel, i: u32, size: usize, value: *const u8) -> Result<Val
                 .map_err(|_| CL_INVALID_DEVICE_QUEUE)?
                 .id,
         )),
-        Expected::Plain(Some(n)) if n != size => Err(CL_INVALID_ARG_SIZE),
+        Expected::Plain(n) if !n.is_empty() && !n.contains(&size) => Err(CL_INVALID_ARG_SIZE),
         Expected::Plain(_) => Ok(bytes()),
+        Expected::Eight if size != 8 => Err(CL_INVALID_ARG_SIZE),
         // Nothing is known of the argument: eight bytes that are a live handle are that object.
-        Expected::Unknown if size == 8 => Ok(match find(handle()? as usize) {
+        Expected::Eight | Expected::Unknown if size == 8 => Ok(match find(handle()? as usize) {
             Some((Memory::MAGIC, id)) => Value::Memory(id),
             Some((Sampler::MAGIC, id)) => Value::Sampler(id),
             _ => bytes(),
         }),
-        Expected::Unknown => Ok(bytes()),
+        Expected::Eight | Expected::Unknown => Ok(bytes()),
     }
 }
 
@@ -454,11 +507,12 @@ pub unsafe extern "C" fn set_kernel_exec_info(
         if k.program.context.most(CL_DEVICE_SVM_CAPABILITIES) == 0 {
             return Err(CL_INVALID_OPERATION);
         }
-        if value.is_null() {
+        // No pointers at all take back those of an earlier call.
+        if value.is_null() != (size == 0) || size == 0 && param != CL_KERNEL_EXEC_INFO_SVM_PTRS {
             return Err(CL_INVALID_VALUE);
         }
         let ok = match param {
-            CL_KERNEL_EXEC_INFO_SVM_PTRS => size > 0 && size.is_multiple_of(8),
+            CL_KERNEL_EXEC_INFO_SVM_PTRS => size.is_multiple_of(8),
             CL_KERNEL_EXEC_INFO_SVM_FINE_GRAIN_SYSTEM if size == 4 => {
                 // No device of ours has it, so only switching it off is right.
                 return match value.cast::<u32>().read_unaligned() {
@@ -471,7 +525,10 @@ pub unsafe extern "C" fn set_kernel_exec_info(
         if !ok {
             return Err(CL_INVALID_VALUE);
         }
-        let value = std::slice::from_raw_parts(value.cast(), size);
+        let value = match size {
+            0 => &[][..],
+            _ => std::slice::from_raw_parts(value.cast(), size),
+        };
         let msg = wire::KernelExecInfo {
             kernel: k.id,
             param,

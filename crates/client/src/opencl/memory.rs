@@ -177,6 +177,9 @@ fn create(
         return Err(CL_INVALID_BUFFER_SIZE);
     }
     let in_svm = flags & CL_MEM_USE_HOST_PTR != 0 && svm::holds(host as usize, size);
+    if flags & CL_MEM_USE_HOST_PTR != 0 && !in_svm && svm::holds(host as usize, 1) {
+        return Err(CL_INVALID_BUFFER_SIZE);
+    }
     let contents: &[u8] = match host.is_null() || in_svm {
         true => &[],
         // SAFETY: the program says that there are `size` bytes.

@@ -11,6 +11,7 @@ mod device;
 pub mod dispatch;
 mod entry;
 mod event;
+mod given;
 mod headers;
 mod image;
 mod image_copy;

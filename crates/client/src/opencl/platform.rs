@@ -25,6 +25,18 @@ impl Body for Platform {
     const INVALID: i32 = CL_INVALID_PLATFORM;
 }
 
+impl Platform {
+    /// A number among the answers; 0 when there is none.
+    pub fn number(&self, param: u32) -> u64 {
+        let bytes = self.table.get(&param).map_or(&[][..], Vec::as_slice);
+        bytes
+            .iter()
+            .take(8)
+            .rev()
+            .fold(0, |n, b| n << 8 | u64::from(*b))
+    }
+}
+
 /// The version in `OpenCL MAJOR.MINOR ...`.
 pub fn version(text: Option<&Vec<u8>>) -> (u32, u32) {
     let text = text.map(|t| String::from_utf8_lossy(t)).unwrap_or_default();
@@ -109,6 +121,11 @@ pub fn parse(
             CL_PLATFORM_EXTENSIONS_WITH_VERSION,
         );
         add_icd(&mut t);
+        // Programs compare the names of platforms whole, so one server's are left as they are; its
+        // devices say where they are in any case.
+        if server.one_of_many {
+            say_where(&mut t, CL_PLATFORM_NAME, &server.address);
+        }
         let devices = r.count(4096, 8)?;
         let devices = (0..devices)
             .map(|_| device::parse(server, &mut r, None))
@@ -121,6 +138,18 @@ pub fn parse(
     }
     r.finish()?;
     Ok(list)
+}
+
+/// Adds a server's address to a name. At the end: programs tell vendors and models by how a name begins.
+pub fn say_where(t: &mut Table, param: u32, address: &str) {
+    if std::env::var("BUSBAR_DEVICE_NAMES").is_ok_and(|v| v == "plain") {
+        return;
+    }
+    if let Some(v) = t.get_mut(&param) {
+        let name = String::from_utf8_lossy(v).into_owned();
+        let name = name.trim_end_matches('\0');
+        *v = format!("{name} @ {address}").as_str().plain();
+    }
 }
 
 /// The loader takes no platform that does not say `cl_khr_icd`.

@@ -93,7 +93,7 @@ fn create(context: Handle, device: Handle, list: Vec<u64>) -> Result<Handle> {
         device: d.id,
         properties: wanted,
     })?;
-    context::count_queue(c);
+    context::count_queue(c, id);
     let queue = Queue {
         context: c.keep(),
         device: d,
@@ -219,6 +219,9 @@ pub unsafe extern "C" fn set_default_device_command_queue(
         // SAFETY: the program's handles.
         let (c, q) = unsafe { (get::<Context>(context)?, get_opt::<Queue>(queue)?) };
         let d = c.device(device).ok_or(CL_INVALID_DEVICE)?;
+        if d.number(CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES) == 0 {
+            return Err(CL_INVALID_OPERATION);
+        }
         let q = q.ok_or(CL_INVALID_COMMAND_QUEUE)?;
         c.server
             .call(&wire::SetDefaultQueue {

@@ -1,7 +1,8 @@
 //! One server: its session, the ids of its objects, and what it says unasked.
 
-use super::callbacks::{self, Waiting};
+use super::callbacks::{self, Listeners, Waiting};
 use super::entry::Result;
+use super::given::Given;
 use super::object::Object;
 use super::platform::{self, Platform};
 use crate::session::CHUNK;
@@ -32,6 +33,8 @@ pub struct Hub {
     failed: AtomicUsize,
     /// Callbacks that the worker will ask for.
     pub waiting: Mutex<Waiting>,
+    /// Contexts that want to hear of errors.
+    pub listeners: Mutex<Listeners>,
     lost: AtomicBool,
 }
 
@@ -42,13 +45,21 @@ impl Handler for Hub {
             return;
         };
         let name = wire::name(op).unwrap_or("a call");
-        crate::log!(Warn, "{name} failed at the server with error {status}");
+        let text = format!("{name} failed at the server with error {status}");
+        crate::log!(Warn, "{text}");
+        lock(&self.listeners).tell_of_queue(queue, &text);
         lock(&self.errors).entry(queue).or_insert(status);
         self.failed.fetch_add(1, Ordering::Release);
     }
 
-    fn callback(&self, status: i32, _call: u32, body: &[u8]) {
+    fn callback(&self, status: i32, call: u32, body: &[u8]) {
         let mut r = Reader::new(body);
+        if call != 0 {
+            if let (Ok(text), Ok(info)) = (r.str(), r.bytes()) {
+                lock(&self.listeners).tell(call, text, info);
+            }
+            return;
+        }
         let Ok(token) = r.u64() else { return };
         lock(&self.waiting).fire(token, status);
     }
@@ -57,8 +68,9 @@ impl Handler for Hub {
         callbacks::print(text);
     }
 
-    fn closed(&self, _why: &str) {
+    fn closed(&self, why: &str) {
         self.lost.store(true, Ordering::Release);
+        lock(&self.listeners).tell_all(&format!("the session is over: {why}"));
         lock(&self.waiting).end(LOST);
     }
 }
@@ -77,8 +89,12 @@ pub struct Server {
     pub hub: Arc<Hub>,
     /// Its address, for people.
     pub address: String,
+    /// Whether the program uses other servers too.
+    pub one_of_many: bool,
     ids: Mutex<Ids>,
     blobs: AtomicU32,
+    /// Binaries that it has given out.
+    pub given: Mutex<Given>,
     platforms: OnceLock<Vec<Arc<Object<Platform>>>>,
     /// Whether memory of the program's is being sent from where it lies.
     pub borrowed: AtomicBool,
@@ -145,8 +161,10 @@ impl Server {
             session,
             hub,
             address: address.into(),
+            one_of_many: config.servers.len() > 1,
             ids: Mutex::default(),
             blobs: AtomicU32::new(1),
+            given: Mutex::default(),
             platforms: OnceLock::new(),
             borrowed: AtomicBool::new(false),
         }));

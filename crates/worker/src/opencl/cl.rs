@@ -4,6 +4,8 @@ use busbar_abi::opencl::*;
 use std::ffi::{CString, c_char, c_void};
 
 type Callback = extern "C" fn(Handle, i32, *mut c_void);
+/// A context's error callback: text, private bytes and their number.
+pub type Notify = extern "C" fn(*const c_char, *const c_void, usize, *mut c_void);
 type Lists = *const Handle;
 type Sizes = *const usize;
 
@@ -74,7 +76,7 @@ library! {
     clCreateSubDevices(Handle, *const isize, u32, *mut Handle, *mut u32) -> i32;
     clReleaseDevice(Handle) -> i32;
     clGetDeviceAndHostTimer(Handle, *mut u64, *mut u64) -> i32;
-    clCreateContext(*const isize, u32, Lists, *const c_void, *mut c_void, *mut i32) -> Handle;
+    clCreateContext(*const isize, u32, Lists, Option<Notify>, *mut c_void, *mut i32) -> Handle;
     clReleaseContext(Handle) -> i32;
     clGetSupportedImageFormats(Handle, u64, u32, u32, *mut ImageFormat, *mut u32) -> i32;
     clCreateCommandQueue(Handle, Handle, u64, *mut i32) -> Handle;

@@ -1,12 +1,15 @@
 //! Making, describing and releasing objects.
 
+use super::cl::{self, Notify};
 use super::describe;
 use super::objects::{Object, Queue};
 use super::{Fail, OpenCl, ok};
+use crate::outbox::Outbox;
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
 use busbar_wire::{WireError, Writer};
-use std::ptr::{null, null_mut};
+use std::ffi::{c_char, c_void};
+use std::ptr::null_mut;
 
 /// The longest data of one message.
 const MOST_BLOB: u64 = 16 << 30;
@@ -179,11 +182,12 @@ impl OpenCl {
     }
 
     pub(super) fn create_context(&mut self, m: wire::CreateContext) -> Result<(), Fail> {
-        let made = self.make_context(&m.devices);
+        let made = self.make_context(&m);
         self.keep(m.context, wire::op::CREATE_CONTEXT, made)
     }
 
-    fn make_context(&self, ids: &[u32]) -> Result<Object, i32> {
+    fn make_context(&self, m: &wire::CreateContext) -> Result<Object, i32> {
+        let ids = &m.devices;
         let devices = self.objects.devices(ids)?;
         let list: Vec<_> = devices.iter().map(|d| d.1).collect();
         let platform = self
@@ -194,14 +198,23 @@ impl OpenCl {
             .map(|p| [CL_CONTEXT_PLATFORM as isize, p.0 as isize, 0])
             .unwrap_or_default();
         let mut code = CL_INVALID_OPERATION;
-        // SAFETY: lists of ours with the lengths given.
+        // Nobody says when the library has made its last call, so what the callback needs is never
+        // freed; few contexts have one.
+        let (notify, user) = match m.notify {
+            0 => (None, null_mut()),
+            _ => {
+                let listener = Box::leak(Box::new((self.outbox.clone(), m.context)));
+                (Some(noticed as Notify), std::ptr::from_mut(listener).cast())
+            }
+        };
+        // SAFETY: lists of ours with the lengths given; the callback's argument lives for ever.
         let c = unsafe {
             (self.cl.clCreateContext)(
                 properties.as_ptr(),
                 list.len() as u32,
                 list.as_ptr(),
-                null(),
-                null_mut(),
+                notify,
+                user,
                 &raw mut code,
             )
         };
@@ -459,6 +472,27 @@ impl OpenCl {
         });
         self.keep(m.sampler, wire::op::CREATE_SAMPLER, made)
     }
+}
+
+/// The most private bytes of a notice that are passed on.
+const MOST_PRIVATE: usize = 64 << 10;
+
+/// The library has something to say to a context's error callback.
+extern "C" fn noticed(text: *const c_char, info: *const c_void, size: usize, user: *mut c_void) {
+    // SAFETY: what `make_context` has left there for good.
+    let (outbox, context) = unsafe { &*user.cast::<(Outbox, u32)>() };
+    // SAFETY: the library's text, and as many bytes as it says.
+    let (text, info) = unsafe {
+        let info = match info.is_null() {
+            true => &[][..],
+            false => std::slice::from_raw_parts(info.cast::<u8>(), size.min(MOST_PRIVATE)),
+        };
+        (cl::text(text), info)
+    };
+    outbox.callback(*context, CL_SUCCESS, |w| {
+        w.str(&text);
+        w.bytes(info);
+    });
 }
 
 /// The data of a message.

@@ -243,4 +243,44 @@ pub fn kernel(cl: &Cl, k: Handle, devices: &[(u32, Handle)], w: &mut Writer<'_>)
         w.str(&string(arg(i, CL_KERNEL_ARG_TYPE_NAME).unwrap_or_default()));
         w.str(&string(arg(i, CL_KERNEL_ARG_NAME).unwrap_or_default()));
     }
+    for i in 0..if known { 0 } else { n_args } {
+        probe(cl, k, i, w);
+    }
+}
+
+/// A size that no argument has.
+const NO_SIZE: usize = 4093;
+
+/// Writes what the library takes for an argument that it tells nothing of, by trying; the kernel must be
+/// one that nobody uses. 0: anything, 1: local memory, 2: a buffer, 3: bytes of these sizes.
+fn probe(cl: &Cl, k: Handle, i: u32, w: &mut Writer<'_>) {
+    let zeros = [0u64; NO_SIZE / 8 + 1];
+    let takes = |n: usize, value: bool| {
+        let p = match value {
+            true => zeros.as_ptr().cast(),
+            false => std::ptr::null(),
+        };
+        // SAFETY: a kernel of ours, and as many zeros as we say, or none.
+        unsafe { (cl.clSetKernelArg)(k, i, n, p) == CL_SUCCESS }
+    };
+    let null = size_of::<Handle>();
+    match (takes(3 * null, false), takes(null, false)) {
+        // Some libraries take anything; then nothing follows from it.
+        _ if takes(NO_SIZE, true) => w.u8(0),
+        (true, _) => w.u8(1),
+        (false, true) => w.u8(2),
+        (false, false) => {
+            let small = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
+            let mut sizes: Vec<_> = small.into_iter().filter(|n| takes(*n, true)).collect();
+            if sizes.is_empty() {
+                // A structure of the program's own.
+                sizes.extend((1..1024).filter(|n| takes(*n, true)).take(4));
+            }
+            w.u8(if sizes.is_empty() { 0 } else { 3 });
+            if !sizes.is_empty() {
+                w.u32(sizes.len() as u32);
+                sizes.iter().for_each(|n| w.u32(*n as u32));
+            }
+        }
+    }
 }

@@ -4,6 +4,7 @@
 //! the session has made, [`pending`] looks after commands that run. The messages are executed by
 //! [`run`] (which reads them), `create`, `program`, `command` and `svm`.
 
+mod cache;
 mod cl;
 mod command;
 mod create;
@@ -17,6 +18,7 @@ mod run;
 mod svm;
 
 use crate::apis::Device;
+use crate::content::Content;
 use crate::outbox::Outbox;
 use crate::staging::Hold;
 use crate::{Api, Setup};
@@ -40,6 +42,7 @@ const LIBRARY: &str = "libOpenCL.so.1";
 pub struct OpenCl {
     cl: &'static Cl,
     outbox: Outbox,
+    content: Content,
     output: Output,
     objects: Objects,
     pending: Arc<Pending>,
@@ -184,6 +187,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     Ok(Box::new(OpenCl {
         cl,
         outbox: setup.outbox.clone(),
+        content: setup.content,
         pending: Pending::new(cl, setup.outbox, output.clone()),
         output,
         objects,

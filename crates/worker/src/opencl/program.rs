@@ -1,10 +1,12 @@
 //! Programs and kernels. Compilers take their time, so they run on threads of their own and answer
 //! from there; the client asks for nothing of a program before it has that answer.
 
-use super::cl::{Cl, ask};
+use super::cache;
+use super::cl::Cl;
 use super::describe;
 use super::objects::Object;
 use super::{Fail, OpenCl, ok};
+use crate::content::{Content, Hash};
 use busbar_abi::opencl::*;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::opencl as wire;
@@ -14,14 +16,66 @@ use std::ffi::{CString, OsString, c_void};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 use std::ptr::{null, null_mut};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A program of the library.
 pub struct Program {
     cl: &'static Cl,
     raw: Handle,
+    context: Handle,
     /// Its devices.
     pub devices: Vec<(u32, Handle)>,
+    /// The hash of its source, if it came as such.
+    source: Option<Hash>,
+    built: Mutex<Built>,
+}
+
+/// What a program was built into.
+#[derive(Default)]
+struct Built {
+    /// The kept program that stands for the one from source, or null.
+    kept: Handle,
+    /// The name and the answer of a build that is not kept yet.
+    fresh: Option<(Hash, Vec<u8>)>,
+}
+
+impl Program {
+    fn built(&self) -> MutexGuard<'_, Built> {
+        self.built.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The library's program: what kernels are made from and queries are about.
+    fn raw(&self) -> Handle {
+        let kept = self.built().kept;
+        if kept.is_null() { self.raw } else { kept }
+    }
+
+    /// The library.
+    pub fn cl(&self) -> &'static Cl {
+        self.cl
+    }
+
+    /// Its context.
+    pub fn context(&self) -> Handle {
+        self.context
+    }
+
+    /// Forgets what earlier builds gave.
+    fn unbuild(&self) {
+        let old = std::mem::take(&mut *self.built()).kept;
+        if !old.is_null() {
+            // SAFETY: the one reference that we have.
+            unsafe { (self.cl.clReleaseProgram)(old) };
+        }
+    }
+
+    /// Keeps a fresh build for later sessions, given its binaries.
+    fn keep(&self, content: &Content, binaries: &[Vec<u8>]) {
+        let fresh = self.built().fresh.take();
+        if let Some((key, info)) = fresh {
+            cache::store(content, &key, binaries, &info);
+        }
+    }
 }
 
 // SAFETY: programs are reference-counted objects of a thread-safe API.
@@ -31,6 +85,7 @@ unsafe impl Sync for Program {}
 
 impl Drop for Program {
     fn drop(&mut self) {
+        self.unbuild();
         // SAFETY: the one reference that we have.
         unsafe { (self.cl.clReleaseProgram)(self.raw) };
     }
@@ -136,13 +191,22 @@ impl Headers {
 impl OpenCl {
     fn keep_program(
         &mut self,
-        id: u32,
-        op: u16,
+        (id, op): (u32, u16),
+        context: Handle,
+        source: Option<Hash>,
         made: Result<(Handle, Vec<(u32, Handle)>), i32>,
     ) -> Result<(), Fail> {
         let cl = self.cl;
-        let made =
-            made.map(|(raw, devices)| Object::Program(Arc::new(Program { cl, raw, devices })));
+        let made = made.map(|(raw, devices)| {
+            Object::Program(Arc::new(Program {
+                cl,
+                raw,
+                context,
+                devices,
+                source,
+                built: Mutex::default(),
+            }))
+        });
         self.keep(id, op, made)
     }
 
@@ -151,7 +215,9 @@ impl OpenCl {
         m: wire::CreateProgramWithSource<'_>,
     ) -> Result<(), Fail> {
         let data = self.data(m.blob, m.data)?;
-        let made = self.objects.context(m.context).and_then(|c| {
+        let context = self.objects.context(m.context);
+        let source = *blake3::hash(data.bytes()).as_bytes();
+        let made = context.and_then(|c| {
             let devices = self.objects.context_devices(m.context)?;
             let (text, len) = (data.bytes().as_ptr(), data.bytes().len());
             let mut code = CL_INVALID_OPERATION;
@@ -166,7 +232,8 @@ impl OpenCl {
             let p = unsafe { f(c, 1, &raw const text, &raw const len, &raw mut code) };
             ok(code).map(|()| (p, devices))
         });
-        self.keep_program(m.program, wire::op::CREATE_PROGRAM_WITH_SOURCE, made)
+        let name = (m.program, wire::op::CREATE_PROGRAM_WITH_SOURCE);
+        self.keep_program(name, context.unwrap_or(null_mut()), Some(source), made)
     }
 
     pub(super) fn create_program_with_binary(
@@ -174,6 +241,35 @@ impl OpenCl {
         m: wire::CreateProgramWithBinary,
         call: u32,
     ) -> Result<(), Fail> {
+        let name = (m.program, wire::op::CREATE_PROGRAM_WITH_BINARY);
+        let m = wire::LoadProgram {
+            program: m.program,
+            context: m.context,
+            devices: m.devices,
+            lengths: m.lengths,
+            blob: m.blob,
+        };
+        let (code, statuses) = self.load(name, m)?;
+        let mut info = Vec::new();
+        if code == CL_SUCCESS {
+            let p = self.objects.program(name.0)?;
+            let w = &mut Writer::new(&mut info);
+            describe::program(self.cl, p.raw, &p.devices, |l| l, w);
+        }
+        let statuses = statuses.iter().map(|s| *s as u32).collect();
+        let info = &info;
+        let reply = wire::CreateProgramWithBinaryReply { statuses, info };
+        self.outbox.reply(call, code, |w| reply.encode(w));
+        Ok(())
+    }
+
+    pub(super) fn load_program(&mut self, m: wire::LoadProgram) -> Result<(), Fail> {
+        let name = (m.program, wire::op::LOAD_PROGRAM);
+        self.load(name, m).map(drop)
+    }
+
+    /// Makes a program from binaries. Returns the library's code and each binary's.
+    fn load(&mut self, name: (u32, u16), m: wire::LoadProgram) -> Result<(i32, Vec<i32>), Fail> {
         let data = self.data(m.blob, &[])?;
         let c = self.objects.context(m.context)?;
         let devices = self.objects.devices(&m.devices)?;
@@ -205,19 +301,9 @@ impl OpenCl {
                 &raw mut code,
             )
         };
-        let mut info = Vec::new();
-        if code == CL_SUCCESS {
-            describe::program(self.cl, p, &devices, |l| l, &mut Writer::new(&mut info));
-        }
         let made = ok(code).map(|()| (p, devices));
-        self.keep_program(m.program, wire::op::CREATE_PROGRAM_WITH_BINARY, made)?;
-        let statuses = statuses.iter().map(|s| *s as u32).collect();
-        let reply = wire::CreateProgramWithBinaryReply {
-            statuses,
-            info: &info,
-        };
-        self.outbox.reply(call, code, |w| reply.encode(w));
-        Ok(())
+        self.keep_program(name, c, None, made)?;
+        Ok((code, statuses))
     }
 
     pub(super) fn create_program_with_built_in_kernels(
@@ -245,11 +331,8 @@ impl OpenCl {
         let mut info = Vec::new();
         describe::program(self.cl, p, &devices, |l| l, &mut Writer::new(&mut info));
         let made = Ok((p, devices));
-        self.keep_program(
-            m.program,
-            wire::op::CREATE_PROGRAM_WITH_BUILT_IN_KERNELS,
-            made,
-        )?;
+        let name = (m.program, wire::op::CREATE_PROGRAM_WITH_BUILT_IN_KERNELS);
+        self.keep_program(name, c, None, made)?;
         self.answer(
             call,
             &wire::CreateProgramWithBuiltInKernelsReply { info: &info },
@@ -273,21 +356,20 @@ impl OpenCl {
         ok(code)?;
         let mut info = Vec::new();
         describe::program(self.cl, p, &devices, |l| l, &mut Writer::new(&mut info));
-        self.keep_program(
-            m.program,
-            wire::op::CREATE_PROGRAM_WITH_IL,
-            Ok((p, devices)),
-        )?;
+        let name = (m.program, wire::op::CREATE_PROGRAM_WITH_IL);
+        self.keep_program(name, c, None, Ok((p, devices)))?;
         self.answer(call, &wire::CreateProgramWithIlReply { info: &info });
         Ok(())
     }
 
-    /// Runs a compiler on a thread of its own; `f` gets the program's handle.
+    /// Runs a compiler on a thread of its own; `f` gets the program's handle. What comes of it is kept
+    /// under `key` if it has one.
     fn compile(
         &self,
         program: Arc<Program>,
         call: u32,
         headers: Headers,
+        key: Option<(Hash, CString)>,
         f: impl FnOnce(&Cl, Handle, &Headers) -> i32 + Send + 'static,
     ) -> Result<(), Fail> {
         let (outbox, output) = (self.outbox.clone(), self.output.clone());
@@ -295,16 +377,40 @@ impl OpenCl {
             return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
         }
         let counted = self.builds.clone();
+        let content = self.content.clone();
         let work = move || {
             let _counted = counted;
+            program.unbuild();
+            let hit = key
+                .as_ref()
+                .and_then(|(key, options)| cache::load(&content, key, &program, options));
+            if let Some((kept, info)) = hit {
+                program.built().kept = kept;
+                let reply = wire::BuildProgramReply { info: &info };
+                outbox.reply(call, CL_SUCCESS, |w| reply.encode(w));
+                return;
+            }
             let code = f(program.cl, program.raw, &headers);
             let mut info = Vec::new();
             let mut w = Writer::new(&mut info);
             let log = |l| headers.log(l);
             describe::program(program.cl, program.raw, &program.devices, log, &mut w);
             output.drain();
+            if let (CL_SUCCESS, Some((key, _))) = (code, key) {
+                program.built().fresh = Some((key, info.clone()));
+            }
             let reply = wire::BuildProgramReply { info: &info };
             outbox.reply(call, code, |w| reply.encode(w));
+            let fresh = program.built().fresh.is_some();
+            if fresh
+                && program
+                    .devices
+                    .iter()
+                    .all(|d| cache::is_cheap(program.cl, d.1))
+                && let Ok(binaries) = cache::binaries(program.cl, program.raw)
+            {
+                program.keep(&content, &binaries);
+            }
         };
         let started = std::thread::Builder::new()
             .name("busbar-build".into())
@@ -335,12 +441,30 @@ impl OpenCl {
         let devices = self.chosen(&p, &m.devices)?;
         let headers = Headers::unpack(files.bytes())?;
         let options = c_string(headers.options(m.options))?;
-        self.compile(p, call, headers, move |cl, p, _| {
+        // Only a build for all devices at once is one thing to keep.
+        let source = p.source.filter(|_| devices.get().len() == p.devices.len());
+        let key = source.map(|source| {
+            let key = cache::key(self.cl, &source, files.bytes(), m.options, &p.devices);
+            (key, options.clone())
+        });
+        self.compile(p, call, headers, key, move |cl, p, _| {
             let list = devices.get();
             let (n, list) = (list.len() as u32, list.as_ptr());
             // SAFETY: objects of ours and a C string.
             unsafe { (cl.clBuildProgram)(p, n, list, options.as_ptr(), null(), null_mut()) }
         })
+    }
+
+    /// Builds in the executor: the binaries are this driver's own, and what follows may use the program.
+    pub(super) fn build_loaded(&mut self, m: wire::BuildLoaded<'_>) -> Result<(), Fail> {
+        let p = self.objects.program(m.program)?;
+        let options = c_string(m.options.to_string())?;
+        let list: Vec<_> = p.devices.iter().map(|d| d.1).collect();
+        let (n, list) = (list.len() as u32, list.as_ptr());
+        let f = self.cl.clBuildProgram;
+        // SAFETY: objects of ours and a C string.
+        ok(unsafe { f(p.raw, n, list, options.as_ptr(), null(), null_mut()) })?;
+        Ok(())
     }
 
     pub(super) fn compile_program(
@@ -367,7 +491,7 @@ impl OpenCl {
         if names.len() != sources.len() {
             return Err(Fail::Wire(WireError::BadValue("number of header names")));
         }
-        self.compile(p, call, headers, move |cl, p, _| {
+        self.compile(p, call, headers, None, move |cl, p, _| {
             let list = devices.get();
             let raw: Vec<_> = sources.iter().map(|s| s.raw).collect();
             let names: Vec<_> = names.iter().map(|n| n.as_ptr()).collect();
@@ -400,7 +524,7 @@ impl OpenCl {
         let inputs: Vec<_> = m
             .inputs
             .iter()
-            .map(|id| Ok(self.objects.program(*id)?.raw))
+            .map(|id| Ok(self.objects.program(*id)?.raw()))
             .collect::<Result<_, i32>>()?;
         let options = c_string(m.options.to_string())?;
         let mut code = CL_INVALID_OPERATION;
@@ -426,7 +550,7 @@ impl OpenCl {
             true => Err(code),
             false => Ok((p, devices)),
         };
-        self.keep_program(m.program, wire::op::LINK_PROGRAM, made)?;
+        self.keep_program((m.program, wire::op::LINK_PROGRAM), c, None, made)?;
         let reply = wire::LinkProgramReply { info: &info };
         self.outbox.reply(call, code, |w| reply.encode(w));
         Ok(())
@@ -438,38 +562,29 @@ impl OpenCl {
         call: u32,
     ) -> Result<(), Fail> {
         let p = self.objects.program(m.program)?;
-        let info = |param, n, v: *mut c_void, r: *mut usize| {
-            // SAFETY: a program of ours; the callers below give matching sizes.
-            unsafe { (self.cl.clGetProgramInfo)(p.raw, param, n, v, r) }
-        };
-        let sizes = ask(|n, v, r| info(CL_PROGRAM_BINARY_SIZES, n, v, r), 1 << 20)?;
-        let sizes: Vec<u64> = sizes
-            .chunks_exact(8)
-            .map(|c| c.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)))
-            .collect();
-        if m.bytes > 0 {
-            let total: u64 = sizes.iter().sum();
-            if total != m.bytes {
-                return Err(Fail::Cl(CL_INVALID_VALUE));
-            }
-            let mut all = vec![0u8; total as usize];
-            let (mut at, mut places) = (0, Vec::new());
-            for n in &sizes {
-                places.push(all[at..].as_mut_ptr());
-                at += *n as usize;
-            }
-            let bytes = places.len() * size_of::<usize>();
-            ok(info(
-                CL_PROGRAM_BINARIES,
-                bytes,
-                places.as_mut_ptr().cast(),
-                null_mut(),
-            ))?;
-            for (i, piece) in all.chunks(BULK_CHUNK).enumerate() {
-                self.outbox.chunk(call, (i * BULK_CHUNK) as u64, piece);
+        let sizes = cache::binary_sizes(self.cl, p.raw())?;
+        let mut data = Vec::new();
+        if m.bytes == 0 && sizes.iter().sum::<u64>() <= BULK_CHUNK as u64 {
+            // Who asks for sizes asks for the binaries next.
+            if let Ok(binaries) = cache::binaries(self.cl, p.raw()) {
+                data = binaries.concat();
+                p.keep(&self.content, &binaries);
             }
         }
-        self.answer(call, &wire::ProgramBinariesReply { sizes });
+        if m.bytes > 0 {
+            if sizes.iter().sum::<u64>() != m.bytes {
+                return Err(Fail::Cl(CL_INVALID_VALUE));
+            }
+            let binaries = cache::binaries(self.cl, p.raw())?;
+            let mut at = 0;
+            for b in &binaries {
+                self.outbox.chunk(call, at, b);
+                at += b.len() as u64;
+            }
+            p.keep(&self.content, &binaries);
+        }
+        let data = &data;
+        self.answer(call, &wire::ProgramBinariesReply { sizes, data });
         Ok(())
     }
 
@@ -491,7 +606,7 @@ impl OpenCl {
             let name = CString::new(m.name).map_err(|_| CL_INVALID_KERNEL_NAME)?;
             let mut code = CL_INVALID_OPERATION;
             // SAFETY: a program of ours and a C string.
-            let k = unsafe { (self.cl.clCreateKernel)(p.raw, name.as_ptr(), &raw mut code) };
+            let k = unsafe { (self.cl.clCreateKernel)(p.raw(), name.as_ptr(), &raw mut code) };
             ok(code).map(|()| Object::Kernel(k, p))
         });
         self.keep(m.kernel, wire::op::CREATE_KERNEL, made)

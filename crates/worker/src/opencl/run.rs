@@ -72,6 +72,8 @@ impl OpenCl {
             CREATE_PROGRAM_WITH_BUILT_IN_KERNELS =>
                 CreateProgramWithBuiltInKernels create_program_with_built_in_kernels(call),
             CREATE_PROGRAM_WITH_IL => CreateProgramWithIl create_program_with_il(call),
+            LOAD_PROGRAM => LoadProgram load_program(),
+            BUILD_LOADED => BuildLoaded build_loaded(),
             BUILD_PROGRAM => BuildProgram build_program(call),
             COMPILE_PROGRAM => CompileProgram compile_program(call),
             LINK_PROGRAM => LinkProgram link_program(call),

@@ -132,10 +132,12 @@ impl OpenCl {
         call: u32,
     ) -> Result<(), Fail> {
         let k = self.objects.kernel(m.kernel)?;
+        let value = match m.value.is_empty() {
+            true => std::ptr::null(),
+            false => m.value.as_ptr().cast(),
+        };
         // SAFETY: a kernel of ours; the library copies the value.
-        ok(unsafe {
-            (self.cl.clSetKernelExecInfo)(k, m.param, m.value.len(), m.value.as_ptr().cast())
-        })?;
+        ok(unsafe { (self.cl.clSetKernelExecInfo)(k, m.param, m.value.len(), value) })?;
         self.done(call);
         Ok(())
     }

@@ -276,11 +276,13 @@ impl<'a> Request<'a> for Blob<'a> {
     const WAITS: bool = false;
 }
 
-/// A context over devices of one platform.
+/// A context over devices of one platform. With `notify`, what the library tells the context's error
+/// callback comes back as callback notices whose call is the context's id.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateContext {
     pub context: u32,
     pub devices: Vec<u32>,
+    pub notify: u32,
 }
 
 impl<'a> Message<'a> for CreateContext {
@@ -288,6 +290,7 @@ impl<'a> Message<'a> for CreateContext {
     fn encode(&self, w: &mut Writer<'_>) {
         w.u32(self.context);
         w.u32s(&self.devices);
+        w.u32(self.notify);
     }
 
     #[inline]
@@ -295,6 +298,7 @@ impl<'a> Message<'a> for CreateContext {
         Ok(Self {
             context: r.u32()?,
             devices: r.u32s()?,
+            notify: r.u32()?,
         })
     }
 }
@@ -1019,7 +1023,8 @@ impl<'a> Message<'a> for LinkProgramReply<'a> {
     }
 }
 
-/// The binaries, one after the other, as bulk bytes; asked with `bytes` 0 for their sizes.
+/// The binaries, one after the other, as bulk bytes; asked with `bytes` 0 for their sizes, and for the
+/// binaries with them in `data` where they are small.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgramBinaries {
     pub program: u32,
@@ -1050,20 +1055,92 @@ impl<'a> Request<'a> for ProgramBinaries {
 
 /// The reply to [`ProgramBinaries`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct ProgramBinariesReply {
+pub struct ProgramBinariesReply<'a> {
     pub sizes: Vec<u64>,
+    pub data: &'a [u8],
 }
 
-impl<'a> Message<'a> for ProgramBinariesReply {
+impl<'a> Message<'a> for ProgramBinariesReply<'a> {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
         w.u64s(&self.sizes);
+        w.bytes(self.data);
     }
 
     #[inline]
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self { sizes: r.u64s()? })
+        Ok(Self {
+            sizes: r.u64s()?,
+            data: r.bytes()?,
+        })
     }
+}
+
+/// As `CreateProgramWithBinary`, of binaries that this session has given out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadProgram {
+    pub program: u32,
+    pub context: u32,
+    pub devices: Vec<u32>,
+    pub lengths: Vec<u64>,
+    pub blob: u32,
+}
+
+impl<'a> Message<'a> for LoadProgram {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.program);
+        w.u32(self.context);
+        w.u32s(&self.devices);
+        w.u64s(&self.lengths);
+        w.u32(self.blob);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            program: r.u32()?,
+            context: r.u32()?,
+            devices: r.u32s()?,
+            lengths: r.u64s()?,
+            blob: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LoadProgram {
+    const OP: u16 = op::LOAD_PROGRAM;
+    const NAME: &'static str = "LoadProgram";
+    const WAITS: bool = false;
+}
+
+/// As `BuildProgram`, of a program made by `LoadProgram`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BuildLoaded<'a> {
+    pub program: u32,
+    pub options: &'a str,
+}
+
+impl<'a> Message<'a> for BuildLoaded<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.program);
+        w.str(self.options);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            program: r.u32()?,
+            options: r.str()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for BuildLoaded<'a> {
+    const OP: u16 = op::BUILD_LOADED;
+    const NAME: &'static str = "BuildLoaded";
+    const WAITS: bool = false;
 }
 
 /// A specialization constant.
@@ -2729,6 +2806,7 @@ mod tests {
             Self {
                 context: g.u32(),
                 devices: g.u32s(),
+                notify: g.u32(),
             }
         }
     }
@@ -2965,9 +3043,33 @@ mod tests {
         }
     }
 
-    impl Sample for ProgramBinariesReply {
+    impl Sample for ProgramBinariesReply<'static> {
         fn sample(g: &mut Gen) -> Self {
-            Self { sizes: g.u64s() }
+            Self {
+                sizes: g.u64s(),
+                data: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for LoadProgram {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                program: g.u32(),
+                context: g.u32(),
+                devices: g.u32s(),
+                lengths: g.u64s(),
+                blob: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for BuildLoaded<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                program: g.u32(),
+                options: g.str(),
+            }
         }
     }
 
@@ -3482,7 +3584,9 @@ mod tests {
         check::<LinkProgram<'static>>(false);
         check::<LinkProgramReply<'static>>(false);
         check::<ProgramBinaries>(false);
-        check::<ProgramBinariesReply>(false);
+        check::<ProgramBinariesReply<'static>>(false);
+        check::<LoadProgram>(false);
+        check::<BuildLoaded<'static>>(false);
         check::<SetSpecializationConstant<'static>>(false);
         check::<CreateKernel<'static>>(false);
         check::<CloneKernel<'static>>(false);

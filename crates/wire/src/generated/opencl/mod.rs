@@ -31,6 +31,8 @@ pub mod op {
     pub const LINK_PROGRAM: u16 = 0x0407;
     pub const PROGRAM_BINARIES: u16 = 0x0408;
     pub const SET_SPECIALIZATION_CONSTANT: u16 = 0x0409;
+    pub const LOAD_PROGRAM: u16 = 0x040b;
+    pub const BUILD_LOADED: u16 = 0x040c;
     pub const CREATE_KERNEL: u16 = 0x0501;
     pub const CLONE_KERNEL: u16 = 0x0502;
     pub const KERNEL_EXEC_INFO: u16 = 0x0504;
@@ -99,6 +101,8 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::LINK_PROGRAM, "LinkProgram"),
     (op::PROGRAM_BINARIES, "ProgramBinaries"),
     (op::SET_SPECIALIZATION_CONSTANT, "SetSpecializationConstant"),
+    (op::LOAD_PROGRAM, "LoadProgram"),
+    (op::BUILD_LOADED, "BuildLoaded"),
     (op::CREATE_KERNEL, "CreateKernel"),
     (op::CLONE_KERNEL, "CloneKernel"),
     (op::KERNEL_EXEC_INFO, "KernelExecInfo"),

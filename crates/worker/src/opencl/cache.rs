@@ -1,0 +1,143 @@
+//! Built programs, kept between sessions under the hash of source, headers, options and devices.
+//!
+//! An entry holds each device's binary and what the first build's answer said of the program, so that
+//! a hit is answered without a compiler, logs and argument names included. Whatever is wrong with an
+//! entry, the program is built from its source as if there were none.
+
+use super::cl::{Cl, ask};
+use super::describe;
+use super::ok;
+use super::program::Program;
+use crate::content::{Content, Hash};
+use busbar_abi::opencl::*;
+use busbar_wire::{Reader, Writer};
+use std::ffi::CStr;
+use std::ptr::{null, null_mut};
+
+/// Part of every key: another layout of entries, or another way to build, gets another number.
+const LAYOUT: &str = concat!("busbar opencl program 1 ", env!("CARGO_PKG_VERSION"));
+/// The longest list of binary sizes, in bytes.
+const MOST_SIZES: usize = 1 << 16;
+
+/// The name of a build: everything that its result depends on.
+pub fn key(cl: &Cl, source: &Hash, files: &[u8], options: &str, devices: &[(u32, Handle)]) -> Hash {
+    let mut h = blake3::Hasher::new();
+    let mut add = |bytes: &[u8]| {
+        h.update(&(bytes.len() as u64).to_le_bytes());
+        h.update(bytes);
+    };
+    add(LAYOUT.as_bytes());
+    add(source);
+    add(files);
+    add(options.as_bytes());
+    for (id, d) in devices {
+        // The answer that is kept names devices by their ids.
+        add(&id.to_le_bytes());
+        for param in [
+            CL_DEVICE_NAME,
+            CL_DEVICE_VENDOR,
+            CL_DEVICE_VERSION,
+            CL_DRIVER_VERSION,
+            CL_DEVICE_OPENCL_C_VERSION,
+        ] {
+            add(&describe::device_info(cl, *d, param).unwrap_or_default());
+        }
+    }
+    *h.finalize().as_bytes()
+}
+
+/// Whether a platform gives binaries away for nothing. PoCL compiles kernels as they are launched, for
+/// the sizes of the launch, and has to compile every one of them first to give a binary; it also has a
+/// store of its own. Its binaries are kept only when a program asks for them anyway.
+pub fn is_cheap(cl: &Cl, device: Handle) -> bool {
+    let version = describe::device_info(cl, device, CL_DEVICE_VERSION).unwrap_or_default();
+    !String::from_utf8_lossy(&version).contains("PoCL")
+}
+
+/// How long a program's binaries are, one for each device.
+pub fn binary_sizes(cl: &Cl, p: Handle) -> Result<Vec<u64>, i32> {
+    // SAFETY: a program of ours; `ask` gives matching sizes.
+    let sizes = ask(
+        |n, v, r| unsafe { (cl.clGetProgramInfo)(p, CL_PROGRAM_BINARY_SIZES, n, v, r) },
+        MOST_SIZES,
+    )?;
+    let number = |c: &[u8]| c.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
+    Ok(sizes.chunks_exact(8).map(number).collect())
+}
+
+/// A program's binaries, one for each device.
+pub fn binaries(cl: &Cl, p: Handle) -> Result<Vec<Vec<u8>>, i32> {
+    let sizes = binary_sizes(cl, p)?;
+    let mut all: Vec<_> = sizes.iter().map(|n| vec![0u8; *n as usize]).collect();
+    let mut places: Vec<_> = all.iter_mut().map(|b| b.as_mut_ptr()).collect();
+    let bytes = size_of_val(&places[..]);
+    let list = places.as_mut_ptr().cast();
+    // SAFETY: a program of ours; each place has as many bytes as the library said.
+    ok(unsafe { (cl.clGetProgramInfo)(p, CL_PROGRAM_BINARIES, bytes, list, null_mut()) })?;
+    Ok(all)
+}
+
+/// Keeps a build: its binaries and its answer.
+pub fn store(content: &Content, key: &Hash, binaries: &[Vec<u8>], info: &[u8]) {
+    if binaries.is_empty() || binaries.iter().any(Vec::is_empty) {
+        return;
+    }
+    let mut entry = Vec::new();
+    let mut w = Writer::new(&mut entry);
+    w.u32(binaries.len() as u32);
+    for b in binaries {
+        w.bytes(b);
+    }
+    w.bytes(info);
+    content.keep(key, &entry);
+}
+
+/// A program made from what is kept under `key`, with the answer of its first build.
+pub fn load(
+    content: &Content,
+    key: &Hash,
+    p: &Program,
+    options: &CStr,
+) -> Option<(Handle, Vec<u8>)> {
+    let entry = content.kept(key)?;
+    let mut r = Reader::new(&entry);
+    let n = r.count(p.devices.len(), 4).ok()?;
+    let binaries: Vec<_> = (0..n).map(|_| r.bytes()).collect::<Result<_, _>>().ok()?;
+    let info = r.bytes().ok()?.to_vec();
+    r.finish().ok()?;
+    if n != p.devices.len() {
+        return None;
+    }
+    let devices: Vec<_> = p.devices.iter().map(|d| d.1).collect();
+    let lengths: Vec<_> = binaries.iter().map(|b| b.len()).collect();
+    let places: Vec<_> = binaries.iter().map(|b| b.as_ptr()).collect();
+    let mut statuses = vec![CL_INVALID_VALUE; n];
+    let mut code = CL_INVALID_OPERATION;
+    let (cl, count) = (p.cl(), n as u32);
+    // SAFETY: the program keeps its context; the lists are of one length, each binary has its own.
+    let made = unsafe {
+        (cl.clCreateProgramWithBinary)(
+            p.context(),
+            count,
+            devices.as_ptr(),
+            lengths.as_ptr(),
+            places.as_ptr(),
+            statuses.as_mut_ptr(),
+            &raw mut code,
+        )
+    };
+    if code != CL_SUCCESS {
+        return None;
+    }
+    // SAFETY: objects of ours and a C string.
+    let built = unsafe {
+        let list = devices.as_ptr();
+        (cl.clBuildProgram)(made, count, list, options.as_ptr(), null(), null_mut())
+    };
+    if built != CL_SUCCESS || statuses.iter().any(|s| *s != CL_SUCCESS) {
+        // SAFETY: made above.
+        unsafe { (cl.clReleaseProgram)(made) };
+        return None;
+    }
+    Some((made, info))
+}
