@@ -88,6 +88,14 @@ def common(parser):
     add("--name", help="name of the files in --out (default: the table's)")
 
 
+def rows(command):
+    """What chooses and shapes the rows of a table."""
+    add = command.add_argument
+    add("--only", action="append", metavar="TEXT", help="only rows whose name contains this")
+    add("--deterministic", action="store_true", help="every row with deterministic algorithms")
+    add("--process-per-row", action="store_true", help="a process for each row and side")
+
+
 def parser():
     """All arguments."""
     top = argparse.ArgumentParser(prog="busbar-bench", description=__doc__)
@@ -105,9 +113,7 @@ def parser():
     add("--block", type=positive, default=10, help="steps between two readings of time")
     add("--workers", type=int, default=8, help="DataLoader processes")
     add("--seconds", type=float, metavar="S", help="begin no block of steps after this time")
-    add("--only", action="append", metavar="TEXT", help="only rows whose name contains this")
-    add("--deterministic", action="store_true", help="every row with deterministic algorithms")
-    add("--process-per-row", action="store_true", help="a process for each row and side")
+    rows(run)
     every = commands.add_parser(
         "all",
         help="measure every table and the micro-benchmarks in a given time",
@@ -125,6 +131,7 @@ def parser():
     add("--block", type=positive, default=10, help="steps between two readings of time")
     add("--seconds", type=float, default=8.0, help="of measured steps a row (default 8)")
     add("--workers", type=int, default=8, help="DataLoader processes")
+    rows(every)
     add("--step-workload", metavar="SPEC", default="resnet32:32:fp32", help=argparse.SUPPRESS)
     tiny = commands.add_parser("micro", help="measure launches, copies, the first result")
     common(tiny)

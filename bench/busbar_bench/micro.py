@@ -232,6 +232,7 @@ def summarise(by_name):
     out["first_result_warm_s"] = median(times[1:]) if len(times) > 1 else None
     out["first_result_process_s"] = median([o["wall_s"] for o in first if not o["error"]])
     out["copies"] = copies(by_name.get("copies", []))
+    out["copies_shared_part"] = median(shared_parts(by_name.get("copies", [])))
     out["step"] = counters(by_name, "steps_few", "steps_many", per_step)
     out["workload_step"] = counters(by_name, "workload_few", "workload_many", per_workload_step)
     out["spread"] = spread(by_name)
@@ -284,6 +285,16 @@ def copies(outcomes):
     ]
 
 
+def shared_parts(outcomes):
+    """Of the bytes that each process copied or sent, the part that went through shared memory."""
+    found = []
+    for counted in filter(None, (outcome["busbar"] for outcome in outcomes)):
+        shared = counted.get("bytes_shared", 0)
+        total = shared + counted.get("bytes_sent", 0) + counted.get("bytes_received", 0)
+        found += [shared / total] if total else []
+    return found
+
+
 def judge(result):
     """(what, value, bar, verdict) for each bar that the numbers can be held against."""
     ours = result["summary"].get(REMOTE)
@@ -304,8 +315,10 @@ def judge(result):
     if bulk and capacity:
         found["link_part"] = min(entry[k] for entry in bulk for k in kinds) / (capacity / 1e9)
     elif bulk and link in (None, "loopback"):
-        # Nothing in between: one host, which shares memory unless told otherwise.
-        shared = link is None and result["settings"].get("shared", True)
+        # The client's counters say; without them, one host shares memory unless told otherwise.
+        shared = ours["copies_shared_part"]
+        if shared is None:
+            shared = link is None and result["settings"].get("shared", True)
         name = "pinned_shared_gb_s" if shared else "pinned_loopback_gb_s"
         found[name] = min(bulk[-1]["pinned_h2d"], bulk[-1]["pinned_d2h"])
     if ours.get("memory_peak_mib") is not None:

@@ -103,3 +103,8 @@ def test_a_time_limit_ends_with_the_first_block(capsys):
 def test_switches_need_something_remote(capsys):
     assert cli.main(["run", "switches"]) == 2
     assert "nothing to switch off" in capsys.readouterr().err
+
+
+def test_all_takes_what_a_table_needs():
+    parse = cli.parser().parse_args
+    assert vars(parse(["run", "llm"])).keys() - vars(parse(["all"])).keys() == {"table"}

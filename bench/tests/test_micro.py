@@ -86,6 +86,12 @@ def result(link, **remote):
     }
 
 
+def test_the_way_that_copies_took_comes_from_the_counters():
+    counted = {"bytes_shared": 900, "bytes_sent": 60, "bytes_received": 40}
+    outcomes = [outcome({}, counted), outcome({}), outcome({}, {"bytes_shared": 0})]
+    assert micro.shared_parts(outcomes) == [0.9]
+
+
 def test_bars():
     judged = {name: verdict for name, _, _, verdict in micro.judge(result("vmxnet3-10g"))}
     assert judged == {
@@ -97,6 +103,8 @@ def test_bars():
     judged = {name: v for name, _, _, v in micro.judge(result(None, first_result_warm_s=1.2))}
     assert judged["pinned_shared_gb_s"] == "fail"
     assert judged["first_result_extra_s"] == "fail"
+    judged = {name: v for name, _, _, v in micro.judge(result(None, copies_shared_part=0.9))}
+    assert judged["pinned_shared_gb_s"] == "fail" and "pinned_loopback_gb_s" not in judged
     assert micro.judge({"summary": {"local": {}}, "settings": {"link": None}}) == []
 
 

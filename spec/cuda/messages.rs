@@ -78,6 +78,10 @@ fn CopyInRows(shape: Bytes, array: u32, stream: u32, data: Rest);
 #[id(0x8033)] #[message] #[waits] #[family(copy)]
 fn CopyOutRows(shape: Bytes, array: u32, len: u64, stream: u32);
 
+/// What comes from here on, on whichever stream, comes after the work that `stream` holds now.
+#[id(0x8035)] #[message] #[queued] #[family(copy)]
+fn Settle(stream: u32);
+
 /// A copy between two places on devices.
 #[id(0x8034)] #[message] #[queued] #[family(copy)]
 fn CopyRowsOnDevice(shape: Bytes, src_array: u32, dst_array: u32, src_context: u32, dst_context: u32, peer: u32, stream: u32);

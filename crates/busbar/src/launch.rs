@@ -71,7 +71,7 @@ pub fn run(a: Args) -> Result<()> {
     let servers: Vec<_> = server.split(',').map(|s| with_port(s.trim())).collect();
     let shims = shims()?;
     let path = program::find(&a.command[0])?;
-    program::check(&path, 0)?;
+    let note = program::check(&path, 0)?;
     let mut any = false;
     for s in &servers {
         let v = status::ask(s)?;
@@ -79,6 +79,9 @@ pub fn run(a: Args) -> Result<()> {
     }
     if !any {
         bail!("{server} has no accelerator to offer; `busbar devices` shows what servers have");
+    }
+    if let Some(note) = note {
+        eprintln!("busbar: {note}");
     }
     let lease = match a.gpus {
         None => None,
@@ -103,7 +106,7 @@ pub fn run(a: Args) -> Result<()> {
     let Some((lease, _conn)) = lease else {
         // Nothing is left to do here: the program takes this process's place, and so its signals,
         // its terminal and its exit status are its own.
-        return Err(c.exec()).with_context(|| format!("cannot run {}", path.display()));
+        return Err(program::not_started(&path, &c.exec()));
     };
     c.env("BUSBAR_LEASE", lease);
     // The lease ends with this process, so the program is told when this process is killed.
@@ -116,9 +119,7 @@ pub fn run(a: Args) -> Result<()> {
             },
         );
     }
-    let mut child = c
-        .spawn()
-        .with_context(|| format!("cannot run {}", path.display()))?;
+    let mut child = c.spawn().map_err(|e| program::not_started(&path, &e))?;
     // The terminal signals the whole group; the program decides what to make of it.
     // SAFETY: ignoring a signal has no preconditions.
     unsafe {

@@ -1,5 +1,6 @@
 //! The one binary: a server for machines with accelerators, and everything a user types.
 
+mod confine;
 mod doctor;
 mod launch;
 mod program;
@@ -44,14 +45,18 @@ enum Command {
 }
 
 /// Exit status of Busbar's own failures, as `docker run` and `env` use it: the program's own exit
-/// statuses stay below.
+/// statuses stay below. 126 and 127 are for programs that cannot be run or are not there.
 const FAILED: i32 = 125;
 
 fn main() {
-    // A closed pipe ends us quietly, as it does other command-line programs.
-    // SAFETY: restores the default action before any thread exists.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    if !matches!(command, Command::Serve(_) | Command::Worker(_)) {
+        // A closed pipe ends us quietly, as it does other command-line programs. It must not end who
+        // serves others.
+        // SAFETY: restores the default action before any thread exists.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
+    let done = match command {
         Command::Serve(a) => serve::run(a),
         Command::Run(a) => launch::run(a),
         Command::Devices(a) => status::devices(&a),
@@ -65,6 +70,7 @@ fn main() {
     };
     if let Err(e) = done {
         eprintln!("busbar: {e:#}");
-        std::process::exit(FAILED);
+        let unfit = e.downcast_ref::<program::Unfit>();
+        std::process::exit(unfit.map_or(FAILED, |u| u.status));
     }
 }

@@ -1,46 +1,97 @@
 //! Can a program load our shims at all? Looked up before it starts, since a dynamic loader that
 //! fails to load a library says nothing that its user would understand.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+/// Exit status when a program cannot be run, and when there is none of that name, as a shell's.
+const UNFIT: i32 = 126;
+const NOT_FOUND: i32 = 127;
+
+/// Why a program is not run, and the exit status that says so.
+#[derive(Debug)]
+pub struct Unfit {
+    why: String,
+    /// The exit status.
+    pub status: i32,
+}
+
+impl std::fmt::Display for Unfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for Unfit {}
+
+fn fail<T>(status: i32, why: String) -> Result<T> {
+    Err(Unfit { why, status }.into())
+}
+
+/// The exit status for a program that the kernel would not start.
+pub fn not_started(path: &Path, e: &std::io::Error) -> anyhow::Error {
+    let status = match e.kind() {
+        std::io::ErrorKind::NotFound => NOT_FOUND,
+        _ => UNFIT,
+    };
+    let why = format!("cannot run {}: {e}", path.display());
+    Unfit { why, status }.into()
+}
+
 /// Finds `name` as the shell would.
 pub fn find(name: &OsStr) -> Result<PathBuf> {
     let text = name.to_string_lossy();
-    if text.contains('/') {
-        let p = PathBuf::from(name);
-        if !p.exists() {
-            bail!("there is no program {text}");
-        }
-        return Ok(p);
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
     let runs = |p: &Path| {
         p.metadata()
             .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
     };
+    if text.contains('/') {
+        let p = PathBuf::from(name);
+        if !p.exists() {
+            return fail(
+                NOT_FOUND,
+                format!("there is no program {text}; is the path right?"),
+            );
+        }
+        if !runs(&p) {
+            let why =
+                format!("{text} is not a program that may be run; `chmod +x` makes a script one");
+            return fail(UNFIT, why);
+        }
+        return Ok(p);
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .map(|d| d.join(name))
         .find(|p| runs(p))
-        .map_or_else(|| bail!("there is no program `{text}` in PATH"), Ok)
+        .map_or_else(
+            || {
+                fail(
+                    NOT_FOUND,
+                    format!("there is no program `{text}` in PATH; is it installed?"),
+                )
+            },
+            Ok,
+        )
 }
 
-/// Fails when the program at `path` cannot load a 64-bit glibc library.
-pub fn check(path: &Path, depth: u32) -> Result<()> {
+/// Fails when the program at `path` cannot load a 64-bit glibc library. What it can do without, but
+/// its user should know, is returned.
+pub fn check(path: &Path, depth: u32) -> Result<Option<String>> {
     let mut head = Vec::new();
     let read = std::fs::File::open(path).and_then(|f| f.take(1 << 20).read_to_end(&mut head));
     if read.is_err() {
-        return Ok(()); // Executable but not readable: let it try.
+        return Ok(None); // Executable but not readable: let it try.
     }
     if head.starts_with(b"#!") && depth < 4 {
         let line = head[2..].split(|b| *b == b'\n').next().unwrap_or_default();
         let line = String::from_utf8_lossy(line);
         let mut words = line.split_whitespace();
         let Some(interpreter) = words.next() else {
-            return Ok(());
+            return Ok(None);
         };
         let target = match (Path::new(interpreter).file_name(), words.next()) {
             (Some(f), Some(name)) if f == "env" => find(OsStr::new(name))?,
@@ -50,21 +101,31 @@ pub fn check(path: &Path, depth: u32) -> Result<()> {
     }
     let show = path.display();
     if !head.starts_with(b"\x7fELF") || head.len() < 64 {
-        return Ok(());
+        return Ok(None);
     }
     if head[4] != 2 {
-        bail!("{show} is a 32-bit program; Busbar serves 64-bit programs only, as CUDA does");
+        let why = "is a 32-bit program; Busbar serves 64-bit programs only, as CUDA does: use a \
+                   64-bit build of it";
+        return fail(UNFIT, format!("{show} {why}"));
     }
     let u16_at = |i: usize| u16::from_le_bytes([head[i], head[i + 1]]);
     if u16_at(18) != 62 {
-        bail!("{show} is built for another processor than this build of Busbar (x86-64)");
+        let why = "is built for another processor than this build of Busbar: use its x86-64 build";
+        return fail(UNFIT, format!("{show} {why}"));
     }
     match interpreter(&head) {
-        Some(i) if i.contains("musl") => bail!(
-            "{show} is linked against musl, and Busbar's libraries need glibc: use a glibc build \
-             of it (for Python, an image that is not Alpine)"
+        Some(i) if i.contains("musl") => fail(
+            UNFIT,
+            format!(
+                "{show} is linked against musl, and Busbar's libraries need glibc: use a glibc \
+                 build of it (for Python, an image that is not Alpine)"
+            ),
         ),
-        _ => Ok(()),
+        Some(_) => Ok(None),
+        None => Ok(Some(format!(
+            "{show} is linked statically and can load no library, so it will see no accelerator \
+             itself; programs that it starts may"
+        ))),
     }
 }
 
@@ -127,7 +188,11 @@ mod tests {
                 .to_string()
                 .contains("musl")
         );
-        assert!(check(Path::new("/proc/self/exe"), 0).is_ok());
+        assert_eq!(check(Path::new("/proc/self/exe"), 0).unwrap(), None);
+        elf[64] = 1;
+        std::fs::write(dir.join("c"), &elf).unwrap();
+        let note = check(&dir.join("c"), 0).unwrap();
+        assert!(note.unwrap().contains("statically"));
         std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -2,6 +2,7 @@
 
 mod config;
 mod connection;
+mod greeting;
 mod monitor;
 mod workers;
 
@@ -13,7 +14,7 @@ use busbar_worker::apis::Found;
 use config::Config;
 use std::collections::HashMap;
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use workers::Workers;
@@ -42,15 +43,14 @@ pub(crate) struct Server {
     pub workers: Workers,
     pub monitor: monitor::Monitor,
     pub started: Instant,
-    pub greeting: AtomicUsize,
+    pub greeting: greeting::Greetings,
+    /// Clients that are known and being served, other than by a worker.
+    pub busy: AtomicUsize,
 }
 
 pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
-
-/// The most connections that may be saying hello at a time.
-const MAX_GREETING: usize = 256;
 
 /// Runs the server until it is killed.
 pub fn run(args: Args) -> Result<()> {
@@ -75,7 +75,8 @@ pub fn run(args: Args) -> Result<()> {
             config.listen
         )
     })?;
-    let workers = Workers::new(&config);
+    config::allow_many_files();
+    let workers = Workers::new(&config)?;
     let found = workers.probe()?;
     let wanted = |ordinal: u32| config.devices.as_ref().is_none_or(|d| d.contains(&ordinal));
     let devices: Vec<_> = found
@@ -115,7 +116,8 @@ pub fn run(args: Args) -> Result<()> {
         workers,
         monitor: monitor::Monitor::default(),
         started: Instant::now(),
-        greeting: AtomicUsize::new(0),
+        greeting: greeting::Greetings::default(),
+        busy: AtomicUsize::new(0),
     });
     server.workers.keep_spare();
     if server.found.devices.iter().any(|d| d.api == "cuda") {
@@ -138,18 +140,16 @@ pub fn run(args: Args) -> Result<()> {
                 continue;
             }
         };
-        if server.greeting.fetch_add(1, Ordering::AcqRel) >= MAX_GREETING {
-            server.greeting.fetch_sub(1, Ordering::AcqRel);
+        let Some(guest) = server.greeting.enter(&stream) else {
             continue;
-        }
+        };
         let s = server.clone();
-        let run = move || connection::serve(&s, stream);
+        let run = move || connection::serve(&s, stream, guest);
         let spawned = std::thread::Builder::new()
             .name("hello".into())
             .stack_size(256 << 10)
             .spawn(run);
         if let Err(e) = spawned {
-            server.greeting.fetch_sub(1, Ordering::AcqRel);
             tracing::warn!(error = %e, "cannot start a thread");
         }
     }

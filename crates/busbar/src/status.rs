@@ -94,6 +94,9 @@ pub fn devices(a: &Args) -> Result<()> {
         print_json(&answers);
         return judge(answers, true);
     }
+    if answers.iter().all(|(_, r)| r.is_err()) {
+        return judge(answers, false);
+    }
     println!(
         "{:<24} {:<7} {:>2}  {:<40} {:>10}  USED BY",
         "SERVER", "API", "#", "DEVICE", "MEMORY"
@@ -131,6 +134,9 @@ pub fn ps(a: &Args) -> Result<()> {
     if a.json {
         print_json(&answers);
         return judge(answers, true);
+    }
+    if answers.iter().all(|(_, r)| r.is_err()) {
+        return judge(answers, false);
     }
     println!(
         "{:<24} {:<12} {:<7} {:<8} {:>8}  {:<20} {:>7}  PROGRAM",

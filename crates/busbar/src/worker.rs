@@ -1,5 +1,6 @@
 //! `busbar worker`: the process behind one session, and the probe that lists devices.
 
+use crate::confine;
 use anyhow::{Result, bail};
 use busbar_worker::run::Options;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -32,6 +33,9 @@ pub struct Args {
     /// Print readings of the GPUs as JSON for each line on stdin
     #[arg(long)]
     readings: bool,
+    /// Write only where a worker must, and open no TCP connections
+    #[arg(long)]
+    sandbox: bool,
 }
 
 /// Serves one session, or probes.
@@ -53,6 +57,20 @@ pub fn run(a: Args) -> Result<()> {
     let Some(fd) = a.control_fd else {
         bail!("`busbar worker` is started by `busbar serve`")
     };
+    // After the probe, not before: a driver's helper may have to make device files, with rights that
+    // nothing started from here can get any more.
+    confine::harden();
+    if a.sandbox
+        && let Err(why) = confine::sandbox(
+            &confine::writable(options.cache_dir.as_deref()),
+            &confine::readable(&[
+                options.cuda_library.as_deref(),
+                options.opencl_library.as_deref(),
+            ]),
+        )
+    {
+        eprintln!("busbar worker: no sandbox: {why}");
+    }
     // SAFETY: the server made this descriptor for us and nothing else in this process knows it.
     let control = unsafe { OwnedFd::from_raw_fd(fd) };
     let warm = || busbar_worker::apis::warm(&options);

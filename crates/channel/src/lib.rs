@@ -315,7 +315,11 @@ pub fn recv_hello(conn: &dyn Connection, kind: frame::Kind) -> std::io::Result<V
     if h.kind != kind {
         return Err(bad("the peer does not begin with a hello".into()));
     }
-    if h.len as usize > busbar_wire::limits::MAX_HELLO {
+    let most = match kind {
+        frame::Kind::Hello => busbar_wire::limits::MAX_HELLO,
+        _ => busbar_wire::limits::MAX_WELCOME,
+    };
+    if h.len as usize > most {
         return Err(bad(format!("a hello of {} bytes is too long", h.len)));
     }
     let mut body = vec![0; h.len as usize];

@@ -5,7 +5,7 @@ use busbar_channel::{recv_hello, send_hello};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::frame::Kind;
-use busbar_wire::hello::{ClientInfo, Hello, Refusal, Welcome};
+use busbar_wire::hello::{ClientInfo, Hello, PROTOCOL_MAX, PROTOCOL_MIN, Refusal, Welcome};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
@@ -59,6 +59,18 @@ pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, W
     })?;
     match welcome.refusal {
         Some(r) => Err(Failure::Refused(r)),
+        None if !(PROTOCOL_MIN..=PROTOCOL_MAX).contains(&welcome.protocol) => {
+            Err(Failure::Refused(Refusal::new(
+                "version",
+                format!(
+                    "the server {server} (Busbar {}) speaks protocol {} and this client (Busbar {}) \
+                     {PROTOCOL_MIN}-{PROTOCOL_MAX}: install the same release on both",
+                    welcome.version,
+                    welcome.protocol,
+                    env!("CARGO_PKG_VERSION"),
+                ),
+            )))
+        }
         None => {
             if conn.peer().is_empty() {
                 return Err(Failure::Unreachable(format!("{server} went away")));
@@ -82,6 +94,7 @@ pub fn whoami() -> ClientInfo {
     let read = |p: &str| std::fs::read_to_string(p).unwrap_or_default();
     let args = read("/proc/self/cmdline").replace('\0', " ");
     let program: String = args.trim().chars().take(120).collect();
+    let stat = read("/proc/self/stat");
     ClientInfo {
         host: read("/proc/sys/kernel/hostname").trim().into(),
         user: std::env::var("USER").unwrap_or_else(|_| {
@@ -90,18 +103,19 @@ pub fn whoami() -> ClientInfo {
         }),
         program,
         pid: std::process::id() as i32,
-        start_time: start_time(&read("/proc/self/stat")),
+        start_time: stat_field(&stat, 22),
+        stack: stat_field(&stat, 28),
         boot_id: read("/proc/sys/kernel/random/boot_id").trim().into(),
         pid_namespace: std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino()),
     }
 }
 
-/// Field 22 of `/proc/PID/stat`; the second field may hold spaces and brackets.
-pub fn start_time(stat: &str) -> u64 {
+/// A number of `/proc/PID/stat`, from field 4 on; the second field may hold spaces and brackets.
+fn stat_field(stat: &str, field: usize) -> u64 {
     let after = stat.rfind(')').map_or("", |i| &stat[i + 1..]);
     after
         .split_whitespace()
-        .nth(19)
+        .nth(field - 3)
         .and_then(|s| s.parse().ok())
         .unwrap_or(0)
 }

@@ -1,7 +1,7 @@
 //! TCP, tuned for many small frames and a few very large ones.
 
 use crate::Connection;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,8 @@ pub struct Tcp {
 
 /// Bytes asked for as socket buffer in each direction: enough for 10 Gb/s over 10 ms.
 const SOCKET_BUFFER: i32 = 8 << 20;
+/// As many parts as the kernel takes at once.
+const MOST_PARTS: usize = 1024;
 /// How long a peer may leave data unacknowledged before the kernel calls the link dead.
 const USER_TIMEOUT_MS: i32 = 20_000;
 
@@ -95,6 +97,11 @@ impl Tcp {
         self.stream.set_read_timeout(d)
     }
 
+    /// Bounds every later send; `None` waits for ever.
+    pub fn send_timeout(&self, d: Option<Duration>) -> io::Result<()> {
+        self.stream.set_write_timeout(d)
+    }
+
     /// The socket, to be handed to another process.
     pub fn into_fd(self) -> OwnedFd {
         self.stream.into()
@@ -117,6 +124,19 @@ impl Tcp {
     pub unsafe fn from_raw_fd(fd: i32) -> io::Result<Self> {
         // SAFETY: passed on to the caller.
         Self::from_fd(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// Sends some bytes. Never by `write`: a connection that its peer has closed would raise SIGPIPE,
+    /// which is the death of the program that we are a guest in.
+    fn send_some(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+        // SAFETY: zero is a valid value of the structure.
+        let mut m: libc::msghdr = unsafe { std::mem::zeroed() };
+        m.msg_iov = bufs.as_ptr().cast_mut().cast();
+        m.msg_iovlen = bufs.len().min(MOST_PARTS) as _;
+        let fd = self.stream.as_raw_fd();
+        // SAFETY: an `IoSlice` is laid out as an `iovec`, and the kernel only reads what they name.
+        let n = unsafe { libc::sendmsg(fd, &raw const m, libc::MSG_NOSIGNAL) };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
     }
 
     fn note(&self, e: io::Error) -> io::Error {
@@ -149,7 +169,7 @@ impl Connection for Tcp {
     fn send(&self, mut bufs: &mut [IoSlice<'_>]) -> io::Result<()> {
         IoSlice::advance_slices(&mut bufs, 0);
         while !bufs.is_empty() {
-            match (&self.stream).write_vectored(bufs) {
+            match self.send_some(bufs) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => IoSlice::advance_slices(&mut bufs, n),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

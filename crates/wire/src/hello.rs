@@ -47,6 +47,9 @@ pub struct ClientInfo {
     pub pid: i32,
     /// When the process started, in clock ticks since boot (field 22 of `/proc/PID/stat`).
     pub start_time: u64,
+    /// Where its stack begins (field 28 there): elsewhere once the process has run another program,
+    /// which has nothing of the session. 0 for unknown.
+    pub stack: u64,
     /// The kernel's boot id: equal on one host.
     pub boot_id: String,
     /// The inode of the client's pid namespace.

@@ -12,5 +12,7 @@ pub const MAX_ITEMS: usize = 1 << 20;
 pub const WINDOW_BYTES: usize = 32 << 20;
 /// How many bytes a receiver takes in before it acknowledges unasked.
 pub const ACK_EVERY: usize = 1 << 20;
-/// The longest JSON document in a hello or an answer to it.
-pub const MAX_HELLO: usize = 1 << 20;
+/// The longest JSON document in a hello: what a stranger may make a server read.
+pub const MAX_HELLO: usize = 64 << 10;
+/// The longest JSON document in an answer to a hello.
+pub const MAX_WELCOME: usize = 1 << 20;

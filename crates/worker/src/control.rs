@@ -7,6 +7,7 @@ use busbar_wire::hello::Hello;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// From server to worker, with the connection's descriptor.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,7 +52,31 @@ pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: the kernel just gave us these two.
-    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+    let (a, b) = unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) };
+    // Neither side waits for long for one that does not read.
+    for end in [&a, &b] {
+        set_time(end, libc::SO_SNDTIMEO, Duration::from_secs(5))?;
+    }
+    Ok((a, b))
+}
+
+/// Bounds every later [`recv`] on this socket; `None` waits for ever.
+pub fn recv_timeout(socket: &OwnedFd, d: Option<Duration>) -> io::Result<()> {
+    set_time(socket, libc::SO_RCVTIMEO, d.unwrap_or_default())
+}
+
+fn set_time(socket: &OwnedFd, which: i32, d: Duration) -> io::Result<()> {
+    let t = libc::timeval {
+        tv_sec: d.as_secs() as libc::time_t,
+        tv_usec: d.subsec_micros().into(),
+    };
+    let size = size_of::<libc::timeval>() as libc::socklen_t;
+    let p = (&raw const t).cast();
+    // SAFETY: a pointer to a live structure of the size given.
+    match unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, which, p, size) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Longest message.

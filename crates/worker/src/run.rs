@@ -436,5 +436,9 @@ fn alive(c: &ClientInfo) -> Option<bool> {
     let mut fields = after.split_whitespace();
     let state = fields.next()?;
     let start: u64 = fields.nth(18)?.parse().ok()?;
-    Some(start == c.start_time && state != "Z" && state != "X")
+    let stack: u64 = fields.nth(5)?.parse().ok()?;
+    // Another program in the same process has nothing of the session. Where the stack is, the
+    // kernel may not tell everybody.
+    let same = stack == c.stack || stack == 0 || c.stack == 0;
+    Some(start == c.start_time && same && state != "Z" && state != "X")
 }

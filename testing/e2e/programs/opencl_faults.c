@@ -1,5 +1,5 @@
 /* Works until something breaks, and then says which code a call gave. `fork` and `exit` try what a
- * program does at its end. */
+ * program does at its end, `steps N` computes and prints a digest. */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
@@ -76,6 +76,40 @@ int main(int argc, char **argv) {
         code = clEnqueueReadBuffer(queue, much, CL_TRUE, 127 << 20, 1 << 20, bytes, 0, NULL, NULL);
         printf("gate: %d %d\n", code, bytes[12345]);
         return code != 0;
+    }
+    if (!strcmp(mode, "steps")) {
+        /* Each step depends on all before it, and is read back. */
+        const char *source = "kernel void mix(global uint *p, uint step) {"
+                             "    size_t i = get_global_id(0);"
+                             "    uint x = p[i] ^ (step * 2654435761u + (uint)i);"
+                             "    p[i] = (x << 13 | x >> 19) * 5u + 0xe6546b64u;"
+                             "}";
+        cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &code);
+        code = clBuildProgram(program, 1, &device, "", NULL, NULL);
+        if (code)
+            fail("clBuildProgram", code);
+        cl_kernel kernel = clCreateKernel(program, "mix", &code);
+        if (code)
+            fail("clCreateKernel", code);
+        code = clEnqueueWriteBuffer(queue, memory, CL_TRUE, 0, sizeof bytes, bytes, 0, NULL, NULL);
+        cl_uint digest = 0, steps = argc > 2 ? atoi(argv[2]) : 100;
+        size_t all = sizeof bytes / 4;
+        for (cl_uint step = 0; step < steps; step++) {
+            clSetKernelArg(kernel, 0, sizeof memory, &memory);
+            clSetKernelArg(kernel, 1, sizeof step, &step);
+            code = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &all, NULL, 0, NULL, NULL);
+            if (code)
+                fail("clEnqueueNDRangeKernel", code);
+            code = clEnqueueReadBuffer(queue, memory, CL_TRUE, 0, sizeof bytes, bytes, 0, NULL, NULL);
+            if (code)
+                fail("clEnqueueReadBuffer", code);
+            for (size_t i = 0; i < all; i++)
+                digest = (digest << 5 | digest >> 27) ^ ((cl_uint *)bytes)[i];
+            if (step % 16 == 0)
+                printf("step %u\n", step);
+        }
+        printf("digest %08x\n", digest);
+        return 0;
     }
     printf("working\n");
     for (;;) {

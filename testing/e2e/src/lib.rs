@@ -7,6 +7,7 @@
 //! `driver_program` is made of.
 
 pub mod driver;
+pub mod hostile;
 pub mod opencl;
 pub mod proc;
 pub mod program;
@@ -18,6 +19,14 @@ use std::time::{Duration, Instant};
 
 /// How long a test waits for what must happen. It bounds a failing test, it measures nothing.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Seconds that a test cuts a link for: `BUSBAR_CUT`, or else `default`.
+pub fn cut(default: u64) -> Duration {
+    let said = std::env::var("BUSBAR_CUT")
+        .ok()
+        .and_then(|v| v.parse().ok());
+    Duration::from_secs(said.unwrap_or(default))
+}
 
 /// Waits until `f` gives something.
 ///

@@ -109,13 +109,17 @@ impl Server {
     }
 
     /// The processes of its sessions and those in reserve.
-    pub fn workers(&self) -> Vec<i32> {
-        let id = self.child.id();
-        let list = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
-        list.unwrap_or_default()
-            .split_whitespace()
-            .filter_map(|p| p.parse().ok())
-            .collect()
+    pub fn workers(&self) -> Vec<u32> {
+        crate::proc::children(self.child.id())
+    }
+
+    /// The sessions that it has.
+    pub fn sessions(&self) -> Vec<serde_json::Value> {
+        let mut c = Command::new(tree().join("busbar"));
+        let out = run(c.args(["ps", "--json", "--server", &self.address]));
+        let list: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap_or_default();
+        let sessions = list[0]["status"]["sessions"].as_array();
+        sessions.cloned().unwrap_or_default()
     }
 
     /// Kills it as a crash would.

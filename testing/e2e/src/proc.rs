@@ -1,6 +1,8 @@
 //! What `/proc` says of processes.
 
 use std::fs;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
 /// A process's children.
 pub fn children(pid: u32) -> Vec<u32> {
@@ -54,4 +56,22 @@ pub fn signal(pid: u32, signal: i32) {
     // SAFETY: kill has no preconditions.
     let rc = unsafe { libc::kill(pid as i32, signal) };
     assert_eq!(rc, 0, "process {pid} is not there");
+}
+
+/// Kills a process that is not done in time: what reads from it, or waits for it, goes on then.
+pub struct Watchdog(#[expect(dead_code, reason = "its end is what counts")] Sender<()>);
+
+impl Watchdog {
+    /// Watches a process until it is dropped, which must be before its number can be another's.
+    pub fn start(pid: u32, limit: Duration) -> Self {
+        let (tx, rx) = channel::<()>();
+        std::thread::spawn(move || {
+            if rx.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("process {pid} is not done after {limit:?}, and is killed");
+                // SAFETY: kill has no preconditions.
+                unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+            }
+        });
+        Self(tx)
+    }
 }

@@ -1,10 +1,15 @@
 //! Programs: run natively on the simulated driver, or through a server.
 
+use crate::proc::Watchdog;
 use crate::server::Server;
 use crate::tree::tree;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+/// How long any one program may take. It bounds a failing test, it measures nothing.
+pub const LIMIT: Duration = Duration::from_secs(180);
 
 /// Takes away what the surroundings say to Busbar, CUDA and the simulated driver, and says where
 /// the shims are: the program itself may be reached by a link.
@@ -47,7 +52,7 @@ pub fn remote(server: &Server, program: &Path) -> Command {
 
 /// Runs a command to its end, and returns what it printed; it must succeed.
 pub fn printed(c: &mut Command) -> String {
-    let out = c.stdin(Stdio::null()).output().expect("the program starts");
+    let out = finished(c);
     let err = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{:?}: {}\n{err}", c, out.status);
     String::from_utf8_lossy(&out.stdout).into_owned()
@@ -55,13 +60,18 @@ pub fn printed(c: &mut Command) -> String {
 
 /// Runs a command to its end.
 pub fn finished(c: &mut Command) -> Output {
-    c.stdin(Stdio::null()).output().expect("the program starts")
+    let c = c.stdin(Stdio::null());
+    let child = c.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.expect("the program starts");
+    let _watchdog = Watchdog::start(child.id(), LIMIT);
+    child.wait_with_output().expect("it can be waited for")
 }
 
 /// A program that runs, and whose lines are read as they come.
 pub struct Running {
     child: Child,
     lines: BufReader<ChildStdout>,
+    _watchdog: Watchdog,
 }
 
 impl Running {
@@ -70,7 +80,12 @@ impl Running {
         let c = c.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = c.spawn().expect("the program starts");
         let lines = BufReader::new(child.stdout.take().expect("its stdout is a pipe"));
-        Self { child, lines }
+        let _watchdog = Watchdog::start(child.id(), LIMIT);
+        Self {
+            child,
+            lines,
+            _watchdog,
+        }
     }
 
     /// Its process.
@@ -100,6 +115,16 @@ impl Running {
                 "the program ended before it printed {start:?}"
             );
         }
+    }
+
+    /// Ends its stdin, which the programs that hold something wait for.
+    pub fn go_on(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    /// Waits for its end; what it started may live on.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().expect("it can be waited for")
     }
 
     /// Kills it.

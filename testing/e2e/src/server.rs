@@ -41,13 +41,27 @@ impl Options {
     }
 
     /// Starts a server on the simulated driver.
+    ///
+    /// # Panics
+    /// When it does not start.
     pub fn start(&self) -> Server {
+        self.try_start()
+            .unwrap_or_else(|log| panic!("no address:\n{log}"))
+    }
+
+    /// Starts a server on the simulated driver, or gives what it logged when it did not start.
+    pub fn try_start(&self) -> Result<Server, String> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut c = Command::new(&tree().busbar);
         program::clear(&mut c);
         c.args(["serve", "--listen", "127.0.0.1:0", "--api", "cuda"]);
-        c.arg("--cuda-library").arg(tree().fakedev_library());
-        c.arg("--cache-dir").arg(folder.path().join("cache"));
+        let mut unless_told = |flag: &str, value: PathBuf| {
+            if !self.args.iter().any(|a| a == flag) {
+                c.arg(flag).arg(value);
+            }
+        };
+        unless_told("--cuda-library", tree().fakedev_library());
+        unless_told("--cache-dir", folder.path().join("cache"));
         c.args(&self.args);
         c.envs(self.env.iter().map(|(k, v)| (k, v)));
         let log = std::fs::File::create(folder.path().join("log")).expect("a log");
@@ -65,12 +79,10 @@ impl Options {
             address: address.clone().unwrap_or_default(),
             folder,
         };
-        assert!(
-            address.is_some(),
-            "no address in {line:?}:\n{}",
-            server.log()
-        );
-        server
+        match address {
+            Some(_) => Ok(server),
+            None => Err(server.log()),
+        }
     }
 }
 

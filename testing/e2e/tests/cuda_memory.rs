@@ -29,6 +29,24 @@ fn managed_mapped_and_registered_memory_read_as_they_do_natively() {
 }
 
 #[test]
+fn copies_of_any_host_memory_read_as_they_do_natively() {
+    let server = Server::start();
+    let program = script("cuda_pinned.py");
+    let ordered = |c: &mut std::process::Command, sharing: &str| {
+        // Only where memory is shared does the device read it in stream order.
+        let order = if sharing == "0" { "" } else { "in-order" };
+        printed(c.arg(&program).arg(order).env("BUSBAR_SHM", sharing))
+    };
+    for sharing in ["", "0"] {
+        let expected = ordered(&mut native(python()), sharing);
+        assert!(expected.ends_with("done\n"), "{expected}");
+        let got = ordered(&mut remote(&server, python()), sharing);
+        assert_eq!(got, expected, "BUSBAR_SHM={sharing}");
+    }
+    server.wait_for_sessions(0);
+}
+
+#[test]
 fn two_processes_share_memory_by_handle_and_nobody_without_one() {
     let server = Server::start();
     let got = printed(remote(&server, python()).arg(script("cuda_ipc.py")));

@@ -1,8 +1,11 @@
 //! OpenCL on a real CPU device: the same program natively and through Busbar.
 
-use busbar_e2e::opencl::{Server, compile, eventually, finish, native, remote, run, text};
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use busbar_e2e::opencl::{Server, compile, eventually, native, remote, run, text};
+use busbar_e2e::program::Running;
+use busbar_e2e::{cut, proc};
+use busbar_harness::rng::{Rng, seeds};
+use busbar_relay::{LinkSpec, Options, Relay};
+use std::time::Duration;
 
 #[test]
 fn every_family_gives_what_it_gives_natively() {
@@ -57,27 +60,18 @@ fn a_killed_worker_or_server_is_an_error_and_no_hang() {
     let program = compile("opencl_faults");
     for kill_server in [false, true] {
         let mut server = Server::start();
-        let mut child = server
-            .command(&program)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let mut out = BufReader::new(child.stdout.take().expect("piped"));
-        let mut line = String::new();
-        out.read_line(&mut line).expect("text");
-        assert_eq!(line, "working\n");
+        let mut client = Running::start(&mut server.command(&program));
+        client.line_with("working");
         if kill_server {
             server.kill();
         } else {
             for p in server.workers() {
-                // SAFETY: a process of our server.
-                unsafe { libc::kill(p, libc::SIGKILL) };
+                proc::signal(p, libc::SIGKILL);
             }
         }
-        line.clear();
-        out.read_line(&mut line).expect("text");
-        assert!(line.contains("gave -2"), "{line}");
-        assert_eq!(finish(child).status.code(), Some(3));
+        let (text, status) = client.finish();
+        assert!(text.contains("gave -2"), "{text}");
+        assert_eq!(status.code(), Some(3));
     }
 }
 
@@ -85,17 +79,10 @@ fn a_killed_worker_or_server_is_an_error_and_no_hang() {
 fn a_killed_client_frees_its_worker() {
     let program = compile("opencl_faults");
     let server = Server::start();
-    let mut child = server
-        .command(&program)
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut line = String::new();
-    let mut out = BufReader::new(child.stdout.take().expect("piped"));
-    out.read_line(&mut line).expect("text");
+    let mut client = Running::start(&mut server.command(&program));
+    client.line_with("working");
     let busy = server.workers();
-    child.kill().expect("it lives");
-    child.wait().expect("it ends");
+    client.kill();
     eventually("the session's worker ends", || {
         let now = server.workers();
         busy.iter().any(|p| !now.contains(p))
@@ -127,4 +114,59 @@ fn data_that_waits_for_an_event_does_not_keep_the_event_from_coming() {
     let server = Server::start();
     let out = run(server.command(&program).arg("gate"));
     assert_eq!(text(&out), "gate: 0 5\n");
+}
+
+/// What the same steps give natively.
+fn steps_natively(program: &std::path::Path, steps: &str) -> String {
+    let out = run(native(program).args(["steps", steps]));
+    assert!(out.status.success());
+    text(&out)
+}
+
+#[test]
+fn a_worker_killed_at_any_moment_leaves_other_sessions_alone() {
+    let program = compile("opencl_faults");
+    let wanted = steps_natively(&program, "200");
+    seeds(3, |seed| {
+        let server = Server::start();
+        let mut other = Running::start(server.command(&program).args(["steps", "200"]));
+        let first = other.line();
+        let mut victim = Running::start(&mut server.command(&program));
+        victim.line_with("working");
+        std::thread::sleep(Duration::from_micros(Rng::new(seed).below(100_000)));
+        let pid = u64::from(victim.pid());
+        let sessions = server.sessions();
+        let its = sessions.iter().find(|s| s["pid"].as_u64() == Some(pid));
+        let worker = its
+            .and_then(|s| s["worker_pid"].as_u64())
+            .expect("it has a worker");
+        proc::signal(worker as u32, libc::SIGKILL);
+        let (said, status) = victim.finish();
+        assert!(said.contains("gave -"), "{said}");
+        assert_eq!(status.code(), Some(3));
+        let (rest, status) = other.finish();
+        assert!(status.success());
+        assert_eq!(format!("{first}\n{rest}"), wanted);
+    });
+}
+
+/// `BUSBAR_CUT=30` cuts for half a minute.
+#[test]
+fn a_link_cut_at_any_moment_and_restored_changes_nothing() {
+    let program = compile("opencl_faults");
+    let wanted = steps_natively(&program, "400");
+    let server = Server::start();
+    seeds(2, |seed| {
+        let options = Options::new("127.0.0.1:0", &server.address, LinkSpec::default());
+        let relay = Relay::start(options).expect("the relay starts");
+        let mut c = remote(&relay.address().to_string(), &program);
+        c.env("BUSBAR_RESUME_TIMEOUT", "60");
+        let mut client = Running::start(c.args(["steps", "400"]));
+        let first = client.line();
+        std::thread::sleep(Duration::from_micros(Rng::new(seed).below(200_000)));
+        relay.cut(cut(3));
+        let (rest, status) = client.finish();
+        assert!(status.success(), "{status}");
+        assert_eq!(format!("{first}\n{rest}"), wanted);
+    });
 }

@@ -65,6 +65,22 @@ fn shared_memory_changes_the_way_of_the_bytes_and_nothing_else() {
 }
 
 #[test]
+fn nothing_overtakes_a_copy_that_has_returned() {
+    let server = Server::start();
+    let wanted =
+        "round 0 in order: true\nround 1 in order: true\nround 2 in order: true\nseen: true\n";
+    for shared in ["0", "1"] {
+        let mut c = remote(&server, Path::new(PROGRAM));
+        let got = printed(c.arg("overtaking").env("BUSBAR_SHM", shared));
+        assert_eq!(got, wanted, "BUSBAR_SHM={shared}");
+    }
+    assert_eq!(
+        printed(native(Path::new(PROGRAM)).arg("overtaking")),
+        wanted
+    );
+}
+
+#[test]
 fn programs_side_by_side_do_not_disturb_each_other() {
     let server = Server::start();
     let program = Path::new(PROGRAM);
@@ -163,7 +179,7 @@ fn a_link_cut_for_seconds_is_taken_up_again() {
     let mut c = remote_at(&relay.address().to_string(), program);
     let mut running = busbar_e2e::program::Running::start(c.args(["work", "400"]));
     running.line_with("step 32");
-    relay.cut(Duration::from_secs(4));
+    relay.cut(busbar_e2e::cut(4));
     let (rest, status) = running.finish();
     assert!(status.success(), "{status}");
     assert_eq!(digest(&wanted), digest(&rest));

@@ -69,6 +69,17 @@ impl Event {
         self.state.lock().unwrap().latest.clone()
     }
 
+    /// Waits for what was recorded last, if anything was.
+    pub fn wait(&self) {
+        let recorded = {
+            let state = self.state.lock().unwrap();
+            state.recorded.then(|| state.latest.clone())
+        };
+        if let Some(record) = recorded {
+            record.wait();
+        }
+    }
+
     /// Begins a new recording.
     pub fn arm(&self) -> Arc<Record> {
         let record = Arc::new(Record::default());
@@ -107,7 +118,9 @@ fn record(event: CUevent, stream: CUstream, flags: u32, flavour: Flavour) -> Res
         return Ok(());
     }
     let record = event.arm();
-    stream::submit_to(&stream, &context, Work::Record(record))
+    stream::submit_to(&stream, &context, Work::Record(record.clone()))
+        // Nobody may wait for what will not come.
+        .inspect_err(|_| record.complete())
 }
 
 fn elapsed(out: *mut f32, start: CUevent, end: CUevent) -> Res {

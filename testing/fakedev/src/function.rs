@@ -287,7 +287,7 @@ api! {
     ) {
         context::current()?;
         let config = get(config)?;
-        let threads: u32 = config.block.iter().product();
+        let threads = config.block.iter().fold(1u32, |n, m| n.saturating_mul(*m));
         let blocks = blocks_per_sm(function, threads as i32, config.shared as usize)?;
         put(out, blocks * 132)
     }

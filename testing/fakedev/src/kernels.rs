@@ -3,10 +3,14 @@
 //! Each checks the memory that it is about to touch: what is not live device memory is an illegal
 //! address, as on a device, and not a crash.
 
+use crate::config;
 use crate::ffi::*;
 use crate::memory;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+/// No kernel spins longer.
+const MAX_SPIN_US: u64 = 3_600_000_000;
 
 const P: usize = 8;
 const W: usize = 4;
@@ -190,7 +194,8 @@ static BUILTINS: &[Builtin] = &[
         name: "spin",
         params: &[P],
         run: |a| {
-            let until = Instant::now() + Duration::from_micros(a.u64(0));
+            let most = config::number("FAKEDEV_SPIN_US").unwrap_or(MAX_SPIN_US);
+            let until = Instant::now() + Duration::from_micros(a.u64(0).min(most));
             while let Some(left) = until.checked_duration_since(Instant::now()) {
                 // Long spins leave the processor to others: a device would not use it either.
                 match left > Duration::from_micros(200) {

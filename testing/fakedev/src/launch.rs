@@ -49,7 +49,8 @@ impl Launch {
         extra: *mut *mut c_void,
     ) -> R<Launch> {
         let function = function::resolve(function)?;
-        let threads: u64 = block.iter().map(|n| u64::from(*n)).product();
+        let product = |n: u64, m: &u32| n.saturating_mul(u64::from(*m));
+        let threads = block.iter().fold(1, product);
         let fits = |size: &[u32; 3], max: &[u32; 3]| {
             size.iter().zip(max).all(|(n, max)| (1..=*max).contains(n))
         };
@@ -91,7 +92,8 @@ impl Launch {
     }
 
     fn check_cooperative(&self) -> Res {
-        let blocks: u64 = self.grid.iter().map(|n| u64::from(*n)).product();
+        let product = |n: u64, m: &u32| n.saturating_mul(u64::from(*m));
+        let blocks = self.grid.iter().fold(1, product);
         if blocks > MAX_COOPERATIVE_BLOCKS {
             Err(COOPERATIVE_LAUNCH_TOO_LARGE)
         } else {

@@ -187,8 +187,9 @@ impl Stream {
             for (stream, mark) in item.after {
                 stream.wait_done(mark);
             }
-            if let Some(context) = self.context.upgrade() {
-                item.work.run_or_skip(&context, self.handle);
+            match self.context.upgrade() {
+                Some(context) => item.work.run_or_skip(&context, self.handle),
+                None => item.work.give_up(),
             }
             self.queue.lock().unwrap().done += 1;
             self.changed.notify_all();

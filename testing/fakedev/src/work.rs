@@ -148,6 +148,15 @@ impl Work {
         }
     }
 
+    /// What must happen even though the context is gone: others may wait for an event.
+    pub fn give_up(&self) {
+        match self {
+            Work::Record(record) => record.complete(),
+            Work::All(list) => list.iter().for_each(|(_, w)| w.give_up()),
+            _ => {}
+        }
+    }
+
     fn run(&self, context: &Arc<Context>) -> Res {
         match self {
             Work::Kernel(launch) => launch.run(),
@@ -171,7 +180,7 @@ impl Work {
                 Ok(())
             }
             Work::WaitNode(event) => {
-                event.latest().wait();
+                event.wait();
                 Ok(())
             }
             Work::WaitValue(value) => value.wait(context),

@@ -1,5 +1,6 @@
 //! The server's settings: flags over file over defaults.
 
+use crate::confine::User;
 use anyhow::{Context, Result, bail};
 use busbar_client::config::with_port;
 use serde::Deserialize;
@@ -54,6 +55,13 @@ pub struct Args {
     /// The most sessions at a time [default: 1024]
     #[arg(long, value_name = "N")]
     max_sessions: Option<usize>,
+    /// The user that workers run as; the server must be root [default: the server's user]
+    #[arg(long, value_name = "NAME")]
+    worker_user: Option<String>,
+    /// Let workers read only the system's folders, write only to the cache, /dev, /tmp and their
+    /// compilers' caches, and open no TCP connections (Linux's Landlock, as far as the kernel has it)
+    #[arg(long)]
+    sandbox: bool,
     /// Write logs as JSON lines
     #[arg(long)]
     json: bool,
@@ -73,6 +81,8 @@ struct File {
     cache_size: Option<u64>,
     resume_timeout: Option<u64>,
     max_sessions: Option<usize>,
+    worker_user: Option<String>,
+    sandbox: bool,
     json_logs: bool,
 }
 
@@ -89,6 +99,8 @@ pub(crate) struct Config {
     pub cache_limit: u64,
     pub resume_seconds: u64,
     pub max_sessions: usize,
+    pub worker_user: Option<User>,
+    pub sandbox: bool,
     pub json_logs: bool,
 }
 
@@ -114,6 +126,12 @@ impl Config {
         {
             bail!("there is no API `{bad}`: choose from cuda, opencl");
         }
+        let worker_user = worker_user(a.worker_user.or(file.worker_user))?;
+        let cache_dir = a.cache_dir.or(file.cache_dir);
+        let cache_dir = match &worker_user {
+            Some(u) => Some(users_cache(cache_dir, u)?),
+            None => cache_dir.or_else(default_cache),
+        };
         let exists = |what: &str, p: Option<PathBuf>| match p {
             Some(p) if !p.exists() => bail!("{what} {} does not exist", p.display()),
             p => Ok(p),
@@ -129,9 +147,11 @@ impl Config {
                 a.opencl_library.or(file.opencl_library),
             )?,
             nvml_library: exists("the NVML library", a.nvml_library.or(file.nvml_library))?,
-            cache_dir: a.cache_dir.or(file.cache_dir).or_else(default_cache),
+            cache_dir,
             cache_limit: a.cache_size.or(file.cache_size).unwrap_or(4096) << 20,
             resume_seconds: a.resume_timeout.or(file.resume_timeout).unwrap_or(60),
+            worker_user,
+            sandbox: a.sandbox || file.sandbox,
             max_sessions: a.max_sessions.or(file.max_sessions).unwrap_or(1024),
             json_logs: a.json || file.json_logs,
         })
@@ -176,6 +196,43 @@ impl Config {
             );
         }
         Ok(Some(blake3::hash(token.as_bytes())))
+    }
+}
+
+/// Looks up the user that workers are to run as.
+fn worker_user(name: Option<String>) -> Result<Option<User>> {
+    let Some(name) = name else { return Ok(None) };
+    // SAFETY: no preconditions.
+    if unsafe { libc::geteuid() } != 0 {
+        bail!("--worker-user takes a server that runs as root");
+    }
+    match User::find(&name) {
+        Some(u) => Ok(Some(u)),
+        None => bail!("there is no user `{name}` for workers to run as"),
+    }
+}
+
+/// The cache of workers that run as a user of their own: theirs.
+fn users_cache(dir: Option<PathBuf>, u: &User) -> Result<PathBuf> {
+    let dir = dir.unwrap_or_else(|| "/var/cache/busbar".into());
+    std::fs::create_dir_all(&dir)
+        .and_then(|()| u.own(&dir))
+        .with_context(|| format!("cannot make the cache {}", dir.display()))?;
+    Ok(dir)
+}
+
+/// Raises the limit of open files as far as it goes: each session takes some.
+pub(crate) fn allow_many_files() {
+    let mut l = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: a pointer to a live structure.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut l) == 0 {
+            l.rlim_cur = l.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const l);
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! One connection, from its hello to the worker that takes it over.
 
+use super::greeting::{Guest, Hasty};
 use super::{Server, SessionEntry, lock};
 use busbar_channel::switches::Switch;
 use busbar_channel::{recv_hello, send_hello};
@@ -15,13 +16,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-/// How long a stranger may take to say hello.
-const HELLO_TIME: Duration = Duration::from_secs(5);
+/// How long who was answered may take to read the answer.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// The most clients that are served at a time other than by a worker.
+const MOST_BUSY: usize = 1024;
+/// The longest reason of a session's end that is kept.
+const MOST_WHY: usize = 1000;
+/// The longest text about a client that is kept and shown.
+const MOST_TEXT: usize = 256;
 
 /// Serves one connection; runs on a thread of its own.
-pub(super) fn serve(server: &Arc<Server>, stream: TcpStream) {
+pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
     let greeted = greet(server, stream);
-    server.greeting.fetch_sub(1, Ordering::AcqRel);
+    drop(guest);
     let Some((conn, hello, protocol)) = greeted else {
         return;
     };
@@ -30,8 +37,13 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream) {
         tracing::info!(peer, code = r.code, why = r.message, "refused");
         answer(conn, &Welcome::refuse(r));
     };
+    let busy = Busy::new(server);
+    if server.busy.load(Ordering::Acquire) > MOST_BUSY {
+        let text = "the server is busy with other clients; try later";
+        return refuse(&conn, Refusal::new("limit", text));
+    }
     match hello.intent {
-        Intent::Open => open(server, conn, hello, protocol, refuse),
+        Intent::Open => open(server, conn, hello, protocol, refuse, busy),
         Intent::Resume => resume(server, conn, hello, protocol, refuse),
         Intent::Status => {
             let w = Welcome {
@@ -43,6 +55,53 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream) {
         }
         Intent::Lease => lease(server, &conn, &hello, protocol, refuse),
     }
+}
+
+/// Counts a client that is served.
+struct Busy(Arc<Server>);
+
+impl Busy {
+    fn new(server: &Arc<Server>) -> Self {
+        server.busy.fetch_add(1, Ordering::AcqRel);
+        Self(server.clone())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Shortens what a client says of itself, and leaves nothing in it that a terminal would obey.
+fn tidy(text: &mut String) {
+    let clean = |c: char| if c.is_control() { '?' } else { c };
+    *text = text.chars().take(MOST_TEXT).map(clean).collect();
+}
+
+/// Checks the names in a hello, and tidies what is only shown.
+fn check_texts(h: &mut Hello) -> Result<(), Refusal> {
+    for text in [&h.api, &h.session, &h.secret, &h.lease] {
+        if text.len() > MOST_TEXT || text.contains(char::is_control) {
+            return Err(Refusal::new(
+                "hello",
+                "the hello makes no sense: a name is too long",
+            ));
+        }
+    }
+    let c = &mut h.client;
+    for text in [
+        &mut h.version,
+        &mut c.host,
+        &mut c.user,
+        &mut c.program,
+        &mut c.boot_id,
+    ] {
+        tidy(text);
+    }
+    h.features.truncate(64);
+    h.features.iter_mut().for_each(tidy);
+    Ok(())
 }
 
 fn welcome() -> Welcome {
@@ -63,12 +122,12 @@ fn answer(conn: &Tcp, w: &Welcome) {
 /// Reads and checks the hello.
 fn greet(server: &Server, stream: TcpStream) -> Option<(Tcp, Hello, u32)> {
     let conn = Tcp::new(stream).ok()?;
-    conn.recv_timeout(Some(HELLO_TIME)).ok()?;
-    let body = recv_hello(&conn, Kind::Hello).ok()?;
+    conn.send_timeout(Some(ANSWER_TIME)).ok()?;
+    let body = recv_hello(&Hasty::new(&conn), Kind::Hello).ok()?;
     conn.recv_timeout(None).ok()?;
     let checked = serde_json::from_slice::<Hello>(&body)
         .map_err(|e| Refusal::new("hello", format!("the hello makes no sense: {e}")))
-        .and_then(|h| {
+        .and_then(|mut h| {
             if let Some(token) = &server.token
                 && blake3::hash(h.token.as_bytes()) != *token
             {
@@ -80,9 +139,13 @@ fn greet(server: &Server, stream: TcpStream) -> Option<(Tcp, Hello, u32)> {
                 };
                 return Err(Refusal::new("token", format!("the server {what}: {how}")));
             }
+            // Nobody behind this needs it, least of all a worker.
+            h.token.clear();
+            check_texts(&mut h)?;
             Ok((h.negotiate()?, h))
         });
     match checked {
+        // A worker's answers may take as long as they take.
         Ok((protocol, hello)) => Some((conn, hello, protocol)),
         Err(r) => {
             tracing::info!(
@@ -121,6 +184,7 @@ fn open(
     hello: Hello,
     protocol: u32,
     refuse: impl Fn(&Tcp, Refusal),
+    busy: Busy,
 ) {
     let internal = |e: String| Refusal::new("internal", e);
     let names = random_name(6).and_then(|s| Ok((s, random_name(32)?)));
@@ -175,6 +239,8 @@ fn open(
         worker: worker.clone(),
     };
     lock(&server.sessions).insert(session.clone(), entry);
+    drop(busy);
+    let _ = conn.send_timeout(None);
     let sent = control::send(&worker.control, &attach, Some(&conn.into_fd()));
     if sent.is_err() {
         worker.kill();
@@ -195,10 +261,13 @@ fn watch(server: &Arc<Server>, session: &str, worker: &Arc<super::workers::Worke
                     s.connected = connected;
                 }
             }
-            Report::Ended { why: w } => why = Some(w),
+            Report::Ended { why: mut w } => {
+                w.truncate(w.floor_char_boundary(MOST_WHY));
+                why = Some(w);
+            }
         }
     }
-    let crashed = worker.wait();
+    let crashed = worker.finish();
     let why = crashed.or(why).unwrap_or_else(|| "the worker ended".into());
     tracing::info!(session, why, "session ended");
     {
@@ -233,6 +302,7 @@ fn resume(
         drop(ended);
         return refuse(&conn, Refusal::new("session", text));
     };
+    let _ = conn.send_timeout(None);
     let session = hello.session.clone();
     let attach = Attach {
         hello,
@@ -255,6 +325,10 @@ fn lease(
     protocol: u32,
     refuse: impl Fn(&Tcp, Refusal),
 ) {
+    if hello.devices == 0 {
+        let text = "a lease of no GPU makes no sense: ask for at least one";
+        return refuse(conn, Refusal::new("lease", text));
+    }
     let name = match random_name(16) {
         Ok(n) => n,
         Err(r) => return refuse(conn, r),

@@ -2,14 +2,21 @@
 
 use super::config::Config;
 use super::lock;
+use crate::confine::{self, User};
 use anyhow::{Context, Result, bail};
 use busbar_worker::apis::Found;
 use busbar_worker::control::{self, Report};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+
+/// How long a worker may take to end once its control socket is closed.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// How long one may take to be ready.
+const READY_TIME: Duration = Duration::from_secs(60);
 
 /// A running worker.
 pub(crate) struct Worker {
@@ -24,6 +31,40 @@ pub(crate) struct Workers {
     args: Vec<String>,
     apis: Vec<String>,
     spare: Arc<Mutex<Option<Worker>>>,
+    user: Option<User>,
+    spawner: Spawner,
+}
+
+/// A command to start, and where what became of it goes.
+type Order = (Command, Sender<std::io::Result<Child>>);
+
+/// The one thread that starts workers. It lasts as long as the server: a worker is killed when the
+/// *thread* that started it ends.
+#[derive(Clone)]
+struct Spawner(Sender<Order>);
+
+impl Spawner {
+    fn start() -> Result<Self> {
+        let (tx, rx) = channel::<Order>();
+        let run = move || {
+            for (mut c, back) in rx {
+                let _ = back.send(c.spawn());
+            }
+        };
+        std::thread::Builder::new()
+            .name("spawner".into())
+            .stack_size(256 << 10)
+            .spawn(run)
+            .context("cannot start a thread")?;
+        Ok(Self(tx))
+    }
+
+    fn spawn(&self, c: Command) -> std::io::Result<Child> {
+        let (tx, rx) = channel();
+        let gone = |_| std::io::Error::other("the thread that starts workers is gone");
+        self.0.send((c, tx)).map_err(|_| gone(()))?;
+        rx.recv().map_err(|_| gone(()))?
+    }
 }
 
 impl Worker {
@@ -35,6 +76,20 @@ impl Worker {
             (None, Some(0)) => None,
             (None, code) => Some(format!("the worker failed with exit status {code:?}")),
         }
+    }
+
+    /// Waits for the process to end by itself for a while, then ends it; says how it did. A worker
+    /// that has said its last word, or talks nonsense, has no reason to stay.
+    pub fn finish(&self) -> Option<String> {
+        let deadline = Instant::now() + LAST_WORDS;
+        while !self.ended() {
+            if Instant::now() > deadline {
+                let _ = lock(&self.child).kill();
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.wait()
     }
 
     /// Whether the process has ended already.
@@ -50,7 +105,7 @@ impl Worker {
 }
 
 impl Workers {
-    pub fn new(c: &Config) -> Self {
+    pub fn new(c: &Config) -> Result<Self> {
         let mut args = vec![format!("--cache-limit={}", c.cache_limit)];
         let mut path = |flag: &str, p: &Option<std::path::PathBuf>| {
             if let Some(p) = p {
@@ -61,11 +116,16 @@ impl Workers {
         path("--cuda-library", &c.cuda_library);
         path("--opencl-library", &c.opencl_library);
         path("--nvml-library", &c.nvml_library);
-        Self {
+        if c.sandbox {
+            args.push("--sandbox".into());
+        }
+        Ok(Self {
             args,
             apis: c.apis.clone(),
             spare: Arc::default(),
-        }
+            user: c.worker_user.clone(),
+            spawner: Spawner::start()?,
+        })
     }
 
     fn command(&self) -> Command {
@@ -127,16 +187,28 @@ impl Workers {
         c.arg(format!("--control-fd={fd}"));
         // Nothing a tenant prints may mix with the server's own stdout.
         c.stdout(Stdio::null());
+        let user = self.user.clone();
+        if let Some(u) = &user {
+            // Vendors' libraries keep caches there.
+            c.env("HOME", &u.home).env_remove("XDG_CACHE_HOME");
+        }
         // SAFETY: only async-signal-safe calls between fork and exec.
         unsafe {
             c.pre_exec(move || {
+                confine::close_the_rest();
+                if let Some(u) = &user {
+                    u.become_it()?;
+                }
                 if libc::fcntl(fd, libc::F_SETFD, 0) < 0 {
                     return Err(std::io::Error::last_os_error());
                 }
                 Ok(())
             });
         }
-        let child = c.spawn().context("cannot start a worker process")?;
+        let child = self
+            .spawner
+            .spawn(c)
+            .context("cannot start a worker process")?;
         let pid = child.id();
         Ok(Worker {
             control: ours,
@@ -159,11 +231,19 @@ impl Workers {
             _ => self.start()?,
         };
         self.keep_spare();
+        control::recv_timeout(&w.control, Some(READY_TIME))?;
         match control::recv::<Report>(&w.control) {
-            Ok(Some((Report::Ready, _))) => Ok(w),
-            _ => {
+            Ok(Some((Report::Ready, _))) => {
+                control::recv_timeout(&w.control, None)?;
+                Ok(w)
+            }
+            Ok(_) => {
                 w.kill();
                 bail!("a worker process died while it started; the server's log says why");
+            }
+            Err(e) => {
+                w.kill();
+                bail!("a worker process does not get ready ({e}); does a driver hang?");
             }
         }
     }

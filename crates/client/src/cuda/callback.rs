@@ -5,7 +5,7 @@
 //! returned here.
 
 use super::runtime::{Cx, decode, enter_local};
-use super::{fault, shadow};
+use super::{fault, settled, shadow};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::ffi::c_void;
@@ -185,6 +185,7 @@ pub fn queue_host_function(
     f: unsafe extern "C" fn(*mut c_void),
     data: *mut c_void,
 ) -> Result<(), CUresult> {
+    settled::program_will_see();
     let function = f as *const () as u64;
     cx.send(&msg::HostFunction {
         stream,
@@ -202,6 +203,7 @@ pub fn queue_stream_callback(
     f: unsafe extern "C" fn(CUstream, CUresult, *mut c_void),
     data: *mut c_void,
 ) -> Result<(), CUresult> {
+    settled::program_will_see();
     let c = Box::new(StreamCallback {
         f,
         stream: handle as u64,

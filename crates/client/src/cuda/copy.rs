@@ -9,8 +9,8 @@ use super::copy_across;
 use super::copy_rows::{DEVICE, End, HOST, Rows};
 use super::graph_host;
 use super::memory::{self, Sort};
-use super::runtime::{Cx, enter, guard};
-use super::{shadow, shared, space, stream};
+use super::runtime::{self, Cx, enter, guard};
+use super::{ring, settled, shadow, shared, space, stream};
 use crate::session::CHUNK;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
@@ -87,6 +87,22 @@ fn captured(
     graph_host::capture(cx, &r, stream)
 }
 
+/// Counts one of them for as long as it lives.
+pub(super) struct Arriving(());
+
+impl Arriving {
+    pub(super) fn new() -> Self {
+        ARRIVING.fetch_add(1, Ordering::AcqRel);
+        Self(())
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        ARRIVING.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Sends a message whose bulk answer arrives by itself; `then` hears whether it did.
 ///
 /// # Safety
@@ -97,24 +113,47 @@ pub(super) unsafe fn later<'a, R: Request<'a>>(
     place: (*mut u8, usize),
     then: impl FnOnce(bool) + Send + 'static,
 ) -> Result<(), CUresult> {
-    ARRIVING.fetch_add(1, Ordering::AcqRel);
+    settled::program_will_see();
+    let arriving = Arriving::new();
     let arrived = move |a: Option<crate::calls::Answer>| {
-        then(a.is_some_and(|a| a.status == CUDA_SUCCESS));
-        ARRIVING.fetch_sub(1, Ordering::AcqRel);
+        let status = a.map_or(CUDA_ERROR_DEVICE_UNAVAILABLE, |a| a.status);
+        if status != CUDA_SUCCESS {
+            runtime::failed(status);
+        }
+        then(status == CUDA_SUCCESS);
+        drop(arriving);
     };
     // SAFETY: passed on to the caller.
     let sent = unsafe { cx.rt.session.call_async(cx.scope, m, Some(place), arrived) };
-    sent.map_err(|_| {
-        ARRIVING.fetch_sub(1, Ordering::AcqRel);
-        CUDA_ERROR_DEVICE_UNAVAILABLE
-    })
+    sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
 }
 
-/// Host to device.
+/// Host to device. Unless it may be done `later`, it is done on return as far as the program can
+/// tell.
 ///
 /// # Safety
 /// `len` bytes at `src` are readable; page-locked ones stay as they are until the copy is done.
 unsafe fn to_device(
+    cx: Cx,
+    dst: u64,
+    src: *const u8,
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: passed on to the caller.
+    unsafe { queue_to_device(cx, dst, src, len, stream, later)? };
+    if later || len == 0 {
+        return Ok(());
+    }
+    settled::settle(cx, stream)
+}
+
+/// Queues a copy from the host to the device.
+///
+/// # Safety
+/// As for [`to_device`].
+unsafe fn queue_to_device(
     cx: Cx,
     dst: u64,
     src: *const u8,
@@ -138,7 +177,7 @@ unsafe fn to_device(
         shadow::work(cx, stream, false)?;
     }
     // SAFETY: passed on to the caller.
-    let there = |cx| unsafe { to_device(cx, dst, src, len, 0, later) };
+    let there = |cx| unsafe { queue_to_device(cx, dst, src, len, 0, later) };
     if let Some(done) = copy_across::in_its_context(cx, dst, stream, there) {
         return done;
     }
@@ -149,35 +188,77 @@ unsafe fn to_device(
     if shared::copy(cx, ends, src as u64, len, stream, later)? {
         return Ok(());
     }
+    // SAFETY: passed on to the caller.
+    if unsafe { ring::to_device(cx, dst, src, len, stream)? } {
+        return Ok(());
+    }
     let pinned = later && memory::is_pinned(src as u64, len);
     let in_place = pinned || len >= SEND_IN_PLACE;
+    if !in_place {
+        // SAFETY: passed on to the caller.
+        return queue(
+            cx,
+            dst,
+            unsafe { std::slice::from_raw_parts(src, len) },
+            stream,
+        );
+    }
     let mut done = 0;
     while done < len {
         let n = CHUNK.min(len - done);
-        // SAFETY: within the caller's `len` bytes.
-        let p = unsafe { src.add(done) };
         let m = msg::CopyIn {
             dst: dst + done as u64,
             stream,
             pad: 0,
             data: &[],
         };
-        if in_place {
-            cx.send_bulk(&m, Bulk::Borrow(p, n))?;
-        } else if n <= 4096 {
-            // SAFETY: as above.
-            let data = unsafe { std::slice::from_raw_parts(p, n) };
-            cx.send(&msg::CopyIn { data, ..m })?;
-        } else {
-            // SAFETY: as above.
-            cx.send_bulk(&m, Bulk::Copy(unsafe { std::slice::from_raw_parts(p, n) }))?;
-        }
+        // SAFETY: within the caller's `len` bytes.
+        cx.send_bulk(&m, Bulk::Borrow(unsafe { src.add(done) }, n))?;
         done += n;
     }
-    if in_place && !pinned && cx.rt.session.drain().is_err() {
+    if !pinned && cx.rt.session.drain().is_err() {
         return Err(CUDA_ERROR_DEVICE_UNAVAILABLE);
     }
     Ok(())
+}
+
+/// Queues bytes for the device, which may change as soon as this returns.
+pub(super) fn queue(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<(), CUresult> {
+    let mut dst = dst;
+    for data in bytes.chunks(CHUNK) {
+        let m = msg::CopyIn {
+            dst,
+            stream,
+            pad: 0,
+            data: &[],
+        };
+        if data.len() <= 4096 {
+            cx.send(&msg::CopyIn { data, ..m })?;
+        } else {
+            cx.send_bulk(&m, Bulk::Copy(data))?;
+        }
+        dst += data.len() as u64;
+    }
+    Ok(())
+}
+
+/// Fetches bytes from the device, over the connection, and waits for them.
+///
+/// # Safety
+/// `len` bytes at `dst` are writable.
+pub(super) unsafe fn fetch(
+    cx: Cx,
+    dst: *mut u8,
+    src: u64,
+    len: usize,
+    stream: u32,
+) -> Result<(), CUresult> {
+    let m = msg::CopyOut {
+        src,
+        len: len as u64,
+        stream,
+    };
+    cx.call_into(&m, Some((dst, len))).map(drop)
 }
 
 /// Device to host.
@@ -226,18 +307,30 @@ unsafe fn to_host(
     if shared::copy(cx, ends, dst as u64, len, stream, later)? {
         return Ok(());
     }
-    let m = msg::CopyOut {
-        src,
-        len: len as u64,
-        stream,
-    };
     if later && memory::is_pinned(dst as u64, len) {
         // SAFETY: page-locked memory stays until it is freed, and freeing it waits for copies.
-        return unsafe { self::later(cx, &m, (dst, len), |_| {}) };
+        return unsafe {
+            let done = ring::to_host_later(cx, dst, src, len, stream)?;
+            let m = msg::CopyOut {
+                src: src + done as u64,
+                len: (len - done) as u64,
+                stream,
+            };
+            if done == len {
+                return Ok(());
+            }
+            self::later(cx, &m, (dst.add(done), len - done), |_| {})
+        };
     }
-    let since = cx.queued();
-    cx.call_into(&m, Some((dst, len)))?;
-    cx.now_idle(stream, since);
+    // SAFETY: passed on to the caller.
+    unsafe {
+        if ring::to_host(cx, dst, src, len, stream)? {
+            return Ok(());
+        }
+        let since = cx.queued();
+        fetch(cx, dst, src, len, stream)?;
+        cx.now_idle(stream, since);
+    }
     Ok(())
 }
 

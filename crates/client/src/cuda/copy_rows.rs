@@ -9,7 +9,7 @@ use super::copy_across;
 use super::graph_host;
 use super::handles;
 use super::runtime::{Cx, enter, guard};
-use super::{shadow, stream};
+use super::{settled, shadow, stream};
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -228,14 +228,6 @@ pub(super) unsafe fn copy_box(
     if shadow::active() {
         shadow::work(cx, stream, false)?;
     }
-    let host = r.src.memory == HOST || r.dst.memory == HOST;
-    if host && stream::capturing() {
-        if !later {
-            stream::refuse_wait(cx, stream)?;
-        } else if graph_host::capture(cx, &r, stream)? {
-            return Ok(());
-        }
-    }
     for e in [&r.src, &r.dst] {
         if e.memory == ARRAY {
             let shape = array::shape(cx, cx.handle(Kind::Array, e.array)?)?;
@@ -268,7 +260,11 @@ pub(super) unsafe fn copy_box(
             (HOST, DEVICE | ARRAY) => {
                 let there = |cx| rows_in(cx, &r, 0);
                 copy_across::in_context_of(cx, r.dst.home(), stream, there)
-                    .unwrap_or_else(|| rows_in(cx, &r, stream))
+                    .unwrap_or_else(|| rows_in(cx, &r, stream))?;
+                if later {
+                    return Ok(());
+                }
+                settled::settle(cx, stream)
             }
             (DEVICE | ARRAY, HOST) => {
                 let there = |cx| rows_out(cx, &r, 0);

@@ -6,6 +6,7 @@ use super::graph_host::{restore, travel};
 use super::launch;
 use super::memory::{self, Sort};
 use super::runtime::{Cx, decode, enter, guard, put};
+use super::settled;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 
@@ -129,7 +130,8 @@ pub(super) unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded, CU
             c.phGraph_out = std::ptr::null_mut();
             busbar_abi::set_member(u, c);
         }
-        CU_GRAPH_NODE_TYPE_HOST | CU_GRAPH_NODE_TYPE_EMPTY | CU_GRAPH_NODE_TYPE_MEM_FREE => {}
+        CU_GRAPH_NODE_TYPE_HOST => settled::program_will_see(),
+        CU_GRAPH_NODE_TYPE_EMPTY | CU_GRAPH_NODE_TYPE_MEM_FREE => {}
         // Memory and semaphores of other APIs cannot leave their machine.
         CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL | CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT => {
             return Err(CUDA_ERROR_NOT_SUPPORTED);

@@ -160,6 +160,11 @@ pub fn destroy(kind: Kind, id: u32) {
     }
 }
 
+/// Whether no more than `n` objects of a kind have ever lived at a time.
+pub fn at_most(kind: Kind, n: u32) -> bool {
+    TABLES[kind as usize].next.load(Ordering::Acquire) <= n + 1
+}
+
 /// Every living id of a kind that belongs to `context`.
 pub fn living(kind: Kind, context: u32) -> Vec<u32> {
     let t = &TABLES[kind as usize];

@@ -301,6 +301,34 @@ pub fn decode<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<M, CUresult> {
     })
 }
 
+/// A queued call has failed: a later call that waits says so.
+pub fn failed(status: CUresult) {
+    if is_sticky(status) {
+        set_sticky(status);
+    } else {
+        let _ = PENDING.compare_exchange(0, status, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// A call was waited for: its own result.
+pub fn waited(status: CUresult) -> Result<(), CUresult> {
+    if is_sticky(status) {
+        set_sticky(status);
+    }
+    match status {
+        CUDA_SUCCESS => Ok(()),
+        e => Err(e),
+    }
+}
+
+/// The failure of a queued call that nobody has been told of yet; a call that waits tells it.
+pub fn pending() -> Result<(), CUresult> {
+    match PENDING.swap(0, Ordering::AcqRel) {
+        0 => Ok(()),
+        e => Err(e),
+    }
+}
+
 /// What the worker says unasked.
 struct Events;
 
@@ -313,11 +341,7 @@ impl Handler for Events {
             "{} failed at the server with error {status}",
             name_of(op)
         );
-        if is_sticky(status) {
-            set_sticky(status);
-        } else {
-            let _ = PENDING.compare_exchange(0, status, Ordering::AcqRel, Ordering::Relaxed);
-        }
+        failed(status);
     }
 
     fn callback(&self, status: i32, call: u32, body: &[u8]) {
@@ -484,16 +508,9 @@ impl Cx {
         let Ok(answer) = self.rt.session.call(self.scope, r, place) else {
             return self.lost();
         };
-        if is_sticky(answer.status) {
-            set_sticky(answer.status);
-        }
-        if answer.status != CUDA_SUCCESS {
-            return Err(answer.status);
-        }
-        match PENDING.swap(0, Ordering::AcqRel) {
-            0 => Ok(ReplyBytes(answer.body.into())),
-            e => Err(e),
-        }
+        waited(answer.status)?;
+        pending()?;
+        Ok(ReplyBytes(answer.body.into()))
     }
 
     /// Makes a call whose reply counts whatever its result: result and reply.

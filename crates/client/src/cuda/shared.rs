@@ -45,6 +45,8 @@ pub fn alloc(cx: Cx, size: u64) -> Option<u64> {
     match memory::place(space::SHARED, size, |at, len| share(cx, at, len)) {
         Ok(at) => {
             WORKS.store(true, Ordering::Release);
+            // Kernels use it in place.
+            super::settled::program_will_see();
             Some(at)
         }
         Err(e) => {

@@ -36,6 +36,7 @@ pub(super) fn primary_retain(
 fn forget(w: &mut Cuda, id: u32) {
     if let Ok(ctx) = w.handle(Kind::Context, id) {
         w.completer.forget(ctx);
+        w.settled.forget(ctx);
     }
     w.remove(Kind::Context, id);
     w.functions_here.retain(|(_, c), _| *c != id);

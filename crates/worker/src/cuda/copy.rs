@@ -113,3 +113,4 @@ pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), 
 }
 
 pub(super) use super::copy_rows::*;
+pub(super) use super::settled::settle;

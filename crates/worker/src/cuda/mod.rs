@@ -32,6 +32,7 @@ mod occupancy;
 mod peer;
 mod pool;
 mod printed;
+mod settled;
 mod shared;
 mod stream;
 mod texture;
@@ -186,6 +187,7 @@ pub struct Cuda {
     graphs: graph_exec::Graphs,
     peers: HashSet<(i32, i32)>,
     relaxed: bool,
+    settled: settled::Settled,
     /// Lines that may still go to the server's log.
     complaints: u32,
 }
@@ -241,6 +243,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         graphs: graph_exec::Graphs::default(),
         peers: HashSet::new(),
         relaxed: false,
+        settled: settled::Settled::default(),
         complaints: COMPLAINTS,
     }))
 }
@@ -272,14 +275,15 @@ impl Cuda {
         }
     }
 
-    /// The handle of a stream; 0 is the legacy default stream.
+    /// The handle of a stream that is about to be used; 0 is the legacy default stream.
     #[inline]
     pub(crate) fn stream(&mut self, id: u32) -> Result<u64, CUresult> {
-        if id == 0 {
-            Ok(0)
-        } else {
-            self.handle(Kind::Stream, id)
-        }
+        let raw = match id {
+            0 => 0,
+            _ => self.handle(Kind::Stream, id)?,
+        };
+        settled::before_use(self, id, raw);
+        Ok(raw)
     }
 
     /// The physical ordinal of one of the program's devices.

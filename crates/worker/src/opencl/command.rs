@@ -19,6 +19,9 @@ use std::sync::Arc;
 /// something that the client has yet to say, and then the slabs are needed to hear it.
 const MOST_SLABS: usize = 24;
 
+/// The longest pattern of a fill: the longest vector type.
+const MOST_PATTERN: usize = 128;
+
 /// Three sizes for the library.
 fn sizes(v: &[u64; 3]) -> [usize; 3] {
     v.map(|x| x as usize)
@@ -138,8 +141,20 @@ impl OpenCl {
         Ok(())
     }
 
-    /// Runs an enqueue that fills memory of ours, `bytes` long, in pieces; the answer to `call`
-    /// follows the last one.
+    /// The most memory that one read lands in: no device here has more than the machine.
+    fn most_landing(&self) -> u64 {
+        // SAFETY: plain questions.
+        let (pages, page) = unsafe {
+            (
+                libc::sysconf(libc::_SC_PHYS_PAGES),
+                libc::sysconf(libc::_SC_PAGESIZE),
+            )
+        };
+        (pages.max(0) as u64).saturating_mul(page.max(0) as u64) / 2
+    }
+
+    /// Runs an enqueue that fills memory of ours, `bytes` long, in pieces; the answer to `call` follows
+    /// the last one.
     pub(super) fn enqueue_to(
         &mut self,
         (queue, event, call): (u32, u32, u32),
@@ -156,6 +171,9 @@ impl OpenCl {
         // read.
         let whole = whole || self.objects.queue(queue).is_ok_and(|q| q.loose);
         let step = if whole { bytes.max(1) } else { BULK_CHUNK };
+        if step > BULK_CHUNK && step as u64 > self.most_landing() {
+            return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
+        }
         let mut at = 0;
         let mut started = Vec::new();
         while at < bytes || started.is_empty() {
@@ -227,6 +245,7 @@ impl OpenCl {
             };
             let code = if tag == 0 {
                 let b = r.bytes()?;
+                self.is_value(kernel, i, b)?;
                 // SAFETY: a kernel of ours and as many bytes as we say.
                 unsafe { set(kernel, i, b.len(), b.as_ptr().cast()) }
             } else {
@@ -245,6 +264,42 @@ impl OpenCl {
                 }
             };
             ok(code)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that an argument which came as bytes is one. Where the kernel takes an object, the
+    /// library takes the bytes for its address, and a client's word for an address is never followed.
+    fn is_value(&self, kernel: Handle, i: u32, bytes: &[u8]) -> Result<(), Fail> {
+        if bytes.len() != size_of::<Handle>() || bytes.iter().all(|b| *b == 0) {
+            return Ok(());
+        }
+        let info = |param: u32, out: &mut [u8]| {
+            let f = self.cl.clGetKernelArgInfo;
+            let mut n = 0;
+            // SAFETY: a kernel of ours, and room for as many bytes as said.
+            let code = unsafe {
+                f(
+                    kernel,
+                    i,
+                    param,
+                    out.len(),
+                    out.as_mut_ptr().cast(),
+                    &raw mut n,
+                )
+            };
+            (code == CL_SUCCESS).then_some(n.min(out.len()))
+        };
+        let mut place = [0; 4];
+        let mut name = [0; 64];
+        // A library that does not know what its kernels take has to check for itself.
+        if info(CL_KERNEL_ARG_ADDRESS_QUALIFIER, &mut place).is_none() {
+            return Ok(());
+        }
+        let n = info(CL_KERNEL_ARG_TYPE_NAME, &mut name).unwrap_or(0);
+        let object = [&b"sampler_t\0"[..], b"queue_t\0", b"clk_event_t\0"].contains(&&name[..n]);
+        if u32::from_ne_bytes(place) != CL_KERNEL_ARG_ADDRESS_PRIVATE || object {
+            return Err(Fail::Cl(CL_INVALID_ARG_VALUE));
         }
         Ok(())
     }
@@ -465,6 +520,9 @@ impl OpenCl {
         let buffer = self.objects.memory(m.buffer);
         let (offset, size) = (m.offset as usize, m.size as usize);
         let (p, len) = (m.pattern.as_ptr().cast(), m.pattern.len());
+        if !len.is_power_of_two() || len > MOST_PATTERN {
+            return Err(Fail::Cl(CL_INVALID_VALUE));
+        }
         self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
             let f = this.cl.clEnqueueFillBuffer;
             // SAFETY: objects of ours; the pattern is copied by the call.

@@ -10,6 +10,8 @@ use std::ptr::{null, null_mut};
 
 /// The longest data of one message.
 const MOST_BLOB: u64 = 16 << 30;
+/// The most data of several messages that may wait for them.
+const MOST_BLOBS: usize = 256;
 
 impl OpenCl {
     /// Stores what a creation gave; a failure stays with the id, for whoever uses it.
@@ -143,14 +145,24 @@ impl OpenCl {
                 limit: MOST_BLOB,
             }));
         }
-        let blob = self.blobs.entry(m.blob).or_default();
-        if m.offset == 0 {
-            blob.reserve_exact(m.total.min(1 << 30) as usize);
+        // Data comes right before the message that takes it: little of it waits at any time.
+        let waiting: u64 = self.blobs.values().map(|b| b.len() as u64).sum();
+        let fresh = !self.blobs.contains_key(&m.blob);
+        if waiting + m.data.len() as u64 > MOST_BLOB || (fresh && self.blobs.len() >= MOST_BLOBS) {
+            return Err(Fail::Wire(WireError::BadValue(
+                "data: too much waits to be used",
+            )));
         }
-        let end = m.offset + m.data.len() as u64;
-        if m.offset != blob.len() as u64 || end > m.total {
+        let blob = self.blobs.entry(m.blob).or_default();
+        let left = m.total.checked_sub(m.offset);
+        if m.offset != blob.len() as u64 || left.is_none_or(|n| m.data.len() as u64 > n) {
             return Err(Fail::Wire(WireError::BadValue("piece of data")));
         }
+        // A client's word for what will come takes no memory by itself.
+        let _ = match m.offset {
+            0 => blob.try_reserve_exact(m.total.min(1 << 30) as usize),
+            _ => Ok(()),
+        };
         blob.extend_from_slice(m.data);
         Ok(())
     }

@@ -49,6 +49,8 @@ pub struct OpenCl {
     svm: HashMap<u64, (Handle, usize)>,
     handles: Vec<Handle>,
     pool: Pool,
+    /// Held by each build that is under way.
+    builds: Arc<()>,
 }
 
 /// Why a message was not executed.
@@ -191,6 +193,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         svm: HashMap::new(),
         handles: Vec::new(),
         pool: Pool::default(),
+        builds: Arc::new(()),
     }))
 }
 

@@ -10,11 +10,11 @@ use busbar_wire::codec::Message;
 use busbar_wire::generated::opencl as wire;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::{Reader, WireError, Writer};
-use std::ffi::{CString, c_void};
+use std::ffi::{CString, OsString, c_void};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A program of the library.
 pub struct Program {
@@ -35,6 +35,9 @@ impl Drop for Program {
         unsafe { (self.cl.clReleaseProgram)(self.raw) };
     }
 }
+
+/// The most builds at a time.
+const MOST_BUILDS: usize = 64;
 
 /// Headers of the client's in a folder of this machine, for the length of a build.
 struct Headers(Option<PathBuf>);
@@ -67,10 +70,16 @@ impl Headers {
         if files.is_empty() {
             return Ok(Self(None));
         }
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let n = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("busbar-headers-{}-{n}", std::process::id());
-        let root = std::env::temp_dir().join(name);
+        // A new folder that is ours alone: nobody can have put a link in its place.
+        let name = std::env::temp_dir().join("busbar-headers-XXXXXX");
+        let mut name = name.into_os_string().into_encoded_bytes();
+        name.push(0);
+        // SAFETY: a C string that ends in six X, to be written to.
+        if unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) }.is_null() {
+            return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
+        }
+        name.pop();
+        let root = PathBuf::from(OsString::from_vec(name));
         let this = Self(Some(root.clone()));
         let mut r = Reader::new(files);
         for _ in 0..r.count(1 << 16, 8)? {
@@ -282,7 +291,12 @@ impl OpenCl {
         f: impl FnOnce(&Cl, Handle, &Headers) -> i32 + Send + 'static,
     ) -> Result<(), Fail> {
         let (outbox, output) = (self.outbox.clone(), self.output.clone());
+        if Arc::strong_count(&self.builds) > MOST_BUILDS {
+            return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
+        }
+        let counted = self.builds.clone();
         let work = move || {
+            let _counted = counted;
             let code = f(program.cl, program.raw, &headers);
             let mut info = Vec::new();
             let mut w = Writer::new(&mut info);

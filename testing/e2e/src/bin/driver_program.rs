@@ -8,6 +8,8 @@
 use busbar_e2e::driver::Driver;
 use busbar_e2e::random;
 use std::io::{BufRead, Write};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 fn say(text: &str) {
     println!("{text}");
@@ -30,7 +32,10 @@ fn main() {
         Some("until-error") => until_error(&d),
         Some("fork-before") => fork_before(&d),
         Some("fork-after") => fork_after(&d),
+        Some("exec-after") => exec_after(&d, &args[1..]),
+        Some("leave-child") => leave_child(&d, &args[1..]),
         Some("exit-while-calling") => exit_while_calling(d),
+        Some("overtaking") => overtaking(&d),
         Some("init-again") => init_again(&d, number(1)),
         Some("deep-queue") => deep_queue(&d),
         _ => {
@@ -161,6 +166,35 @@ fn fork_after(d: &Driver) {
     }
 }
 
+/// Takes memory, and becomes another program when its stdin ends.
+fn exec_after(d: &Driver, command: &[String]) {
+    d.begin();
+    d.alloc(64 << 20);
+    say("holding");
+    wait_for_stdin();
+    let e = Command::new(&command[0]).args(&command[1..]).exec();
+    panic!("exec: {e}");
+}
+
+/// Takes memory, leaves a child behind that lives on, and ends when its stdin ends. With a command
+/// the child becomes that; without, it just stays.
+fn leave_child(d: &Driver, command: &[String]) {
+    d.begin();
+    d.alloc(64 << 20);
+    // SAFETY: the child calls what the child of a threaded program may call, as far as is possible.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        if command.is_empty() {
+            std::thread::sleep(std::time::Duration::from_secs(600));
+            std::process::exit(0);
+        }
+        let e = Command::new(&command[0]).args(&command[1..]).exec();
+        panic!("exec: {e}");
+    }
+    say(&format!("child {pid}"));
+    wait_for_stdin();
+}
+
 /// Returns from main while other threads are in calls.
 fn exit_while_calling(d: Driver) {
     d.begin();
@@ -178,6 +212,41 @@ fn exit_while_calling(d: Driver) {
     }
     std::thread::sleep(std::time::Duration::from_millis(50));
     say("leaving");
+}
+
+/// A copy that returns has waited for its stream: no other stream overtakes it, and what that stream
+/// did in the program's memory can be seen.
+fn overtaking(d: &Driver) {
+    const N: usize = 4096;
+    const NON_BLOCKING: u32 = 1;
+    const LONG: u64 = 200_000;
+    d.begin();
+    let (a, b) = (d.alloc(N), d.alloc(N));
+    let (spin, copy) = (d.function("spin\0"), d.function("copy\0"));
+    let mut other = 0;
+    assert_eq!(d.cuStreamCreate(&mut other, NON_BLOCKING), 0);
+    for (round, len) in [N, 64, N / 2].into_iter().enumerate() {
+        let fresh = vec![round as u8 + 1; len];
+        assert_eq!(d.launch(spin, 0, &[LONG]), 0);
+        assert_eq!(d.cuMemcpyHtoD_v2(a, fresh.as_ptr().cast(), len), 0);
+        assert_eq!(d.launch(copy, other, &[b, a, len as u64]), 0);
+        let mut back = vec![0u8; len];
+        assert_eq!(d.cuStreamSynchronize(other), 0);
+        let rc = d.cuMemcpyDtoHAsync_v2(back.as_mut_ptr().cast(), b, len, other);
+        assert_eq!((rc, d.cuStreamSynchronize(other)), (0, 0));
+        say(&format!("round {round} in order: {}", back == fresh));
+    }
+    let mut pinned = 0;
+    assert_eq!(d.cuMemHostAlloc(&mut pinned, N, 0), 0);
+    // SAFETY: page-locked memory of that length, which no copy writes yet.
+    unsafe { (pinned as *mut u8).write_bytes(0xff, N) };
+    assert_eq!(d.launch(spin, 0, &[LONG]), 0);
+    assert_eq!(d.cuMemsetD8Async(b, 9, N, 0), 0);
+    assert_eq!(d.cuMemcpyDtoHAsync_v2(pinned as *mut _, b, N, 0), 0);
+    assert_eq!(d.cuMemcpyHtoD_v2(a, [1u8; 64].as_ptr().cast(), 64), 0);
+    // SAFETY: as above; the copy before has waited for the one that writes.
+    let seen = unsafe { std::slice::from_raw_parts(pinned as *const u8, N) };
+    say(&format!("seen: {}", seen == [9; N]));
 }
 
 /// Initializes `times` times, and waits for its stdin to end.

@@ -617,6 +617,30 @@ impl<'a> Request<'a> for CopyOutRows<'a> {
     const WAITS: bool = true;
 }
 
+/// What comes from here on, on whichever stream, comes after the work that `stream` holds now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settle {
+    pub stream: u32,
+}
+
+impl<'a> Message<'a> for Settle {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.stream);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { stream: r.u32()? })
+    }
+}
+
+impl<'a> Request<'a> for Settle {
+    const OP: u16 = op::SETTLE;
+    const NAME: &'static str = "Settle";
+    const WAITS: bool = false;
+}
+
 /// A copy between two places on devices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CopyRowsOnDevice<'a> {
@@ -1727,6 +1751,12 @@ mod tests {
         }
     }
 
+    impl Sample for Settle {
+        fn sample(g: &mut Gen) -> Self {
+            Self { stream: g.u32() }
+        }
+    }
+
     impl Sample for CopyRowsOnDevice<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -2045,6 +2075,7 @@ mod tests {
         check::<CopyOut>(false);
         check::<CopyInRows<'static>>(true);
         check::<CopyOutRows<'static>>(false);
+        check::<Settle>(false);
         check::<CopyRowsOnDevice<'static>>(false);
         check::<LibraryLoad<'static>>(false);
         check::<LibraryLoadNow<'static>>(false);

@@ -142,6 +142,13 @@ pub(super) fn copy_out_rows(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(),
     crate::cuda::copy::copy_out_rows(w, h, m)
 }
 
+pub(super) fn settle(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::Settle::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::copy::settle(w, h, m)
+}
+
 pub(super) fn copy_rows_on_device(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CopyRowsOnDevice::decode(&mut r)?;

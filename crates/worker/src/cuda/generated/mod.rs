@@ -179,6 +179,7 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::COPY_OUT => messages::copy_out(w, h, body),
         op::COPY_IN_ROWS => messages::copy_in_rows(w, h, body),
         op::COPY_OUT_ROWS => messages::copy_out_rows(w, h, body),
+        op::SETTLE => messages::settle(w, h, body),
         op::COPY_ROWS_ON_DEVICE => messages::copy_rows_on_device(w, h, body),
         op::LIBRARY_LOAD => messages::library_load(w, h, body),
         op::LIBRARY_LOAD_NOW => messages::library_load_now(w, h, body),

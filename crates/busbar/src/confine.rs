@@ -1,0 +1,332 @@
+//! What a worker gives up before it serves anybody.
+//!
+//! A worker runs code for a client through a vendor's library, and on a CPU device the client's own
+//! machine code. What it does not need it should not have, so that a flaw there is worth little.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// A user that workers run as.
+#[derive(Clone, Debug)]
+pub struct User {
+    uid: u32,
+    gid: u32,
+    groups: Vec<u32>,
+    /// Its home folder.
+    pub home: PathBuf,
+}
+
+impl User {
+    /// Looks a user up by name.
+    pub fn find(name: &str) -> Option<Self> {
+        let c = CString::new(name).ok()?;
+        // SAFETY: a C string; what comes back is the C library's, read before its next call, which
+        // no other thread makes this early.
+        unsafe {
+            let p = libc::getpwnam(c.as_ptr());
+            if p.is_null() {
+                return None;
+            }
+            let (uid, gid) = ((*p).pw_uid, (*p).pw_gid);
+            let home = CStr::from_ptr((*p).pw_dir).to_string_lossy().into_owned();
+            let mut groups = vec![0; 256];
+            let mut n = groups.len() as i32;
+            if libc::getgrouplist(c.as_ptr(), gid, groups.as_mut_ptr(), &raw mut n) < 0 {
+                groups = vec![gid];
+            } else {
+                groups.truncate(n.max(0) as usize);
+            }
+            Some(Self {
+                uid,
+                gid,
+                groups,
+                home: home.into(),
+            })
+        }
+    }
+
+    /// Becomes this user, for good. Async-signal-safe: it runs between fork and exec.
+    pub fn become_it(&self) -> io::Result<()> {
+        let check = |rc: i32| match rc {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        };
+        // SAFETY: plain system calls; the list of groups is as long as said.
+        unsafe {
+            check(libc::setgroups(self.groups.len(), self.groups.as_ptr()))?;
+            check(libc::setresgid(self.gid, self.gid, self.gid))?;
+            check(libc::setresuid(self.uid, self.uid, self.uid))
+        }
+    }
+
+    /// Gives a folder to this user.
+    pub fn own(&self, folder: &Path) -> io::Result<()> {
+        std::os::unix::fs::chown(folder, Some(self.uid), Some(self.gid))
+    }
+}
+
+/// Marks every descriptor but the standard ones to be closed by the next exec: what the server was
+/// started with is none of a worker's business. Async-signal-safe.
+pub fn close_the_rest() {
+    const CLOEXEC: u32 = 4;
+    // SAFETY: closes nothing yet; the kernel checks its arguments. Where the call does not exist,
+    // descriptors of our own are marked already.
+    unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, CLOEXEC) };
+}
+
+/// Gives up what any worker can do without: new rights through an exec, being looked into by other
+/// processes of its user, core files with a client's data, files that others can read, and outliving
+/// the server.
+pub fn harden() {
+    let none = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: plain system calls, and a pointer to a live structure.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        libc::umask(0o077);
+    }
+}
+
+// The kernel's interface for restricting oneself, from its documentation.
+const EXECUTE: u64 = 1;
+const WRITE_FILE: u64 = 1 << 1;
+const READ_FILE: u64 = 1 << 2;
+const READ_DIR: u64 = 1 << 3;
+const REMOVE_DIR: u64 = 1 << 4;
+const REFER: u64 = 1 << 13;
+const TRUNCATE: u64 = 1 << 14;
+const BIND_TCP: u64 = 1;
+const CONNECT_TCP: u64 = 1 << 1;
+const SCOPE_SIGNAL: u64 = 1 << 1;
+const VERSION: u32 = 1;
+const PATH_BENEATH: u32 = 1;
+
+#[repr(C)]
+struct Ruleset {
+    files: u64,
+    net: u64,
+    scoped: u64,
+}
+
+#[repr(C, packed)]
+struct Beneath {
+    allowed: u64,
+    folder: i32,
+}
+
+/// Lets this process, from now on, write only below the folders `writable`, read only there and below
+/// `readable` (those that exist), reach nothing by TCP but what it has open, and signal only itself,
+/// as far as the kernel can see to it.
+pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf]) -> Result<(), String> {
+    let none = std::ptr::null::<Ruleset>();
+    // SAFETY: asks for the version; no pointer is read.
+    let abi = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) };
+    if abi < 1 {
+        return Err("the kernel has no Landlock".into());
+    }
+    let reading = EXECUTE | READ_FILE | READ_DIR;
+    // Everything that makes, changes or removes, besides.
+    let mut files = reading | WRITE_FILE | ((REFER - 1) & !(REMOVE_DIR - 1));
+    if abi >= 2 {
+        files |= REFER;
+    }
+    if abi >= 3 {
+        files |= TRUNCATE;
+    }
+    let (mut net, mut scoped) = (0, 0);
+    if abi >= 4 {
+        net = BIND_TCP | CONNECT_TCP;
+    }
+    if abi >= 6 {
+        scoped = SCOPE_SIGNAL;
+    }
+    let rules = Ruleset { files, net, scoped };
+    let size = match abi {
+        1..=3 => 8,
+        4..=5 => 16,
+        _ => size_of::<Ruleset>(),
+    };
+    let failed = |what: &str| format!("{what}: {}", io::Error::last_os_error());
+    // SAFETY: a pointer to a live structure of that size; the descriptor that comes is ours.
+    let set = unsafe {
+        let fd = libc::syscall(libc::SYS_landlock_create_ruleset, &raw const rules, size, 0);
+        if fd < 0 {
+            return Err(failed("cannot make a ruleset"));
+        }
+        OwnedFd::from_raw_fd(fd as i32)
+    };
+    let all = writable.iter().map(|f| (f, files));
+    for (f, allowed) in all.chain(readable.iter().map(|f| (f, reading))) {
+        let Ok(c) = CString::new(f.as_os_str().as_encoded_bytes()) else {
+            continue;
+        };
+        // SAFETY: a C string; the descriptor that comes is ours.
+        let folder = unsafe {
+            let fd = libc::open(c.as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
+            if fd < 0 {
+                continue;
+            }
+            OwnedFd::from_raw_fd(fd)
+        };
+        let rule = Beneath {
+            allowed,
+            folder: folder.as_raw_fd(),
+        };
+        // SAFETY: a pointer to a live structure and descriptors that are open.
+        let rc = unsafe {
+            let rule = &raw const rule;
+            libc::syscall(
+                libc::SYS_landlock_add_rule,
+                set.as_raw_fd(),
+                PATH_BENEATH,
+                rule,
+                0,
+            )
+        };
+        if rc != 0 {
+            return Err(failed(&format!("cannot allow {}", f.display())));
+        }
+    }
+    // SAFETY: a plain system call on an open descriptor. It is for this thread and those it starts:
+    // there is no other yet.
+    if unsafe { libc::syscall(libc::SYS_landlock_restrict_self, set.as_raw_fd(), 0) } != 0 {
+        return Err(failed("cannot restrict this process"));
+    }
+    Ok(())
+}
+
+/// Where a worker writes: the store, the devices, the caches of vendors' compilers.
+pub fn writable(cache: Option<&Path>) -> Vec<PathBuf> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let mut all: Vec<_> = ["/dev", "/proc/self", "/tmp", "/var/tmp"]
+        .map(PathBuf::from)
+        .into();
+    all.extend(cache.map(Path::to_path_buf));
+    all.extend(
+        [
+            named("TMPDIR"),
+            named("CUDA_CACHE_PATH"),
+            named("POCL_CACHE_DIR"),
+        ]
+        .into_iter()
+        .flatten(),
+    );
+    let cache_home = named("XDG_CACHE_HOME").or(home.as_ref().map(|h| h.join(".cache")));
+    for f in [
+        home.map(|h| h.join(".nv")),
+        cache_home.map(|c| c.join("pocl")),
+    ]
+    .into_iter()
+    .flatten()
+    {
+        // What does not exist cannot be allowed, and could not be made afterwards.
+        let _ = std::fs::create_dir_all(&f);
+        all.push(f);
+    }
+    all
+}
+
+/// Where a worker reads besides: the system's programs and libraries, and those that it was given.
+pub fn readable(libraries: &[Option<&str>]) -> Vec<PathBuf> {
+    let system = [
+        "/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/proc", "/sys", "/run",
+        "/nix", "/var/lib", "/gnu",
+    ];
+    let mut all: Vec<_> = system.map(PathBuf::from).into();
+    let folder = |p: &Path| Some(p.canonicalize().ok()?.parent()?.to_path_buf());
+    let given = libraries.iter().flatten();
+    all.extend(given.filter_map(|l| folder(Path::new(l))));
+    all.extend(std::env::current_exe().ok().and_then(|p| folder(&p)));
+    for list in ["LD_LIBRARY_PATH", "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES"] {
+        let value = std::env::var_os(list).unwrap_or_default();
+        all.extend(std::env::split_paths(&value).filter(|p| p.is_absolute()));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    const CHILD: &str = "BUSBAR_TEST_CONFINED";
+
+    /// What a confined process can still do, one letter each.
+    fn confined(allowed: &str, secret: &str, port: u16) -> String {
+        harden();
+        let have = sandbox(&[allowed.into(), "/dev".into()], &readable(&[]));
+        if have.is_err() {
+            return "no Landlock".into();
+        }
+        let inside = std::fs::write(Path::new(allowed).join("x"), "x").is_ok();
+        let outside = std::fs::write(Path::new(secret).with_extension("new"), "x").is_ok();
+        let read = std::fs::read(secret).is_ok();
+        let system = std::fs::read("/proc/self/status").is_ok();
+        let connected = std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+        // SAFETY: kill with signal 0 only asks.
+        let signal = unsafe { libc::kill(libc::getppid(), 0) } == 0;
+        format!("{inside} {system} | {outside} {read} {connected} {signal}")
+    }
+
+    #[test]
+    fn a_confined_process_reaches_only_what_it_may() {
+        if let Ok(v) = std::env::var(CHILD) {
+            let [allowed, secret, port] = v.split(':').collect::<Vec<_>>()[..] else {
+                panic!("three parts");
+            };
+            println!("=[{}]", confined(allowed, secret, port.parse().unwrap()));
+            std::io::stdout().flush().unwrap();
+            return;
+        }
+        // Beside /tmp and the folders of the system: where this test program lies.
+        let exe = std::env::current_exe().unwrap();
+        let aside = exe.ancestors().nth(3).unwrap();
+        let folder = aside.join(format!("confined-{}", std::process::id()));
+        let allowed = folder.join("allowed");
+        std::fs::create_dir_all(&allowed).unwrap();
+        let secret = folder.join("secret");
+        std::fs::write(&secret, "s").unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let value = format!("{}:{}:{port}", allowed.display(), secret.display());
+        let out = std::process::Command::new(&exe)
+            .args([
+                "--exact",
+                "confine::tests::a_confined_process_reaches_only_what_it_may",
+            ])
+            .arg("--nocapture")
+            .env(CHILD, value)
+            .env_remove("LD_LIBRARY_PATH")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let said = text.split("=[").nth(1).and_then(|t| t.split(']').next());
+        match said {
+            Some("no Landlock") => {}
+            // Older kernels do not see to connections, older ones not to signals.
+            Some(s) => {
+                let (can, cannot) = s.split_once(" | ").unwrap();
+                assert_eq!(can, "true true");
+                assert!(cannot.starts_with("false false"), "{s}");
+            }
+            None => panic!("{text}{}", String::from_utf8_lossy(&out.stderr)),
+        }
+    }
+
+    #[test]
+    fn users_are_found_by_name() {
+        let root = User::find("root").expect("every system has root");
+        assert_eq!((root.uid, root.gid), (0, 0));
+        assert!(root.groups.contains(&0));
+        assert!(User::find("nobody-of-that-name").is_none());
+    }
+}

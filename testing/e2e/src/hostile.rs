@@ -1,0 +1,285 @@
+//! What a hostile client sends: sessions of real programs, recorded and then spoiled.
+//!
+//! A recording holds what a program's client sent, frame by frame. [`Spoiler`] makes frames and
+//! records of it that a worker must survive: bits turned, lengths and counts that lie, ids that were
+//! never given, addresses of the worker's own, records left out, doubled or in another's place.
+
+use busbar_harness::rng::Rng;
+use busbar_wire::frame;
+use busbar_wire::hello::Welcome;
+use busbar_wire::record::{HEADER, Header, Records};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// What a client sent over its first connection.
+#[derive(Clone, Default)]
+pub struct Recording {
+    /// The document of its hello.
+    pub hello: Vec<u8>,
+    /// The bodies of its data frames, in order.
+    pub bodies: Vec<Vec<u8>>,
+}
+
+/// A frame's header and body.
+pub fn frame_of(kind: frame::Kind, seq: u64, ack: u64, body: &[u8]) -> Vec<u8> {
+    let h = frame::Header {
+        len: body.len() as u32,
+        kind,
+        seq,
+        ack,
+    };
+    let mut out = h.to_bytes().to_vec();
+    out.extend_from_slice(body);
+    out
+}
+
+/// A record's header and payload.
+pub fn record_of(op: u16, call: u32, scope: u32, payload: &[u8]) -> Vec<u8> {
+    let h = Header {
+        len: (HEADER + payload.len()) as u32,
+        op,
+        flags: 0,
+        call,
+        aux: scope,
+    };
+    let mut out = h.to_bytes().to_vec();
+    out.extend_from_slice(payload);
+    out
+}
+
+/// Reads a frame; `None` at the end of the connection.
+pub fn read_frame(from: &mut impl Read) -> Option<(frame::Header, Vec<u8>)> {
+    let mut h = [0; frame::HEADER];
+    from.read_exact(&mut h).ok()?;
+    let h = frame::Header::parse(&h).ok()?;
+    let mut body = vec![0; h.len as usize];
+    from.read_exact(&mut body).ok()?;
+    Some((h, body))
+}
+
+/// Stands between a program and its server, and keeps what the program's client sends.
+pub struct Tap {
+    /// Where the program connects to.
+    pub address: String,
+    recordings: Arc<Mutex<Vec<Recording>>>,
+}
+
+impl Tap {
+    /// A tap before the server at `address`. It lasts as long as the process.
+    pub fn start(address: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let tap = Self {
+            address: listener.local_addr().expect("it is bound").to_string(),
+            recordings: Arc::default(),
+        };
+        let (server, recordings) = (address.to_string(), tap.recordings.clone());
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(behind) = TcpStream::connect(&server) else {
+                    continue;
+                };
+                for s in [&client, &behind] {
+                    let _ = s.set_nodelay(true);
+                }
+                let kept = recordings.clone();
+                std::thread::spawn(move || carry(client, behind, &kept));
+            }
+        });
+        tap
+    }
+
+    /// What the sessions so far have sent. Their programs must have ended.
+    pub fn recordings(&self) -> Vec<Recording> {
+        let all = self.recordings.lock().expect("no carrier panics");
+        all.iter()
+            .filter(|r| !r.bodies.is_empty())
+            .cloned()
+            .collect()
+    }
+}
+
+fn carry(mut client: TcpStream, server: TcpStream, kept: &Mutex<Vec<Recording>>) {
+    let (mut from, mut to) = (
+        server.try_clone().expect("a copy"),
+        client.try_clone().expect("a copy"),
+    );
+    let back = std::thread::spawn(move || {
+        let _ = std::io::copy(&mut from, &mut to);
+        let _ = to.shutdown(Shutdown::Both);
+    });
+    let mut server = server;
+    let mut r = Recording::default();
+    while let Some((h, body)) = read_frame(&mut client) {
+        let sent = server.write_all(&h.to_bytes()).is_ok() && server.write_all(&body).is_ok();
+        match h.kind {
+            frame::Kind::Hello => r.hello = body,
+            frame::Kind::Data => r.bodies.push(body),
+            _ => {}
+        }
+        if !sent {
+            break;
+        }
+    }
+    kept.lock().expect("no carrier panics").push(r);
+    let _ = server.shutdown(Shutdown::Both);
+    let _ = back.join();
+}
+
+/// Takes bodies apart into records.
+pub fn records(bodies: &[Vec<u8>]) -> Vec<(Header, Vec<u8>)> {
+    let all = bodies.iter().flat_map(|b| Records::new(b));
+    all.flatten().map(|(h, p)| (h, p.to_vec())).collect()
+}
+
+/// Spoils frames and records.
+pub struct Spoiler {
+    /// Where its choices come from.
+    pub rng: Rng,
+    /// Numbers that are worth a try: addresses that exist, ids.
+    pub numbers: Vec<u64>,
+}
+
+impl Spoiler {
+    /// A spoiler with a seed.
+    pub fn new(seed: u64) -> Self {
+        const DEVICE: u64 = 0x3000_0000_0000;
+        const SHARED: u64 = DEVICE + (32 << 40);
+        let numbers = vec![
+            0,
+            1,
+            2,
+            3,
+            7,
+            8,
+            16,
+            64,
+            4096,
+            1 << 20,
+            (1 << 21) - 1,
+            1 << 21,
+            (1 << 21) + 1,
+            1 << 31,
+            u64::from(u32::MAX),
+            1 << 32,
+            1 << 40,
+            1 << 47,
+            i64::MAX as u64,
+            1 << 63,
+            u64::MAX - 4095,
+            u64::MAX,
+            DEVICE,
+            DEVICE + (2 << 20),
+            DEVICE + (1 << 40) - 1,
+            SHARED,
+            SHARED + (4 << 40) - 1,
+            SHARED + (4 << 40),
+        ];
+        Self {
+            rng: Rng::new(seed),
+            numbers,
+        }
+    }
+
+    /// A number worth a try.
+    pub fn number(&mut self) -> u64 {
+        match self.rng.below(4) {
+            0 => self.rng.next_u64(),
+            1 => self.rng.below(64),
+            _ => {
+                let n = self.numbers[self.rng.below(self.numbers.len() as u64) as usize];
+                n.wrapping_add(self.rng.below(8) / 7)
+            }
+        }
+    }
+
+    fn place(&mut self, len: usize) -> usize {
+        self.rng.below(len as u64) as usize
+    }
+
+    /// Changes some bytes.
+    pub fn spoil_bytes(&mut self, bytes: &mut Vec<u8>) {
+        if bytes.is_empty() {
+            return;
+        }
+        match self.rng.below(8) {
+            0 => {
+                let at = self.place(bytes.len());
+                bytes[at] ^= 1 << self.rng.below(8);
+            }
+            1 => {
+                let at = self.place(bytes.len());
+                bytes[at] = self.rng.next_u64() as u8;
+            }
+            2 => {
+                let n = self.place(bytes.len());
+                bytes.truncate(n);
+            }
+            3 => {
+                let n = self.rng.magnitude(4096) as usize;
+                let more = self.rng.bytes(n);
+                bytes.extend(more);
+            }
+            4 => {
+                let (from, to) = (self.place(bytes.len()), self.place(bytes.len()));
+                let n = self.place(bytes.len() - from.max(to));
+                bytes.copy_within(from..from + n, to);
+            }
+            // A field of four or eight bytes, most often where fields lie.
+            _ => {
+                let width = if self.rng.one_in(2) { 4 } else { 8 };
+                if bytes.len() >= width {
+                    let mut at = self.place(bytes.len() - width + 1);
+                    if !self.rng.one_in(4) {
+                        at &= !3;
+                    }
+                    let n = self.number().to_le_bytes();
+                    bytes[at..at + width].copy_from_slice(&n[..width]);
+                }
+            }
+        }
+    }
+
+    /// A frame body made of these records: spoiled, left out, doubled, in another's place.
+    pub fn spoil_body(&mut self, body: &[u8], others: &[(Header, Vec<u8>)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for r in Records::new(body) {
+            let Ok((mut h, payload)) = r else { break };
+            let mut payload = payload.to_vec();
+            match self.rng.below(16) {
+                0 => self.spoil_bytes(&mut payload),
+                1 => continue,
+                2 => out.extend(record_of(h.op, h.call, h.aux, &payload)),
+                3 if !others.is_empty() => {
+                    let i = self.place(others.len());
+                    let (h, p) = &others[i];
+                    out.extend(record_of(h.op, h.call, h.aux, p));
+                }
+                4 => h.op = self.rng.next_u64() as u16,
+                5 => h.call = self.number() as u32,
+                6 => h.aux = self.number() as u32,
+                _ => {}
+            }
+            out.extend(record_of(h.op, h.call, h.aux, &payload));
+        }
+        // Now and then the lengths lie as well, which ends the session.
+        if self.rng.one_in(24) {
+            self.spoil_bytes(&mut out);
+        }
+        out.truncate(busbar_wire::limits::MAX_FRAME_BODY);
+        out
+    }
+}
+
+/// Says hello with this document; the connection and the server's answer.
+pub fn greet(address: &str, hello: &[u8]) -> Option<(TcpStream, Welcome)> {
+    let mut to = TcpStream::connect(address).ok()?;
+    let patience = Some(std::time::Duration::from_secs(20));
+    to.set_read_timeout(patience).ok()?;
+    to.set_write_timeout(patience).ok()?;
+    to.set_nodelay(true).ok()?;
+    to.write_all(&frame_of(frame::Kind::Hello, 0, 0, hello))
+        .ok()?;
+    let (_, welcome) = read_frame(&mut to)?;
+    Some((to, serde_json::from_slice(&welcome).ok()?))
+}

@@ -1,0 +1,277 @@
+//! What goes wrong before a program runs: one sentence that says what to do, soon, and the exit
+//! status that the README names.
+
+use busbar_e2e::proc::Watchdog;
+use busbar_e2e::program::{Running, clear};
+use busbar_e2e::server::{Options, Server};
+use busbar_e2e::tree::tree;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A second more than what is promised: a loaded machine is not what is tested.
+const SOON: Duration = Duration::from_secs(6);
+
+/// `busbar run` with these arguments.
+fn run(server: &str, args: &[&str]) -> Command {
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    c.args(["run", "--server", server]).args(args);
+    c
+}
+
+/// The command fails soon, with this exit status and one line on stderr; returns the line.
+fn fails(c: &mut Command, status: i32, words: &[&str]) {
+    let c = c.stdin(Stdio::null()).stdout(Stdio::piped());
+    let child = c.stderr(Stdio::piped()).spawn().expect("busbar starts");
+    let watchdog = Watchdog::start(child.id(), SOON);
+    let out = child.wait_with_output().expect("it can be waited for");
+    drop(watchdog);
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(
+        out.status.code(),
+        Some(status),
+        "{c:?}: {}: {err}",
+        out.status
+    );
+    assert!(out.stdout.is_empty(), "{c:?}");
+    assert_eq!(err.lines().count(), 1, "{c:?}: {err}");
+    assert!(err.starts_with("busbar: "), "{err}");
+    for w in words {
+        assert!(err.contains(w), "{w:?} is not in {err:?}");
+    }
+}
+
+#[test]
+fn an_address_where_no_server_is() {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr());
+    let nobody = port.expect("a free port").to_string();
+    fails(
+        &mut run(&nobody, &["--", "true"]),
+        125,
+        &[&nobody, "is `busbar serve` running?"],
+    );
+    fails(
+        &mut run("no-such-host.invalid:7400", &["--", "true"]),
+        125,
+        &["no-such-host.invalid"],
+    );
+    fails(
+        &mut run("127.0.0.1:99999", &["--", "true"]),
+        125,
+        &["127.0.0.1:99999"],
+    );
+    fails(&mut run("", &["--", "true"]), 125, &["--server HOST:PORT"]);
+    for what in ["devices", "ps"] {
+        let mut c = Command::new(&tree().busbar);
+        clear(&mut c);
+        fails(c.args([what, "--server", &nobody]), 125, &[&nobody]);
+    }
+}
+
+/// Somebody else listens: what it answers to each connection.
+fn somebody(answer: impl Fn(&[u8]) -> Option<Vec<u8>> + Send + 'static) -> String {
+    let l = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = l.local_addr().expect("its address").to_string();
+    std::thread::spawn(move || {
+        let mut open = Vec::new();
+        for s in l.incoming() {
+            let Ok(mut s) = s else { return };
+            let mut hello = [0; 4096];
+            let n = s.read(&mut hello).unwrap_or(0);
+            match answer(&hello[..n]) {
+                Some(a) => drop(s.write_all(&a)),
+                // It stays silent, and does not hang up.
+                None => open.push(s),
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn a_server_that_is_none() {
+    let http =
+        somebody(|_| Some(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n".to_vec()));
+    fails(
+        &mut run(&http, &["--", "true"]),
+        125,
+        &[&http, "is it the right port?"],
+    );
+    let curt = somebody(|_| Some(Vec::new()));
+    fails(
+        &mut run(&curt, &["--", "true"]),
+        125,
+        &[&curt, "is it the right port?"],
+    );
+    let silent = somebody(|_| None);
+    fails(
+        &mut run(&silent, &["--", "true"]),
+        125,
+        &[&silent, "no answer in time"],
+    );
+}
+
+/// A welcome as a server of another release sends it.
+fn welcome(json: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    let h = busbar_wire::frame::Header {
+        kind: busbar_wire::frame::Kind::Welcome,
+        len: json.len() as u32,
+        seq: 0,
+        ack: 0,
+    };
+    out.extend_from_slice(&h.to_bytes());
+    out.extend_from_slice(json.as_bytes());
+    out
+}
+
+#[test]
+fn a_server_of_another_version() {
+    let newer = somebody(|_| Some(welcome(r#"{"protocol": 99, "version": "9.9.9"}"#)));
+    let words = ["9.9.9", "protocol 99", "install the same release"];
+    fails(&mut run(&newer, &["--", "true"]), 125, &words);
+    let says = r#"{"refusal": {"code": "version", "message": "upgrade the client"}}"#;
+    let refusing = somebody(|_| Some(welcome(says)));
+    fails(
+        &mut run(&refusing, &["--", "true"]),
+        125,
+        &["upgrade the client"],
+    );
+}
+
+#[test]
+fn a_token_that_is_missing_or_wrong() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &str| {
+        let p = folder.path().join(name);
+        std::fs::write(&p, text).expect("a file");
+        p.display().to_string()
+    };
+    let (good, bad) = (
+        file("good", "the right one, and long enough\n"),
+        file("bad", "the wrong one, and long enough\n"),
+    );
+    let server = Options::default().arg("--token-file", &good).start();
+    let with = |token: Option<&str>| {
+        let mut c = run(&server.address, &["--", "true"]);
+        if let Some(t) = token {
+            c.env("BUSBAR_TOKEN_FILE", t);
+        }
+        c
+    };
+    fails(
+        &mut with(None),
+        125,
+        &["asks for a token", "BUSBAR_TOKEN_FILE"],
+    );
+    fails(
+        &mut with(Some(&bad)),
+        125,
+        &["another token", "BUSBAR_TOKEN_FILE"],
+    );
+    fails(&mut with(Some("/no/such/file")), 125, &["/no/such/file"]);
+    assert!(with(Some(&good)).status().expect("it runs").success());
+}
+
+#[test]
+fn no_gpu_or_none_that_is_free() {
+    let none = Options::default().env("FAKEDEV_DEVICES", "0").try_start();
+    // A server with nothing to offer may refuse to start, in one sentence, or say so to clients.
+    if let Ok(s) = &none {
+        fails(
+            &mut run(&s.address, &["--", "true"]),
+            125,
+            &["no accelerator"],
+        );
+    }
+    let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
+    let wish = ["--gpus", "3", "--", "true"];
+    fails(
+        &mut run(&server.address, &wish),
+        125,
+        &["3 wanted, 2 free", "fewer"],
+    );
+    let mut holder = run(&server.address, &["--gpus", "2", "--", "cat"]);
+    let mut holder = Running::start(&mut holder);
+    busbar_e2e::until("the lease", || {
+        let leases = server.status()["leases"].as_array().map_or(0, Vec::len);
+        (leases == 1).then_some(())
+    });
+    let wish = ["--gpus", "1", "--", "true"];
+    fails(
+        &mut run(&server.address, &wish),
+        125,
+        &["1 wanted, 0 free", "held by"],
+    );
+    holder.go_on();
+    assert!(holder.wait().success());
+}
+
+/// A file with a head as the kernel knows programs.
+fn elf(folder: &Path, name: &str, class: u8, interpreter: &str) -> PathBuf {
+    let mut b = vec![0u8; 512];
+    b[..7].copy_from_slice(&[0x7f, b'E', b'L', b'F', class, 1, 1]);
+    b[16] = 2;
+    b[18] = if class == 1 { 3 } else { 62 };
+    // One program header, behind the file's: where the interpreter's name is.
+    (b[32], b[54], b[56]) = (64, 56, 1);
+    b[64] = if interpreter.is_empty() { 1 } else { 3 };
+    b[72] = 128;
+    b[96] = interpreter.len() as u8 + 1;
+    b[128..128 + interpreter.len()].copy_from_slice(interpreter.as_bytes());
+    let p = folder.join(name);
+    std::fs::write(&p, b).expect("a file");
+    std::fs::set_permissions(&p, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    p
+}
+
+#[test]
+fn a_program_that_cannot_be_run() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |p: &Path| p.display().to_string();
+    let check = |program: &str, status: i32, words: &[&str]| {
+        fails(&mut run(&server.address, &["--", program]), status, words);
+    };
+    check("no-such-program", 127, &["no-such-program", "installed"]);
+    check("./no/such/program", 127, &["./no/such/program"]);
+    check(&at(folder.path()), 126, &["may be run"]);
+    let text = folder.path().join("text");
+    std::fs::write(&text, "echo\n").expect("a file");
+    check(&at(&text), 126, &["chmod +x"]);
+    check(&at(&elf(folder.path(), "old", 1, "")), 126, &["32-bit"]);
+    let musl = elf(folder.path(), "musl", 2, "/lib/ld-musl-x86_64.so.1");
+    check(&at(&musl), 126, &["musl", "glibc"]);
+    // What a script is run with counts.
+    let script = folder.path().join("script");
+    std::fs::write(&script, format!("#!{}\n", at(&musl))).expect("a file");
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    check(&at(&script), 126, &["musl", "glibc"]);
+}
+
+#[test]
+fn a_tree_without_its_shim() {
+    let server = Server::start();
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut c = run(&server.address, &["--", "true"]);
+    c.env("BUSBAR_LIB_DIR", folder.path());
+    fails(
+        &mut c,
+        125,
+        &["libcuda.so.1 is missing", "cargo xtask dist"],
+    );
+}
+
+#[test]
+fn what_the_program_says_at_its_end_is_what_busbar_says() {
+    let server = Server::start();
+    for args in [&["--"][..], &["--gpus", "1", "--"]] {
+        let args = [args, &["sh", "-c", "exit 42"]].concat();
+        let status = run(&server.address, &args).status().expect("it runs");
+        assert_eq!(status.code(), Some(42));
+    }
+}

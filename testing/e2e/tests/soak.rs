@@ -1,0 +1,201 @@
+//! Sessions opened and ended in every way, many times over: what the server held before it holds
+//! after, and nothing else.
+//!
+//! `BUSBAR_FUZZ=34 cargo test -p busbar-e2e --test soak -- --nocapture` opens ten thousand.
+
+use busbar_e2e::hostile::{Recording, Tap, frame_of, greet, record_of};
+use busbar_e2e::program::{Running, printed, remote, remote_at};
+use busbar_e2e::server::{Options, Server};
+use busbar_e2e::{proc, until};
+use busbar_harness::rng::{Rng, effort};
+use busbar_wire::frame::Kind;
+use busbar_wire::hello::Hello;
+use busbar_wire::record::OP_GOODBYE;
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_driver_program");
+const TOKEN: &str = "a-token-of-many-letters";
+
+/// How a session ends.
+const WAYS: [&str; 6] = [
+    "clean exit",
+    "cut between calls",
+    "cut within a call",
+    "refused token",
+    "program that exits",
+    "program that is killed",
+];
+
+/// Files of ours in the folder for temporary files.
+fn temporary() -> usize {
+    let all = std::fs::read_dir(std::env::temp_dir())
+        .into_iter()
+        .flatten();
+    let ours = all.flatten().filter(|f| {
+        let name = f.file_name();
+        let name = name.to_string_lossy();
+        name.starts_with("busbar-graph") || name.starts_with("pocl")
+    });
+    ours.count()
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Held {
+    descriptors: usize,
+    threads: usize,
+    processes: usize,
+    temporary_files: usize,
+}
+
+fn held(server: &Server) -> (Held, u64) {
+    until("the end of all sessions", || {
+        // Not by asking the server: that is a session's length away from where it counts.
+        let quiet = || proc::children(server.pid()).len();
+        let before = quiet();
+        std::thread::sleep(Duration::from_millis(300));
+        (before == quiet()).then_some(())
+    });
+    let pid = server.pid();
+    let held = Held {
+        descriptors: proc::descriptors(pid),
+        threads: proc::threads(pid),
+        processes: proc::children(pid).len(),
+        temporary_files: temporary(),
+    };
+    (held, proc::resident_kib(pid))
+}
+
+/// One session; says how it ended.
+fn one(server: &Server, token: &Path, all: &[Recording], rng: &mut Rng) -> usize {
+    let way = match rng.below(40) {
+        0 => 4,
+        1 => 5,
+        n => n as usize % 4,
+    };
+    let program = |arg: &str| {
+        let mut c = remote(server, Path::new(PROGRAM));
+        c.args([arg, "4"]).env("BUSBAR_TOKEN_FILE", token);
+        c
+    };
+    match way {
+        4 => {
+            printed(&mut program("work"));
+            return way;
+        }
+        5 => {
+            let mut c = Running::start(&mut program("hold"));
+            c.line_with("holding");
+            c.kill();
+            return way;
+        }
+        _ => {}
+    }
+    let r = &all[rng.below(all.len() as u64) as usize];
+    let mut hello: Hello = serde_json::from_slice(&r.hello).expect("a hello");
+    hello.token = if way == 3 {
+        "another-token-altogether".into()
+    } else {
+        TOKEN.into()
+    };
+    let hello = serde_json::to_vec(&hello).expect("JSON");
+    let (mut to, welcome) = greet(&server.address, &hello).expect("the server answers");
+    assert_eq!(welcome.refusal.is_some(), way == 3, "{:?}", welcome.refusal);
+    if way == 3 {
+        return way;
+    }
+    let mut from = to.try_clone().expect("a copy");
+    let reader = std::thread::spawn(move || {
+        let mut buf = [0; 65536];
+        while matches!(from.read(&mut buf), Ok(n) if n > 0) {}
+    });
+    let n = if way == 0 {
+        r.bodies.len()
+    } else {
+        rng.below(r.bodies.len() as u64) as usize
+    };
+    let mut sent = true;
+    for (i, body) in r.bodies[..n].iter().enumerate() {
+        sent = sent
+            && to
+                .write_all(&frame_of(Kind::Data, i as u64 + 1, 0, body))
+                .is_ok();
+    }
+    if way == 0 {
+        assert!(sent, "the worker takes all of it");
+        // What was recorded ends with a goodbye of its own.
+        let bye = record_of(OP_GOODBYE, 0, 0, &[]);
+        let _ = to.write_all(&frame_of(Kind::Data, n as u64 + 1, 0, &bye));
+        let _ = reader.join();
+        return way;
+    }
+    if way == 2 {
+        let whole = frame_of(Kind::Data, n as u64 + 1, 0, &r.bodies[n]);
+        let _ = to.write_all(&whole[..rng.below(whole.len() as u64) as usize]);
+    }
+    let _ = to.shutdown(Shutdown::Both);
+    let _ = reader.join();
+    way
+}
+
+#[test]
+fn sessions_that_end_in_every_way_leave_nothing_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let token = folder.path().join("token");
+    std::fs::write(&token, format!("{TOKEN}\n")).expect("a token");
+    let path = token.to_str().expect("a path").to_string();
+    let server = Options::default()
+        .arg("--token-file", &path)
+        .env("FAKEDEV_MEMORY_MIB", "256")
+        .start();
+    let tap = Tap::start(&server.address);
+    for seed in ["1", "2"] {
+        let mut c = remote_at(&tap.address, Path::new(PROGRAM));
+        printed(
+            c.args(["random", seed, "40"])
+                .env("BUSBAR_TOKEN_FILE", &token),
+        );
+    }
+    let all = until("the end of what was recorded", || {
+        Some(tap.recordings()).filter(|r| r.len() == 2)
+    });
+    let ways: [AtomicU64; WAYS.len()] = Default::default();
+    let run = |seeds: std::ops::Range<u64>| {
+        let next = AtomicU64::new(seeds.start);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    loop {
+                        let seed = next.fetch_add(1, Ordering::Relaxed);
+                        if seed >= seeds.end {
+                            return;
+                        }
+                        let way = one(&server, &token, &all, &mut Rng::new(seed));
+                        ways[way].fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+    };
+    run(0..60);
+    let before = held(&server);
+    let n = effort(300);
+    let start = Instant::now();
+    run(60..60 + n);
+    let seconds = start.elapsed().as_secs();
+    let after = held(&server);
+    println!("{n} sessions in {seconds} s (and 60 before them):");
+    for (way, count) in WAYS.iter().zip(&ways) {
+        println!("  {way}: {}", count.load(Ordering::Relaxed));
+    }
+    println!("before: {:?}, {} KiB", before.0, before.1);
+    println!("after:  {:?}, {} KiB", after.0, after.1);
+    assert_eq!(before.0, after.0);
+    // The server remembers why its last thousand sessions ended.
+    assert!(after.1 < before.1 + 8192, "{before:?} {after:?}");
+    let log = server.log();
+    assert!(!log.contains("killed by signal") && !log.contains("panicked"));
+}
