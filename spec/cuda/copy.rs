@@ -1,6 +1,7 @@
 //! Copies.
 
-#[custom] #[todo] #[get_proc("cuMemBatchDecompressAsync", 12060)] #[per_thread("_ptsz")]
+#[unsupported("decompression engines are not offered, as their device attributes say")]
+#[get_proc("cuMemBatchDecompressAsync", 12060)] #[per_thread("_ptsz")]
 fn cuMemBatchDecompressAsync(
     paramsArray: *mut CUmemDecompressParams,
     count: usize,

@@ -55,5 +55,9 @@ fn cuTensorMapEncodeTiled(
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult;
 
-#[custom] #[todo] #[get_proc("cuTensorMapReplaceAddress", 12000)]
+#[custom] #[get_proc("cuTensorMapReplaceAddress", 12000)]
 fn cuTensorMapReplaceAddress(tensorMap: *mut CUtensorMap, globalAddress: *mut c_void) -> CUresult;
+
+/// Puts another address into a tensor map, whose bytes only the driver can read.
+#[id(0x8504)] #[message] #[waits] #[family(tensor)]
+fn TensorMapAddress(map: Bytes, address: u64) -> (changed: Bytes);

@@ -40,7 +40,7 @@ VERSIONS = {
 }
 
 STEPS = [
-    "devices", "malloc", "copy", "memset", "stream", "event", "async", "register", "library",
+    "devices", "malloc", "pointer", "copy", "memset", "stream", "event", "async", "register", "library",
     "error", "free", "reset",
 ]
 TIMEOUT_S = 60
@@ -106,6 +106,16 @@ class Program:
         self.address = ctypes.c_void_p()
         self.call("cudaMalloc", ctypes.byref(self.address), ctypes.c_size_t(self.n))
         assert self.address.value, "null"
+
+    def pointer(self):
+        """What kind of memory a pointer is; the runtime asks with a variable that it has not cleared."""
+        host = ctypes.c_void_p()
+        self.call("cudaHostAlloc", ctypes.byref(host), ctypes.c_size_t(4096), 0)
+        for address, kind in ((host.value, 1), (self.address.value, 2)):
+            out = (ctypes.c_int * 16)()
+            self.call("cudaPointerGetAttributes", ctypes.byref(out), ctypes.c_void_p(address))
+            assert out[0] == kind, f"type {out[0]} of memory that is {kind}"
+        self.call("cudaFreeHost", host)
 
     def copy(self):
         data = os.urandom(self.n)

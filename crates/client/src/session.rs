@@ -27,6 +27,8 @@ pub trait Handler: Send + Sync {
     fn callback(&self, status: i32, call: u32, body: &[u8]);
     /// The device printed something.
     fn output(&self, text: &[u8]);
+    /// The driver has something to say on stderr.
+    fn complaint(&self, _text: &[u8]) {}
     /// The session is over, and why.
     fn closed(&self, why: &str);
 }
@@ -478,7 +480,8 @@ impl Receiver {
             }
             Notice::Error => self.shared.handler.error(status, payload),
             Notice::Callback => self.shared.handler.callback(status, h.call, payload),
-            Notice::Output => self.shared.handler.output(payload),
+            Notice::Output if h.call == 0 => self.shared.handler.output(payload),
+            Notice::Output => self.shared.handler.complaint(payload),
             Notice::NeedContent => {
                 let hash: Hash = payload
                     .try_into()

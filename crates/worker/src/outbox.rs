@@ -102,6 +102,13 @@ impl Outbox {
         }
     }
 
+    /// Passes on what belongs on the program's stderr.
+    pub fn complaint(&self, text: &[u8]) {
+        for piece in text.chunks(BULK_CHUNK) {
+            let _ = self.say(Notice::Output, 1, 0, |w| w.raw(piece));
+        }
+    }
+
     /// Asks for content by hash.
     pub fn need_content(&self, hash: &[u8; 32]) {
         let _ = self.say(Notice::NeedContent, 0, 0, |w| w.raw(hash));

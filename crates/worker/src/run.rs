@@ -47,6 +47,8 @@ pub fn run(
     std::panic::set_hook(Box::new(|info| {
         // One tenant's bug is that tenant's: nothing is unwound, the process goes at once.
         eprintln!("busbar worker: {info}");
+        // Where stderr is looked through for what the driver says, a thread has to pass this on.
+        std::thread::sleep(Duration::from_millis(50));
         std::process::abort();
     }));
     warm();

@@ -101,6 +101,11 @@ impl Arena {
         first.then_some((self.shared.memory.base, self.shared.memory.len))
     }
 
+    /// Whoever had it registered is gone: the next may.
+    pub fn not_registered(&self) {
+        self.shared.registered.store(false, Ordering::Release);
+    }
+
     /// A slab, if one is free.
     pub fn try_take(&self) -> Option<Lent> {
         let number = self

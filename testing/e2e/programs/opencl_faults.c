@@ -79,7 +79,7 @@ int main(int argc, char **argv) {
     }
     if (!strcmp(mode, "steps")) {
         /* Each step depends on all before it, and is read back. */
-        const char *source = "kernel void mix(global uint *p, uint step) {"
+        const char *source = "kernel void churn(global uint *p, uint step) {"
                              "    size_t i = get_global_id(0);"
                              "    uint x = p[i] ^ (step * 2654435761u + (uint)i);"
                              "    p[i] = (x << 13 | x >> 19) * 5u + 0xe6546b64u;"
@@ -88,7 +88,7 @@ int main(int argc, char **argv) {
         code = clBuildProgram(program, 1, &device, "", NULL, NULL);
         if (code)
             fail("clBuildProgram", code);
-        cl_kernel kernel = clCreateKernel(program, "mix", &code);
+        cl_kernel kernel = clCreateKernel(program, "churn", &code);
         if (code)
             fail("clCreateKernel", code);
         code = clEnqueueWriteBuffer(queue, memory, CL_TRUE, 0, sizeof bytes, bytes, 0, NULL, NULL);

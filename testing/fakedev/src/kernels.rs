@@ -90,6 +90,23 @@ fn each(n: usize, mut f: impl FnMut(usize)) -> Res {
     Ok(())
 }
 
+const STDOUT: bool = false;
+const STDERR: bool = true;
+
+unsafe extern "C" {
+    static stdout: *mut libc::FILE;
+    static stderr: *mut libc::FILE;
+}
+
+/// Writes to one of the C library's streams, as drivers do.
+fn write(on_stderr: bool, text: &str) {
+    // SAFETY: the C library's own streams; the text is as long as said.
+    unsafe {
+        let to = if on_stderr { stderr } else { stdout };
+        libc::fwrite(text.as_ptr().cast(), 1, text.len(), to);
+    }
+}
+
 /// The builtins.
 static BUILTINS: &[Builtin] = &[
     // nop(): for launches that only count.
@@ -223,12 +240,28 @@ static BUILTINS: &[Builtin] = &[
         params: &[],
         run: |_| Err(LAUNCH_FAILED),
     },
-    // assert(u32 holds)
+    // assert(u32 holds): says on stderr what does not hold
     Builtin {
         name: "assert",
         params: &[W],
         run: |a| {
-            if a.u32(0) == 0 { Err(ASSERT) } else { Ok(()) }
+            if a.u32(0) != 0 {
+                return Ok(());
+            }
+            let line = "fakedev.cu:1: void assert(int): block: [0,0,0], thread: [0,0,0] \
+                        Assertion `holds` failed.\n";
+            write(STDERR, line);
+            Err(ASSERT)
+        },
+    },
+    // say(u32 n): prints n lines
+    Builtin {
+        name: "say",
+        params: &[W],
+        run: |a| {
+            let n = a.u32(0);
+            (0..n).for_each(|i| write(STDOUT, &format!("device line {i} of {n}\n")));
+            Ok(())
         },
     },
     // probe(u8 *address, u64 n): reads n bytes; an illegal address if they are not all live

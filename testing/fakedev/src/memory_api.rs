@@ -79,7 +79,7 @@ fn attribute(range: Option<&Arc<Range>>, address: u64, attribute: i32) -> R<Vec<
     let Some(range) = range else {
         return match attribute {
             // What is asked of a pointer that the driver does not know.
-            8 | 10 | 13 | 15 | 21 => Ok(vec![0]),
+            8 | 10 | 13 | 15 | 21 => int(0),
             9 => int(-2),
             14 => word(0),
             _ => Err(INVALID_VALUE),
@@ -95,16 +95,16 @@ fn attribute(range: Option<&Arc<Range>>, address: u64, attribute: i32) -> R<Vec<
         3 => word(address),
         4 if range.is_host() || range.kind == Kind::Managed => word(address),
         4 => Err(INVALID_VALUE),
-        6 => Ok(vec![1]),
+        6 => int(1),
         7 => word(range.id),
-        8 => Ok(vec![u8::from(range.kind == Kind::Managed)]),
+        8 => int(i32::from(range.kind == Kind::Managed)),
         9 => int(range.device as i32),
-        10 => Ok(vec![0]),
+        10 => int(0),
         11 | 19 => word(range.base),
         12 | 18 => word(range.size as u64),
-        13 => Ok(vec![1]),
+        13 => int(1),
         14 => word(u64::from(range.kind == Kind::Mapped)),
-        15 | 21 => Ok(vec![0]),
+        15 | 21 => int(0),
         16 => int(if range.open.load(Ordering::Acquire) {
             3
         } else {

@@ -1,4 +1,4 @@
-//! Functions of the program that run in stream order, and what the device prints.
+//! Functions of the program that run in stream order.
 //!
 //! They run one after the other on a thread of their own, as the driver's do, so that they may take
 //! long and the session goes on meanwhile. The stream waits at the server until the function has
@@ -9,7 +9,6 @@ use super::{fault, settled, shadow};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::ffi::c_void;
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
@@ -39,7 +38,6 @@ enum Job {
         function: u64,
         data: u64,
     },
-    Print(Vec<u8>),
 }
 
 /// A stream callback with what it is to be called with: lives until it has run.
@@ -81,10 +79,6 @@ fn in_stream_order(f: impl FnOnce()) {
 
 fn work(job: Job) {
     match job {
-        Job::Print(text) => {
-            let mut out = std::io::stdout().lock();
-            let _ = out.write_all(&text).and_then(|()| out.flush());
-        }
         Job::Function {
             call,
             kind,
@@ -171,11 +165,6 @@ pub fn run(status: i32, call: u32, body: &[u8]) {
         data: m.data,
         status,
     });
-}
-
-/// The device printed something. Called on the receiving thread.
-pub fn print(text: &[u8]) {
-    submit(Job::Print(text.to_vec()));
 }
 
 /// `cuLaunchHostFunc`.

@@ -5,20 +5,23 @@ use super::array;
 use super::device::{self, Device};
 use super::handles;
 use super::memory;
-use super::runtime::{self, ALL_STREAMS, Cx, enter, enter_local, guard, put, put_opt};
+use super::runtime::{
+    self, ALL_STREAMS, Cx, enter, enter_anywhere, enter_local, guard, put, put_opt,
+};
 use super::texture;
 use super::{shadow, stream};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 thread_local! {
-    static CURRENT: Cell<u32> = const { Cell::new(0) };
-    /// The contexts below the current one.
-    static STACK: RefCell<Vec<u32>> = const { RefCell::new(Vec::new()) };
+    /// The current context's handle: by that it is noticed when another thread has destroyed it.
+    static CURRENT: Cell<u64> = const { Cell::new(0) };
+    /// The handles of the contexts below the current one.
+    static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What a context is.
@@ -35,6 +38,12 @@ pub struct Info {
 static DEVICES: [AtomicU32; MOST] = [const { AtomicU32::new(0) }; MOST];
 const MOST: usize = 4096;
 static FLAGS: Mutex<Option<HashMap<u32, u32>>> = Mutex::new(None);
+/// The error that has lost a context, which every later call in it returns; 0 for none.
+static FAILED: [AtomicI32; MOST] = [const { AtomicI32::new(0) }; MOST];
+/// The first failure of a queued call in a context that no waiting call has reported yet; 0 for none.
+static DEFERRED: [AtomicI32; MOST] = [const { AtomicI32::new(0) }; MOST];
+/// Whether an error has ever lost a context: the driver may refuse a new one in its place.
+static LOST_ONE: AtomicBool = AtomicBool::new(false);
 
 /// A primary context's state, by the program's device ordinal: how often it is retained.
 static RETAINED: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
@@ -44,11 +53,83 @@ static PRIMARY: Mutex<()> = Mutex::new(());
 /// The id of the calling thread's current context; 0 for none.
 #[inline]
 pub fn current() -> u32 {
+    handles::id_in(current_raw())
+}
+
+#[inline]
+fn current_raw() -> u64 {
     CURRENT.try_with(Cell::get).unwrap_or(0)
 }
 
-fn set_current(id: u32) {
-    let _ = CURRENT.try_with(|c| c.set(id));
+fn set_current(raw: u64) {
+    let _ = CURRENT.try_with(|c| c.set(raw));
+}
+
+/// What lies below the current context on the thread's stack becomes current.
+fn pop() {
+    let below = STACK.with(|s| s.borrow_mut().pop());
+    set_current(below.unwrap_or(0));
+}
+
+/// Whether the current context is alive and no error has lost it.
+pub fn works() -> Result<(), CUresult> {
+    let raw = current_raw();
+    if raw != 0 && handles::id(Kind::Context, raw).is_none() {
+        return Err(CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    }
+    match failure(handles::id_in(raw)) {
+        0 => Ok(()),
+        e => Err(e),
+    }
+}
+
+/// The error that has lost a context; 0 for none.
+fn failure(id: u32) -> CUresult {
+    let f = FAILED.get(id as usize);
+    f.map_or(0, |f| f.load(Ordering::Acquire))
+}
+
+/// An error has lost a context. The first one stays.
+pub fn lose(id: u32, error: CUresult) {
+    LOST_ONE.store(true, Ordering::Release);
+    if let Some(f) = FAILED.get(id as usize) {
+        let _ = f.compare_exchange(0, error, Ordering::AcqRel, Ordering::Relaxed);
+    }
+    runtime::look_closer();
+}
+
+/// A queued call in a context has failed: a later call that waits reports it.
+pub fn defer(id: u32, error: CUresult) {
+    if let Some(d) = DEFERRED.get(id as usize) {
+        let _ = d.compare_exchange(0, error, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// Whether a failure of a queued call waits to be reported.
+#[inline]
+pub fn has_deferred(id: u32) -> bool {
+    let d = DEFERRED.get(id as usize);
+    d.is_some_and(|d| d.load(Ordering::Acquire) != 0)
+}
+
+/// Reports the failure of a queued call, once.
+pub fn deferred(id: u32) -> Result<(), CUresult> {
+    match DEFERRED
+        .get(id as usize)
+        .map(|d| d.swap(0, Ordering::AcqRel))
+    {
+        None | Some(0) => Ok(()),
+        Some(e) => Err(e),
+    }
+}
+
+/// A context begins anew: its errors are history.
+fn forget_errors(id: u32) {
+    for of_it in [&FAILED, &DEFERRED] {
+        if let Some(e) = of_it.get(id as usize) {
+            e.store(0, Ordering::Release);
+        }
+    }
 }
 
 fn flags_of(id: u32) -> u32 {
@@ -119,22 +200,20 @@ fn handle_of(id: u32) -> CUcontext {
 
 pub(super) unsafe fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
     guard(|| {
-        let cx = enter_local()?;
+        enter_local()?;
         // SAFETY: the program's pointer.
-        unsafe { put(pctx, handle_of(cx.scope)) }
+        unsafe { put(pctx, current_raw() as CUcontext) }
     })
 }
 
 pub(super) unsafe fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
     guard(|| {
         let cx = enter_local()?;
-        let id = cx.handle_opt(Kind::Context, ctx as u64)?;
-        if id == 0 {
+        if cx.handle_opt(Kind::Context, ctx as u64)? == 0 {
             // Null pops the top; what lies below becomes current.
-            let below = STACK.with(|s| s.borrow_mut().pop());
-            set_current(below.unwrap_or(0));
+            pop();
         } else {
-            set_current(id);
+            set_current(ctx as u64);
         }
         Ok(())
     })
@@ -143,27 +222,28 @@ pub(super) unsafe fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
 pub(super) unsafe fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
     guard(|| {
         let cx = enter_local()?;
-        push(cx.handle(Kind::Context, ctx as u64)?);
+        cx.handle(Kind::Context, ctx as u64)?;
+        push(ctx as u64);
         Ok(())
     })
 }
 
-fn push(id: u32) {
-    let old = current();
+fn push(raw: u64) {
+    let old = current_raw();
     if old != 0 {
         STACK.with(|s| s.borrow_mut().push(old));
     }
-    set_current(id);
+    set_current(raw);
 }
 
 pub(super) unsafe fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
     guard(|| {
         let cx = enter_local()?;
-        let old = cx.need_context()?;
-        let below = STACK.with(|s| s.borrow_mut().pop());
-        set_current(below.unwrap_or(0));
+        cx.need_context()?;
+        let old = current_raw();
+        pop();
         // SAFETY: the program's pointer; it may be null here.
-        unsafe { put_opt(pctx, handle_of(old)) };
+        unsafe { put_opt(pctx, old as CUcontext) };
         Ok(())
     })
 }
@@ -238,12 +318,16 @@ pub(super) unsafe fn cuCtxGetId(ctx: CUcontext, id_out: *mut u64) -> CUresult {
 
 fn create(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
     guard(|| {
-        let cx = enter()?;
+        let cx = enter_anywhere()?;
         if pctx.is_null() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         device::get(cx, dev)?;
         let id = handles::create(Kind::Context, 0);
+        if id as usize >= MOST {
+            handles::destroy(Kind::Context, id);
+            return Err(CUDA_ERROR_OUT_OF_MEMORY);
+        }
         let made = cx.call(&msg::ContextCreate {
             context: id,
             device: dev,
@@ -253,8 +337,9 @@ fn create(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
             handles::destroy(Kind::Context, id);
             return Err(e);
         }
+        forget_errors(id);
         remember(id, dev, flags, false);
-        push(id);
+        push(handles::raw(Kind::Context, id));
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(pctx, handle_of(id)) }
     })
@@ -312,19 +397,32 @@ fn forget(id: u32) {
             }
         }
     }
-    memory::forget_context(id);
     stream::forget_context(id);
     texture::forget_context(id);
+    let device = info(id).map_or(0, |i| i.device);
+    let unmapped = memory::forget_context(id, device);
+    if let Ok(cx) = enter_local() {
+        let cx = Cx { scope: id, ..cx };
+        for (va, size) in unmapped {
+            // A session that is over has unmapped everything.
+            let _ = cx.send(&msg::MemUnmapAt { va, size });
+        }
+    }
 }
 
 /// A context went, and all that lived in it, without the program destroying it.
 pub fn gone(id: u32) {
     forget(id);
-    if current() == id {
-        set_current(STACK.with(|s| s.borrow_mut().pop()).unwrap_or(0));
+    if current_raw() == handles::raw(Kind::Context, id) {
+        pop();
     }
-    DEVICES[id as usize].store(0, Ordering::Release);
+    if let Some(d) = DEVICES.get(id as usize) {
+        d.store(0, Ordering::Release);
+    }
     handles::destroy(Kind::Context, id);
+    forget_errors(id);
+    // It may be current to other threads.
+    runtime::look_closer();
 }
 
 pub(super) unsafe fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
@@ -334,9 +432,14 @@ pub(super) unsafe fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
         if info(id).is_none_or(|i| i.primary) {
             return Err(CUDA_ERROR_INVALID_CONTEXT);
         }
-        cx.send(&msg::ContextDestroy { context: id })?;
+        forget(id);
+        let ended = if failure(id) == 0 {
+            cx.send(&msg::ContextDestroy { context: id })
+        } else {
+            cx.call(&msg::ContextDestroyNow { context: id }).map(drop)
+        };
         gone(id);
-        Ok(())
+        ended
     })
 }
 
@@ -439,16 +542,49 @@ pub(super) unsafe fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevic
         if RETAINED[slot(dev)].load(Ordering::Acquire) == 0 {
             let context = device::get(cx, dev)?.primary;
             let flags = PRIMARY_FLAGS[slot(dev)].load(Ordering::Relaxed);
-            cx.send(&msg::PrimaryRetain {
-                context,
-                device: dev,
-                flags,
-            })?;
+            let device = dev;
+            if LOST_ONE.load(Ordering::Acquire) {
+                cx.call(&msg::PrimaryRetainNow {
+                    context,
+                    device,
+                    flags,
+                })?;
+            } else {
+                cx.send(&msg::PrimaryRetain {
+                    context,
+                    device,
+                    flags,
+                })?;
+            }
         }
         RETAINED[slot(dev)].fetch_add(1, Ordering::AcqRel);
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(pctx, handle) }
     })
+}
+
+/// Ends a primary context.
+fn end_primary(cx: Cx, context: u32, device: CUdevice, reset: u32) -> Result<(), CUresult> {
+    if reset != 0 {
+        super::tables::storage_destroy(context);
+    }
+    forget(context);
+    let failed = failure(context) != 0;
+    forget_errors(context);
+    if failed {
+        cx.call(&msg::PrimaryReleaseNow {
+            context,
+            device,
+            reset,
+        })
+        .map(drop)
+    } else {
+        cx.send(&msg::PrimaryRelease {
+            context,
+            device,
+            reset,
+        })
+    }
 }
 
 pub(super) unsafe fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
@@ -457,19 +593,17 @@ pub(super) unsafe fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
         let d = device::get(cx, dev)?;
         let _one = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
         match RETAINED[slot(dev)].load(Ordering::Acquire) {
-            0 => return Err(CUDA_ERROR_INVALID_CONTEXT),
+            0 => Err(CUDA_ERROR_INVALID_CONTEXT),
             1 => {
-                forget(d.primary);
-                cx.send(&msg::PrimaryRelease {
-                    context: d.primary,
-                    device: dev,
-                    reset: 0,
-                })?;
+                let ended = end_primary(cx, d.primary, dev, 0);
+                RETAINED[slot(dev)].store(0, Ordering::Release);
+                ended
             }
-            _ => {}
+            n => {
+                RETAINED[slot(dev)].store(n - 1, Ordering::Release);
+                Ok(())
+            }
         }
-        RETAINED[slot(dev)].fetch_sub(1, Ordering::AcqRel);
-        Ok(())
     })
 }
 
@@ -478,15 +612,8 @@ pub(super) unsafe fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
         let cx = enter_local()?;
         let d = device::get(cx, dev)?;
         let _one = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
-        super::tables::storage_destroy(d.primary);
-        forget(d.primary);
-        cx.send(&msg::PrimaryRelease {
-            context: d.primary,
-            device: dev,
-            reset: 1,
-        })?;
+        let ended = end_primary(cx, d.primary, dev, 1);
         RETAINED[slot(dev)].store(0, Ordering::Release);
-        runtime::clear_errors();
-        Ok(())
+        ended
     })
 }

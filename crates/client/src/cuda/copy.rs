@@ -5,11 +5,11 @@
 //! to leave alone until the copy is done. A copy from the device to page-locked memory returns at
 //! once and the bytes arrive by themselves; any other waits.
 
-use super::copy_across;
 use super::copy_rows::{DEVICE, End, HOST, Rows};
 use super::graph_host;
 use super::memory::{self, Sort};
-use super::runtime::{self, Cx, enter, guard};
+use super::runtime::{Cx, enter, guard};
+use super::{context, copy_across};
 use super::{ring, settled, shadow, shared, space, stream};
 use crate::session::CHUNK;
 use busbar_abi::cuda::*;
@@ -118,7 +118,7 @@ pub(super) unsafe fn later<'a, R: Request<'a>>(
     let arrived = move |a: Option<crate::calls::Answer>| {
         let status = a.map_or(CUDA_ERROR_DEVICE_UNAVAILABLE, |a| a.status);
         if status != CUDA_SUCCESS {
-            runtime::failed(status);
+            context::defer(cx.scope, status);
         }
         then(status == CUDA_SUCCESS);
         drop(arriving);
@@ -330,6 +330,10 @@ unsafe fn to_host(
         let since = cx.queued();
         fetch(cx, dst, src, len, stream)?;
         cx.now_idle(stream, since);
+    }
+    if super::output::expected() {
+        // What kernels have printed comes with a call that waits for the stream itself.
+        cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
     }
     Ok(())
 }

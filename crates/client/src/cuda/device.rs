@@ -31,6 +31,16 @@ impl Device {
         get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10
             + get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
     }
+
+    /// Where it is on its machine's bus: domain, bus, device.
+    fn pci(&self) -> [i32; 3] {
+        [
+            CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID,
+            CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
+            CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
+        ]
+        .map(|a| self.attributes.get(&(a as i32)).copied().unwrap_or(0))
+    }
 }
 
 /// Attributes that are not as the server's driver says, because the processor that would use them
@@ -89,11 +99,15 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Device>, WireError> {
     Ok(devices)
 }
 
-/// Applies `CUDA_VISIBLE_DEVICES`: ordinals or UUIDs, in order, up to the first that is not there.
-pub fn visible(all: Vec<Device>) -> Vec<Device> {
-    let mut chosen = match std::env::var("CUDA_VISIBLE_DEVICES") {
-        Err(_) => all,
-        Ok(list) => choose(&all, &list),
+/// Applies `CUDA_DEVICE_ORDER` and then `CUDA_VISIBLE_DEVICES`: ordinals or UUIDs, in order, up to
+/// the first that is not there. Without an order of the program's own the server's holds.
+pub fn visible(mut all: Vec<Device>) -> Vec<Device> {
+    if std::env::var_os("CUDA_DEVICE_ORDER").is_some_and(|v| v == "PCI_BUS_ID") {
+        all.sort_by_key(Device::pci);
+    }
+    let mut chosen = match std::env::var_os("CUDA_VISIBLE_DEVICES") {
+        None => all,
+        Some(list) => choose(&all, &list.to_string_lossy()),
     };
     for d in &mut chosen {
         d.primary = handles::create(Kind::Context, 0);
@@ -106,17 +120,7 @@ fn choose(all: &[Device], list: &str) -> Vec<Device> {
     for word in list.split(',').map(str::trim) {
         let found = match word.parse::<usize>() {
             Ok(n) => all.get(n),
-            Err(_) => {
-                let wanted = word.strip_prefix("GPU-").unwrap_or("?").replace('-', "");
-                let hex = |d: &Device| {
-                    d.uuid
-                        .iter()
-                        .map(|b| format!("{b:02x}"))
-                        .collect::<String>()
-                };
-                all.iter()
-                    .find(|d| !wanted.is_empty() && hex(d).starts_with(&wanted))
-            }
+            Err(_) => by_uuid(all, word),
         };
         match found {
             Some(d) if chosen.iter().all(|c| c.position != d.position) => chosen.push(d.clone()),
@@ -126,6 +130,21 @@ fn choose(all: &[Device], list: &str) -> Vec<Device> {
         }
     }
     chosen
+}
+
+/// The one device whose UUID begins so. A part of a GPU is a device with a UUID like any other.
+fn by_uuid<'a>(all: &'a [Device], word: &str) -> Option<&'a Device> {
+    let digits = word
+        .strip_prefix("GPU-")
+        .or_else(|| word.strip_prefix("MIG-"))?;
+    let wanted = digits.replace('-', "").to_ascii_lowercase();
+    if wanted.is_empty() {
+        return None;
+    }
+    let hex = |d: &Device| -> String { d.uuid.iter().map(|b| format!("{b:02x}")).collect() };
+    let mut matching = all.iter().filter(|d| hex(d).starts_with(&wanted));
+    let one = matching.next();
+    one.filter(|_| matching.next().is_none())
 }
 
 /// The device with the program's ordinal.
@@ -199,6 +218,25 @@ mod tests {
         assert_eq!(pick("-1"), [0u32; 0]);
         assert_eq!(pick(""), [0u32; 0]);
         assert_eq!(pick("GPU-1111"), [1]);
+        assert_eq!(pick("GPU-11111111-1111,0"), [1, 0]);
+        assert_eq!(pick("MIG-1212,1"), [2, 1]);
+        assert_eq!(pick("GPU-1"), [0u32; 0], "more than one begins so");
+        assert_eq!(pick("GPU-,0"), [0u32; 0]);
+        assert_eq!(pick("MIG-GPU-1212/1/0,0"), [0u32; 0]);
+        assert_eq!(pick("0,-1,1"), [0]);
+        assert_eq!(pick("1, 2"), [1, 2]);
         assert_eq!(pick("0,0"), [0u32; 0]);
+    }
+
+    #[test]
+    fn devices_are_ordered_by_their_place_on_the_bus() {
+        let mut all = devices();
+        for (d, bus) in all.iter_mut().zip([7, 1, 4]) {
+            d.attributes
+                .insert(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID as i32, bus);
+        }
+        all.sort_by_key(Device::pci);
+        let order: Vec<_> = all.iter().map(|d| d.position).collect();
+        assert_eq!(order, [1, 2, 0]);
     }
 }

@@ -136,6 +136,12 @@ pub fn id(kind: Kind, raw: u64) -> Option<u32> {
     (s & 1 == 1 && s >> 8 & 0xff == raw >> 26 & 0xff).then_some(id)
 }
 
+/// The id in a handle that was alive once; 0 of null.
+#[inline]
+pub fn id_in(raw: u64) -> u32 {
+    (raw >> 4 & ID_MASK) as u32
+}
+
 /// The context that a living object was made in; 0 when there was none.
 #[inline]
 pub fn context(kind: Kind, id: u32) -> u32 {

@@ -45,6 +45,7 @@ unsafe fn load(
     }
     // SAFETY: the program's image.
     let image = unsafe { image::take(code, arch(cx)) }.ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+    super::output::look_into(&image.bytes);
     let hash = cx.rt.session.offer(image.bytes);
     let library = handles::create(Kind::Library, 0);
     let encoded = options.encode();

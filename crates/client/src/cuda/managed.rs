@@ -29,6 +29,7 @@ pub(super) unsafe fn cuMemAllocManaged(out: *mut CUdeviceptr, size: usize, flags
         if out.is_null() || size == 0 || !matches!(flags, ATTACH_GLOBAL | ATTACH_HOST) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
+        stream::must_be_safe(cx)?;
         let device = context::current_device(cx)?;
         let at = memory::place(space::MANAGED, size as u64, |va, size| {
             memory::map_fixed(va, size, libc::PROT_READ)?;

@@ -127,34 +127,34 @@ pub fn is_pinned(p: u64, len: usize) -> bool {
     })
 }
 
-/// A context is gone, and the device memory in it.
-pub fn forget_context(id: u32) {
+/// A context is gone, and the device memory in it: what the worker is to unmap.
+pub fn forget_context(id: u32, device: CUdevice) -> Vec<(u64, u64)> {
     shadow::forget_context(id);
+    let mut unmapped = Vec::new();
     super::ipc::forget_context(id, |device, at, size| {
-        unplace(device as u32, at, size);
+        unmapped.extend(unplace(device as u32, at, size));
     });
-    let mut ranges = RANGES.write().unwrap_or_else(PoisonError::into_inner);
-    let mut spaces = spaces();
-    let gone: Vec<Range> = ranges
-        .values()
-        .filter(|r| r.context == id && !matches!(r.sort, Sort::Host | Sort::Registered))
-        .copied()
-        .collect();
+    let gone: Vec<Range> = {
+        let mut ranges = RANGES.write().unwrap_or_else(PoisonError::into_inner);
+        let of_it = |r: &Range| r.context == id && !matches!(r.sort, Sort::Host | Sort::Registered);
+        let gone = ranges.values().filter(|r| of_it(r)).copied().collect();
+        ranges.retain(|_, r| !of_it(r));
+        gone
+    };
     for r in gone {
-        ranges.remove(&r.base);
-        if r.sort == Sort::Device
-            && let Some(s) = spaces.get_mut(&(r.device as u32))
-        {
-            s.free(r.base, r.size);
-        }
-        if r.sort == Sort::Managed
-            && r.flags != 0
-            && let Some(s) = spaces.get_mut(&space::MANAGED)
-            && let Release::Unmap { at, bytes } = s.free(r.base, r.size)
-        {
-            unmap_host(at, bytes);
+        match r.sort {
+            Sort::Device => unmapped.extend(unplace(r.device as u32, r.base, r.size)),
+            Sort::Managed if r.flags != 0 => unmapped.extend(super::managed::release(&r)),
+            _ => {}
         }
     }
+    let trim = |range| spaces().get_mut(&range).map_or_else(Vec::new, Space::trim);
+    unmapped.extend(trim(device as u32));
+    for (at, bytes) in trim(space::MANAGED) {
+        unmap_host(at, bytes);
+        unmapped.push((at, bytes));
+    }
+    unmapped
 }
 
 fn spaces() -> MutexGuard<'static, BTreeMap<u32, Space>> {
@@ -165,6 +165,7 @@ fn spaces() -> MutexGuard<'static, BTreeMap<u32, Space>> {
 pub fn alloc(cx: Cx, size: usize) -> Result<u64, CUresult> {
     let context = cx.need_context()?;
     let device = context::current_device(cx)?;
+    super::stream::must_be_safe(cx)?;
     if size == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -201,6 +202,11 @@ pub fn place(
             Ok(at)
         }
     }
+}
+
+/// The bytes of the mapping that an allocation has for itself, if it has one.
+pub fn whole(size: u64) -> Option<u64> {
+    (size >= space::LARGE).then(|| size.next_multiple_of(space::GRANULE))
 }
 
 /// Gives room back; what is to be unmapped there, if anything.
@@ -265,18 +271,16 @@ pub(super) unsafe fn cuMemFree_v2(p: CUdeviceptr) -> CUresult {
         let Some(r) = found.and_then(|r| remove(p, |s| s == r.sort)) else {
             return super::pool::free_now(cx, p);
         };
-        let release = if r.sort == Sort::Managed {
-            shadow::forget_managed(r.base);
-            super::managed::release(&r)
-        } else {
-            unplace(r.device as u32, r.base, r.size)
-        };
         // In the context the memory was made in: it is that one's work that must be over first.
         let cx = Cx {
             scope: r.context,
             ..cx
         };
-        match release {
+        if r.sort == Sort::Device {
+            return super::retire::retire(cx, r.device as u32, r.base, r.size);
+        }
+        shadow::forget_managed(r.base);
+        match super::managed::release(&r) {
             Some((va, size)) => cx.send(&msg::MemUnmapAt { va, size }),
             None => cx.send(&msg::MemFence {}),
         }
@@ -353,6 +357,7 @@ fn host_alloc(out: *mut *mut c_void, size: usize, flags: u32) -> CUresult {
         if out.is_null() || size == 0 || flags & !0x27 != 0 {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
+        super::stream::must_be_safe(cx)?;
         let shared = shared::alloc(cx, size as u64);
         let p = shared.map_or_else(|| host_map(size), Ok)?;
         add(p, size as u64, Sort::Host, context, device, flags);
@@ -487,7 +492,8 @@ pub(super) unsafe fn cuMemHostGetDevicePointer_v2(
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;
 
-/// Writes one attribute of the range `r`, which holds `p`.
+/// Writes one attribute of the range `r`, which holds `p`. What CUDA calls a boolean is 32 bits wide:
+/// a caller that has not cleared its variable would see what was there before.
 unsafe fn attribute(r: &Range, p: u64, which: u32, data: *mut c_void) -> Result<(), CUresult> {
     let on_host = matches!(r.sort, Sort::Host | Sort::Registered);
     let ctx = handles::raw(Kind::Context, r.context);
@@ -501,20 +507,20 @@ unsafe fn attribute(r: &Range, p: u64, which: u32, data: *mut c_void) -> Result<
             4 => Err(CUDA_ERROR_INVALID_VALUE),
             6 => put(data.cast(), 0u32),
             7 => put(data.cast(), r.serial),
-            8 => put(data.cast(), u8::from(r.sort == Sort::Managed)),
+            8 => put(data.cast(), u32::from(r.sort == Sort::Managed)),
             9 => put(data.cast(), r.device),
-            10 => put(data.cast(), 0u8),
+            10 => put(data.cast(), 0u32),
             11 => put(data.cast(), r.base),
             12 => put(data.cast(), r.size),
-            13 => put(data.cast(), 1u8),
+            13 => put(data.cast(), 1u32),
             14 => put(data.cast(), 0u64),
-            15 => put(data.cast(), 0u8),
+            15 => put(data.cast(), 0u32),
             16 => put(data.cast(), 3u32),
             17 => put(data.cast(), 0u64),
             18 => put(data.cast(), r.size),
             19 => put(data.cast(), r.base),
             20 => put(data.cast(), r.serial),
-            21 => put(data.cast(), 0u8),
+            21 => put(data.cast(), 0u32),
             _ => Err(CUDA_ERROR_INVALID_VALUE),
         }
     }
@@ -526,8 +532,7 @@ unsafe fn no_attribute(which: u32, data: *mut c_void) -> Result<(), CUresult> {
     unsafe {
         match which {
             9 => put(data.cast(), -2i32),
-            2 | 6 | 16 => put(data.cast(), 0u32),
-            8 | 10 | 13 | 15 | 21 => put(data.cast(), 0u8),
+            2 | 6 | 8 | 10 | 13 | 15 | 16 | 21 => put(data.cast(), 0u32),
             1 | 3 | 4 | 7 | 11 | 12 | 14 | 17 | 18 | 19 | 20 => put(data.cast(), 0u64),
             _ => Err(CUDA_ERROR_INVALID_VALUE),
         }

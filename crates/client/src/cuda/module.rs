@@ -170,6 +170,7 @@ pub unsafe fn load(
         }
         // SAFETY: the program's image.
         let image = unsafe { image::take(code, arch(cx)) }.ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+        super::output::look_into(&image.bytes);
         let hash = cx.rt.session.offer(image.bytes);
         let module = cx.create(Kind::Module);
         let encoded = jit.map(Options::encode).unwrap_or_default();

@@ -5,9 +5,9 @@
 //! does. When no piece comes free in time (the device waits for something that may be this very
 //! thread), the bytes take the connection.
 
-use super::copy;
-use super::runtime::{self, Cx};
+use super::runtime::Cx;
 use super::shared;
+use super::{context, copy};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 use std::collections::VecDeque;
@@ -220,10 +220,10 @@ pub unsafe fn to_device(
             };
             // SAFETY: within the caller's bytes; a piece has room for a part, and is ours.
             unsafe { std::ptr::copy_nonoverlapping(from, piece.at() as *mut u8, n) };
-            piece.send(cx, (to, true), n, stream, |piece, rc| {
+            piece.send(cx, (to, true), n, stream, move |piece, rc| {
                 drop(piece);
                 if rc != CUDA_SUCCESS {
-                    runtime::failed(rc);
+                    context::defer(cx.scope, rc);
                 }
             })?;
         }
@@ -273,7 +273,7 @@ pub unsafe fn to_host(
     spread(helpers(len), || unsafe {
         arrive(cx, ring, &parts, dst, src, stream)
     })?;
-    runtime::pending()?;
+    context::deferred(cx.scope)?;
     let queued = parts.queued.load(Ordering::Relaxed);
     if queued > 0 {
         cx.now_idle(stream, since + queued - 1);
@@ -305,12 +305,12 @@ pub unsafe fn to_host_later(
         let to = Shared(dst as u64 + at as u64);
         let arriving = copy::Arriving::new();
         piece.send(cx, (src + at as u64, false), n, stream, move |piece, rc| {
-            match runtime::waited(rc) {
+            match rc {
                 // SAFETY: the caller's memory; the piece holds as many bytes.
-                Ok(()) => unsafe {
+                CUDA_SUCCESS => unsafe {
                     std::ptr::copy_nonoverlapping(piece.at() as *const u8, to.0 as *mut u8, n);
                 },
-                Err(e) => runtime::failed(e),
+                e => context::defer(cx.scope, e),
             }
             drop((piece, arriving));
         })?;
@@ -375,7 +375,10 @@ unsafe fn arrive(
             continue;
         };
         let (piece, rc) = ended.wait();
-        done = done.and(runtime::waited(rc));
+        done = done.and(match rc {
+            CUDA_SUCCESS => Ok(()),
+            e => Err(e),
+        });
         if done.is_ok() {
             // SAFETY: within the caller's bytes; the piece holds as many, and is ours.
             unsafe {

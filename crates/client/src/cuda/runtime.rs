@@ -1,6 +1,6 @@
 //! The process's CUDA session, and what every call goes through.
 
-use super::{context, device, handles, shadow, stream};
+use super::{context, device, handles, output, retire, shadow, stream};
 use crate::config::Config;
 use crate::hello::Failure;
 use crate::session::{Handler, Session};
@@ -8,12 +8,12 @@ use busbar_abi::cuda::*;
 use busbar_channel::switches::Switch;
 use busbar_channel::{Bulk, Closed};
 use busbar_wire::codec::{Message, Reader, Request};
-use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::generated::cuda::{self as msg, Kind, op};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 /// The process's session and what the client knows without asking.
@@ -37,10 +37,10 @@ const OPEN: u32 = 4;
 static STATE: AtomicU32 = AtomicU32::new(NEW);
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 static OPENING: Mutex<()> = Mutex::new(());
-/// An error after which nothing works any more; 0 for none.
-static STICKY: AtomicI32 = AtomicI32::new(0);
-/// The first failure of a queued call that no waiting call has reported yet.
-static PENDING: AtomicI32 = AtomicI32::new(0);
+/// The error of every call once the session is over before its time; 0 until then.
+static LOST: AtomicI32 = AtomicI32::new(0);
+/// Whether the session is lost, or any context is: only then a call looks closer.
+static TROUBLE: AtomicBool = AtomicBool::new(false);
 
 /// The stream that a waiting call has last seen idle, and how many records had been queued then.
 /// While none is queued after it, the stream is idle still, and waiting for it again needs no round
@@ -68,36 +68,33 @@ pub struct Cx {
     pub scope: u32,
 }
 
-/// Results that mean the context is lost.
-pub fn is_sticky(rc: CUresult) -> bool {
-    matches!(
-        rc,
-        CUDA_ERROR_ILLEGAL_ADDRESS
-            | CUDA_ERROR_LAUNCH_FAILED
-            | CUDA_ERROR_ASSERT
-            | CUDA_ERROR_HARDWARE_STACK_ERROR
-            | CUDA_ERROR_ILLEGAL_INSTRUCTION
-            | CUDA_ERROR_MISALIGNED_ADDRESS
-            | CUDA_ERROR_INVALID_ADDRESS_SPACE
-            | CUDA_ERROR_INVALID_PC
-            | CUDA_ERROR_LAUNCH_TIMEOUT
-            | CUDA_ERROR_ECC_UNCORRECTABLE
-            | CUDA_ERROR_DEVICE_UNAVAILABLE
-    )
-}
-
-/// Begins a call. Fails when the driver is not initialized, was forked away, has ended, or is lost
-/// to a sticky error.
+/// Begins a call. Fails when the driver is not initialized, was forked away, has ended, or when an
+/// error has lost the session or the current context.
 #[inline]
 pub fn enter() -> Result<Cx, CUresult> {
     let cx = present()?;
-    match STICKY.load(Ordering::Relaxed) {
-        0 => Ok(cx),
+    if TROUBLE.load(Ordering::Acquire) {
+        session_lives()?;
+        context::works()?;
+    }
+    Ok(cx)
+}
+
+/// Begins a call that does not concern the current context.
+pub fn enter_anywhere() -> Result<Cx, CUresult> {
+    let cx = present()?;
+    session_lives()?;
+    Ok(cx)
+}
+
+fn session_lives() -> Result<(), CUresult> {
+    match LOST.load(Ordering::Acquire) {
+        0 => Ok(()),
         e => Err(e),
     }
 }
 
-/// Begins a call that needs only the client's own knowledge, and so works after a sticky error.
+/// Begins a call that needs only the client's own knowledge, and so works whatever has failed.
 #[inline]
 pub fn enter_local() -> Result<Cx, CUresult> {
     let cx = present()?;
@@ -278,17 +275,16 @@ pub fn initialized() -> bool {
     STATE.load(Ordering::Acquire) == READY
 }
 
-/// The error of everything from now on, unless one is set already.
-pub fn set_sticky(rc: CUresult) {
-    let _ = STICKY.compare_exchange(0, rc, Ordering::AcqRel, Ordering::Relaxed);
+/// From now on calls look whether their context still works.
+pub fn look_closer() {
+    TROUBLE.store(true, Ordering::Release);
 }
 
-/// A context was reset: its errors are history.
-pub fn clear_errors() {
-    if STICKY.load(Ordering::Acquire) != CUDA_ERROR_DEVICE_UNAVAILABLE {
-        STICKY.store(0, Ordering::Release);
-    }
-    PENDING.store(0, Ordering::Release);
+/// The session is over: the error of everything from now on.
+fn session_lost() -> CUresult {
+    LOST.store(CUDA_ERROR_DEVICE_UNAVAILABLE, Ordering::Release);
+    look_closer();
+    CUDA_ERROR_DEVICE_UNAVAILABLE
 }
 
 /// Decodes a message that must be there to its last byte.
@@ -301,34 +297,6 @@ pub fn decode<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<M, CUresult> {
     })
 }
 
-/// A queued call has failed: a later call that waits says so.
-pub fn failed(status: CUresult) {
-    if is_sticky(status) {
-        set_sticky(status);
-    } else {
-        let _ = PENDING.compare_exchange(0, status, Ordering::AcqRel, Ordering::Relaxed);
-    }
-}
-
-/// A call was waited for: its own result.
-pub fn waited(status: CUresult) -> Result<(), CUresult> {
-    if is_sticky(status) {
-        set_sticky(status);
-    }
-    match status {
-        CUDA_SUCCESS => Ok(()),
-        e => Err(e),
-    }
-}
-
-/// The failure of a queued call that nobody has been told of yet; a call that waits tells it.
-pub fn pending() -> Result<(), CUresult> {
-    match PENDING.swap(0, Ordering::AcqRel) {
-        0 => Ok(()),
-        e => Err(e),
-    }
-}
-
 /// What the worker says unasked.
 struct Events;
 
@@ -336,12 +304,15 @@ impl Handler for Events {
     fn error(&self, status: i32, body: &[u8]) {
         let mut r = Reader::new(body);
         let op = r.u16().unwrap_or(0);
-        crate::log!(
-            Warn,
-            "{} failed at the server with error {status}",
-            name_of(op)
-        );
-        failed(status);
+        let context = r.u32().unwrap_or(0);
+        let lost = r.u8().unwrap_or(0) != 0;
+        let what = if op == 0 { "work" } else { name_of(op) };
+        crate::log!(Warn, "{what} failed at the server with error {status}");
+        if lost {
+            context::lose(context, status);
+        } else {
+            context::defer(context, status);
+        }
     }
 
     fn callback(&self, status: i32, call: u32, body: &[u8]) {
@@ -349,19 +320,45 @@ impl Handler for Events {
     }
 
     fn output(&self, text: &[u8]) {
-        super::callback::print(text);
+        super::output::print(text);
+    }
+
+    fn complaint(&self, text: &[u8]) {
+        super::output::complain(text);
     }
 
     fn closed(&self, why: &str) {
         crate::log!(Error, "the session is over: {why}");
-        set_sticky(CUDA_ERROR_DEVICE_UNAVAILABLE);
+        session_lost();
     }
+}
+
+/// Whether a queued call makes something in the current context, which must be there.
+const fn needs_context(op: u16) -> bool {
+    matches!(
+        op,
+        op::CU_STREAM_CREATE | op::CU_STREAM_CREATE_WITH_PRIORITY | op::CU_EVENT_CREATE
+    )
+}
+
+/// Whether a call reports what went wrong before it. Any other must not: what it has made would be
+/// lost with its own result.
+fn reports(op: u16) -> bool {
+    matches!(
+        op,
+        op::CU_STREAM_SYNCHRONIZE
+            | op::CU_STREAM_QUERY
+            | op::CU_EVENT_SYNCHRONIZE
+            | op::CU_EVENT_QUERY
+            | op::CONTEXT_SYNCHRONIZE
+            | op::COPY_OUT
+            | op::COPY_OUT_ROWS
+    )
 }
 
 impl Cx {
     fn lost<T>(self) -> Result<T, CUresult> {
-        set_sticky(CUDA_ERROR_DEVICE_UNAVAILABLE);
-        Err(STICKY.load(Ordering::Relaxed))
+        Err(session_lost())
     }
 
     /// The id of a handle.
@@ -420,6 +417,7 @@ impl Cx {
         let seen = IDLE_STREAM.load(Ordering::Acquire);
         (seen == key(self.scope, stream) || seen == key(self.scope, ALL_STREAMS))
             && IDLE_SINCE.load(Ordering::Acquire) == self.queued()
+            && !context::has_deferred(self.scope)
             && Switch::Idle.on()
     }
 
@@ -444,6 +442,9 @@ impl Cx {
             && let Err(e) = shadow::work(self, shadow::ANY, false)
         {
             return e;
+        }
+        if self.scope == 0 && needs_context(R::OP) {
+            return CUDA_ERROR_INVALID_CONTEXT;
         }
         let sent = self.rt.session.queue(self.scope, r);
         match sent.and_then(|()| self.queued_one()) {
@@ -505,11 +506,28 @@ impl Cx {
         r: &R,
         place: Option<(*mut u8, usize)>,
     ) -> Result<ReplyBytes, CUresult> {
-        let Ok(answer) = self.rt.session.call(self.scope, r, place) else {
+        if R::OP == op::CU_MEM_GET_INFO_V2 {
+            retire::settle(self);
+        }
+        let Ok(mut answer) = self.rt.session.call(self.scope, r, place) else {
             return self.lost();
         };
-        waited(answer.status)?;
-        pending()?;
+        // Memory that is being freed may be what is missing.
+        if answer.status == CUDA_ERROR_OUT_OF_MEMORY && retire::settle(self) {
+            match self.rt.session.call(self.scope, r, place) {
+                Ok(a) => answer = a,
+                Err(_) => return self.lost(),
+            }
+        }
+        if reports(R::OP) {
+            output::settle();
+        }
+        if answer.status != CUDA_SUCCESS {
+            return Err(answer.status);
+        }
+        if reports(R::OP) {
+            context::deferred(self.scope)?;
+        }
         Ok(ReplyBytes(answer.body.into()))
     }
 

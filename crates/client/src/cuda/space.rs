@@ -94,7 +94,7 @@ impl Reservations {
 /// What the worker maps at least.
 pub const GRANULE: u64 = 2 << 20;
 /// Requests from this size on have granules of their own.
-const LARGE: u64 = 1 << 20;
+pub const LARGE: u64 = 1 << 20;
 /// Alignment of small allocations.
 const ALIGN: u64 = 512;
 /// The same where pages are protected one by one.
@@ -264,9 +264,15 @@ impl Space {
         Release::Keep
     }
 
-    /// The context that everything here lived in is gone.
-    pub fn clear(&mut self, ordinal: u32) {
-        *self = Self::new(ordinal);
+    /// A context is gone: granules that nothing lives in go back to the device.
+    pub fn trim(&mut self) -> Vec<(u64, u64)> {
+        let empty = self.slabs.iter().filter(|(_, s)| s.live == 0);
+        let gone: Vec<_> = empty.map(|(at, _)| (*at, GRANULE)).collect();
+        for (at, bytes) in &gone {
+            self.slabs.remove(at);
+            self.free.give(*at, *bytes);
+        }
+        gone
     }
 }
 

@@ -198,14 +198,56 @@ fn begin(
     CAPTURES.fetch_add(1, Ordering::AcqRel);
     begun().inspect_err(|_| ended_one())?;
     // No stream counts as idle now: to wait for this one is an error.
-    let own = (mode != CU_STREAM_CAPTURE_MODE_RELAXED).then(|| std::thread::current().id());
-    lock_begun().insert(stream, own);
+    lock_begun().insert(stream, (mode, std::thread::current().id()));
     Ok(())
 }
 
-fn lock_begun() -> MutexGuard<'static, HashMap<u32, Option<ThreadId>>> {
-    static BEGUN: LazyLock<Mutex<HashMap<u32, Option<ThreadId>>>> = LazyLock::new(Mutex::default);
+/// A capture's mode, and the thread that began it.
+type Begun = (CUstreamCaptureMode, ThreadId);
+
+fn lock_begun() -> MutexGuard<'static, HashMap<u32, Begun>> {
+    static BEGUN: LazyLock<Mutex<HashMap<u32, Begun>>> = LazyLock::new(Mutex::default);
     BEGUN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call that could disturb a capture, as an allocation may, is refused and the capture void, unless
+/// the capture or the calling thread asked for less care.
+#[inline]
+pub(super) fn must_be_safe(cx: Cx) -> Result<(), CUresult> {
+    if capturing() { disturb(cx) } else { Ok(()) }
+}
+
+#[cold]
+fn disturb(cx: Cx) -> Result<(), CUresult> {
+    let (mine, me) = (CAPTURE_MODE.with(Cell::get), std::thread::current().id());
+    if mine == CU_STREAM_CAPTURE_MODE_RELAXED {
+        return Ok(());
+    }
+    const GLOBAL: CUstreamCaptureMode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    let minds = |(mode, thread): &Begun| {
+        mine == GLOBAL && *mode == GLOBAL
+            || *mode != CU_STREAM_CAPTURE_MODE_RELAXED && *thread == me
+    };
+    let begun = lock_begun();
+    let hit: Vec<u32> = begun
+        .iter()
+        .filter(|(_, b)| minds(b))
+        .map(|(s, _)| *s)
+        .collect();
+    drop(begun);
+    for stream in &hit {
+        let scope = match stream {
+            0 => cx.scope,
+            s => handles::context(Kind::Stream, *s),
+        };
+        // That voids the capture; what is wrong is said below.
+        let _ = refuse_wait(Cx { scope, ..cx }, *stream);
+    }
+    if hit.is_empty() {
+        Ok(())
+    } else {
+        Err(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    }
 }
 
 pub(super) unsafe fn cuStreamBeginCapture_v2(
@@ -301,7 +343,8 @@ pub(super) unsafe fn cuStreamEndCapture(
         // SAFETY: not null; the program's pointer.
         unsafe { put(graph, std::ptr::null_mut())? };
         let here = std::thread::current().id();
-        if matches!(lock_begun().get(&stream), Some(Some(t)) if *t != here) {
+        const RELAXED: CUstreamCaptureMode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        if matches!(lock_begun().get(&stream), Some((m, t)) if *m != RELAXED && *t != here) {
             return Err(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
         }
         let mine = cx.create(Kind::Graph);

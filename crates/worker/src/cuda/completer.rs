@@ -5,6 +5,7 @@
 //! after everything that was complete before it: a client that hears that a stream is idle has the
 //! bytes that were copied on it.
 
+use super::blame::Blame;
 use crate::outbox::Outbox;
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
@@ -60,6 +61,7 @@ struct State {
 struct Shared {
     driver: &'static Driver,
     outbox: Outbox,
+    blame: Blame,
     state: Mutex<State>,
     came: Condvar,
 }
@@ -79,10 +81,15 @@ fn lock(m: &Mutex<State>) -> MutexGuard<'_, State> {
 
 impl Completer {
     /// A completer and its thread.
-    pub(super) fn start(driver: &'static Driver, outbox: Outbox) -> std::io::Result<Self> {
+    pub(super) fn start(
+        driver: &'static Driver,
+        outbox: Outbox,
+        blame: Blame,
+    ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared {
             driver,
             outbox,
+            blame,
             state: Mutex::default(),
             came: Condvar::new(),
         });
@@ -213,17 +220,18 @@ impl Completer {
     }
 
     fn finish(&self, s: &mut State, e: Entry, rc: CUresult) {
+        let mut near = 0;
         if let Ok((event, context)) = e.event {
             s.free.entry(context).or_default().push(event);
+            near = context;
         }
         let outbox = &self.shared.outbox;
+        // Whatever it was that failed, it failed in what was queued before: a copy itself does not.
+        if rc != CUDA_SUCCESS {
+            self.shared.blame.failed(rc, 0, near);
+        }
         match e.then {
-            Then::Release(slab) => {
-                drop(slab);
-                if rc != CUDA_SUCCESS {
-                    outbox.error(rc, |w| w.u16(0));
-                }
-            }
+            Then::Release(slab) => drop(slab),
             Then::Chunk {
                 call,
                 offset,

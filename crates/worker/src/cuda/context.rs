@@ -1,5 +1,6 @@
 //! Contexts.
 
+use super::blame::is_fatal;
 use super::waiters::Wait;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
@@ -7,36 +8,53 @@ use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::record::Header;
 
+fn retain(w: &mut Cuda, context: u32, device: i32, flags: u32) -> Result<(), CUresult> {
+    let dev = w.device(device)?;
+    let mut ctx: CUcontext = std::ptr::null_mut();
+    // SAFETY: a pointer to a live handle.
+    unsafe {
+        if flags != 0 {
+            w.driver.cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+        }
+        check(w.driver.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
+    }
+    w.store(Kind::Context, context, ctx as u64);
+    super::copy::register(w, ctx as u64);
+    // The program may have made it current before it retained it, as CUDA's runtime does.
+    w.current = u32::MAX;
+    Ok(())
+}
+
 pub(super) fn primary_retain(
     w: &mut Cuda,
     h: &Header,
     m: msg::PrimaryRetain,
 ) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let dev = w.device(m.device)?;
-        let mut ctx: CUcontext = std::ptr::null_mut();
-        // SAFETY: a pointer to a live handle.
-        unsafe {
-            if m.flags != 0 {
-                w.driver.cuDevicePrimaryCtxSetFlags_v2(dev, m.flags);
-            }
-            check(w.driver.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
-        }
-        w.store(Kind::Context, m.context, ctx as u64);
-        super::copy::register(w, ctx as u64);
-        // The program may have made it current before it retained it, as CUDA's runtime does.
-        w.current = u32::MAX;
-        Ok(())
-    });
+    let rc = attempt(|| retain(w, m.context, m.device, m.flags));
     w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn primary_retain_now(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::PrimaryRetainNow,
+) -> Result<(), WireError> {
+    let rc = attempt(|| retain(w, m.context, m.device, m.flags));
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
 /// A context's id no longer stands for the context that it stood for.
 fn forget(w: &mut Cuda, id: u32) {
     if let Ok(ctx) = w.handle(Kind::Context, id) {
+        // No other thread may be waiting for it when it goes.
+        w.frees.settle();
         w.completer.forget(ctx);
         w.settled.forget(ctx);
+        w.incoming.not_registered();
+        w.outgoing.not_registered();
+        w.graphs.mirrors.forget_free();
     }
     w.remove(Kind::Context, id);
     w.functions_here.retain(|(_, c), _| *c != id);
@@ -45,28 +63,47 @@ fn forget(w: &mut Cuda, id: u32) {
     }
 }
 
+fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result<(), CUresult> {
+    let dev = w.device(device)?;
+    w.frees.settle();
+    super::memory::unmap_host(w, dev);
+    w.peers
+        .retain(|(user, owner)| *user != dev && *owner != dev);
+    // SAFETY: a device of this machine.
+    let rc = unsafe {
+        if reset != 0 {
+            w.driver.cuDevicePrimaryCtxReset_v2(dev)
+        } else {
+            w.driver.cuDevicePrimaryCtxRelease_v2(dev)
+        }
+    };
+    forget(w, context);
+    check(rc)
+}
+
 pub(super) fn primary_release(
     w: &mut Cuda,
     h: &Header,
     m: msg::PrimaryRelease,
 ) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let dev = w.device(m.device)?;
-        super::memory::unmap_all(w, dev);
-        w.peers
-            .retain(|(user, owner)| *user != dev && *owner != dev);
-        // SAFETY: a device of this machine.
-        let rc = unsafe {
-            if m.reset != 0 {
-                w.driver.cuDevicePrimaryCtxReset_v2(dev)
-            } else {
-                w.driver.cuDevicePrimaryCtxRelease_v2(dev)
-            }
-        };
-        forget(w, m.context);
-        check(rc)
-    });
-    w.done(h, rc);
+    let rc = attempt(|| release(w, m.context, m.device, m.reset));
+    over(w, h, rc);
+    Ok(())
+}
+
+/// A context has ended, and with it whatever had lost it.
+fn over(w: &mut Cuda, h: &Header, rc: CUresult) {
+    w.done(h, if is_fatal(rc) { CUDA_SUCCESS } else { rc });
+}
+
+pub(super) fn primary_release_now(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::PrimaryReleaseNow,
+) -> Result<(), WireError> {
+    let rc = attempt(|| release(w, m.context, m.device, m.reset));
+    // Of a context that is gone nobody is told again that it is lost.
+    w.outbox.reply(h.call, rc, |_| {});
     Ok(())
 }
 
@@ -89,18 +126,30 @@ pub(super) fn context_create(
     Ok(())
 }
 
+fn destroy(w: &mut Cuda, context: u32) -> Result<(), CUresult> {
+    let ctx = w.handle(Kind::Context, context)?;
+    forget(w, context);
+    // SAFETY: a live context, which is not used again.
+    check(unsafe { w.driver.cuCtxDestroy_v2(ctx as CUcontext) })
+}
+
 pub(super) fn context_destroy(
     w: &mut Cuda,
     h: &Header,
     m: msg::ContextDestroy,
 ) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let ctx = w.handle(Kind::Context, m.context)?;
-        forget(w, m.context);
-        // SAFETY: a live context, which is not used again.
-        check(unsafe { w.driver.cuCtxDestroy_v2(ctx as CUcontext) })
-    });
-    w.done(h, rc);
+    let rc = attempt(|| destroy(w, m.context));
+    over(w, h, rc);
+    Ok(())
+}
+
+pub(super) fn context_destroy_now(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::ContextDestroyNow,
+) -> Result<(), WireError> {
+    let rc = attempt(|| destroy(w, m.context));
+    w.outbox.reply(h.call, rc, |_| {});
     Ok(())
 }
 

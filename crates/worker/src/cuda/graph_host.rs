@@ -107,6 +107,12 @@ impl Mirrors {
         self.by_id.values().any(|m| m.strong_count() > 0)
     }
 
+    /// A context is gone: page-locked memory that nobody uses may have gone with it.
+    pub(super) fn forget_free(&self) {
+        let free = self.pool.free.lock();
+        free.unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// The mirror at an address.
     pub(super) fn at(&self, ptr: u64) -> Option<Arc<Mirror>> {
         self.by_ptr.get(&ptr)?.upgrade()

@@ -1,9 +1,11 @@
 //! Device memory where the client wants it.
 
+use super::completer::Then;
+use super::frees::Free;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
-use busbar_wire::generated::cuda as msg;
+use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::record::Header;
 
 /// A pinned allocation on a device.
@@ -22,6 +24,8 @@ const RANGE: u64 = 1 << 40;
 const RANGES: u64 = 36;
 /// Ranges from here on belong to no device: what lies there, all of them may use.
 const SHARED: u64 = BASE + 32 * RANGE;
+/// From here on lies memory in the place of the program's page-locked memory.
+const HOST: u64 = SHARED + RANGE;
 
 /// Memory that was mapped where the client said.
 pub(super) struct Mapped {
@@ -193,8 +197,7 @@ pub(super) fn mem_unmap_at(w: &mut Cuda, h: &Header, m: msg::MemUnmapAt) -> Resu
         }
         // Kernels queued before may still use it; cuMemFree waits for them, too. A lost context
         // uses nothing any more.
-        // SAFETY: no arguments.
-        unsafe { w.driver.cuCtxSynchronize() };
+        let _ = settle(w);
         unmap(w.driver, m.va, m.size as usize)?;
         w.mapped.remove(&m.va);
         super::ipc::forget(w, m.va);
@@ -205,15 +208,66 @@ pub(super) fn mem_unmap_at(w: &mut Cuda, h: &Header, m: msg::MemUnmapAt) -> Resu
 }
 
 pub(super) fn mem_fence(w: &mut Cuda, h: &Header, _m: msg::MemFence) -> Result<(), WireError> {
-    // SAFETY: no arguments.
-    let rc = unsafe { w.driver.cuCtxSynchronize() };
+    let rc = attempt(|| settle(w));
     w.done(h, rc);
     Ok(())
 }
 
-/// Frees what was mapped for a device whose primary context goes.
-pub(super) fn unmap_all(w: &mut Cuda, dev: i32) {
-    let of_it = w.mapped.iter().filter(|(_, m)| m.device == dev);
+/// Waits until all work of the current context is done, but not on streams that capture: they have
+/// none, and to wait for them, or for their context, would void the capture.
+fn settle(w: &Cuda) -> Result<(), CUresult> {
+    if w.captures.is_empty() {
+        // SAFETY: no arguments.
+        return check(unsafe { w.driver.cuCtxSynchronize() });
+    }
+    let named = w.tables[Kind::Stream as usize].low.iter().copied();
+    for s in std::iter::once(0).chain(named.filter(|s| *s != 0)) {
+        let s = s as CUstream;
+        let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: a live stream, and a pointer to a live number.
+        unsafe {
+            // The legacy stream cannot be asked while a stream captures that it would wait for.
+            let asked = w.driver.cuStreamIsCapturing(s, &mut status);
+            if asked == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE {
+                check(w.driver.cuStreamSynchronize(s))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn mem_retire(w: &mut Cuda, h: &Header, m: msg::MemRetire) -> Result<(), WireError> {
+    if m.size > 0 && w.mapped.get(&m.va).is_none_or(|known| known.size != m.size) {
+        w.completer
+            .now(CUDA_ERROR_INVALID_VALUE, Then::Reply { call: h.call });
+        return Ok(());
+    }
+    if m.size > 0 {
+        w.mapped.remove(&m.va);
+        super::ipc::forget(w, m.va);
+    }
+    let f = Free {
+        context: w.handle(Kind::Context, h.aux).unwrap_or(0),
+        va: m.va,
+        size: m.size,
+        call: h.call,
+    };
+    if w.captures.is_empty() && w.frees.push(f) {
+        return Ok(());
+    }
+    let _ = settle(w);
+    let rc = match m.size {
+        0 => CUDA_SUCCESS,
+        n => attempt(|| unmap(w.driver, m.va, n as usize)),
+    };
+    w.completer.now(rc, Then::Reply { call: h.call });
+    Ok(())
+}
+
+/// Frees what shows the program's page-locked memory to a device whose primary context goes. All else
+/// that lived in the context the client frees by name.
+pub(super) fn unmap_host(w: &mut Cuda, dev: i32) {
+    let of_it = w.mapped.range(HOST..).filter(|(_, m)| m.device == dev);
     let gone: Vec<_> = of_it.map(|(a, m)| (*a, m.size)).collect();
     for (va, size) in gone {
         let _ = unmap(w.driver, va, size as usize);

@@ -10,12 +10,14 @@
 #![allow(non_snake_case)]
 
 mod address;
+mod blame;
 mod completer;
 mod context;
 mod copy;
 mod copy_rows;
 mod device;
 mod event;
+mod frees;
 mod generated;
 mod graph;
 mod graph_exec;
@@ -35,6 +37,7 @@ mod printed;
 mod settled;
 mod shared;
 mod stream;
+mod tensor;
 mod texture;
 mod user_object;
 mod vmm;
@@ -151,6 +154,7 @@ pub struct Cuda {
     /// The driver.
     pub(crate) driver: &'static Driver,
     outbox: Outbox,
+    blame: blame::Blame,
     content: Content,
     callbacks: Callbacks,
     /// Physical ordinals of the devices the session may use.
@@ -182,10 +186,13 @@ pub struct Cuda {
     given: address::Given,
     /// Ranges of addresses that are reserved, by number.
     reserved: HashSet<u64>,
-    /// Whether the executor's thread has been made harmless to captures.
-    /// Which device, by physical ordinal, may use memory of which other.
     graphs: graph_exec::Graphs,
+    frees: frees::Frees,
+    /// Streams on which captures have begun and not ended, by id.
+    captures: HashSet<u32>,
+    /// Which device, by physical ordinal, may use memory of which other.
     peers: HashSet<(i32, i32)>,
+    /// Whether the executor's thread has been made harmless to captures.
     relaxed: bool,
     settled: settled::Settled,
     /// Lines that may still go to the server's log.
@@ -215,13 +222,16 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
             "the server has no GPU for this session",
         ));
     }
-    let completer = Completer::start(driver, setup.outbox.clone())
+    let blame = blame::Blame::new(driver, setup.outbox.clone());
+    let completer = Completer::start(driver, setup.outbox.clone(), blame.clone())
         .map_err(|e| Refusal::new("internal", format!("cannot start a thread: {e}")))?;
     let printed = printed::Printed::capture(setup.outbox.clone());
     Ok(Box::new(Cuda {
         driver,
         waiters: waiters::Waiters::new(driver, completer.clone(), printed),
         outbox: setup.outbox,
+        blame,
+        frees: frees::Frees::new(driver, completer.clone()),
         content: setup.content,
         callbacks: setup.callbacks,
         devices: allowed.clone(),
@@ -241,6 +251,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         given: address::Given::default(),
         reserved: HashSet::new(),
         graphs: graph_exec::Graphs::default(),
+        captures: HashSet::new(),
         peers: HashSet::new(),
         relaxed: false,
         settled: settled::Settled::default(),
@@ -297,6 +308,9 @@ impl Cuda {
 
     /// Remembers the handle of an id.
     pub(crate) fn store(&mut self, kind: Kind, id: u32, raw: u64) {
+        if kind == Kind::Context {
+            self.blame.add(raw, id);
+        }
         let t = &mut self.tables[kind as usize];
         t.ids.insert(raw, id);
         if id >= WORKER_IDS {
@@ -323,6 +337,9 @@ impl Cuda {
             && t.ids.get(&raw) == Some(&id)
         {
             t.ids.remove(&raw);
+            if kind == Kind::Context {
+                self.blame.remove(raw);
+            }
         }
     }
 
@@ -383,13 +400,27 @@ impl Cuda {
 
     /// A queued call is done. Its failure is told, since nobody waits for it.
     pub(crate) fn done(&mut self, h: &Header, rc: CUresult) {
-        if rc != CUDA_SUCCESS {
-            self.outbox.error(rc, |w| w.u16(h.op));
+        if rc != CUDA_SUCCESS && !self.failed(h, rc) {
+            self.outbox.error(rc, |w| {
+                w.u16(h.op);
+                w.u32(h.aux);
+                w.u8(0);
+            });
         }
+    }
+
+    /// A call has failed. If that means that a context is lost, the client is told.
+    #[cold]
+    fn failed(&mut self, h: &Header, rc: CUresult) -> bool {
+        let near = self.handle(Kind::Context, h.aux).unwrap_or(0);
+        self.blame.failed(rc, h.op, near)
     }
 
     /// A waiting call is done: its result and, on success, its reply.
     pub(crate) fn reply(&mut self, h: &Header, rc: CUresult, fields: impl FnOnce(&mut Writer<'_>)) {
+        if rc != CUDA_SUCCESS {
+            self.failed(h, rc);
+        }
         self.outbox.reply(h.call, rc, |w| {
             if rc == CUDA_SUCCESS {
                 fields(w);
@@ -399,6 +430,9 @@ impl Cuda {
 
     /// A waiting call is done whose reply counts even when it failed.
     fn reply_always(&mut self, h: &Header, rc: CUresult, fields: impl FnOnce(&mut Writer<'_>)) {
+        if rc != CUDA_SUCCESS {
+            self.failed(h, rc);
+        }
         self.outbox.reply(h.call, rc, fields);
     }
 
@@ -447,6 +481,7 @@ impl Api for Cuda {
     }
 
     fn close(&mut self) {
+        self.waiters.flush();
         // The process ends with the session, and the driver frees with it all that it held.
     }
 }

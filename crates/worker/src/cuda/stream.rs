@@ -139,8 +139,11 @@ pub(super) fn cu_stream_begin_capture_v2(
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
         let stream = w.stream(m.h_stream)? as CUstream;
+        w.frees.settle();
         // SAFETY: a live stream.
-        check(unsafe { w.driver.cuStreamBeginCapture_v2(stream, RELAXED) })
+        check(unsafe { w.driver.cuStreamBeginCapture_v2(stream, RELAXED) })?;
+        w.captures.insert(m.h_stream);
+        Ok(())
     });
     w.reply(h, rc, |_| {});
     Ok(())
@@ -156,6 +159,7 @@ pub(super) fn capture_to_graph(
         let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
         let after = node_list(w, &m.after)?;
         let edges = edge_list(m.edges, after.len())?;
+        w.frees.settle();
         // SAFETY: live handles; the arrays are of that length.
         check(unsafe {
             w.driver.cuStreamBeginCaptureToGraph(
@@ -166,7 +170,9 @@ pub(super) fn capture_to_graph(
                 after.len(),
                 RELAXED,
             )
-        })
+        })?;
+        w.captures.insert(m.stream);
+        Ok(())
     });
     w.reply(h, rc, |_| {});
     Ok(())
@@ -178,7 +184,15 @@ pub(super) fn capture_end(w: &mut Cuda, h: &Header, m: msg::CaptureEnd) -> Resul
         let stream = w.stream(m.stream)? as CUstream;
         let mut graph: CUgraph = std::ptr::null_mut();
         // SAFETY: a live stream and a pointer to a live handle.
-        check(unsafe { w.driver.cuStreamEndCapture(stream, &mut graph) })?;
+        let rc = unsafe { w.driver.cuStreamEndCapture(stream, &mut graph) };
+        let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
+        // An end may be refused and the capture go on.
+        // SAFETY: a live stream and a pointer to a live number.
+        let asked = unsafe { w.driver.cuStreamIsCapturing(stream, &mut status) };
+        if asked != CUDA_SUCCESS || status == CU_STREAM_CAPTURE_STATUS_NONE {
+            w.captures.remove(&m.stream);
+        }
+        check(rc)?;
         // The program may know it already: from a question, or since it gave it.
         reply.actual = match w.known(Kind::Graph, graph as u64) {
             0 => {

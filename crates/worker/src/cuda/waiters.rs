@@ -81,6 +81,13 @@ impl Waiters {
         }
     }
 
+    /// Passes on what has been printed.
+    pub(super) fn flush(&self) {
+        if let Some(p) = &self.shared.printed {
+            p.flush();
+        }
+    }
+
     /// Answers `call` once `wait` is over.
     pub(super) fn wait(&self, context: u64, wait: Wait, call: u32) {
         let job = Job {

@@ -16,7 +16,10 @@ pub unsafe extern "C" fn cuMemBatchDecompressAsync(
     _errorIndex: *mut usize,
     _stream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemBatchDecompressAsync", "not implemented yet")
+    runtime::unsupported(
+        "cuMemBatchDecompressAsync",
+        "decompression engines are not offered, as their device attributes say",
+    )
 }
 
 /// `cuMemBatchDecompressAsync_ptsz`: refused.
@@ -27,7 +30,10 @@ pub unsafe extern "C" fn cuMemBatchDecompressAsync_ptsz(
     _errorIndex: *mut usize,
     _stream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemBatchDecompressAsync", "not implemented yet")
+    runtime::unsupported(
+        "cuMemBatchDecompressAsync",
+        "decompression engines are not offered, as their device attributes say",
+    )
 }
 
 /// `cuMemcpy`.

@@ -278,10 +278,20 @@ pub(in crate::cuda) unsafe fn cuTensorMapEncodeTiled_checked(
     Ok(())
 }
 
-/// `cuTensorMapReplaceAddress`: refused.
+/// `cuTensorMapReplaceAddress`.
 pub unsafe extern "C" fn cuTensorMapReplaceAddress(
-    _tensorMap: *mut CUtensorMap,
-    _globalAddress: *mut c_void,
+    tensorMap: *mut CUtensorMap,
+    globalAddress: *mut c_void,
 ) -> CUresult {
-    runtime::unsupported("cuTensorMapReplaceAddress", "not implemented yet")
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { cuTensorMapReplaceAddress_checked(tensorMap, globalAddress) })
+}
+
+/// `cuTensorMapReplaceAddress`, with the result as a `Result`.
+pub(in crate::cuda) unsafe fn cuTensorMapReplaceAddress_checked(
+    tensorMap: *mut CUtensorMap,
+    globalAddress: *mut c_void,
+) -> Result<(), CUresult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::tensor::cuTensorMapReplaceAddress(tensorMap, globalAddress) })
 }

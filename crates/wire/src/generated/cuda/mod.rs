@@ -12,6 +12,7 @@ mod library;
 mod memory;
 mod memset;
 mod messages;
+mod messages_context;
 mod messages_graph;
 mod messages_ipc;
 mod messages_managed;
@@ -37,6 +38,7 @@ pub use library::*;
 pub use memory::*;
 pub use memset::*;
 pub use messages::*;
+pub use messages_context::*;
 pub use messages_graph::*;
 pub use messages_ipc::*;
 pub use messages_managed::*;
@@ -308,6 +310,11 @@ pub mod op {
     pub const VMM_GRANULARITY: u16 = 0x8405;
     pub const VMM_GET_ACCESS: u16 = 0x8406;
     pub const CLUSTERS: u16 = 0x8410;
+    pub const PRIMARY_RETAIN_NOW: u16 = 0x8500;
+    pub const PRIMARY_RELEASE_NOW: u16 = 0x8501;
+    pub const CONTEXT_DESTROY_NOW: u16 = 0x8502;
+    pub const MEM_RETIRE: u16 = 0x8503;
+    pub const TENSOR_MAP_ADDRESS: u16 = 0x8504;
 }
 
 /// Message ids and names, in order of id.
@@ -698,6 +705,11 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::VMM_GRANULARITY, "VmmGranularity"),
     (op::VMM_GET_ACCESS, "VmmGetAccess"),
     (op::CLUSTERS, "Clusters"),
+    (op::PRIMARY_RETAIN_NOW, "PrimaryRetainNow"),
+    (op::PRIMARY_RELEASE_NOW, "PrimaryReleaseNow"),
+    (op::CONTEXT_DESTROY_NOW, "ContextDestroyNow"),
+    (op::MEM_RETIRE, "MemRetire"),
+    (op::TENSOR_MAP_ADDRESS, "TensorMapAddress"),
 ];
 
 /// The name of a message.

@@ -253,6 +253,55 @@ impl<'a> Message<'a> for CuTensorMapEncodeTiledReply {
     }
 }
 
+/// Puts another address into a tensor map, whose bytes only the driver can read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TensorMapAddress<'a> {
+    pub map: &'a [u8],
+    pub address: u64,
+}
+
+impl<'a> Message<'a> for TensorMapAddress<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.bytes(self.map);
+        w.u64(self.address);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            map: r.bytes()?,
+            address: r.u64()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for TensorMapAddress<'a> {
+    const OP: u16 = op::TENSOR_MAP_ADDRESS;
+    const NAME: &'static str = "TensorMapAddress";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`TensorMapAddress`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct TensorMapAddressReply<'a> {
+    pub changed: &'a [u8],
+}
+
+impl<'a> Message<'a> for TensorMapAddressReply<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.bytes(self.changed);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            changed: r.bytes()?,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -343,6 +392,21 @@ mod tests {
         }
     }
 
+    impl Sample for TensorMapAddress<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                map: g.bytes(),
+                address: g.u64(),
+            }
+        }
+    }
+
+    impl Sample for TensorMapAddressReply<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self { changed: g.bytes() }
+        }
+    }
+
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
         check::<CuTensorMapEncodeIm2col<'static>>(false);
@@ -351,5 +415,7 @@ mod tests {
         check::<CuTensorMapEncodeIm2colWideReply>(false);
         check::<CuTensorMapEncodeTiled<'static>>(false);
         check::<CuTensorMapEncodeTiledReply>(false);
+        check::<TensorMapAddress<'static>>(false);
+        check::<TensorMapAddressReply<'static>>(false);
     }
 }

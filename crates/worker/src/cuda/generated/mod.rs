@@ -15,6 +15,7 @@ mod library;
 mod memory;
 mod memset;
 mod messages;
+mod messages_context;
 mod messages_graph;
 mod messages_ipc;
 mod messages_managed;
@@ -201,6 +202,10 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::POOL_FREE => messages::pool_free(w, h, body),
         op::POOL_FREE_NOW => messages::pool_free_now(w, h, body),
         op::POOL_CREATE => messages::pool_create(w, h, body),
+        op::PRIMARY_RETAIN_NOW => messages_context::primary_retain_now(w, h, body),
+        op::PRIMARY_RELEASE_NOW => messages_context::primary_release_now(w, h, body),
+        op::CONTEXT_DESTROY_NOW => messages_context::context_destroy_now(w, h, body),
+        op::MEM_RETIRE => messages_context::mem_retire(w, h, body),
         op::GRAPH_ADD_NODE => messages_graph::graph_add_node(w, h, body),
         op::GRAPH_ADD_NODE_NOW => messages_graph::graph_add_node_now(w, h, body),
         op::GRAPH_SET_NODE => messages_graph::graph_set_node(w, h, body),
@@ -301,6 +306,7 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
             tensor::cu_tensor_map_encode_im2col_wide(w, h, body)
         }
         op::CU_TENSOR_MAP_ENCODE_TILED => tensor::cu_tensor_map_encode_tiled(w, h, body),
+        op::TENSOR_MAP_ADDRESS => tensor::tensor_map_address(w, h, body),
         op::CU_SURF_OBJECT_DESTROY => texture::cu_surf_object_destroy(w, h, body),
         op::CU_SURF_REF_SET_ARRAY => texture::cu_surf_ref_set_array(w, h, body),
         op::CU_TEX_OBJECT_DESTROY => texture::cu_tex_object_destroy(w, h, body),

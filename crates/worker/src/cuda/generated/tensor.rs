@@ -150,3 +150,10 @@ pub(super) fn cu_tensor_map_encode_tiled(
     });
     Ok(())
 }
+
+pub(super) fn tensor_map_address(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::TensorMapAddress::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::tensor::tensor_map_address(w, h, m)
+}

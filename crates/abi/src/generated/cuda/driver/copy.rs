@@ -5,8 +5,6 @@ use super::super::*;
 use super::Driver;
 use std::ffi::{c_char, c_void};
 
-pub type PFN_cuMemBatchDecompressAsync =
-    unsafe extern "C" fn(*mut CUmemDecompressParams, usize, u32, *mut usize, CUstream) -> CUresult;
 pub type PFN_cuMemcpy = unsafe extern "C" fn(CUdeviceptr, CUdeviceptr, usize) -> CUresult;
 pub type PFN_cuMemcpy2DAsync_v2 = unsafe extern "C" fn(*const CUDA_MEMCPY2D, CUstream) -> CUresult;
 pub type PFN_cuMemcpy2DUnaligned_v2 = unsafe extern "C" fn(*const CUDA_MEMCPY2D) -> CUresult;
@@ -75,23 +73,6 @@ pub type PFN_cuMemcpyPeerAsync = unsafe extern "C" fn(
 ) -> CUresult;
 
 impl Driver {
-    /// `cuMemBatchDecompressAsync`.
-    #[inline]
-    pub unsafe fn cuMemBatchDecompressAsync(
-        &self,
-        paramsArray: *mut CUmemDecompressParams,
-        count: usize,
-        flags: u32,
-        errorIndex: *mut usize,
-        stream: CUstream,
-    ) -> CUresult {
-        let Some(call) = self.cuMemBatchDecompressAsync else {
-            return CUDA_ERROR_NOT_SUPPORTED;
-        };
-        // SAFETY: the caller keeps the function's contract.
-        unsafe { call(paramsArray, count, flags, errorIndex, stream) }
-    }
-
     /// `cuMemcpy`.
     #[inline]
     pub unsafe fn cuMemcpy(

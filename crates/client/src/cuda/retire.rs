@@ -1,0 +1,80 @@
+//! Memory that was freed while kernels may still use it.
+//!
+//! The worker says when all work from before is done; only then are the addresses given out again.
+//! Nobody waits for that, except who needs the memory: a call that finds none left, and the question
+//! how much there is.
+
+use super::memory;
+use super::runtime::Cx;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda as msg;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+#[derive(Default)]
+struct State {
+    /// Pieces that the worker has not answered for.
+    left: usize,
+    /// What no allocation uses any more and the worker has not unmapped yet.
+    empty: Vec<(u64, u64)>,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    left: 0,
+    empty: Vec::new(),
+});
+static DONE: Condvar = Condvar::new();
+
+fn lock() -> MutexGuard<'static, State> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Frees `size` bytes of device memory at `at`, in the range of a device, once all work of the
+/// context `cx` is in is done.
+pub fn retire(cx: Cx, range: u32, at: u64, size: u64) -> Result<(), CUresult> {
+    let unmapped = memory::whole(size).unwrap_or(0);
+    let m = msg::MemRetire {
+        va: at,
+        size: unmapped,
+    };
+    lock().left += 1;
+    let done = move |_| {
+        let mut s = lock();
+        if unmapped > 0 {
+            memory::unplace(range, at, size);
+        } else {
+            s.empty.extend(memory::unplace(range, at, size));
+        }
+        s.left -= 1;
+        DONE.notify_all();
+    };
+    // SAFETY: there is no place for a bulk answer.
+    let sent = unsafe { cx.rt.session.call_async(cx.scope, &m, None, done) };
+    sent.map_err(|_| {
+        lock().left -= 1;
+        CUDA_ERROR_DEVICE_UNAVAILABLE
+    })?;
+    give_back(cx)
+}
+
+/// Has the worker unmap what is used no more.
+fn give_back(cx: Cx) -> Result<(), CUresult> {
+    let empty = std::mem::take(&mut lock().empty);
+    for (va, size) in empty {
+        cx.send(&msg::MemUnmapAt { va, size })?;
+    }
+    Ok(())
+}
+
+/// Waits until all that was freed is free. False when there was nothing to wait for.
+pub fn settle(cx: Cx) -> bool {
+    let mut s = lock();
+    if s.left == 0 && s.empty.is_empty() {
+        return false;
+    }
+    cx.rt.session.flush();
+    while s.left > 0 {
+        s = DONE.wait(s).unwrap_or_else(PoisonError::into_inner);
+    }
+    drop(s);
+    give_back(cx).is_ok()
+}

@@ -1,0 +1,19 @@
+//! Messages of contexts after an error, whose result the program waits for, and of memory that is
+//! freed while work goes on.
+
+/// As `PrimaryRetain`, where the driver may well refuse: an error has lost a context before.
+#[id(0x8500)] #[message] #[waits] #[family(context)]
+fn PrimaryRetainNow(context: u32, device: i32, flags: u32);
+
+/// As `PrimaryRelease`, of a context that an error has lost.
+#[id(0x8501)] #[message] #[waits] #[family(context)]
+fn PrimaryReleaseNow(context: u32, device: i32, reset: u32);
+
+/// As `ContextDestroy`, of a context that an error has lost.
+#[id(0x8502)] #[message] #[waits] #[family(context)]
+fn ContextDestroyNow(context: u32);
+
+/// Answered once all work of the context so far is done; then `size` bytes at `va`, a whole mapping,
+/// are unmapped, if it is not 0.
+#[id(0x8503)] #[message] #[waits] #[family(memory)]
+fn MemRetire(va: u64, size: u64);

@@ -1,0 +1,462 @@
+//! What CUDA's driver says where programs make mistakes, and what then still works: each word is a
+//! small program whose every call's result is a line, so that a native and a remote run can be
+//! compared. Functions are called by name, with arguments as the C ABI passes them.
+
+use libloading::Library;
+
+const IMAGE: &str = "fakedev-module 1\n\
+    kernel nop nop\nkernel trap trap\nkernel assert assert u32\nkernel fill fill_u32\n\
+    kernel spin spin\nkernel probe probe\nkernel say say\n\0";
+
+struct Api {
+    library: Library,
+}
+
+impl Api {
+    fn load() -> Self {
+        // SAFETY: loading the driver runs its initializers, as in any CUDA program.
+        let library = unsafe { Library::new("libcuda.so.1") }.expect("libcuda.so.1 can be loaded");
+        Self { library }
+    }
+
+    /// Calls a function; those here take whole numbers and pointers only, twelve at most.
+    fn call(&self, name: &str, args: &[u64]) -> i32 {
+        type F =
+            unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> i32;
+        let mut a = [0u64; 12];
+        a[..args.len()].copy_from_slice(args);
+        // SAFETY: the driver exports the function, and ignores arguments beyond its own; pointers
+        // among them are valid, as each program below sees to.
+        unsafe {
+            let f = self
+                .library
+                .get::<F>(name.as_bytes())
+                .unwrap_or_else(|e| panic!("{name}: {e}"));
+            f(
+                a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11],
+            )
+        }
+    }
+
+    /// Calls a function and prints its result.
+    fn tell(&self, name: &str, args: &[u64]) -> i32 {
+        let rc = self.call(name, args);
+        println!("{name}: {rc}");
+        rc
+    }
+
+    /// Calls a function that must succeed and gives what it writes through its first argument.
+    fn made(&self, name: &str, rest: &[u64]) -> u64 {
+        let mut out = 0u64;
+        let mut args = vec![at(&mut out)];
+        args.extend_from_slice(rest);
+        assert_eq!(self.call(name, &args), 0, "{name}");
+        out
+    }
+
+    fn kernel(&self, name: &str) -> u64 {
+        let module = self.made("cuModuleLoadData", &[IMAGE.as_ptr() as u64]);
+        let name = format!("{name}\0");
+        self.made("cuModuleGetFunction", &[module, name.as_ptr() as u64])
+    }
+
+    fn launch(&self, f: u64, stream: u64, words: &[u64]) -> i32 {
+        let mut list: Vec<*const u64> = words.iter().map(std::ptr::from_ref).collect();
+        list.push(std::ptr::null());
+        let p = list.as_ptr() as u64;
+        self.call("cuLaunchKernel", &[f, 1, 1, 1, 1, 1, 1, 0, stream, p, 0])
+    }
+}
+
+fn at<T>(v: &mut T) -> u64 {
+    std::ptr::from_mut(v) as u64
+}
+
+fn main() {
+    let word = std::env::args().nth(1).unwrap_or_default();
+    let api = Api::load();
+    if word != "visible" {
+        assert_eq!(api.call("cuInit", &[0]), 0);
+    }
+    match word.as_str() {
+        "contexts" => contexts(&api),
+        "destroyed" => destroyed(&api),
+        "reset" => reset(&api),
+        "nothing" => nothing(&api),
+        "lives" => lives(&api),
+        "peers" => peers(&api),
+        "visible" => visible(&api),
+        "capture" => capture(&api),
+        "prints" => prints(&api),
+        _ => {
+            eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
+            std::process::exit(2);
+        }
+    }
+}
+
+/// An error in one context leaves the others alone, whichever is current when it shows.
+fn contexts(api: &Api) {
+    let [a, b, c] = [0, 1, 0].map(|device| api.made("cuCtxCreate_v2", &[0, device]));
+    let say = |who: &str, ctx: u64| {
+        assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
+        print!("{who} ");
+        let mut p = 0u64;
+        api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
+        print!("{who} ");
+        api.tell("cuCtxSynchronize", &[]);
+    };
+    assert_eq!(api.call("cuCtxSetCurrent", &[a]), 0);
+    let (trap, stream) = (api.kernel("trap"), api.made("cuStreamCreate", &[1]));
+    let event = api.made("cuEventCreate", &[0]);
+    say("before", a);
+    println!("launch: {}", api.launch(trap, stream, &[]));
+    api.call("cuEventRecord", &[event, stream]);
+    // Seen from another context, whose own work goes on.
+    assert_eq!(api.call("cuCtxSetCurrent", &[b]), 0);
+    api.tell("cuStreamSynchronize", &[stream]);
+    api.tell("cuStreamSynchronize", &[stream]);
+    say("b", b);
+    say("c", c);
+    say("a", a);
+    println!("launch: {}", api.launch(trap, stream, &[]));
+    api.tell("cuStreamQuery", &[stream]);
+    let mut current = 0u64;
+    api.tell("cuCtxGetCurrent", &[at(&mut current)]);
+    println!("current is a: {}", current == a);
+    let mut flags = 0u64;
+    api.tell("cuCtxGetDevice", &[at(&mut flags)]);
+    assert_eq!(api.call("cuCtxSetCurrent", &[b]), 0);
+    println!(
+        "destroy: {}",
+        i32::from(api.call("cuCtxDestroy_v2", &[a]) == 201)
+    );
+    say("b", b);
+    let d = api.made("cuCtxCreate_v2", &[0, 0]);
+    say("d", d);
+    let nop = api.kernel("nop");
+    println!("launch: {}", api.launch(nop, 0, &[]));
+    say("d", d);
+    for ctx in [b, c, d] {
+        api.tell("cuCtxDestroy_v2", &[ctx]);
+    }
+}
+
+/// A context that another thread has destroyed.
+fn destroyed(api: &Api) {
+    let a = api.made("cuCtxCreate_v2", &[0, 0]);
+    let b = api.made("cuCtxCreate_v2", &[0, 0]);
+    assert_eq!(api.call("cuCtxSetCurrent", &[a]), 0);
+    std::thread::scope(|s| {
+        let t = s.spawn(|| {
+            assert_eq!(api.call("cuCtxSetCurrent", &[b]), 0);
+            assert_eq!(api.call("cuCtxDestroy_v2", &[a]), 0);
+        });
+        t.join().expect("the thread ends well");
+    });
+    let mut p = 0u64;
+    api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
+    api.tell("cuCtxSynchronize", &[]);
+    // A new context must not be taken for the old one.
+    let c = api.made("cuCtxCreate_v2", &[0, 0]);
+    api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
+    api.tell("cuCtxDestroy_v2", &[c]);
+    api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
+    api.tell("cuCtxSetCurrent", &[b]);
+    api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
+    api.tell("cuCtxSetCurrent", &[a]);
+    api.tell("cuCtxPushCurrent_v2", &[a]);
+    api.tell("cuCtxDestroy_v2", &[a]);
+    api.tell("cuCtxDestroy_v2", &[b]);
+    api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
+}
+
+/// A primary context that an error has lost begins anew after a reset, again and again.
+fn reset(api: &Api) {
+    for (round, (kernel, words)) in [
+        ("trap", vec![]),
+        ("assert", vec![0]),
+        ("probe", vec![64, 1]),
+        ("fill", vec![2, 0, 1]),
+    ]
+    .iter()
+    .enumerate()
+    {
+        let ctx = api.made("cuDevicePrimaryCtxRetain", &[0]);
+        assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
+        let f = api.kernel(kernel);
+        let p = api.made("cuMemAlloc_v2", &[4096]);
+        println!("round {round} launch: {}", api.launch(f, 0, words));
+        api.tell("cuCtxSynchronize", &[]);
+        api.tell("cuMemFree_v2", &[p]);
+        println!("launch: {}", api.launch(f, 0, words));
+        let mut back = [0u8; 4];
+        api.tell("cuMemcpyDtoH_v2", &[at(&mut back), p, 4]);
+        let mut q = 0u64;
+        api.tell("cuMemAllocAsync", &[at(&mut q), 4096, 0]);
+        api.tell("cuStreamCreate", &[at(&mut q), 0]);
+        api.tell("cuDevicePrimaryCtxReset_v2", &[0]);
+        let mut active = [0i32; 2];
+        let [flags, on] = active.each_mut().map(at);
+        api.tell("cuDevicePrimaryCtxRetain", &[at(&mut q), 0]);
+        api.tell("cuDevicePrimaryCtxGetState", &[0, flags, on]);
+        println!("active {}", active[1]);
+        assert_eq!(api.call("cuCtxSetCurrent", &[q]), 0);
+        let p = api.made("cuMemAlloc_v2", &[4096]);
+        api.tell("cuMemsetD8_v2", &[p, 7, 4]);
+        api.tell("cuMemcpyDtoH_v2", &[at(&mut back), p, 4]);
+        println!("{back:?}");
+        api.tell("cuDevicePrimaryCtxReset_v2", &[0]);
+    }
+}
+
+/// Nothing to do, nowhere to put it.
+fn nothing(api: &Api) {
+    let mut p = 0u64;
+    api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
+    api.tell("cuMemFree_v2", &[0]);
+    api.tell("cuCtxSynchronize", &[]);
+    api.tell("cuStreamCreate", &[at(&mut p), 0]);
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    api.tell("cuMemAlloc_v2", &[0, 4096]);
+    api.tell("cuMemAlloc_v2", &[at(&mut p), 0]);
+    api.tell("cuMemFree_v2", &[0]);
+    let device = api.made("cuMemAlloc_v2", &[4096]);
+    let mut host = [1u8; 64];
+    for n in [0, 16] {
+        println!("{n} bytes");
+        api.tell("cuMemcpyHtoD_v2", &[device, at(&mut host), n]);
+        api.tell("cuMemcpyDtoH_v2", &[at(&mut host), device, n]);
+        api.tell("cuMemcpyDtoD_v2", &[device, device + 64, n]);
+        api.tell("cuMemcpyHtoDAsync_v2", &[device, at(&mut host), n, 0]);
+        api.tell("cuMemcpyDtoHAsync_v2", &[at(&mut host), device, n, 0]);
+        api.tell("cuMemsetD8_v2", &[device, 0, n]);
+        api.tell("cuMemsetD32_v2", &[device, 0, n]);
+        api.tell("cuMemsetD8Async", &[device, 0, n, 0]);
+    }
+    api.tell("cuCtxSynchronize", &[]);
+    api.tell("cuStreamCreate", &[0, 0]);
+    api.tell("cuEventCreate", &[0, 0]);
+    api.tell("cuStreamSynchronize", &[0x1234_5678]);
+    api.tell("cuEventRecord", &[0, 0]);
+    api.tell("cuEventQuery", &[0]);
+    api.tell("cuStreamDestroy_v2", &[0]);
+    api.tell("cuEventDestroy_v2", &[0]);
+    api.tell("cuModuleUnload", &[0]);
+    api.tell("cuCtxDestroy_v2", &[0]);
+    api.tell("cuDeviceGet", &[0, 0]);
+    api.tell("cuDeviceGetCount", &[0]);
+    api.tell("cuMemHostAlloc", &[0, 64, 0]);
+    api.tell("cuMemHostAlloc", &[at(&mut p), 64, 0x1000]);
+    api.tell("cuMemFreeHost", &[at(&mut host)]);
+}
+
+/// Memory ends with its context, and so can be had again, any number of times.
+fn lives(api: &Api) {
+    let free = |api: &Api| {
+        let (mut free, mut total) = (0u64, 0u64);
+        api.call("cuMemGetInfo_v2", &[at(&mut free), at(&mut total)]);
+        free
+    };
+    let keep = api.made("cuCtxCreate_v2", &[0, 0]);
+    let before = free(api);
+    for round in 0..4u8 {
+        let ctx = match round {
+            3 => api.made("cuDevicePrimaryCtxRetain", &[0]),
+            _ => api.made("cuCtxCreate_v2", &[0, 0]),
+        };
+        assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
+        for n in [512u64, 4096, 3 << 20, 16 << 20] {
+            let p = api.made("cuMemAlloc_v2", &[n]);
+            let mut back = [0u8; 2];
+            let v = u64::from(round);
+            println!("fill: {}", api.call("cuMemsetD8_v2", &[p, v, n]));
+            let end = p + n - 2;
+            println!(
+                "read: {} {back:?}",
+                api.call("cuMemcpyDtoH_v2", &[at(&mut back), end, 2])
+            );
+        }
+        let m = api.made("cuMemAllocManaged", &[4096, 1]);
+        println!("managed: {}", api.call("cuMemsetD8_v2", &[m, 7, 4096]));
+        api.tell("cuCtxSynchronize", &[]);
+        match round {
+            3 => api.tell("cuDevicePrimaryCtxRelease_v2", &[0]),
+            _ => api.tell("cuCtxDestroy_v2", &[ctx]),
+        };
+        assert_eq!(api.call("cuCtxSetCurrent", &[keep]), 0);
+        println!("all of it is free again: {}", free(api) == before);
+    }
+}
+
+/// Which devices there are, by the last byte of each UUID.
+fn visible(api: &Api) {
+    api.tell("cuInit", &[0]);
+    let mut n = 0i32;
+    api.tell("cuDeviceGetCount", &[at(&mut n)]);
+    for device in 0..n {
+        let mut uuid = [0u8; 16];
+        api.call("cuDeviceGetUuid_v2", &[at(&mut uuid), device as u64]);
+        println!("device {}", uuid[15]);
+    }
+}
+
+/// Several devices in one process: contexts by thread, copies and access between devices.
+fn peers(api: &Api) {
+    const N: u64 = 3 << 20;
+    let contexts = [0, 1].map(|device| api.made("cuDevicePrimaryCtxRetain", &[device]));
+    let buffers = contexts.map(|ctx| {
+        assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
+        api.made("cuMemAlloc_v2", &[N])
+    });
+    let mut can = 0i32;
+    api.tell("cuDeviceCanAccessPeer", &[at(&mut can), 0, 1]);
+    println!("can: {can}");
+    for (ctx, peer) in [(contexts[0], contexts[1]), (contexts[1], contexts[0])] {
+        assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
+        api.tell("cuCtxEnablePeerAccess", &[ctx, 0]);
+        api.tell("cuCtxEnablePeerAccess", &[peer, 1]);
+        api.tell("cuCtxDisablePeerAccess", &[peer]);
+        api.tell("cuCtxEnablePeerAccess", &[peer, 0]);
+        api.tell("cuCtxEnablePeerAccess", &[peer, 0]);
+        api.tell("cuCtxEnablePeerAccess", &[0, 0]);
+    }
+    for (round, p) in buffers.iter().enumerate() {
+        let mut ordinal = -1i32;
+        api.tell("cuPointerGetAttribute", &[at(&mut ordinal), 9, *p]);
+        println!("buffer {round} is on device {ordinal}");
+    }
+    // Each thread has a context of its own, and streams of one device take copies for the other.
+    std::thread::scope(|s| {
+        for (i, ctx) in contexts.iter().enumerate() {
+            let (api, p) = (&api, buffers[i]);
+            s.spawn(move || {
+                assert_eq!(api.call("cuCtxSetCurrent", &[*ctx]), 0);
+                let f = api.kernel("fill");
+                for round in 0..20u64 {
+                    assert_eq!(api.launch(f, 0, &[p, i as u64 * 100 + round, N / 4]), 0);
+                }
+                assert_eq!(api.call("cuCtxSynchronize", &[]), 0);
+            });
+        }
+    });
+    let first = |p: u64| {
+        let mut v = [0u32; 2];
+        let rc = api.call("cuMemcpyDtoH_v2", &[at(&mut v), p + N - 8, 8]);
+        println!("{rc} {v:?}");
+    };
+    buffers.iter().for_each(|p| first(*p));
+    let [a, b] = buffers;
+    let [ca, cb] = contexts;
+    assert_eq!(api.call("cuCtxSetCurrent", &[ca]), 0);
+    let stream = api.made("cuStreamCreate", &[1]);
+    println!(
+        "peer: {}",
+        api.call("cuMemcpyPeerAsync", &[b, cb, a, ca, N, stream])
+    );
+    api.tell("cuStreamSynchronize", &[stream]);
+    first(b);
+    assert_eq!(api.call("cuCtxSetCurrent", &[cb]), 0);
+    println!("fill: {}", api.call("cuMemsetD32_v2", &[b, 9, N / 4]));
+    println!("peer: {}", api.call("cuMemcpyPeer", &[a, ca, b, cb, N]));
+    api.tell("cuCtxSynchronize", &[]);
+    first(a);
+    println!("bad: {}", api.call("cuMemcpyPeer", &[a, 0x1234, b, cb, N]));
+    println!("copy: {}", api.call("cuMemcpyDtoD_v2", &[b, a, N]));
+    // A stream of the other device, whichever context is current.
+    println!(
+        "fill: {}",
+        api.call("cuMemsetD32Async", &[a, 5, N / 4, stream])
+    );
+    api.tell("cuStreamSynchronize", &[stream]);
+    first(a);
+    api.tell("cuCtxDisablePeerAccess", &[ca]);
+    api.tell("cuCtxDisablePeerAccess", &[ca]);
+    // A reset of one device leaves the other.
+    api.tell("cuDevicePrimaryCtxReset_v2", &[0]);
+    first(b);
+    api.tell("cuMemFree_v2", &[b]);
+}
+
+/// Frees and waits beside a capture leave it alone; what it may not do voids it.
+fn capture(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let (fill, spin) = (api.kernel("fill"), api.kernel("spin"));
+    let [other, stream] = [1, 1].map(|flags| api.made("cuStreamCreate", &[flags]));
+    let p = api.made("cuMemAlloc_v2", &[4096]);
+    for (mode, size) in [(2u64, 512u64), (2, 4 << 20), (1, 512), (0, 4 << 20)] {
+        let q = api.made("cuMemAlloc_v2", &[size]);
+        println!("busy: {}", api.launch(spin, other, &[20_000]));
+        println!("mode {mode}");
+        api.tell("cuStreamBeginCapture_v2", &[stream, mode]);
+        println!(
+            "launch: {}",
+            api.launch(fill, stream, &[p, mode + 40, 1024])
+        );
+        let mut old = 2i32;
+        if mode != 2 {
+            api.tell("cuThreadExchangeStreamCaptureMode", &[at(&mut old)]);
+        }
+        println!("busy: {}", api.launch(spin, other, &[20_000]));
+        api.tell("cuMemFree_v2", &[q]);
+        let mut r = 0u64;
+        api.tell("cuMemAlloc_v2", &[at(&mut r), size]);
+        if mode != 2 {
+            api.tell("cuThreadExchangeStreamCaptureMode", &[at(&mut old)]);
+        }
+        let mut status = -1i32;
+        api.tell("cuStreamIsCapturing", &[stream, at(&mut status)]);
+        println!("status {status}");
+        let (mut graph, mut exec) = (0u64, 0u64);
+        api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
+        api.tell("cuGraphInstantiateWithFlags", &[at(&mut exec), graph, 0]);
+        api.tell("cuGraphLaunch", &[exec, stream]);
+        api.tell("cuStreamSynchronize", &[stream]);
+        let mut v = [0u32; 1];
+        api.call("cuMemcpyDtoH_v2", &[at(&mut v), p, 4]);
+        println!("{v:?}");
+        api.tell("cuMemFree_v2", &[r]);
+    }
+    // Without leave, what may disturb a capture is refused and ends it.
+    for (mode, name) in [
+        (0u64, "cuMemAlloc_v2"),
+        (1, "cuMemAlloc_v2"),
+        (0, "cuMemHostAlloc"),
+    ] {
+        api.tell("cuStreamBeginCapture_v2", &[stream, mode]);
+        let mut r = 0u64;
+        api.tell(name, &[at(&mut r), 4096, 0]);
+        let mut graph = 0u64;
+        api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
+        api.tell("cuStreamSynchronize", &[stream]);
+    }
+    // Another thread's.
+    api.tell("cuStreamBeginCapture_v2", &[stream, 1]);
+    let mut ctx = 0u64;
+    api.call("cuCtxGetCurrent", &[at(&mut ctx)]);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            api.call("cuCtxSetCurrent", &[ctx]);
+            let mut r = 0u64;
+            api.tell("cuMemAlloc_v2", &[at(&mut r), 4096]);
+        });
+    });
+    let mut graph = 0u64;
+    api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
+}
+
+/// Kernels print more than a pipe holds, and then an assertion fails.
+fn prints(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let stream = api.made("cuStreamCreate", &[1]);
+    let (say, assert) = (api.kernel("say"), api.kernel("assert"));
+    for n in [1u64, 60_000, 3] {
+        assert_eq!(api.launch(say, stream, &[n]), 0);
+        assert_eq!(api.call("cuStreamSynchronize", &[stream]), 0);
+    }
+    assert_eq!(api.launch(assert, stream, &[1]), 0);
+    assert_eq!(api.call("cuStreamSynchronize", &[stream]), 0);
+    assert_eq!(api.launch(assert, stream, &[0]), 0);
+    assert_eq!(api.call("cuStreamSynchronize", &[stream]), 710);
+    eprintln!("after the error");
+}

@@ -1,0 +1,123 @@
+//! Mistakes, errors and what works after them: the same through a server as on the driver itself.
+
+use busbar_e2e::program::{finished, native, printed, remote};
+use busbar_e2e::server::{Options, Server};
+use std::path::Path;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_semantics_program");
+
+/// Runs a program natively and through `server`; both must print the same, which is returned.
+fn same(server: &Server, devices: &str, args: &[&str]) -> String {
+    let program = Path::new(PROGRAM);
+    let wanted = printed(native(program).args(args).env("FAKEDEV_DEVICES", devices));
+    let got = printed(remote(server, program).args(args));
+    assert_eq!(wanted, got, "{args:?}");
+    got
+}
+
+#[test]
+fn an_error_is_kept_by_the_context_that_it_lost() {
+    let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
+    let text = same(&server, "2", &["contexts"]);
+    assert!(text.contains("a cuCtxSynchronize: 719"), "{text}");
+    assert!(text.contains("b cuCtxSynchronize: 0"), "{text}");
+    assert!(!text.contains("b cuCtxSynchronize: 719"), "{text}");
+}
+
+#[test]
+fn a_context_that_another_thread_destroyed_is_not_used_again() {
+    let server = Server::start();
+    let text = same(&server, "1", &["destroyed"]);
+    assert!(text.starts_with("cuMemAlloc_v2: 709\n"), "{text}");
+}
+
+#[test]
+fn a_reset_gives_a_working_context() {
+    let text = same(&Server::start(), "1", &["reset"]);
+    for code in [719, 710, 700] {
+        assert!(text.contains(&format!("cuMemAllocAsync: {code}")), "{text}");
+    }
+}
+
+#[test]
+fn empty_calls_and_missing_arguments_are_answered_alike() {
+    same(&Server::start(), "1", &["nothing"]);
+}
+
+#[test]
+fn memory_ends_with_its_context_and_can_be_had_again() {
+    let text = same(&Server::start(), "1", &["lives"]);
+    assert!(!text.contains("false"), "{text}");
+}
+
+#[test]
+fn devices_of_one_process_reach_each_other() {
+    let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
+    same(&server, "2", &["peers"]);
+}
+
+#[test]
+fn a_capture_survives_what_happens_beside_it() {
+    let text = same(&Server::start(), "1", &["capture"]);
+    assert!(text.contains("[42]") && text.contains("[41]") && text.contains("[40]"));
+}
+
+#[test]
+fn the_program_chooses_among_the_devices() {
+    let server = Options::default().env("FAKEDEV_DEVICES", "4").start();
+    let seen = |list: &str, order: &str| {
+        let mut c = remote(&server, Path::new(PROGRAM));
+        let c = c
+            .arg("visible")
+            .env("CUDA_VISIBLE_DEVICES", list)
+            .env("CUDA_DEVICE_ORDER", order);
+        let out = finished(c);
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let ids = text.lines().filter_map(|l| l.strip_prefix("device "));
+        ids.filter_map(|n| n.parse().ok()).collect::<Vec<u32>>()
+    };
+    let none = Vec::<u32>::new();
+    assert_eq!(seen("0,1,2,3", "PCI_BUS_ID"), [0, 1, 2, 3]);
+    assert_eq!(seen("3,1", "PCI_BUS_ID"), [3, 1]);
+    assert_eq!(
+        seen("2,9,0", "FASTEST_FIRST"),
+        [2],
+        "up to what is not there"
+    );
+    assert_eq!(seen("1,-1,2", ""), [1]);
+    assert_eq!(seen("", ""), none);
+    assert_eq!(seen("-1", ""), none);
+    assert_eq!(seen("1,1", ""), none, "twice the same");
+    let uuid = "GPU-62757362-6172-2d66-616b-656465760002";
+    assert_eq!(seen(uuid, ""), [2]);
+    assert_eq!(
+        seen(&format!("3,{}", &uuid[..12]), ""),
+        [3],
+        "four begin so"
+    );
+    assert_eq!(seen("MIG-0011", ""), none);
+}
+
+#[test]
+fn what_the_device_prints_and_asserts_reaches_the_program() {
+    let server = Server::start();
+    let program = Path::new(PROGRAM);
+    let run = |c: &mut std::process::Command| {
+        let out = finished(c.arg("prints"));
+        assert!(out.status.success());
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let device: Vec<String> = text
+            .lines()
+            .filter(|l| l.starts_with("device"))
+            .map(String::from)
+            .collect();
+        (device, String::from_utf8_lossy(&out.stderr).into_owned())
+    };
+    let wanted = run(&mut native(program));
+    assert_eq!(wanted.0.len(), 60_004);
+    let got = run(&mut remote(&server, program));
+    assert!(wanted.0 == got.0, "{} lines", got.0.len());
+    // The message is there before the call has returned that reports the error.
+    assert!(got.1.contains("Assertion `holds` failed.\nafter the error"));
+    assert_eq!(wanted.1, got.1);
+}
