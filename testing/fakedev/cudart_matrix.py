@@ -40,8 +40,19 @@ VERSIONS = {
 }
 
 STEPS = [
-    "devices", "malloc", "pointer", "copy", "memset", "stream", "event", "async", "register", "library",
-    "error", "free", "reset",
+    "devices",
+    "malloc",
+    "pointer",
+    "copy",
+    "memset",
+    "stream",
+    "event",
+    "async",
+    "register",
+    "library",
+    "error",
+    "free",
+    "reset",
 ]
 TIMEOUT_S = 60
 IMAGE = b"fakedev-module 1\nkernel fill fill_u32 ptr u32 u64\nglobal counter 64\n\0"
@@ -108,7 +119,7 @@ class Program:
         assert self.address.value, "null"
 
     def pointer(self):
-        """What kind of memory a pointer is; the runtime asks with a variable that it has not cleared."""
+        """What kind of memory a pointer is; the runtime asks with a variable it has not cleared."""
         host = ctypes.c_void_p()
         self.call("cudaHostAlloc", ctypes.byref(host), ctypes.c_size_t(4096), 0)
         for address, kind in ((host.value, 1), (self.address.value, 2)):

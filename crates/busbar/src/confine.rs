@@ -84,8 +84,8 @@ extern "C" fn end_soon(_: i32) {
 }
 
 /// Gives up what any worker can do without: new rights through an exec, being looked into by other
-/// processes of its user, core files with a client's data, files that others can read, and outliving
-/// the server.
+/// processes of its user, core files with a client's data, files that others can read, and
+/// outliving the server.
 pub fn harden() {
     let none = libc::rlimit {
         rlim_cur: 0,
@@ -135,9 +135,10 @@ struct Beneath {
     folder: i32,
 }
 
-/// Lets this process, from now on, write only below the folders `writable`, read only there and below
-/// `readable` (those that exist), reach nothing by TCP but what it has open, and signal only itself,
-/// as far as the kernel can see to it.
+/// Lets this process, from now on, write only below the folders `writable`, read only there and
+/// below
+/// `readable` (those that exist), reach nothing by TCP but what it has open, and signal only
+/// itself, as far as the kernel can see to it.
 pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf]) -> Result<(), String> {
     let none = std::ptr::null::<Ruleset>();
     // SAFETY: asks for the version; no pointer is read.

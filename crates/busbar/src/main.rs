@@ -51,8 +51,8 @@ const FAILED: i32 = 125;
 fn main() {
     let command = Cli::parse().command;
     if !matches!(command, Command::Serve(_) | Command::Worker(_)) {
-        // A closed pipe ends us quietly, as it does other command-line programs. It must not end who
-        // serves others.
+        // A closed pipe ends us quietly, as it does other command-line programs. It must not end
+        // who serves others.
         // SAFETY: restores the default action before any thread exists.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     }

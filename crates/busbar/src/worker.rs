@@ -57,8 +57,8 @@ pub fn run(a: Args) -> Result<()> {
     let Some(fd) = a.control_fd else {
         bail!("`busbar worker` is started by `busbar serve`")
     };
-    // After the probe, not before: a driver's helper may have to make device files, with rights that
-    // nothing started from here can get any more.
+    // After the probe, not before: a driver's helper may have to make device files, with rights
+    // that nothing started from here can get any more.
     confine::harden();
     if a.sandbox
         && let Err(why) = confine::sandbox(

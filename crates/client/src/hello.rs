@@ -63,8 +63,8 @@ pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, W
             Err(Failure::Refused(Refusal::new(
                 "version",
                 format!(
-                    "the server {server} (Busbar {}) speaks protocol {} and this client (Busbar {}) \
-                     {PROTOCOL_MIN}-{PROTOCOL_MAX}: install the same release on both",
+                    "the server {server} (Busbar {}) speaks protocol {} and this client (Busbar \
+                     {}) {PROTOCOL_MIN}-{PROTOCOL_MAX}: install the same release on both",
                     welcome.version,
                     welcome.protocol,
                     env!("CARGO_PKG_VERSION"),

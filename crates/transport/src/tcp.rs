@@ -126,8 +126,8 @@ impl Tcp {
         Self::from_fd(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    /// Sends some bytes. Never by `write`: a connection that its peer has closed would raise SIGPIPE,
-    /// which is the death of the program that we are a guest in.
+    /// Sends some bytes. Never by `write`: a connection that its peer has closed would raise
+    /// SIGPIPE, which is the death of the program that we are a guest in.
     fn send_some(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         // SAFETY: zero is a valid value of the structure.
         let mut m: libc::msghdr = unsafe { std::mem::zeroed() };

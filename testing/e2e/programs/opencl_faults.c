@@ -180,7 +180,8 @@ int main(int argc, char **argv) {
             code = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &all, NULL, 0, NULL, NULL);
             if (code)
                 fail("clEnqueueNDRangeKernel", code);
-            code = clEnqueueReadBuffer(queue, memory, CL_TRUE, 0, sizeof bytes, bytes, 0, NULL, NULL);
+            code = clEnqueueReadBuffer(queue, memory, CL_TRUE, 0, sizeof bytes, bytes, 0, NULL,
+                                       NULL);
             if (code)
                 fail("clEnqueueReadBuffer", code);
             for (size_t i = 0; i < all; i++)

@@ -1,9 +1,9 @@
 //! What a hostile client sends: sessions of real programs, recorded and then spoiled.
 //!
 //! A recording holds what a program's client sent, frame by frame. [`Spoiler`] makes frames and
-//! records of it that a worker must survive: bits turned, lengths and counts that lie, ids
-//! that were
-//! never given, addresses of the worker's own, records left out, doubled or in another's place.
+//! records of it that a worker must survive: bits turned, lengths and counts that lie, ids that
+//! were never given, addresses of the worker's own, records left out, doubled or in another's
+//! place.
 
 use busbar_harness::rng::Rng;
 use busbar_wire::frame;

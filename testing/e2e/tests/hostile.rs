@@ -320,9 +320,8 @@ fn an_opencl_server_with_hostile_clients_stands() {
     });
     let mut frames = 0;
     for seed in 0..effort(3) {
-        // A CPU device runs kernels in the worker itself: spoiled arguments may crash
-        // that worker, and
-        // must crash nothing else.
+        // A CPU device runs kernels in the worker itself: spoiled arguments may crash that worker,
+        // and must crash nothing else.
         let r = &all[seed as usize % all.len()];
         frames += session(&server.address, r, &all, &mut Spoiler::new(seed));
     }

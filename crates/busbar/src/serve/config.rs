@@ -59,7 +59,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     worker_user: Option<String>,
     /// Let workers read only the system's folders, write only to the cache, /dev, /tmp and their
-    /// compilers' caches, and open no TCP connections (Linux's Landlock, as far as the kernel has it)
+    /// compilers' caches, and open no TCP connections (Linux's Landlock, as far as the kernel has
+    /// it)
     #[arg(long)]
     sandbox: bool,
     /// Write logs as JSON lines

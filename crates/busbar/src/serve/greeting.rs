@@ -1,8 +1,9 @@
 //! Connections that have not said yet who they are.
 //!
-//! A stranger costs a thread and a descriptor until it is known, so there is a most of them, and each
-//! has a deadline for all it has to say. When there are too many, the one that has taken longest makes
-//! room: a client says hello at once, and who keeps connections open only to hold places loses them.
+//! A stranger costs a thread and a descriptor until it is known, so there is a most of them, and
+//! each has a deadline for all it has to say. When there are too many, the one that has taken
+//! longest makes room: a client says hello at once, and who keeps connections open only to hold
+//! places loses them.
 
 use super::lock;
 use busbar_transport::Connection;

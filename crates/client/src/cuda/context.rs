@@ -40,7 +40,8 @@ const MOST: usize = 4096;
 static FLAGS: Mutex<Option<HashMap<u32, u32>>> = Mutex::new(None);
 /// The error that has lost a context, which every later call in it returns; 0 for none.
 static FAILED: [AtomicI32; MOST] = [const { AtomicI32::new(0) }; MOST];
-/// The first failure of a queued call in a context that no waiting call has reported yet; 0 for none.
+/// The first failure of a queued call in a context that no waiting call has reported yet; 0 for
+/// none.
 static DEFERRED: [AtomicI32; MOST] = [const { AtomicI32::new(0) }; MOST];
 /// Whether an error has ever lost a context: the driver may refuse a new one in its place.
 static LOST_ONE: AtomicBool = AtomicBool::new(false);

@@ -492,8 +492,8 @@ pub(super) unsafe fn cuMemHostGetDevicePointer_v2(
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;
 
-/// Writes one attribute of the range `r`, which holds `p`. What CUDA calls a boolean is 32 bits wide:
-/// a caller that has not cleared its variable would see what was there before.
+/// Writes one attribute of the range `r`, which holds `p`. What CUDA calls a boolean is 32 bits
+/// wide: a caller that has not cleared its variable would see what was there before.
 unsafe fn attribute(r: &Range, p: u64, which: u32, data: *mut c_void) -> Result<(), CUresult> {
     let on_host = matches!(r.sort, Sort::Host | Sort::Registered);
     let ctx = handles::raw(Kind::Context, r.context);

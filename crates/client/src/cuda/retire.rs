@@ -1,8 +1,8 @@
 //! Memory that was freed while kernels may still use it.
 //!
 //! The worker says when all work from before is done; only then are the addresses given out again.
-//! Nobody waits for that, except who needs the memory: a call that finds none left, and the question
-//! how much there is.
+//! Nobody waits for that, except who needs the memory: a call that finds none left, and the
+//! question how much there is.
 
 use super::memory;
 use super::runtime::Cx;

@@ -1,9 +1,9 @@
 //! Copies of memory that is not shared with a worker on this host: piece by piece through memory
 //! that is.
 //!
-//! Long copies are spread over a few threads, since one core copies more slowly than the device does.
-//! When no piece comes free in time (the device waits for something that may be this very thread),
-//! the bytes take the connection.
+//! Long copies are spread over a few threads, since one core copies more slowly than the device
+//! does. When no piece comes free in time (the device waits for something that may be this very
+//! thread), the bytes take the connection.
 
 use super::runtime::Cx;
 use super::shared;
@@ -281,8 +281,8 @@ pub unsafe fn to_host(
     Ok(true)
 }
 
-/// Queues copies from the device to page-locked memory of the program's that is not shared; the bytes
-/// arrive by themselves. Says how many of the first bytes it did so with.
+/// Queues copies from the device to page-locked memory of the program's that is not shared; the
+/// bytes arrive by themselves. Says how many of the first bytes it did so with.
 ///
 /// # Safety
 /// `len` bytes at `dst` stay writable until the copies have arrived.

@@ -210,8 +210,8 @@ fn lock_begun() -> MutexGuard<'static, HashMap<u32, Begun>> {
     BEGUN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A call that could disturb a capture, as an allocation may, is refused and the capture void, unless
-/// the capture or the calling thread asked for less care.
+/// A call that could disturb a capture, as an allocation may, is refused and the capture void,
+/// unless the capture or the calling thread asked for less care.
 #[inline]
 pub(super) fn must_be_safe(cx: Cx) -> Result<(), CUresult> {
     if capturing() { disturb(cx) } else { Ok(()) }

@@ -1,8 +1,8 @@
 //! Which context an error has lost.
 //!
-//! The error of a lost context is the answer of every call that touches it, also when another one is
-//! current: a stream or an event says to the driver whose it is. So each context is asked, and the
-//! client is told once of each that is lost, before it sees the failure itself.
+//! The error of a lost context is the answer of every call that touches it, also when another one
+//! is current: a stream or an event says to the driver whose it is. So each context is asked, and
+//! the client is told once of each that is lost, before it sees the failure itself.
 
 use crate::outbox::Outbox;
 use busbar_abi::cuda::*;

@@ -74,8 +74,8 @@ impl Frees {
         true
     }
 
-    /// Waits until nothing is left. A wait for a context would void a capture that begins meanwhile;
-    /// and to free memory is to wait for the device, so a program expects no less.
+    /// Waits until nothing is left. A wait for a context would void a capture that begins
+    /// meanwhile; and to free memory is to wait for the device, so a program expects no less.
     pub(super) fn settle(&self) {
         let mut s = self.shared.lock();
         while s.left > 0 {

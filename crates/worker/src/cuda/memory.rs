@@ -264,8 +264,8 @@ pub(super) fn mem_retire(w: &mut Cuda, h: &Header, m: msg::MemRetire) -> Result<
     Ok(())
 }
 
-/// Frees what shows the program's page-locked memory to a device whose primary context goes. All else
-/// that lived in the context the client frees by name.
+/// Frees what shows the program's page-locked memory to a device whose primary context goes. All
+/// else that lived in the context the client frees by name.
 pub(super) fn unmap_host(w: &mut Cuda, dev: i32) {
     let of_it = w.mapped.range(HOST..).filter(|(_, m)| m.device == dev);
     let gone: Vec<_> = of_it.map(|(a, m)| (*a, m.size)).collect();

@@ -1,5 +1,5 @@
-//! What the device prints comes out of the driver as this process's stdout, and a failed assertion's
-//! message as its stderr; both belong on the client's.
+//! What the device prints comes out of the driver as this process's stdout, and a failed
+//! assertion's message as its stderr; both belong on the client's.
 
 use crate::outbox::Outbox;
 use std::io::Write;
@@ -45,8 +45,8 @@ fn replace(of: i32) -> Option<OwnedFd> {
     }
 }
 
-/// Whether a line is the driver's message of a failed assertion: file, line, function, block, thread
-/// and what did not hold. Whatever else comes out there is for the server's log.
+/// Whether a line is the driver's message of a failed assertion: file, line, function, block,
+/// thread and what did not hold. Whatever else comes out there is for the server's log.
 fn is_assertion(line: &[u8]) -> bool {
     let line = String::from_utf8_lossy(line);
     line.contains(": block: [") && line.contains("Assertion `") && line.contains("` failed")

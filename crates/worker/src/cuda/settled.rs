@@ -3,8 +3,8 @@
 //! Some calls of CUDA return only when their work is done, a copy from the program's memory above
 //! all. Ours return when it is queued, which on the same stream makes no difference. But a program
 //! may go on with any other stream, one that does not wait for the default stream for instance, and
-//! rely on what it has waited for. So after such a call the client sends a mark, and each stream that
-//! is used from then on waits, on the device, for what the mark stands for.
+//! rely on what it has waited for. So after such a call the client sends a mark, and each stream
+//! that is used from then on waits, on the device, for what the mark stands for.
 
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
@@ -96,7 +96,8 @@ fn wait(w: &mut Cuda, id: u32, stream: CUstream) {
         w.settled.mark = None;
         return;
     }
-    // What a capture records runs when its graph is launched, and an event from outside would void it.
+    // What a capture records runs when its graph is launched, and an event from outside would void
+    // it.
     let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
     // SAFETY: a live stream and a pointer to a live value.
     let rc = unsafe { w.driver.cuStreamIsCapturing(stream, &mut status) };

@@ -4,7 +4,7 @@ use super::create::Data;
 use super::landing::Landing;
 use super::objects::{Object, Queue};
 use super::pending::{Piece, Work};
-use super::{Fail, OpenCl, ok};
+use super::{Fail, Made, OpenCl, ok};
 use crate::staging::{Hold, Lent};
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
@@ -26,9 +26,6 @@ const MOST_PATTERN: usize = 128;
 fn sizes(v: &[u64; 3]) -> [usize; 3] {
     v.map(|x| x as usize)
 }
-
-/// Where the library puts the event of a command.
-type Made = *mut Handle;
 
 impl OpenCl {
     /// Runs one enqueue. `f` gets the queue, the wait list and the place for the event, which is
@@ -153,8 +150,8 @@ impl OpenCl {
         (pages.max(0) as u64).saturating_mul(page.max(0) as u64) / 2
     }
 
-    /// Runs an enqueue that fills memory of ours, `bytes` long, in pieces; the answer to `call` follows
-    /// the last one.
+    /// Runs an enqueue that fills memory of ours, `bytes` long, in pieces; the answer to `call`
+    /// follows the last one.
     pub(super) fn enqueue_to(
         &mut self,
         (queue, event, call): (u32, u32, u32),
@@ -167,8 +164,7 @@ impl OpenCl {
         if bytes > 1 << 40 {
             return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
         }
-        // Where commands may overtake each other, the client's event must be that of the whole
-        // read.
+        // Where commands overtake each other, the client's event must be that of all of it.
         let whole = whole || self.objects.queue(queue).is_ok_and(|q| q.loose);
         let step = if whole { bytes.max(1) } else { BULK_CHUNK };
         if step > BULK_CHUNK && step as u64 > self.most_landing() {
@@ -269,7 +265,8 @@ impl OpenCl {
     }
 
     /// Checks that an argument which came as bytes is one. Where the kernel takes an object, the
-    /// library takes the bytes for its address, and a client's word for an address is never followed.
+    /// library takes the bytes for its address, and a client's word for an address is never
+    /// followed.
     fn is_value(&self, kernel: Handle, i: u32, bytes: &[u8]) -> Result<(), Fail> {
         if bytes.len() != size_of::<Handle>() || bytes.iter().all(|b| *b == 0) {
             return Ok(());

@@ -56,6 +56,9 @@ pub struct OpenCl {
     builds: Arc<()>,
 }
 
+/// Where the library puts the event of a command.
+type Made = *mut Handle;
+
 /// Why a message was not executed.
 pub enum Fail {
     /// The client broke the protocol.

@@ -214,8 +214,8 @@ fn exit_while_calling(d: Driver) {
     say("leaving");
 }
 
-/// A copy that returns has waited for its stream: no other stream overtakes it, and what that stream
-/// did in the program's memory can be seen.
+/// A copy that returns has waited for its stream: no other stream overtakes it, and what that
+/// stream did in the program's memory can be seen.
 fn overtaking(d: &Driver) {
     const N: usize = 4096;
     const NON_BLOCKING: u32 = 1;

@@ -3,9 +3,8 @@
 //! CUDA side, its threads; the client is a few lines that answer what the worker asks.
 //!
 //! It ends with status 4 when a stream waits for a value that does not come, and 3 when it is stuck
-//! without such a reason, with status 0 when all records are fed, nothing has written to
-//! memory of this process that
-//! is none of a client's business, and nothing has sent it to the client.
+//! without such a reason, with status 0 when all records are fed, nothing has written to memory of
+//! this process that is none of a client's business, and nothing has sent it to the client.
 
 use anyhow::{Result, bail};
 use busbar_channel::{Ending, Keeper, Verdict};
@@ -233,8 +232,8 @@ fn client(conn: &dyn Connection, images: &Images) {
         if h.kind != Kind::Data {
             continue;
         }
-        // Where code of one's own lies in memory is no secret to its sender; these
-        // bytes never left.
+        // Where code of one's own lies in memory is no secret to its sender; these bytes never
+        // left.
         if body.windows(16).any(|w| w == CANARY_WORD) {
             LEAKED.store(true, Ordering::Release);
         }
