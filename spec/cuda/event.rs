@@ -1,6 +1,6 @@
 //! Events.
 
-#[id(0x0d01)] #[queued] #[get_proc("cuEventCreate", 2000)]
+#[id(0x0d01)] #[queued] #[by_hand(client)] #[get_proc("cuEventCreate", 2000)]
 fn cuEventCreate(#[new] phEvent: *mut CUevent, Flags: u32) -> CUresult;
 
 #[same_as(cuEventDestroy_v2)] #[get_proc("cuEventDestroy", 2000)]

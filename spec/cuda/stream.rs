@@ -44,10 +44,10 @@ fn cuStreamBeginCapture_v2(#[handle] hStream: CUstream, mode: CUstreamCaptureMod
 #[id(0x0c03)] #[queued] #[get_proc("cuStreamCopyAttributes", 11000)] #[per_thread("_ptsz")]
 fn cuStreamCopyAttributes(#[handle] dstStream: CUstream, #[handle] srcStream: CUstream) -> CUresult;
 
-#[id(0x0c04)] #[queued] #[get_proc("cuStreamCreate", 2000)]
+#[id(0x0c04)] #[queued] #[by_hand(client)] #[get_proc("cuStreamCreate", 2000)]
 fn cuStreamCreate(#[new] phStream: *mut CUstream, Flags: u32) -> CUresult;
 
-#[id(0x0c05)] #[queued] #[get_proc("cuStreamCreateWithPriority", 5050)]
+#[id(0x0c05)] #[queued] #[by_hand(client)] #[get_proc("cuStreamCreateWithPriority", 5050)]
 fn cuStreamCreateWithPriority(
     #[new] phStream: *mut CUstream,
     flags: u32,

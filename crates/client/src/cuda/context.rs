@@ -429,6 +429,9 @@ pub fn gone(id: u32) {
 pub(super) unsafe fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
     guard(|| {
         let cx = enter_local()?;
+        if ctx.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
         let id = cx.handle(Kind::Context, ctx as u64)?;
         if info(id).is_none_or(|i| i.primary) {
             return Err(CUDA_ERROR_INVALID_CONTEXT);
@@ -532,6 +535,42 @@ pub(super) unsafe fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) ->
     })
 }
 
+/// Counts one more user of a device's primary context, which its first user makes.
+fn retain(cx: Cx, dev: CUdevice) -> Result<(), CUresult> {
+    let _one = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
+    if RETAINED[slot(dev)].load(Ordering::Acquire) == 0 {
+        let context = device::get(cx, dev)?.primary;
+        let flags = PRIMARY_FLAGS[slot(dev)].load(Ordering::Relaxed);
+        let device = dev;
+        if LOST_ONE.load(Ordering::Acquire) {
+            cx.call(&msg::PrimaryRetainNow {
+                context,
+                device,
+                flags,
+            })?;
+        } else {
+            cx.send(&msg::PrimaryRetain {
+                context,
+                device,
+                flags,
+            })?;
+        }
+    }
+    RETAINED[slot(dev)].fetch_add(1, Ordering::AcqRel);
+    Ok(())
+}
+
+/// The current context, or the first device's primary one for what the runtime library asks before
+/// there is any.
+pub fn or_first(cx: Cx) -> Result<Cx, CUresult> {
+    if cx.scope != 0 {
+        return Ok(cx);
+    }
+    retain(cx, 0)?;
+    let scope = device::get(cx, 0)?.primary;
+    Ok(Cx { scope, ..cx })
+}
+
 pub(super) unsafe fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult {
     guard(|| {
         let cx = enter_local()?;
@@ -539,26 +578,7 @@ pub(super) unsafe fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevic
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let handle = primary_handle(cx, dev)?;
-        let _one = PRIMARY.lock().unwrap_or_else(PoisonError::into_inner);
-        if RETAINED[slot(dev)].load(Ordering::Acquire) == 0 {
-            let context = device::get(cx, dev)?.primary;
-            let flags = PRIMARY_FLAGS[slot(dev)].load(Ordering::Relaxed);
-            let device = dev;
-            if LOST_ONE.load(Ordering::Acquire) {
-                cx.call(&msg::PrimaryRetainNow {
-                    context,
-                    device,
-                    flags,
-                })?;
-            } else {
-                cx.send(&msg::PrimaryRetain {
-                    context,
-                    device,
-                    flags,
-                })?;
-            }
-        }
-        RETAINED[slot(dev)].fetch_add(1, Ordering::AcqRel);
+        retain(cx, dev)?;
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(pctx, handle) }
     })

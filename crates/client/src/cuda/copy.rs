@@ -40,7 +40,9 @@ pub fn wait_for_copies(cx: Cx) {
 pub(super) fn must_be_on_device(p: u64, len: usize) -> Result<(), CUresult> {
     let window = space::start(space::WINDOW)..space::start(space::WINDOW + 1);
     let shadowed = window.contains(&p) || shadow::device_side(p, len).is_some();
-    if shadowed || memory::is_on_device(p, len) {
+    // Page-locked memory that the worker has, too, is at the same address there.
+    let shared = shared::holds(p) && memory::is_pinned(p, len);
+    if shadowed || shared || memory::is_on_device(p, len) {
         Ok(())
     } else {
         Err(CUDA_ERROR_INVALID_VALUE)

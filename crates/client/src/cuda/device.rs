@@ -100,22 +100,25 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Device>, WireError> {
 }
 
 /// Applies `CUDA_DEVICE_ORDER` and then `CUDA_VISIBLE_DEVICES`: ordinals or UUIDs, in order, up to
-/// the first that is not there. Without an order of the program's own the server's holds.
-pub fn visible(mut all: Vec<Device>) -> Vec<Device> {
-    if std::env::var_os("CUDA_DEVICE_ORDER").is_some_and(|v| v == "PCI_BUS_ID") {
-        all.sort_by_key(Device::pci);
+/// the first that is not there. Without an order of the program's own the server's holds. An order
+/// that does not exist and a repeated device are errors, as they are to the driver.
+pub fn visible(mut all: Vec<Device>) -> Result<Vec<Device>, CUresult> {
+    match std::env::var_os("CUDA_DEVICE_ORDER") {
+        Some(v) if v == "PCI_BUS_ID" => all.sort_by_key(Device::pci),
+        Some(v) if !v.is_empty() && v != "FASTEST_FIRST" => return Err(CUDA_ERROR_INVALID_DEVICE),
+        _ => {}
     }
     let mut chosen = match std::env::var_os("CUDA_VISIBLE_DEVICES") {
         None => all,
-        Some(list) => choose(&all, &list.to_string_lossy()),
+        Some(list) => choose(&all, &list.to_string_lossy())?,
     };
     for d in &mut chosen {
         d.primary = handles::create(Kind::Context, 0);
     }
-    chosen
+    Ok(chosen)
 }
 
-fn choose(all: &[Device], list: &str) -> Vec<Device> {
+fn choose(all: &[Device], list: &str) -> Result<Vec<Device>, CUresult> {
     let mut chosen: Vec<Device> = Vec::new();
     for word in list.split(',').map(str::trim) {
         let found = match word.parse::<usize>() {
@@ -124,12 +127,11 @@ fn choose(all: &[Device], list: &str) -> Vec<Device> {
         };
         match found {
             Some(d) if chosen.iter().all(|c| c.position != d.position) => chosen.push(d.clone()),
-            // The driver takes a repeated device for a mistake and shows none at all.
-            Some(_) => return Vec::new(),
+            Some(_) => return Err(CUDA_ERROR_INVALID_DEVICE),
             None => break,
         }
     }
-    chosen
+    Ok(chosen)
 }
 
 /// The one device whose UUID begins so. A part of a GPU is a device with a UUID like any other.
@@ -209,6 +211,7 @@ mod tests {
     fn visible_devices_are_chosen_as_the_driver_does() {
         let pick = |s: &str| {
             choose(&devices(), s)
+                .expect("no device twice")
                 .iter()
                 .map(|d| d.position)
                 .collect::<Vec<_>>()
@@ -225,7 +228,7 @@ mod tests {
         assert_eq!(pick("MIG-GPU-1212/1/0,0"), [0u32; 0]);
         assert_eq!(pick("0,-1,1"), [0]);
         assert_eq!(pick("1, 2"), [1, 2]);
-        assert_eq!(pick("0,0"), [0u32; 0]);
+        assert!(choose(&devices(), "0,0").is_err());
     }
 
     #[test]

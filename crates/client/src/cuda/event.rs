@@ -1,6 +1,6 @@
 //! Events: asking whether they have happened.
 
-use super::runtime::{enter, guard};
+use super::runtime::{enter, guard, put};
 use super::shadow;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -23,5 +23,25 @@ pub(super) unsafe fn cuEventSynchronize(event: CUevent) -> CUresult {
         // Whose work that was is not known here.
         shadow::waited(cx, 0, None, 0);
         Ok(())
+    })
+}
+
+/// Blocking synchronization, no timing, between processes.
+const FLAGS: u32 = 7;
+
+pub(super) unsafe fn cuEventCreate(out: *mut CUevent, flags: u32) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if out.is_null() || flags & !FLAGS != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let id = cx.create(Kind::Event);
+        cx.send(&msg::CuEventCreate {
+            ph_event: id,
+            flags,
+        })
+        .inspect_err(|_| cx.destroy(Kind::Event, id))?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, cx.raw(Kind::Event, id) as CUevent) }
     })
 }

@@ -117,6 +117,9 @@ unsafe fn read_extra<'a>(extra: *mut *mut c_void) -> Result<&'a [u8], CUresult> 
     })
 }
 
+/// `CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH`, and then height and depth.
+const REQUIRED_CLUSTER: usize = 11;
+
 /// What CUDA refuses before it queues a launch.
 #[inline]
 fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Result<(), CUresult> {
@@ -134,6 +137,13 @@ fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Result<(
     }
     if threads > f.attribute(MAX_THREADS) as u64 {
         return Err(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    }
+    // Clusters that the kernel was compiled for must fill the grid.
+    for (i, blocks) in grid.iter().enumerate() {
+        let cluster = f.attribute(REQUIRED_CLUSTER + i);
+        if cluster > 1 && !blocks.is_multiple_of(cluster as u32) {
+            return Err(CUDA_ERROR_INVALID_CLUSTER_SIZE);
+        }
     }
     Ok(())
 }

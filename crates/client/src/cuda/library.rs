@@ -258,7 +258,13 @@ unsafe fn global(
         if name.is_null() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
+        let cx = if managed == 0 {
+            cx
+        } else {
+            context::or_first(cx)?
+        };
         let context = cx.need_context()?;
+        let device = context::current_device(cx)?;
         // SAFETY: the program's C string.
         let name = unsafe { CStr::from_ptr(name) };
         let key = (name.to_owned(), context);
@@ -276,7 +282,6 @@ unsafe fn global(
                     managed,
                 })?;
                 let r = decode::<msg::LibraryGlobalReply>(&reply)?;
-                let device = context::current_device(cx)?;
                 memory::add_variable(r.va, r.size, r.is_managed != 0, context, device)?;
                 let mut all = libraries();
                 let l = all.get_or_insert_default().entry(id).or_default();

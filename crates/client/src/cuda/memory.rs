@@ -354,10 +354,14 @@ fn host_alloc(out: *mut *mut c_void, size: usize, flags: u32) -> CUresult {
         let cx = enter()?;
         let context = cx.need_context()?;
         let device = context::current_device(cx)?;
-        if out.is_null() || size == 0 || flags & !0x27 != 0 {
+        if out.is_null() || flags & !0x27 != 0 {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         super::stream::must_be_safe(cx)?;
+        if size == 0 {
+            // SAFETY: checked for null above; the program's pointer.
+            return unsafe { put(out, std::ptr::null_mut()) };
+        }
         let shared = shared::alloc(cx, size as u64);
         let p = shared.map_or_else(|| host_map(size), Ok)?;
         add(p, size as u64, Sort::Host, context, device, flags);

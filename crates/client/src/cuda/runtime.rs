@@ -240,7 +240,7 @@ fn introduce(session: &Session) -> Result<(Vec<device::Device>, i32), CUresult> 
     }
     let reply = decode::<msg::OpenCudaReply<'_>>(&answer.body)?;
     let devices = device::parse(reply.devices).map_err(|_| CUDA_ERROR_UNKNOWN)?;
-    let devices = device::visible(devices);
+    let devices = device::visible(devices)?;
     if devices.is_empty() {
         return Err(CUDA_ERROR_NO_DEVICE);
     }

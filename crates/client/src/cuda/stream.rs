@@ -4,6 +4,7 @@ use super::context;
 use super::runtime::{Cx, ReplyBytes, decode, enter, enter_local, guard, put, put_opt};
 use super::{handles, shadow};
 use busbar_abi::cuda::*;
+use busbar_wire::codec::Request;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -87,6 +88,46 @@ pub(super) fn captures(cx: Cx, stream: u32) -> Result<bool, CUresult> {
 pub(super) fn refuse_wait(cx: Cx, stream: u32) -> Result<(), CUresult> {
     cx.call(&msg::CuStreamSynchronize { h_stream: stream })
         .map(drop)
+}
+
+const NON_BLOCKING: u32 = 1;
+
+/// Makes a stream, once CUDA's own objections are met.
+fn create<'a, R: Request<'a>>(
+    out: *mut CUstream,
+    flags: u32,
+    message: impl Fn(u32) -> R,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if out.is_null() || flags & !NON_BLOCKING != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let id = cx.create(Kind::Stream);
+        cx.send(&message(id))
+            .inspect_err(|_| cx.destroy(Kind::Stream, id))?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, cx.raw(Kind::Stream, id) as CUstream) }
+    })
+}
+
+pub(super) unsafe fn cuStreamCreate(out: *mut CUstream, flags: u32) -> CUresult {
+    create(out, flags, |ph_stream| msg::CuStreamCreate {
+        ph_stream,
+        flags,
+    })
+}
+
+pub(super) unsafe fn cuStreamCreateWithPriority(
+    out: *mut CUstream,
+    flags: u32,
+    priority: i32,
+) -> CUresult {
+    create(out, flags, |ph_stream| msg::CuStreamCreateWithPriority {
+        ph_stream,
+        flags,
+        priority,
+    })
 }
 
 pub(super) unsafe fn cuStreamSynchronize(stream: CUstream, per_thread: bool) -> CUresult {

@@ -19,19 +19,8 @@ pub(in crate::cuda) unsafe fn cuEventCreate_checked(
     phEvent: *mut CUevent,
     Flags: u32,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(phEvent)?;
-    let v_ph_event = cx.create(Kind::Event);
-    let v_req = wire::CuEventCreate {
-        ph_event: v_ph_event,
-        flags: Flags,
-    };
-    check(cx.queue(&v_req)).inspect_err(|_| {
-        cx.destroy(Kind::Event, v_ph_event);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { phEvent.write(cx.raw(Kind::Event, v_ph_event) as CUevent) };
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::event::cuEventCreate(phEvent, Flags) })
 }
 
 /// `cuEventDestroy`.

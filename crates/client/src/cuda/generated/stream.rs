@@ -299,19 +299,8 @@ pub(in crate::cuda) unsafe fn cuStreamCreate_checked(
     phStream: *mut CUstream,
     Flags: u32,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(phStream)?;
-    let v_ph_stream = cx.create(Kind::Stream);
-    let v_req = wire::CuStreamCreate {
-        ph_stream: v_ph_stream,
-        flags: Flags,
-    };
-    check(cx.queue(&v_req)).inspect_err(|_| {
-        cx.destroy(Kind::Stream, v_ph_stream);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { phStream.write(cx.raw(Kind::Stream, v_ph_stream) as CUstream) };
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamCreate(phStream, Flags) })
 }
 
 /// `cuStreamCreateWithPriority`.
@@ -330,20 +319,8 @@ pub(in crate::cuda) unsafe fn cuStreamCreateWithPriority_checked(
     flags: u32,
     priority: i32,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(phStream)?;
-    let v_ph_stream = cx.create(Kind::Stream);
-    let v_req = wire::CuStreamCreateWithPriority {
-        ph_stream: v_ph_stream,
-        flags,
-        priority,
-    };
-    check(cx.queue(&v_req)).inspect_err(|_| {
-        cx.destroy(Kind::Stream, v_ph_stream);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { phStream.write(cx.raw(Kind::Stream, v_ph_stream) as CUstream) };
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamCreateWithPriority(phStream, flags, priority) })
 }
 
 /// `cuStreamDestroy`.
