@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """The Khronos conformance suite natively and through Busbar on the same device, and what differs.
 
-    python3 testing/e2e/opencl_cts.py --cts BUILD [--dist dist] [--limit 60] [--json FILE] [SUITE ...]
+    python3 testing/e2e/opencl_cts.py --cts BUILD [--dist dist] [--limit 60] [--json FILE]
+                                      [SUITE ...]
 
-BUILD is the build folder of github.com/KhronosGroup/OpenCL-CTS. Every test runs in a process of its own.
-A test differs when it passes natively and not through Busbar; such tests are listed, and those of
-memory that host and device share finely do not count, for that is refused. The exit status is 1 when
-any counts. Results are kept in FILE as they come, and a later call goes on where this one ended.
+BUILD is the build folder of github.com/KhronosGroup/OpenCL-CTS. Every test runs in a process of its
+own. A test differs when it passes natively and not through Busbar; such tests are listed, and those
+of memory that host and device share finely do not count, for that is refused. The exit status is 1
+when any counts. Results are kept in FILE as they come, and a later call goes on where this one
+ended.
 """
 
 import argparse
@@ -24,13 +26,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import opencl_programs as e2e  # noqa: E402
 
-SUITES = ("api events buffers mem_host_flags multiples profiling device_partition device_timer printf computeinfo "
-          "svm basic").split()
+SUITES = ("api events buffers mem_host_flags multiples profiling device_partition device_timer "
+          "printf computeinfo svm basic").split()
 REFUSED = ("svm_fine", "svm_enqueue_api_fine")
 
 
 def programs(build):
-    found = list(build.glob("test_conformance/*/test_*")) + list(build.glob("test_conformance/*/*/test_*"))
+    found = [*build.glob("test_conformance/*/test_*"), *build.glob("test_conformance/*/*/test_*")]
     return {p.name[len("test_"):]: p for p in found if p.is_file() and os.access(p, os.X_OK)}
 
 
@@ -44,8 +46,9 @@ def result(command, exe, test, limit, env):
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
         start = time.monotonic()
-        child = subprocess.Popen(command + [str(exe), test], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                 env=dict(env, CL_CONFORMANCE_RESULTS_FILENAME=str(report)), cwd=exe.parent,
+        env = dict(env, CL_CONFORMANCE_RESULTS_FILENAME=str(report))
+        child = subprocess.Popen(command + [str(exe), test], env=env, cwd=exe.parent,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                  start_new_session=True)
         try:
             code = child.wait(limit)
@@ -61,7 +64,8 @@ def result(command, exe, test, limit, env):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--cts", required=True, type=pathlib.Path, metavar="BUILD")
     p.add_argument("--dist", default=e2e.ROOT / "dist", type=pathlib.Path)
     p.add_argument("--limit", type=int, default=60, help="seconds for one test")
@@ -88,11 +92,13 @@ def main():
                 if args.json:
                     args.json.write_text(json.dumps(done, indent=0) + "\n")
                 if row["native"][0] != row["busbar"][0]:
-                    e2e.say(f"  {suite}/{test}: {row['native'][0]} natively, {row['busbar'][0]} through Busbar")
+                    e2e.say(f"  {suite}/{test}: {row['native'][0]} natively, "
+                            f"{row['busbar'][0]} through Busbar")
     finally:
         server.terminate()
         server.wait(10)
-    e2e.say(f"\n  {'suite':<18}{'tests':>6}   natively: pass skip  not    Busbar: pass skip  not   lost")
+    e2e.say(f"\n  {'suite':<18}{'tests':>6}   natively: pass skip  not    Busbar: pass skip  not"
+            "   lost")
     bad = 0
     for suite in args.suites:
         rows = {k: v for k, v in done.items() if k.startswith(suite + "/")}
@@ -103,8 +109,8 @@ def main():
         lost = [k for k, v in rows.items() if v["native"][0] == "pass" != v["busbar"][0]
                 and not any(r in k for r in REFUSED)]
         bad += len(lost)
-        e2e.say(f"  {suite:<18}{len(rows):>6}{counts[0]:>18}{counts[1]:>5}{counts[2]:>5}{counts[3]:>16}"
-                f"{counts[4]:>5}{counts[5]:>5}{len(lost):>7}")
+        e2e.say(f"  {suite:<18}{len(rows):>6}{counts[0]:>18}{counts[1]:>5}{counts[2]:>5}"
+                f"{counts[3]:>16}{counts[4]:>5}{counts[5]:>5}{len(lost):>7}")
     sys.exit(bool(bad))
 
 

@@ -151,8 +151,8 @@ impl Pool {
             .count()
     }
 
-    /// Reserves `n` devices under the name `lease`: GPUs as CUDA counts them, or OpenCL's devices where
-    /// there is no CUDA. Devices that sessions without a lease are using count as taken.
+    /// Reserves `n` devices under the name `lease`: GPUs as CUDA counts them, or OpenCL's devices
+    /// where there is no CUDA. Devices that sessions without a lease are using count as taken.
     pub fn lease(&mut self, lease: &str, n: usize, holder: &str) -> Result<Vec<u32>, Refused> {
         let all: Vec<_> = self
             .devices

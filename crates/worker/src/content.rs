@@ -156,7 +156,8 @@ impl Content {
         Ok(())
     }
 
-    /// What an earlier session has put under `key`, which names how it was made instead of what it is.
+    /// What an earlier session has put under `key`, which names how it was made instead of what it
+    /// is.
     pub fn kept(&self, key: &Hash) -> Option<Vec<u8>> {
         let path = self.path(key)?.with_extension(MADE);
         let bytes = std::fs::read(&path).ok()?;

@@ -1,6 +1,7 @@
-/* Works until something breaks, and then says which code a call gave; `listen` also says what its context
- * is told. `steps N` computes and prints a digest. `fork` and `exit` try what a program does at its end, `gate` data that waits for an event,
- * `build` what a build gives, `churn` whether objects that come and go leave something behind. */
+/* Works until something breaks, and then says which code a call gave; `listen` also says what its
+ * context is told. `steps N` computes and prints a digest. `fork` and `exit` try what a program
+ * does at its end, `gate` data that waits for an event, `build` what a build gives, `churn` whether
+ * objects that come and go leave something behind. */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>

@@ -1,14 +1,15 @@
-"""Prints what a program can ask of OpenCL platforms and devices, a field a line, where clinfo is missing.
+"""Prints what a program can ask of OpenCL platforms and devices, where clinfo is missing.
 
-Left out is what cannot or need not be equal through Busbar: names, handles, extensions and what goes with
-them, memory shared with the host, and how much memory happens to be free.
+A field a line. Left out is what cannot or need not be equal through Busbar: names, handles,
+extensions and what goes with them, memory shared with the host, and how much memory happens to be
+free.
 """
 
 import pyopencl as cl
 
-LEFT_OUT = {"NAME", "PLATFORM", "PARENT_DEVICE", "PARENT_DEVICE_EXT", "REFERENCE_COUNT", "EXTENSIONS",
-            "EXTENSIONS_WITH_VERSION", "SVM_CAPABILITIES", "EXECUTION_CAPABILITIES", "GLOBAL_MEM_SIZE",
-            "MAX_MEM_ALLOC_SIZE", "GLOBAL_FREE_MEMORY_AMD",
+LEFT_OUT = {"NAME", "PLATFORM", "PARENT_DEVICE", "PARENT_DEVICE_EXT", "REFERENCE_COUNT",
+            "EXTENSIONS", "EXTENSIONS_WITH_VERSION", "SVM_CAPABILITIES", "EXECUTION_CAPABILITIES",
+            "GLOBAL_MEM_SIZE", "MAX_MEM_ALLOC_SIZE", "GLOBAL_FREE_MEMORY_AMD",
             # PoCL 3.1 sets half of its eight bytes.
             "DEVICE_ENQUEUE_CAPABILITIES"}
 

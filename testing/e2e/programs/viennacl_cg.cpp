@@ -1,5 +1,6 @@
-// Solves a sparse linear system with ViennaCL's conjugate gradients on an OpenCL device: a five-point
-// Poisson problem on an N x N grid. Every iteration reads scalars back, so this is a chatty program.
+// Solves a sparse linear system with ViennaCL's conjugate gradients on an OpenCL device: a
+// five-point Poisson problem on an N x N grid. Every iteration reads scalars back, so this is a
+// chatty program.
 #define VIENNACL_WITH_OPENCL
 #include <cmath>
 #include <cstdio>

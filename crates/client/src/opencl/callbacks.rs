@@ -102,7 +102,8 @@ impl Listener {
                 true => std::ptr::null(),
                 false => info.as_ptr().cast(),
             };
-            // SAFETY: the program's function with what it asked for; text and bytes outlive the call.
+            // SAFETY: the program's function with what it asked for; text and bytes outlive the
+            // call.
             unsafe { f(text.as_ptr(), bytes, info.len(), user.get()) };
         }));
     }

@@ -2,7 +2,7 @@
 
 use super::{context, device, event, image, image_copy, kernel, launch, map, memory};
 use super::{entry, queue, rect, sampler, svm, transfer};
-use super::{platform, program};
+use super::{platform, program, program_info};
 use busbar_abi::opencl::*;
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -108,8 +108,8 @@ functions! {
     "clReleaseProgram" => program::release_program,
     "clSetProgramReleaseCallback" => program::set_program_release_callback,
     "clSetProgramSpecializationConstant" => program::set_program_specialization_constant,
-    "clGetProgramInfo" => program::get_program_info,
-    "clGetProgramBuildInfo" => program::get_program_build_info,
+    "clGetProgramInfo" => program_info::get_program_info,
+    "clGetProgramBuildInfo" => program_info::get_program_build_info,
     "clCreateKernel" => kernel::create_kernel,
     "clCreateKernelsInProgram" => kernel::create_kernels_in_program,
     "clCloneKernel" => kernel::clone_kernel,

@@ -1,6 +1,6 @@
-//! Binaries that a session has given out. A program that builds from source and then loads the binary,
-//! as those do that keep their own caches, need not wait for the server a second time: what the load and
-//! its build come to is known.
+//! Binaries that a session has given out. A program that builds from source and then loads the
+//! binary, as those do that keep their own caches, need not wait for the server a second time: what
+//! the load and its build come to is known.
 
 use super::kernel::KernelInfo;
 use super::program::Build;

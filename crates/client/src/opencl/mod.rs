@@ -22,6 +22,7 @@ mod memory;
 mod object;
 pub mod platform;
 mod program;
+mod program_info;
 mod queue;
 mod rect;
 mod sampler;

@@ -140,7 +140,8 @@ pub fn parse(
     Ok(list)
 }
 
-/// Adds a server's address to a name. At the end: programs tell vendors and models by how a name begins.
+/// Adds a server's address to a name. At the end: programs tell vendors and models by how a name
+/// begins.
 pub fn say_where(t: &mut Table, param: u32, address: &str) {
     if std::env::var("BUSBAR_DEVICE_NAMES").is_ok_and(|v| v == "plain") {
         return;

@@ -1,8 +1,8 @@
 //! Built programs, kept between sessions under the hash of source, headers, options and devices.
 //!
-//! An entry holds each device's binary and what the first build's answer said of the program, so that
-//! a hit is answered without a compiler, logs and argument names included. Whatever is wrong with an
-//! entry, the program is built from its source as if there were none.
+//! An entry holds each device's binary and what the first build's answer said of the program, so
+//! that a hit is answered without a compiler, logs and argument names included. Whatever is wrong
+//! with an entry, the program is built from its source as if there were none.
 
 use super::cl::{Cl, ask};
 use super::describe;
@@ -46,9 +46,9 @@ pub fn key(cl: &Cl, source: &Hash, files: &[u8], options: &str, devices: &[(u32,
     *h.finalize().as_bytes()
 }
 
-/// Whether a platform gives binaries away for nothing. PoCL compiles kernels as they are launched, for
-/// the sizes of the launch, and has to compile every one of them first to give a binary; it also has a
-/// store of its own. Its binaries are kept only when a program asks for them anyway.
+/// Whether a platform gives binaries away for nothing. PoCL compiles kernels as they are launched,
+/// for the sizes of the launch, and has to compile every one of them first to give a binary; it
+/// also has a store of its own. Its binaries are kept only when a program asks for them anyway.
 pub fn is_cheap(cl: &Cl, device: Handle) -> bool {
     let version = describe::device_info(cl, device, CL_DEVICE_VERSION).unwrap_or_default();
     !String::from_utf8_lossy(&version).contains("PoCL")

@@ -251,8 +251,9 @@ pub fn kernel(cl: &Cl, k: Handle, devices: &[(u32, Handle)], w: &mut Writer<'_>)
 /// A size that no argument has.
 const NO_SIZE: usize = 4093;
 
-/// Writes what the library takes for an argument that it tells nothing of, by trying; the kernel must be
-/// one that nobody uses. 0: anything, 1: local memory, 2: a buffer, 3: bytes of these sizes.
+/// Writes what the library takes for an argument that it tells nothing of, by trying; the kernel
+/// must be one that nobody uses. 0: anything, 1: local memory, 2: a buffer, 3: bytes of these
+/// sizes.
 fn probe(cl: &Cl, k: Handle, i: u32, w: &mut Writer<'_>) {
     let zeros = [0u64; NO_SIZE / 8 + 1];
     let takes = |n: usize, value: bool| {

@@ -362,8 +362,8 @@ impl OpenCl {
         Ok(())
     }
 
-    /// Runs a compiler on a thread of its own; `f` gets the program's handle. What comes of it is kept
-    /// under `key` if it has one.
+    /// Runs a compiler on a thread of its own; `f` gets the program's handle. What comes of it is
+    /// kept under `key` if it has one.
     fn compile(
         &self,
         program: Arc<Program>,
@@ -455,7 +455,8 @@ impl OpenCl {
         })
     }
 
-    /// Builds in the executor: the binaries are this driver's own, and what follows may use the program.
+    /// Builds in the executor: the binaries are this driver's own, and what follows may use the
+    /// program.
     pub(super) fn build_loaded(&mut self, m: wire::BuildLoaded<'_>) -> Result<(), Fail> {
         let p = self.objects.program(m.program)?;
         let options = c_string(m.options.to_string())?;
