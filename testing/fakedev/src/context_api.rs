@@ -71,6 +71,9 @@ api! {
 
     fn [cuCtxDestroy_v2 cuCtxDestroy] (handle: CUcontext) {
         device::initialized()?;
+        if handle == 0 {
+            return Err(INVALID_VALUE);
+        }
         let context = context::by_handle(handle)?;
         if context.primary {
             return Err(INVALID_CONTEXT);

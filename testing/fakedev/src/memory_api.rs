@@ -44,8 +44,11 @@ fn free_device(address: CUdeviceptr) -> Res {
 fn allocate_host(size: usize, flags: u32) -> R<u64> {
     let context = context::current()?;
     capture::check_unsafe()?;
-    if size == 0 || flags & !PORTABLE_MAPPED_COMBINED != 0 {
+    if flags & !PORTABLE_MAPPED_COMBINED != 0 {
         return Err(INVALID_VALUE);
+    }
+    if size == 0 {
+        return Ok(0);
     }
     let base = memory::map_anonymous(size)?;
     memory::insert(

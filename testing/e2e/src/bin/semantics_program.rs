@@ -248,6 +248,8 @@ fn nothing(api: &Api) {
     api.tell("cuDeviceGetCount", &[0]);
     api.tell("cuMemHostAlloc", &[0, 64, 0]);
     api.tell("cuMemHostAlloc", &[at(&mut p), 64, 0x1000]);
+    api.tell("cuMemHostAlloc", &[at(&mut p), 0, 0]);
+    println!("{p}");
     api.tell("cuMemFreeHost", &[at(&mut host)]);
 }
 
