@@ -481,7 +481,7 @@ impl Api for Cuda {
     }
 
     fn close(&mut self) {
-        self.waiters.flush();
+        self.waiters.close();
         // The process ends with the session, and the driver frees with it all that it held.
     }
 }

@@ -110,6 +110,14 @@ impl Printed {
         self.drain();
     }
 
+    /// Passes on what has been printed and gives stderr back: a process that ends would take with
+    /// it what still lies in a pipe.
+    pub(super) fn close(&self) {
+        // SAFETY: two live descriptors.
+        unsafe { libc::dup2(self.lock().own.as_raw_fd(), 2) };
+        self.flush();
+    }
+
     fn drain(&self) {
         let mut p = self.lock();
         let mut buf = vec![0u8; 64 << 10];

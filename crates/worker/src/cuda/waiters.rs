@@ -81,10 +81,10 @@ impl Waiters {
         }
     }
 
-    /// Passes on what has been printed.
-    pub(super) fn flush(&self) {
+    /// The session is over: passes on what has been printed.
+    pub(super) fn close(&self) {
         if let Some(p) = &self.shared.printed {
-            p.flush();
+            p.close();
         }
     }
 
