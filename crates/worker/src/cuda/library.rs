@@ -188,13 +188,24 @@ pub(super) fn library_global(
                     .cuLibraryGetGlobal(&mut va, &mut size, library, name.as_ptr())
             }
         })?;
-        w.given.memory(va, size as u64);
         Ok(())
     });
+    let is_managed = super::memory::is_managed(w.driver, va);
+    if rc == CUDA_SUCCESS {
+        if is_managed != 0 {
+            // The client keeps managed variables by whole pages, which the driver gave for them.
+            const PAGE: u64 = 4096;
+            let end = (va + size as u64).next_multiple_of(PAGE);
+            let start = va / PAGE * PAGE;
+            w.given.memory(start, end - start);
+        } else {
+            w.given.memory(va, size as u64);
+        }
+    }
     let reply = msg::LibraryGlobalReply {
         va,
         size: size as u64,
-        is_managed: super::memory::is_managed(w.driver, va),
+        is_managed,
     };
     w.reply(h, rc, |wr| reply.encode(wr));
     Ok(())
