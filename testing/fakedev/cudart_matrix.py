@@ -123,7 +123,8 @@ class Program:
         host = ctypes.c_void_p()
         self.call("cudaHostAlloc", ctypes.byref(host), ctypes.c_size_t(4096), 0)
         for address, kind in ((host.value, 1), (self.address.value, 2)):
-            out = (ctypes.c_int * 16)()
+            # The structure has grown to 88 bytes and may grow again.
+            out = (ctypes.c_int * 64)()
             self.call("cudaPointerGetAttributes", ctypes.byref(out), ctypes.c_void_p(address))
             assert out[0] == kind, f"type {out[0]} of memory that is {kind}"
         self.call("cudaFreeHost", host)
