@@ -352,6 +352,8 @@ fn main() -> Result<()> {
             if now == before && !DONE.load(Ordering::Acquire) {
                 let name = cuda::name((now >> 32) as u16);
                 eprintln!("stuck in {name:?} with {} records left", now as u32);
+                // A thread of the CUDA side's has to pass that on.
+                std::thread::sleep(Duration::from_millis(200));
                 std::process::exit(if waits { 4 } else { 3 });
             }
             before = now;

@@ -365,6 +365,8 @@ fn peers(api: &Api) {
     first(a);
     println!("bad: {}", api.call("cuMemcpyPeer", &[a, 0x1234, b, cb, N]));
     println!("copy: {}", api.call("cuMemcpyDtoD_v2", &[b, a, N]));
+    // A copy on the device does not wait, and the other stream does not wait for it.
+    api.tell("cuCtxSynchronize", &[]);
     // A stream of the other device, whichever context is current.
     println!(
         "fill: {}",
