@@ -224,7 +224,7 @@ impl Shadows {
         let Some(a) = self.areas.get(&start) else {
             return Err(CUDA_ERROR_INVALID_VALUE);
         };
-        let (offset, len) = a.span(first, n);
+        let (offset, len) = a.bytes(first, n);
         let (src, scope) = (a.device_of(a.host + offset), a.context);
         self.read(Cx { scope, ..cx }, src, len as usize)?;
         let Some(a) = self.areas.get_mut(&start) else {
@@ -416,10 +416,12 @@ pub fn add_variable(at: u64, size: u64, context: u32) -> Result<(), CUresult> {
         if s.at(page).is_none() {
             map_closed(page, PAGE)?;
             let mut a = Area::new(Sort::Managed, page, PAGE, page, context);
+            a.only(at, at + size);
             a.begin_on_device();
             s.insert(a)?;
         } else if let Some(a) = s.at(page) {
             a.context = context;
+            a.also(at, at + size);
             a.leave_to_device();
         }
         page += PAGE;

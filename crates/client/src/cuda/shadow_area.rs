@@ -5,6 +5,7 @@ use super::shadow::Attach;
 use crate::session::CHUNK;
 use busbar_abi::cuda::*;
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 const PAGE: u64 = 4096;
@@ -78,6 +79,8 @@ pub struct Area {
     pub host: u64,
     /// Bytes of protected pages.
     pub len: u64,
+    /// Where the bytes that the device has lie: a page may end after the last variable on it.
+    filled: Range<u64>,
     /// The context it was made in.
     pub context: u32,
     /// Who may use it.
@@ -156,6 +159,7 @@ impl Area {
             dev,
             host,
             len,
+            filled: host..host + len,
             context,
             attach: Attach::Global,
             advice: [0, NOWHERE, NOWHERE, NOWHERE],
@@ -223,6 +227,27 @@ impl Area {
         (from, to - from)
     }
 
+    /// As `span`, without what the device does not have.
+    pub fn bytes(&self, first: usize, n: usize) -> (u64, u64) {
+        let (offset, len) = self.span(first, n);
+        let from = (self.host + offset).max(self.filled.start);
+        let to = (self.host + offset + len).min(self.filled.end);
+        (from - self.host, to.saturating_sub(from))
+    }
+
+    /// Of this page, the device has the bytes of a variable from `from` to `to` alone.
+    pub fn only(&mut self, from: u64, to: u64) {
+        let page = self.host..self.host + self.len;
+        self.filled = from.max(page.start)..to.min(page.end);
+    }
+
+    /// It has those of another one, too. What lies between them is the driver's.
+    pub fn also(&mut self, from: u64, to: u64) {
+        let page = self.host..self.host + self.len;
+        self.filled.start = self.filled.start.min(from.max(page.start));
+        self.filled.end = self.filled.end.max(to.min(page.end));
+    }
+
     /// Whether work on a stream may touch it.
     pub fn reached_by(&self, stream: u32) -> bool {
         match self.attach {
@@ -284,7 +309,7 @@ impl Area {
         let mut at = 0;
         while let Some((first, n)) = self.run(at, State::Host, CHUNK / BLOCK as usize) {
             self.set(first, n, State::Both)?;
-            let (offset, len) = self.span(first, n);
+            let (offset, len) = self.bytes(first, n);
             let from = self.host + offset;
             // SAFETY: pages of this area, which may be read in this state.
             let bytes = unsafe { std::slice::from_raw_parts(from as *const u8, len as usize) };
@@ -361,7 +386,7 @@ impl Area {
 
     /// Bytes of blocks have come from the device.
     pub fn arrived(&mut self, first: usize, n: usize, bytes: &[u8]) -> Result<(), CUresult> {
-        let (offset, len) = self.span(first, n);
+        let (offset, len) = self.bytes(first, n);
         write_closed(self.host + offset, &bytes[..len as usize])?;
         self.set(first, n, State::Both)
     }

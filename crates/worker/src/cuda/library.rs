@@ -192,15 +192,13 @@ pub(super) fn library_global(
     });
     let is_managed = super::memory::is_managed(w.driver, va);
     if rc == CUDA_SUCCESS {
-        if is_managed != 0 {
-            // The client keeps managed variables by whole pages, which the driver gave for them.
-            const PAGE: u64 = 4096;
-            let end = (va + size as u64).next_multiple_of(PAGE);
-            let start = va / PAGE * PAGE;
-            w.given.memory(start, end - start);
-        } else {
-            w.given.memory(va, size as u64);
-        }
+        // The client keeps managed variables by pages, with what lies between them.
+        const PAGE: u64 = 4096;
+        let (start, end) = match is_managed {
+            0 => (va, va + size as u64),
+            _ => (va / PAGE * PAGE, (va + size as u64).next_multiple_of(PAGE)),
+        };
+        w.given.memory(start, end - start);
     }
     let reply = msg::LibraryGlobalReply {
         va,
