@@ -197,6 +197,8 @@ impl Api for Fed {
 
 /// What is being executed: the op, and how many records are left.
 static CURRENT: AtomicU64 = AtomicU64::new(0);
+/// Frames that the client has had: a long answer is no standstill.
+static HAD: AtomicU64 = AtomicU64::new(0);
 static DONE: AtomicBool = AtomicBool::new(false);
 static LEAKED: AtomicBool = AtomicBool::new(false);
 
@@ -238,6 +240,7 @@ fn client(conn: &dyn Connection, images: &Images) {
             LEAKED.store(true, Ordering::Release);
         }
         say(Kind::Ack, 0, h.seq, &[]);
+        HAD.fetch_add(1, Ordering::Relaxed);
         for (n, payload) in Records::new(&body).flatten() {
             let answer = match Notice::from_u16(n.op) {
                 Ok(Notice::NeedContent) => {
@@ -345,18 +348,19 @@ fn main() -> Result<()> {
     std::thread::spawn(move || client(&theirs, &images));
     // A call that never returns shows by its name.
     std::thread::spawn(move || {
-        let mut before = 0;
+        let mut before = (0, 0);
         loop {
             std::thread::sleep(Duration::from_secs(20));
             let now = CURRENT.load(Ordering::Relaxed);
-            if now == before && !DONE.load(Ordering::Acquire) {
+            let step = (now, HAD.load(Ordering::Relaxed));
+            if step == before && !DONE.load(Ordering::Acquire) {
                 let name = cuda::name((now >> 32) as u16);
                 eprintln!("stuck in {name:?} with {} records left", now as u32);
                 // A thread of the CUDA side's has to pass that on.
                 std::thread::sleep(Duration::from_millis(200));
                 std::process::exit(if waits { 4 } else { 3 });
             }
-            before = now;
+            before = step;
         }
     });
     let ends = Ends {
