@@ -224,13 +224,18 @@ impl Shadows {
         let Some(a) = self.areas.get(&start) else {
             return Err(CUDA_ERROR_INVALID_VALUE);
         };
-        let (offset, len) = a.bytes(first, n);
-        let (src, scope) = (a.device_of(a.host + offset), a.context);
-        self.read(Cx { scope, ..cx }, src, len as usize)?;
-        let Some(a) = self.areas.get_mut(&start) else {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        };
-        a.arrived(first, n, &self.bounce)
+        let (pieces, scope) = (a.pieces(first, n), a.context);
+        for (offset, len) in pieces {
+            let Some(src) = self.areas.get(&start).map(|a| a.device_of(a.host + offset)) else {
+                return Err(CUDA_ERROR_INVALID_VALUE);
+            };
+            self.read(Cx { scope, ..cx }, src, len as usize)?;
+            if let Some(a) = self.areas.get(&start) {
+                a.fill(offset, &self.bounce[..len as usize])?;
+            }
+        }
+        let a = self.areas.get_mut(&start);
+        a.ok_or(CUDA_ERROR_INVALID_VALUE)?.arrived(first, n)
     }
 
     /// What the program must wait for before it sees an area.
@@ -416,12 +421,13 @@ pub fn add_variable(at: u64, size: u64, context: u32) -> Result<(), CUresult> {
         if s.at(page).is_none() {
             map_closed(page, PAGE)?;
             let mut a = Area::new(Sort::Managed, page, PAGE, page, context);
-            a.only(at, at + size);
+            a.of_variables();
+            a.add_variable(at, at + size);
             a.begin_on_device();
             s.insert(a)?;
         } else if let Some(a) = s.at(page) {
             a.context = context;
-            a.also(at, at + size);
+            a.add_variable(at, at + size);
             a.leave_to_device();
         }
         page += PAGE;

@@ -79,8 +79,9 @@ pub struct Area {
     pub host: u64,
     /// Bytes of protected pages.
     pub len: u64,
-    /// Where the bytes that the device has lie: a page may end after the last variable on it.
-    filled: Range<u64>,
+    /// What the device has of it, piece by piece: each variable is an allocation of its own, and no
+    /// copy may go beyond one.
+    pieces: Vec<Range<u64>>,
     /// The context it was made in.
     pub context: u32,
     /// Who may use it.
@@ -159,7 +160,7 @@ impl Area {
             dev,
             host,
             len,
-            filled: host..host + len,
+            pieces: vec![host..host + len],
             context,
             attach: Attach::Global,
             advice: [0, NOWHERE, NOWHERE, NOWHERE],
@@ -227,25 +228,31 @@ impl Area {
         (from, to - from)
     }
 
-    /// As `span`, without what the device does not have.
-    pub fn bytes(&self, first: usize, n: usize) -> (u64, u64) {
+    /// Offsets and lengths of what the device has of some blocks.
+    pub fn pieces(&self, first: usize, n: usize) -> Vec<(u64, u64)> {
         let (offset, len) = self.span(first, n);
-        let from = (self.host + offset).max(self.filled.start);
-        let to = (self.host + offset + len).min(self.filled.end);
-        (from - self.host, to.saturating_sub(from))
+        let (from, to) = (self.host + offset, self.host + offset + len);
+        let inside = self
+            .pieces
+            .iter()
+            .map(|p| (p.start.max(from), p.end.min(to)));
+        inside
+            .filter(|(from, to)| from < to)
+            .map(|(from, to)| (from - self.host, to - from))
+            .collect()
     }
 
-    /// Of this page, the device has the bytes of a variable from `from` to `to` alone.
-    pub fn only(&mut self, from: u64, to: u64) {
-        let page = self.host..self.host + self.len;
-        self.filled = from.max(page.start)..to.min(page.end);
+    /// Of this page, the device has the variables that it is told of.
+    pub fn of_variables(&mut self) {
+        self.pieces.clear();
     }
 
-    /// It has those of another one, too. What lies between them is the driver's.
-    pub fn also(&mut self, from: u64, to: u64) {
-        let page = self.host..self.host + self.len;
-        self.filled.start = self.filled.start.min(from.max(page.start));
-        self.filled.end = self.filled.end.max(to.min(page.end));
+    /// A variable lies here, or part of it.
+    pub fn add_variable(&mut self, from: u64, to: u64) {
+        let piece = from.max(self.host)..to.min(self.host + self.len);
+        self.pieces
+            .retain(|p| p.end <= piece.start || p.start >= piece.end);
+        self.pieces.push(piece);
     }
 
     /// Whether work on a stream may touch it.
@@ -309,11 +316,12 @@ impl Area {
         let mut at = 0;
         while let Some((first, n)) = self.run(at, State::Host, CHUNK / BLOCK as usize) {
             self.set(first, n, State::Both)?;
-            let (offset, len) = self.bytes(first, n);
-            let from = self.host + offset;
-            // SAFETY: pages of this area, which may be read in this state.
-            let bytes = unsafe { std::slice::from_raw_parts(from as *const u8, len as usize) };
-            send(self.device_of(from), bytes)?;
+            for (offset, len) in self.pieces(first, n) {
+                let from = self.host + offset;
+                // SAFETY: pages of this area, which may be read in this state.
+                let bytes = unsafe { std::slice::from_raw_parts(from as *const u8, len as usize) };
+                send(self.device_of(from), bytes)?;
+            }
             at = first + n;
         }
         for e in &mut self.edges {
@@ -385,10 +393,13 @@ impl Area {
     }
 
     /// Bytes of blocks have come from the device.
-    pub fn arrived(&mut self, first: usize, n: usize, bytes: &[u8]) -> Result<(), CUresult> {
-        let (offset, len) = self.bytes(first, n);
-        write_closed(self.host + offset, &bytes[..len as usize])?;
+    pub fn arrived(&mut self, first: usize, n: usize) -> Result<(), CUresult> {
         self.set(first, n, State::Both)
+    }
+
+    /// Bytes at an offset have come from the device, into pages that are still closed.
+    pub fn fill(&self, offset: u64, bytes: &[u8]) -> Result<(), CUresult> {
+        write_closed(self.host + offset, bytes)
     }
 
     /// Edges that the device may have written: area, index, context, address and length.
@@ -463,7 +474,8 @@ mod tests {
         assert!(a.is_on_device(0) && a.is_on_device(2));
         let n = a.ahead(0);
         let bytes = vec![9; a.span(0, n).1 as usize];
-        a.arrived(0, n, &bytes).unwrap();
+        a.fill(0, &bytes).unwrap();
+        a.arrived(0, n).unwrap();
         // SAFETY: readable in this state.
         assert_eq!(unsafe { (at as *const u8).read() }, 9);
         a.let_in(0, true).unwrap();
@@ -516,5 +528,18 @@ mod tests {
         assert_eq!(a.ahead(3), 1);
         a.eager = true;
         assert_eq!(a.ahead(0), 64);
+    }
+
+    #[test]
+    fn copies_of_a_page_keep_to_its_variables() {
+        let mut a = Area::new(Sort::Managed, 0x1000, PAGE, 0x1000, 1);
+        a.of_variables();
+        a.add_variable(0x1000, 0x1004);
+        a.add_variable(0x1200, 0x3000);
+        // A module that comes again brings the same ones.
+        a.add_variable(0x1000, 0x1004);
+        let mut pieces = a.pieces(0, 1);
+        pieces.sort_unstable();
+        assert_eq!(pieces, [(0, 4), (0x200, 0xe00)]);
     }
 }
