@@ -160,7 +160,7 @@ impl Area {
             dev,
             host,
             len,
-            pieces: vec![host..host + len],
+            pieces: std::iter::once(host..host + len).collect(),
             context,
             attach: Attach::Global,
             advice: [0, NOWHERE, NOWHERE, NOWHERE],
