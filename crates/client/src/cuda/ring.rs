@@ -88,9 +88,13 @@ impl Piece {
 }
 
 impl Ring {
-    /// The ring, made when it is first wanted; `None` when nothing can be shared.
-    fn get(cx: Cx) -> Option<&'static Self> {
+    /// The ring for a copy of `len` bytes, made for the first that is long enough; `None` for a
+    /// shorter one, and when nothing can be shared.
+    fn of(cx: Cx, len: usize) -> Option<&'static Self> {
         static RING: OnceLock<Option<Ring>> = OnceLock::new();
+        if len < LEAST {
+            return None;
+        }
         cx.rt.session.neighbour.as_ref()?;
         let make = || {
             let base = shared::alloc(cx, (PIECE * PIECES) as u64)?;
@@ -203,9 +207,8 @@ pub unsafe fn to_device(
     len: usize,
     stream: u32,
 ) -> Result<bool, CUresult> {
-    let ring = match Ring::get(cx) {
-        Some(r) if len >= LEAST => r,
-        _ => return Ok(false),
+    let Some(ring) = Ring::of(cx, len) else {
+        return Ok(false);
     };
     let parts = Parts::new(len);
     let src = Shared(src as u64);
@@ -262,9 +265,8 @@ pub unsafe fn to_host(
     len: usize,
     stream: u32,
 ) -> Result<bool, CUresult> {
-    let ring = match Ring::get(cx) {
-        Some(r) if len >= LEAST => r,
-        _ => return Ok(false),
+    let Some(ring) = Ring::of(cx, len) else {
+        return Ok(false);
     };
     let since = cx.queued();
     let parts = Parts::new(len);
@@ -293,9 +295,8 @@ pub unsafe fn to_host_later(
     len: usize,
     stream: u32,
 ) -> Result<usize, CUresult> {
-    let ring = match Ring::get(cx) {
-        Some(r) if len >= LEAST => r,
-        _ => return Ok(0),
+    let Some(ring) = Ring::of(cx, len) else {
+        return Ok(0);
     };
     let parts = Parts::new(len);
     while let Some((at, n)) = parts.take() {
