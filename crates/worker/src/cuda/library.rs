@@ -188,22 +188,13 @@ pub(super) fn library_global(
                     .cuLibraryGetGlobal(&mut va, &mut size, library, name.as_ptr())
             }
         })?;
+        w.given.memory(va, size as u64);
         Ok(())
     });
-    let is_managed = super::memory::is_managed(w.driver, va);
-    if rc == CUDA_SUCCESS {
-        // The client keeps managed variables by pages, with what lies between them.
-        const PAGE: u64 = 4096;
-        let (start, end) = match is_managed {
-            0 => (va, va + size as u64),
-            _ => (va / PAGE * PAGE, (va + size as u64).next_multiple_of(PAGE)),
-        };
-        w.given.memory(start, end - start);
-    }
     let reply = msg::LibraryGlobalReply {
         va,
         size: size as u64,
-        is_managed,
+        is_managed: super::memory::is_managed(w.driver, va),
     };
     w.reply(h, rc, |wr| reply.encode(wr));
     Ok(())
