@@ -168,9 +168,10 @@ impl Channel {
         Expecting(self.clone())
     }
 
-    /// Whether anybody does.
-    pub fn expected(&self) -> bool {
-        self.inner.watch.expected()
+    /// How long who works on what is received should look for more before sleeping: longer while
+    /// somebody waits for it.
+    pub fn patience(&self) -> Duration {
+        self.inner.watch.patience()
     }
 
     /// The peer has been told what it waited for, and will likely send more soon.

@@ -156,9 +156,14 @@ impl Watch {
         self.rouse();
     }
 
-    /// Whether somebody waits for something to be received.
-    pub(crate) fn expected(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) > 0
+    /// How long after the last activity to look for more.
+    pub(crate) fn patience(&self) -> Duration {
+        let p = patience();
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            p.waiting
+        } else {
+            p.after
+        }
     }
 
     pub(crate) fn end(&self) {
@@ -168,14 +173,8 @@ impl Watch {
 
     /// Whether the receiving thread should look for more.
     pub(crate) fn alert(&self) -> bool {
-        let p = patience();
-        let most = if self.waiting.load(Ordering::Relaxed) > 0 {
-            p.waiting
-        } else {
-            p.after
-        };
         let active = Duration::from_nanos(self.active.load(Ordering::Relaxed));
-        self.epoch.elapsed().saturating_sub(active) < most && spare_core()
+        self.epoch.elapsed().saturating_sub(active) < self.patience() && spare_core()
     }
 
     /// The receiving thread goes to sleep, by `block`, unless it has become alert.

@@ -9,7 +9,7 @@ use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
 use crate::{Api, Open, Setup};
 use busbar_channel::switches::{self, Switch};
-use busbar_channel::{Channel, Ending, Keeper, Verdict, patience, send_hello, spare_core};
+use busbar_channel::{Channel, Ending, Keeper, Verdict, send_hello, spare_core};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::frame::Kind;
@@ -280,7 +280,6 @@ fn answer(conn: &Tcp, w: &Welcome) {
 
 /// The executor. Returns why the session is over.
 fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
-    let patience = patience();
     // SAFETY: plain prctl; polls of some microseconds need the finest timer slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let mut idle = None::<Instant>;
@@ -291,12 +290,7 @@ fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
             Next::Empty => {
                 let busy = api.poll();
                 let since = idle.get_or_insert_with(Instant::now).elapsed();
-                let spin = if channel.expected() {
-                    patience.waiting
-                } else {
-                    patience.after
-                };
-                if since < spin && spare_core() {
+                if since < channel.patience() && spare_core() {
                     for _ in 0..16 {
                         std::hint::spin_loop();
                     }

@@ -186,18 +186,28 @@ unsafe fn located(
     Ok(at.id)
 }
 
+unsafe fn of_location(
+    out: *mut CUmemoryPool,
+    location: *mut CUmemLocation,
+    kind: CUmemAllocationType,
+    default: u32,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        match located(location, kind) {
+            Ok(dev) => of_device(out, dev, default),
+            Err(e) => e,
+        }
+    }
+}
+
 pub(super) unsafe fn cuMemGetDefaultMemPool(
     out: *mut CUmemoryPool,
     location: *mut CUmemLocation,
     kind: CUmemAllocationType,
 ) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe {
-        match located(location, kind) {
-            Ok(dev) => of_device(out, dev, 1),
-            Err(e) => e,
-        }
-    }
+    unsafe { of_location(out, location, kind, 1) }
 }
 
 pub(super) unsafe fn cuMemGetMemPool(
@@ -206,12 +216,7 @@ pub(super) unsafe fn cuMemGetMemPool(
     kind: CUmemAllocationType,
 ) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe {
-        match located(location, kind) {
-            Ok(dev) => of_device(out, dev, 0),
-            Err(e) => e,
-        }
-    }
+    unsafe { of_location(out, location, kind, 0) }
 }
 
 pub(super) unsafe fn cuMemSetMemPool(
