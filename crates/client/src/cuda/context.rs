@@ -566,7 +566,10 @@ pub fn or_first(cx: Cx) -> Result<Cx, CUresult> {
     if cx.scope != 0 {
         return Ok(cx);
     }
-    retain(cx, 0)?;
+    // Once: nobody gives back what is retained here.
+    if RETAINED[slot(0)].load(Ordering::Acquire) == 0 {
+        retain(cx, 0)?;
+    }
     let scope = device::get(cx, 0)?.primary;
     Ok(Cx { scope, ..cx })
 }
