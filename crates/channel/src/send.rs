@@ -267,7 +267,7 @@ impl Channel {
         let inner = &*self.inner;
         let most = patience().waiting;
         let arrived = || inner.acked.load(Ordering::Acquire) >= seq;
-        let over = || inner.is_closed.load(Ordering::Acquire);
+        let over = || inner.signals.is_closed.load(Ordering::Acquire);
         // Whoever is sending sends this, too, or leaves it to us.
         look(most, || arrived() || over() || self.try_send());
         self.flush();
