@@ -20,8 +20,8 @@ pub fn emit(api: &Api, files: &mut Files) {
         }
         let _ = writeln!(mods, "mod {};", f.name);
         let head = format!(
-            "use busbar_abi::{0}::{{slot, types::*}};\nuse busbar_client::{0}::dispatch::function;\n\
-             use std::ffi::{{c_char, c_void}};\n\n",
+            "use busbar_abi::{0}::{{slot, types::*}};\n\
+             use busbar_client::{0}::dispatch::function;\nuse std::ffi::{{c_char, c_void}};\n\n",
             api.name
         );
         put(

@@ -92,7 +92,7 @@ fn platforms(driver: *mut c_void) -> Vec<Handle> {
 /// Functions of a driver, without a loader: from the table that its objects begin with.
 fn of_driver(platforms: Vec<Handle>) -> Option<Cl> {
     let first = *platforms.first()?;
-    // SAFETY: every object begins with a pointer to its driver's functions, in the standard's order.
+    // SAFETY: objects begin with a pointer to their driver's functions, in the standard's order.
     let table = unsafe { *first.cast::<*const *const c_void>() };
     // SAFETY: all versions have the first functions.
     let oldest = Cl::new(|name| unsafe { entry(table, name, (1, 0)) }, Vec::new());
