@@ -252,7 +252,7 @@ def last_line(text):
     return lines[-1][:200] if lines else "no message"
 
 
-def compare(program, base, server_prefix):
+def compare(program, base, server_prefix, native_prefix=()):
     """Both runs of one program."""
     def env(side):
         # What a program keeps on disk must not let one run answer for the other.
@@ -264,7 +264,7 @@ def compare(program, base, server_prefix):
     if program.live:
         say(f"\n  {program.name}, natively (the first run ever compiles kernels for a minute or two)")
         heading = Steps()
-    native = run(program.command, program.limit, env("native"), heading)
+    native = run([*native_prefix, *program.command], program.limit, env("native"), heading)
     second = None
     if program.live:
         say(f"\n  {program.name}, through Busbar\n    {'step':<7}   {'loss natively':<20} "

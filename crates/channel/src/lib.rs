@@ -7,9 +7,9 @@
 //! when a connection ends, which is the [`Keeper`]'s business.
 //!
 //! Cost of queueing a record: one lock that no other producer takes, the time, and the copy of its
-//! bytes (see `lanes.rs`). The sending thread is woken only when it sleeps; while records keep coming
-//! it naps briefly instead and sends what has gathered, so a stream of small records costs its
-//! producer no system call.
+//! bytes (see `lanes.rs`). The sending thread is woken only when it sleeps; while records keep
+//! coming it naps briefly instead and sends what has gathered, so a stream of small records costs
+//! its producer no system call.
 
 mod lanes;
 mod recv;

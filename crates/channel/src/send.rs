@@ -286,7 +286,7 @@ impl Channel {
 }
 
 impl Inner {
-    /// Brings what threads have put into their lanes into one order. Waits while the window is full.
+    /// Brings what is in the lanes into one order. Waits while the window is full.
     #[cold]
     fn collect(&self) -> Result<(), Closed> {
         let mut tail = self.wait_for_room(lock(&self.tail))?;
