@@ -1,18 +1,18 @@
-"""OpenCL programs on this machine's own OpenCL platform (NVIDIA's, say), natively and through Busbar.
+"""OpenCL programs on this machine's own platform (NVIDIA's, say), natively and through Busbar.
 
-    python3 testing/gpu/opencl_lane.py --dist dist [--python PY] [--carry DIR] [--only NAME ...] [--json FILE]
+    python3 testing/gpu/opencl_lane.py --dist dist [--python PY] [--carry DIR] [--only NAME ...]
+                                       [--json FILE]
     python3 testing/gpu/opencl_lane.py --pack DIR
 
-Installs nothing. PY needs numpy and pyopencl; with tinygrad and pytest there is more to run. A machine
-with a driver but without a loader (`libOpenCL.so.1`) or a C compiler gets both from DIR, which --pack
-fills on a machine that has them: the loader, the C programs of testing/e2e/programs, compiled, and the
-pyopencl tests if --tests names their folder (`test` in pyopencl's source package). Takes about a minute;
-with the pyopencl tests, which run natively and remotely at the same time, a few.
+Installs nothing. PY needs numpy and pyopencl; with tinygrad and pytest there is more to run. A
+machine with a driver but without a loader (`libOpenCL.so.1`) or a C compiler gets both from DIR,
+which --pack fills on a machine that has them: the loader, the C programs of testing/e2e/programs,
+compiled, and the pyopencl tests if --tests names their folder (`test` in pyopencl's source
+package). Takes about a minute; with the pyopencl tests, which run natively and remotely at the same
+time, a few.
 """
 
 import argparse
-import json
-import os
 import pathlib
 import re
 import shutil
@@ -20,28 +20,19 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "testing/e2e"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import opencl_programs as e2e  # noqa: E402
+import side_by_side as sides  # noqa: E402
 
 C_PROGRAMS = {"opencl_nbody": "n-body in C", "opencl_features": "every call family"}
 
 
 def compile_into(folder):
     """Compiles the C programs. Returns the names of those that could not be."""
-    missing = []
-    for name in list(C_PROGRAMS) + ["opencl_rates"]:
-        source = e2e.PROGRAMS / f"{name}.c"
-        command = ["gcc", "-O1", "-Wno-deprecated-declarations", "-o", folder / name, source,
-                   "-lOpenCL", "-lpthread", "-lm"]
-        try:
-            done = subprocess.run(command, capture_output=True).returncode
-        except OSError:
-            done = 1
-        if done:
-            missing.append(name)
-    return missing
+    return [name for name in [*C_PROGRAMS, "opencl_rates"]
+            if e2e.compile_c(f"{name}.c", folder / name, "-Wno-deprecated-declarations")]
 
 
 def system_loader():
@@ -54,7 +45,8 @@ def pack(folder, tests):
     folder.mkdir(parents=True, exist_ok=True)
     if missing := compile_into(folder):
         sys.exit(f"does not compile here: {', '.join(missing)}")
-    shutil.copy(system_loader() or sys.exit("there is no libOpenCL.so.1 here"), folder / "libOpenCL.so.1")
+    loader = system_loader() or sys.exit("there is no libOpenCL.so.1 here")
+    shutil.copy(loader, folder / "libOpenCL.so.1")
     if tests:
         shutil.copytree(tests, folder / "pyopencl-tests", dirs_exist_ok=True)
     print(f"{folder}: {', '.join(sorted(p.name for p in folder.iterdir()))}")
@@ -68,18 +60,20 @@ def programs(python, folder):
     """The programs of this run, and what cannot run with the reason."""
     script = e2e.PROGRAMS
     chosen = [
-        e2e.Program("device facts", [python, script / "opencl_info.py"], show=lambda x: f"{len(x)} facts"),
-        e2e.Program("pyopencl matmul", [python, script / "opencl_matmul.py", 1024]),
+        sides.Program("device facts", [python, script / "opencl_info.py"],
+                      show=lambda x: f"{len(x)} facts"),
+        sides.Program("pyopencl matmul", [python, script / "opencl_matmul.py", 1024]),
     ]
     absent = []
     for name, title in C_PROGRAMS.items():
         if (folder / name).exists():
-            chosen.append(e2e.Program(title, [folder / name], show=lambda x: f"{len(x)} lines"))
+            chosen.append(sides.Program(title, [folder / name], show=lambda x: f"{len(x)} lines"))
         else:
             absent.append((title, "not compiled: no gcc with OpenCL's headers, nothing carried"))
     if has(python, "tinygrad"):
-        chosen.append(e2e.Program("tinygrad ResNet", [python, script / "tinygrad_resnet.py", 10], limit=240,
-                                  env={"DEV": "CL", "TRAINING": "1"}))
+        command = [python, script / "tinygrad_resnet.py", 10]
+        chosen.append(sides.Program("tinygrad ResNet", command, limit=240, show=sides.losses,
+                                    env={"DEV": "CL", "TRAINING": "1"}))
     else:
         absent.append(("tinygrad ResNet", "not installed"))
     return chosen, absent
@@ -87,18 +81,20 @@ def programs(python, folder):
 
 def outcomes(report):
     """Each test's outcome, from what `pytest -rA` prints."""
-    return {m[2]: m[1] for m in re.finditer(r"^(PASSED|FAILED|ERROR|XFAIL|XPASS) (\S+::\S+)", report, re.M)}
+    line = r"^(PASSED|FAILED|ERROR|XFAIL|XPASS) (\S+::\S+)"
+    return {m[2]: m[1] for m in re.finditer(line, report, re.M)}
 
 
 def test_suite(python, tests, base, prefix, limit):
     """pyopencl's own tests, both ways at once. Returns a row of the table."""
-    command = [python, "-m", "pytest", "-q", "-rA", "--tb=line", "-p", "no:cacheprovider", str(tests)]
+    command = [python, "-m", "pytest", "-q", "-rA", "--tb=line", "-p", "no:cacheprovider",
+               str(tests)]
     runs = {}
 
     def go(side, prefix):
         with tempfile.TemporaryDirectory() as home:
             env = dict(base, XDG_CACHE_HOME=home, BUSBAR_STATS="1")
-            runs[side] = e2e.run(prefix + command, limit, env)
+            runs[side] = sides.run(prefix + command, limit, env)
 
     threads = [threading.Thread(target=go, args=a) for a in (("native", []), ("busbar", prefix))]
     for t in threads:
@@ -110,24 +106,30 @@ def test_suite(python, tests, base, prefix, limit):
     # What cannot span two machines is refused, and the test skips itself.
     differ = [f"{k}: {v} natively, {b.get(k, 'skipped')} through Busbar" for k, v in a.items()
               if b.get(k, "skipped") != v and "fine_grain" not in k]
-    stats = e2e.stats_of(remote["err"])
+    stats = sides.stats_of(remote["err"])
     passed = [sum(v == "PASSED" for v in x.values()) for x in (a, b)]
-    e2e.say("\n".join("    " + d for d in differ))
-    return {"name": "pyopencl's tests", "ok": not differ and passed[0] > 100 and bool(stats.get("calls")),
+    sides.say("\n".join("    " + d for d in differ))
+    ok = not differ and passed[0] > 100 and bool(stats.get("calls"))
+    return {"name": "pyopencl's tests", "ok": ok,
             "why": f"{len(differ)} differ" if differ else "too few ran", "log": "above",
             "native": f"{passed[0]} passed", "remote": f"{passed[1]} passed", "differ": differ,
-            "native_s": native["seconds"], "remote_s": remote["seconds"], "calls": stats.get("calls"),
-            "round_trips": stats.get("round_trips")}
+            "native_s": native["seconds"], "remote_s": remote["seconds"],
+            "calls": stats.get("calls"), "round_trips": stats.get("round_trips")}
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--dist", type=pathlib.Path, default=ROOT / "dist", help="tree of `cargo xtask dist`")
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--dist", type=pathlib.Path, default=e2e.ROOT / "dist",
+                   help="tree of `cargo xtask dist`")
     p.add_argument("--python", default=sys.executable, help="Python with numpy and pyopencl")
     p.add_argument("--carry", type=pathlib.Path, metavar="DIR", help="what --pack made")
-    p.add_argument("--pack", type=pathlib.Path, metavar="DIR", help="fill DIR for another machine, and end")
-    p.add_argument("--tests", type=pathlib.Path, metavar="DIR", help="pyopencl's tests, to pack or to run")
-    p.add_argument("--only", nargs="+", default=[], metavar="NAME", help="programs with this in their name")
+    p.add_argument("--pack", type=pathlib.Path, metavar="DIR",
+                   help="fill DIR for another machine, and end")
+    p.add_argument("--tests", type=pathlib.Path, metavar="DIR",
+                   help="pyopencl's tests, to pack or to run")
+    p.add_argument("--only", nargs="+", default=[], metavar="NAME",
+                   help="programs with this in their name")
     p.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results there too")
     p.add_argument("--limit", type=int, default=500, help="seconds for pyopencl's tests")
     args = p.parse_args()
@@ -135,10 +137,7 @@ def main():
         return pack(args.pack, args.tests)
     if not has(args.python, "pyopencl"):
         sys.exit(f"{args.python} has no pyopencl")
-    e2e.CACHE.mkdir(exist_ok=True)
-    base = dict(os.environ, PYTHONUNBUFFERED="1", PYOPENCL_CTX="0")
-    for name in [n for n in base if n.startswith(("BUSBAR_", "OCL_ICD_"))]:
-        del base[name]
+    base = sides.environment(PYOPENCL_CTX="0")
     loader = []
     carry = args.carry and args.carry.resolve()
     if not system_loader():
@@ -146,32 +145,27 @@ def main():
             sys.exit("there is no libOpenCL.so.1 here, nor in --carry")
         loader = ["--opencl-library", carry / "libOpenCL.so.1"]
         base["LD_LIBRARY_PATH"] = f"{carry}:{base.get('LD_LIBRARY_PATH', '')}".rstrip(":")
+
+    def chosen(name):
+        return not args.only or any(o in name for o in args.only)
+
+    begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="busbar-opencl-") as work:
         folder = pathlib.Path(work)
         for name in compile_into(folder):
             if carry and (carry / name).exists():
                 folder.joinpath(name).unlink(missing_ok=True)
                 folder.joinpath(name).symlink_to(carry / name)
-        chosen, absent = programs(args.python, folder)
-        server, address = e2e.start_server(args.dist.resolve(), base, loader)
-        prefix = [str(args.dist.resolve() / "bin/busbar"), "run", "--server", address, "--"]
-        try:
-            rows = [e2e.compare(c, base, prefix) for c in chosen
-                    if not args.only or any(o in c.name for o in args.only)]
+        run, absent = programs(args.python, folder)
+        with sides.Server(args.dist, base, "opencl", loader) as server:
+            rows = sides.compare_all([c for c in run if chosen(c.name)], base, server.prefix())
             tests = args.tests or (carry and carry / "pyopencl-tests")
-            wanted = not args.only or any(o in "pyopencl's tests" for o in args.only)
+            wanted = chosen("pyopencl's tests")
             if tests and tests.exists() and wanted and has(args.python, "pytest"):
-                rows.append(test_suite(args.python, tests.resolve(), base, prefix, args.limit))
-        finally:
-            server.terminate()
-            server.wait(10)
-    e2e.table(rows)
-    for name, why in absent:
-        e2e.say(f"  {name:<18} left out: {why}")
-    if args.json:
-        args.json.write_text(json.dumps({"rows": rows, "absent": absent}, indent=1) + "\n")
-    sys.exit(not rows or not all(r["ok"] for r in rows))
+                rows.append(test_suite(
+                    args.python, tests.resolve(), base, server.prefix(), args.limit))
+    sides.report(rows, absent, time.monotonic() - begun, args.json)
 
 
 if __name__ == "__main__":
-    main()
+    sides.start(main)
