@@ -50,7 +50,7 @@ if [ ${#packages[@]} -gt 0 ]; then
   log=$(mktemp)
   if ! { "${root[@]}" apt-get update &&
     "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
-      apt-get install -y --no-install-recommends "${packages[@]}"; } >"$log"; then
+      apt-get install -y --no-install-recommends "${packages[@]}"; } >"$log" 2>&1; then
     tail -5 "$log" >&2
     echo "could not install ${packages[*]}; the whole log is $log." >&2
     echo "Install them by other means and run this again" >&2
