@@ -1,5 +1,6 @@
 //! Queueing and sending.
 
+use crate::lanes::{self, soon};
 use crate::switches::Switch;
 use crate::watch::patience;
 use crate::{Channel, Closed, Inner, lock};
@@ -7,10 +8,11 @@ use busbar_transport::Connection;
 use busbar_wire::frame::{self, Kind};
 use busbar_wire::{limits, record};
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A frame body is closed at this size, so that sending starts while the producer goes on.
@@ -67,22 +69,27 @@ impl Frame {
     }
 }
 
-/// Records that are not in the window yet.
-///
-/// On cache lines of its own: threads that wait for the lock look at its word all the time, and
-/// must not take away the lines that its holder is writing to.
+/// Records that have been collected from the lanes and are not in the window yet.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Tail {
-    /// Records queued so far.
-    records: u64,
+    /// Records with bulk bytes, which have never been in a lane.
+    bulky: u64,
     buf: Vec<u8>,
     sealed: VecDeque<Frame>,
     spare: Vec<Vec<u8>>,
     spare_bulk: Vec<Vec<u8>>,
+    /// The lanes were left alone, because the window is full.
+    held: bool,
 }
 
 impl Tail {
+    fn seal_if_long(&mut self) {
+        if self.buf.len() >= SEAL {
+            self.seal();
+        }
+    }
+
     fn seal(&mut self) {
         if !self.buf.is_empty() {
             let next = self.spare.pop().unwrap_or_default();
@@ -102,26 +109,10 @@ const ASLEEP: u32 = 1;
 /// It has been woken, and its core may take a while.
 const WAKING: u32 = 2;
 
-/// Takes a lock that is never held for long. Going to sleep for it would cost far more than the
-/// wait.
-#[inline]
-fn lock_soon<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    let mut pause = 1;
-    for _ in 0..64 {
-        if let Ok(g) = m.try_lock() {
-            return g;
-        }
-        for _ in 0..pause {
-            std::hint::spin_loop();
-        }
-        pause = (pause * 2).min(32);
-    }
-    lock(m)
-}
-
 impl Channel {
     /// Queues one record. `fields` appends the payload. Returns once the record is queued, which
-    /// waits only while more than the window's worth of bytes is not acknowledged.
+    /// waits only while more than the window's worth of bytes is not acknowledged, and the calling
+    /// thread's lane is full besides.
     #[inline]
     pub fn push(
         &self,
@@ -131,30 +122,25 @@ impl Channel {
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Closed> {
         let inner = &*self.inner;
-        let mut tail = lock_soon(&inner.tail);
-        if inner.in_flight.load(Ordering::Relaxed) > limits::WINDOW_BYTES {
-            tail = inner.wait_for_room(tail)?;
-        }
         inner.check()?;
-        let start = tail.buf.len();
-        tail.buf.extend_from_slice(&[0; record::HEADER]);
-        fields(&mut tail.buf);
-        let len = tail.buf.len() - start;
-        debug_assert!(len <= limits::MAX_FRAME_BODY);
-        let h = record::Header {
-            len: len as u32,
-            op,
-            flags: 0,
-            call,
-            aux,
-        };
-        tail.buf[start..start + record::HEADER].copy_from_slice(&h.to_bytes());
-        inner.add_in_flight(&tail, len);
-        tail.records += 1;
-        if tail.buf.len() >= SEAL || !Switch::Gather.on() {
-            tail.seal();
+        let staged = inner.lanes.put(|buf| {
+            let start = buf.len();
+            buf.extend_from_slice(&[0; record::HEADER]);
+            fields(buf);
+            let len = buf.len() - start;
+            debug_assert!(len <= limits::MAX_FRAME_BODY);
+            let h = record::Header {
+                len: len as u32,
+                op,
+                flags: 0,
+                call,
+                aux,
+            };
+            buf[start..start + record::HEADER].copy_from_slice(&h.to_bytes());
+        });
+        if staged >= lanes::FULL || !Switch::Gather.on() {
+            inner.collect()?;
         }
-        drop(tail);
         inner.notify_small();
         Ok(())
     }
@@ -211,14 +197,11 @@ impl Channel {
             }
         };
         // Borrowed bytes cost no memory of ours, but count: an endless producer must be slowed.
-        let mut tail = lock(&inner.tail);
-        if inner.in_flight.load(Ordering::Relaxed) > limits::WINDOW_BYTES {
-            tail = inner.wait_for_room(tail)?;
-        }
-        inner.check()?;
+        let mut tail = inner.wait_for_room(lock(&inner.tail))?;
+        inner.collect_into(&mut tail);
         tail.seal();
         inner.add_in_flight(&tail, len);
-        tail.records += 1;
+        tail.bulky += 1;
         tail.sealed.push_back(Frame {
             body,
             borrowed,
@@ -236,7 +219,8 @@ impl Channel {
     /// How many records have been queued so far. A record is counted in the same step in which it
     /// gets its place in the order.
     pub fn records(&self) -> u64 {
-        lock_soon(&self.inner.tail).records
+        let tail = soon(&self.inner.tail);
+        tail.bulky + self.inner.lanes.records()
     }
 
     /// Sends what is queued from this thread, unless another thread is at it already. Called
@@ -254,6 +238,7 @@ impl Channel {
         let inner = &*self.inner;
         let seq = {
             let mut tail = lock(&inner.tail);
+            inner.collect_into(&mut tail);
             tail.seal();
             let mut link = lock(&inner.link);
             while let Some(f) = tail.sealed.pop_front() {
@@ -301,12 +286,52 @@ impl Channel {
 }
 
 impl Inner {
-    /// Blocks while the window is full.
+    /// Brings what is in the lanes into one order. Waits while the window is full.
     #[cold]
+    fn collect(&self) -> Result<(), Closed> {
+        let mut tail = self.wait_for_room(lock(&self.tail))?;
+        self.collect_into(&mut tail);
+        if !Switch::Gather.on() {
+            tail.seal();
+        }
+        Ok(())
+    }
+
+    fn collect_into(&self, tail: &mut Tail) {
+        tail.held = false;
+        // Both closures add to it, one at a time.
+        let tail = RefCell::new(tail);
+        let newer = self.lanes.collect(
+            |batch| {
+                let mut tail = tail.borrow_mut();
+                let free = tail.buf.is_empty();
+                if free {
+                    self.add_in_flight(&tail, batch.len());
+                    std::mem::swap(&mut tail.buf, batch);
+                    tail.seal_if_long();
+                }
+                free
+            },
+            |record| {
+                let mut tail = tail.borrow_mut();
+                self.add_in_flight(&tail, record.len());
+                if tail.buf.len() + record.len() > limits::MAX_FRAME_BODY {
+                    tail.seal();
+                }
+                tail.buf.extend_from_slice(record);
+                tail.seal_if_long();
+            },
+        );
+        if newer {
+            self.signals.pending.store(true, Ordering::Release);
+        }
+    }
+
+    /// Blocks while the window is full.
     fn wait_for_room<'a>(
         &'a self,
-        mut tail: std::sync::MutexGuard<'a, Tail>,
-    ) -> Result<std::sync::MutexGuard<'a, Tail>, Closed> {
+        mut tail: MutexGuard<'a, Tail>,
+    ) -> Result<MutexGuard<'a, Tail>, Closed> {
         loop {
             self.check()?;
             if self.in_flight.load(Ordering::Acquire) <= limits::WINDOW_BYTES {
@@ -334,7 +359,7 @@ impl Inner {
     #[inline]
     fn notify_small(&self) {
         self.notify();
-        if self.asleep.load(Ordering::Relaxed) != AWAKE
+        if self.signals.asleep.load(Ordering::Relaxed) != AWAKE
             && let Ok(_role) = self.sender.try_lock()
         {
             self.pump();
@@ -346,21 +371,22 @@ impl Inner {
     pub(crate) fn notify(&self) {
         // Left alone when it is set: whoever clears it takes the tail's lock afterwards, and so
         // finds what was queued before this look at it.
-        if !self.pending.load(Ordering::Relaxed) {
-            self.pending.store(true, Ordering::Release);
+        if !self.signals.pending.load(Ordering::Relaxed) {
+            self.signals.pending.store(true, Ordering::Release);
         }
         // Pairs with the fence in `sleep`: either we see it asleep or it sees `pending`.
         fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) == ASLEEP {
+        if self.signals.asleep.load(Ordering::Relaxed) == ASLEEP {
             self.wake();
         }
     }
 
     #[cold]
     pub(crate) fn wake(&self) {
-        self.pending.store(true, Ordering::Release);
+        self.signals.pending.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         if self
+            .signals
             .asleep
             .compare_exchange(ASLEEP, WAKING, Ordering::SeqCst, Ordering::SeqCst)
             .is_err()
@@ -371,7 +397,7 @@ impl Inner {
         unsafe {
             libc::syscall(
                 libc::SYS_futex,
-                self.asleep.as_ptr(),
+                self.signals.asleep.as_ptr(),
                 libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
                 1,
             );
@@ -379,32 +405,39 @@ impl Inner {
     }
 
     fn sleep(&self) {
-        self.asleep.store(ASLEEP, Ordering::SeqCst);
+        self.signals.asleep.store(ASLEEP, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        while self.asleep.load(Ordering::SeqCst) == ASLEEP
-            && !self.pending.load(Ordering::Acquire)
-            && !self.is_closed.load(Ordering::Acquire)
+        while self.signals.asleep.load(Ordering::SeqCst) == ASLEEP
+            && !self.signals.pending.load(Ordering::Acquire)
+            && !self.signals.is_closed.load(Ordering::Acquire)
         {
             // SAFETY: a futex wait on a live, aligned u32; no time-out.
             unsafe {
                 libc::syscall(
                     libc::SYS_futex,
-                    self.asleep.as_ptr(),
+                    self.signals.asleep.as_ptr(),
                     libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
                     ASLEEP,
                     std::ptr::null::<libc::timespec>(),
                 );
             }
         }
-        self.asleep.store(AWAKE, Ordering::SeqCst);
+        self.signals.asleep.store(AWAKE, Ordering::SeqCst);
     }
 
     /// Sends until nothing is left or the connection is gone. The caller holds the sender's role.
     fn pump(&self) {
         loop {
-            self.pending.store(false, Ordering::Release);
+            self.signals.pending.store(false, Ordering::Release);
+            // What is put down too late to be collected here sets `pending` again.
+            fence(Ordering::SeqCst);
             let (conn, mut frames) = {
                 let mut tail = lock(&self.tail);
+                if self.in_flight.load(Ordering::Relaxed) <= limits::WINDOW_BYTES {
+                    self.collect_into(&mut tail);
+                } else {
+                    tail.held = true;
+                }
                 tail.seal();
                 let mut link = lock(&self.link);
                 while let Some(f) = tail.sealed.pop_front() {
@@ -444,7 +477,7 @@ impl Inner {
                     self.ack_sent.fetch_max(ack, Ordering::Relaxed);
                     continue;
                 }
-                if self.pending.load(Ordering::Acquire) {
+                if self.signals.pending.load(Ordering::Acquire) {
                     continue;
                 }
                 return;
@@ -518,7 +551,11 @@ impl Inner {
                 tail.spare.push(b);
             }
         }
+        let held = tail.held;
         drop(tail);
+        if held {
+            self.notify();
+        }
         if freed > 0 && before > 0 {
             self.room.notify_all();
         }
@@ -558,14 +595,16 @@ pub(crate) fn run(inner: &Inner) {
     // SAFETY: plain prctl; sleeps of some microseconds need the finest timer slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let pace = pace();
-    while !inner.is_closed.load(Ordering::Acquire) {
+    while !inner.signals.is_closed.load(Ordering::Acquire) {
         {
             let _role = lock(&inner.sender);
             inner.pump();
         }
         let idle = Instant::now();
         loop {
-            if inner.pending.load(Ordering::Acquire) || inner.is_closed.load(Ordering::Acquire) {
+            if inner.signals.pending.load(Ordering::Acquire)
+                || inner.signals.is_closed.load(Ordering::Acquire)
+            {
                 break;
             }
             let t = idle.elapsed();
@@ -581,11 +620,11 @@ pub(crate) fn run(inner: &Inner) {
             }
         }
         // Without a connection there is nothing to do until one comes, and that wakes us.
-        if lock(&inner.link).conn.is_none() && !inner.is_closed.load(Ordering::Acquire) {
-            inner.pending.store(false, Ordering::Release);
+        if lock(&inner.link).conn.is_none() && !inner.signals.is_closed.load(Ordering::Acquire) {
+            inner.signals.pending.store(false, Ordering::Release);
             let tail = lock(&inner.tail);
             drop(inner.room.wait_timeout(tail, Duration::from_millis(5)));
-            inner.pending.store(true, Ordering::Release);
+            inner.signals.pending.store(true, Ordering::Release);
         }
     }
 }

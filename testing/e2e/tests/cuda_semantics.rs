@@ -29,6 +29,9 @@ fn a_context_that_another_thread_destroyed_is_not_used_again() {
     let server = Server::start();
     let text = same(&server, "1", &["destroyed"]);
     assert!(text.starts_with("cuMemAlloc_v2: 709\n"), "{text}");
+    let taken =
+        "cuCtxSetCurrent: 0\ncuMemAlloc_v2: 709\ncuCtxSetCurrent: 0\ncuCtxSetCurrent: 201\n";
+    assert!(text.contains(taken), "{text}");
 }
 
 #[test]

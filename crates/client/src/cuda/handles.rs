@@ -136,6 +136,16 @@ pub fn id(kind: Kind, raw: u64) -> Option<u32> {
     (s & 1 == 1 && s >> 8 & 0xff == raw >> 26 & 0xff).then_some(id)
 }
 
+/// Whether a number is a handle of this kind that lives or once did.
+pub fn ever(kind: Kind, raw: u64) -> bool {
+    if raw >> 34 != (TAG >> 34 | (kind as u64 + 1)) || raw & 0xf != 0 {
+        return false;
+    }
+    let slot = TABLES[kind as usize].slot(id_in(raw));
+    let generation = slot.map_or(0, |s| s.load(Ordering::Acquire) >> 8 & 0xff);
+    (1..=generation).contains(&(raw >> 26 & 0xff))
+}
+
 /// The id in a handle that was alive once; 0 of null.
 #[inline]
 pub fn id_in(raw: u64) -> u32 {
@@ -262,6 +272,9 @@ mod tests {
         let id2 = create(kind, 0);
         assert_eq!(id2, id1, "ids are used again");
         assert_eq!(id(kind, h), None, "but an old handle stays dead");
+        assert!(ever(kind, h) && ever(kind, raw(kind, id2)));
+        assert!(!ever(kind, h + (2 << 26)), "one that is yet to come");
+        assert!(!ever(Kind::Stream, h));
         assert!(h < 1 << 47, "a user-space address");
     }
 
@@ -269,6 +282,7 @@ mod tests {
     fn wild_numbers_are_no_handles() {
         for raw in [0, 1, 2, u64::MAX, TAG, 0x7fff_ffff_f000] {
             assert_eq!(id(Kind::Stream, raw), None);
+            assert!(!ever(Kind::Stream, raw));
         }
     }
 }

@@ -164,7 +164,12 @@ fn destroyed(api: &Api) {
     api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
     api.tell("cuCtxSetCurrent", &[b]);
     api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
+    // The driver takes one that is gone, but no number that never was one.
     api.tell("cuCtxSetCurrent", &[a]);
+    api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
+    api.tell("cuCtxSetCurrent", &[b]);
+    api.tell("cuCtxSetCurrent", &[0x1234_5670]);
+    api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
     api.tell("cuCtxPushCurrent_v2", &[a]);
     api.tell("cuCtxDestroy_v2", &[a]);
     api.tell("cuCtxDestroy_v2", &[b]);
