@@ -26,7 +26,33 @@ def paint(code, text):
 
 
 def say(text=""):
-    print(text, flush=True)
+    print(("\r\033[K" if TTY else "") + text, flush=True)
+
+
+class Clock:
+    """Shows, where nothing else is printed for long, that something goes on."""
+
+    def __init__(self, what):
+        self.what, self.done = what, threading.Event()
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.tick, daemon=True)
+        self.thread.start()
+
+    def tick(self):
+        begun = time.monotonic()
+        while not self.done.wait(1 if TTY else 30):
+            seconds = time.monotonic() - begun
+            if TTY:
+                print(f"\r\033[K    {self.what}: {seconds:.0f} s", end="", flush=True)
+            else:
+                say(f"    {self.what}: {seconds:.0f} s so far")
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.thread.join()
+        if TTY:
+            print("\r\033[K", end="", flush=True)
 
 
 def uncommented(out):
@@ -158,16 +184,18 @@ def compare(program, base, prefix):
 
     first = second = None
     if program.every:
-        say(f"\n  {program.name}, natively (the first step prepares kernels)")
+        say(f"\n  {program.name}, natively (the first steps prepare kernels)")
         first = Steps(program.every)
-    native = run(program.command, program.limit, env("native"), first)
+    with Clock("natively"):
+        native = run(program.command, program.limit, env("native"), first)
     if program.every and native["rc"] == 0:
         say(f"\n  {program.name}, through Busbar\n    {'step':<7}   {'loss natively':<20} "
             f"{'loss through Busbar':<20} {'natively':>10} {'Busbar':>10}")
         second = Steps(program.every, first.rows)
     if native["rc"] == 0:
-        remote = run(prefix + program.command, program.limit,
-                     dict(env("busbar"), BUSBAR_STATS="1"), second)
+        with Clock("through Busbar"):
+            remote = run(prefix + program.command, program.limit,
+                         dict(env("busbar"), BUSBAR_STATS="1"), second)
     else:
         remote = {"rc": "not run", "out": "", "err": "", "seconds": 0.0}
     stats = stats_of(remote["err"])
