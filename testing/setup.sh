@@ -22,8 +22,11 @@ if [ -n "$opencl" ]; then
   [ -e /usr/include/CL/cl.h ] || packages+=(opencl-headers)
   library 'libOpenCL\.so\.1' || packages+=(ocl-icd-libopencl1)
   library 'libOpenCL\.so' || packages+=(ocl-icd-opencl-dev)
-  if ! have clinfo || ! clinfo -l 2>/dev/null | grep -q Device; then
-    packages+=(pocl-opencl-icd)
+  # Without clinfo, what drivers are registered has to do.
+  if have clinfo; then
+    clinfo -l 2>/dev/null | grep -q Device || packages+=(pocl-opencl-icd)
+  else
+    compgen -G '/etc/OpenCL/vendors/*.icd' >/dev/null || packages+=(pocl-opencl-icd)
   fi
 fi
 if [ -n "$full" ]; then
