@@ -174,7 +174,7 @@ def verdict(program, native, remote, stats):
     return True, ""
 
 
-def compare(program, base, prefix):
+def compare(program, base, prefix, native_prefix=()):
     """Runs a program both ways; `prefix` makes its command a client. Returns a row for `table`."""
     def env(side):
         # What a program keeps on disk must not let one run answer for the other.
@@ -187,7 +187,7 @@ def compare(program, base, prefix):
         say(f"\n  {program.name}, natively (the first steps prepare kernels)")
         first = Steps(program.every)
     with Clock("natively"):
-        native = run(program.command, program.limit, env("native"), first)
+        native = run([*native_prefix, *program.command], program.limit, env("native"), first)
     if program.every and native["rc"] == 0:
         say(f"\n  {program.name}, through Busbar\n    {'step':<7}   {'loss natively':<20} "
             f"{'loss through Busbar':<20} {'natively':>10} {'Busbar':>10}")
