@@ -160,7 +160,7 @@ def last_line(text):
 
 def verdict(program, native, remote, stats):
     if native["rc"] != 0:
-        return False, f"fails natively ({native['rc']}): " + last_line(native["err"])
+        return False, f"fails natively ({native['rc']}): " + last_line(native["err"] or native["out"])
     if remote["rc"] != native["rc"]:
         return False, f"exit {remote['rc']} through Busbar: " + last_line(remote["err"])
     if not stats.get("calls"):
