@@ -160,7 +160,8 @@ def last_line(text):
 
 def verdict(program, native, remote, stats):
     if native["rc"] != 0:
-        return False, f"fails natively ({native['rc']}): " + last_line(native["err"] or native["out"])
+        said = last_line(native["err"] or native["out"])
+        return False, f"fails natively ({native['rc']}): {said}"
     if remote["rc"] != native["rc"]:
         return False, f"exit {remote['rc']} through Busbar: " + last_line(remote["err"])
     if not stats.get("calls"):
