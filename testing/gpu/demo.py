@@ -73,7 +73,9 @@ def programs(python, work):
         chosen.append(Program("orbits in C", [work / "orbits"], show=energy))
     if not nvcc():
         absent.append(("n-body in CUDA", "there is no nvcc here"))
-    elif error := compiled([nvcc(), "-O2", "-std=c++17", "-arch=native"], "nbody.cu", work / "nbody"):
+    elif error := compiled(
+        [nvcc(), "-O2", "-std=c++17", "-arch=native"], "nbody.cu", work / "nbody"
+    ):
         absent.append(("n-body in CUDA", f"nvcc makes nothing of it: {error}"))
     else:
         chosen.append(Program("n-body in CUDA", [work / "nbody"], show=energy))

@@ -1,4 +1,4 @@
-"""A server, and clients from which the driver is hidden, on one machine: what lane and suites share.
+"""A server, and clients that cannot see the driver, on one machine: what lane and suites share.
 
 The server runs as it is; a client runs in a mount namespace in which the driver's files are gone,
 so that nothing can reach the GPU but Busbar. Needs root (for the namespace).
