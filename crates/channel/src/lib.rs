@@ -18,7 +18,7 @@ pub mod switches;
 mod watch;
 
 pub use recv::{PEEK, Sink};
-pub use send::Bulk;
+pub use send::{Bulk, Mark};
 pub use watch::{Patience, look, patience, spare_core};
 
 use busbar_transport::Connection;
@@ -109,6 +109,8 @@ pub(crate) struct Inner {
     sender: Mutex<()>,
     link: Mutex<Link>,
     in_flight: AtomicUsize,
+    /// The last frame that the peer has acknowledged, for who waits without the lock.
+    acked: AtomicU64,
     signals: Signals,
     cursor_last: AtomicU64,
     ack_sent: AtomicU64,
@@ -150,6 +152,7 @@ impl Channel {
                 conn: Some(conn.clone()),
             }),
             in_flight: AtomicUsize::new(0),
+            acked: AtomicU64::new(0),
             signals: Signals::default(),
             cursor_last: AtomicU64::new(0),
             ack_sent: AtomicU64::new(0),
@@ -179,10 +182,10 @@ impl Channel {
         Expecting(self.clone())
     }
 
-    /// How long who works on what is received should look for more before sleeping: longer while
-    /// somebody waits for it.
-    pub fn patience(&self) -> Duration {
-        self.inner.watch.patience()
+    /// Whether who works on what is received should look for more rather than sleep: something was
+    /// received or answered just now, or somebody waits.
+    pub fn alert(&self) -> bool {
+        self.inner.watch.alert()
     }
 
     /// The peer has been told what it waited for, and will likely send more soon.

@@ -277,6 +277,7 @@ fn resume(
                     link.window
                         .resume(peer_last, |f| retire(f, &mut freed, &mut spare))
                         .map_err(|e| format!("the session cannot be resumed: {e}"))?;
+                    inner.acked.store(peer_last, Ordering::Release);
                     link.conn = Some(conn.clone());
                 }
                 // A session that ended meanwhile found no connection to shut down.

@@ -2,7 +2,7 @@
 
 use crate::lanes::{self, soon};
 use crate::switches::Switch;
-use crate::watch::patience;
+use crate::watch::{look, patience};
 use crate::{Channel, Closed, Inner, lock};
 use busbar_transport::Connection;
 use busbar_wire::frame::{self, Kind};
@@ -26,6 +26,9 @@ const SPARE_BULK: usize = 8;
 /// A data segment of at least this many bytes is not copied when the caller can keep it in place.
 const BORROW_FROM: usize = 16 << 10;
 
+/// Bulk bytes up to here are sent by their producer while the sending thread wakes up.
+const AT_ONCE: usize = 128 << 10;
+
 /// Bytes that follow a record's fields.
 #[derive(Clone, Copy)]
 pub enum Bulk<'a> {
@@ -48,6 +51,10 @@ impl Bulk<'_> {
         }
     }
 }
+
+/// A place in what is queued: see [`Channel::mark`].
+#[derive(Debug, Clone, Copy)]
+pub struct Mark(u64);
 
 /// A sealed frame body: bytes of our own, then perhaps bytes of the program's.
 pub(crate) struct Frame {
@@ -208,7 +215,7 @@ impl Channel {
             _keep: keep,
         });
         drop(tail);
-        if n <= SEAL {
+        if n <= AT_ONCE {
             inner.notify_small();
         } else {
             inner.notify();
@@ -226,62 +233,78 @@ impl Channel {
     /// Sends what is queued from this thread, unless another thread is at it already. Called
     /// before waiting for a reply: it saves the hand-over to the sending thread.
     pub fn flush(&self) {
-        let inner = &*self.inner;
-        match inner.sender.try_lock() {
-            Ok(_role) => inner.pump(),
-            Err(_) => inner.wake(),
+        if !self.try_send() {
+            self.inner.wake();
         }
     }
 
     /// Waits until the peer has everything that was queued before the call.
     pub fn drain(&self) -> Result<(), Closed> {
+        self.received(self.mark())
+    }
+
+    /// What has been queued so far, for [`Channel::received`].
+    pub fn mark(&self) -> Mark {
         let inner = &*self.inner;
-        let seq = {
-            let mut tail = lock(&inner.tail);
-            inner.collect_into(&mut tail);
-            tail.seal();
-            let mut link = lock(&inner.link);
-            while let Some(f) = tail.sealed.pop_front() {
-                let n = f.len();
-                link.window.push(Arc::new(f), n);
-            }
-            link.window.last()
-        };
+        let mut tail = lock(&inner.tail);
+        inner.collect_into(&mut tail);
+        tail.seal();
+        let mut link = lock(&inner.link);
+        while let Some(f) = tail.sealed.pop_front() {
+            let n = f.len();
+            link.window.push(Arc::new(f), n);
+        }
+        let seq = link.window.last();
+        drop(link);
+        drop(tail);
+        // The sending thread, or whoever is at it, may have found nothing before.
         inner.notify();
+        Mark(seq)
+    }
+
+    /// Waits until the peer has everything up to a mark.
+    pub fn received(&self, Mark(seq): Mark) -> Result<(), Closed> {
+        let inner = &*self.inner;
+        let most = patience().waiting;
+        let arrived = || inner.acked.load(Ordering::Acquire) >= seq;
+        let over = || inner.signals.is_closed.load(Ordering::Acquire);
+        // Whoever is sending sends this, too, or leaves it to us.
+        look(most, || arrived() || over() || self.try_send());
         self.flush();
+        let _expecting = self.expect();
         // An answer to a ping is lost with its connection, so each connection is asked.
         let mut asked = None::<Arc<dyn Connection>>;
         loop {
             inner.check()?;
+            if arrived() {
+                return Ok(());
+            }
+            let resumed = inner.counters.resumed.load(Ordering::Relaxed);
             {
                 let link = lock(&inner.link);
-                if link.window.last_acked() >= seq {
-                    return Ok(());
-                }
                 if !link.window.has_next()
                     && let Some(conn) = link.conn.clone()
                 {
                     drop(link);
                     if !asked.as_ref().is_some_and(|a| Arc::ptr_eq(a, &conn)) {
-                        let _role = lock(&inner.sender);
-                        let ping = frame::Header {
-                            len: 0,
-                            kind: Kind::Ping,
-                            seq: 0,
-                            ack: 0,
-                        };
-                        let ping = ping.to_bytes();
-                        if conn.send(&mut [IoSlice::new(&ping)]).is_ok() {
-                            let n = ping.len() as u64;
-                            inner.counters.sent.fetch_add(n, Ordering::Relaxed);
-                        }
+                        inner.ping(&conn);
                         asked = Some(conn);
                     }
                 }
             }
+            let other = || inner.counters.resumed.load(Ordering::Relaxed) != resumed;
+            if asked.is_some() && look(most, || arrived() || over() || other()) {
+                continue;
+            }
             let tail = lock(&inner.tail);
             drop(inner.room.wait_timeout(tail, Duration::from_millis(20)));
         }
+    }
+
+    /// As [`Channel::flush`]; says whether this thread has sent what there was.
+    fn try_send(&self) -> bool {
+        let role = self.inner.sender.try_lock();
+        role.map(|_role| self.inner.pump()).is_ok()
     }
 }
 
@@ -344,6 +367,22 @@ impl Inner {
                 .wait_timeout(tail, wait)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
+        }
+    }
+
+    /// Asks the peer how far it is.
+    fn ping(&self, conn: &Arc<dyn Connection>) {
+        let _role = lock(&self.sender);
+        let ping = frame::Header {
+            len: 0,
+            kind: Kind::Ping,
+            seq: 0,
+            ack: 0,
+        };
+        let ping = ping.to_bytes();
+        if conn.send(&mut [IoSlice::new(&ping)]).is_ok() {
+            let n = ping.len() as u64;
+            self.counters.sent.fetch_add(n, Ordering::Relaxed);
         }
     }
 
@@ -532,6 +571,7 @@ impl Inner {
             }
             link.window
                 .acked(seq, |f| retire(f, &mut freed, &mut spare))?;
+            self.acked.store(seq, Ordering::Release);
         }
         self.release(freed, spare);
         Ok(())
