@@ -310,7 +310,7 @@ impl Handler for Events {
         crate::log!(Warn, "{what} failed at the server with error {status}");
         if lost {
             context::lose(context, status);
-        } else {
+        } else if !stream::spoils(status) {
             context::defer(context, status);
         }
     }
@@ -528,6 +528,7 @@ impl Cx {
             output::settle();
         }
         if answer.status != CUDA_SUCCESS {
+            stream::spoils(answer.status);
             return Err(answer.status);
         }
         if reports(R::OP) {
