@@ -54,7 +54,7 @@ fn one(seed: u64, weather: Weather, most_bytes: u64) -> (u64, u64) {
         let mut theirs = Rng::new(seed + 1);
         let on = &on;
         scope.spawn(move || keep_aside(s.channel(), worker, &mut theirs, most_bytes, on));
-        for _ in 0..60 {
+        for _ in 0..40 {
             let len = 200_000 + rng.below(848_000);
             let offset = rng.below(MEMORY as u64 - len);
             let from = rng.below(pinned.len() as u64 - len) as usize;
@@ -93,7 +93,7 @@ const STEADY: Weather = Weather {
 
 #[test]
 fn a_steady_side_connection_carries_its_part() {
-    seeds(4, |seed| {
+    seeds(3, |seed| {
         let (aside, resumed) = one(seed, STEADY, 0);
         assert!(aside > 0, "nothing went aside");
         assert_eq!(resumed, 0);
@@ -103,7 +103,7 @@ fn a_steady_side_connection_carries_its_part() {
 #[test]
 fn a_side_connection_that_breaks_loses_nothing() {
     let (mut aside, mut resumed) = (0, 0);
-    seeds(8, |seed| {
+    seeds(5, |seed| {
         let (a, r) = one(seed, STEADY, 1 << 22);
         aside += a;
         resumed += r;
@@ -114,7 +114,7 @@ fn a_side_connection_that_breaks_loses_nothing() {
 
 #[test]
 fn both_connections_may_break() {
-    seeds(8, |seed| {
+    seeds(5, |seed| {
         let weather = Weather {
             most_bytes: 1 << 22,
             cuts: 30,
