@@ -280,8 +280,8 @@ impl Receiver<'_> {
             }
         };
         let aside = side.map_or(0, |_| side::share(len));
-        // SAFETY: `Sink::place` vouches for `n` writable bytes, or they are the body's. A frame with
-        // a part on the side is far longer than that part and its head.
+        // SAFETY: `Sink::place` vouches for `n` writable bytes, or they are the body's. A frame
+        // that has a part on the side is far longer than that part and its head.
         let (rest, end) = unsafe {
             let main = n - aside;
             (std::slice::from_raw_parts_mut(p, main), p.add(main))
