@@ -254,7 +254,7 @@ api! {
         if attributes.iter().any(|attribute| attribute.id > 15) {
             return Err(INVALID_VALUE);
         }
-        for attribute in attributes {
+        for attribute in &attributes {
             check_attribute(attribute, c.grid)?;
         }
         let cooperative = attributes.iter().any(|a| a.id == COOPERATIVE && a.value[0] != 0);
