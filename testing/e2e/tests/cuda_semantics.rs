@@ -67,6 +67,13 @@ fn memory_ends_with_its_context_and_can_be_had_again() {
 }
 
 #[test]
+fn memory_can_be_handed_on_as_a_descriptor() {
+    let text = same(&Server::start(), "1", &["descriptors"]);
+    assert!(text.contains("a descriptor: true"), "{text}");
+    assert!(text.contains("[77, 77, 77, 77]"), "{text}");
+}
+
+#[test]
 fn devices_of_one_process_reach_each_other() {
     let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
     same(&server, "2", &["peers"]);

@@ -234,31 +234,39 @@ static void pools(CUstream s) {
     SAY(cuMemPoolCreate(&pool, &odd));
 }
 
-// Last, since not every machine can: file descriptors for other processes.
-static void shared(CUstream s) {
+static void shared() {
     puts("-- for other processes");
-    int can = 0;
-    DRIVER(cuDeviceGetAttribute(&can, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0));
-    printf("# descriptors %d\n", can);
-    if (!can) return;
-    CUmemAllocationProp p = props(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
-    CUmemGenericAllocationHandle a, b;
+    CUmemAllocationProp p = props(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), q = props();
+    CUmemGenericAllocationHandle a, b, c;
     CUdeviceptr va, vb;
-    int fd = -1, bad = 0;
-    bad += cuMemCreate(&a, G, &p, 0) != 0;
-    bad += cuMemExportToShareableHandle(&fd, a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) != 0;
-    bad += cuMemImportFromShareableHandle(&b, (void *)(long)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0;
+    int fd = -1;
+    SAY(cuMemCreate(&a, 2 * G, &p, 0));
+    SAY(cuMemCreate(&c, G, &q, 0));
+    SAY(cuMemExportToShareableHandle(&fd, c, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    SAY(cuMemExportToShareableHandle(&fd, a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1));
+    SAY(cuMemExportToShareableHandle(&fd, a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+    SAY(cuMemImportFromShareableHandle(&b, (void *)(long)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
     close(fd);
-    bad += cuMemAddressReserve(&va, G, 0, 0, 0) != 0;
-    bad += cuMemAddressReserve(&vb, G, 0, 0, 0) != 0;
+    CUmemAllocationProp told{};
+    SAY(cuMemGetAllocationPropertiesFromHandle(&told, b));
+    printf("type %d handles %d location %d %d\n", (int)told.type, (int)told.requestedHandleTypes,
+           (int)told.location.type, told.location.id);
+    SAY(cuMemAddressReserve(&va, 2 * G, 0, 0, 0));
+    SAY(cuMemAddressReserve(&vb, 2 * G, 0, 0, 0));
     CUmemAccessDesc rw = access(CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
-    bad += cuMemMap(va, G, 0, a, 0) != 0;
-    bad += cuMemMap(vb, G, 0, b, 0) != 0;
-    bad += cuMemSetAccess(va, G, &rw, 1) != 0;
-    bad += cuMemSetAccess(vb, G, &rw, 1) != 0;
-    bad += cuMemsetD32(va, 123, 1) != 0;
-    printf("# bad %d, through the descriptor: %d\n", bad, at(vb));
-    (void)s;
+    SAY(cuMemMap(va, 2 * G, 0, a, 0));
+    SAY(cuMemMap(vb, 2 * G, 0, b, 0));
+    SAY(cuMemSetAccess(va, 2 * G, &rw, 1));
+    SAY(cuMemSetAccess(vb, 2 * G, &rw, 1));
+    SAY(cuMemsetD32(va, 123, 2 * G / 4));
+    printf("through the descriptor: %d %d\n", at(vb), at(vb + 2 * G - 4));
+    SAY(cuMemRelease(a));
+    SAY(cuMemUnmap(va, 2 * G));
+    SAY(cuMemsetD32(vb, 124, 1));
+    printf("after its maker let go: %d %d\n", at(vb), at(vb + 2 * G - 4));
+    SAY(cuMemUnmap(vb, 2 * G));
+    SAY(cuMemRelease(b));
+    SAY(cuMemRelease(c));
 }
 
 int main() {
@@ -267,7 +275,7 @@ int main() {
     DRIVER(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     mapping();
     pools(s);
-    shared(s);
+    shared();
     SAY(cuCtxSynchronize());
     printf("done\n");
 }

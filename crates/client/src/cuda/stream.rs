@@ -178,6 +178,14 @@ pub(super) unsafe fn cuStreamQuery(stream: CUstream, per_thread: bool) -> CUresu
     })
 }
 
+/// The context that a stream is of: the default stream, of the current one.
+fn context_of(cx: Cx, stream: u32) -> Result<u32, CUresult> {
+    match stream {
+        0 => cx.need_context(),
+        id => Ok(handles::context(Kind::Stream, id)),
+    }
+}
+
 pub(super) unsafe fn cuStreamGetCtx(
     stream: CUstream,
     pctx: *mut CUcontext,
@@ -185,12 +193,7 @@ pub(super) unsafe fn cuStreamGetCtx(
 ) -> CUresult {
     guard(|| {
         let cx = enter_local()?;
-        let sid = id(cx, stream, per_thread)?;
-        let ctx = if sid == 0 {
-            cx.need_context()?
-        } else {
-            handles::context(Kind::Stream, sid)
-        };
+        let ctx = context_of(cx, id(cx, stream, per_thread)?)?;
         // SAFETY: the program's pointer.
         unsafe { put(pctx, handles::raw(Kind::Context, ctx) as CUcontext) }
     })
@@ -228,12 +231,7 @@ pub(super) unsafe fn cuStreamGetDevice(
 ) -> CUresult {
     guard(|| {
         let cx = enter_local()?;
-        let sid = id(cx, stream, per_thread)?;
-        let ctx = if sid == 0 {
-            cx.need_context()?
-        } else {
-            handles::context(Kind::Stream, sid)
-        };
+        let ctx = context_of(cx, id(cx, stream, per_thread)?)?;
         let i = context::info(ctx).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
         // SAFETY: the program's pointer.
         unsafe { put(device, i.device) }

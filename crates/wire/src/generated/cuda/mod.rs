@@ -311,6 +311,8 @@ pub mod op {
     pub const VMM_RELEASE: u16 = 0x8404;
     pub const VMM_GRANULARITY: u16 = 0x8405;
     pub const VMM_GET_ACCESS: u16 = 0x8406;
+    pub const VMM_EXPORT: u16 = 0x8407;
+    pub const VMM_IMPORT: u16 = 0x8408;
     pub const CLUSTERS: u16 = 0x8410;
     pub const PRIMARY_RETAIN_NOW: u16 = 0x8500;
     pub const PRIMARY_RELEASE_NOW: u16 = 0x8501;
@@ -708,6 +710,8 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::VMM_RELEASE, "VmmRelease"),
     (op::VMM_GRANULARITY, "VmmGranularity"),
     (op::VMM_GET_ACCESS, "VmmGetAccess"),
+    (op::VMM_EXPORT, "VmmExport"),
+    (op::VMM_IMPORT, "VmmImport"),
     (op::CLUSTERS, "Clusters"),
     (op::PRIMARY_RETAIN_NOW, "PrimaryRetainNow"),
     (op::PRIMARY_RELEASE_NOW, "PrimaryReleaseNow"),

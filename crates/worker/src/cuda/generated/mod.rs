@@ -255,6 +255,8 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::VMM_GRANULARITY => messages_vmm::vmm_granularity(w, h, body),
         op::VMM_GET_ACCESS => messages_vmm::vmm_get_access(w, h, body),
         op::CLUSTERS => messages_vmm::clusters(w, h, body),
+        op::VMM_EXPORT => messages_vmm::vmm_export(w, h, body),
+        op::VMM_IMPORT => messages_vmm::vmm_import(w, h, body),
         op::CU_FUNC_IS_LOADED => module::cu_func_is_loaded(w, h, body),
         op::CU_FUNC_LOAD => module::cu_func_load(w, h, body),
         op::CU_FUNC_SET_CACHE_CONFIG => module::cu_func_set_cache_config(w, h, body),
