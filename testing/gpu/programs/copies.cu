@@ -270,6 +270,8 @@ static void batches(CUstream s) {
     how[0].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
     how[1].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
     DRIVER(cuMemsetD8(d, 0, n * 1024));
+    // The stream waits for no other.
+    DRIVER(cuCtxSynchronize());
 #if CUDA_VERSION >= 13000
 #define BATCH(...) cuMemcpyBatchAsync(__VA_ARGS__, s)
 #define BATCH3(n, ops, flags) cuMemcpy3DBatchAsync(n, ops, flags, s)
@@ -362,6 +364,8 @@ static void linear(CUstream s) {
     SAY(cuMemcpyDtoA(b, 0, p, 0));
     SAY(cuMemcpyAtoD(p, b, 64, 320));
     SAY(cuMemcpyDtoA(b, 0, p, 128));
+    // Copies within the device may still be under way, and the stream waits for no other.
+    SAY(cuCtxSynchronize());
     SAY(cuMemcpyHtoAAsync(b, 384, in.data(), 128, s));
     SAY(cuMemcpyAtoHAsync(out.data(), b, 0, 512, s));
     SAY(cuStreamSynchronize(s));

@@ -549,8 +549,6 @@ static void captures() {
     printf("mode was %d\n", (int)mode);
     SAY(cuThreadExchangeStreamCaptureMode(&mode));
     printf("mode was %d\n", (int)mode);
-    mode = (CUstreamCaptureMode)9;
-    SAY(cuThreadExchangeStreamCaptureMode(&mode));
     // A launch of another graph, a copy of a symbol, a timed event within a capture.
     CUevent timed;
     SAY(cuEventCreate(&timed, 0));
