@@ -121,6 +121,7 @@ fn welcome(json: &str) -> Vec<u8> {
     let h = busbar_wire::frame::Header {
         kind: busbar_wire::frame::Kind::Welcome,
         len: json.len() as u32,
+        flags: 0,
         seq: 0,
         ack: 0,
     };
