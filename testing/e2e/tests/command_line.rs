@@ -194,7 +194,7 @@ fn no_gpu_or_none_that_is_free() {
     fails(
         &mut run(&server.address, &wish),
         125,
-        &["3 wanted, 2 free", "fewer"],
+        &["3 GPUs wanted", "has 2", "fewer"],
     );
     let mut holder = run(&server.address, &["--gpus", "2", "--", "cat"]);
     let mut holder = Running::start(&mut holder);
