@@ -119,6 +119,11 @@ impl Outbox {
         let _ = self.say(Notice::Goodbye, 0, 0, |w| w.raw(why.as_bytes()));
     }
 
+    /// Whether the connection has ended at the client's side, though some of it may be unread.
+    pub(crate) fn hung_up(&self) -> bool {
+        self.channel.get().is_some_and(Channel::hung_up)
+    }
+
     /// Whether the session is over.
     pub fn closed(&self) -> bool {
         self.channel.get().is_some_and(|c| c.closed().is_some())

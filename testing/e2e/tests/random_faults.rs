@@ -1,6 +1,7 @@
 //! Faults at random moments: of clients, workers, servers and links. A seed says which moment;
 //! `BUSBAR_SEED` repeats one, `BUSBAR_SEEDS` runs so many of each.
 
+use busbar_e2e::kills::{self, Cuda};
 use busbar_e2e::program::{Running, finished, native, printed, remote, remote_at};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::{cut, proc, until};
@@ -48,20 +49,14 @@ fn some_program(rng: &mut Rng, c: &mut Command) -> Running {
     Running::start(c.stderr(std::process::Stdio::null()))
 }
 
+/// How soon, `cargo run -p busbar-e2e --example killed_clients` says.
 #[test]
 fn a_client_killed_at_any_moment_leaves_nothing_behind() {
     let server = patient_server();
-    seeds(12, |seed| {
-        let mut rng = Rng::new(seed);
-        let mut client = some_program(&mut rng, &mut remote(&server, program()));
-        nap(&mut rng, 400);
-        let busy = workers(&server);
-        client.kill();
-        server.wait_for_sessions(0);
-        // The simulated memory is its worker's, and goes with it.
-        for w in busy {
-            until("the worker's end", || (!proc::alive(w)).then_some(()));
-        }
+    let cases = kills::possible(kills::CUDA);
+    seeds(cases.len() as u64, |seed| {
+        let case = &cases[seed as usize % cases.len()];
+        kills::kill(&Cuda(&server, program()), case, &mut Rng::new(seed));
     });
 }
 
