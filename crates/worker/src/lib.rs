@@ -19,6 +19,7 @@ pub mod outbox;
 mod process;
 pub mod run;
 pub mod shared;
+pub mod signals;
 pub mod staging;
 
 use busbar_wire::WireError;

@@ -8,7 +8,7 @@ use crate::outbox::Outbox;
 use crate::process::Process;
 use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
-use crate::{Api, Open, Setup};
+use crate::{Api, Open, Setup, signals};
 use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Ending, Keeper, Verdict, send_hello, spare_core};
 use busbar_transport::Connection;
@@ -51,6 +51,8 @@ pub fn run(
         std::thread::sleep(Duration::from_millis(50));
         std::process::abort();
     }));
+    let outbox = Outbox::default();
+    signals::obey(outbox.clone()).map_err(|e| format!("cannot start a thread: {e}"))?;
     warm();
     let control = Arc::new(control);
     let say = |r: &Report| {
@@ -81,7 +83,6 @@ pub fn run(
         ));
     };
     switches::set_off(&attach.hello.off);
-    let outbox = Outbox::default();
     let content = Content::new(
         options.cache_dir.clone().filter(|_| Switch::Content.on()),
         options.cache_limit,
@@ -255,13 +256,8 @@ impl Ears {
                 self.newest.put(attach, fd);
             }
         }
-        // The server is gone, and with it every right to go on. No exit handlers: a vendor's may
-        // wait for work that never ends.
-        let why = "the server ended";
-        self.outbox.goodbye(why);
-        self.channel.close(why, Duration::from_millis(200));
-        // SAFETY: _exit has no preconditions.
-        unsafe { libc::_exit(0) };
+        // The server is gone, and with it every right to go on.
+        self.outbox.leave("the server ended");
     }
 }
 
