@@ -235,6 +235,7 @@ SWITCHES = {
     "LOCAL": "local answers",
     "IDLE": "idle waits answered locally",
     "GATHER": "gathering of records",
+    "LANES": "a lane for each thread",
     "POLL": "looking before sleeping",
     "BORROW": "sending in place",
     "CONTENT": "content by hash",

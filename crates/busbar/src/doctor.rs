@@ -1,5 +1,6 @@
 //! `busbar doctor`: why does it not work? Each check says what it found and what to do.
 
+use crate::opencl::Loader;
 use crate::{launch, program, status};
 use anyhow::{Result, bail};
 use busbar_client::config::with_port;
@@ -45,6 +46,13 @@ pub fn run(a: &Args) -> Result<()> {
                 .opencl
                 .map_or("no OpenCL driver".into(), |p| p.display().to_string());
             format!("{}, {opencl}", s.cuda.join("libcuda.so.1").display())
+        }),
+    );
+    check(
+        "opencl",
+        launch::shims().map(|s| match s.opencl {
+            Some(_) => Loader::find(&launch::other_folders()).describe(),
+            None => "this tree has no OpenCL driver".into(),
         }),
     );
     check("token", token());

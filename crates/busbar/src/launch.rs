@@ -1,5 +1,6 @@
 //! `busbar run`: starts a program so that it finds Busbar's libraries and, through them, a server.
 
+use crate::opencl::{self, Loader};
 use crate::{program, status};
 use anyhow::{Context, Result, bail};
 use busbar_client::config::{Config, with_port};
@@ -37,6 +38,16 @@ pub(crate) struct Shims {
     pub cuda: PathBuf,
     /// The OpenCL driver, when this tree has it.
     pub opencl: Option<PathBuf>,
+}
+
+/// The folders of `LD_LIBRARY_PATH` that are not Busbar's own: it may have been set by
+/// `busbar run` around this one.
+pub(crate) fn other_folders() -> Vec<PathBuf> {
+    let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let cuda = shims().ok().map(|s| s.cuda);
+    let ours = |d: &Path| cuda.as_deref() == Some(d) || opencl::holds_ours(d);
+    let given = std::env::split_paths(&path).filter(|d| !d.as_os_str().is_empty());
+    given.filter(|d| !ours(d)).collect()
 }
 
 /// Finds the shims: `BUSBAR_LIB_DIR`, or `../lib` of where this program lies.
@@ -91,18 +102,18 @@ pub fn run(a: Args) -> Result<()> {
     let mut c = Command::new(&a.command[0]);
     c.args(&a.command[1..]);
     c.env("BUSBAR_SERVER", servers.join(","));
-    let mut dirs = vec![shims.cuda.clone()];
-    let old = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    dirs.extend(
-        std::env::split_paths(&old).filter(|d| *d != shims.cuda && !d.as_os_str().is_empty()),
-    );
+    let mut dirs = other_folders();
+    if let Some(driver) = &shims.opencl {
+        c.env("OCL_ICD_VENDORS", opencl::vendors(driver)?);
+        if !matches!(Loader::find(&dirs), Loader::Machine(_)) {
+            dirs.insert(0, opencl::loader(driver)?);
+        }
+    }
+    dirs.insert(0, shims.cuda.clone());
     c.env("LD_LIBRARY_PATH", std::env::join_paths(dirs)?);
     // Triton looks for the driver by itself, in the loader's cache first, where a driver may be
     // listed that is gone.
     c.env("TRITON_LIBCUDA_PATH", &shims.cuda);
-    if let Some(lib) = &shims.opencl {
-        c.env("OCL_ICD_VENDORS", vendors(lib)?);
-    }
     let Some((lease, _conn)) = lease else {
         // Nothing is left to do here: the program takes this process's place, and so its signals,
         // its terminal and its exit status are its own.
@@ -146,35 +157,4 @@ fn reserve(server: &str, n: u32) -> Result<(String, Tcp)> {
         }
         Err(e) => bail!("{e}"),
     }
-}
-
-/// A folder with an ICD file for the shim, as OpenCL's loaders want it. Its content depends on the
-/// shim's path alone, so all runs share it.
-fn vendors(shim: &Path) -> Result<PathBuf> {
-    let beside = shim.parent().unwrap_or(Path::new("/")).join("vendors");
-    let file = beside.join("busbar.icd");
-    let text = format!("{}\n", shim.display());
-    if std::fs::read_to_string(&file).is_ok_and(|t| t == text) {
-        return Ok(beside);
-    }
-    let write = |dir: &Path| -> std::io::Result<()> {
-        std::fs::create_dir_all(dir)?;
-        let aside = dir.join(format!(".busbar.{}", std::process::id()));
-        std::fs::write(&aside, &text)?;
-        std::fs::rename(aside, dir.join("busbar.icd"))
-    };
-    if write(&beside).is_ok() {
-        return Ok(beside);
-    }
-    // An installed tree is read-only for its users.
-    // SAFETY: getuid has no preconditions.
-    let uid = unsafe { libc::getuid() };
-    let own = std::env::var_os("XDG_RUNTIME_DIR")
-        .map_or_else(
-            || std::env::temp_dir().join(format!("busbar-{uid}")),
-            PathBuf::from,
-        )
-        .join("busbar-opencl");
-    write(&own).with_context(|| format!("cannot write {}", own.display()))?;
-    Ok(own)
 }

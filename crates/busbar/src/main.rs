@@ -3,6 +3,7 @@
 mod confine;
 mod doctor;
 mod launch;
+mod opencl;
 mod program;
 mod serve;
 mod status;

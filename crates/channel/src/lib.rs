@@ -6,22 +6,25 @@
 //! hands frames to a [`Sink`]. Client and worker use the same code; they differ in what happens
 //! when a connection ends, which is the [`Keeper`]'s business.
 //!
-//! Cost of queueing a record: one uncontended lock and the copy of its bytes. The sending thread is
-//! woken only when it sleeps; while records keep coming it naps briefly instead and sends what has
-//! gathered, so a stream of small records costs its producer no system call.
+//! Cost of queueing a record: one lock that no other producer takes, the time, and the copy of its
+//! bytes (see `lanes.rs`). The sending thread is woken only when it sleeps; while records keep
+//! coming it naps briefly instead and sends what has gathered, so a stream of small records costs
+//! its producer no system call.
 
+mod lanes;
 mod recv;
 mod send;
 pub mod switches;
 mod watch;
 
 pub use recv::{PEEK, Sink};
-pub use send::Bulk;
+pub use send::{Bulk, Mark};
 pub use watch::{Patience, look, patience, spare_core};
 
 use busbar_transport::Connection;
 use busbar_wire::frame;
 use busbar_wire::window::{RecvCursor, SendWindow};
+use lanes::Lanes;
 use send::{Frame, Tail};
 use std::fmt;
 use std::io::IoSlice;
@@ -85,7 +88,20 @@ struct Link {
     conn: Option<Arc<dyn Connection>>,
 }
 
+/// What every thread looks at for each record, and which seldom changes: on cache lines of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct Signals {
+    /// Whether the lanes, the tail or the window have something for the sending thread.
+    pending: AtomicBool,
+    /// The sending thread's futex.
+    asleep: AtomicU32,
+    is_closed: AtomicBool,
+}
+
 pub(crate) struct Inner {
+    lanes: Lanes,
+    /// What is collected from the lanes goes in here under its lock.
     tail: Mutex<Tail>,
     /// Signalled when acknowledgements make room, and when the channel closes.
     room: Condvar,
@@ -93,16 +109,14 @@ pub(crate) struct Inner {
     sender: Mutex<()>,
     link: Mutex<Link>,
     in_flight: AtomicUsize,
-    /// Whether the tail or the window has something for the sending thread.
-    pending: AtomicBool,
-    /// The sending thread's futex.
-    asleep: AtomicU32,
+    /// The last frame that the peer has acknowledged, for who waits without the lock.
+    acked: AtomicU64,
+    signals: Signals,
     cursor_last: AtomicU64,
     ack_sent: AtomicU64,
     ack_due: AtomicBool,
     watch: Watch,
     closed: Mutex<Option<Closed>>,
-    is_closed: AtomicBool,
     /// This end is about to close, so that a peer which closes first is not a loss.
     closing: AtomicBool,
     /// Public counters.
@@ -129,6 +143,7 @@ impl Channel {
         keeper: Box<dyn Keeper>,
     ) -> std::io::Result<Self> {
         let inner = Arc::new(Inner {
+            lanes: Lanes::new(),
             tail: Mutex::default(),
             room: Condvar::new(),
             sender: Mutex::new(()),
@@ -137,14 +152,13 @@ impl Channel {
                 conn: Some(conn.clone()),
             }),
             in_flight: AtomicUsize::new(0),
-            pending: AtomicBool::new(false),
-            asleep: AtomicU32::new(0),
+            acked: AtomicU64::new(0),
+            signals: Signals::default(),
             cursor_last: AtomicU64::new(0),
             ack_sent: AtomicU64::new(0),
             ack_due: AtomicBool::new(false),
             watch: Watch::new()?,
             closed: Mutex::new(None),
-            is_closed: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             counters: Counters::default(),
         });
@@ -168,10 +182,10 @@ impl Channel {
         Expecting(self.clone())
     }
 
-    /// How long who works on what is received should look for more before sleeping: longer while
-    /// somebody waits for it.
-    pub fn patience(&self) -> Duration {
-        self.inner.watch.patience()
+    /// Whether who works on what is received should look for more rather than sleep: something was
+    /// received or answered just now, or somebody waits.
+    pub fn alert(&self) -> bool {
+        self.inner.watch.alert()
     }
 
     /// The peer has been told what it waited for, and will likely send more soon.
@@ -186,7 +200,7 @@ impl Channel {
 
     /// Whether the session is over, and why.
     pub fn closed(&self) -> Option<Closed> {
-        if !self.inner.is_closed.load(Ordering::Acquire) {
+        if !self.inner.signals.is_closed.load(Ordering::Acquire) {
             return None;
         }
         lock(&self.inner.closed).clone()
@@ -198,8 +212,8 @@ impl Channel {
     pub fn close(&self, reason: &str, linger: Duration) {
         let deadline = Instant::now() + linger;
         self.inner.closing.store(true, Ordering::Release);
-        while Instant::now() < deadline && self.inner.in_flight.load(Ordering::Acquire) > 0 {
-            if self.inner.is_closed.load(Ordering::Acquire) {
+        while Instant::now() < deadline && self.unacknowledged() > 0 {
+            if self.inner.signals.is_closed.load(Ordering::Acquire) {
                 break;
             }
             self.flush();
@@ -215,7 +229,9 @@ impl Channel {
 
     /// Bytes that are queued here and that the peer has not acknowledged.
     pub fn unacknowledged(&self) -> usize {
-        self.inner.in_flight.load(Ordering::Acquire)
+        // Under the lock, since what leaves a lane is counted a moment later.
+        let _tail = lock(&self.inner.tail);
+        self.inner.lanes.len() + self.inner.in_flight.load(Ordering::Acquire)
     }
 
     /// Whether there is no connection, or one that its peer has ended, though bytes may be left to
@@ -265,7 +281,7 @@ fn spawn(name: String, f: impl FnOnce() + Send + 'static) -> std::io::Result<()>
 
 impl Inner {
     fn check(&self) -> Result<(), Closed> {
-        if self.is_closed.load(Ordering::Acquire)
+        if self.signals.is_closed.load(Ordering::Acquire)
             && let Some(c) = lock(&self.closed).clone()
         {
             return Err(c);
@@ -281,7 +297,7 @@ impl Inner {
                 return false;
             }
             *closed = Some(why);
-            self.is_closed.store(true, Ordering::Release);
+            self.signals.is_closed.store(true, Ordering::Release);
         }
         if let Some(c) = lock(&self.link).conn.take() {
             c.shutdown();

@@ -243,7 +243,7 @@ pub(crate) fn run(
         if how == Ending::Eof && inner.closing.load(Ordering::Acquire) {
             break "both ends have closed the session".into();
         }
-        if inner.is_closed.load(Ordering::Acquire) {
+        if inner.signals.is_closed.load(Ordering::Acquire) {
             break "closed".into();
         }
         match resume(inner, &mut *keeper, how, r.cursor.last()) {
@@ -265,7 +265,7 @@ fn resume(
 ) -> Result<Arc<dyn Connection>, String> {
     let lost = Instant::now();
     loop {
-        if inner.is_closed.load(Ordering::Acquire) {
+        if inner.signals.is_closed.load(Ordering::Acquire) {
             return Err("closed".into());
         }
         match keeper.detached(how, lost.elapsed(), last) {
@@ -277,10 +277,11 @@ fn resume(
                     link.window
                         .resume(peer_last, |f| retire(f, &mut freed, &mut spare))
                         .map_err(|e| format!("the session cannot be resumed: {e}"))?;
+                    inner.acked.store(peer_last, Ordering::Release);
                     link.conn = Some(conn.clone());
                 }
                 // A session that ended meanwhile found no connection to shut down.
-                if inner.is_closed.load(Ordering::Acquire) {
+                if inner.signals.is_closed.load(Ordering::Acquire) {
                     inner.broken(&conn);
                     return Err("closed".into());
                 }

@@ -1,16 +1,18 @@
 //! Queueing and sending.
 
+use crate::lanes::{self, soon};
 use crate::switches::Switch;
-use crate::watch::patience;
+use crate::watch::{look, patience};
 use crate::{Channel, Closed, Inner, lock};
 use busbar_transport::Connection;
 use busbar_wire::frame::{self, Kind};
 use busbar_wire::{limits, record};
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A frame body is closed at this size, so that sending starts while the producer goes on.
@@ -23,6 +25,9 @@ const SPARE: usize = 32;
 const SPARE_BULK: usize = 8;
 /// A data segment of at least this many bytes is not copied when the caller can keep it in place.
 const BORROW_FROM: usize = 16 << 10;
+
+/// Bulk bytes up to here are sent by their producer while the sending thread wakes up.
+const AT_ONCE: usize = 128 << 10;
 
 /// Bytes that follow a record's fields.
 #[derive(Clone, Copy)]
@@ -47,6 +52,10 @@ impl Bulk<'_> {
     }
 }
 
+/// A place in what is queued: see [`Channel::mark`].
+#[derive(Debug, Clone, Copy)]
+pub struct Mark(u64);
+
 /// A sealed frame body: bytes of our own, then perhaps bytes of the program's.
 pub(crate) struct Frame {
     body: Vec<u8>,
@@ -67,22 +76,27 @@ impl Frame {
     }
 }
 
-/// Records that are not in the window yet.
-///
-/// On cache lines of its own: threads that wait for the lock look at its word all the time, and
-/// must not take away the lines that its holder is writing to.
+/// Records that have been collected from the lanes and are not in the window yet.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Tail {
-    /// Records queued so far.
-    records: u64,
+    /// Records with bulk bytes, which have never been in a lane.
+    bulky: u64,
     buf: Vec<u8>,
     sealed: VecDeque<Frame>,
     spare: Vec<Vec<u8>>,
     spare_bulk: Vec<Vec<u8>>,
+    /// The lanes were left alone, because the window is full.
+    held: bool,
 }
 
 impl Tail {
+    fn seal_if_long(&mut self) {
+        if self.buf.len() >= SEAL {
+            self.seal();
+        }
+    }
+
     fn seal(&mut self) {
         if !self.buf.is_empty() {
             let next = self.spare.pop().unwrap_or_default();
@@ -102,26 +116,10 @@ const ASLEEP: u32 = 1;
 /// It has been woken, and its core may take a while.
 const WAKING: u32 = 2;
 
-/// Takes a lock that is never held for long. Going to sleep for it would cost far more than the
-/// wait.
-#[inline]
-fn lock_soon<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    let mut pause = 1;
-    for _ in 0..64 {
-        if let Ok(g) = m.try_lock() {
-            return g;
-        }
-        for _ in 0..pause {
-            std::hint::spin_loop();
-        }
-        pause = (pause * 2).min(32);
-    }
-    lock(m)
-}
-
 impl Channel {
     /// Queues one record. `fields` appends the payload. Returns once the record is queued, which
-    /// waits only while more than the window's worth of bytes is not acknowledged.
+    /// waits only while more than the window's worth of bytes is not acknowledged, and the calling
+    /// thread's lane is full besides.
     #[inline]
     pub fn push(
         &self,
@@ -131,30 +129,25 @@ impl Channel {
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<(), Closed> {
         let inner = &*self.inner;
-        let mut tail = lock_soon(&inner.tail);
-        if inner.in_flight.load(Ordering::Relaxed) > limits::WINDOW_BYTES {
-            tail = inner.wait_for_room(tail)?;
-        }
         inner.check()?;
-        let start = tail.buf.len();
-        tail.buf.extend_from_slice(&[0; record::HEADER]);
-        fields(&mut tail.buf);
-        let len = tail.buf.len() - start;
-        debug_assert!(len <= limits::MAX_FRAME_BODY);
-        let h = record::Header {
-            len: len as u32,
-            op,
-            flags: 0,
-            call,
-            aux,
-        };
-        tail.buf[start..start + record::HEADER].copy_from_slice(&h.to_bytes());
-        inner.add_in_flight(&tail, len);
-        tail.records += 1;
-        if tail.buf.len() >= SEAL || !Switch::Gather.on() {
-            tail.seal();
+        let staged = inner.lanes.put(|buf| {
+            let start = buf.len();
+            buf.extend_from_slice(&[0; record::HEADER]);
+            fields(buf);
+            let len = buf.len() - start;
+            debug_assert!(len <= limits::MAX_FRAME_BODY);
+            let h = record::Header {
+                len: len as u32,
+                op,
+                flags: 0,
+                call,
+                aux,
+            };
+            buf[start..start + record::HEADER].copy_from_slice(&h.to_bytes());
+        });
+        if staged >= lanes::FULL || !Switch::Gather.on() {
+            inner.collect()?;
         }
-        drop(tail);
         inner.notify_small();
         Ok(())
     }
@@ -211,21 +204,18 @@ impl Channel {
             }
         };
         // Borrowed bytes cost no memory of ours, but count: an endless producer must be slowed.
-        let mut tail = lock(&inner.tail);
-        if inner.in_flight.load(Ordering::Relaxed) > limits::WINDOW_BYTES {
-            tail = inner.wait_for_room(tail)?;
-        }
-        inner.check()?;
+        let mut tail = inner.wait_for_room(lock(&inner.tail))?;
+        inner.collect_into(&mut tail);
         tail.seal();
         inner.add_in_flight(&tail, len);
-        tail.records += 1;
+        tail.bulky += 1;
         tail.sealed.push_back(Frame {
             body,
             borrowed,
             _keep: keep,
         });
         drop(tail);
-        if n <= SEAL {
+        if n <= AT_ONCE {
             inner.notify_small();
         } else {
             inner.notify();
@@ -236,77 +226,135 @@ impl Channel {
     /// How many records have been queued so far. A record is counted in the same step in which it
     /// gets its place in the order.
     pub fn records(&self) -> u64 {
-        lock_soon(&self.inner.tail).records
+        let tail = soon(&self.inner.tail);
+        tail.bulky + self.inner.lanes.records()
     }
 
     /// Sends what is queued from this thread, unless another thread is at it already. Called
     /// before waiting for a reply: it saves the hand-over to the sending thread.
     pub fn flush(&self) {
-        let inner = &*self.inner;
-        match inner.sender.try_lock() {
-            Ok(_role) => inner.pump(),
-            Err(_) => inner.wake(),
+        if !self.try_send() {
+            self.inner.wake();
         }
     }
 
     /// Waits until the peer has everything that was queued before the call.
     pub fn drain(&self) -> Result<(), Closed> {
+        self.received(self.mark())
+    }
+
+    /// What has been queued so far, for [`Channel::received`].
+    pub fn mark(&self) -> Mark {
         let inner = &*self.inner;
-        let seq = {
-            let mut tail = lock(&inner.tail);
-            tail.seal();
-            let mut link = lock(&inner.link);
-            while let Some(f) = tail.sealed.pop_front() {
-                let n = f.len();
-                link.window.push(Arc::new(f), n);
-            }
-            link.window.last()
-        };
+        let mut tail = lock(&inner.tail);
+        inner.collect_into(&mut tail);
+        tail.seal();
+        let mut link = lock(&inner.link);
+        while let Some(f) = tail.sealed.pop_front() {
+            let n = f.len();
+            link.window.push(Arc::new(f), n);
+        }
+        let seq = link.window.last();
+        drop(link);
+        drop(tail);
+        // The sending thread, or whoever is at it, may have found nothing before.
         inner.notify();
+        Mark(seq)
+    }
+
+    /// Waits until the peer has everything up to a mark.
+    pub fn received(&self, Mark(seq): Mark) -> Result<(), Closed> {
+        let inner = &*self.inner;
+        let most = patience().waiting;
+        let arrived = || inner.acked.load(Ordering::Acquire) >= seq;
+        let over = || inner.signals.is_closed.load(Ordering::Acquire);
+        // Whoever is sending sends this, too, or leaves it to us.
+        look(most, || arrived() || over() || self.try_send());
         self.flush();
+        let _expecting = self.expect();
         // An answer to a ping is lost with its connection, so each connection is asked.
         let mut asked = None::<Arc<dyn Connection>>;
         loop {
             inner.check()?;
+            if arrived() {
+                return Ok(());
+            }
+            let resumed = inner.counters.resumed.load(Ordering::Relaxed);
             {
                 let link = lock(&inner.link);
-                if link.window.last_acked() >= seq {
-                    return Ok(());
-                }
                 if !link.window.has_next()
                     && let Some(conn) = link.conn.clone()
                 {
                     drop(link);
                     if !asked.as_ref().is_some_and(|a| Arc::ptr_eq(a, &conn)) {
-                        let _role = lock(&inner.sender);
-                        let ping = frame::Header {
-                            len: 0,
-                            kind: Kind::Ping,
-                            seq: 0,
-                            ack: 0,
-                        };
-                        let ping = ping.to_bytes();
-                        if conn.send(&mut [IoSlice::new(&ping)]).is_ok() {
-                            let n = ping.len() as u64;
-                            inner.counters.sent.fetch_add(n, Ordering::Relaxed);
-                        }
+                        inner.ping(&conn);
                         asked = Some(conn);
                     }
                 }
+            }
+            let other = || inner.counters.resumed.load(Ordering::Relaxed) != resumed;
+            if asked.is_some() && look(most, || arrived() || over() || other()) {
+                continue;
             }
             let tail = lock(&inner.tail);
             drop(inner.room.wait_timeout(tail, Duration::from_millis(20)));
         }
     }
+
+    /// As [`Channel::flush`]; says whether this thread has sent what there was.
+    fn try_send(&self) -> bool {
+        let role = self.inner.sender.try_lock();
+        role.map(|_role| self.inner.pump()).is_ok()
+    }
 }
 
 impl Inner {
-    /// Blocks while the window is full.
+    /// Brings what is in the lanes into one order. Waits while the window is full.
     #[cold]
+    fn collect(&self) -> Result<(), Closed> {
+        let mut tail = self.wait_for_room(lock(&self.tail))?;
+        self.collect_into(&mut tail);
+        if !Switch::Gather.on() {
+            tail.seal();
+        }
+        Ok(())
+    }
+
+    fn collect_into(&self, tail: &mut Tail) {
+        tail.held = false;
+        // Both closures add to it, one at a time.
+        let tail = RefCell::new(tail);
+        let newer = self.lanes.collect(
+            |batch| {
+                let mut tail = tail.borrow_mut();
+                let free = tail.buf.is_empty();
+                if free {
+                    self.add_in_flight(&tail, batch.len());
+                    std::mem::swap(&mut tail.buf, batch);
+                    tail.seal_if_long();
+                }
+                free
+            },
+            |record| {
+                let mut tail = tail.borrow_mut();
+                self.add_in_flight(&tail, record.len());
+                if tail.buf.len() + record.len() > limits::MAX_FRAME_BODY {
+                    tail.seal();
+                }
+                tail.buf.extend_from_slice(record);
+                tail.seal_if_long();
+            },
+        );
+        if newer {
+            self.signals.pending.store(true, Ordering::Release);
+        }
+    }
+
+    /// Blocks while the window is full.
     fn wait_for_room<'a>(
         &'a self,
-        mut tail: std::sync::MutexGuard<'a, Tail>,
-    ) -> Result<std::sync::MutexGuard<'a, Tail>, Closed> {
+        mut tail: MutexGuard<'a, Tail>,
+    ) -> Result<MutexGuard<'a, Tail>, Closed> {
         loop {
             self.check()?;
             if self.in_flight.load(Ordering::Acquire) <= limits::WINDOW_BYTES {
@@ -322,6 +370,22 @@ impl Inner {
         }
     }
 
+    /// Asks the peer how far it is.
+    fn ping(&self, conn: &Arc<dyn Connection>) {
+        let _role = lock(&self.sender);
+        let ping = frame::Header {
+            len: 0,
+            kind: Kind::Ping,
+            seq: 0,
+            ack: 0,
+        };
+        let ping = ping.to_bytes();
+        if conn.send(&mut [IoSlice::new(&ping)]).is_ok() {
+            let n = ping.len() as u64;
+            self.counters.sent.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
     /// Counts bytes in. Only ever changed under the tail's lock, so no atomic addition is needed.
     #[inline]
     fn add_in_flight(&self, _tail: &Tail, len: usize) {
@@ -334,7 +398,7 @@ impl Inner {
     #[inline]
     fn notify_small(&self) {
         self.notify();
-        if self.asleep.load(Ordering::Relaxed) != AWAKE
+        if self.signals.asleep.load(Ordering::Relaxed) != AWAKE
             && let Ok(_role) = self.sender.try_lock()
         {
             self.pump();
@@ -346,21 +410,22 @@ impl Inner {
     pub(crate) fn notify(&self) {
         // Left alone when it is set: whoever clears it takes the tail's lock afterwards, and so
         // finds what was queued before this look at it.
-        if !self.pending.load(Ordering::Relaxed) {
-            self.pending.store(true, Ordering::Release);
+        if !self.signals.pending.load(Ordering::Relaxed) {
+            self.signals.pending.store(true, Ordering::Release);
         }
         // Pairs with the fence in `sleep`: either we see it asleep or it sees `pending`.
         fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) == ASLEEP {
+        if self.signals.asleep.load(Ordering::Relaxed) == ASLEEP {
             self.wake();
         }
     }
 
     #[cold]
     pub(crate) fn wake(&self) {
-        self.pending.store(true, Ordering::Release);
+        self.signals.pending.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         if self
+            .signals
             .asleep
             .compare_exchange(ASLEEP, WAKING, Ordering::SeqCst, Ordering::SeqCst)
             .is_err()
@@ -371,7 +436,7 @@ impl Inner {
         unsafe {
             libc::syscall(
                 libc::SYS_futex,
-                self.asleep.as_ptr(),
+                self.signals.asleep.as_ptr(),
                 libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
                 1,
             );
@@ -379,32 +444,39 @@ impl Inner {
     }
 
     fn sleep(&self) {
-        self.asleep.store(ASLEEP, Ordering::SeqCst);
+        self.signals.asleep.store(ASLEEP, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        while self.asleep.load(Ordering::SeqCst) == ASLEEP
-            && !self.pending.load(Ordering::Acquire)
-            && !self.is_closed.load(Ordering::Acquire)
+        while self.signals.asleep.load(Ordering::SeqCst) == ASLEEP
+            && !self.signals.pending.load(Ordering::Acquire)
+            && !self.signals.is_closed.load(Ordering::Acquire)
         {
             // SAFETY: a futex wait on a live, aligned u32; no time-out.
             unsafe {
                 libc::syscall(
                     libc::SYS_futex,
-                    self.asleep.as_ptr(),
+                    self.signals.asleep.as_ptr(),
                     libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
                     ASLEEP,
                     std::ptr::null::<libc::timespec>(),
                 );
             }
         }
-        self.asleep.store(AWAKE, Ordering::SeqCst);
+        self.signals.asleep.store(AWAKE, Ordering::SeqCst);
     }
 
     /// Sends until nothing is left or the connection is gone. The caller holds the sender's role.
     fn pump(&self) {
         loop {
-            self.pending.store(false, Ordering::Release);
+            self.signals.pending.store(false, Ordering::Release);
+            // What is put down too late to be collected here sets `pending` again.
+            fence(Ordering::SeqCst);
             let (conn, mut frames) = {
                 let mut tail = lock(&self.tail);
+                if self.in_flight.load(Ordering::Relaxed) <= limits::WINDOW_BYTES {
+                    self.collect_into(&mut tail);
+                } else {
+                    tail.held = true;
+                }
                 tail.seal();
                 let mut link = lock(&self.link);
                 while let Some(f) = tail.sealed.pop_front() {
@@ -444,7 +516,7 @@ impl Inner {
                     self.ack_sent.fetch_max(ack, Ordering::Relaxed);
                     continue;
                 }
-                if self.pending.load(Ordering::Acquire) {
+                if self.signals.pending.load(Ordering::Acquire) {
                     continue;
                 }
                 return;
@@ -499,6 +571,7 @@ impl Inner {
             }
             link.window
                 .acked(seq, |f| retire(f, &mut freed, &mut spare))?;
+            self.acked.store(seq, Ordering::Release);
         }
         self.release(freed, spare);
         Ok(())
@@ -518,7 +591,11 @@ impl Inner {
                 tail.spare.push(b);
             }
         }
+        let held = tail.held;
         drop(tail);
+        if held {
+            self.notify();
+        }
         if freed > 0 && before > 0 {
             self.room.notify_all();
         }
@@ -558,14 +635,16 @@ pub(crate) fn run(inner: &Inner) {
     // SAFETY: plain prctl; sleeps of some microseconds need the finest timer slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let pace = pace();
-    while !inner.is_closed.load(Ordering::Acquire) {
+    while !inner.signals.is_closed.load(Ordering::Acquire) {
         {
             let _role = lock(&inner.sender);
             inner.pump();
         }
         let idle = Instant::now();
         loop {
-            if inner.pending.load(Ordering::Acquire) || inner.is_closed.load(Ordering::Acquire) {
+            if inner.signals.pending.load(Ordering::Acquire)
+                || inner.signals.is_closed.load(Ordering::Acquire)
+            {
                 break;
             }
             let t = idle.elapsed();
@@ -581,11 +660,11 @@ pub(crate) fn run(inner: &Inner) {
             }
         }
         // Without a connection there is nothing to do until one comes, and that wakes us.
-        if lock(&inner.link).conn.is_none() && !inner.is_closed.load(Ordering::Acquire) {
-            inner.pending.store(false, Ordering::Release);
+        if lock(&inner.link).conn.is_none() && !inner.signals.is_closed.load(Ordering::Acquire) {
+            inner.signals.pending.store(false, Ordering::Release);
             let tail = lock(&inner.tail);
             drop(inner.room.wait_timeout(tail, Duration::from_millis(5)));
-            inner.pending.store(true, Ordering::Release);
+            inner.signals.pending.store(true, Ordering::Release);
         }
     }
 }

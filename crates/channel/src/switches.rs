@@ -20,6 +20,8 @@ pub enum Switch {
     Idle,
     /// Records are gathered into frames, and frames into system calls. Off: one each.
     Gather,
+    /// Each thread puts its records into a lane of its own. Off: all into one.
+    Lanes,
     /// Threads of a busy session look for work for a while. Off: they sleep at once.
     Poll,
     /// Large pieces are sent from where they lie. Off: they are copied first.
@@ -34,11 +36,12 @@ pub enum Switch {
 
 impl Switch {
     /// Every switch.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Queue,
         Self::Local,
         Self::Idle,
         Self::Gather,
+        Self::Lanes,
         Self::Poll,
         Self::Borrow,
         Self::Content,
@@ -53,6 +56,7 @@ impl Switch {
             Self::Local => "local",
             Self::Idle => "idle",
             Self::Gather => "gather",
+            Self::Lanes => "lanes",
             Self::Poll => "poll",
             Self::Borrow => "borrow",
             Self::Content => "content",

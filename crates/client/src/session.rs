@@ -6,7 +6,7 @@ use crate::content::{Hash, Offers};
 use crate::hello::{self, Failure};
 use crate::shared::{Neighbour, Sharing};
 use crate::stats::Stats;
-use busbar_channel::{Bulk, Channel, Closed, Counters, Ending, Keeper, PEEK, Sink, Verdict};
+use busbar_channel::{Bulk, Channel, Closed, Counters, Ending, Keeper, Mark, PEEK, Sink, Verdict};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::codec::{Request, Writer};
@@ -268,6 +268,16 @@ impl Session {
     /// be freed.
     pub fn drain(&self) -> Result<(), Closed> {
         self.channel.drain()
+    }
+
+    /// What has been queued so far, for [`Session::received`].
+    pub fn mark(&self) -> Mark {
+        self.channel.mark()
+    }
+
+    /// Waits until the worker has everything up to a mark.
+    pub fn received(&self, mark: Mark) -> Result<(), Closed> {
+        self.channel.received(mark)
     }
 
     /// Counters of the session's bytes and connections.

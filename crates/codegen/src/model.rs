@@ -25,6 +25,8 @@ pub struct Config {
     pub exports: Option<String>,
     /// The list of names and first versions that the API's own lookup knows.
     pub procs: Option<String>,
+    /// The list of functions that a loader of the API exports, where the shim can be one.
+    pub loader: Option<String>,
     /// Where the table of symbols is written.
     pub coverage: Option<String>,
     /// The crate that exports the C symbols.
@@ -214,6 +216,8 @@ pub struct Api {
     pub exports: Vec<String>,
     /// Every name and first version that the API's own lookup knows.
     pub procs: Vec<(String, u32)>,
+    /// Every function that a loader of the API exports.
+    pub loader: Vec<String>,
 }
 
 impl Api {
@@ -233,6 +237,10 @@ impl Api {
             None => Ok(String::new()),
         };
         let exports = list(&config.exports)?
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect();
+        let loader = list(&config.loader)?
             .split_whitespace()
             .map(str::to_owned)
             .collect();
@@ -269,6 +277,7 @@ impl Api {
             families: Vec::new(),
             exports,
             procs,
+            loader,
         };
         empty.resolve(items)
     }
@@ -618,6 +627,9 @@ impl Api {
         let missing: Vec<_> = self.exports.iter().filter(|e| !known(e)).cloned().collect();
         if !missing.is_empty() {
             bail!("not classified: {}", missing.join(", "));
+        }
+        if let Some(name) = self.loader.iter().find(|n| !names.contains_key(n.as_str())) {
+            bail!("{name}: a loader exports it, and it has no line");
         }
         let exported: HashSet<_> = self.exports.iter().map(String::as_str).collect();
         for c in self

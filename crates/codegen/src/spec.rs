@@ -136,6 +136,8 @@ pub struct Item {
     pub reply: Vec<Param>,
     /// The type of exported data.
     pub data: Option<Type>,
+    /// What a function returns.
+    pub result: Option<Type>,
 }
 
 struct RawParam {
@@ -163,6 +165,7 @@ struct RawItem {
     params: Vec<RawParam>,
     reply: Vec<RawParam>,
     data: Option<Type>,
+    result: Option<Type>,
 }
 
 impl Parse for RawItem {
@@ -180,6 +183,7 @@ impl Parse for RawItem {
                 params: Vec::new(),
                 reply: Vec::new(),
                 data,
+                result: None,
             });
         }
         input.parse::<Token![fn]>()?;
@@ -191,14 +195,13 @@ impl Parse for RawItem {
             syn::Result::Ok(list.into_iter().collect::<Vec<_>>())
         };
         let params = fields(input)?;
-        let mut reply = Vec::new();
+        let (mut reply, mut result) = (Vec::new(), None);
         if input.peek(Token![->]) {
             input.parse::<Token![->]>()?;
             if input.peek(syn::token::Paren) {
                 reply = fields(input)?;
             } else {
-                // A function's result type: the API has only one, named in api.toml.
-                input.parse::<Type>()?;
+                result = Some(input.parse()?);
             }
         }
         input.parse::<Token![;]>()?;
@@ -208,6 +211,7 @@ impl Parse for RawItem {
             params,
             reply,
             data: None,
+            result,
         })
     }
 }
@@ -283,6 +287,7 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
         params: raw.params.into_iter().map(param).collect::<Result<_>>()?,
         reply: raw.reply.into_iter().map(param).collect::<Result<_>>()?,
         data: raw.data,
+        result: raw.result,
     };
     let mut class = None;
     for attr in &raw.attrs {

@@ -10,7 +10,7 @@ use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
 use crate::{Api, Open, Setup, signals};
 use busbar_channel::switches::{self, Switch};
-use busbar_channel::{Channel, Ending, Keeper, Verdict, send_hello, spare_core};
+use busbar_channel::{Channel, Ending, Keeper, Verdict, send_hello};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::frame::Kind;
@@ -287,6 +287,9 @@ fn answer(conn: &Tcp, w: &Welcome) {
     let _ = send_hello(conn, Kind::Welcome, &body);
 }
 
+/// After a pause of this length between records, threads that they may need are woken ahead.
+const DOZE: Duration = Duration::from_millis(1);
+
 /// The executor. Returns why the session is over.
 fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
     // SAFETY: plain prctl; polls of some microseconds need the finest timer slack.
@@ -299,7 +302,9 @@ fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
             Next::Empty => {
                 let busy = api.poll();
                 let since = idle.get_or_insert_with(Instant::now).elapsed();
-                if since < channel.patience() && spare_core() {
+                // Not by how long we have been idle: the client goes on when it is answered, which
+                // may be long after the last record.
+                if channel.alert() {
                     for _ in 0..16 {
                         std::hint::spin_loop();
                     }
@@ -319,7 +324,10 @@ fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
                 continue;
             }
         };
-        idle = None;
+        // Who waits for the device may have gone to sleep meanwhile, and will be needed.
+        if idle.take().is_some_and(|t| t.elapsed() > DOZE) {
+            api.wake();
+        }
         let (done, bytes) = match frame {
             Frame::Records(body) => (records(api, &body, None), body.len()),
             Frame::Bulk(slab, len) => {

@@ -1,22 +1,14 @@
-//! The OpenCL driver that the system's loader loads: three exported symbols, nothing else.
+//! The OpenCL driver: three symbols for the system's loader, and all that a loader exports, so that
+//! it is the loader where a machine has none that would find it.
 
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
 
+mod generated;
+
 use busbar_abi::opencl::Handle;
-use busbar_client::opencl::{dispatch, platform};
-use std::ffi::{c_char, c_void};
+use busbar_client::opencl::platform;
 
-/// How the loader finds everything else.
-///
-/// # Safety
-/// As the API says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clGetExtensionFunctionAddress(name: *const c_char) -> *const c_void {
-    // SAFETY: passed on to the caller.
-    unsafe { dispatch::get_extension_function_address(name) }
-}
-
-/// The platforms, asked by the loader.
+/// The platforms, asked by a loader.
 ///
 /// # Safety
 /// As the API says.
@@ -28,20 +20,4 @@ pub unsafe extern "C" fn clIcdGetPlatformIDsKHR(
 ) -> i32 {
     // SAFETY: passed on to the caller.
     unsafe { platform::get_platform_ids(room, platforms, count) }
-}
-
-/// A query that some loaders make before they know a platform.
-///
-/// # Safety
-/// As the API says.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn clGetPlatformInfo(
-    platform: Handle,
-    param: u32,
-    size: usize,
-    value: Handle,
-    ret: *mut usize,
-) -> i32 {
-    // SAFETY: passed on to the caller.
-    unsafe { platform::get_platform_info(platform, param, size, value, ret) }
 }

@@ -80,13 +80,21 @@ pub struct Server {
 impl Server {
     /// Starts one.
     pub fn start() -> Self {
+        Self::start_with(|_| ())
+    }
+
+    /// Starts one with flags and variables of its own.
+    pub fn start_with(change: impl FnOnce(&mut Command)) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
-        let mut child = Command::new(tree().join("busbar"))
+        let mut command = Command::new(tree().join("busbar"));
+        command
             // What ends sooner was noticed, and did not just run out.
             .args(["serve", "--resume-timeout", "3600"])
             .args(["--listen", "127.0.0.1:0", "--cache-dir"])
             .arg(dir.path().join("cache"))
-            .env("POCL_CACHE_DIR", kernels())
+            .env("POCL_CACHE_DIR", kernels());
+        change(&mut command);
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -161,6 +169,38 @@ pub fn remote(address: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
         .env("BUSBAR_RESUME_TIMEOUT", "2")
         .env("OCL_ICD_VENDORS", vendors);
     c
+}
+
+/// `busbar run`, with the address of a server; a program and its arguments are to follow.
+pub fn launcher(address: &str) -> Command {
+    let mut c = Command::new(tree().join("busbar"));
+    c.args(["run", "--server", address, "--"])
+        .env("BUSBAR_LIB_DIR", tree().join("e2e-lib"))
+        .env("BUSBAR_DEVICE_NAMES", "plain");
+    c
+}
+
+/// Where the dynamic linker finds a library.
+pub fn library(name: &str) -> PathBuf {
+    let out = Command::new("/sbin/ldconfig").arg("-p").output();
+    let out = text(&out.expect("ldconfig runs"));
+    let line = out.lines().find(|l| {
+        let l = l.trim();
+        l.starts_with(&format!("{name} ")) && l.contains("x86-64")
+    });
+    let path = line.and_then(|l| l.split(" => ").nth(1));
+    PathBuf::from(path.unwrap_or_else(|| panic!("{name} is installed")))
+}
+
+/// The CPU device's driver, as a file for loaders names it.
+pub fn driver() -> PathBuf {
+    let files = std::fs::read_dir("/etc/OpenCL/vendors").expect("a driver is installed");
+    let texts = files.map(|f| std::fs::read_to_string(f.expect("a file").path()).expect("text"));
+    let names: Vec<_> = texts.map(|t| t.trim().to_string()).collect();
+    let name = names.iter().find(|n| n.contains("pocl"));
+    let name = name.unwrap_or_else(|| panic!("PoCL is among {names:?}"));
+    // A bare name is one that the dynamic linker finds where it finds the loader.
+    library("libOpenCL.so.1").with_file_name(name)
 }
 
 /// `program` on this machine's own devices.

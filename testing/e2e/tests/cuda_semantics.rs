@@ -29,6 +29,9 @@ fn a_context_that_another_thread_destroyed_is_not_used_again() {
     let server = Server::start();
     let text = same(&server, "1", &["destroyed"]);
     assert!(text.starts_with("cuMemAlloc_v2: 709\n"), "{text}");
+    let taken =
+        "cuCtxSetCurrent: 0\ncuMemAlloc_v2: 709\ncuCtxSetCurrent: 0\ncuCtxSetCurrent: 201\n";
+    assert!(text.contains(taken), "{text}");
 }
 
 #[test]
@@ -48,6 +51,13 @@ fn empty_calls_and_missing_arguments_are_answered_alike() {
 fn memory_ends_with_its_context_and_can_be_had_again() {
     let text = same(&Server::start(), "1", &["lives"]);
     assert!(!text.contains("false"), "{text}");
+}
+
+#[test]
+fn memory_can_be_handed_on_as_a_descriptor() {
+    let text = same(&Server::start(), "1", &["descriptors"]);
+    assert!(text.contains("a descriptor: true"), "{text}");
+    assert!(text.contains("[77, 77, 77, 77]"), "{text}");
 }
 
 #[test]

@@ -166,7 +166,8 @@ fn a_link_cut_at_any_moment_and_restored_changes_nothing() {
 fn a_process_that_becomes_another_program_holds_nothing() {
     let server = patient_server();
     let mut c = remote(&server, program());
-    let mut client = Running::start(c.args(["exec-after", "sh", "-c", "echo other; exec sleep 600"]));
+    let mut client =
+        Running::start(c.args(["exec-after", "sh", "-c", "echo other; exec sleep 600"]));
     client.line_with("holding");
     server.wait_for_sessions(1);
     client.go_on();

@@ -17,6 +17,8 @@ const LIMITS: [usize; 8] = [1024, 7 << 20, 8 << 20, 2, 2048, 128, 0, 0];
 
 /// All contexts, by handle. A destroyed one leaves the table; a primary one never does.
 pub static CONTEXTS: Table<Context> = Table::new();
+/// Handles of contexts that the program has destroyed.
+pub static ENDED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 thread_local! {
     static STACK: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };

@@ -79,6 +79,7 @@ api! {
             return Err(INVALID_CONTEXT);
         }
         CONTEXTS.remove(handle).map_err(|_| INVALID_CONTEXT)?;
+        context::ENDED.lock().unwrap().insert(handle);
         context.tear_down();
         if context::current_handle() == handle {
             context::pop()?;
@@ -101,8 +102,10 @@ api! {
 
     fn [cuCtxSetCurrent] (handle: CUcontext) {
         device::initialized()?;
-        // The runtime library makes a primary context current before it retains it.
-        if handle != 0 && !context::CONTEXTS.get(handle).is_ok_and(|context| context.primary) {
+        // The runtime library makes a primary context current before it retains it; and one that is
+        // gone may be made current, though nothing can be done in it.
+        let primary = context::CONTEXTS.get(handle).is_ok_and(|context| context.primary);
+        if handle != 0 && !primary && !context::ENDED.lock().unwrap().contains(&handle) {
             context::by_handle(handle)?;
         }
         context::set(handle);

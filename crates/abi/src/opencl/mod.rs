@@ -1,6 +1,7 @@
 //! OpenCL: constants, plain structures and the order of the loader's dispatch table.
 
 mod constants;
+pub mod types;
 
 pub use constants::*;
 use std::ffi::c_void;
@@ -227,3 +228,33 @@ pub const DISPATCH: [&str; 150] = [
     "clSetContextDestructorCallback",
     "clGetKernelSuggestedLocalWorkSizeKHR",
 ];
+
+/// Where the dispatch table has a function.
+///
+/// # Panics
+/// When it has none of that name.
+pub const fn slot(name: &str) -> usize {
+    let mut i = 0;
+    while i < DISPATCH.len() {
+        if equal(DISPATCH[i].as_bytes(), name.as_bytes()) {
+            return i;
+        }
+        i += 1;
+    }
+    panic!("the dispatch table has no such function");
+}
+
+/// `==`, where that cannot be used yet.
+const fn equal(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut i = 0;
+    while i < a.len() {
+        if a[i] != b[i] {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}

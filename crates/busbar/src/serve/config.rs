@@ -36,7 +36,7 @@ pub struct Args {
     /// CUDA driver to load instead of the system's libcuda.so.1
     #[arg(long, value_name = "PATH")]
     cuda_library: Option<PathBuf>,
-    /// OpenCL library to load instead of the system's libOpenCL.so.1
+    /// OpenCL loader or driver to load instead of the system's libOpenCL.so.1
     #[arg(long, value_name = "PATH")]
     opencl_library: Option<PathBuf>,
     /// NVML to load instead of the system's libnvidia-ml.so.1

@@ -3,6 +3,7 @@
 use super::config::Config;
 use super::lock;
 use crate::confine::{self, User};
+use crate::launch;
 use anyhow::{Context, Result, bail};
 use busbar_worker::apis::Found;
 use busbar_worker::control::{self, Report};
@@ -139,6 +140,11 @@ impl Workers {
             if k.to_string_lossy().starts_with("BUSBAR_") {
                 c.env_remove(k);
             }
+        }
+        if std::env::var_os("LD_LIBRARY_PATH").is_some()
+            && let Ok(path) = std::env::join_paths(launch::other_folders())
+        {
+            c.env("LD_LIBRARY_PATH", path);
         }
         c
     }

@@ -209,12 +209,15 @@ pub(super) unsafe fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
 
 pub(super) unsafe fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
     guard(|| {
-        let cx = enter_local()?;
-        if cx.handle_opt(Kind::Context, ctx as u64)? == 0 {
+        enter_local()?;
+        if ctx.is_null() {
             // Null pops the top; what lies below becomes current.
             pop();
-        } else {
+        } else if handles::ever(Kind::Context, ctx as u64) {
+            // One that was destroyed is taken, too: what is done in it fails.
             set_current(ctx as u64);
+        } else {
+            return Err(CUDA_ERROR_INVALID_CONTEXT);
         }
         Ok(())
     })
@@ -300,6 +303,9 @@ pub(super) unsafe fn cuCtxSetFlags(flags: u32) -> CUresult {
     guard(|| {
         let id = enter()?.need_context()?;
         let i = info(id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+        if flags & !0xff != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
         if i.primary {
             PRIMARY_FLAGS[i.device as usize].store(flags, Ordering::Relaxed);
         } else {

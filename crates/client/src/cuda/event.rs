@@ -28,11 +28,14 @@ pub(super) unsafe fn cuEventSynchronize(event: CUevent) -> CUresult {
 
 /// Blocking synchronization, no timing, between processes.
 const FLAGS: u32 = 7;
+const NO_TIMING: u32 = 2;
+const INTERPROCESS: u32 = 4;
 
 pub(super) unsafe fn cuEventCreate(out: *mut CUevent, flags: u32) -> CUresult {
     guard(|| {
         let cx = enter()?;
-        if out.is_null() || flags & !FLAGS != 0 {
+        let timed_abroad = flags & (INTERPROCESS | NO_TIMING) == INTERPROCESS;
+        if out.is_null() || flags & !FLAGS != 0 || timed_abroad {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let id = cx.create(Kind::Event);

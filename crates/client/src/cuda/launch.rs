@@ -150,26 +150,23 @@ fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Result<(
 
 /// Packs each parameter where the kernel looks for it.
 #[inline]
-unsafe fn pack(f: &Function, params: &Params<'_>, out: &mut Vec<u8>) -> Result<(), CUresult> {
+unsafe fn pack(f: &Function, params: &Params<'_>, out: &mut Vec<u8>) {
     match params {
         Params::Packed(bytes) => out.extend_from_slice(bytes),
         Params::Each(list) => {
             let start = out.len();
             out.resize(start + f.packed as usize, 0);
             for (i, (offset, size)) in f.params.iter().enumerate() {
-                // SAFETY: the program gives one valid pointer for each parameter of the kernel.
+                // SAFETY: the program gives one valid pointer for each parameter of the kernel,
+                // and each parameter ends within the packed bytes.
                 unsafe {
                     let from = list.add(i).read();
-                    if from.is_null() {
-                        return Err(CUDA_ERROR_INVALID_VALUE);
-                    }
                     let to = out.as_mut_ptr().add(start + *offset as usize);
                     std::ptr::copy_nonoverlapping(from.cast::<u8>(), to, *size as usize);
                 }
             }
         }
     }
-    Ok(())
 }
 
 /// Refuses a cooperative launch whose blocks cannot all run at once.
@@ -220,6 +217,12 @@ unsafe fn params<'a>(
     extra: *mut *mut c_void,
 ) -> Result<Params<'a>, CUresult> {
     if !kernel_params.is_null() {
+        let null = (0..f.params.len())
+            // SAFETY: the program gives one pointer for each parameter of the kernel.
+            .any(|i| unsafe { kernel_params.add(i).read() }.is_null());
+        if null {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
         Ok(Params::Each(kernel_params))
     } else if !extra.is_null() {
         // SAFETY: the program's list.
@@ -244,7 +247,7 @@ pub(super) unsafe fn for_node(
     check(f, grid, block, shared)?;
     let mut out = Vec::new();
     // SAFETY: passed on to the caller.
-    unsafe { pack(f, &params(f, kernel_params, extra)?, &mut out)? };
+    unsafe { pack(f, &params(f, kernel_params, extra)?, &mut out) };
     Ok(out)
 }
 
@@ -260,7 +263,7 @@ unsafe fn queue(
     let mut known = Vec::new();
     let params = if shadow::concerns_launches() {
         // SAFETY: passed on to the caller.
-        unsafe { pack(f, &params, &mut known)? };
+        unsafe { pack(f, &params, &mut known) };
         shadow::parameters(cx, &mut known)?;
         if shadow::active() {
             shadow::work(cx, l.stream, false)?;
@@ -269,7 +272,6 @@ unsafe fn queue(
     } else {
         params
     };
-    let mut packed = Ok(());
     // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is
     // the one call whose cost a program feels, and a copy of its parameters in between is a third
     // of it.
@@ -287,11 +289,10 @@ unsafe fn queue(
         let at = out.len();
         out.extend_from_slice(&[0; 4]);
         // SAFETY: passed on to the caller.
-        packed = unsafe { pack(f, &params, out) };
+        unsafe { pack(f, &params, out) };
         let n = (out.len() - at - 4) as u32;
         out[at..at + 4].copy_from_slice(&n.to_le_bytes());
     });
-    packed?;
     sent.and_then(|()| cx.queued_one())
         .map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
 }
@@ -317,6 +318,7 @@ unsafe fn launch(
             check_fits(cx, id, grid, block, shared)?;
         }
         let stream = stream::id(cx, stream, per_thread)?;
+        stream::not_void(cx, stream)?;
         let l = Launch {
             function: id,
             stream,
@@ -511,6 +513,7 @@ pub(super) unsafe fn cuLaunchHostFunc(
             return Err(CUDA_ERROR_INVALID_VALUE);
         };
         let stream = stream::id(cx, stream, per_thread)?;
+        stream::not_void(cx, stream)?;
         super::callback::queue_host_function(cx, stream, f, data)
     })
 }

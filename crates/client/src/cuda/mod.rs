@@ -54,3 +54,4 @@ pub mod tensor;
 pub mod texture;
 pub mod user_object;
 pub mod vmm;
+pub mod vmm_share;

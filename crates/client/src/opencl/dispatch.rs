@@ -182,7 +182,7 @@ unsafe extern "C" fn refuse_5(_: Word, _: Word, _: Word, _: Word, _: Word, code:
     0
 }
 
-fn slot(name: &str) -> usize {
+fn entry_point(name: &str) -> usize {
     let f = address(name).unwrap_or(match code_at(name) {
         Some(2) => refuse_2 as *const c_void,
         Some(3) => refuse_3 as *const c_void,
@@ -193,11 +193,22 @@ fn slot(name: &str) -> usize {
     f as usize
 }
 
+fn entry_points() -> &'static [usize] {
+    static TABLE: OnceLock<Vec<usize>> = OnceLock::new();
+    TABLE.get_or_init(|| DISPATCH.iter().map(|n| entry_point(n)).collect())
+}
+
 /// The table that every object begins with a pointer to.
 pub fn table() -> *const c_void {
-    static TABLE: OnceLock<Vec<usize>> = OnceLock::new();
-    let table = TABLE.get_or_init(|| DISPATCH.iter().map(|n| slot(n)).collect());
-    table.as_ptr().cast()
+    entry_points().as_ptr().cast()
+}
+
+/// The function in a slot of the table.
+///
+/// # Panics
+/// When the table has no such slot.
+pub fn function(slot: usize) -> usize {
+    entry_points()[slot]
 }
 
 /// `clGetExtensionFunctionAddress`: how the loader finds everything else.

@@ -3,6 +3,7 @@
 mod abi;
 mod client;
 mod docs;
+mod loader;
 mod wire;
 mod worker;
 
@@ -30,6 +31,7 @@ pub fn api(api: &Api, files: &mut Files) {
     if api.config.worker_state.is_some() {
         worker::emit(api, files);
     }
+    loader::emit(api, files);
     docs::emit(api, files);
 }
 

@@ -1,7 +1,7 @@
 //! The server's OpenCL library, loaded at run time.
 
 use busbar_abi::opencl::*;
-use std::ffi::{CString, c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
 type Callback = extern "C" fn(Handle, i32, *mut c_void);
 /// A context's error callback: text, private bytes and their number.
@@ -9,40 +9,46 @@ pub type Notify = extern "C" fn(*const c_char, *const c_void, usize, *mut c_void
 type Lists = *const Handle;
 type Sizes = *const usize;
 
+// SAFETY: platforms are handles that any thread may use, and live as long as the library.
+unsafe impl Send for Cl {}
+// SAFETY: as above.
+unsafe impl Sync for Cl {}
+
 macro_rules! library {
     ($($name:ident($($t:ty),*) -> $r:ty;)*) => {
         /// Functions of the library. One that it lacks answers `CL_INVALID_OPERATION`.
         #[allow(non_snake_case, missing_docs)]
         pub struct Cl {
+            /// All platforms that there are.
+            pub platforms: Vec<Handle>,
             $(pub $name: unsafe extern "C" fn($($t),*) -> $r,)*
         }
 
         impl Cl {
-            /// Loads the library, once and for good.
-            pub fn load(path: &str) -> Result<Self, String> {
-                let name = CString::new(path).map_err(|_| "the library's name holds a zero")?;
-                // SAFETY: loading a library runs its initializers; that is what it is for.
-                let lib = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
-                if lib.is_null() {
-                    // SAFETY: dlerror gives a C string or null after a failure.
-                    let why = unsafe { text(libc::dlerror()) };
-                    return Err(format!("cannot load {path}: {why}"));
-                }
-                Ok(Self {
+            /// The functions that `find` finds by their names, and `platforms`.
+            pub fn new(find: impl Fn(&CStr) -> *const c_void, platforms: Vec<Handle>) -> Self {
+                Self {
+                    platforms,
                     $($name: {
-                        let name = concat!(stringify!($name), "\0");
-                        // SAFETY: a symbol of the API has the type that the standard gives it; the
-                        // stand-in takes any arguments and leaves them alone.
+                        let f = find(const {
+                            match CStr::from_bytes_with_nul(
+                                concat!(stringify!($name), "\0").as_bytes(),
+                            ) {
+                                Ok(name) => name,
+                                Err(_) => panic!("a name ends in a zero"),
+                            }
+                        });
+                        let f = if f.is_null() { missing as *const c_void } else { f };
+                        // SAFETY: a function of the API has the type that the standard gives it;
+                        // the stand-in takes any arguments and leaves them alone.
                         unsafe {
-                            let f = libc::dlsym(lib, name.as_ptr().cast());
-                            let f = if f.is_null() { missing as *mut c_void } else { f };
                             std::mem::transmute::<
-                                *mut c_void,
+                                *const c_void,
                                 unsafe extern "C" fn($($t),*) -> $r,
                             >(f)
                         }
                     },)*
-                })
+                }
             }
         }
     };
@@ -63,9 +69,7 @@ pub unsafe fn text(p: *const c_char) -> String {
         return String::new();
     }
     // SAFETY: passed on to the caller.
-    unsafe { std::ffi::CStr::from_ptr(p) }
-        .to_string_lossy()
-        .into_owned()
+    unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned()
 }
 
 library! {

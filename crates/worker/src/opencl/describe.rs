@@ -33,32 +33,29 @@ pub fn table(w: &mut Writer<'_>, answers: &[(u32, Vec<u8>)]) {
     }
 }
 
-/// All platforms.
-pub fn platforms(cl: &Cl) -> Vec<Handle> {
+/// Handles from a call that takes room for them and says how many there are.
+pub fn list(room: u32, f: impl Fn(u32, *mut Handle, *mut u32) -> i32) -> Vec<Handle> {
     let mut n = 0;
-    let mut list = vec![std::ptr::null_mut(); 64];
-    // SAFETY: the list has room for as many as it says.
-    let code = unsafe { (cl.clGetPlatformIDs)(64, list.as_mut_ptr(), &raw mut n) };
+    let mut list = vec![std::ptr::null_mut(); room as usize];
+    let code = f(room, list.as_mut_ptr(), &raw mut n);
     list.truncate(if code == CL_SUCCESS { n as usize } else { 0 });
     list
 }
 
+/// The platforms that a loader knows.
+pub fn ask_loader(cl: &Cl) -> Vec<Handle> {
+    // SAFETY: the list has room for as many as it says.
+    list(64, |room, out, n| unsafe {
+        (cl.clGetPlatformIDs)(room, out, n)
+    })
+}
+
 /// All devices of a platform.
 pub fn devices(cl: &Cl, platform: Handle) -> Vec<Handle> {
-    let mut n = 0;
-    let mut list = vec![std::ptr::null_mut(); 256];
     // SAFETY: the list has room for as many as it says.
-    let code = unsafe {
-        (cl.clGetDeviceIDs)(
-            platform,
-            CL_DEVICE_TYPE_ALL,
-            256,
-            list.as_mut_ptr(),
-            &raw mut n,
-        )
-    };
-    list.truncate(if code == CL_SUCCESS { n as usize } else { 0 });
-    list
+    list(256, |room, out, n| unsafe {
+        (cl.clGetDeviceIDs)(platform, CL_DEVICE_TYPE_ALL, room, out, n)
+    })
 }
 
 /// An answer of a platform.
@@ -268,6 +265,8 @@ fn probe(cl: &Cl, k: Handle, i: u32, w: &mut Writer<'_>) {
     match (takes(3 * null, false), takes(null, false)) {
         // Some libraries take anything; then nothing follows from it.
         _ if takes(NO_SIZE, true) => w.u8(0),
+        // NVIDIA's takes null of any size for a buffer as well, but no value for local memory.
+        (true, _) if takes(null, true) => w.u8(0),
         (true, _) => w.u8(1),
         (false, true) => w.u8(2),
         (false, false) => {

@@ -9,6 +9,7 @@ mod cl;
 mod command;
 mod create;
 mod describe;
+mod drivers;
 mod landing;
 mod objects;
 mod output;
@@ -33,10 +34,9 @@ use objects::{Object, Objects};
 use output::Output;
 use pending::Pending;
 use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::Arc;
-
-/// The system's loader.
-const LIBRARY: &str = "libOpenCL.so.1";
 
 /// A session's state.
 pub struct OpenCl {
@@ -92,7 +92,7 @@ fn library(path: Option<&str>) -> Result<&'static Cl, String> {
     static CL: std::sync::OnceLock<Result<Cl, String>> = std::sync::OnceLock::new();
     let load = || {
         keep_off_ourselves();
-        Cl::load(path.unwrap_or(LIBRARY))
+        drivers::load(path)
     };
     CL.get_or_init(load).as_ref().map_err(Clone::clone)
 }
@@ -101,7 +101,10 @@ fn library(path: Option<&str>) -> Result<&'static Cl, String> {
 /// be its own client.
 fn keep_off_ourselves() {
     for name in ["OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"] {
-        if std::env::var(name).is_ok_and(|v| v.contains("busbar")) {
+        let ours = |v: OsString| {
+            v.to_string_lossy().contains("busbar") || Path::new(&v).join("busbar.icd").exists()
+        };
+        if std::env::var_os(name).is_some_and(ours) {
             // SAFETY: called before the library is loaded, on the one thread that reads or writes
             // the environment at this time.
             unsafe { std::env::remove_var(name) };
@@ -121,7 +124,7 @@ pub fn probe(path: Option<&str>) -> Result<Vec<Device>, String> {
             .to_string()
     };
     let mut list = Vec::new();
-    for p in describe::platforms(cl) {
+    for &p in &cl.platforms {
         let platform = text(describe::platform_info(cl, p, CL_PLATFORM_VERSION));
         for d in describe::devices(cl, p) {
             let memory = describe::device_info(cl, d, CL_DEVICE_GLOBAL_MEM_SIZE);
@@ -154,7 +157,7 @@ pub fn probe(path: Option<&str>) -> Result<Vec<Device>, String> {
 /// Loads the library and starts its drivers ahead of a session.
 pub fn warm(path: Option<&str>) {
     if let Ok(cl) = library(path) {
-        for p in describe::platforms(cl) {
+        for &p in &cl.platforms {
             describe::devices(cl, p);
         }
     }
@@ -168,7 +171,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     let mut objects = Objects::default();
     let mut platforms = Vec::new();
     let (mut ordinal, mut id) = (0, 0);
-    for p in describe::platforms(cl) {
+    for &p in &cl.platforms {
         let mut ids = Vec::new();
         for d in describe::devices(cl, p) {
             if setup.devices.as_ref().is_none_or(|l| l.contains(&ordinal)) {

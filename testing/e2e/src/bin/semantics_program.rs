@@ -88,6 +88,7 @@ fn main() {
         "visible" => visible(&api),
         "capture" => capture(&api),
         "prints" => prints(&api),
+        "descriptors" => descriptors(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
             std::process::exit(2);
@@ -164,7 +165,12 @@ fn destroyed(api: &Api) {
     api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
     api.tell("cuCtxSetCurrent", &[b]);
     api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
+    // The driver takes one that is gone, but no number that never was one.
     api.tell("cuCtxSetCurrent", &[a]);
+    api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
+    api.tell("cuCtxSetCurrent", &[b]);
+    api.tell("cuCtxSetCurrent", &[0x1234_5670]);
+    api.tell("cuMemAlloc_v2", &[at(&mut p), 4096]);
     api.tell("cuCtxPushCurrent_v2", &[a]);
     api.tell("cuCtxDestroy_v2", &[a]);
     api.tell("cuCtxDestroy_v2", &[b]);
@@ -251,6 +257,66 @@ fn nothing(api: &Api) {
     api.tell("cuMemHostAlloc", &[at(&mut p), 0, 0]);
     println!("{p}");
     api.tell("cuMemFreeHost", &[at(&mut host)]);
+}
+
+/// Memory that is given away as a descriptor and comes back by it is the same memory.
+fn descriptors(api: &Api) {
+    const SIZE: u64 = 2 << 20;
+    const DESCRIPTOR: u64 = 1;
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    // Type, handle types, location, and nothing else: pinned memory of device 0.
+    let mut props = [1u32, DESCRIPTOR as u32, 1, 0, 0, 0, 0, 0];
+    let mine = api.made("cuMemCreate", &[SIZE, at(&mut props), 0]);
+    let mut fd = -1i32;
+    api.tell(
+        "cuMemExportToShareableHandle",
+        &[at(&mut fd), mine, DESCRIPTOR, 0],
+    );
+    println!("a descriptor: {}", fd >= 0);
+    let mut theirs = 0u64;
+    api.tell(
+        "cuMemImportFromShareableHandle",
+        &[at(&mut theirs), fd as u64, DESCRIPTOR],
+    );
+    // The descriptor is needed no longer.
+    // SAFETY: it is ours, and nobody uses it any more.
+    unsafe { libc::close(fd) };
+    let map = |memory: u64| {
+        let va = api.made("cuMemAddressReserve", &[SIZE, 0, 0, 0]);
+        api.tell("cuMemMap", &[va, SIZE, 0, memory, 0]);
+        let mut access = [1u32, 0, 3];
+        api.tell("cuMemSetAccess", &[va, SIZE, at(&mut access), 1]);
+        va
+    };
+    let (a, b) = (map(mine), map(theirs));
+    api.tell("cuMemsetD8_v2", &[a, 77, 4]);
+    let mut back = [0u8; 4];
+    api.tell("cuMemcpyDtoH_v2", &[at(&mut back), b, 4]);
+    println!("{back:?}");
+    let mut told = [9u32; 8];
+    api.tell(
+        "cuMemGetAllocationPropertiesFromHandle",
+        &[at(&mut told), theirs],
+    );
+    println!("{:?}", &told[..4]);
+    // What is no such descriptor, and memory that nobody said would be shared.
+    api.tell(
+        "cuMemImportFromShareableHandle",
+        &[at(&mut theirs), 0xffff_ffff, DESCRIPTOR],
+    );
+    props[1] = 0;
+    let private = api.made("cuMemCreate", &[SIZE, at(&mut props), 0]);
+    api.tell(
+        "cuMemExportToShareableHandle",
+        &[at(&mut fd), private, DESCRIPTOR, 0],
+    );
+    for va in [a, b] {
+        api.tell("cuMemUnmap", &[va, SIZE]);
+        api.tell("cuMemAddressFree", &[va, SIZE]);
+    }
+    for memory in [mine, theirs, private] {
+        api.tell("cuMemRelease", &[memory]);
+    }
 }
 
 /// Memory ends with its context, and so can be had again, any number of times.

@@ -1,0 +1,318 @@
+//! How a program finds Busbar's OpenCL driver.
+//!
+//! A loader, `libOpenCL.so.1`, loads the drivers that a folder names, and `OCL_ICD_VENDORS` names
+//! the folder. A machine may lack a loader, and one that is older, or a vendor's own, may not know
+//! the variable. There the driver itself is the loader: it exports the same functions, and a file
+//! called `libOpenCL.so.1` that holds nothing but the versions of their names leads to it.
+
+use anyhow::{Context, Result, ensure};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+const NAME: &str = "libOpenCL.so.1";
+/// The variable that a loader must know.
+const VARIABLE: &str = "OCL_ICD_VENDORS";
+/// Versions that loaders give their symbols. A program that was linked with one of them asks for
+/// its versions.
+const VERSIONS: [&str; 8] = [
+    "OPENCL_1.0",
+    "OPENCL_1.1",
+    "OPENCL_1.2",
+    "OPENCL_2.0",
+    "OPENCL_2.1",
+    "OPENCL_2.2",
+    "OPENCL_3.0",
+    "OPENCL_3.1",
+];
+
+/// The loader that a program gets.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Loader {
+    /// The machine's; it can be told where Busbar's driver is.
+    Machine(PathBuf),
+    /// Busbar's own: the machine's cannot be told.
+    InsteadOf(PathBuf),
+    /// Busbar's own: the machine has none.
+    None,
+}
+
+impl Loader {
+    /// Which it is, when programs look into `dirs` first.
+    pub fn find(dirs: &[PathBuf]) -> Self {
+        let cache = std::fs::read("/etc/ld.so.cache").unwrap_or_default();
+        let usual = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from);
+        let first = dirs.iter().map(|d| d.join(NAME));
+        let last = usual.iter().map(|d| d.join(NAME));
+        let found = first
+            .chain(cached(&cache, NAME))
+            .chain(last)
+            .find(|p| p.exists());
+        match found {
+            None => Self::None,
+            Some(p) if knows_the_variable(&p) => Self::Machine(p),
+            Some(p) => Self::InsteadOf(p),
+        }
+    }
+
+    /// For people.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Machine(p) => format!("programs load Busbar's driver through {}", p.display()),
+            Self::InsteadOf(p) => format!(
+                "programs get Busbar's own {NAME}: {} does not know {VARIABLE}",
+                p.display()
+            ),
+            Self::None => format!("programs get Busbar's own {NAME}: this machine has none"),
+        }
+    }
+}
+
+/// A loader that looks the variable up has its name among its data.
+fn knows_the_variable(loader: &Path) -> bool {
+    holds(loader, VARIABLE)
+}
+
+/// Whether a folder's loader is one that [`loader`] wrote.
+pub fn holds_ours(dir: &Path) -> bool {
+    holds(&dir.join(NAME), "/libbusbar_opencl.so\0")
+}
+
+fn holds(file: &Path, text: &str) -> bool {
+    let text = text.as_bytes();
+    std::fs::read(file).is_ok_and(|f| f.windows(text.len()).any(|w| w == text))
+}
+
+/// The files that the dynamic loader's cache gives for a name, for 64-bit x86 programs.
+fn cached(cache: &[u8], name: &str) -> Vec<PathBuf> {
+    const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+    const HEADER: usize = 48;
+    const ENTRY: usize = 24;
+    /// A library of glibc's, for x86-64.
+    const KIND: u32 = 0x0303;
+    let Some(start) = cache.windows(MAGIC.len()).position(|w| w == MAGIC) else {
+        return Vec::new();
+    };
+    let cache = &cache[start..];
+    let word =
+        |at: usize| -> Option<u32> { Some(u32::from_le_bytes(*cache.get(at..)?.first_chunk()?)) };
+    let text = |at: u32| -> Option<&str> {
+        let rest = cache.get(at as usize..)?;
+        std::str::from_utf8(rest.split(|b| *b == 0).next()?).ok()
+    };
+    let count = word(MAGIC.len()).unwrap_or(0) as usize;
+    (0..count)
+        .map_while(|i| {
+            let at = HEADER + i * ENTRY;
+            Some((word(at)?, word(at + 4)?, word(at + 8)?))
+        })
+        .filter(|(kind, key, _)| *kind == KIND && text(*key) == Some(name))
+        .filter_map(|(.., value)| text(value).map(PathBuf::from))
+        .collect()
+}
+
+/// A folder with an ICD file for the driver, as loaders want it.
+pub fn vendors(driver: &Path) -> Result<PathBuf> {
+    let text = format!("{}\n", driver.display());
+    folder(driver, "vendors", "busbar.icd", text.as_bytes())
+}
+
+/// A folder with a `libOpenCL.so.1` that leads to the driver.
+pub fn loader(driver: &Path) -> Result<PathBuf> {
+    let dir = folder(driver, "loader", NAME, &stub(&driver.to_string_lossy()))?;
+    // Programs that load it themselves often ask for it without its number.
+    let link = dir.join("libOpenCL.so");
+    if std::fs::read_link(&link).is_ok_and(|to| to == Path::new(NAME)) {
+        return Ok(dir);
+    }
+    let aside = dir.join(format!(".link.{}", std::process::id()));
+    symlink(NAME, &aside)
+        .and_then(|()| std::fs::rename(&aside, &link))
+        .with_context(|| format!("cannot write {}", link.display()))?;
+    Ok(dir)
+}
+
+/// A folder beside the driver with one file. The content depends on the driver's path alone, so all
+/// runs share it.
+fn folder(driver: &Path, name: &str, file: &str, content: &[u8]) -> Result<PathBuf> {
+    let beside = driver.parent().unwrap_or(Path::new("/")).join(name);
+    let ready = |dir: &Path| std::fs::read(dir.join(file)).is_ok_and(|c| c == content);
+    if ready(&beside) {
+        return Ok(beside);
+    }
+    let write = |dir: &Path| -> std::io::Result<()> {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(dir)?;
+        let aside = dir.join(format!(".{file}.{}", std::process::id()));
+        std::fs::write(&aside, content)?;
+        std::fs::rename(aside, dir.join(file))
+    };
+    if write(&beside).is_ok() {
+        return Ok(beside);
+    }
+    // An installed tree is read-only for its users.
+    // SAFETY: getuid has no preconditions.
+    let uid = unsafe { libc::getuid() };
+    let home = std::env::var_os("XDG_RUNTIME_DIR").map_or_else(
+        || std::env::temp_dir().join(format!("busbar-{uid}")),
+        PathBuf::from,
+    );
+    let own = home.join("busbar-opencl").join(name);
+    if !ready(&own) {
+        write(&own).with_context(|| format!("cannot write {}", own.display()))?;
+    }
+    // Programs will load what lies there.
+    for dir in [home.as_path(), &home.join("busbar-opencl"), &own] {
+        let m = std::fs::metadata(dir).with_context(|| dir.display().to_string())?;
+        ensure!(
+            m.uid() == uid && m.mode() & 0o022 == 0,
+            "{} can be written to by other users: make it yours alone, or set XDG_RUNTIME_DIR",
+            dir.display()
+        );
+    }
+    Ok(own)
+}
+
+/// The bytes of a shared library without code or symbols of its own. It is called `libOpenCL.so.1`,
+/// has the versions that programs ask that library for, and needs `driver`, where they then find
+/// the functions: a symbol without a version serves every version.
+fn stub(driver: &str) -> Vec<u8> {
+    const EHDR: usize = 64;
+    const PHDR: usize = 56;
+    const SEGMENTS: [(u32, u32); 3] = [
+        (1, 6),           // PT_LOAD, to read and write: the dynamic linker notes addresses in it.
+        (2, 6),           // PT_DYNAMIC
+        (0x6474_e551, 6), // PT_GNU_STACK, not to be executed.
+    ];
+    let mut strings = vec![0u8];
+    let mut string = |s: &str| {
+        let at = strings.len();
+        strings.extend(s.bytes().chain([0]));
+        at as u32
+    };
+    let (needed, soname) = (string(driver), string(NAME));
+
+    let hash = EHDR + SEGMENTS.len() * PHDR;
+    let symbols = hash + 16;
+    let symbol_versions = symbols + 24;
+    let versions = symbol_versions + 4;
+    let mut body = Vec::new();
+    let words = |body: &mut Vec<u8>, list: &[u32]| {
+        body.extend(list.iter().flat_map(|w| w.to_le_bytes()));
+    };
+    words(&mut body, &[1, 1, 0, 0]); // one bucket with the one symbol
+    body.extend([0; 24 + 4]); // which stands for none
+    let all = std::iter::once(NAME).chain(VERSIONS);
+    let count = all.clone().count();
+    for (i, name) in all.enumerate() {
+        let next = if i + 1 < count { 28 } else { 0 };
+        let base = u16::from(i == 0);
+        body.extend(
+            [1, base, i as u16 + 1, 1]
+                .iter()
+                .flat_map(|h| h.to_le_bytes()),
+        );
+        let text = if i == 0 { soname } else { string(name) };
+        words(&mut body, &[elf_hash(name), 20, next, text, 0]);
+    }
+    let text = EHDR + SEGMENTS.len() * PHDR + body.len();
+    body.extend(&strings);
+    body.resize(body.len().next_multiple_of(8), 0);
+    let dynamic = EHDR + SEGMENTS.len() * PHDR + body.len();
+    let entries: [(u64, u64); 11] = [
+        (1, u64::from(needed)),                // DT_NEEDED
+        (14, u64::from(soname)),               // DT_SONAME
+        (4, hash as u64),                      // DT_HASH
+        (5, text as u64),                      // DT_STRTAB
+        (6, symbols as u64),                   // DT_SYMTAB
+        (10, strings.len() as u64),            // DT_STRSZ
+        (11, 24),                              // DT_SYMENT
+        (0x6fff_fff0, symbol_versions as u64), // DT_VERSYM
+        (0x6fff_fffc, versions as u64),        // DT_VERDEF
+        (0x6fff_fffd, count as u64),           // DT_VERDEFNUM
+        (0, 0),
+    ];
+    for (tag, value) in entries {
+        body.extend(tag.to_le_bytes().into_iter().chain(value.to_le_bytes()));
+    }
+    let len = EHDR + SEGMENTS.len() * PHDR + body.len();
+
+    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    // A shared library, for x86-64, of version 1.
+    file.extend([3u16, 62].iter().flat_map(|h| h.to_le_bytes()));
+    words(&mut file, &[1]);
+    for offset in [0, EHDR as u64, 0] {
+        file.extend(offset.to_le_bytes()); // no entry point, segments, no sections
+    }
+    words(&mut file, &[0]);
+    let sizes = [EHDR as u16, PHDR as u16, SEGMENTS.len() as u16, 64, 0, 0];
+    file.extend(sizes.iter().flat_map(|h| h.to_le_bytes()));
+    let places = [(0, len, 4096), (dynamic, len - dynamic, 8), (0, 0, 16)];
+    for ((kind, flags), (at, size, align)) in SEGMENTS.into_iter().zip(places) {
+        words(&mut file, &[kind, flags]);
+        for n in [at, at, at, size, size, align] {
+            file.extend((n as u64).to_le_bytes());
+        }
+    }
+    file.extend(body);
+    file
+}
+
+/// The hash that ELF defines for names.
+fn elf_hash(name: &str) -> u32 {
+    name.bytes().fold(0u32, |h, b| {
+        let h = (h << 4).wrapping_add(u32::from(b));
+        let top = h & 0xf000_0000;
+        (h ^ (top >> 24)) & !top
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cache_gives_a_librarys_files() {
+        let mut cache = b"some older format....glibc-ld.so.cache1.1".to_vec();
+        let start = 21;
+        let strings = b"libOpenCL.so.1\0/a/libOpenCL.so.1\0libz.so.1\0/a/libz.so.1\0";
+        let entries = [(0x0303u32, 0u32, 15u32), (0x0003, 0, 15), (0x0303, 33, 43)];
+        cache.extend((entries.len() as u32).to_le_bytes());
+        cache.resize(start + 48, 0);
+        let base = 48 + 24 * entries.len() as u32;
+        for (kind, key, value) in entries {
+            for w in [kind, base + key, base + value, 0, 0, 0] {
+                cache.extend(w.to_le_bytes());
+            }
+        }
+        cache.extend(strings);
+        let found = |name| cached(&cache, name);
+        assert_eq!(
+            found("libOpenCL.so.1"),
+            [PathBuf::from("/a/libOpenCL.so.1")]
+        );
+        assert_eq!(found("libz.so.1"), [PathBuf::from("/a/libz.so.1")]);
+        assert!(found("libcuda.so.1").is_empty());
+        for n in 0..cache.len() {
+            cached(&cache[..n], "libz.so.1"); // cut short, it is no reason to crash
+        }
+    }
+
+    #[test]
+    fn a_loader_that_knows_the_variable_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(NAME);
+        let dirs = [dir.path().to_path_buf()];
+        std::fs::write(&file, b"\x7fELF OCL_ICD_VENDORS\0").unwrap();
+        assert_eq!(Loader::find(&dirs), Loader::Machine(file.clone()));
+        std::fs::write(&file, b"\x7fELF /etc/OpenCL/vendors\0").unwrap();
+        assert_eq!(Loader::find(&dirs), Loader::InsteadOf(file));
+    }
+
+    #[test]
+    fn hashes_are_those_of_the_standard() {
+        assert_eq!(elf_hash(""), 0);
+        assert_eq!(elf_hash("printf"), 0x077905a6);
+    }
+}
