@@ -64,8 +64,8 @@ impl Turns {
         Self(Arc::new((Mutex::new(places), Condvar::new())))
     }
 
-    /// Waits for a place; `None` once it is no longer wanted.
-    fn wait(&self, still_wanted: impl Fn() -> bool) -> Option<Turn> {
+    /// Waits for a place; `None` once it is no longer wanted, which is asked `every` so often.
+    fn wait(&self, every: Duration, still_wanted: impl Fn() -> bool) -> Option<Turn> {
         let (free, freed) = &*self.0;
         let mut left = lock(free);
         loop {
@@ -73,7 +73,7 @@ impl Turns {
                 *left -= 1;
                 return Some(Turn(self.clone()));
             }
-            let (next, late) = match freed.wait_timeout(left, NEWS) {
+            let (next, late) = match freed.wait_timeout(left, every) {
                 Ok((next, result)) => (next, result.timed_out()),
                 Err(broken) => (broken.into_inner().0, true),
             };
@@ -299,7 +299,7 @@ impl Workers {
             // use.
             Some(w) if !w.ended() => (w, None),
             _ => {
-                let turn = self.turns.wait(&still_wanted).context(GONE)?;
+                let turn = self.turns.wait(NEWS, &still_wanted).context(GONE)?;
                 (self.start()?, Some(turn))
             }
         };
@@ -367,7 +367,7 @@ mod tests {
         std::thread::scope(|s| {
             for _ in 0..40 {
                 s.spawn(|| {
-                    let _turn = turns.wait(|| true).expect("it is wanted");
+                    let _turn = turns.wait(NEWS, || true).expect("it is wanted");
                     let now = inside.fetch_add(1, Ordering::AcqRel) + 1;
                     most.fetch_max(now, Ordering::AcqRel);
                     std::thread::yield_now();
@@ -376,8 +376,9 @@ mod tests {
             }
         });
         assert!((1..=3).contains(&most.load(Ordering::Acquire)));
-        let all: Vec<_> = (0..3).filter_map(|_| turns.wait(|| false)).collect();
+        let all: Vec<_> = (0..3).filter_map(|_| turns.wait(NEWS, || false)).collect();
         assert_eq!(all.len(), 3, "every place is free again");
-        assert!(turns.wait(|| false).is_none(), "who has gone is not served");
+        let soon = Duration::from_millis(10);
+        assert!(turns.wait(soon, || false).is_none(), "nobody waits for it");
     }
 }
