@@ -140,7 +140,7 @@ pub unsafe fn fetch<'a, R: Request<'a>>(
 }
 
 /// Queues what makes the event of a command that moves nothing.
-pub fn nothing(q: &Object<Queue>, blocking: bool, waits: Vec<u32>, out: &Out) -> Result<()> {
+pub fn nothing(q: &Object<Queue>, blocking: bool, waits: Vec<u32>, out: &Out<'_>) -> Result<()> {
     if blocking || out.id() != 0 || !waits.is_empty() {
         let event = out.id();
         q.server.queue(&wire::Marker {
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn enqueue_map_buffer(
         let fetches = check_flags(m, flags)?;
         let waits = event::waits(&q.context, n, list)?;
         let at = place(m, offset)?;
-        let out = Out::new(q, CL_COMMAND_MAP_BUFFER, out);
+        let mut out = Out::new(q, CL_COMMAND_MAP_BUFFER, out);
         if fetches {
             let msg = wire::ReadBuffer {
                 queue: q.id,

@@ -256,7 +256,7 @@ pub unsafe extern "C" fn enqueue_svm_memcpy(
             return Err(CL_MEM_COPY_OVERLAP);
         }
         let waits = event::waits(&q.context, n, list)?;
-        let out = Out::new(q, CL_COMMAND_SVM_MEMCPY, out);
+        let mut out = Out::new(q, CL_COMMAND_SVM_MEMCPY, out);
         let event = out.id();
         match (holds(a, size), holds(b, size)) {
             _ if size == 0 => {
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn enqueue_svm_memcpy(
                 out.complete();
             }
         }
-        transfer::written(q, blocking != 0, out)
+        transfer::written(q, blocking != 0, false, out)
     })
 }
 
@@ -371,7 +371,7 @@ pub unsafe extern "C" fn enqueue_svm_map(
         let waits = event::waits(&q.context, n, list)?;
         let place = at as usize;
         with(place, size, |a| a.maps.push((place, size, flags))).ok_or(CL_INVALID_VALUE)?;
-        let out = Out::new(q, CL_COMMAND_SVM_MAP, out);
+        let mut out = Out::new(q, CL_COMMAND_SVM_MAP, out);
         if !drops {
             let msg = read(q, place, size, out.id(), waits);
             return transfer::fetch(q, blocking != 0, &msg, (at.cast(), size), out);
