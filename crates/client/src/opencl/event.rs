@@ -83,7 +83,9 @@ impl<'q> Out<'q> {
 
     /// The command is known to have run.
     pub fn complete(&mut self) {
-        self.unseen = true;
+        if std::mem::replace(&mut self.unseen, true) {
+            return;
+        }
         if let Some(e) = &self.event {
             e.state.store(CL_COMPLETE, Ordering::Release);
         }

@@ -645,7 +645,7 @@ pub unsafe extern "C" fn enqueue_map_image(
             };
             read_box(q, m, blocking != 0, &msg, layout, at as *mut u8)?;
         } else {
-            map::nothing(q, blocking != 0, waits, &out)?;
+            map::nothing(q, blocking != 0, waits, &mut out)?;
         }
         if blocking != 0 {
             out.complete();

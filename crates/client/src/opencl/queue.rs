@@ -75,6 +75,12 @@ impl Queue {
         self.ended.load(Ordering::Acquire) >= self.here()
     }
 
+    /// Whether nothing could tell when a write runs that is queued now and waits for nothing: no
+    /// other queue is there, and no earlier command is still to end.
+    pub fn unwatched(&self) -> bool {
+        self.alone() && self.quiet()
+    }
+
     /// A write was called done early.
     pub fn called_early(&self) {
         self.early.store(true, Ordering::Release);
@@ -330,7 +336,7 @@ pub unsafe extern "C" fn finish(queue: Handle) -> i32 {
     entry::status(|| {
         // SAFETY: the program's handle.
         let q = unsafe { get::<Queue>(queue)? };
-        if !(q.alone() && q.quiet()) {
+        if !q.unwatched() {
             return wait(q);
         }
         q.server.settle()?;

@@ -376,7 +376,7 @@ pub unsafe extern "C" fn enqueue_svm_map(
             let msg = read(q, place, size, out.id(), waits);
             return transfer::fetch(q, blocking != 0, &msg, (at.cast(), size), out);
         }
-        map::nothing(q, blocking != 0, waits, &out)?;
+        map::nothing(q, blocking != 0, waits, &mut out)?;
         if blocking != 0 {
             out.complete();
         }
@@ -405,13 +405,13 @@ pub unsafe extern "C" fn enqueue_svm_unmap(
             let i = a.maps.iter().rposition(|m| m.0 == place)?;
             Some(a.maps.remove(i))
         });
-        let out = Out::new(q, CL_COMMAND_SVM_UNMAP, out);
+        let mut out = Out::new(q, CL_COMMAND_SVM_UNMAP, out);
         match taken.flatten() {
             Some((_, size, flags)) if flags != CL_MAP_READ => {
                 let data = std::slice::from_raw_parts(at.cast::<u8>(), size);
                 write(q, place, data, out.id(), waits)?;
             }
-            _ => map::nothing(q, false, waits, &out)?,
+            _ => map::nothing(q, false, waits, &mut out)?,
         }
         out.give();
         Ok(())

@@ -45,7 +45,7 @@ pub unsafe fn fetch<'a, R: Request<'a>>(
 /// A write is queued. Waits for it where a program could tell that it has not run. `free`: it waits
 /// for nothing itself.
 pub fn written(q: &Object<Queue>, blocking: bool, free: bool, mut out: Out<'_>) -> Result<()> {
-    if free && q.alone() && q.quiet() {
+    if free && q.unwatched() {
         if blocking {
             q.server.settle()?;
         }
