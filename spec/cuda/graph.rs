@@ -35,7 +35,7 @@ fn cuGraphAddChildGraphNode(
     childGraph: CUgraph,
 ) -> CUresult;
 
-#[id(0x0f03)] #[queued] #[get_proc("cuGraphAddDependencies", 10000)]
+#[id(0x0f03)] #[waits] #[get_proc("cuGraphAddDependencies", 10000)]
 fn cuGraphAddDependencies(
     #[handle] hGraph: CUgraph,
     #[handle_array(numDependencies)] from: *const CUgraphNode,
@@ -43,7 +43,7 @@ fn cuGraphAddDependencies(
     numDependencies: usize,
 ) -> CUresult;
 
-#[id(0x0f04)] #[queued] #[get_proc("cuGraphAddDependencies", 12030)]
+#[id(0x0f04)] #[waits] #[get_proc("cuGraphAddDependencies", 12030)]
 fn cuGraphAddDependencies_v2(
     #[handle] hGraph: CUgraph,
     #[handle_array(numDependencies)] from: *const CUgraphNode,
@@ -224,7 +224,7 @@ fn cuGraphDestroyNode(#[del] hNode: CUgraphNode) -> CUresult;
 #[custom] #[get_proc("cuGraphEventRecordNodeGetEvent", 11010)]
 fn cuGraphEventRecordNodeGetEvent(hNode: CUgraphNode, event_out: *mut CUevent) -> CUresult;
 
-#[id(0x0f0d)] #[queued] #[get_proc("cuGraphEventRecordNodeSetEvent", 11010)]
+#[id(0x0f0d)] #[waits] #[get_proc("cuGraphEventRecordNodeSetEvent", 11010)]
 fn cuGraphEventRecordNodeSetEvent(
     #[handle] hNode: CUgraphNode,
     #[handle] event: CUevent,
@@ -233,7 +233,7 @@ fn cuGraphEventRecordNodeSetEvent(
 #[custom] #[get_proc("cuGraphEventWaitNodeGetEvent", 11010)]
 fn cuGraphEventWaitNodeGetEvent(hNode: CUgraphNode, event_out: *mut CUevent) -> CUresult;
 
-#[id(0x0f0e)] #[queued] #[get_proc("cuGraphEventWaitNodeSetEvent", 11010)]
+#[id(0x0f0e)] #[waits] #[get_proc("cuGraphEventWaitNodeSetEvent", 11010)]
 fn cuGraphEventWaitNodeSetEvent(#[handle] hNode: CUgraphNode, #[handle] event: CUevent) -> CUresult;
 
 #[custom] #[get_proc("cuGraphExecBatchMemOpNodeSetParams", 11070)]
@@ -253,14 +253,14 @@ fn cuGraphExecChildGraphNodeSetParams(
 #[id(0x0f10)] #[queued] #[by_hand(client, worker)] #[get_proc("cuGraphExecDestroy", 10000)]
 fn cuGraphExecDestroy(#[del] hGraphExec: CUgraphExec) -> CUresult;
 
-#[id(0x0f11)] #[queued] #[get_proc("cuGraphExecEventRecordNodeSetEvent", 11010)]
+#[id(0x0f11)] #[waits] #[get_proc("cuGraphExecEventRecordNodeSetEvent", 11010)]
 fn cuGraphExecEventRecordNodeSetEvent(
     #[handle] hGraphExec: CUgraphExec,
     #[handle] hNode: CUgraphNode,
     #[handle] event: CUevent,
 ) -> CUresult;
 
-#[id(0x0f12)] #[queued] #[get_proc("cuGraphExecEventWaitNodeSetEvent", 11010)]
+#[id(0x0f12)] #[waits] #[get_proc("cuGraphExecEventWaitNodeSetEvent", 11010)]
 fn cuGraphExecEventWaitNodeSetEvent(
     #[handle] hGraphExec: CUgraphExec,
     #[handle] hNode: CUgraphNode,
@@ -442,7 +442,7 @@ fn cuGraphInstantiateWithParams(
     instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
 ) -> CUresult;
 
-#[id(0x0f15)] #[queued] #[get_proc("cuGraphKernelNodeCopyAttributes", 11000)]
+#[id(0x0f15)] #[waits] #[get_proc("cuGraphKernelNodeCopyAttributes", 11000)]
 fn cuGraphKernelNodeCopyAttributes(
     #[handle] dst: CUgraphNode,
     #[handle] src: CUgraphNode,
@@ -467,7 +467,7 @@ fn cuGraphKernelNodeGetParams_v2(
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult;
 
-#[id(0x0f1f)] #[queued] #[get_proc("cuGraphKernelNodeSetAttribute", 11000)]
+#[id(0x0f1f)] #[waits] #[get_proc("cuGraphKernelNodeSetAttribute", 11000)]
 fn cuGraphKernelNodeSetAttribute(
     #[handle] hNode: CUgraphNode,
     attr: CUkernelNodeAttrID,
@@ -580,7 +580,7 @@ fn cuGraphNodeSetEnabled(
 #[custom] #[get_proc("cuGraphNodeSetParams", 12020)]
 fn cuGraphNodeSetParams(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams) -> CUresult;
 
-#[id(0x0f1b)] #[queued] #[get_proc("cuGraphRemoveDependencies", 10000)]
+#[id(0x0f1b)] #[waits] #[get_proc("cuGraphRemoveDependencies", 10000)]
 fn cuGraphRemoveDependencies(
     #[handle] hGraph: CUgraph,
     #[handle_array(numDependencies)] from: *const CUgraphNode,
@@ -588,7 +588,7 @@ fn cuGraphRemoveDependencies(
     numDependencies: usize,
 ) -> CUresult;
 
-#[id(0x0f1c)] #[queued] #[get_proc("cuGraphRemoveDependencies", 12030)]
+#[id(0x0f1c)] #[waits] #[get_proc("cuGraphRemoveDependencies", 12030)]
 fn cuGraphRemoveDependencies_v2(
     #[handle] hGraph: CUgraph,
     #[handle_array(numDependencies)] from: *const CUgraphNode,

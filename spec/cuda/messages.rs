@@ -122,9 +122,21 @@ fn ModuleGlobal(module: u32, name: Str) -> (va: u64, size: u64, is_managed: u32)
 #[id(0x8053)] #[message] #[waits] #[family(module)]
 fn ModuleFunctionNames(module: u32) -> (names: Bytes);
 
-/// Links pieces of code (kind, name, bytes, each) into an image, which comes as the bulk answer's bytes.
-#[id(0x8054)] #[message] #[waits] #[family(module)]
-fn LinkImages(pieces: U32s, hashes: Bytes, names: Bytes, options: Bytes) -> (info_log: Bytes, error_log: Bytes, wall_ms: f32, image: Bytes);
+/// Begins to link.
+#[id(0x8057)] #[message] #[waits] #[family(module)]
+fn LinkCreate(link: u32, options: Bytes);
+
+/// Adds a piece of code, which may be compiled at once; the logs are those of the whole link so far.
+#[id(0x8058)] #[message] #[waits] #[family(module)]
+fn LinkAdd(link: u32, kind: u32, hash: [u8; 32], name: Bytes, options: Bytes) -> (info_log: Bytes, error_log: Bytes, wall_ms: f32);
+
+/// Links what was added into an image.
+#[id(0x8059)] #[message] #[waits] #[family(module)]
+fn LinkComplete(link: u32) -> (info_log: Bytes, error_log: Bytes, wall_ms: f32, image: Bytes);
+
+/// Ends a link, finished or not.
+#[id(0x805a)] #[message] #[queued] #[family(module)]
+fn LinkDestroy(link: u32);
 
 /// Sets an attribute of a function or kernel.
 #[id(0x8055)] #[message] #[queued] #[family(module)]

@@ -14,7 +14,7 @@ fn GraphAddNode(node: u32, graph: u32, after: U32s, edges: Bytes, params: Bytes,
 fn GraphAddNodeNow(node: u32, graph: u32, after: U32s, edges: Bytes, params: Bytes, extra: Bytes, mirrors: [u32; 2]) -> (va: u64, graphs: U32s);
 
 /// Changes a node of a graph.
-#[id(0x8102)] #[message] #[queued] #[family(graph)]
+#[id(0x8102)] #[message] #[waits] #[family(graph)]
 fn GraphSetNode(graph: u32, node: u32, params: Bytes, extra: Bytes, mirrors: [u32; 2]);
 
 /// Changes a node of an executable graph, and says which mirrors it now reads and writes.

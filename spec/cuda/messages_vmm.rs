@@ -32,3 +32,11 @@ fn VmmGetAccess(va: u64, location: Bytes) -> (flags: u64);
 /// block and shared memory as seven u32.
 #[id(0x8410)] #[message] #[waits] #[family(occupancy)]
 fn Clusters(function: u32, largest: u32, shape: U32s, attrs: Bytes) -> (value: i32);
+
+/// Offers memory to whoever knows the secret. `tag` names the worker's socket.
+#[id(0x8407)] #[message] #[waits] #[family(vmm)]
+fn VmmExport(allocation: u32) -> (tag: [u8; 8], secret: [u8; 16]);
+
+/// Takes memory that another worker offers, and says what it is.
+#[id(0x8408)] #[message] #[waits] #[family(vmm)]
+fn VmmImport(allocation: u32, tag: [u8; 8], secret: [u8; 16]) -> (props: Bytes);

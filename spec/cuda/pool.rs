@@ -6,7 +6,7 @@ fn cuDeviceGetDefaultMemPool(pool_out: *mut CUmemoryPool, dev: CUdevice) -> CUre
 #[custom] #[get_proc("cuDeviceGetMemPool", 11020)]
 fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
 
-#[id(0x0806)] #[waits] #[get_proc("cuDeviceSetMemPool", 11020)]
+#[id(0x0806)] #[waits] #[by_hand(client)] #[get_proc("cuDeviceSetMemPool", 11020)]
 fn cuDeviceSetMemPool(dev: CUdevice, #[handle] pool: CUmemoryPool) -> CUresult;
 
 #[custom] #[get_proc("cuMemAllocAsync", 11020)] #[per_thread("_ptsz")]
@@ -40,7 +40,7 @@ fn cuMemGetMemPool(
 #[custom] #[get_proc("cuMemPoolCreate", 11020)]
 fn cuMemPoolCreate(pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) -> CUresult;
 
-#[id(0x0801)] #[queued] #[get_proc("cuMemPoolDestroy", 11020)]
+#[id(0x0801)] #[queued] #[by_hand(client)] #[get_proc("cuMemPoolDestroy", 11020)]
 fn cuMemPoolDestroy(#[del] pool: CUmemoryPool) -> CUresult;
 
 #[unsupported("another process of the program would need this session, too")]

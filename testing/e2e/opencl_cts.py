@@ -22,9 +22,7 @@ import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-import opencl_programs as e2e  # noqa: E402
+from side_by_side import CACHE, ROOT, Server, say
 
 SUITES = ("api events buffers mem_host_flags multiples profiling device_partition device_timer "
           "printf computeinfo svm basic").split()
@@ -67,7 +65,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--cts", required=True, type=pathlib.Path, metavar="BUILD")
-    p.add_argument("--dist", default=e2e.ROOT / "dist", type=pathlib.Path)
+    p.add_argument("--dist", default=ROOT / "dist", type=pathlib.Path)
     p.add_argument("--limit", type=int, default=60, help="seconds for one test")
     p.add_argument("--json", type=pathlib.Path, metavar="FILE")
     p.add_argument("suites", nargs="*", default=SUITES, metavar="SUITE", help=" ".join(SUITES))
@@ -75,14 +73,11 @@ def main():
     exes = programs(args.cts.resolve())
     if missing := [s for s in args.suites if s not in exes]:
         sys.exit(f"{args.cts} has no test_{missing[0]}; it has {', '.join(sorted(exes))}")
-    e2e.CACHE.mkdir(exist_ok=True)
-    env = dict(os.environ, POCL_CACHE_DIR=str(e2e.CACHE / "pocl-cts"), CL_WIMPY_MODE="1",
+    env = dict(os.environ, POCL_CACHE_DIR=str(CACHE / "pocl-cts"), CL_WIMPY_MODE="1",
                BUSBAR_DEVICE_NAMES="plain")
     done = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
-    dist = args.dist.resolve()
-    server, address = e2e.start_server(dist, env)
-    remote = [str(dist / "bin/busbar"), "run", "--server", address, "--"]
-    try:
+    with Server(args.dist, env, "opencl") as server:
+        remote = server.prefix()
         for suite in args.suites:
             for test in tests_of(exes[suite]):
                 row = done.setdefault(f"{suite}/{test}", {})
@@ -92,13 +87,10 @@ def main():
                 if args.json:
                     args.json.write_text(json.dumps(done, indent=0) + "\n")
                 if row["native"][0] != row["busbar"][0]:
-                    e2e.say(f"  {suite}/{test}: {row['native'][0]} natively, "
-                            f"{row['busbar'][0]} through Busbar")
-    finally:
-        server.terminate()
-        server.wait(10)
-    e2e.say(f"\n  {'suite':<18}{'tests':>6}   natively: pass skip  not    Busbar: pass skip  not"
-            "   lost")
+                    say(f"  {suite}/{test}: {row['native'][0]} natively, "
+                        f"{row['busbar'][0]} through Busbar")
+    say(f"\n  {'suite':<18}{'tests':>6}   natively: pass skip  not    Busbar: pass skip  not"
+        "   lost")
     bad = 0
     for suite in args.suites:
         rows = {k: v for k, v in done.items() if k.startswith(suite + "/")}
@@ -109,8 +101,8 @@ def main():
         lost = [k for k, v in rows.items() if v["native"][0] == "pass" != v["busbar"][0]
                 and not any(r in k for r in REFUSED)]
         bad += len(lost)
-        e2e.say(f"  {suite:<18}{len(rows):>6}{counts[0]:>18}{counts[1]:>5}{counts[2]:>5}"
-                f"{counts[3]:>16}{counts[4]:>5}{counts[5]:>5}{len(lost):>7}")
+        say(f"  {suite:<18}{len(rows):>6}{counts[0]:>18}{counts[1]:>5}{counts[2]:>5}"
+            f"{counts[3]:>16}{counts[4]:>5}{counts[5]:>5}{len(lost):>7}")
     sys.exit(bool(bad))
 
 

@@ -1,129 +1,122 @@
-"""PyTorch programs on this machine's GPU, natively and through Busbar, side by side.
+"""CUDA programs on this machine's GPU, natively and through Busbar, side by side.
 
-    python3 testing/gpu/demo.py [--dist dist] [--python PYTHON]
+    python3 testing/gpu/demo.py [--dist dist] [--python PYTHON] [--only NAME ...] [--json FILE]
 
-Where a mount namespace can be made (root), the programs that run through Busbar cannot see the
-driver at all; elsewhere their own counters show that they went through Busbar. The exit status is 1
-when an output differs or did not come through Busbar.
+A C program that asks the driver alone; with nvcc, a CUDA program too; and where PYTHON has PyTorch,
+PyTorch programs. Where a mount namespace can be made (root), the programs that run through Busbar
+cannot see the driver at all; elsewhere their own counters show that they went through Busbar. The
+exit status is 1 when an output differs or did not come through Busbar.
 """
 
 import argparse
-import json
-import os
 import pathlib
-import socket
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
-from remote import Remote
+from remote import hiding
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROGRAMS = [
-    ("the first things anybody tries", ["smoke.py"]),
-    ("50 training steps of a small ResNet", ["train.py", "50", "fp32"]),
-]
-LIMIT = 300
+PROGRAMS = HERE / "programs"
+sys.path.insert(0, str(HERE.parent / "e2e"))
+from side_by_side import (  # noqa: E402
+    Program,
+    Server,
+    compare_all,
+    environment,
+    losses,
+    report,
+    say,
+    start,
+)
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-def run(command, **env):
-    """Its exit status, its lines that are compared, its stderr, and its seconds."""
-    start = time.monotonic()
+def compiled(command, source, exe, *libraries):
+    """Compiles a program. Returns what is wrong, or nothing."""
     try:
-        r = subprocess.run(
-            command, capture_output=True, text=True, timeout=LIMIT, env=dict(os.environ, **env)
-        )
-    except subprocess.TimeoutExpired:
-        return f"no end within {LIMIT} s", [], "", float(LIMIT)
-    lines = [line for line in r.stdout.splitlines() if not line.startswith("#")]
-    return r.returncode, lines, r.stderr, time.monotonic() - start
+        done = subprocess.run([*command, "-o", exe, PROGRAMS / source, *libraries],
+                              capture_output=True, text=True, timeout=120)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return str(e)
+    return (done.stderr.strip().splitlines() or ["?"])[-1] if done.returncode else None
 
 
-def counters(err):
-    for line in err.splitlines():
-        if line.startswith("busbar-stats: "):
-            return json.loads(line.split(" ", 1)[1])
-    return {}
+def nvcc():
+    """The CUDA compiler, which is often installed where no shell looks."""
+    return shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
 
 
-def shown(line):
-    """A line with exact floats, as a person reads them."""
-    words = []
-    for word in line.split():
-        is_exact = word.lstrip("-").startswith("0x")
-        words.append(f"{float.fromhex(word):.6f}" if is_exact else word)
-    return " ".join(words)
+def without_torch(python):
+    """Why this interpreter runs no PyTorch on the GPU; nothing if it does."""
+    script = "import torch, sys; sys.exit(0 if torch.cuda.is_available() else 3)"
+    try:
+        done = subprocess.run([python, "-c", script], capture_output=True, timeout=120)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        return str(e)
+    if done.returncode == 3:
+        return f"the PyTorch of {python} sees no GPU"
+    return done.returncode and f"{python} has no PyTorch; --python names another"
 
 
-def compare(name, command, prefix):
-    """Runs a program both ways, says what came of it, and whether it was the same."""
-    print(f"\n  {name}\n    natively ...", flush=True)
-    rc, native, err, native_s = run(command)
-    if rc != 0:
-        print(f"    fails natively ({rc}): {(err.strip().splitlines() or ['no message'])[-1]}")
-        return False
-    print(f"    natively {native_s:.1f} s; through Busbar ...", flush=True)
-    remote_rc, remote, err, remote_s = run(prefix + command, BUSBAR_STATS="1")
-    stats = counters(err)
-    print(f"    {'line':<5} {'natively':<40} {'through Busbar':<40}")
-    rows = list(zip(native, remote))
-    for i, (a, b) in enumerate(rows):
-        same = a == b
-        if not same or i < 3 or i >= len(rows) - 3:
-            print(f"    {i + 1:<5} {shown(a)[:39]:<40} {shown(b)[:39]:<40} "
-                  f"{'equal' if same else 'DIFFERS'}")
-        elif i == 3:
-            print("    ...")
-    why = ""
-    if remote_rc != 0:
-        last = [x for x in err.splitlines() if x and not x.startswith("busbar-stats")]
-        why = f"exit {remote_rc} through Busbar: {(last or ['no message'])[-1]}"
-    elif not stats.get("calls"):
-        why = "the second run did not go through Busbar"
-    elif native != remote:
-        why = f"{len(native)} lines natively, {len(remote)} through Busbar, and not the same"
-    if why:
-        print(f"    FAILED: {why}")
-        return False
-    print(f"    all {len(native)} lines equal, bit for bit; {native_s:.1f} s natively, "
-          f"{remote_s:.1f} s through Busbar:\n    {stats['calls']} calls, of which "
-          f"{stats['round_trips']} waited for an answer")
-    return True
+def energy(lines):
+    return lines[0].split(", ")[-1] if lines else "nothing"
+
+
+def programs(python, work):
+    """The programs of this run, and what cannot run with the reason."""
+    chosen, absent = [], []
+    if error := compiled(["cc", "-O1"], "orbits_driver.c", work / "orbits", "-ldl"):
+        absent.append(("orbits in C", f"does not compile: {error}"))
+    else:
+        chosen.append(Program("orbits in C", [work / "orbits"], show=energy))
+    if not nvcc():
+        absent.append(("n-body in CUDA", "there is no nvcc here"))
+    elif error := compiled(
+        [nvcc(), "-O2", "-std=c++17", "-arch=native"], "nbody.cu", work / "nbody"
+    ):
+        absent.append(("n-body in CUDA", f"nvcc makes nothing of it: {error}"))
+    else:
+        chosen.append(Program("n-body in CUDA", [work / "nbody"], show=energy))
+    if why := without_torch(python):
+        absent.append(("PyTorch", why))
+        return chosen, absent
+    chosen.append(Program("PyTorch operations", [python, PROGRAMS / "smoke.py"], limit=300,
+                          show=lambda x: f"{len(x)} lines"))
+    chosen.append(Program("PyTorch ResNet", [python, PROGRAMS / "train.py", 50, "fp32"], limit=300,
+                          show=losses, every=10))
+    return chosen, absent
 
 
 def main():
     p = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--dist", default="dist", help="tree that `cargo xtask dist` makes")
     p.add_argument("--python", default="python3", help="an interpreter that has PyTorch")
-    a = p.parse_args()
-    unshared = subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0
+    p.add_argument("--only", nargs="+", default=[], metavar="NAME",
+                   help="programs whose name has this in it")
+    p.add_argument("--json", metavar="FILE", help="write the results there too")
+    args = p.parse_args()
+    begun = time.monotonic()
+    base = environment()
     with tempfile.TemporaryDirectory(prefix="busbar-demo-") as work:
-        log = pathlib.Path(work) / "server.log"
-        with Remote(a.dist, free_port(), work, log) as remote:
-            prefix = remote.prefix()
-            if unshared:
-                print(f"  a Busbar server listens on {remote.server}; its clients see no driver")
+        say("   compiling the programs ...")
+        chosen, absent = programs(args.python, pathlib.Path(work))
+        chosen = [c for c in chosen if not args.only or any(o in c.name for o in args.only)]
+        with Server(args.dist, base, "cuda") as server:
+            prefix = server.prefix()
+            say(f"\n  a Busbar server listens on {server.address}; each program runs natively, "
+                "then through it")
+            if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0:
+                prefix = hiding(work) + prefix
+                say("  without the driver: the second run does not see the GPU's devices")
             else:
-                prefix = prefix[prefix.index(str(remote.busbar)):]
-                print(f"  a Busbar server listens on {remote.server}; the driver stays in sight "
-                      "of its clients (to hide it takes root),\n  and their counters show that "
-                      "they went through Busbar")
-            good = 0
-            for name, (file, *args) in PROGRAMS:
-                command = [a.python, str(HERE / "programs" / file), *args]
-                good += compare(name, command, prefix)
-    print(f"\n  {good} of {len(PROGRAMS)} programs give the same output through Busbar as natively")
-    sys.exit(good != len(PROGRAMS))
+                say("  (to hide the driver from the second run takes root; so its counters show "
+                    "that it went through Busbar)")
+            rows = compare_all(chosen, base, prefix)
+    report(rows, absent, time.monotonic() - begun, args.json)
 
 
 if __name__ == "__main__":
-    main()
+    start(main)

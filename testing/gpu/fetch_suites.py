@@ -1,11 +1,13 @@
-"""Gathers the test suites that `suites.py` runs into one archive; none of their sources is kept in this repository.
+"""Gathers the suites that `suites.py` runs into one archive; none of them is kept here.
 
-    python3 testing/gpu/fetch_suites.py --out suites.tgz [--checkout cupy=FOLDER ...] [--add FOLDER ...]
+    python3 testing/gpu/fetch_suites.py --out suites.tgz [--checkout cupy=FOLDER ...]
+                                        [--add FOLDER ...]
 
-What is taken from where is `SOURCES` below. A source comes from a checkout that `--checkout` names, or else is
-cloned from GitHub at the release that fits the machine's own (`--ref pytorch=v2.11.0`). numba-cuda's tests come
-with its package and need nothing. `--add` puts further folders in: one with a `programs.json` (docs/suites.md)
-makes a suite of programs, `extra/` one of pytest files, `python/` holds packages the machine lacks.
+What is taken from where is `SOURCES` below. A source comes from a checkout that `--checkout` names,
+or else is cloned from GitHub at the release that fits the machine's own (`--ref pytorch=v2.11.0`).
+numba-cuda's tests come with its package and need nothing. `--add` puts further folders in: one with
+a `programs.json` (docs/suites.md) makes a suite of programs, `extra/` one of pytest files,
+`python/` holds packages the machine lacks.
 """
 
 import argparse
@@ -17,9 +19,18 @@ import tempfile
 
 # Name: repository, release, folder in the archive, what is taken.
 SOURCES = {
-    "pytorch": ("https://github.com/pytorch/pytorch", "v2.11.0", "pytorch",
-                ["test/test_*.py", "test/nn", "test/optim", "test/autograd", "test/expect"]),
-    "cupy": ("https://github.com/cupy/cupy", "v14.2.0", "cupy", ["tests/conftest.py", "tests/cupy_tests"]),
+    "pytorch": (
+        "https://github.com/pytorch/pytorch",
+        "v2.11.0",
+        "pytorch",
+        ["test/test_*.py", "test/nn", "test/optim", "test/autograd", "test/expect"],
+    ),
+    "cupy": (
+        "https://github.com/cupy/cupy",
+        "v14.2.0",
+        "cupy",
+        ["tests/conftest.py", "tests/cupy_tests"],
+    ),
 }
 
 
@@ -31,7 +42,9 @@ def git(*args, **more):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--out", default="suites.tgz")
     p.add_argument("--only", nargs="*", default=list(SOURCES), choices=list(SOURCES))
     p.add_argument("--checkout", action="append", default=[], metavar="NAME=FOLDER")
@@ -46,10 +59,31 @@ def main():
             checkout = checkouts.get(name)
             if not checkout:
                 checkout = pathlib.Path(scratch) / f"{name}-clone"
-                git("clone", "-q", "--depth", "1", "--branch", ref, "--filter=blob:none", "--no-checkout", url, checkout)
+                git(
+                    "clone",
+                    "-q",
+                    "--depth",
+                    "1",
+                    "--branch",
+                    ref,
+                    "--filter=blob:none",
+                    "--no-checkout",
+                    url,
+                    checkout,
+                )
             tree = pathlib.Path(scratch) / folder
             tree.mkdir()
-            listed = git("-C", checkout, "ls-files", "--with-tree", ref, "--", *paths, capture_output=True, text=True)
+            listed = git(
+                "-C",
+                checkout,
+                "ls-files",
+                "--with-tree",
+                ref,
+                "--",
+                *paths,
+                capture_output=True,
+                text=True,
+            )
             wanted = sorted(set(listed.stdout.split()))
             if not wanted:
                 sys.exit(f"{checkout} has none of {' '.join(paths)} at {ref}")

@@ -2,11 +2,11 @@
 
     python3 testing/gpu/lane.py --dist dist [--only NAME ...] [--jobs 4] [--json FILE]
 
-The server runs as it is; a client runs in a mount namespace in which the driver's files are gone, so
-that nothing can reach the GPU but Busbar. A program passes when both runs exit with the same status
-and print the same lines. Lines that begin with `#` are for people and are not compared. A program
-whose native output differs from run to run is held against `tolerance: X` lines of its own, if it
-prints any. Needs root (for the namespace), an NVIDIA GPU, and what the programs import.
+The server runs as it is; a client runs in a mount namespace in which the driver's files are gone,
+so that nothing can reach the GPU but Busbar. A program passes when both runs exit with the same
+status and print the same lines. Lines that begin with `#` are for people and are not compared. A
+program whose native output differs from run to run is held against `tolerance: X` lines of its own,
+if it prints any. Needs root (for the namespace), an NVIDIA GPU, and what the programs import.
 """
 
 import argparse
@@ -33,8 +33,16 @@ PROGRAMS = [
     ("torch-models", "{python} {py}/torch_models.py", 200),
     ("torch-loader", "{python} {py}/torch_loader.py", 120),
     ("torch-graphs", "{python} {py}/graphs_torch.py", 120),
-    ("torch-segments", "env PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True {python} {py}/train.py 20", 90),
-    ("torch-async-pool", "env PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync {python} {py}/train.py 20", 90),
+    (
+        "torch-segments",
+        "env PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True {python} {py}/train.py 20",
+        90,
+    ),
+    (
+        "torch-async-pool",
+        "env PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync {python} {py}/train.py 20",
+        90,
+    ),
     ("torch-compile", "{python} {py}/torch_compile.py", 280),
     ("torch-profiler", "{python} {py}/torch_profiler.py", 120),
     ("jax", "{python} {py}/jax_ops.py", 200),
@@ -70,13 +78,30 @@ def compile_all(folder, only):
                 continue
             out = folder / name
             flags = [f for end, more in FLAGS.items() if source.stem.endswith(end) for f in more]
-            cmd = ["nvcc", "-arch=sm_90", "-std=c++17", f"-cudart={kind}", "-o", str(out), str(source), *flags, "-lcuda"]
+            cmd = [
+                "nvcc",
+                "-arch=sm_90",
+                "-std=c++17",
+                f"-cudart={kind}",
+                "-o",
+                str(out),
+                str(source),
+                *flags,
+                "-lcuda",
+            ]
             jobs.append((name, cmd))
     for source in sorted((HERE / "programs").glob("*.c")):
         if not only or any(re.fullmatch(o, source.stem) for o in only):
-            jobs.append((source.stem, ["nvcc", "-cudart=none", "-o", str(folder / source.stem), str(source), "-ldl"]))
+            jobs.append(
+                (
+                    source.stem,
+                    ["nvcc", "-cudart=none", "-o", str(folder / source.stem), str(source), "-ldl"],
+                )
+            )
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
-        for (name, _), r in zip(jobs, pool.map(lambda j: subprocess.run(j[1], capture_output=True, text=True), jobs)):
+        for (name, _), r in zip(
+            jobs, pool.map(lambda j: subprocess.run(j[1], capture_output=True, text=True), jobs)
+        ):
             if r.returncode != 0:
                 failed[name] = r.stderr.strip().splitlines()[-1:]
     return failed
@@ -111,7 +136,9 @@ def compare(native, remote):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--dist", default="dist")
     p.add_argument("--only", nargs="*", default=[], help="names to run (regular expressions)")
     p.add_argument("--jobs", type=int, default=4)
@@ -132,7 +159,9 @@ def main():
         if name in failed:
             return {"name": name, "verdict": "FAIL", "why": f"does not compile: {failed[name]}"}
         words = cmd.format(python=sys.executable, py=HERE / "programs", bin=work).split()
-        script = next((w for w in words if w.startswith(str(HERE)) or w.startswith(str(work))), None)
+        script = next(
+            (w for w in words if w.startswith(str(HERE)) or w.startswith(str(work))), None
+        )
         if script and not pathlib.Path(script).exists():
             return {"name": name, "verdict": "-", "why": "no such program here"}
         limit *= a.timeout_scale
@@ -147,24 +176,44 @@ def main():
                 stats = json.loads(line.split(" ", 1)[1])
         if verdict != "same":
             (logs / f"{name}.txt").write_text(
-                "== native\n" + native["out"] + native["err"][-6000:] + "\n== remote\n" + remote["out"] + remote["err"][-9000:])
-        return {"name": name, "verdict": verdict, "why": why, "native_s": native["seconds"],
-                "remote_s": remote["seconds"], "calls": stats.get("calls"), "round_trips": stats.get("round_trips")}
+                "== native\n"
+                + native["out"]
+                + native["err"][-6000:]
+                + "\n== remote\n"
+                + remote["out"]
+                + remote["err"][-9000:]
+            )
+        return {
+            "name": name,
+            "verdict": verdict,
+            "why": why,
+            "native_s": native["seconds"],
+            "remote_s": remote["seconds"],
+            "calls": stats.get("calls"),
+            "round_trips": stats.get("round_trips"),
+        }
 
     chosen = [e for e in PROGRAMS if not a.only or any(re.fullmatch(o, e[0]) for o in a.only)]
     with Remote(dist, a.port, work, logs / "serve.log") as server:
         with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
             rows.extend(pool.map(one, chosen))
-    print(f"{'program':<28} {'result':<6} {'native s':>9} {'remote s':>9} {'calls':>9} {'trips':>7}")
+    print(
+        f"{'program':<28} {'result':<6} {'native s':>9} {'remote s':>9} {'calls':>9} {'trips':>7}"
+    )
     for r in rows:
-        n, m = r.get("native_s"), r.get("remote_s")
-        print(f"{r['name']:<28} {r['verdict']:<6} {n and f'{n:.1f}' or '':>9} {m and f'{m:.1f}' or '':>9} "
-              f"{r.get('calls') or '':>9} {r.get('round_trips') or '':>7}  {r['why']}")
+        n, m = (f"{r[k]:.1f}" if r.get(k) else "" for k in ("native_s", "remote_s"))
+        print(
+            f"{r['name']:<28} {r['verdict']:<6} {n:>9} {m:>9} "
+            f"{r.get('calls') or '':>9} {r.get('round_trips') or '':>7}  {r['why']}"
+        )
     bad = [r for r in rows if r["verdict"] not in ("same", "-")]
     print(f"{len(rows) - len(bad)} passed, {len(bad)} failed")
     if a.json:
-        gpu = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
-                             capture_output=True, text=True).stdout.strip()
+        gpu = subprocess.run(
+            ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
         pathlib.Path(a.json).write_text(json.dumps({"gpu": gpu, "rows": rows}, indent=1))
     sys.exit(1 if bad else 0)
 

@@ -1,17 +1,20 @@
 """OpenCL programs on this machine's own OpenCL platforms, natively and through Busbar.
 
-    python3 testing/gpu/opencl_lane.py --dist dist [--python PY] [--carry DIR] [--only NAME ...] [--json FILE]
+    python3 testing/gpu/opencl_lane.py --dist dist [--python PY] [--carry DIR] [--only NAME ...]
+                                       [--json FILE]
     python3 testing/gpu/opencl_lane.py --pack DIR [--tests DIR]
 
-Every driver of the machine is a platform of its own here, NVIDIA's first: those that /etc/OpenCL/vendors
-names, and NVIDIA's if it can be loaded, for containers often have the driver and nothing that names it. The
-server and the native runs are told of one at a time. The runs through Busbar use whatever loader the machine
-has, or none; the native ones need a loader that can be told, and use DIR's when the machine's cannot.
+Every driver of the machine is a platform of its own here, NVIDIA's first: those that
+/etc/OpenCL/vendors names, and NVIDIA's if it can be loaded, for containers often have the driver
+and nothing that names it. The server and the native runs are told of one at a time. The runs
+through Busbar use whatever loader the machine has, or none; the native ones need a loader that can
+be told, and use DIR's when the machine's cannot.
 
-Installs nothing. PY needs pyopencl and numpy, and mako for one program; with tinygrad and pytest there is more
-to run. PYTHONPATH may name a folder that has them. DIR is for a machine without a loader, a C compiler or the
-programs, and --pack fills it on a machine that has them. About a minute for a platform; with --suite, which
-runs pyopencl's own tests natively and remotely at the same time, some more.
+Installs nothing. PY needs pyopencl and numpy, and mako for one program; with tinygrad and pytest
+there is more to run. PYTHONPATH may name a folder that has them. DIR is for a machine without a
+loader, a C compiler or the programs, and --pack fills it on a machine that has them. About a minute
+for a platform; with --suite, which runs pyopencl's own tests natively and remotely at the same
+time, some more.
 """
 
 import argparse
@@ -25,9 +28,9 @@ import sys
 import tempfile
 import threading
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "testing/e2e"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import opencl_programs as e2e  # noqa: E402
+import side_by_side as sides  # noqa: E402
 
 INSTALLED = ("clinfo", "clpeak")
 C_PROGRAMS = {"opencl_nbody": "n-body in C", "opencl_features": "every call family"}
@@ -35,18 +38,8 @@ C_PROGRAMS = {"opencl_nbody": "n-body in C", "opencl_features": "every call fami
 
 def compile_into(folder):
     """Compiles the C programs. Returns the names of those that could not be."""
-    missing = []
-    for name in list(C_PROGRAMS) + ["opencl_rates"]:
-        source = e2e.PROGRAMS / f"{name}.c"
-        command = ["gcc", "-O1", "-Wno-deprecated-declarations", "-o", folder / name, source,
-                   "-lOpenCL", "-lpthread", "-lm"]
-        try:
-            done = subprocess.run(command, capture_output=True).returncode
-        except OSError:
-            done = 1
-        if done:
-            missing.append(name)
-    return missing
+    return [name for name in [*C_PROGRAMS, "opencl_rates"]
+            if e2e.compile_c(f"{name}.c", folder / name, "-Wno-deprecated-declarations")]
 
 
 def system_loader():
@@ -77,14 +70,15 @@ def pack(folder, tests):
 
 
 def drivers():
-    """The drivers of this machine that can be loaded, NVIDIA's first: what to call each, and its library."""
-    named = {f.stem: f.read_text().strip() for f in sorted(pathlib.Path("/etc/OpenCL/vendors").glob("*.icd"))}
+    """The drivers of this machine that can be loaded, NVIDIA's first: a name and a library each."""
+    listed = sorted(pathlib.Path("/etc/OpenCL/vendors").glob("*.icd"))
+    named = {f.stem: f.read_text().strip() for f in listed}
     if not any("nvidia" in text for text in named.values()):
         named["nvidia"] = "libnvidia-opencl.so.1"
 
     def loads(library):
-        return subprocess.run([sys.executable, "-c", f"import ctypes; ctypes.CDLL({library!r})"],
-                              capture_output=True).returncode == 0
+        script = f"import ctypes; ctypes.CDLL({library!r})"
+        return subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 0
 
     found = {name: library for name, library in named.items() if loads(library)}
     return dict(sorted(found.items(), key=lambda item: "nvidia" not in item[1]))
@@ -103,14 +97,16 @@ def programs(python, folder):
         if reason:
             absent.append((program[0], reason))
         else:
-            chosen.append(e2e.Program(*program, **more))
+            chosen.append(sides.Program(*program, **more))
 
     add(None, "device facts", [python, script / "opencl_info.py"], show=lambda x: f"{len(x)} facts")
     for name, title in C_PROGRAMS.items():
-        add(not (folder / name).exists() and "not compiled: no gcc with OpenCL's headers, nothing carried",
+        gone = not (folder / name).exists()
+        add(gone and "not compiled: no gcc with OpenCL's headers, nothing carried",
             title, [folder / name], show=lambda x: f"{len(x)} lines")
     add(not has(python, "mako") and "Python has no mako", "pyopencl matmul",
-        [python, script / "opencl_matmul.py", 1024], show=lambda x: "sum " + x[0].split()[-1] if x else "nothing")
+        [python, script / "opencl_matmul.py", 1024],
+        show=lambda x: "sum " + x[0].split()[-1] if x else "nothing")
     paths = {name: shutil.which(name) or str(folder / name) for name in INSTALLED}
     gone = {name: not os.path.exists(paths[name]) and "not installed" for name in INSTALLED}
     add(gone["clinfo"], "clinfo", [paths["clinfo"], "--raw"], env={"BUSBAR_DEVICE_NAMES": "plain"},
@@ -118,38 +114,43 @@ def programs(python, folder):
     add(gone["clpeak"], "clpeak", [paths["clpeak"], "--kernel-latency", "--transfer-bandwidth"],
         limit=240, lines=e2e.clpeak_lines)
     add(not has(python, "tinygrad") and "not installed", "tinygrad ResNet",
-        [python, script / "tinygrad_resnet.py", 10], limit=240, env={"DEV": "CL", "TRAINING": "1"})
+        [python, script / "tinygrad_resnet.py", 10], limit=240,
+        env={"DEV": "CL", "TRAINING": "1"}, show=sides.losses)
     return chosen, absent
 
 
 def rates(folder, base, prefix, native_prefix):
     """What testing/e2e/programs/opencl_rates.c measures, both ways."""
     def one(before):
-        out = e2e.run([*before, str(folder / "opencl_rates")], 60, base)["out"]
+        out = sides.run([*before, str(folder / "opencl_rates")], 60, base)["out"]
         return {k: float(v) for k, v in (line.split() for line in out.splitlines())}
 
     native, remote = one(native_prefix), one(prefix)
     for name in native:
-        e2e.say(f"    {name:<18} natively {native[name]:>12}   through Busbar {remote.get(name, 'nothing'):>12}")
+        sides.say(f"    {name:<18} natively {native[name]:>12}   "
+                f"through Busbar {remote.get(name, 'nothing'):>12}")
     return {"native": native, "busbar": remote}
 
 
 def outcomes(report):
     """Each test's outcome, from what `pytest -rA` prints."""
-    return {m[2]: m[1] for m in re.finditer(r"^(PASSED|FAILED|ERROR|XFAIL|XPASS) (\S+::\S+)", report, re.M)}
+    line = r"^(PASSED|FAILED|ERROR|XFAIL|XPASS) (\S+::\S+)"
+    return {m[2]: m[1] for m in re.finditer(line, report, re.M)}
 
 
 def test_suite(python, tests, base, prefix, native_prefix, limit):
     """pyopencl's own tests, both ways at once. Returns a row of the table."""
-    command = [python, "-m", "pytest", "-q", "-rA", "--tb=line", "-p", "no:cacheprovider", str(tests)]
+    command = [python, "-m", "pytest", "-q", "-rA", "--tb=line", "-p", "no:cacheprovider",
+               str(tests)]
     runs = {}
 
     def go(side, prefix):
         with tempfile.TemporaryDirectory() as home:
             env = dict(base, XDG_CACHE_HOME=home, BUSBAR_STATS="1")
-            runs[side] = e2e.run(prefix + command, limit, env)
+            runs[side] = sides.run(prefix + command, limit, env)
 
-    threads = [threading.Thread(target=go, args=a) for a in (("native", list(native_prefix)), ("busbar", prefix))]
+    threads = [threading.Thread(target=go, args=a)
+               for a in (("native", list(native_prefix)), ("busbar", prefix))]
     for t in threads:
         t.start()
     for t in threads:
@@ -159,29 +160,28 @@ def test_suite(python, tests, base, prefix, native_prefix, limit):
     # What cannot span two machines is refused, and the test skips itself.
     differ = [f"{k}: {v} natively, {b.get(k, 'skipped')} through Busbar" for k, v in a.items()
               if b.get(k, "skipped") != v and "fine_grain" not in k]
-    stats = e2e.stats_of(remote["err"])
+    stats = sides.stats_of(remote["err"])
     passed = [sum(v == "PASSED" for v in x.values()) for x in (a, b)]
-    e2e.say("\n".join("    " + d for d in differ))
-    return {"name": "pyopencl's tests", "ok": not differ and passed[0] > 100 and bool(stats.get("calls")),
+    sides.say("\n".join("    " + d for d in differ))
+    ok = not differ and passed[0] > 100 and bool(stats.get("calls"))
+    return {"name": "pyopencl's tests", "ok": ok,
             "why": f"{len(differ)} differ" if differ else "too few ran", "log": "above",
             "native": f"{passed[0]} passed", "remote": f"{passed[1]} passed", "differ": differ,
-            "native_s": native["seconds"], "remote_s": remote["seconds"], "calls": stats.get("calls"),
-            "round_trips": stats.get("round_trips")}
+            "native_s": native["seconds"], "remote_s": remote["seconds"],
+            "calls": stats.get("calls"), "round_trips": stats.get("round_trips")}
 
 
 def found_unaided(dist, base, wanted):
     """What a server finds that nobody tells anything. Returns a row of the table."""
-    server, address = e2e.start_server(dist, base)
-    try:
-        shown = e2e.run([str(dist / "bin/busbar"), "devices", "--server", address], 30, base)
-    finally:
-        server.terminate()
-        server.wait(10)
-    e2e.say("\n".join("    " + line for line in shown["out"].splitlines()))
+    with sides.Server(dist, base, "opencl") as server:
+        command = [str(server.busbar), "devices", "--server", server.address]
+        shown = sides.run(command, 30, base)
+    sides.say("\n".join("    " + line for line in shown["out"].splitlines()))
     missing = [w for w in wanted if w not in shown["out"]]
-    return {"name": "unaided server", "ok": not missing, "why": f"it did not find {', '.join(missing)}",
-            "native": "-", "remote": f"{len(shown['out'].splitlines())} lines", "native_s": 0.0,
-            "remote_s": shown["seconds"], "calls": 0, "round_trips": 0, "log": "above"}
+    return {"name": "unaided server", "ok": not missing, "log": "above",
+            "why": f"it did not find {', '.join(missing)}", "native": "-",
+            "remote": f"{len(shown['out'].splitlines())} lines", "native_s": 0.0,
+            "remote_s": shown["seconds"], "calls": 0, "round_trips": 0}
 
 
 def one_platform(args, name, library, folder, base, told, carry):
@@ -189,46 +189,50 @@ def one_platform(args, name, library, folder, base, told, carry):
     vendors = folder / f"vendors-{name}"
     vendors.mkdir()
     (vendors / f"{name}.icd").write_text(library + "\n")
-    base = dict(base, OCL_ICD_VENDORS=str(vendors))
+    # Some loaders put this and a file's name together as they are.
+    base = dict(base, OCL_ICD_VENDORS=f"{vendors}/")
     # The program's loader is the machine's through Busbar, and one that can be told natively.
     path = f"{carry}:{base.get('LD_LIBRARY_PATH', '')}".rstrip(":")
     native_prefix = () if told else ("env", f"LD_LIBRARY_PATH={path}")
-    dist = args.dist.resolve()
-    server, address = e2e.start_server(dist, base, () if told else ("--opencl-library", carry / "libOpenCL.so.1"))
-    prefix = [str(dist / "bin/busbar"), "run", "--server", address, "--"]
+    flags = () if told else ("--opencl-library", carry / "libOpenCL.so.1")
 
     def wanted(title):
         return not args.only or any(o in title for o in args.only)
 
     rows, measured = [], {}
-    try:
+    with sides.Server(args.dist, base, "opencl", flags) as server:
+        prefix = server.prefix()
         chosen, absent = programs(args.python, folder)
         for program in filter(lambda c: wanted(c.name), chosen):
-            row = e2e.compare(program, base, prefix, native_prefix)
-            e2e.say(f"    {row['name']:<18} {row['native']:<26} {row['remote']:<26} "
-                    f"{'equal' if row['ok'] else 'DIFFERS: ' + row['why']}")
+            row = sides.compare(program, base, prefix, native_prefix)
+            sides.say(f"    {row['name']:<18} {row['native']:<26} {row['remote']:<26} "
+                      f"{'equal' if row['ok'] else 'DIFFERS: ' + row['why']}")
             rows.append(row)
         if wanted("rates") and (folder / "opencl_rates").exists():
             measured = rates(folder, base, prefix, native_prefix)
         tests = args.tests or (carry and carry / "pyopencl-tests")
         if args.suite and tests and tests.exists() and has(args.python, "pytest"):
-            rows.append(test_suite(args.python, tests.resolve(), base, prefix, native_prefix, args.limit))
-    finally:
-        server.terminate()
-        server.wait(10)
+            rows.append(test_suite(
+                args.python, tests.resolve(), base, prefix, native_prefix, args.limit))
     return rows, absent, measured
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--dist", default=ROOT / "dist", type=pathlib.Path, help="tree of `cargo xtask dist`")
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--dist", default=e2e.ROOT / "dist", type=pathlib.Path,
+                   help="tree of `cargo xtask dist`")
     p.add_argument("--python", default=sys.executable, help="Python with numpy and pyopencl")
     p.add_argument("--carry", type=pathlib.Path, metavar="DIR", help="what --pack made")
-    p.add_argument("--pack", type=pathlib.Path, metavar="DIR", help="fill DIR for another machine, and end")
-    p.add_argument("--platform", nargs="+", default=[], metavar="NAME", help="drivers with this in their name")
+    p.add_argument("--pack", type=pathlib.Path, metavar="DIR",
+                   help="fill DIR for another machine, and end")
+    p.add_argument("--platform", nargs="+", default=[], metavar="NAME",
+                   help="drivers with this in their name")
     p.add_argument("--suite", action="store_true", help="run pyopencl's tests, too")
-    p.add_argument("--tests", type=pathlib.Path, metavar="DIR", help="pyopencl's tests, to pack or to run")
-    p.add_argument("--only", nargs="+", default=[], metavar="NAME", help="programs with this in their name")
+    p.add_argument("--tests", type=pathlib.Path, metavar="DIR",
+                   help="pyopencl's tests, to pack or to run")
+    p.add_argument("--only", nargs="+", default=[], metavar="NAME",
+                   help="programs with this in their name")
     p.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the results there too")
     p.add_argument("--limit", type=int, default=500, help="seconds for pyopencl's tests")
     args = p.parse_args()
@@ -236,17 +240,15 @@ def main():
         return pack(args.pack, args.tests)
     if not has(args.python, "pyopencl"):
         sys.exit(f"{args.python} has no pyopencl")
-    e2e.CACHE.mkdir(exist_ok=True)
-    base = dict(os.environ, PYTHONUNBUFFERED="1", PYOPENCL_CTX="0")
-    for name in [n for n in base if n.startswith(("BUSBAR_", "OCL_ICD_"))]:
-        del base[name]
+    base = sides.environment(PYOPENCL_CTX="0")
     carry = args.carry and args.carry.resolve()
     told = can_be_told(system_loader())
     if not told and not (carry and can_be_told(carry / "libOpenCL.so.1")):
         sys.exit("there is no libOpenCL.so.1 that knows OCL_ICD_VENDORS, here or in --carry")
     found = drivers()
-    e2e.say(f"  loader: {system_loader() or 'none'}, {'can' if told else 'cannot'} be told of drivers; "
-            f"drivers: {', '.join(found.values()) or 'none'}")
+    knows = "can" if told else "cannot"
+    sides.say(f"  loader: {system_loader() or 'none'}, {knows} be told of drivers; "
+              f"drivers: {', '.join(found.values()) or 'none'}")
     results = {}
     with tempfile.TemporaryDirectory(prefix="busbar-opencl-") as work:
         folder = pathlib.Path(work)
@@ -254,20 +256,20 @@ def main():
             if carry and (carry / name).exists():
                 folder.joinpath(name).unlink(missing_ok=True)
                 folder.joinpath(name).symlink_to(carry / name)
-        row = found_unaided(args.dist.resolve(), base, ["NVIDIA"] if "nvidia" in found else [])
+        row = found_unaided(args.dist, base, ["NVIDIA"] if "nvidia" in found else [])
         for name, library in found.items():
             if args.platform and not any(wanted in name for wanted in args.platform):
                 continue
-            e2e.say(f"\n  {library}")
+            sides.say(f"\n  {library}")
             rows, absent, measured = one_platform(args, name, library, folder, base, told, carry)
             results[name] = {"rows": [row, *rows], "absent": absent, "rates": measured}
-            e2e.table(results[name]["rows"])
+            sides.table(results[name]["rows"])
             for title, why in absent:
-                e2e.say(f"  {title:<18} left out: {why}")
+                sides.say(f"  {title:<18} left out: {why}")
             for failed in (r for r in rows if not r["ok"] and os.path.exists(r["log"])):
-                e2e.say(f"\n  {failed['name']}: the end of what it printed\n")
+                sides.say(f"\n  {failed['name']}: the end of what it printed\n")
                 lines = pathlib.Path(failed["log"]).read_text().splitlines()
-                e2e.say("\n".join([x[:200] for x in lines if not x.startswith("busbar")][-40:]))
+                sides.say("\n".join([x[:200] for x in lines if not x.startswith("busbar")][-40:]))
             if args.json:
                 args.json.write_text(json.dumps(results, indent=1) + "\n")
     everything = [r for result in results.values() for r in result["rows"]]
@@ -275,4 +277,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    sides.start(main)

@@ -1,7 +1,7 @@
-"""A server, and clients from which the driver is hidden, on one machine: what the lane and the suites share.
+"""A server, and clients that cannot see the driver, on one machine: what lane and suites share.
 
-The server runs as it is; a client runs in a mount namespace in which the driver's files are gone, so
-that nothing can reach the GPU but Busbar. Needs root (for the namespace).
+The server runs as it is; a client runs in a mount namespace in which the driver's files are gone,
+so that nothing can reach the GPU but Busbar. Needs root (for the namespace).
 """
 
 import os
@@ -19,15 +19,22 @@ exec "$@"
 """
 
 
+def hiding(folder):
+    """What makes a command run where the driver's files are gone; its script is put in `folder`."""
+    script = pathlib.Path(folder) / "hide.sh"
+    script.write_text(HIDE)
+    return ["unshare", "-m", "bash", str(script)]
+
+
 class Remote:
-    """`busbar serve` on a loopback port while the block runs; `prefix` makes a command its client."""
+    """`busbar serve` on a loopback port while the block runs; `prefix` makes a client of a command.
+    """
 
     def __init__(self, dist, port, work, log):
         self.busbar = pathlib.Path(dist).resolve() / "bin/busbar"
         self.server = f"127.0.0.1:{port}"
         self.log = pathlib.Path(log)
-        self.hide = pathlib.Path(work) / "hide.sh"
-        self.hide.write_text(HIDE)
+        self.hide = hiding(work)
 
     def __enter__(self):
         self.out = open(self.log, "w")
@@ -44,7 +51,7 @@ class Remote:
         self.out.close()
 
     def prefix(self):
-        return ["unshare", "-m", "bash", str(self.hide), str(self.busbar), "run", "--server", self.server, "--"]
+        return [*self.hide, str(self.busbar), "run", "--server", self.server, "--"]
 
 
 def start(cmd, **more):

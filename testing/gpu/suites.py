@@ -1,12 +1,13 @@
-"""The suites that others wrote, natively and through Busbar on one GPU machine, compared test by test.
+"""Suites that others wrote, natively and through Busbar on one GPU machine, test by test.
 
     python3 testing/gpu/suites.py --dist dist --suites FOLDER [--only torch cupy ...] [--minutes 8]
 
-`FOLDER` holds what `fetch_suites.py` packed (docs/suites.md: what it is and where it comes from). Native and
-remote runs go on side by side in `--jobs` processes; the remote ones see no driver (remote.py). A test that
-outlives its time is killed and counted as a hang, one that takes its process along as a crash, and the
-rest of its file goes on in a new process. What passes natively and not remotely runs once more, remotely and
-with less company, before it counts. Prints one table; `--json` gets each test that differs.
+`FOLDER` holds what `fetch_suites.py` packed (docs/suites.md: what it is and where it comes from).
+Native and remote runs go on side by side in `--jobs` processes; the remote ones see no driver
+(remote.py). A test that outlives its time is killed and counted as a hang, one that takes its
+process along as a crash, and the rest of its file goes on in a new process. What passes natively
+and not remotely runs once more, remotely and with less company, before it counts. Prints one table;
+`--json` gets each test that differs.
 """
 
 import argparse
@@ -28,15 +29,18 @@ from remote import Remote, start, stop
 
 HERE = pathlib.Path(__file__).resolve().parent
 RESTARTS = 12
-TORCH = """cuda cuda_expandable_segments cuda_primary_ctx cuda_trace cuda_nvml_based_avail torch nn linalg ops
- reductions indexing sort_and_select binary_ufuncs unary_ufuncs tensor_creation_ops view_ops spectral_ops sparse
- sparse_csr scatter_gather_ops segment_reductions shape_ops type_promotion transformers dlpack multiprocessing
- autograd optim foreach matmul_cuda nestedtensor masked serialization autocast modules decomp jit""".split()
+TORCH = """
+    cuda cuda_expandable_segments cuda_primary_ctx cuda_trace cuda_nvml_based_avail torch nn
+    linalg ops reductions indexing sort_and_select binary_ufuncs unary_ufuncs
+    tensor_creation_ops view_ops spectral_ops sparse sparse_csr scatter_gather_ops
+    segment_reductions shape_ops type_promotion transformers dlpack multiprocessing autograd
+    optim foreach matmul_cuda nestedtensor masked serialization autocast modules decomp jit
+""".split()
 
 
 @dataclasses.dataclass
 class Suite:
-    """`cap` tests a file; `limit` seconds a test; `seconds` a task natively (twice that remotely)."""
+    """`cap` tests a file; `limit` seconds a test; `seconds` a task, twice that remotely."""
 
     name: str
     files: list
@@ -65,8 +69,11 @@ def numba_modules():
         if spec and spec.origin:
             folder = pathlib.Path(spec.origin).parent / inner
             if folder.is_dir():
-                return [f"numba.cuda.tests.{kind}.{p.stem}" for kind in ("cudadrv", "cudapy", "nrt", "doc_examples")
-                        for p in sorted((folder / kind).glob("test_*.py"))]
+                return [
+                    f"numba.cuda.tests.{kind}.{p.stem}"
+                    for kind in ("cudadrv", "cudapy", "nrt", "doc_examples")
+                    for p in sorted((folder / kind).glob("test_*.py"))
+                ]
     return []
 
 
@@ -77,22 +84,61 @@ def suites(folder, scale):
     torch = folder / "pytorch/test"
     files = [f"test_{n}.py" for n in TORCH if (torch / f"test_{n}.py").exists()]
     files += sorted(str(p.relative_to(torch)) for p in torch.glob("nn/test_*.py"))
-    found.append(Suite(
-        "torch", files, torch, ["--noconftest"], {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "cuda"}, cap(60), select="(?i)cuda", seconds=50,
-        # These measure or fill the whole GPU's memory, which others use at the same time.
-        skip=r"out_of_memory_retry|per_process_memory_fraction|mem_get_info|(?i:large|huge|64bit|memory_leak|oom)"))
-    found.append(Suite("opinfo", ["test_opinfo.py"] if importlib.util.find_spec("torch") else [], HERE / "suite",
-                       ["--noconftest"], cap=cap(250), seconds=120,
-                       parts=(r"\[[^a-z]", r"\[[a-d]", r"\[[e-k]", r"\[l", r"\[[m-n]", r"\[[o-s]", r"\[[t-z]")))
+    found.append(
+        Suite(
+            "torch",
+            files,
+            torch,
+            ["--noconftest"],
+            {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "cuda"},
+            cap(60),
+            select="(?i)cuda",
+            seconds=50,
+            # These measure or fill the whole GPU's memory, which others use at the same time.
+            skip=r"out_of_memory_retry|per_process_memory_fraction|mem_get_info"
+            r"|(?i:large|huge|64bit|memory_leak|oom)",
+        )
+    )
+    found.append(
+        Suite(
+            "opinfo",
+            ["test_opinfo.py"] if importlib.util.find_spec("torch") else [],
+            HERE / "suite",
+            ["--noconftest"],
+            cap=cap(250),
+            seconds=120,
+            parts=(r"\[[^a-z]", r"\[[a-d]", r"\[[e-k]", r"\[l", r"\[[m-n]", r"\[[o-s]", r"\[[t-z]"),
+        )
+    )
     cupy = folder / "cupy/tests"
     files = sorted(str(p.relative_to(cupy)) for p in cupy.glob("cupy_tests/*/**/test_*.py"))
     # Files next to each other take alike long: deal them out.
-    found.append(Suite("cupy", sorted(files, key=lambda f: (hash_of(f), f)), cupy,
-                       ["-o", "xfail_strict=true", "-m", "not slow and not multi_gpu"], cap=cap(25), chunk=6, seconds=60))
-    found.append(Suite("numba", sorted(numba_modules(), key=lambda f: (hash_of(f), f)), pathlib.Path("/tmp"),
-                       ["--noconftest", "-o", "consider_namespace_packages=true", "--pyargs"], cap=cap(40), chunk=8, seconds=60))
+    found.append(
+        Suite(
+            "cupy",
+            sorted(files, key=lambda f: (hash_of(f), f)),
+            cupy,
+            ["-o", "xfail_strict=true", "-m", "not slow and not multi_gpu"],
+            cap=cap(25),
+            chunk=6,
+            seconds=60,
+        )
+    )
+    found.append(
+        Suite(
+            "numba",
+            sorted(numba_modules(), key=lambda f: (hash_of(f), f)),
+            pathlib.Path("/tmp"),
+            ["--noconftest", "-o", "consider_namespace_packages=true", "--pyargs"],
+            cap=cap(40),
+            chunk=8,
+            seconds=60,
+        )
+    )
     extra = folder / "extra"
-    found.append(Suite("extra", sorted(p.name for p in extra.glob("test_*.py")), extra, cap=cap(200)))
+    found.append(
+        Suite("extra", sorted(p.name for p in extra.glob("test_*.py")), extra, cap=cap(200))
+    )
     return [s for s in found if s.files]
 
 
@@ -150,7 +196,9 @@ class Runner:
             budget = min(suite.seconds * factor - (time.monotonic() - began), self.left(until))
             if budget <= 1:
                 break
-            if not self.once(suite, side, files, select, budget, factor, only, as_side or side, done):
+            if not self.once(
+                suite, side, files, select, budget, factor, only, as_side or side, done
+            ):
                 break
         self.board.spend(suite.name, as_side or side, time.monotonic() - began)
 
@@ -161,12 +209,36 @@ class Runner:
         task.write_text(json.dumps({"results": str(results), "cap": suite.cap, "select": select,
                                     "skip": suite.skip, "only": list(only), "done": sorted(done),
                                     "seconds": max(1, budget - 5)}))
-        cmd = [sys.executable, "-m", "pytest", "-p", "busbar_suite", "-p", "no:cacheprovider", "-q", "--no-header",
-               "--tb=short", "-c", "/dev/null", "--rootdir", str(suite.cwd), "--continue-on-collection-errors",
-               *suite.args, *files]
+        cmd = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "busbar_suite",
+            "-p",
+            "no:cacheprovider",
+            "-q",
+            "--no-header",
+            "--tb=short",
+            "-c",
+            "/dev/null",
+            "--rootdir",
+            str(suite.cwd),
+            "--continue-on-collection-errors",
+            *suite.args,
+            *files,
+        ]
         path = [str(HERE / "suite"), str(self.folder / "python"), os.environ.get("PYTHONPATH", "")]
-        env = dict(os.environ, PYTHONPATH=":".join(p for p in path if p), BUSBAR_SUITE_TASK=str(task), PYTHONFAULTHANDLER="1",
-                   PYTHONDONTWRITEBYTECODE="1", OMP_NUM_THREADS="2", MKL_NUM_THREADS="2", **suite.env)
+        env = dict(
+            os.environ,
+            PYTHONPATH=":".join(p for p in path if p),
+            BUSBAR_SUITE_TASK=str(task),
+            PYTHONFAULTHANDLER="1",
+            PYTHONDONTWRITEBYTECODE="1",
+            OMP_NUM_THREADS="2",
+            MKL_NUM_THREADS="2",
+            **suite.env,
+        )
         if side == "remote":
             cmd = self.server.prefix() + cmd
         with open(log, "w") as out:
@@ -192,13 +264,28 @@ class Runner:
                         done[name] = True
                         self.board.put(suite.name, as_side, name, **record)
                     elif "collect" in record:
-                        self.board.put(suite.name, as_side, "load " + record["collect"], outcome="error", seconds=0,
-                                       tail=record["tail"])
+                        self.board.put(
+                            suite.name,
+                            as_side,
+                            "load " + record["collect"],
+                            outcome="error",
+                            seconds=0,
+                            tail=record["tail"],
+                        )
                 if over:
                     break
                 waited = time.monotonic() - since
                 if waited > suite.limit * factor * (1 if current else 2):
-                    self.lost(suite, as_side, current, "hang", f"no end after {waited:.0f} s", log, done, files)
+                    self.lost(
+                        suite,
+                        as_side,
+                        current,
+                        "hang",
+                        f"no end after {waited:.0f} s",
+                        log,
+                        done,
+                        files,
+                    )
                     return current is not None
                 if time.monotonic() - first > budget:
                     return False
@@ -206,11 +293,18 @@ class Runner:
         finally:
             stop(process)
         if current is not None or process.returncode < 0 or process.returncode > 128:
-            self.lost(suite, as_side, current, "crash", f"exit {process.returncode}", log, done, files)
+            self.lost(
+                suite, as_side, current, "crash", f"exit {process.returncode}", log, done, files
+            )
             return current is not None
         if process.returncode not in (0, 1, 2, 5):
             tail = log.read_text(errors="replace")[-1500:]
-            self.board.note(suite.name, as_side, f"{' '.join(files)}: pytest ended with {process.returncode}", tail)
+            self.board.note(
+                suite.name,
+                as_side,
+                f"{' '.join(files)}: pytest ended with {process.returncode}",
+                tail,
+            )
         return poisoned
 
     def lost(self, suite, side, current, outcome, why, log, done, files):
@@ -220,7 +314,8 @@ class Runner:
         self.board.put(suite.name, side, name, outcome=outcome, seconds=0, tail=tail)
 
     def program(self, source, entry, until):
-        """Builds and runs one program of a list: natively twice, which shows what varies, and remotely."""
+        """Builds a program of a list and runs it: natively twice, to show what varies, and remotely
+        once."""
         out = self.file(entry["name"])
         out.mkdir()
         put = lambda text: text.format(src=source, out=out)
@@ -228,7 +323,9 @@ class Runner:
         if self.left(until) < 5:
             return
         for words in entry.get("build", []):
-            r = self.command([put(w) for w in words], source / entry.get("cwd", "."), 150, os.environ)
+            r = self.command(
+                [put(w) for w in words], source / entry.get("cwd", "."), 150, os.environ
+            )
             if r["rc"] != 0:
                 self.board.note("programs", "build", entry["name"], r["out"][-800:])
                 return
@@ -238,8 +335,14 @@ class Runner:
         runs.append(self.command(self.server.prefix() + words, cwd, limit * 2, env))
         native, again, remote = runs
         why = differs(native, again, remote)
-        self.board.put("programs", "native", entry["name"], seconds=native["seconds"], tail=native["out"][-600:],
-                       outcome="passed" if native["rc"] == 0 else outcome_of(native["rc"]))
+        self.board.put(
+            "programs",
+            "native",
+            entry["name"],
+            seconds=native["seconds"],
+            tail=native["out"][-600:],
+            outcome="passed" if native["rc"] == 0 else outcome_of(native["rc"]),
+        )
         bad = remote["rc"] if isinstance(remote["rc"], str) else "failed"
         self.board.put("programs", "remote", entry["name"], seconds=remote["seconds"],
                        tail="\n".join([why, remote["out"][-2000:]]),
@@ -261,7 +364,11 @@ class Runner:
             rc = "hang"
         finally:
             stop(process)
-        return {"rc": rc, "out": log.read_text(errors="replace"), "seconds": time.monotonic() - began}
+        return {
+            "rc": rc,
+            "out": log.read_text(errors="replace"),
+            "seconds": time.monotonic() - began,
+        }
 
 
 def outcome_of(rc):
@@ -269,8 +376,10 @@ def outcome_of(rc):
 
 
 TIMED = re.compile(
-    r"(?i)\b\d?(time|secs?|ms|msec|usec|us|seconds?|clocks?|cycles|fps|hz|[gmk]b/s|[gmk]ib/s|[gt]flops?|bandwidth"
-    r"|throughput|speed|performance|perf|elapsed|latency|pid|process|free|average|speedup)\b|\d(ms|us|s)\b|/s\b|/sec")
+    r"(?i)\b\d?(time|secs?|ms|msec|usec|us|seconds?|clocks?|cycles|fps|hz|[gmk]b/s|[gmk]ib/s"
+    r"|[gt]flops?|bandwidth|throughput|speed|performance|perf|elapsed|latency|pid|process|free"
+    r"|average|speedup)\b|\d(ms|us|s)\b|/s\b|/sec"
+)
 NUMBER = re.compile(r"0x[0-9a-fA-F]+|[-+]?\d+(\.\d+)?([eE][-+]?\d+)?")
 
 
@@ -286,18 +395,27 @@ def plain(out):
 def differs(native, again, remote):
     """Why the remote run is not like the native ones; empty when it is."""
     if native["rc"] != again["rc"]:
-        return "" if remote["rc"] in (native["rc"], again["rc"]) else f"exit {native['rc']} and {again['rc']} natively, {remote['rc']} remotely"
+        return (
+            ""
+            if remote["rc"] in (native["rc"], again["rc"])
+            else f"exit {native['rc']} and {again['rc']} natively, {remote['rc']} remotely"
+        )
     if native["rc"] != remote["rc"]:
         return f"exit {native['rc']} natively, {remote['rc']} remotely"
     a, b, c = plain(native["out"]), plain(again["out"]), plain(remote["out"])
     if a == c or b == c or sorted(a) == sorted(c):
         return ""
     if a != b:
-        # Native does not repeat itself: what it says twice must be there once more; its numbers are free.
+        # Native does not repeat itself: what it says twice must be there once more; its numbers
+        # are free.
         mask = lambda lines: sorted({NUMBER.sub("#", line) for line in lines})
         if mask(a) == mask(c) or set(a) & set(b) <= set(c) and len(mask(a)) == len(mask(c)):
             return ""
-    changes = [d for d in difflib.unified_diff(a, c, lineterm="", n=0) if d[:1] in "+-" and d[:3] not in ("+++", "---")]
+    changes = [
+        d
+        for d in difflib.unified_diff(a, c, lineterm="", n=0)
+        if d[:1] in "+-" and d[:3] not in ("+++", "---")
+    ]
     return "output: " + " | ".join(changes[:6])[:600]
 
 
@@ -322,14 +440,29 @@ def interleave(lists):
 def judge(board, suite):
     """Native against remote, for the tests that both reached."""
     native, remote, again = (board.of(suite, s) for s in ("native", "remote", "again"))
-    row = {"suite": suite, "tests": 0, "passed": 0, "same": 0, "fails": 0, "hangs": 0, "flaky": 0, "better": 0,
-           "differ": []}
+    row = {
+        "suite": suite,
+        "tests": 0,
+        "passed": 0,
+        "same": 0,
+        "fails": 0,
+        "hangs": 0,
+        "flaky": 0,
+        "better": 0,
+        "differ": [],
+    }
     for name in sorted(set(native) | set(remote)):
         n, r = native.get(name), remote.get(name)
         if n is None or r is None:
             if name.startswith("load ") or (r and r["outcome"] in ("hang", "crash")):
-                row["differ"].append({"test": name, "native": n and n["outcome"], "remote": r and r["outcome"],
-                                      "tail": (r or n)["tail"]})
+                row["differ"].append(
+                    {
+                        "test": name,
+                        "native": n and n["outcome"],
+                        "remote": r and r["outcome"],
+                        "tail": (r or n)["tail"],
+                    }
+                )
             continue
         row["tests"] += 1
         row["passed"] += n["outcome"] == "passed"
@@ -337,8 +470,13 @@ def judge(board, suite):
             row["same"] += 1
             continue
         retry = again.get(name)
-        entry = {"test": name, "native": n["outcome"], "remote": r["outcome"], "again": retry and retry["outcome"],
-                 "tail": r["tail"] if not retry or retry["outcome"] == "passed" else retry["tail"]}
+        entry = {
+            "test": name,
+            "native": n["outcome"],
+            "remote": r["outcome"],
+            "again": retry and retry["outcome"],
+            "tail": r["tail"] if not retry or retry["outcome"] == "passed" else retry["tail"],
+        }
         if n["outcome"] in ("failed", "error", "hang", "crash"):
             row["better"] += 1
             entry["tail"] = n["tail"]
@@ -348,7 +486,9 @@ def judge(board, suite):
             row["fails"] += 1
             row["hangs"] += r["outcome"] == "hang"
         row["differ"].append(entry)
-    row["native_failures"] = sorted(n for n, r in native.items() if r["outcome"] in ("failed", "error", "hang", "crash"))
+    row["native_failures"] = sorted(
+        n for n, r in native.items() if r["outcome"] in ("failed", "error", "hang", "crash")
+    )
     row["unmatched"] = len(set(native) ^ set(remote))
     for side in ("native", "remote"):
         row[f"{side}_s"] = board.seconds.get((suite, side), 0)
@@ -356,14 +496,18 @@ def judge(board, suite):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--dist", default="dist")
     p.add_argument("--suites", required=True, help="folder with the suites")
     p.add_argument("--only", nargs="*", default=[], help="suites to run")
     p.add_argument("--files", help="only test files that this regular expression finds")
     p.add_argument("--minutes", type=float, default=8.0)
     p.add_argument("--jobs", type=int, default=16)
-    p.add_argument("--scale", type=float, default=1.0, help="of the number of tests taken from a file")
+    p.add_argument(
+        "--scale", type=float, default=1.0, help="of the number of tests taken from a file"
+    )
     p.add_argument("--json")
     p.add_argument("--work", help="folder for logs; a temporary one if not given")
     p.add_argument("--port", type=int, default=7412)
@@ -395,8 +539,13 @@ def main():
     with server:
         runner = Runner(folder, work, board, server)
         sides = ["native"] if a.native_only else ["remote", "native"]
-        jobs = interleave([[(runner.pytest, s, side, task, main_until) for task in s.tasks() for side in sides]
-                           for s in chosen] + [[(runner.program, src, e, main_until) for src, e in programs]])
+        jobs = interleave(
+            [
+                [(runner.pytest, s, side, task, main_until) for task in s.tasks() for side in sides]
+                for s in chosen
+            ]
+            + [[(runner.program, src, e, main_until) for src, e in programs]]
+        )
         with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
             futures = [pool.submit(f, *args) for f, *args in jobs]
             for f in futures:
@@ -404,14 +553,22 @@ def main():
         retry = []
         for s in chosen:
             native, remote = board.of(s.name, "native"), board.of(s.name, "remote")
-            bad = [n for n, r in remote.items() if n in native and native[n]["outcome"] != r["outcome"]
-                   and native[n]["outcome"] not in ("failed", "error", "hang", "crash")
-                   and not n.startswith("load ")][:60]
+            bad = [
+                n
+                for n, r in remote.items()
+                if n in native
+                and native[n]["outcome"] != r["outcome"]
+                and native[n]["outcome"] not in ("failed", "error", "hang", "crash")
+                and not n.startswith("load ")
+            ][:60]
             by_file = {}
             for n in bad:
                 by_file.setdefault(n.split("::")[0], []).append(n)
             for path, names in by_file.items():
-                where = next((f for f in s.files if f == path or path.endswith(f.replace(".", "/") + ".py")), None)
+                where = next(
+                    (f for f in s.files if f == path or path.endswith(f.replace(".", "/") + ".py")),
+                    None,
+                )
                 if where:
                     retry.append((s, "remote", ([where], ""), total, names, "again"))
         if retry and not a.native_only:
@@ -423,13 +580,21 @@ def main():
     head = ("suite", "tests", "passed", "same", "fails", "hangs", "flaky", "better", "unmatched")
     for r in rows:
         for d in r["differ"]:
-            if d["native"] not in ("failed", "error", "hang", "crash") and d.get("again") != d["native"]:
-                print(f"  {r['suite']} {d['test'][-110:]}: {d['native']}, {d['remote']}: {gist(d['tail'])[:150]}")
+            if (
+                d["native"] not in ("failed", "error", "hang", "crash")
+                and d.get("again") != d["native"]
+            ):
+                print(
+                    f"  {r['suite']} {d['test'][-110:]}: {d['native']}, {d['remote']}: "
+                    f"{gist(d['tail'])[:150]}"
+                )
     for note in board.notes:
         print(f"  note: {note['suite']} ({note['side']}) {note['what'][:200]}")
     print(" ".join(f"{h:>9}" for h in head) + f" {'native s':>9} {'remote s':>9}")
     for r in rows:
-        print(" ".join(f"{r[h]:>9}" for h in head) + f" {r['native_s']:>9.0f} {r['remote_s']:>9.0f}")
+        print(
+            " ".join(f"{r[h]:>9}" for h in head) + f" {r['native_s']:>9.0f} {r['remote_s']:>9.0f}"
+        )
     if a.json:
         pathlib.Path(a.json).write_text(json.dumps({"rows": rows, "notes": board.notes}, indent=1))
     sys.exit(1 if any(r["fails"] for r in rows) else 0)

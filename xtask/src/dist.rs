@@ -136,19 +136,7 @@ impl Zig {
             return Ok(found);
         }
         eprintln!("dist: installing ziglang and cargo-zigbuild in .venv (some 100 MB, once)");
-        let venv = root.join(".venv");
-        if !venv.join("bin/python").exists() {
-            done(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
-        }
-        let mut pip = Command::new(venv.join("bin/python"));
-        pip.args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-        ]);
-        done(pip.args(["ziglang", "cargo-zigbuild"]))?;
+        done(Command::new(root.join("testing/venv.sh")).args(["ziglang", "cargo-zigbuild"]))?;
         Self::find(root).context("the packages are installed, but hold no zig")
     }
 
@@ -177,8 +165,7 @@ fn in_path(name: &str) -> Option<PathBuf> {
 }
 
 /// Copies what was built to its places, and says what each file needs of the C library: no more
-/// than
-/// `bound`. A file may be in use, so a new one takes its name.
+/// than `bound`. A file may be in use, so a new one takes its name.
 fn lay_out(built: &Path, dist: &Path, parts: &[Part], bound: Option<Version>) -> Result<()> {
     let strip = in_path("strip");
     let mut needed = Vec::new();

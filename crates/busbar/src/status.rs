@@ -5,6 +5,7 @@ use busbar_client::config::{Config, with_port};
 use busbar_client::hello;
 use busbar_wire::hello::{Hello, Intent};
 use serde_json::{Value, json};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Flags of `busbar devices` and `busbar ps`.
@@ -45,7 +46,16 @@ fn ask_all(a: &Args) -> Vec<(String, Result<Value>)> {
     if servers.is_empty() {
         servers.push(with_port("127.0.0.1"));
     }
-    servers.into_iter().map(|s| (s.clone(), ask(&s))).collect()
+    // All at once: one that does not answer takes its time.
+    let asked: Vec<_> = servers
+        .into_iter()
+        .map(|s| (s.clone(), std::thread::spawn(move || ask(&s))))
+        .collect();
+    let answer = |(s, t): (String, JoinHandle<Result<Value>>)| {
+        let r = t.join().unwrap_or_else(|_| bail!("{s}: asking it failed"));
+        (s, r)
+    };
+    asked.into_iter().map(answer).collect()
 }
 
 fn print_json(answers: &[(String, Result<Value>)]) {
@@ -87,27 +97,36 @@ fn gib(v: &Value) -> String {
     format!("{:.1} GiB", v.as_f64().unwrap_or(0.0) / (1u64 << 30) as f64)
 }
 
-/// `busbar devices`.
-pub fn devices(a: &Args) -> Result<()> {
+/// Asks all servers and prints what they say: as JSON, or under `header` with `rows` of each.
+fn show(a: &Args, header: &str, rows: fn(&str, &Value)) -> Result<()> {
     let answers = ask_all(a);
     if a.json {
         print_json(&answers);
-        return judge(answers, true);
+    } else if answers.iter().any(|(_, r)| r.is_ok()) {
+        println!("{header}");
+        for (server, r) in &answers {
+            if let Ok(v) = r {
+                rows(server, v);
+            }
+        }
     }
-    if answers.iter().all(|(_, r)| r.is_err()) {
-        return judge(answers, false);
-    }
-    println!(
+    judge(answers, a.json)
+}
+
+fn items<'a>(v: &'a Value, key: &str) -> &'a [Value] {
+    v[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// `busbar devices`.
+pub fn devices(a: &Args) -> Result<()> {
+    let header = format!(
         "{:<24} {:<7} {:>2}  {:<40} {:>10}  USED BY",
         "SERVER", "API", "#", "DEVICE", "MEMORY"
     );
-    for (server, r) in &answers {
-        let Ok(v) = r else { continue };
-        let none = Vec::new();
-        let devices = v["devices"].as_array().unwrap_or(&none);
+    show(a, &header, |server, v| {
+        let devices = items(v, "devices");
         for d in devices {
-            let sessions = d["sessions"].as_array().map_or(0, Vec::len);
-            let used = match (d["lease"].as_str(), sessions) {
+            let used = match (d["lease"].as_str(), items(d, "sessions").len()) {
                 (Some(holder), _) => format!("leased to {holder}"),
                 (None, 0) => "-".into(),
                 (None, 1) => "1 session".into(),
@@ -124,38 +143,25 @@ pub fn devices(a: &Args) -> Result<()> {
         if devices.is_empty() {
             println!("{server:<24} no accelerator");
         }
-    }
-    judge(answers, false)
+    })
 }
 
 /// `busbar ps`.
 pub fn ps(a: &Args) -> Result<()> {
-    let answers = ask_all(a);
-    if a.json {
-        print_json(&answers);
-        return judge(answers, true);
-    }
-    if answers.iter().all(|(_, r)| r.is_err()) {
-        return judge(answers, false);
-    }
-    println!(
+    let header = format!(
         "{:<24} {:<12} {:<7} {:<8} {:>8}  {:<20} {:>7}  PROGRAM",
         "SERVER", "SESSION", "API", "DEVICES", "SECONDS", "USER@HOST", "PID"
     );
-    for (server, r) in &answers {
-        let Ok(v) = r else { continue };
-        for s in v["sessions"].as_array().into_iter().flatten() {
+    show(a, &header, |server, v| {
+        for s in items(v, "sessions") {
             let who = format!("{}@{}", text(s, "user"), text(s, "host"));
-            let devices: Vec<_> = s["devices"]
-                .as_array()
-                .into_iter()
-                .flatten()
+            let devices: Vec<_> = items(s, "devices")
+                .iter()
                 .map(ToString::to_string)
                 .collect();
-            let lost = if s["connected"] == false {
-                " (link lost)"
-            } else {
-                ""
+            let lost = match s["connected"] == false {
+                true => " (link lost)",
+                false => "",
             };
             println!(
                 "{server:<24} {:<12} {:<7} {:<8} {:>8}  {who:<20} {:>7}  {}{lost}",
@@ -167,6 +173,5 @@ pub fn ps(a: &Args) -> Result<()> {
                 text(s, "program"),
             );
         }
-    }
-    judge(answers, false)
+    })
 }

@@ -1,8 +1,9 @@
 //! Queueing and sending.
 
 use crate::lanes::{self, soon};
+use crate::side;
 use crate::switches::Switch;
-use crate::watch::patience;
+use crate::watch::{look, patience};
 use crate::{Channel, Closed, Inner, lock};
 use busbar_transport::Connection;
 use busbar_wire::frame::{self, Kind};
@@ -26,6 +27,9 @@ const SPARE_BULK: usize = 8;
 /// A data segment of at least this many bytes is not copied when the caller can keep it in place.
 const BORROW_FROM: usize = 16 << 10;
 
+/// Bulk bytes up to here are sent by their producer while the sending thread wakes up.
+const AT_ONCE: usize = 128 << 10;
+
 /// Bytes that follow a record's fields.
 #[derive(Clone, Copy)]
 pub enum Bulk<'a> {
@@ -48,6 +52,10 @@ impl Bulk<'_> {
         }
     }
 }
+
+/// A place in what is queued: see [`Channel::mark`].
+#[derive(Debug, Clone, Copy)]
+pub struct Mark(u64);
 
 /// A sealed frame body: bytes of our own, then perhaps bytes of the program's.
 pub(crate) struct Frame {
@@ -208,7 +216,7 @@ impl Channel {
             _keep: keep,
         });
         drop(tail);
-        if n <= SEAL {
+        if n <= AT_ONCE {
             inner.notify_small();
         } else {
             inner.notify();
@@ -226,67 +234,83 @@ impl Channel {
     /// Sends what is queued from this thread, unless another thread is at it already. Called
     /// before waiting for a reply: it saves the hand-over to the sending thread.
     pub fn flush(&self) {
-        let inner = &*self.inner;
-        match inner.sender.try_lock() {
-            Ok(_role) => inner.pump(),
-            Err(_) => inner.wake(),
+        if !self.try_send() {
+            self.inner.wake();
         }
     }
 
     /// Waits until the peer has everything that was queued before the call.
     pub fn drain(&self) -> Result<(), Closed> {
+        self.received(self.mark())
+    }
+
+    /// What has been queued so far, for [`Channel::received`].
+    pub fn mark(&self) -> Mark {
         let inner = &*self.inner;
-        let seq = {
-            let mut tail = lock(&inner.tail);
-            inner.collect_into(&mut tail);
-            tail.seal();
-            let mut link = lock(&inner.link);
-            while let Some(f) = tail.sealed.pop_front() {
-                let n = f.len();
-                link.window.push(Arc::new(f), n);
-            }
-            link.window.last()
-        };
+        let mut tail = lock(&inner.tail);
+        inner.collect_into(&mut tail);
+        tail.seal();
+        let mut link = lock(&inner.link);
+        while let Some(f) = tail.sealed.pop_front() {
+            let n = f.len();
+            link.window.push(Arc::new(f), n);
+        }
+        let seq = link.window.last();
+        drop(link);
+        drop(tail);
+        // The sending thread, or whoever is at it, may have found nothing before.
         inner.notify();
+        Mark(seq)
+    }
+
+    /// Waits until the peer has everything up to a mark.
+    pub fn received(&self, Mark(seq): Mark) -> Result<(), Closed> {
+        let inner = &*self.inner;
+        let most = patience().waiting;
+        let arrived = || inner.acked.load(Ordering::Acquire) >= seq;
+        let over = || inner.signals.is_closed.load(Ordering::Acquire);
+        // Whoever is sending sends this, too, or leaves it to us.
+        look(most, || arrived() || over() || self.try_send());
         self.flush();
+        let _expecting = self.expect();
         // An answer to a ping is lost with its connection, so each connection is asked.
         let mut asked = None::<Arc<dyn Connection>>;
         loop {
             inner.check()?;
+            if arrived() {
+                return Ok(());
+            }
+            let resumed = inner.counters.resumed.load(Ordering::Relaxed);
             {
                 let link = lock(&inner.link);
-                if link.window.last_acked() >= seq {
-                    return Ok(());
-                }
                 if !link.window.has_next()
                     && let Some(conn) = link.conn.clone()
                 {
                     drop(link);
                     if !asked.as_ref().is_some_and(|a| Arc::ptr_eq(a, &conn)) {
-                        let _role = lock(&inner.sender);
-                        let ping = frame::Header {
-                            len: 0,
-                            kind: Kind::Ping,
-                            seq: 0,
-                            ack: 0,
-                        };
-                        let ping = ping.to_bytes();
-                        if conn.send(&mut [IoSlice::new(&ping)]).is_ok() {
-                            let n = ping.len() as u64;
-                            inner.counters.sent.fetch_add(n, Ordering::Relaxed);
-                        }
+                        inner.ping(&conn, 0);
                         asked = Some(conn);
                     }
                 }
+            }
+            let other = || inner.counters.resumed.load(Ordering::Relaxed) != resumed;
+            if asked.is_some() && look(most, || arrived() || over() || other()) {
+                continue;
             }
             let tail = lock(&inner.tail);
             drop(inner.room.wait_timeout(tail, Duration::from_millis(20)));
         }
     }
+
+    /// As [`Channel::flush`]; says whether this thread has sent what there was.
+    fn try_send(&self) -> bool {
+        let role = self.inner.sender.try_lock();
+        role.map(|_role| self.inner.pump()).is_ok()
+    }
 }
 
 impl Inner {
-    /// Brings what threads have put into their lanes into one order. Waits while the window is full.
+    /// Brings what is in the lanes into one order. Waits while the window is full.
     #[cold]
     fn collect(&self) -> Result<(), Closed> {
         let mut tail = self.wait_for_room(lock(&self.tail))?;
@@ -344,6 +368,23 @@ impl Inner {
                 .wait_timeout(tail, wait)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
+        }
+    }
+
+    /// Asks the peer how far it is.
+    pub(crate) fn ping(&self, conn: &Arc<dyn Connection>, flags: u8) {
+        let _role = lock(&self.sender);
+        let ping = frame::Header {
+            len: 0,
+            kind: Kind::Ping,
+            flags,
+            seq: 0,
+            ack: 0,
+        };
+        let ping = ping.to_bytes();
+        if conn.send(&mut [IoSlice::new(&ping)]).is_ok() {
+            let n = ping.len() as u64;
+            self.counters.sent.fetch_add(n, Ordering::Relaxed);
         }
     }
 
@@ -431,7 +472,7 @@ impl Inner {
             self.signals.pending.store(false, Ordering::Release);
             // What is put down too late to be collected here sets `pending` again.
             fence(Ordering::SeqCst);
-            let (conn, mut frames) = {
+            let (conn, side, mut frames) = {
                 let mut tail = lock(&self.tail);
                 if self.in_flight.load(Ordering::Relaxed) <= limits::WINDOW_BYTES {
                     self.collect_into(&mut tail);
@@ -455,7 +496,8 @@ impl Inner {
                 {
                     frames.push((seq, f.clone()));
                 }
-                (conn, frames)
+                let side = link.side.clone().filter(|s| s.ready());
+                (conn, side, frames)
             };
             let ack = self.cursor_last.load(Ordering::Acquire);
             if frames.is_empty() {
@@ -463,6 +505,7 @@ impl Inner {
                     let h = frame::Header {
                         len: 0,
                         kind: Kind::Ack,
+                        flags: 0,
                         seq: 0,
                         ack,
                     }
@@ -483,12 +526,18 @@ impl Inner {
                 return;
             }
             self.ack_due.store(false, Ordering::Release);
+            // How many of a frame's last bytes take the side connection.
+            let aside = |f: &Frame| match (&side, f.borrowed) {
+                (Some(_), Some(_)) if f.len() >= side::FROM => side::share(f.len()),
+                _ => 0,
+            };
             let headers: Vec<_> = frames
                 .iter()
                 .map(|(seq, f)| {
                     frame::Header {
                         len: f.len() as u32,
                         kind: Kind::Data,
+                        flags: if aside(f) > 0 { frame::SIDE } else { 0 },
                         seq: *seq,
                         ack,
                     }
@@ -501,9 +550,17 @@ impl Inner {
                 parts.push(IoSlice::new(h));
                 parts.push(IoSlice::new(&f.body));
                 if let Some((p, n)) = f.borrowed {
+                    let k = aside(f);
+                    if let (Some(side), 1..) = (&side, k) {
+                        side.part(f, p.wrapping_add(n), k);
+                        self.counters.aside.fetch_add(k as u64, Ordering::Relaxed);
+                    }
                     // SAFETY: `Bulk::Borrow` keeps these bytes readable until the frame is
-                    // acknowledged, and we hold the frame.
-                    parts.push(IoSlice::new(unsafe { std::slice::from_raw_parts(p, n) }));
+                    // acknowledged, and we hold the frame. A frame's share of the side connection
+                    // is less than what it borrows.
+                    parts.push(IoSlice::new(unsafe {
+                        std::slice::from_raw_parts(p, n - k)
+                    }));
                 }
                 total += h.len() + f.len();
             }
@@ -521,20 +578,21 @@ impl Inner {
         }
     }
 
-    /// The peer has everything up to `seq`.
-    pub(crate) fn acknowledged(&self, seq: u64) -> Result<(), busbar_wire::WireError> {
+    /// The peer has everything up to `seq`. Returns how many bytes that frees.
+    pub(crate) fn acknowledged(&self, seq: u64) -> Result<usize, busbar_wire::WireError> {
         let mut freed = 0;
         let mut spare = Vec::new();
         {
             let mut link = lock(&self.link);
             if seq <= link.window.last_acked() {
-                return Ok(());
+                return Ok(0);
             }
             link.window
                 .acked(seq, |f| retire(f, &mut freed, &mut spare))?;
+            self.acked.store(seq, Ordering::Release);
         }
         self.release(freed, spare);
-        Ok(())
+        Ok(freed)
     }
 
     /// Gives back the room of frames that are no longer needed.

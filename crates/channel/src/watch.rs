@@ -142,12 +142,15 @@ impl Watch {
         self.touch();
         // Pairs with the fence in `sleep`.
         fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) && !patience().after.is_zero() {
+        if patience().after.is_zero() {
+            return;
+        }
+        if self.asleep.load(Ordering::Relaxed) {
             self.alarm.ring();
-            // Others need not wait for the receiving thread to wake up first.
-            if let Some(f) = self.on_wake.get() {
-                f();
-            }
+        }
+        // Others may sleep while the receiving thread does not, and need not wait for it to wake.
+        if let Some(f) = self.on_wake.get() {
+            f();
         }
     }
 

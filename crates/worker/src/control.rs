@@ -146,8 +146,11 @@ pub fn recv<T: for<'de> Deserialize<'de>>(
             break n as usize;
         }
         let e = io::Error::last_os_error();
-        if e.kind() != io::ErrorKind::Interrupted {
-            return Err(e);
+        match e.kind() {
+            io::ErrorKind::Interrupted => {}
+            // The other side went with something of ours unread: an end as any other.
+            io::ErrorKind::ConnectionReset => return Ok(None),
+            _ => return Err(e),
         }
     };
     let mut fd = None;

@@ -11,6 +11,7 @@ use busbar_wire::hello::Welcome;
 use busbar_wire::record::{HEADER, Header, Records};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What a client sent over its first connection.
@@ -22,11 +23,30 @@ pub struct Recording {
     pub bodies: Vec<Vec<u8>>,
 }
 
+/// Does `one` with each of these seeds, on four threads at once.
+pub fn with_seeds(seeds: std::ops::Range<u64>, one: impl Fn(u64) + Sync) {
+    let next = AtomicU64::new(seeds.start);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= seeds.end {
+                        return;
+                    }
+                    one(seed);
+                }
+            });
+        }
+    });
+}
+
 /// A frame's header and body.
 pub fn frame_of(kind: frame::Kind, seq: u64, ack: u64, body: &[u8]) -> Vec<u8> {
     let h = frame::Header {
         len: body.len() as u32,
         kind,
+        flags: 0,
         seq,
         ack,
     };

@@ -3,7 +3,7 @@
 //!
 //! `BUSBAR_FUZZ=N` does N times as much; `BUSBAR_FUZZ=10` of the first test is a million records.
 
-use busbar_e2e::hostile::{Recording, Spoiler, Tap, frame_of, greet, record_of};
+use busbar_e2e::hostile::{Recording, Spoiler, Tap, frame_of, greet, record_of, with_seeds};
 use busbar_e2e::opencl;
 use busbar_e2e::program::{Running, clear, native, printed, remote, remote_at};
 use busbar_e2e::server::{Options, Server};
@@ -190,22 +190,10 @@ fn a_server_with_hostile_clients_stands_and_its_other_sessions_too() {
     };
     let frames = AtomicU64::new(0);
     let attack = |seeds: std::ops::Range<u64>| {
-        let next = AtomicU64::new(seeds.start);
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    loop {
-                        let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= seeds.end {
-                            return;
-                        }
-                        let mut s = Spoiler::new(seed);
-                        let r = &all[seed as usize % all.len()];
-                        let n = session(&server.address, r, &all, &mut s);
-                        frames.fetch_add(n, Ordering::Relaxed);
-                    }
-                });
-            }
+        with_seeds(seeds, |seed| {
+            let r = &all[seed as usize % all.len()];
+            let n = session(&server.address, r, &all, &mut Spoiler::new(seed));
+            frames.fetch_add(n, Ordering::Relaxed);
         });
     };
     attack(0..20);

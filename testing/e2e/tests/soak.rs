@@ -3,7 +3,7 @@
 //!
 //! `BUSBAR_FUZZ=34 cargo test -p busbar-e2e --test soak -- --nocapture` opens ten thousand.
 
-use busbar_e2e::hostile::{Recording, Tap, frame_of, greet, record_of};
+use busbar_e2e::hostile::{Recording, Tap, frame_of, greet, record_of, with_seeds};
 use busbar_e2e::program::{Running, printed, remote, remote_at};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::{proc, until};
@@ -164,20 +164,9 @@ fn sessions_that_end_in_every_way_leave_nothing_behind() {
     });
     let ways: [AtomicU64; WAYS.len()] = Default::default();
     let run = |seeds: std::ops::Range<u64>| {
-        let next = AtomicU64::new(seeds.start);
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    loop {
-                        let seed = next.fetch_add(1, Ordering::Relaxed);
-                        if seed >= seeds.end {
-                            return;
-                        }
-                        let way = one(&server, &token, &all, &mut Rng::new(seed));
-                        ways[way].fetch_add(1, Ordering::Relaxed);
-                    }
-                });
-            }
+        with_seeds(seeds, |seed| {
+            let way = one(&server, &token, &all, &mut Rng::new(seed));
+            ways[way].fetch_add(1, Ordering::Relaxed);
         });
     };
     run(0..60);

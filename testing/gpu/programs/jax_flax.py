@@ -2,7 +2,9 @@
 import os
 
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0"
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "") + " --xla_gpu_deterministic_ops=true --xla_gpu_autotune_level=0"
+)
 try:
     import flax.linen as nn
     import jax
@@ -10,7 +12,7 @@ try:
     import optax
 except ImportError as e:
     print("skipped:", e)
-    raise SystemExit
+    raise SystemExit from None
 
 
 class Net(nn.Module):

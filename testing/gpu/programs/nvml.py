@@ -3,7 +3,7 @@ try:
     import pynvml as nv
 except ImportError:
     print("skipped: no nvidia-ml-py here")
-    raise SystemExit
+    raise SystemExit from None
 
 
 def show(name, ask):
@@ -14,12 +14,7 @@ def show(name, ask):
         print(name, type(e).__name__)
 
 
-nv.nvmlInit()
-show("driver", nv.nvmlSystemGetDriverVersion)
-show("cuda", nv.nvmlSystemGetCudaDriverVersion)
-show("count", nv.nvmlDeviceGetCount)
-for i in range(nv.nvmlDeviceGetCount()):
-    h = nv.nvmlDeviceGetHandleByIndex(i)
+def device(h):
     show("name", lambda: nv.nvmlDeviceGetName(h))
     uuid = nv.nvmlDeviceGetUUID(h)
     print("uuid", uuid[:4], len(uuid))
@@ -29,10 +24,20 @@ for i in range(nv.nvmlDeviceGetCount()):
     show("brand", lambda: nv.nvmlDeviceGetBrand(h))
     show("cores", lambda: nv.nvmlDeviceGetNumGpuCores(h))
     show("mig", lambda: nv.nvmlDeviceGetMigMode(h))
-    show("used", lambda: 0 < nv.nvmlDeviceGetMemoryInfo(h).used < nv.nvmlDeviceGetMemoryInfo(h).total)
+    show(
+        "used", lambda: 0 < nv.nvmlDeviceGetMemoryInfo(h).used < nv.nvmlDeviceGetMemoryInfo(h).total
+    )
     show("utilization", lambda: 0 <= nv.nvmlDeviceGetUtilizationRates(h).gpu <= 100)
     show("temperature", lambda: 0 < nv.nvmlDeviceGetTemperature(h, nv.NVML_TEMPERATURE_GPU) < 120)
     show("power", lambda: nv.nvmlDeviceGetPowerUsage(h) > 0)
+
+
+nv.nvmlInit()
+show("driver", nv.nvmlSystemGetDriverVersion)
+show("cuda", nv.nvmlSystemGetCudaDriverVersion)
+show("count", nv.nvmlDeviceGetCount)
+for i in range(nv.nvmlDeviceGetCount()):
+    device(nv.nvmlDeviceGetHandleByIndex(i))
 try:
     nv.nvmlDeviceGetHandleByIndex(999)
 except nv.NVMLError as e:

@@ -27,16 +27,32 @@ if cuda.cuDeviceGetUuid_v2(raw, 0) == 0:
 
 
 def child(code, **settings):
-    env = {k: v for k, v in os.environ.items() if k not in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")}
-    r = subprocess.run([sys.executable, "-c", code], env=dict(env, **settings), capture_output=True, text=True)
+    env = {
+        k: v
+        for k, v in os.environ.items()
+        if k not in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+    }
+    r = subprocess.run(
+        [sys.executable, "-c", code], env=dict(env, **settings), capture_output=True, text=True
+    )
     return r.stdout.strip() or f"exit {r.returncode}: {r.stderr.strip()[-200:]}"
 
 
 print("all:", child(ASK))
 uuid = child(UUID)
-for name, value in (("none", ""), ("minus one", "-1"), ("first", "0"), ("first, then no such", "0,99"),
-                    ("no such, then first", "99,0"), ("twice", "0,0"), ("words", "gpu"), ("spaces", " 0 "),
-                    ("uuid", uuid), ("start of the uuid", uuid[:12]), ("no such uuid", "GPU-00000000")):
+for name, value in (
+    ("none", ""),
+    ("minus one", "-1"),
+    ("first", "0"),
+    ("first, then no such", "0,99"),
+    ("no such, then first", "99,0"),
+    ("twice", "0,0"),
+    ("words", "gpu"),
+    ("spaces", " 0 "),
+    ("uuid", uuid),
+    ("start of the uuid", uuid[:12]),
+    ("no such uuid", "GPU-00000000"),
+):
     print(f"{name}:", child(ASK, CUDA_VISIBLE_DEVICES=value))
 for order in ("PCI_BUS_ID", "FASTEST_FIRST", "nonsense"):
     print(f"{order}:", child(ASK, CUDA_DEVICE_ORDER=order))

@@ -1,10 +1,11 @@
-"""A pytest plugin for `suites.py`: picks the tests of a task and reports each as it starts and ends.
+"""A pytest plugin for `suites.py`: picks a task's tests, reports each as it starts and ends.
 
-`BUSBAR_SUITE_TASK` names a JSON file: `results` (the file to append to), `cap` (tests a file at most,
-chosen by a hash of their names, so that both sides choose alike), `select` and `skip` (regular
-expressions), `only` (names; then nothing else matters), `done` (names to leave out) and `seconds` (begin no
-further test after that). A line is a JSON object: `collected`, `start`, `end` or `collect` (a file that
-does not load). After a test whose error a process does not recover from, the rest is left to a new one.
+`BUSBAR_SUITE_TASK` names a JSON file: `results` (the file to append to), `cap` (tests a file at
+most, chosen by a hash of their names, so that both sides choose alike), `select` and `skip`
+(regular expressions), `only` (names; then nothing else matters), `done` (names to leave out) and
+`seconds` (begin no further test after that). A line is a JSON object: `collected`, `start`, `end`
+or `collect` (a file that does not load). After a test whose error a process does not recover from,
+the rest is left to a new one.
 """
 
 import json
@@ -16,10 +17,12 @@ import zlib
 import pytest
 
 STICKY = re.compile(
-    r"illegal memory access|unspecified launch failure|device-side assert|misaligned address|illegal instruction"
-    r"|CUDA_ERROR_(LAUNCH_FAILED|ILLEGAL_|ASSERT|MISALIGNED|UNKNOWN|CONTEXT_IS_DESTROYED|DEVICE_UNAVAILABLE|NOT_INITIALIZED)"
-    r"|cudaError(LaunchFailure|Illegal|Assert|Misaligned|Unknown|DevicesUnavailable|InitializationError)"
-    r"|initialization error|CUDA-capable device\(s\) is/are busy")
+    r"illegal memory access|unspecified launch failure|device-side assert|misaligned address"
+    r"|illegal instruction|CUDA_ERROR_(LAUNCH_FAILED|ILLEGAL_|ASSERT|MISALIGNED|UNKNOWN"
+    r"|CONTEXT_IS_DESTROYED|DEVICE_UNAVAILABLE|NOT_INITIALIZED)|cudaError(LaunchFailure|Illegal"
+    r"|Assert|Misaligned|Unknown|DevicesUnavailable|InitializationError)"
+    r"|initialization error|CUDA-capable device\(s\) is/are busy"
+)
 RANK = {"passed": 0, "skipped": 1, "xfailed": 1, "xpassed": 2, "failed": 3, "error": 4}
 
 
@@ -37,7 +40,9 @@ class Reporter:
     def pytest_collection_modifyitems(self, config, items):
         task, files = self.task, {}
         only, done = set(task.get("only") or ()), set(task.get("done") or ())
-        select, skip = (re.compile(task.get(k) or alt) for k, alt in (("select", ""), ("skip", "(?!)")))
+        select, skip = (
+            re.compile(task.get(k) or alt) for k, alt in (("select", ""), ("skip", "(?!)"))
+        )
         for item in items:
             name = item.nodeid
             if name in only or not only and select.search(name) and not skip.search(name):

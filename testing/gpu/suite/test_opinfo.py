@@ -1,4 +1,4 @@
-"""Every operator that PyTorch's own table knows, forward and backward on the GPU, against the CPU."""
+"""Every operator of PyTorch's own table, forward and backward on the GPU, against the CPU."""
 
 import pytest
 import torch
@@ -6,8 +6,24 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 DTYPES = (torch.float32, torch.complex64, torch.int64, torch.bool)
 # What these give is arbitrary by design.
-RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "empty", "uniform", "cauchy", "exponential",
-          "geometric", "log_normal", "rrelu", "svd_lowrank", "pca_lowrank", "fractional_max", "item")
+RANDOM = (
+    "rand",
+    "normal",
+    "bernoulli",
+    "multinomial",
+    "dropout",
+    "empty",
+    "uniform",
+    "cauchy",
+    "exponential",
+    "geometric",
+    "log_normal",
+    "rrelu",
+    "svd_lowrank",
+    "pca_lowrank",
+    "fractional_max",
+    "item",
+)
 
 
 def cases():
@@ -44,7 +60,9 @@ def test_op(op, dtype):
             break
         result = op(sample.input, *sample.args, **sample.kwargs)
         if backward:
-            sums = [t.sum() for t in tensors(result) if t.requires_grad and t.dtype.is_floating_point]
+            sums = [
+                t.sum() for t in tensors(result) if t.requires_grad and t.dtype.is_floating_point
+            ]
             leaves = [t for t in tensors(sample.input) if t.requires_grad]
             if sums and leaves:
                 torch.autograd.grad(sum(sums), leaves, allow_unused=True)

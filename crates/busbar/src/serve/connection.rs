@@ -44,7 +44,7 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
     }
     match hello.intent {
         Intent::Open => open(server, conn, hello, protocol, refuse, busy),
-        Intent::Resume => resume(server, conn, hello, protocol, refuse),
+        Intent::Resume | Intent::Side => resume(server, conn, hello, protocol, refuse),
         Intent::Status => {
             let w = Welcome {
                 protocol,
@@ -203,7 +203,7 @@ fn open(
     };
     let spare_wanted = !hello.off.iter().any(|s| s == Switch::Spare.name());
     let patient = hello.features.iter().any(|f| f == PATIENCE);
-    // A client takes a long silence for a server that is gone; and one that is gone needs no worker.
+    // A client takes a long silence for a server that is gone. One that is gone needs no worker.
     let still_wanted = || !patient || send_hello(&conn, Kind::Ping, &[]).is_ok();
     let worker = match server.workers.take(spare_wanted, still_wanted) {
         Ok(w) => Arc::new(w),

@@ -303,6 +303,9 @@ pub(super) unsafe fn cuCtxSetFlags(flags: u32) -> CUresult {
     guard(|| {
         let id = enter()?.need_context()?;
         let i = info(id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+        if flags & !0xff != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
         if i.primary {
             PRIMARY_FLAGS[i.device as usize].store(flags, Ordering::Relaxed);
         } else {
@@ -482,6 +485,7 @@ fn synchronize(cx: Cx, context: u32) -> Result<(), CUresult> {
         scope: context,
         ..cx
     };
+    shadow::about_to_wait(cx)?;
     let (since, mark) = (cx.queued(), shadow::mark());
     if !cx.idle(ALL_STREAMS) {
         cx.call(&msg::ContextSynchronize { context })?;

@@ -26,6 +26,11 @@ static ARRIVING: AtomicUsize = AtomicUsize::new(0);
 /// From this size on it is cheaper to send pageable memory in place and wait until it has gone out
 /// than to copy it into the queue.
 const SEND_IN_PLACE: usize = 4 << 20;
+/// How much of its end is copied all the same: what a fast link carries in some round trips.
+const TAIL: usize = 512 << 10;
+/// A longer copy into the queue begins with a piece of this size, so that the link has something to
+/// do early.
+const FIRST: usize = 128 << 10;
 
 /// Waits until every copy to page-locked memory has arrived.
 pub fn wait_for_copies(cx: Cx) {
@@ -205,9 +210,17 @@ unsafe fn queue_to_device(
             stream,
         );
     }
+    // The end of pageable memory is copied: while it travels, the word that everything before it
+    // has arrived comes back, and nobody waits for a silent link.
+    let copied = if pinned { 0 } else { TAIL };
+    let in_place = len - copied;
     let mut done = 0;
-    while done < len {
-        let n = CHUNK.min(len - done);
+    while done < in_place {
+        // The odd piece goes first: what is acknowledged by itself is a whole one.
+        let n = match (in_place - done) % CHUNK {
+            0 => CHUNK,
+            odd => odd,
+        };
         let m = msg::CopyIn {
             dst: dst + done as u64,
             stream,
@@ -218,16 +231,28 @@ unsafe fn queue_to_device(
         cx.send_bulk(&m, Bulk::Borrow(unsafe { src.add(done) }, n))?;
         done += n;
     }
-    if !pinned && cx.rt.session.drain().is_err() {
-        return Err(CUDA_ERROR_DEVICE_UNAVAILABLE);
+    if pinned {
+        return Ok(());
     }
-    Ok(())
+    let session = &cx.rt.session;
+    let mark = session.mark();
+    session.flush();
+    // SAFETY: within the caller's `len` bytes.
+    let end = unsafe { std::slice::from_raw_parts(src.add(in_place), copied) };
+    let queued = queue(cx, dst + in_place as u64, end, stream);
+    // Whatever became of that: the rest is still being read.
+    session
+        .received(mark)
+        .map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
+    queued
 }
 
 /// Queues bytes for the device, which may change as soon as this returns.
 pub(super) fn queue(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<(), CUresult> {
+    let first = if bytes.len() > 2 * FIRST { FIRST } else { 0 };
+    let (first, rest) = bytes.split_at(first);
     let mut dst = dst;
-    for data in bytes.chunks(CHUNK) {
+    for data in first.chunks(CHUNK).chain(rest.chunks(CHUNK)) {
         let m = msg::CopyIn {
             dst,
             stream,

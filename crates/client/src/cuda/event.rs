@@ -9,6 +9,7 @@ pub(super) unsafe fn cuEventQuery(event: CUevent) -> CUresult {
     guard(|| {
         let cx = enter()?;
         let h_event = cx.handle(Kind::Event, event as u64)?;
+        shadow::about_to_wait(cx)?;
         cx.call(&msg::CuEventQuery { h_event })?;
         shadow::waited(cx, 0, None, 0);
         Ok(())
@@ -19,6 +20,7 @@ pub(super) unsafe fn cuEventSynchronize(event: CUevent) -> CUresult {
     guard(|| {
         let cx = enter()?;
         let h_event = cx.handle(Kind::Event, event as u64)?;
+        shadow::about_to_wait(cx)?;
         cx.call(&msg::CuEventSynchronize { h_event })?;
         // Whose work that was is not known here.
         shadow::waited(cx, 0, None, 0);
@@ -28,11 +30,14 @@ pub(super) unsafe fn cuEventSynchronize(event: CUevent) -> CUresult {
 
 /// Blocking synchronization, no timing, between processes.
 const FLAGS: u32 = 7;
+const NO_TIMING: u32 = 2;
+const INTERPROCESS: u32 = 4;
 
 pub(super) unsafe fn cuEventCreate(out: *mut CUevent, flags: u32) -> CUresult {
     guard(|| {
         let cx = enter()?;
-        if out.is_null() || flags & !FLAGS != 0 {
+        let timed_abroad = flags & (INTERPROCESS | NO_TIMING) == INTERPROCESS;
+        if out.is_null() || flags & !FLAGS != 0 || timed_abroad {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let id = cx.create(Kind::Event);

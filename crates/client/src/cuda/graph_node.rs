@@ -225,13 +225,14 @@ pub(super) unsafe fn set(node: CUgraphNode, p: &CUgraphNodeParams) -> Result<(),
     let node = cx.handle(Kind::GraphNode, node as u64)?;
     // SAFETY: passed on to the caller.
     let e = unsafe { encode(cx, p)? };
-    cx.send(&msg::GraphSetNode {
+    cx.call(&msg::GraphSetNode {
         graph: owner(node).unwrap_or(0),
         node,
         params: busbar_abi::bytes_of(&e.p),
         extra: &e.extra,
         mirrors: e.mirrors,
     })
+    .map(drop)
 }
 
 /// Changes a node of an executable graph.

@@ -29,37 +29,27 @@ pub const WORKER_IDS: u32 = 1 << (ID_BITS - 1);
 /// One entry: bit 0 alive, bits 8..16 generation, bits 32..64 the context it was made in.
 type Slot = AtomicU64;
 
-/// The handles of one kind.
-pub struct Table {
-    chunks: [AtomicPtr<[Slot; CHUNK]>; CHUNKS],
-    next: AtomicU32,
-    free: Mutex<Vec<u32>>,
-}
+/// An entry for every id, in pieces that are made when they are first needed. A piece, once
+/// published, is never freed: a look-up is two loads and no lock.
+struct Chunks<T>([AtomicPtr<[T; CHUNK]>; CHUNKS]);
 
-impl Table {
+impl<T> Chunks<T> {
     const fn new() -> Self {
-        Self {
-            chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
-            // Id 0 means "none" on the wire.
-            next: AtomicU32::new(1),
-            free: Mutex::new(Vec::new()),
-        }
+        Self([const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS])
     }
 
     #[inline]
-    fn slot(&self, id: u32) -> Option<&Slot> {
-        let chunk = self
-            .chunks
-            .get(id as usize / CHUNK)?
-            .load(Ordering::Acquire);
+    fn get(&self, id: u32) -> Option<&T> {
+        let chunk = self.0.get(id as usize / CHUNK)?.load(Ordering::Acquire);
         // SAFETY: a chunk, once published, is never freed.
         unsafe { chunk.as_ref() }.map(|c| &c[id as usize % CHUNK])
     }
 
-    fn slot_or_make(&self, id: u32) -> &Slot {
-        let at = &self.chunks[id as usize / CHUNK];
+    /// The entry of `id`; those of a new piece are `empty`.
+    fn get_or_make(&self, id: u32, empty: fn() -> T) -> &T {
+        let at = &self.0[id as usize / CHUNK];
         if at.load(Ordering::Acquire).is_null() {
-            let fresh = Box::into_raw(Box::new([const { AtomicU64::new(0) }; CHUNK]));
+            let fresh = Box::into_raw(Box::new(std::array::from_fn(|_| empty())));
             let won = at.compare_exchange(
                 std::ptr::null_mut(),
                 fresh,
@@ -71,7 +61,34 @@ impl Table {
                 drop(unsafe { Box::from_raw(fresh) });
             }
         }
-        self.slot(id).expect("the chunk was just made")
+        self.get(id).expect("the chunk was just made")
+    }
+}
+
+/// The handles of one kind.
+pub struct Table {
+    slots: Chunks<Slot>,
+    next: AtomicU32,
+    free: Mutex<Vec<u32>>,
+}
+
+impl Table {
+    const fn new() -> Self {
+        Self {
+            slots: Chunks::new(),
+            // Id 0 means "none" on the wire.
+            next: AtomicU32::new(1),
+            free: Mutex::new(Vec::new()),
+        }
+    }
+
+    #[inline]
+    fn slot(&self, id: u32) -> Option<&Slot> {
+        self.slots.get(id)
+    }
+
+    fn slot_or_make(&self, id: u32) -> &Slot {
+        self.slots.get_or_make(id, || AtomicU64::new(0))
     }
 
     fn create(&self, context: u32) -> u32 {
@@ -194,56 +211,29 @@ pub fn living(kind: Kind, context: u32) -> Vec<u32> {
 }
 
 /// What the client knows of objects of one kind, by id. Entries are set once and live as long as
-/// the process, so that a look-up is two loads and no lock; ids of such kinds are not used again.
-pub struct Side<T: 'static> {
-    chunks: [AtomicPtr<[AtomicPtr<T>; CHUNK]>; CHUNKS],
-}
+/// the process; ids of such kinds are not used again.
+pub struct Side<T: 'static>(Chunks<AtomicPtr<T>>);
 
 impl<T> Side<T> {
     /// An empty table.
     pub const fn new() -> Self {
-        Self {
-            chunks: [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS],
-        }
+        Self(Chunks::new())
     }
 
     /// What is known of `id`.
     #[inline]
     pub fn get(&self, id: u32) -> Option<&'static T> {
-        let chunk = self
-            .chunks
-            .get(id as usize / CHUNK)?
-            .load(Ordering::Acquire);
-        // SAFETY: chunks and entries, once published, are never freed.
-        unsafe {
-            chunk.as_ref()?[id as usize % CHUNK]
-                .load(Ordering::Acquire)
-                .as_ref()
-        }
+        let entry = self.0.get(id)?.load(Ordering::Acquire);
+        // SAFETY: an entry, once published, is never freed.
+        unsafe { entry.as_ref() }
     }
 
     /// Sets what is known of `id`.
     pub fn set(&self, id: u32, v: T) -> &'static T {
-        let at = &self.chunks[id as usize / CHUNK];
-        if at.load(Ordering::Acquire).is_null() {
-            let fresh = Box::into_raw(Box::new(
-                [const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNK],
-            ));
-            let won = at.compare_exchange(
-                std::ptr::null_mut(),
-                fresh,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            );
-            if won.is_err() {
-                // SAFETY: another thread's chunk won; ours was never shared.
-                drop(unsafe { Box::from_raw(fresh) });
-            }
-        }
         let v = Box::leak(Box::new(v));
-        // SAFETY: the chunk is there and never freed.
-        let chunk = unsafe { &*at.load(Ordering::Acquire) };
-        chunk[id as usize % CHUNK].store(v, Ordering::Release);
+        self.0
+            .get_or_make(id, || AtomicPtr::new(std::ptr::null_mut()))
+            .store(v, Ordering::Release);
         v
     }
 }

@@ -318,6 +318,7 @@ unsafe fn launch(
             check_fits(cx, id, grid, block, shared)?;
         }
         let stream = stream::id(cx, stream, per_thread)?;
+        stream::not_void(cx, stream)?;
         let l = Launch {
             function: id,
             stream,
@@ -512,6 +513,7 @@ pub(super) unsafe fn cuLaunchHostFunc(
             return Err(CUDA_ERROR_INVALID_VALUE);
         };
         let stream = stream::id(cx, stream, per_thread)?;
+        stream::not_void(cx, stream)?;
         super::callback::queue_host_function(cx, stream, f, data)
     })
 }

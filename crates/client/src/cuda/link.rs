@@ -1,4 +1,5 @@
-//! The linker: pieces of code are collected here and linked at the server in one go.
+//! The linker, which runs at the server: pieces of code go there one by one, as the program adds
+//! them, so that what is wrong with one is said at its own call.
 
 use super::image;
 use super::library::arch;
@@ -7,19 +8,12 @@ use super::runtime::{Cx, decode, enter, guard, put, put_opt};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-struct Piece {
-    kind: u32,
-    bytes: Arc<[u8]>,
-    name: CString,
-}
 
 /// A link in progress.
 struct Link {
     options: Options,
-    pieces: Vec<Piece>,
     /// The result, which the program may read until the link is destroyed.
     image: Vec<u8>,
 }
@@ -39,29 +33,76 @@ pub(super) unsafe fn cuLinkCreate_v2(
     guard(|| {
         let cx = enter()?;
         cx.need_context()?;
+        if out.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
         // SAFETY: the program's arrays.
         let options = unsafe { Options::read(options, values, n)? };
         let id = cx.create(Kind::Link);
+        let encoded = options.encode();
+        let m = msg::LinkCreate {
+            link: id,
+            options: &encoded,
+        };
+        cx.call(&m).inspect_err(|_| cx.destroy(Kind::Link, id))?;
         let link = Link {
             options,
-            pieces: Vec::new(),
             image: Vec::new(),
         };
         links().get_or_insert_default().insert(id, link);
-        // SAFETY: the program's pointer.
+        // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, cx.raw(Kind::Link, id) as CUlinkState) }
     })
 }
 
-fn add(cx: Cx, state: CUlinkState, piece: Piece) -> Result<(), CUresult> {
-    let id = cx.handle(Kind::Link, state as u64)?;
-    let mut all = links();
-    let link = all
-        .get_or_insert_default()
-        .get_mut(&id)
-        .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
-    link.pieces.push(piece);
-    Ok(())
+/// Writes the logs of a link where its program wants them.
+///
+/// # Safety
+/// The pointers among the options are valid, as the API asks.
+unsafe fn tell(link: u32, info: &[u8], error: &[u8], wall_ms: f32) {
+    if let Some(l) = links().get_or_insert_default().get(&link) {
+        // SAFETY: passed on to the caller.
+        unsafe { l.options.fill(info, error, wall_ms) };
+    }
+}
+
+/// Adds a piece.
+///
+/// # Safety
+/// `name` is null or a text, the lists of options as long as said, and the pointers among the
+/// link's own options valid.
+unsafe fn add(
+    cx: Cx,
+    state: CUlinkState,
+    kind: u32,
+    bytes: Arc<[u8]>,
+    name: *const c_char,
+    (n, options, values): (u32, *mut CUjit_option, *mut *mut c_void),
+) -> Result<(), CUresult> {
+    let link = cx.handle(Kind::Link, state as u64)?;
+    // SAFETY: passed on to the caller.
+    let options = unsafe { Options::read(options, values, n)? }.encode();
+    let name = if name.is_null() {
+        c""
+    } else {
+        // SAFETY: passed on to the caller.
+        unsafe { CStr::from_ptr(name) }
+    };
+    let m = msg::LinkAdd {
+        link,
+        kind,
+        hash: cx.rt.session.offer(bytes),
+        name: name.to_bytes_with_nul(),
+        options: &options,
+    };
+    let (status, body) = cx.call_any(&m)?;
+    let r = decode::<msg::LinkAddReply<'_>>(&body)?;
+    // SAFETY: passed on to the caller.
+    unsafe { tell(link, r.info_log, r.error_log, r.wall_ms) };
+    match status {
+        CUDA_SUCCESS => Ok(()),
+        e => Err(e),
+    }
 }
 
 const PTX: u32 = 1;
@@ -72,9 +113,9 @@ pub(super) unsafe fn cuLinkAddData_v2(
     data: *mut c_void,
     size: usize,
     name: *const c_char,
-    _n: u32,
-    _options: *mut CUjit_option,
-    _values: *mut *mut c_void,
+    n: u32,
+    options: *mut CUjit_option,
+    values: *mut *mut c_void,
 ) -> CUresult {
     guard(|| {
         let cx = enter()?;
@@ -86,21 +127,8 @@ pub(super) unsafe fn cuLinkAddData_v2(
         if kind == PTX && bytes.last() != Some(&0) {
             bytes.push(0);
         }
-        let name = if name.is_null() {
-            c""
-        } else {
-            // SAFETY: the program's text.
-            unsafe { CStr::from_ptr(name) }
-        };
-        add(
-            cx,
-            state,
-            Piece {
-                kind,
-                bytes: bytes.into(),
-                name: name.into(),
-            },
-        )
+        // SAFETY: the program's text and lists.
+        unsafe { add(cx, state, kind, bytes.into(), name, (n, options, values)) }
     })
 }
 
@@ -108,9 +136,9 @@ pub(super) unsafe fn cuLinkAddFile_v2(
     state: CUlinkState,
     kind: CUjitInputType,
     path: *const c_char,
-    _n: u32,
-    _options: *mut CUjit_option,
-    _values: *mut *mut c_void,
+    n: u32,
+    options: *mut CUjit_option,
+    values: *mut *mut c_void,
 ) -> CUresult {
     guard(|| {
         let cx = enter()?;
@@ -125,16 +153,7 @@ pub(super) unsafe fn cuLinkAddFile_v2(
             bytes.into()
         };
         // SAFETY: as above; `read_file` has refused a null pointer.
-        let name = unsafe { CStr::from_ptr(path) };
-        add(
-            cx,
-            state,
-            Piece {
-                kind,
-                bytes,
-                name: name.into(),
-            },
-        )
+        unsafe { add(cx, state, kind, bytes, path, (n, options, values)) }
     })
 }
 
@@ -149,39 +168,23 @@ pub(super) unsafe fn cuLinkComplete(
         if image_out.is_null() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        let link = links().get_or_insert_default().remove(&id);
-        let mut link = link.ok_or(CUDA_ERROR_INVALID_HANDLE)?;
-        let (mut kinds, mut hashes, mut names) = (Vec::new(), Vec::new(), Vec::new());
-        for p in &link.pieces {
-            kinds.push(p.kind);
-            hashes.extend_from_slice(&cx.rt.session.offer(p.bytes.clone()));
-            names.extend_from_slice(p.name.to_bytes_with_nul());
+        let (status, body) = cx.call_any(&msg::LinkComplete { link: id })?;
+        let r = decode::<msg::LinkCompleteReply<'_>>(&body)?;
+        // SAFETY: the program's buffers, as it described them.
+        unsafe { tell(id, r.info_log, r.error_log, r.wall_ms) };
+        if status != CUDA_SUCCESS {
+            return Err(status);
         }
-        let options = link.options.encode();
-        let m = msg::LinkImages {
-            pieces: kinds,
-            hashes: &hashes,
-            names: &names,
-            options: &options,
-        };
-        let linked = cx.call_any(&m).and_then(|(status, body)| {
-            let r = decode::<msg::LinkImagesReply<'_>>(&body)?;
-            // SAFETY: the program's buffers, as it described them.
-            unsafe { link.options.fill(r.info_log, r.error_log, r.wall_ms) };
-            link.image = r.image.to_vec();
-            if status == CUDA_SUCCESS {
-                Ok(())
-            } else {
-                Err(status)
-            }
-        });
+        let mut all = links();
+        let link = all.get_or_insert_default().get_mut(&id);
+        let link = link.ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        link.image = r.image.to_vec();
         // SAFETY: checked for null above; the program's pointers.
         unsafe {
             put(image_out, link.image.as_mut_ptr().cast())?;
             put_opt(size_out, link.image.len());
         }
-        links().get_or_insert_default().insert(id, link);
-        linked
+        Ok(())
     })
 }
 
@@ -189,6 +192,7 @@ pub(super) unsafe fn cuLinkDestroy(state: CUlinkState) -> CUresult {
     guard(|| {
         let cx = enter()?;
         let id = cx.handle(Kind::Link, state as u64)?;
+        cx.send(&msg::LinkDestroy { link: id })?;
         links().get_or_insert_default().remove(&id);
         cx.destroy(Kind::Link, id);
         Ok(())

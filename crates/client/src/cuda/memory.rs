@@ -30,6 +30,9 @@ pub enum Sort {
     Imported,
 }
 
+/// Set in the flags of device memory whose copies the program wants to be synchronous.
+pub const ORDERED: u32 = 1 << 31;
+
 /// A range of memory that CUDA knows.
 #[derive(Debug, Clone, Copy)]
 pub struct Range {
@@ -43,7 +46,7 @@ pub struct Range {
     pub context: u32,
     /// The program's ordinal of its device.
     pub device: CUdevice,
-    /// Flags of host memory.
+    /// Flags of host memory; of a device's, [`ORDERED`] and what its maker keeps here.
     pub flags: u32,
     /// A number that no other allocation of the process has.
     pub serial: u64,
@@ -509,17 +512,21 @@ unsafe fn attribute(r: &Range, p: u64, which: u32, data: *mut c_void) -> Result<
             3 => put(data.cast(), p),
             4 if on_host || r.sort == Sort::Managed => put(data.cast(), p),
             4 => Err(CUDA_ERROR_INVALID_VALUE),
-            6 => put(data.cast(), 0u32),
+            6 => put(
+                data.cast(),
+                u32::from(r.flags & ORDERED != 0 && !on_host && r.sort != Sort::Managed),
+            ),
             7 => put(data.cast(), r.serial),
             8 => put(data.cast(), u32::from(r.sort == Sort::Managed)),
             9 => put(data.cast(), r.device),
-            10 => put(data.cast(), 0u32),
+            10 => put(data.cast(), u32::from(r.sort == Sort::Device)),
             11 => put(data.cast(), r.base),
             12 => put(data.cast(), r.size),
             13 => put(data.cast(), 1u32),
             14 => put(data.cast(), 0u64),
             15 => put(data.cast(), 0u32),
             16 => put(data.cast(), 3u32),
+            17 if r.sort == Sort::Foreign => put(data.cast(), super::pool::of_memory(r)?),
             17 => put(data.cast(), 0u64),
             18 => put(data.cast(), r.size),
             19 => put(data.cast(), r.base),
@@ -588,15 +595,24 @@ pub(super) unsafe fn cuPointerGetAttributes(
 }
 
 pub(super) unsafe fn cuPointerSetAttribute(
-    _value: *const c_void,
+    value: *const c_void,
     which: CUpointer_attribute,
     p: CUdeviceptr,
 ) -> CUresult {
     guard(|| {
         enter()?;
         // Copies through a session are ordered anyway, which is all that SYNC_MEMOPS (6) asks.
-        if which != 6 || find(p).is_none() {
+        if which != 6 || value.is_null() {
             return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: checked for null above; the attribute is a number.
+        let on = unsafe { value.cast::<u32>().read_unaligned() } != 0;
+        let known = find(p).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let mut ranges = RANGES.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(r) = ranges.get_mut(&known.base)
+            && matches!(r.sort, Sort::Device | Sort::Foreign | Sort::Imported)
+        {
+            r.flags = r.flags & !ORDERED | if on { ORDERED } else { 0 };
         }
         Ok(())
     })

@@ -88,7 +88,7 @@ impl Options {
             if p == 0 || room == 0 {
                 continue;
             }
-            let n = text.len().min(room as usize - 1);
+            let n = filled(text, room);
             // SAFETY: the program says that `room` bytes lie there.
             unsafe {
                 std::ptr::copy_nonoverlapping(text.as_ptr(), p as *mut u8, n);
@@ -96,10 +96,10 @@ impl Options {
             }
         }
         // These two come back in the array of values itself.
-        for (i, (k, _)) in self.list.iter().enumerate() {
+        for (i, (k, v)) in self.list.iter().enumerate() {
             let back = match *k {
-                INFO_LOG_SIZE => info.len() as u64,
-                ERROR_LOG_SIZE => error.len() as u64,
+                INFO_LOG_SIZE => filled(info, *v) as u64,
+                ERROR_LOG_SIZE => filled(error, *v) as u64,
                 WALL_TIME => u64::from(wall_ms.to_bits()),
                 _ => continue,
             };
@@ -107,6 +107,11 @@ impl Options {
             unsafe { (self.values as *mut u64).add(i).write_unaligned(back) };
         }
     }
+}
+
+/// How many bytes of a log go into a buffer of so many, with a NUL behind them.
+fn filled(text: &[u8], room: u64) -> usize {
+    text.len().min((room as usize).saturating_sub(1))
 }
 
 /// Reads a file of device code, with a NUL behind it in case it is text.

@@ -11,7 +11,7 @@ use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The device of each pool, by the pool's id.
 static DEVICES: Mutex<Option<HashMap<u32, CUdevice>>> = Mutex::new(None);
@@ -24,6 +24,33 @@ fn remember(pool: u32, device: CUdevice) {
 fn device_of(pool: u32) -> Option<CUdevice> {
     let d = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
     d.as_ref()?.get(&pool).copied()
+}
+
+/// The pool that each device allocates from, where it is not the default one.
+static CURRENT: Mutex<Option<HashMap<CUdevice, u32>>> = Mutex::new(None);
+
+fn current() -> MutexGuard<'static, Option<HashMap<CUdevice, u32>>> {
+    CURRENT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Marks the flags of memory that came from a pool; the others are the pool's id, 0 for the default
+/// one of its device.
+const POOLED: u32 = 1 << 30;
+
+/// The handle of the pool that memory came from; null when it came from none.
+pub fn of_memory(r: &memory::Range) -> Result<u64, CUresult> {
+    match r.flags & !memory::ORDERED {
+        POOLED => {
+            let mut pool = std::ptr::null_mut();
+            // SAFETY: a pointer to a live handle.
+            match unsafe { of_device(&mut pool, r.device, 1) } {
+                CUDA_SUCCESS => Ok(pool as u64),
+                e => Err(e),
+            }
+        }
+        f if f & POOLED != 0 => Ok(handles::raw(Kind::MemoryPool, f & !POOLED)),
+        _ => Ok(0),
+    }
 }
 
 unsafe fn alloc(
@@ -51,7 +78,12 @@ unsafe fn alloc(
         })?;
         let va = decode::<msg::PoolAllocReply>(&reply)?.va;
         let device = device_of(pool).map_or_else(|| context::current_device(cx), Ok)?;
-        memory::add(va, size as u64, Sort::Foreign, context, device, 0);
+        let from = match pool {
+            0 => current().as_ref().and_then(|c| c.get(&device).copied()),
+            id => Some(id).filter(|id| *id < handles::WORKER_IDS),
+        };
+        let flags = POOLED | from.unwrap_or(0);
+        memory::add(va, size as u64, Sort::Foreign, context, device, flags);
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, va as CUdeviceptr) }
     })
@@ -150,6 +182,9 @@ pub(super) unsafe fn cuMemPoolCreate(
         }
         // SAFETY: the program's structure, of plain numbers.
         let props = unsafe { props.read() };
+        if props.allocType == 0 || props.location.r#type == 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
         // Memory of the host would lie in the server's; handles for other processes are not
         // offered.
         const DEVICE: CUmemLocationType = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -228,8 +263,40 @@ pub(super) unsafe fn cuMemSetMemPool(
         let cx = enter()?;
         // SAFETY: passed on to the caller.
         let dev = unsafe { located(location, kind)? };
-        let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
-        cx.call(&msg::CuDeviceSetMemPool { dev, pool }).map(drop)
+        choose(cx, dev, pool)
+    })
+}
+
+fn choose(cx: Cx, dev: CUdevice, pool: CUmemoryPool) -> Result<(), CUresult> {
+    let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+    cx.call(&msg::CuDeviceSetMemPool { dev, pool })?;
+    let mut now = current();
+    let now = now.get_or_insert_default();
+    // The default one is the only one that a program has not made.
+    if pool < handles::WORKER_IDS {
+        now.insert(dev, pool);
+    } else {
+        now.remove(&dev);
+    }
+    Ok(())
+}
+
+pub(super) unsafe fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult {
+    guard(|| choose(enter()?, dev, pool))
+}
+
+pub(super) unsafe fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let id = cx.handle(Kind::MemoryPool, pool as u64)?;
+        if id >= handles::WORKER_IDS {
+            // A device's default one stays.
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        current().get_or_insert_default().retain(|_, p| *p != id);
+        cx.send(&msg::CuMemPoolDestroy { pool: id })?;
+        cx.destroy(Kind::MemoryPool, id);
+        Ok(())
     })
 }
 

@@ -310,7 +310,7 @@ impl Handler for Events {
         crate::log!(Warn, "{what} failed at the server with error {status}");
         if lost {
             context::lose(context, status);
-        } else {
+        } else if !stream::spoils(status) {
             context::defer(context, status);
         }
     }
@@ -415,7 +415,12 @@ impl Cx {
     #[inline]
     pub fn idle(self, stream: u32) -> bool {
         let seen = IDLE_STREAM.load(Ordering::Acquire);
-        (seen == key(self.scope, stream) || seen == key(self.scope, ALL_STREAMS))
+        let covers = || {
+            // Without any other stream the default one has all of the context's work.
+            let alone = stream == ALL_STREAMS && handles::at_most(Kind::Stream, 0);
+            seen == key(self.scope, ALL_STREAMS) || (alone && seen == key(self.scope, 0))
+        };
+        (seen == key(self.scope, stream) || covers())
             && IDLE_SINCE.load(Ordering::Acquire) == self.queued()
             && !context::has_deferred(self.scope)
             && Switch::Idle.on()
@@ -523,6 +528,7 @@ impl Cx {
             output::settle();
         }
         if answer.status != CUDA_SUCCESS {
+            stream::spoils(answer.status);
             return Err(answer.status);
         }
         if reports(R::OP) {

@@ -9,7 +9,7 @@ use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
@@ -20,6 +20,9 @@ const PER_THREAD: u64 = 2;
 /// Captures in progress in this process. While there are none, every question about captures has
 /// the same answer, and frameworks ask it thousands of times a second.
 static CAPTURES: AtomicU32 = AtomicU32::new(0);
+
+/// Whether something has been refused during the captures in progress: one of them may be void.
+static DOUBT: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     /// The calling thread's own default streams, by context.
@@ -68,6 +71,26 @@ pub fn forget_context(id: u32) {
 #[inline]
 pub fn capturing() -> bool {
     CAPTURES.load(Ordering::Relaxed) > 0
+}
+
+/// A call has been refused for what it means to a capture. Says whether it has: the end of that
+/// capture tells, so nothing else must.
+pub(super) fn spoils(error: CUresult) -> bool {
+    let of_capture = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED..=CUDA_ERROR_CAPTURED_EVENT;
+    let hit = of_capture.contains(&error);
+    if hit && capturing() {
+        DOUBT.store(true, Ordering::Release);
+    }
+    hit
+}
+
+/// Work is about to be queued: not into a capture that is void.
+#[inline]
+pub(super) fn not_void(cx: Cx, stream: u32) -> Result<(), CUresult> {
+    if DOUBT.load(Ordering::Relaxed) {
+        captures(cx, stream)?;
+    }
+    Ok(())
 }
 
 /// Whether this stream captures. An invalidated capture is an error.
@@ -134,6 +157,7 @@ pub(super) unsafe fn cuStreamSynchronize(stream: CUstream, per_thread: bool) -> 
     guard(|| {
         let cx = enter()?;
         let h_stream = id(cx, stream, per_thread)?;
+        shadow::about_to_wait(cx)?;
         let (since, mark) = (cx.queued(), shadow::mark());
         if !cx.idle(h_stream) {
             cx.call(&msg::CuStreamSynchronize { h_stream })?;
@@ -151,8 +175,17 @@ pub(super) unsafe fn cuStreamQuery(stream: CUstream, per_thread: bool) -> CUresu
         if cx.idle(h_stream) {
             return Ok(());
         }
+        shadow::about_to_wait(cx)?;
         cx.call(&msg::CuStreamQuery { h_stream }).map(drop)
     })
+}
+
+/// The context that a stream is of: the default stream, of the current one.
+fn context_of(cx: Cx, stream: u32) -> Result<u32, CUresult> {
+    match stream {
+        0 => cx.need_context(),
+        id => Ok(handles::context(Kind::Stream, id)),
+    }
 }
 
 pub(super) unsafe fn cuStreamGetCtx(
@@ -162,12 +195,7 @@ pub(super) unsafe fn cuStreamGetCtx(
 ) -> CUresult {
     guard(|| {
         let cx = enter_local()?;
-        let sid = id(cx, stream, per_thread)?;
-        let ctx = if sid == 0 {
-            cx.need_context()?
-        } else {
-            handles::context(Kind::Stream, sid)
-        };
+        let ctx = context_of(cx, id(cx, stream, per_thread)?)?;
         // SAFETY: the program's pointer.
         unsafe { put(pctx, handles::raw(Kind::Context, ctx) as CUcontext) }
     })
@@ -192,12 +220,7 @@ pub(super) unsafe fn cuStreamGetDevice(
 ) -> CUresult {
     guard(|| {
         let cx = enter_local()?;
-        let sid = id(cx, stream, per_thread)?;
-        let ctx = if sid == 0 {
-            cx.need_context()?
-        } else {
-            handles::context(Kind::Stream, sid)
-        };
+        let ctx = context_of(cx, id(cx, stream, per_thread)?)?;
         let i = context::info(ctx).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
         // SAFETY: the program's pointer.
         unsafe { put(device, i.device) }
@@ -422,7 +445,9 @@ pub(super) unsafe fn cuStreamEndCapture(
 
 fn ended_one() {
     let less = |n: u32| n.checked_sub(1);
-    let _ = CAPTURES.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
+    if CAPTURES.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less) == Ok(1) {
+        DOUBT.store(false, Ordering::Release);
+    }
 }
 
 /// Asks the worker; `None` when nothing captures.

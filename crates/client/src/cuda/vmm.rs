@@ -5,13 +5,15 @@ use super::handles;
 use super::memory::{self, Sort};
 use super::runtime::{Cx, decode, enter, guard, put};
 use super::space::{GRANULE, Reservations};
+
+pub(super) use super::vmm_share::*;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Memory that `cuMemCreate` made.
+/// Memory that `cuMemCreate` made, or another process.
 struct Allocation {
     size: u64,
     /// What it was asked for, as bytes.
@@ -82,7 +84,28 @@ pub(super) unsafe fn cuMemAddressFree(p: CUdeviceptr, size: usize) -> CUresult {
     })
 }
 
-/// Checks what a program asks of new memory: it must be a device's own. That other processes may
+/// Makes memory known that the worker has under this id; gives its handle.
+pub(super) fn add(id: u32, size: u64, props: &CUmemAllocationProp) -> u64 {
+    let made = Allocation {
+        size,
+        props: busbar_abi::bytes_of(props).to_vec(),
+        device: location_id(&props.location),
+        held: 1,
+    };
+    state().get_or_insert_default().allocations.insert(id, made);
+    handles::raw(Kind::Allocation, id)
+}
+
+/// The length of memory, and what it was asked for.
+pub(super) fn known(id: u32) -> Result<(u64, CUmemAllocationProp), CUresult> {
+    let mut s = state();
+    let a = s.get_or_insert_default().allocations.get(&id);
+    let a = a.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let props = busbar_abi::from_bytes(&a.props).ok_or(CUDA_ERROR_UNKNOWN)?;
+    Ok((a.size, props))
+}
+
+/// Checks what a program asks of new memory: it must be a device's own. That another machine may
 /// have it too is a wish that only the attempt to export it turns down.
 fn check(cx: Cx, p: *const CUmemAllocationProp) -> Result<CUmemAllocationProp, CUresult> {
     // SAFETY: the program's pointer.
@@ -122,18 +145,8 @@ pub(super) unsafe fn cuMemCreate(
         };
         cx.call(&m)
             .inspect_err(|_| handles::destroy(Kind::Allocation, allocation))?;
-        let made = Allocation {
-            size,
-            props: busbar_abi::bytes_of(&props).to_vec(),
-            device: location_id(&props.location),
-            held: 1,
-        };
-        state()
-            .get_or_insert_default()
-            .allocations
-            .insert(allocation, made);
         // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, handles::raw(Kind::Allocation, allocation)) }
+        unsafe { put(out, add(allocation, size, &props)) }
     })
 }
 
@@ -193,11 +206,9 @@ pub(super) unsafe fn cuMemGetAllocationPropertiesFromHandle(
         let id = cx
             .handle(Kind::Allocation, handle)
             .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-        let mut s = state();
-        let a = s.get_or_insert_default().allocations.get(&id);
-        let props = a.and_then(|a| busbar_abi::from_bytes(&a.props));
+        let (_, props) = known(id)?;
         // SAFETY: the program's pointer.
-        unsafe { put(out, props.ok_or(CUDA_ERROR_INVALID_VALUE)?) }
+        unsafe { put(out, props) }
     })
 }
 
@@ -335,24 +346,4 @@ pub(super) unsafe fn cuMemGetAllocationGranularity(
         // SAFETY: the program's pointer.
         unsafe { put(out, n as usize) }
     })
-}
-
-const NO_DESCRIPTORS: &str =
-    "a file descriptor cannot leave its machine; cuIpcGetMemHandle serves processes of one server";
-
-pub(super) unsafe fn cuMemExportToShareableHandle(
-    _out: *mut c_void,
-    _handle: CUmemGenericAllocationHandle,
-    _kind: CUmemAllocationHandleType,
-    _flags: u64,
-) -> CUresult {
-    super::runtime::unsupported("cuMemExportToShareableHandle", NO_DESCRIPTORS)
-}
-
-pub(super) unsafe fn cuMemImportFromShareableHandle(
-    _out: *mut CUmemGenericAllocationHandle,
-    _os_handle: *mut c_void,
-    _kind: CUmemAllocationHandleType,
-) -> CUresult {
-    super::runtime::unsupported("cuMemImportFromShareableHandle", NO_DESCRIPTORS)
 }

@@ -142,7 +142,7 @@ pub(super) fn graph_set_node(
         // SAFETY: as in `add`.
         check(unsafe { w.driver.cuGraphNodeSetParams(node, &mut b.p) })
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 

@@ -38,6 +38,8 @@ pub(super) struct Exports {
     offered: Arc<Mutex<Offered>>,
     /// Secrets by the mapping's address.
     secrets: HashMap<u64, Secret>,
+    /// Secrets of memory that is not mapped by us, by the client's id.
+    allocations: HashMap<u32, Secret>,
     /// The socket's name, once it listens.
     tag: Option<[u8; 8]>,
 }
@@ -164,16 +166,72 @@ fn listen(e: &mut Exports) -> Result<[u8; 8], CUresult> {
     Ok(tag)
 }
 
+const DESCRIPTOR: CUmemAllocationHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+/// A descriptor of memory.
+fn descriptor(d: &Driver, memory: CUmemGenericAllocationHandle) -> Result<OwnedFd, CUresult> {
+    let mut fd = -1i32;
+    let out = (&raw mut fd).cast();
+    // SAFETY: live memory and a pointer to a live value; the descriptor that comes is ours.
+    unsafe {
+        check(d.cuMemExportToShareableHandle(out, memory, DESCRIPTOR, 0))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
 fn export(d: &Driver, va: u64) -> Result<OwnedFd, CUresult> {
-    let (mut memory, mut fd) = (0, -1i32);
-    let kind = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    // SAFETY: a mapped address, pointers to live values; the descriptor that comes is ours.
+    let mut memory = 0;
+    // SAFETY: a mapped address, a pointer to a live value; what is retained is released.
     unsafe {
         check(d.cuMemRetainAllocationHandle(&mut memory, va as *mut _))?;
-        let done = check(d.cuMemExportToShareableHandle((&raw mut fd).cast(), memory, kind, 0));
+        let fd = descriptor(d, memory);
         d.cuMemRelease(memory);
-        done.map(|()| OwnedFd::from_raw_fd(fd))
+        fd
     }
+}
+
+/// Offers memory: the socket's name, and the secret.
+pub(super) fn offer(
+    w: &mut Cuda,
+    id: u32,
+    memory: CUmemGenericAllocationHandle,
+) -> Result<([u8; 8], Secret), CUresult> {
+    let tag = listen(&mut w.exports)?;
+    let secret = match w.exports.allocations.get(&id) {
+        Some(s) => *s,
+        None => {
+            let file = descriptor(w.driver, memory)?;
+            let secret = random()?;
+            lock(&w.exports.offered).files.insert(secret, file);
+            w.exports.allocations.insert(id, secret);
+            secret
+        }
+    };
+    Ok((tag, secret))
+}
+
+/// Memory is released here: who has not imported it comes too late.
+pub(super) fn forget_allocation(w: &mut Cuda, id: u32) {
+    if let Some(secret) = w.exports.allocations.remove(&id) {
+        lock(&w.exports.offered).files.remove(&secret);
+    }
+}
+
+/// Memory that another worker offers.
+pub(super) fn taken(
+    w: &Cuda,
+    tag: &[u8; 8],
+    secret: &Secret,
+) -> Result<CUmemGenericAllocationHandle, CUresult> {
+    let file = fetch(tag, secret)?;
+    let mut memory = 0;
+    let os_handle = std::ptr::without_provenance_mut(file.as_raw_fd() as usize);
+    // SAFETY: a pointer to a live value, and a descriptor that lives through the call.
+    check(unsafe {
+        w.driver
+            .cuMemImportFromShareableHandle(&mut memory, os_handle, DESCRIPTOR)
+    })?;
+    Ok(memory)
 }
 
 pub(super) fn ipc_export(w: &mut Cuda, h: &Header, m: msg::IpcExport) -> Result<(), WireError> {
@@ -232,15 +290,7 @@ pub(super) fn ipc_import(w: &mut Cuda, h: &Header, m: msg::IpcImport) -> Result<
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         reserve(w, m.va, m.size)?;
-        let file = fetch(&m.tag, &m.secret)?;
-        let mut memory = 0;
-        let os_handle = std::ptr::without_provenance_mut(file.as_raw_fd() as usize);
-        let kind = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-        // SAFETY: a pointer to a live value, and a descriptor that lives through the call.
-        check(unsafe {
-            w.driver
-                .cuMemImportFromShareableHandle(&mut memory, os_handle, kind)
-        })?;
+        let memory = taken(w, &m.tag, &m.secret)?;
         let users = super::memory::users(w, dev);
         super::memory::map(w.driver, m.va, m.size as usize, memory, &users)?;
         note(w, m.va, m.size, dev);

@@ -28,6 +28,7 @@ mod image;
 mod ipc;
 mod launch;
 mod library;
+mod link;
 mod memory;
 mod module;
 mod occupancy;
@@ -187,6 +188,8 @@ pub struct Cuda {
     /// Ranges of addresses that are reserved, by number.
     reserved: HashSet<u64>,
     graphs: graph_exec::Graphs,
+    /// Links in progress, by the client's ids.
+    links: HashMap<u32, link::Link>,
     frees: frees::Frees,
     /// Streams on which captures have begun and not ended, by id.
     captures: HashSet<u32>,
@@ -251,6 +254,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         given: address::Given::default(),
         reserved: HashSet::new(),
         graphs: graph_exec::Graphs::default(),
+        links: HashMap::new(),
         captures: HashSet::new(),
         peers: HashSet::new(),
         relaxed: false,

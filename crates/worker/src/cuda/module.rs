@@ -9,6 +9,8 @@ use busbar_wire::record::Header;
 use std::ffi::{CStr, CString, c_void};
 use std::time::Instant;
 
+pub(super) use super::link::*;
+
 /// Room for each of the compiler's logs.
 const LOG: usize = 64 << 10;
 
@@ -28,15 +30,26 @@ pub(super) struct Compile {
 impl Compile {
     /// From the client's options: u32 key and u32 value, each.
     pub(super) fn new(options: &[u8]) -> Result<Self, CUresult> {
-        let mut c = Self::default();
-        let (pairs, []) = options.as_chunks::<8>() else {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        };
-        if pairs.is_empty() {
+        let mut c = Self::without_logs(options)?;
+        if options.is_empty() {
             return Ok(c);
         }
         c.info = vec![0; LOG];
         c.errors = vec![0; LOG];
+        let (info, errors) = (c.info.as_mut_ptr() as usize, c.errors.as_mut_ptr() as usize);
+        for (k, v) in [(3, info), (4, LOG), (5, errors), (6, LOG)] {
+            c.keys.push(k as CUjit_option);
+            c.values.push(std::ptr::without_provenance_mut(v));
+        }
+        Ok(c)
+    }
+
+    /// The same, where the logs are another's.
+    pub(super) fn without_logs(options: &[u8]) -> Result<Self, CUresult> {
+        let mut c = Self::default();
+        let (pairs, []) = options.as_chunks::<8>() else {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        };
         let mut add = |k: u32, v: usize| {
             c.keys.push(k as CUjit_option);
             c.values.push(std::ptr::without_provenance_mut(v));
@@ -50,10 +63,6 @@ impl Compile {
             if is_number(&k) {
                 add(k, v as usize);
             }
-        }
-        let (info, errors) = (c.info.as_mut_ptr() as usize, c.errors.as_mut_ptr() as usize);
-        for (k, v) in [(3, info), (4, LOG), (5, errors), (6, LOG)] {
-            add(k, v);
         }
         Ok(c)
     }
@@ -273,69 +282,5 @@ pub(super) fn function_set_attribute(
         })
     });
     w.done(h, rc);
-    Ok(())
-}
-
-pub(super) fn link_images(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::LinkImages<'_>,
-) -> Result<(), WireError> {
-    let mut c = Compile::new(m.options).unwrap_or_default();
-    let (hashes, []) = m.hashes.as_chunks::<32>() else {
-        return Err(WireError::BadValue("hash"));
-    };
-    let names: Vec<_> = m.names.split_inclusive(|b| *b == 0).collect();
-    if hashes.len() != m.pieces.len() || names.len() != m.pieces.len() {
-        return Err(WireError::BadValue("count of a list"));
-    }
-    let mut image = Vec::new();
-    let rc = attempt(|| {
-        let (keys, values) = c.arrays();
-        let n = keys.len() as u32;
-        let (keys, values) = (keys.as_mut_ptr(), values.as_mut_ptr());
-        let d = w.driver;
-        let mut state: CUlinkState = std::ptr::null_mut();
-        let mut none_k: [CUjit_option; 1] = [0 as _];
-        let mut none_v = [std::ptr::null_mut(); 1];
-        // SAFETY: the options' arrays and logs live until the link state is destroyed; each piece
-        // is as long as said; the image is the driver's until then.
-        unsafe {
-            check(d.cuLinkCreate_v2(n, keys, values, &mut state))?;
-            let linked = (|| {
-                for ((kind, hash), name) in m.pieces.iter().zip(hashes).zip(&names) {
-                    let piece = w.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
-                    let piece = super::image::checked(&piece)?;
-                    let name = CStr::from_bytes_with_nul(name).unwrap_or_default();
-                    check(d.cuLinkAddData_v2(
-                        state,
-                        *kind as _,
-                        piece.as_ptr().cast_mut().cast(),
-                        piece.len(),
-                        name.as_ptr(),
-                        0,
-                        none_k.as_mut_ptr(),
-                        none_v.as_mut_ptr(),
-                    ))?;
-                }
-                let (mut p, mut size) = (std::ptr::null_mut(), 0);
-                check(d.cuLinkComplete(state, &mut p, &mut size))?;
-                if size > busbar_wire::limits::MAX_BYTES {
-                    return Err(CUDA_ERROR_OUT_OF_MEMORY);
-                }
-                image = std::slice::from_raw_parts(p.cast::<u8>(), size).to_vec();
-                Ok(())
-            })();
-            d.cuLinkDestroy(state);
-            linked
-        }
-    });
-    let reply = msg::LinkImagesReply {
-        info_log: c.info(),
-        error_log: c.errors(),
-        wall_ms: c.wall_ms(),
-        image: &image,
-    };
-    w.reply_always(h, rc, |wr| reply.encode(wr));
     Ok(())
 }

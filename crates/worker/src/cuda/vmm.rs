@@ -21,7 +21,8 @@ pub(super) fn vmm_create(w: &mut Cuda, h: &Header, m: msg::VmmCreate<'_>) -> Res
     let rc = attempt(|| {
         place(w, &mut props.location)?;
         props.win32HandleMetaData = std::ptr::null_mut();
-        props.requestedHandleTypes = 0 as _;
+        // Of the ways to share it only descriptors can be offered.
+        props.requestedHandleTypes &= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
         let mut memory = 0;
         // SAFETY: pointers to live values.
         check(unsafe {
@@ -101,6 +102,7 @@ pub(super) fn vmm_release(w: &mut Cuda, h: &Header, m: msg::VmmRelease) -> Resul
     let rc = attempt(|| {
         let memory = w.handle(Kind::Allocation, m.allocation)?;
         w.remove(Kind::Allocation, m.allocation);
+        super::ipc::forget_allocation(w, m.allocation);
         // SAFETY: live memory, which is not used again.
         check(unsafe { w.driver.cuMemRelease(memory) })
     });
@@ -125,6 +127,49 @@ pub(super) fn vmm_granularity(
     });
     let reply = msg::VmmGranularityReply {
         granularity: n as u64,
+    };
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn vmm_export(w: &mut Cuda, h: &Header, m: msg::VmmExport) -> Result<(), WireError> {
+    let mut reply = msg::VmmExportReply {
+        tag: [0; 8],
+        secret: [0; 16],
+    };
+    let rc = attempt(|| {
+        let memory = w.handle(Kind::Allocation, m.allocation)?;
+        (reply.tag, reply.secret) = super::ipc::offer(w, m.allocation, memory)?;
+        Ok(())
+    });
+    w.reply(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn vmm_import(w: &mut Cuda, h: &Header, m: msg::VmmImport) -> Result<(), WireError> {
+    let mut props: CUmemAllocationProp = busbar_abi::zeroed();
+    let rc = attempt(|| {
+        let memory = super::ipc::taken(w, &m.tag, &m.secret)?;
+        // SAFETY: live memory and a pointer to a live structure.
+        let told = check(unsafe {
+            w.driver
+                .cuMemGetAllocationPropertiesFromHandle(&mut props, memory)
+        });
+        let seen = w.devices.iter().position(|d| *d == props.location.id);
+        match told.and_then(|()| seen.ok_or(CUDA_ERROR_INVALID_DEVICE)) {
+            Ok(device) => props.location.id = device as i32,
+            Err(e) => {
+                // SAFETY: live memory, which nobody else has.
+                unsafe { w.driver.cuMemRelease(memory) };
+                return Err(e);
+            }
+        }
+        props.win32HandleMetaData = std::ptr::null_mut();
+        w.store(Kind::Allocation, m.allocation, memory);
+        Ok(())
+    });
+    let reply = msg::VmmImportReply {
+        props: busbar_abi::bytes_of(&props),
     };
     w.reply(h, rc, |wr| reply.encode(wr));
     Ok(())

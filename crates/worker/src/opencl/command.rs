@@ -3,7 +3,7 @@
 use super::create::Data;
 use super::landing::Landing;
 use super::objects::{Object, Queue};
-use super::pending::{Event, Piece, Work};
+use super::pending::{Piece, Work};
 use super::{Fail, Made, OpenCl, ok};
 use crate::staging::{Hold, Lent};
 use busbar_abi::opencl::*;
@@ -671,21 +671,10 @@ impl OpenCl {
         })?;
         self.objects.flush(self.cl, &mut self.dirty);
         let strict = false;
-        let times = self.timed(&m.profile);
+        let times = self.objects.timed(self.cl, &m.profile);
         self.pending
             .add(vec![e], CL_COMPLETE, call, Work::Reply { strict, times });
         Ok(())
-    }
-
-    /// The events among these that are still there, each with one more owner.
-    fn timed(&self, ids: &[u32]) -> Vec<(u32, Event)> {
-        let found = |id: &u32| Some((*id, self.objects.event(*id).ok()?));
-        let keep = |(id, e)| {
-            // SAFETY: an event of ours.
-            unsafe { (self.cl.clRetainEvent)(e) };
-            (id, Event(e))
-        };
-        ids.iter().filter_map(found).map(keep).collect()
     }
 
     pub(super) fn create_user_event(&mut self, m: wire::CreateUserEvent) -> Result<(), Fail> {
@@ -726,7 +715,7 @@ impl OpenCl {
         }
         self.objects.flush(self.cl, &mut self.dirty);
         let strict = true;
-        let times = self.timed(&m.profile);
+        let times = self.objects.timed(self.cl, &m.profile);
         self.pending
             .add(list, CL_COMPLETE, call, Work::Reply { strict, times });
         Ok(())

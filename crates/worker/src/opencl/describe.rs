@@ -265,6 +265,8 @@ fn probe(cl: &Cl, k: Handle, i: u32, w: &mut Writer<'_>) {
     match (takes(3 * null, false), takes(null, false)) {
         // Some libraries take anything; then nothing follows from it.
         _ if takes(NO_SIZE, true) => w.u8(0),
+        // NVIDIA's takes null of any size for a buffer as well, but no value for local memory.
+        (true, _) if takes(null, true) => w.u8(0),
         (true, _) => w.u8(1),
         (false, true) => w.u8(2),
         (false, false) => {

@@ -184,7 +184,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddDependencies_checked(
         to: v_to,
         num_dependencies: numDependencies as u64,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -239,7 +239,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddDependencies_v2_checked(
         edge_data: v_edge_data,
         num_dependencies: numDependencies as u64,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -965,7 +965,7 @@ pub(in crate::cuda) unsafe fn cuGraphEventRecordNodeSetEvent_checked(
         h_node: v_h_node,
         event: v_event,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -1008,7 +1008,7 @@ pub(in crate::cuda) unsafe fn cuGraphEventWaitNodeSetEvent_checked(
         h_node: v_h_node,
         event: v_event,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -1101,7 +1101,7 @@ pub(in crate::cuda) unsafe fn cuGraphExecEventRecordNodeSetEvent_checked(
         h_node: v_h_node,
         event: v_event,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -1130,7 +1130,7 @@ pub(in crate::cuda) unsafe fn cuGraphExecEventWaitNodeSetEvent_checked(
         h_node: v_h_node,
         event: v_event,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -1689,7 +1689,7 @@ pub(in crate::cuda) unsafe fn cuGraphKernelNodeCopyAttributes_checked(
         dst: v_dst,
         src: v_src,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -1784,7 +1784,7 @@ pub(in crate::cuda) unsafe fn cuGraphKernelNodeSetAttribute_checked(
         attr,
         value: v_value,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -2231,7 +2231,7 @@ pub(in crate::cuda) unsafe fn cuGraphRemoveDependencies_checked(
         to: v_to,
         num_dependencies: numDependencies as u64,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -2286,7 +2286,7 @@ pub(in crate::cuda) unsafe fn cuGraphRemoveDependencies_v2_checked(
         edge_data: v_edge_data,
         num_dependencies: numDependencies as u64,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 

@@ -52,11 +52,8 @@ pub(in crate::cuda) unsafe fn cuDeviceSetMemPool_checked(
     dev: CUdevice,
     pool: CUmemoryPool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_pool = cx.handle(Kind::MemoryPool, pool as u64)?;
-    let v_req = wire::CuDeviceSetMemPool { dev, pool: v_pool };
-    cx.call(&v_req)?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::pool::cuDeviceSetMemPool(dev, pool) })
 }
 
 /// `cuMemAllocAsync`.
@@ -218,12 +215,8 @@ pub unsafe extern "C" fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
 
 /// `cuMemPoolDestroy`, with the result as a `Result`.
 pub(in crate::cuda) unsafe fn cuMemPoolDestroy_checked(pool: CUmemoryPool) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_pool = cx.handle(Kind::MemoryPool, pool as u64)?;
-    let v_req = wire::CuMemPoolDestroy { pool: v_pool };
-    check(cx.queue(&v_req))?;
-    cx.destroy(Kind::MemoryPool, v_pool);
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::pool::cuMemPoolDestroy(pool) })
 }
 
 /// `cuMemPoolExportPointer`: refused.

@@ -60,7 +60,7 @@ impl<'a> Message<'a> for CuGraphAddDependencies {
 impl<'a> Request<'a> for CuGraphAddDependencies {
     const OP: u16 = op::CU_GRAPH_ADD_DEPENDENCIES;
     const NAME: &'static str = "cuGraphAddDependencies";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuGraphAddDependencies_v2`.
@@ -98,7 +98,7 @@ impl<'a> Message<'a> for CuGraphAddDependenciesV2<'a> {
 impl<'a> Request<'a> for CuGraphAddDependenciesV2<'a> {
     const OP: u16 = op::CU_GRAPH_ADD_DEPENDENCIES_V2;
     const NAME: &'static str = "cuGraphAddDependencies_v2";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuGraphClone`.
@@ -288,7 +288,7 @@ impl<'a> Message<'a> for CuGraphEventRecordNodeSetEvent {
 impl<'a> Request<'a> for CuGraphEventRecordNodeSetEvent {
     const OP: u16 = op::CU_GRAPH_EVENT_RECORD_NODE_SET_EVENT;
     const NAME: &'static str = "cuGraphEventRecordNodeSetEvent";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuGraphEventWaitNodeSetEvent`.
@@ -317,7 +317,7 @@ impl<'a> Message<'a> for CuGraphEventWaitNodeSetEvent {
 impl<'a> Request<'a> for CuGraphEventWaitNodeSetEvent {
     const OP: u16 = op::CU_GRAPH_EVENT_WAIT_NODE_SET_EVENT;
     const NAME: &'static str = "cuGraphEventWaitNodeSetEvent";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuGraphExecDestroy`.
@@ -375,7 +375,7 @@ impl<'a> Message<'a> for CuGraphExecEventRecordNodeSetEvent {
 impl<'a> Request<'a> for CuGraphExecEventRecordNodeSetEvent {
     const OP: u16 = op::CU_GRAPH_EXEC_EVENT_RECORD_NODE_SET_EVENT;
     const NAME: &'static str = "cuGraphExecEventRecordNodeSetEvent";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuGraphExecEventWaitNodeSetEvent`.
@@ -407,7 +407,7 @@ impl<'a> Message<'a> for CuGraphExecEventWaitNodeSetEvent {
 impl<'a> Request<'a> for CuGraphExecEventWaitNodeSetEvent {
     const OP: u16 = op::CU_GRAPH_EXEC_EVENT_WAIT_NODE_SET_EVENT;
     const NAME: &'static str = "cuGraphExecEventWaitNodeSetEvent";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuGraphExecGetFlags`.
@@ -480,7 +480,7 @@ impl<'a> Message<'a> for CuGraphKernelNodeCopyAttributes {
 impl<'a> Request<'a> for CuGraphKernelNodeCopyAttributes {
     const OP: u16 = op::CU_GRAPH_KERNEL_NODE_COPY_ATTRIBUTES;
     const NAME: &'static str = "cuGraphKernelNodeCopyAttributes";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuGraphKernelNodeGetAttribute`.
@@ -561,7 +561,7 @@ impl<'a> Message<'a> for CuGraphKernelNodeSetAttribute {
 impl<'a> Request<'a> for CuGraphKernelNodeSetAttribute {
     const OP: u16 = op::CU_GRAPH_KERNEL_NODE_SET_ATTRIBUTE;
     const NAME: &'static str = "cuGraphKernelNodeSetAttribute";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuGraphLaunch`.
@@ -790,7 +790,7 @@ impl<'a> Message<'a> for CuGraphRemoveDependencies {
 impl<'a> Request<'a> for CuGraphRemoveDependencies {
     const OP: u16 = op::CU_GRAPH_REMOVE_DEPENDENCIES;
     const NAME: &'static str = "cuGraphRemoveDependencies";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuGraphRemoveDependencies_v2`.
@@ -828,7 +828,7 @@ impl<'a> Message<'a> for CuGraphRemoveDependenciesV2<'a> {
 impl<'a> Request<'a> for CuGraphRemoveDependenciesV2<'a> {
     const OP: u16 = op::CU_GRAPH_REMOVE_DEPENDENCIES_V2;
     const NAME: &'static str = "cuGraphRemoveDependencies_v2";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuGraphUpload`.

@@ -1143,51 +1143,133 @@ impl<'a> Message<'a> for ModuleFunctionNamesReply<'a> {
     }
 }
 
-/// Links pieces of code (kind, name, bytes, each) into an image, which comes as the bulk answer's bytes.
+/// Begins to link.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LinkImages<'a> {
-    pub pieces: Vec<u32>,
-    pub hashes: &'a [u8],
-    pub names: &'a [u8],
+pub struct LinkCreate<'a> {
+    pub link: u32,
     pub options: &'a [u8],
 }
 
-impl<'a> Message<'a> for LinkImages<'a> {
+impl<'a> Message<'a> for LinkCreate<'a> {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
-        w.u32s(&self.pieces);
-        w.bytes(self.hashes);
-        w.bytes(self.names);
+        w.u32(self.link);
         w.bytes(self.options);
     }
 
     #[inline]
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self {
-            pieces: r.u32s()?,
-            hashes: r.bytes()?,
-            names: r.bytes()?,
+            link: r.u32()?,
             options: r.bytes()?,
         })
     }
 }
 
-impl<'a> Request<'a> for LinkImages<'a> {
-    const OP: u16 = op::LINK_IMAGES;
-    const NAME: &'static str = "LinkImages";
+impl<'a> Request<'a> for LinkCreate<'a> {
+    const OP: u16 = op::LINK_CREATE;
+    const NAME: &'static str = "LinkCreate";
     const WAITS: bool = true;
 }
 
-/// The reply to [`LinkImages`].
+/// Adds a piece of code, which may be compiled at once; the logs are those of the whole link so far.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LinkImagesReply<'a> {
+pub struct LinkAdd<'a> {
+    pub link: u32,
+    pub kind: u32,
+    pub hash: [u8; 32],
+    pub name: &'a [u8],
+    pub options: &'a [u8],
+}
+
+impl<'a> Message<'a> for LinkAdd<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.link);
+        w.u32(self.kind);
+        w.raw(&self.hash);
+        w.bytes(self.name);
+        w.bytes(self.options);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            link: r.u32()?,
+            kind: r.u32()?,
+            hash: r.array()?,
+            name: r.bytes()?,
+            options: r.bytes()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LinkAdd<'a> {
+    const OP: u16 = op::LINK_ADD;
+    const NAME: &'static str = "LinkAdd";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`LinkAdd`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkAddReply<'a> {
+    pub info_log: &'a [u8],
+    pub error_log: &'a [u8],
+    pub wall_ms: f32,
+}
+
+impl<'a> Message<'a> for LinkAddReply<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.bytes(self.info_log);
+        w.bytes(self.error_log);
+        w.f32(self.wall_ms);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            info_log: r.bytes()?,
+            error_log: r.bytes()?,
+            wall_ms: r.f32()?,
+        })
+    }
+}
+
+/// Links what was added into an image.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkComplete {
+    pub link: u32,
+}
+
+impl<'a> Message<'a> for LinkComplete {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.link);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { link: r.u32()? })
+    }
+}
+
+impl<'a> Request<'a> for LinkComplete {
+    const OP: u16 = op::LINK_COMPLETE;
+    const NAME: &'static str = "LinkComplete";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`LinkComplete`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkCompleteReply<'a> {
     pub info_log: &'a [u8],
     pub error_log: &'a [u8],
     pub wall_ms: f32,
     pub image: &'a [u8],
 }
 
-impl<'a> Message<'a> for LinkImagesReply<'a> {
+impl<'a> Message<'a> for LinkCompleteReply<'a> {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
         w.bytes(self.info_log);
@@ -1205,6 +1287,30 @@ impl<'a> Message<'a> for LinkImagesReply<'a> {
             image: r.bytes()?,
         })
     }
+}
+
+/// Ends a link, finished or not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LinkDestroy {
+    pub link: u32,
+}
+
+impl<'a> Message<'a> for LinkDestroy {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.link);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { link: r.u32()? })
+    }
+}
+
+impl<'a> Request<'a> for LinkDestroy {
+    const OP: u16 = op::LINK_DESTROY;
+    const NAME: &'static str = "LinkDestroy";
+    const WAITS: bool = false;
 }
 
 /// Sets an attribute of a function or kernel.
@@ -1923,18 +2029,44 @@ mod tests {
         }
     }
 
-    impl Sample for LinkImages<'static> {
+    impl Sample for LinkCreate<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
-                pieces: g.u32s(),
-                hashes: g.bytes(),
-                names: g.bytes(),
+                link: g.u32(),
                 options: g.bytes(),
             }
         }
     }
 
-    impl Sample for LinkImagesReply<'static> {
+    impl Sample for LinkAdd<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                link: g.u32(),
+                kind: g.u32(),
+                hash: std::array::from_fn(|_| g.u8()),
+                name: g.bytes(),
+                options: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for LinkAddReply<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                info_log: g.bytes(),
+                error_log: g.bytes(),
+                wall_ms: g.f32(),
+            }
+        }
+    }
+
+    impl Sample for LinkComplete {
+        fn sample(g: &mut Gen) -> Self {
+            Self { link: g.u32() }
+        }
+    }
+
+    impl Sample for LinkCompleteReply<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
                 info_log: g.bytes(),
@@ -1942,6 +2074,12 @@ mod tests {
                 wall_ms: g.f32(),
                 image: g.bytes(),
             }
+        }
+    }
+
+    impl Sample for LinkDestroy {
+        fn sample(g: &mut Gen) -> Self {
+            Self { link: g.u32() }
         }
     }
 
@@ -2094,8 +2232,12 @@ mod tests {
         check::<ModuleGlobalReply>(false);
         check::<ModuleFunctionNames>(false);
         check::<ModuleFunctionNamesReply<'static>>(false);
-        check::<LinkImages<'static>>(false);
-        check::<LinkImagesReply<'static>>(false);
+        check::<LinkCreate<'static>>(false);
+        check::<LinkAdd<'static>>(false);
+        check::<LinkAddReply<'static>>(false);
+        check::<LinkComplete>(false);
+        check::<LinkCompleteReply<'static>>(false);
+        check::<LinkDestroy>(false);
         check::<FunctionSetAttribute>(false);
         check::<CaptureInfo>(false);
         check::<CaptureInfoReply<'static>>(false);

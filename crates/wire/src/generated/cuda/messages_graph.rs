@@ -156,7 +156,7 @@ impl<'a> Message<'a> for GraphSetNode<'a> {
 impl<'a> Request<'a> for GraphSetNode<'a> {
     const OP: u16 = op::GRAPH_SET_NODE;
     const NAME: &'static str = "GraphSetNode";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// Changes a node of an executable graph, and says which mirrors it now reads and writes.

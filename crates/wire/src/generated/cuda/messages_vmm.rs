@@ -308,6 +308,105 @@ impl<'a> Message<'a> for ClustersReply {
     }
 }
 
+/// Offers memory to whoever knows the secret. `tag` names the worker's socket.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VmmExport {
+    pub allocation: u32,
+}
+
+impl<'a> Message<'a> for VmmExport {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.allocation);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            allocation: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for VmmExport {
+    const OP: u16 = op::VMM_EXPORT;
+    const NAME: &'static str = "VmmExport";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`VmmExport`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct VmmExportReply {
+    pub tag: [u8; 8],
+    pub secret: [u8; 16],
+}
+
+impl<'a> Message<'a> for VmmExportReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.raw(&self.tag);
+        w.raw(&self.secret);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            tag: r.array()?,
+            secret: r.array()?,
+        })
+    }
+}
+
+/// Takes memory that another worker offers, and says what it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VmmImport {
+    pub allocation: u32,
+    pub tag: [u8; 8],
+    pub secret: [u8; 16],
+}
+
+impl<'a> Message<'a> for VmmImport {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.allocation);
+        w.raw(&self.tag);
+        w.raw(&self.secret);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            allocation: r.u32()?,
+            tag: r.array()?,
+            secret: r.array()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for VmmImport {
+    const OP: u16 = op::VMM_IMPORT;
+    const NAME: &'static str = "VmmImport";
+    const WAITS: bool = true;
+}
+
+/// The reply to [`VmmImport`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct VmmImportReply<'a> {
+    pub props: &'a [u8],
+}
+
+impl<'a> Message<'a> for VmmImportReply<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.bytes(self.props);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { props: r.bytes()? })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -410,6 +509,39 @@ mod tests {
         }
     }
 
+    impl Sample for VmmExport {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                allocation: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for VmmExportReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                tag: std::array::from_fn(|_| g.u8()),
+                secret: std::array::from_fn(|_| g.u8()),
+            }
+        }
+    }
+
+    impl Sample for VmmImport {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                allocation: g.u32(),
+                tag: std::array::from_fn(|_| g.u8()),
+                secret: std::array::from_fn(|_| g.u8()),
+            }
+        }
+    }
+
+    impl Sample for VmmImportReply<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self { props: g.bytes() }
+        }
+    }
+
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
         check::<VmmCreate<'static>>(false);
@@ -423,5 +555,9 @@ mod tests {
         check::<VmmGetAccessReply>(false);
         check::<Clusters<'static>>(false);
         check::<ClustersReply>(false);
+        check::<VmmExport>(false);
+        check::<VmmExportReply>(false);
+        check::<VmmImport>(false);
+        check::<VmmImportReply<'static>>(false);
     }
 }

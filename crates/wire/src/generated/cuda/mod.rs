@@ -255,9 +255,12 @@ pub mod op {
     pub const MODULE_FUNCTION: u16 = 0x8051;
     pub const MODULE_GLOBAL: u16 = 0x8052;
     pub const MODULE_FUNCTION_NAMES: u16 = 0x8053;
-    pub const LINK_IMAGES: u16 = 0x8054;
     pub const FUNCTION_SET_ATTRIBUTE: u16 = 0x8055;
     pub const MODULE_UNLOAD: u16 = 0x8056;
+    pub const LINK_CREATE: u16 = 0x8057;
+    pub const LINK_ADD: u16 = 0x8058;
+    pub const LINK_COMPLETE: u16 = 0x8059;
+    pub const LINK_DESTROY: u16 = 0x805a;
     pub const CAPTURE_INFO: u16 = 0x8060;
     pub const POOL_ALLOC: u16 = 0x8070;
     pub const POOL_FREE: u16 = 0x8071;
@@ -309,6 +312,8 @@ pub mod op {
     pub const VMM_RELEASE: u16 = 0x8404;
     pub const VMM_GRANULARITY: u16 = 0x8405;
     pub const VMM_GET_ACCESS: u16 = 0x8406;
+    pub const VMM_EXPORT: u16 = 0x8407;
+    pub const VMM_IMPORT: u16 = 0x8408;
     pub const CLUSTERS: u16 = 0x8410;
     pub const PRIMARY_RETAIN_NOW: u16 = 0x8500;
     pub const PRIMARY_RELEASE_NOW: u16 = 0x8501;
@@ -650,9 +655,12 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::MODULE_FUNCTION, "ModuleFunction"),
     (op::MODULE_GLOBAL, "ModuleGlobal"),
     (op::MODULE_FUNCTION_NAMES, "ModuleFunctionNames"),
-    (op::LINK_IMAGES, "LinkImages"),
     (op::FUNCTION_SET_ATTRIBUTE, "FunctionSetAttribute"),
     (op::MODULE_UNLOAD, "ModuleUnload"),
+    (op::LINK_CREATE, "LinkCreate"),
+    (op::LINK_ADD, "LinkAdd"),
+    (op::LINK_COMPLETE, "LinkComplete"),
+    (op::LINK_DESTROY, "LinkDestroy"),
     (op::CAPTURE_INFO, "CaptureInfo"),
     (op::POOL_ALLOC, "PoolAlloc"),
     (op::POOL_FREE, "PoolFree"),
@@ -704,6 +712,8 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::VMM_RELEASE, "VmmRelease"),
     (op::VMM_GRANULARITY, "VmmGranularity"),
     (op::VMM_GET_ACCESS, "VmmGetAccess"),
+    (op::VMM_EXPORT, "VmmExport"),
+    (op::VMM_IMPORT, "VmmImport"),
     (op::CLUSTERS, "Clusters"),
     (op::PRIMARY_RETAIN_NOW, "PrimaryRetainNow"),
     (op::PRIMARY_RELEASE_NOW, "PrimaryReleaseNow"),

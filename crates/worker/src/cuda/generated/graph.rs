@@ -57,7 +57,7 @@ pub(super) fn cu_graph_add_dependencies(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -105,7 +105,7 @@ pub(super) fn cu_graph_add_dependencies_v2(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -224,7 +224,7 @@ pub(super) fn cu_graph_event_record_node_set_event(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -246,7 +246,7 @@ pub(super) fn cu_graph_event_wait_node_set_event(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -283,7 +283,7 @@ pub(super) fn cu_graph_exec_event_record_node_set_event(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -309,7 +309,7 @@ pub(super) fn cu_graph_exec_event_wait_node_set_event(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -355,7 +355,7 @@ pub(super) fn cu_graph_kernel_node_copy_attributes(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -411,7 +411,7 @@ pub(super) fn cu_graph_kernel_node_set_attribute(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -546,7 +546,7 @@ pub(super) fn cu_graph_remove_dependencies(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -594,7 +594,7 @@ pub(super) fn cu_graph_remove_dependencies_v2(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 

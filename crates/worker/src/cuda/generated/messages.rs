@@ -223,11 +223,32 @@ pub(super) fn module_function_names(
     crate::cuda::module::module_function_names(w, h, m)
 }
 
-pub(super) fn link_images(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn link_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
-    let m = wire::LinkImages::decode(&mut r)?;
+    let m = wire::LinkCreate::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::module::link_images(w, h, m)
+    crate::cuda::module::link_create(w, h, m)
+}
+
+pub(super) fn link_add(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LinkAdd::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::module::link_add(w, h, m)
+}
+
+pub(super) fn link_complete(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LinkComplete::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::module::link_complete(w, h, m)
+}
+
+pub(super) fn link_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::LinkDestroy::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::module::link_destroy(w, h, m)
 }
 
 pub(super) fn function_set_attribute(

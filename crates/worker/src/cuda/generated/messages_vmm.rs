@@ -64,3 +64,17 @@ pub(super) fn clusters(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), Wire
     r.finish()?;
     crate::cuda::occupancy::clusters(w, h, m)
 }
+
+pub(super) fn vmm_export(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::VmmExport::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::vmm::vmm_export(w, h, m)
+}
+
+pub(super) fn vmm_import(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::VmmImport::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::vmm::vmm_import(w, h, m)
+}

@@ -1,0 +1,124 @@
+//! The driver's linker, a piece at a time: what is wrong with one is said when it comes.
+
+use super::module::Compile;
+use super::{Cuda, attempt, check};
+use busbar_abi::cuda::*;
+use busbar_wire::WireError;
+use busbar_wire::codec::Message;
+use busbar_wire::generated::cuda as msg;
+use busbar_wire::limits::MAX_BYTES;
+use busbar_wire::record::Header;
+use std::ffi::CStr;
+
+/// A link in progress.
+pub(super) struct Link {
+    state: CUlinkState,
+    /// The options, and the buffers that the linker writes its logs to as long as it lives.
+    compile: Compile,
+}
+
+fn state(w: &Cuda, id: u32) -> Result<CUlinkState, CUresult> {
+    let link = w.links.get(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+    Ok(link.state)
+}
+
+pub(super) fn link_create(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::LinkCreate<'_>,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let mut compile = Compile::new(m.options)?;
+        let (keys, values) = compile.arrays();
+        let mut state: CUlinkState = std::ptr::null_mut();
+        // SAFETY: the options' arrays and the logs live until the link is destroyed.
+        check(unsafe {
+            w.driver.cuLinkCreate_v2(
+                keys.len() as u32,
+                keys.as_mut_ptr(),
+                values.as_mut_ptr(),
+                &mut state,
+            )
+        })?;
+        w.links.insert(m.link, Link { state, compile });
+        Ok(())
+    });
+    w.reply(h, rc, |_| {});
+    Ok(())
+}
+
+pub(super) fn link_add(w: &mut Cuda, h: &Header, m: msg::LinkAdd<'_>) -> Result<(), WireError> {
+    let name = CStr::from_bytes_with_nul(m.name).map_err(|_| WireError::BadText)?;
+    let rc = attempt(|| {
+        let state = state(w, m.link)?;
+        let piece = w.content.get(&m.hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+        let piece = super::image::checked(&piece)?;
+        let mut options = Compile::without_logs(m.options)?;
+        let (keys, values) = options.arrays();
+        // SAFETY: a live link; the piece is as long as said, and the options' arrays are of that
+        // length.
+        check(unsafe {
+            w.driver.cuLinkAddData_v2(
+                state,
+                m.kind as _,
+                piece.as_ptr().cast_mut().cast(),
+                piece.len(),
+                name.as_ptr(),
+                keys.len() as u32,
+                keys.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        })
+    });
+    let none = Compile::default();
+    let c = w.links.get(&m.link).map_or(&none, |l| &l.compile);
+    let (info, error, wall_ms) = (c.info().to_vec(), c.errors().to_vec(), c.wall_ms());
+    let reply = msg::LinkAddReply {
+        info_log: &info,
+        error_log: &error,
+        wall_ms,
+    };
+    w.reply_always(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn link_complete(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::LinkComplete,
+) -> Result<(), WireError> {
+    let mut image = Vec::new();
+    let rc = attempt(|| {
+        let state = state(w, m.link)?;
+        let (mut p, mut size) = (std::ptr::null_mut(), 0);
+        // SAFETY: a live link and pointers to live values.
+        check(unsafe { w.driver.cuLinkComplete(state, &mut p, &mut size) })?;
+        if size > MAX_BYTES {
+            return Err(CUDA_ERROR_OUT_OF_MEMORY);
+        }
+        // SAFETY: the driver's image of that size, which is there as long as the link.
+        image = unsafe { std::slice::from_raw_parts(p.cast::<u8>(), size) }.to_vec();
+        Ok(())
+    });
+    let none = Compile::default();
+    let c = w.links.get(&m.link).map_or(&none, |l| &l.compile);
+    let (info, error, wall_ms) = (c.info().to_vec(), c.errors().to_vec(), c.wall_ms());
+    let reply = msg::LinkCompleteReply {
+        info_log: &info,
+        error_log: &error,
+        wall_ms,
+        image: &image,
+    };
+    w.reply_always(h, rc, |wr| reply.encode(wr));
+    Ok(())
+}
+
+pub(super) fn link_destroy(w: &mut Cuda, h: &Header, m: msg::LinkDestroy) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let link = w.links.remove(&m.link).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        // SAFETY: a live link, which is not used again; its buffers go after it.
+        check(unsafe { w.driver.cuLinkDestroy(link.state) })
+    });
+    w.done(h, rc);
+    Ok(())
+}

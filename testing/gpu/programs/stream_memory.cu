@@ -1,0 +1,243 @@
+// Words in memory that streams write and wait for, functions of the program's in streams, and what
+// those may not do.
+#include "tell.h"
+#include <atomic>
+#include <cstring>
+#include <unistd.h>
+#include <vector>
+
+__global__ void write(int *p, int v) { *p = v; }
+
+static CUdeviceptr d;
+static CUstream s, t;
+
+static unsigned long long word(int i) {
+    unsigned long long v = 0;
+    DRIVER(cuMemcpyDtoH(&v, d + 8 * i, 8));
+    return v;
+}
+
+static CUstreamBatchMemOpParams op(CUstreamBatchMemOpType what, int at, unsigned long long v, unsigned flags) {
+    CUstreamBatchMemOpParams p;
+    memset(&p, 0, sizeof p);
+    p.operation = what;
+    if (what == CU_STREAM_MEM_OP_WAIT_VALUE_32 || what == CU_STREAM_MEM_OP_WAIT_VALUE_64) {
+        p.waitValue.address = d + 8 * at;
+        p.waitValue.value64 = v;
+        p.waitValue.flags = flags;
+    } else if (what == CU_STREAM_MEM_OP_BARRIER) {
+        p.memoryBarrier.flags = flags;
+    } else if (what != CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES) {
+        p.writeValue.address = d + 8 * at;
+        p.writeValue.value64 = v;
+        p.writeValue.flags = flags;
+    }
+    return p;
+}
+
+static void words() {
+    puts("-- words");
+    DRIVER(cuMemsetD8(d, 0, 4096));
+    SAY(cuStreamWriteValue32(s, d, 7, CU_STREAM_WRITE_VALUE_DEFAULT));
+    SAY(cuStreamWriteValue32(s, d + 4, 8, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
+    SAY(cuStreamWriteValue64(s, d + 8, 0x123456789abcull, 0));
+    SAY(cuStreamSynchronize(s));
+    printf("%llx %llx\n", word(0), word(1));
+    // One stream waits for what another writes.
+    SAY(cuStreamWaitValue32(t, d + 16, 5, CU_STREAM_WAIT_VALUE_GEQ));
+    SAY(cuStreamWriteValue32(t, d + 20, 1, 0));
+    usleep(20000);
+    printf("%llx\n", word(2));
+    SAY(cuStreamQuery(t));
+    SAY(cuStreamWriteValue32(s, d + 16, 4, 0));
+    SAY(cuStreamSynchronize(s));
+    usleep(20000);
+    SAY(cuStreamQuery(t));
+    SAY(cuStreamWriteValue32(s, d + 16, 6, 0));
+    SAY(cuStreamSynchronize(t));
+    printf("%llx\n", word(2));
+    SAY(cuStreamWaitValue64(t, d + 24, 0xf0, CU_STREAM_WAIT_VALUE_AND));
+    SAY(cuStreamWaitValue32(t, d + 32, 3, CU_STREAM_WAIT_VALUE_EQ));
+    SAY(cuStreamWaitValue32(t, d + 40, 0xffffffff, CU_STREAM_WAIT_VALUE_NOR));
+    write<<<1, 1, 0, s>>>((int *)(d + 24), 0x10);
+    write<<<1, 1, 0, s>>>((int *)(d + 32), 3);
+    SAY(cuStreamSynchronize(s));
+    usleep(20000);
+    SAY(cuStreamQuery(t));
+    SAY(cuStreamWriteValue32(s, d + 40, 1, 0));
+    SAY(cuStreamSynchronize(s));
+    int nor = 0;
+    SAY(cuDeviceGetAttribute(&nor, CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 0));
+    printf("nor %d\n", nor);
+    puts("-- mistakes");
+    SAY(cuStreamWriteValue32(s, d + 2, 1, 0));
+    SAY(cuStreamWriteValue64(s, d + 4, 1, 0));
+    SAY(cuStreamWriteValue32(s, d, 1, 0xff00));
+    SAY(cuStreamWaitValue32(s, d, 1, 0xff));
+    SAY(cuStreamBatchMemOp(s, 0, nullptr, 0));
+    SAY(cuStreamBatchMemOp(s, 1, nullptr, 0));
+    CUstreamBatchMemOpParams bad = op((CUstreamBatchMemOpType)77, 0, 0, 0);
+    SAY(cuStreamBatchMemOp(s, 1, &bad, 0));
+    bad = op(CU_STREAM_MEM_OP_WRITE_VALUE_32, 0, 0, 0);
+    SAY(cuStreamBatchMemOp(s, 1, &bad, 5));
+    SAY(cuStreamSynchronize(s));
+    SAY(cuCtxSynchronize());
+}
+
+static void lists() {
+    puts("-- lists");
+    DRIVER(cuMemsetD8(d, 0, 4096));
+    std::vector<CUstreamBatchMemOpParams> ops = {
+        op(CU_STREAM_MEM_OP_WRITE_VALUE_32, 0, 11, 0),
+        op(CU_STREAM_MEM_OP_BARRIER, 0, 0, CU_STREAM_MEMORY_BARRIER_TYPE_GPU),
+        op(CU_STREAM_MEM_OP_WAIT_VALUE_32, 0, 11, CU_STREAM_WAIT_VALUE_EQ),
+        op(CU_STREAM_MEM_OP_WRITE_VALUE_64, 1, 0x1122334455667788ull, 0),
+        op(CU_STREAM_MEM_OP_WAIT_VALUE_64, 1, 1, CU_STREAM_WAIT_VALUE_GEQ),
+        op(CU_STREAM_MEM_OP_BARRIER, 0, 0, CU_STREAM_MEMORY_BARRIER_TYPE_SYS),
+        op(CU_STREAM_MEM_OP_WRITE_VALUE_32, 2, 13, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER),
+    };
+    SAY(cuStreamBatchMemOp(s, (unsigned)ops.size(), ops.data(), 0));
+    SAY(cuStreamSynchronize(s));
+    printf("%llx %llx %llx\n", word(0), word(1), word(2));
+    // In a graph.
+    CUcontext ctx;
+    DRIVER(cuCtxGetCurrent(&ctx));
+    CUgraph g;
+    CUgraphNode n;
+    DRIVER(cuGraphCreate(&g, 0));
+    CUDA_BATCH_MEM_OP_NODE_PARAMS p{}, told{};
+    p.ctx = ctx;
+    p.count = (unsigned)ops.size();
+    p.paramArray = ops.data();
+    SAY(cuGraphAddBatchMemOpNode(&n, g, nullptr, 0, &p));
+    SAY(cuGraphBatchMemOpNodeGetParams(n, &told));
+    printf("%u operations, context %d, the third waits for %u\n", told.count, told.ctx == ctx,
+           told.count > 2 ? told.paramArray[2].waitValue.value : 0);
+    CUgraphExec x;
+    SAY(cuGraphInstantiate(&x, g, 0));
+    DRIVER(cuMemsetD8(d, 0, 4096));
+    SAY(cuGraphLaunch(x, s));
+    SAY(cuStreamSynchronize(s));
+    printf("%llx %llx %llx\n", word(0), word(1), word(2));
+    ops[6].writeValue.value = 99;
+    SAY(cuGraphExecBatchMemOpNodeSetParams(x, n, &p));
+    SAY(cuGraphLaunch(x, s));
+    SAY(cuStreamSynchronize(s));
+    printf("%llx\n", word(2));
+    SAY(cuGraphBatchMemOpNodeSetParams(n, &p));
+    DRIVER(cuGraphExecDestroy(x));
+    DRIVER(cuGraphDestroy(g));
+    // Captured.
+    SAY(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+    SAY(cuStreamWriteValue32(s, d, 21, 0));
+    SAY(cuStreamWaitValue32(s, d, 21, CU_STREAM_WAIT_VALUE_EQ));
+    SAY(cuStreamBatchMemOp(s, 2, ops.data(), 0));
+    SAY(cuStreamEndCapture(s, &g));
+    size_t count = 0;
+    SAY(cuGraphGetNodes(g, nullptr, &count));
+    printf("%zu nodes\n", count);
+    SAY(cuGraphInstantiate(&x, g, 0));
+    SAY(cuGraphLaunch(x, s));
+    SAY(cuStreamSynchronize(s));
+    printf("%llx\n", word(0));
+    DRIVER(cuGraphExecDestroy(x));
+    DRIVER(cuGraphDestroy(g));
+}
+
+static std::atomic<int> order{0};
+static int seen[64];
+static CUresult inside[8];
+static void note(void *p) { seen[order++] = (int)(long)p; }
+static void CUDA_CB noted(CUstream, CUresult rc, void *p) { seen[order++] = (int)(long)p + 1000 * (int)rc; }
+static void forbidden(void *) {
+    CUdeviceptr q = 0;
+    CUevent e = nullptr;
+    inside[0] = cuMemAlloc(&q, 4096);
+    inside[1] = cuStreamSynchronize(s);
+    inside[2] = cuMemsetD8Async(d, 0, 4, s);
+    inside[3] = cuEventCreate(&e, 0);
+    inside[4] = cuStreamQuery(s);
+    int v;
+    inside[5] = cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0);
+    inside[6] = cuCtxSynchronize();
+    CUcontext c;
+    inside[7] = cuCtxGetCurrent(&c);
+}
+
+static void functions() {
+    puts("-- functions");
+    for (long i = 0; i < 8; i++) {
+        if (i % 3 == 0)
+            SAY(cuLaunchHostFunc(s, note, (void *)i));
+        else if (i % 3 == 1)
+            SAY(cuStreamAddCallback(s, noted, (void *)i, 0));
+        else
+            write<<<1, 1, 0, s>>>((int *)d, (int)i);
+    }
+    SAY(cuStreamSynchronize(s));
+    printf("in order:");
+    for (int i = 0; i < order; i++) printf(" %d", seen[i]);
+    printf("\n");
+    SAY(cuStreamAddCallback(s, nullptr, nullptr, 0));
+    SAY(cuStreamAddCallback(s, noted, nullptr, 1));
+    SAY(cuLaunchHostFunc(s, nullptr, nullptr));
+    SAY(cuLaunchHostFunc(s, forbidden, nullptr));
+    SAY(cuStreamSynchronize(s));
+    for (int i = 0; i < 8; i++) printf("inside %d: %d\n", i, (int)inside[i]);
+    // Behind another stream's work, by an event.
+    order = 0;
+    CUevent e;
+    DRIVER(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
+    SAY(cuStreamWaitValue32(s, d + 64, 1, CU_STREAM_WAIT_VALUE_EQ));
+    SAY(cuLaunchHostFunc(s, note, (void *)1));
+    SAY(cuEventRecord(e, s));
+    SAY(cuStreamWaitEvent(t, e, 0));
+    SAY(cuLaunchHostFunc(t, note, (void *)2));
+    usleep(20000);
+    printf("so far %d\n", order.load());
+    SAY(cuEventQuery(e));
+    CUstream u;
+    DRIVER(cuStreamCreate(&u, CU_STREAM_NON_BLOCKING));
+    SAY(cuStreamWriteValue32(u, d + 64, 1, 0));
+    SAY(cuStreamSynchronize(t));
+    printf("then %d: %d %d\n", order.load(), seen[0], seen[1]);
+    DRIVER(cuStreamDestroy(u));
+}
+
+// Last: words in the program's own memory.
+static void mapped() {
+    puts("-- words of the program's");
+    volatile unsigned *host;
+    CUdeviceptr at;
+    DRIVER(cuMemHostAlloc((void **)&host, 4096, CU_MEMHOSTALLOC_DEVICEMAP));
+    memset((void *)host, 0, 4096);
+    DRIVER(cuMemHostGetDevicePointer(&at, (void *)host, 0));
+    SAY(cuStreamWriteValue32(s, at, 17, 0));
+    SAY(cuStreamSynchronize(s));
+    printf("%u\n", host[0]);
+    host[1] = 3;
+    SAY(cuStreamWaitValue32(s, at + 4, 3, CU_STREAM_WAIT_VALUE_EQ));
+    SAY(cuStreamWriteValue32(s, at + 8, 18, 0));
+    SAY(cuStreamSynchronize(s));
+    printf("%u\n", host[2]);
+    // Set after the stream has begun to wait.
+    SAY(cuStreamWaitValue32(s, at + 12, 4, CU_STREAM_WAIT_VALUE_EQ));
+    SAY(cuStreamWriteValue32(s, at + 16, 19, 0));
+    SAY(cuStreamQuery(s));
+    host[3] = 4;
+    SAY(cuStreamSynchronize(s));
+    printf("%u\n", host[4]);
+}
+
+int main() {
+    CHECK(cudaFree(nullptr));
+    DRIVER(cuMemAlloc(&d, 4096));
+    DRIVER(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+    DRIVER(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
+    words();
+    lists();
+    functions();
+    fflush(stdout);
+    mapped();
+    printf("done\n");
+}
