@@ -157,11 +157,18 @@ impl Drop for Server {
 
 /// `program` on the server at `address`.
 pub fn remote(address: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
-    let lib = tree().join("e2e-lib");
-    let vendors = lib.join("vendors");
-    std::fs::create_dir_all(&vendors).expect("a folder");
-    let icd = format!("{}\n", lib.join("opencl/libbusbar_opencl.so").display());
-    std::fs::write(vendors.join("busbar.icd"), icd).expect("a file");
+    // Moved into its place: a program that starts while it is written would find no driver in it.
+    static VENDORS: OnceLock<PathBuf> = OnceLock::new();
+    let vendors = VENDORS.get_or_init(|| {
+        let lib = tree().join("e2e-lib");
+        let vendors = lib.join("vendors");
+        std::fs::create_dir_all(&vendors).expect("a folder");
+        let icd = format!("{}\n", lib.join("opencl/libbusbar_opencl.so").display());
+        let aside = lib.join(format!("busbar.icd.{}", std::process::id()));
+        std::fs::write(&aside, icd).expect("a file");
+        std::fs::rename(aside, vendors.join("busbar.icd")).expect("a file");
+        vendors
+    });
     let mut c = Command::new(program);
     c.env("BUSBAR_SERVER", address)
         .env("BUSBAR_DEVICE_NAMES", "plain")
