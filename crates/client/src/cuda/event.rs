@@ -1,7 +1,7 @@
 //! Events: asking whether they have happened.
 
 use super::runtime::{enter, guard, put};
-use super::shadow;
+use super::{shadow, stream};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 
@@ -25,6 +25,32 @@ pub(super) unsafe fn cuEventSynchronize(event: CUevent) -> CUresult {
         // Whose work that was is not known here.
         shadow::waited(cx, 0, None, 0);
         Ok(())
+    })
+}
+
+pub(super) unsafe fn cuEventRecordWithFlags(
+    event: CUevent,
+    raw: CUstream,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    const EXTERNAL: u32 = 1;
+    guard(|| {
+        let cx = enter()?;
+        let h_event = cx.handle(Kind::Event, event as u64)?;
+        let h_stream = stream::id(cx, raw, per_thread)?;
+        if flags & !EXTERNAL != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // Only a graph can record for the world outside of it.
+        if flags == EXTERNAL && !stream::captures(cx, h_stream)? {
+            return Err(CUDA_ERROR_ILLEGAL_STATE);
+        }
+        cx.send(&msg::CuEventRecordWithFlags {
+            h_event,
+            h_stream,
+            flags,
+        })
     })
 }
 

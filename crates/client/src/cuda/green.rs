@@ -104,6 +104,16 @@ fn context_of(green: u32) -> Option<u32> {
     all.as_ref()?.get(&green).copied()
 }
 
+/// The green context that a context belongs to; null when it is none's.
+pub(super) fn of_context(context: u32) -> CUgreenCtx {
+    let all = CONTEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = all.iter().flatten();
+    let green = all.find(|(_, c)| **c == context).map(|(g, _)| *g);
+    green.map_or(std::ptr::null_mut(), |g| {
+        handles::raw(Kind::GreenContext, g) as CUgreenCtx
+    })
+}
+
 pub(super) unsafe fn cuGreenCtxDestroy(green: CUgreenCtx) -> CUresult {
     guard(|| {
         let cx = enter()?;

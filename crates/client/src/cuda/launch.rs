@@ -117,6 +117,11 @@ unsafe fn read_extra<'a>(extra: *mut *mut c_void) -> Result<&'a [u8], CUresult> 
     })
 }
 
+/// `CU_FUNC_ATTRIBUTE_NUM_REGS`, and how many registers a block can have on any device.
+const REGISTERS: usize = 4;
+const MOST_REGISTERS: u64 = 65536;
+/// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`.
+const LARGE_CLUSTERS: usize = 14;
 /// `CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH`, and then height and depth.
 const REQUIRED_CLUSTER: usize = 11;
 
@@ -136,7 +141,13 @@ fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Result<(
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     if threads > f.attribute(MAX_THREADS) as u64 {
-        return Err(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+        // Too many registers in all is one mistake, more threads than it was compiled for another.
+        let registers = threads.next_multiple_of(32) * f.attribute(REGISTERS) as u64;
+        return Err(if registers > MOST_REGISTERS {
+            CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+        } else {
+            CUDA_ERROR_INVALID_VALUE
+        });
     }
     // Clusters that the kernel was compiled for must fill the grid.
     for (i, blocks) in grid.iter().enumerate() {
@@ -144,6 +155,25 @@ fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Result<(
         if cluster > 1 && !blocks.is_multiple_of(cluster as u32) {
             return Err(CUDA_ERROR_INVALID_CLUSTER_SIZE);
         }
+    }
+    Ok(())
+}
+
+/// What CUDA refuses of a launch's clusters.
+fn check_cluster(f: &Function, grid: [u32; 3], cluster: [u32; 3]) -> Result<(), CUresult> {
+    const PORTABLE: u64 = 8;
+    const LARGEST: u64 = 16;
+    let blocks: u64 = cluster.iter().map(|n| u64::from(*n)).product();
+    let most = if f.attribute(LARGE_CLUSTERS) != 0 {
+        LARGEST
+    } else {
+        PORTABLE
+    };
+    let fits = grid.iter().zip(cluster).all(|(g, c)| g.is_multiple_of(c));
+    let required = (0..3).map(|i| f.attribute(REQUIRED_CLUSTER + i) as u32);
+    let other = required.zip(cluster).any(|(r, c)| r != 0 && r != c);
+    if blocks == 0 || blocks > most || !fits || other {
+        return Err(CUDA_ERROR_INVALID_CLUSTER_SIZE);
     }
     Ok(())
 }
@@ -216,7 +246,9 @@ unsafe fn params<'a>(
     kernel_params: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Result<Params<'a>, CUresult> {
-    if !kernel_params.is_null() {
+    if !kernel_params.is_null() && !extra.is_null() {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    } else if !kernel_params.is_null() {
         let null = (0..f.params.len())
             // SAFETY: the program gives one pointer for each parameter of the kernel.
             .any(|i| unsafe { kernel_params.add(i).read() }.is_null());
@@ -432,6 +464,13 @@ const PROGRAMMATIC_EVENT: u32 = 7;
 const LAUNCH_COMPLETION_EVENT: u32 = 12;
 const DEVICE_UPDATABLE_NODE: u32 = 13;
 
+/// Whether a launch attribute has nothing about it that can be wrong, or nothing that is not looked
+/// at here: those of kernels that are launched all the time.
+const fn is_plain(id: u8) -> bool {
+    // Ignored, cooperative, policies, cluster, serialization, priority, domains, carveout.
+    matches!(id, 0 | 2..=6 | 8..=11 | 14)
+}
+
 /// Launch attributes as they travel: events by id instead of by handle.
 pub(super) unsafe fn attributes(cx: Cx, config: &CUlaunchConfig) -> Result<Vec<u8>, CUresult> {
     let n = config.numAttrs as usize;
@@ -483,13 +522,19 @@ pub(super) unsafe fn cuLaunchKernelEx(
                 .chunks_exact(ATTRIBUTE)
                 .find(|a| a[..4] == id.to_le_bytes())
         };
+        if let Some(a) = has(CLUSTER_SIZE) {
+            let side = |i: usize| u32::from_le_bytes([a[i], a[i + 1], a[i + 2], a[i + 3]]);
+            check_cluster(info, grid, [side(8), side(12), side(16)])?;
+        }
         // How many clusters fit is another question, which is left to the driver.
         if has(COOPERATIVE_ATTRIBUTE).is_some_and(|a| a[8] != 0) && has(CLUSTER_SIZE).is_none() {
             check_fits(cx, function, grid, block, c.sharedMemBytes)?;
         }
+        let stream = stream::id(cx, c.hStream, per_thread)?;
+        stream::not_void(cx, stream)?;
         let l = Launch {
             function,
-            stream: stream::id(cx, c.hStream, per_thread)?,
+            stream,
             grid,
             block,
             shared: c.sharedMemBytes,
@@ -497,7 +542,14 @@ pub(super) unsafe fn cuLaunchKernelEx(
             attrs: &attrs,
         };
         // SAFETY: the program's parameters.
-        unsafe { queue(cx, info, &l, kernel_params, extra) }
+        unsafe { queue(cx, info, &l, kernel_params, extra)? };
+        if attrs.chunks_exact(ATTRIBUTE).any(|a| !is_plain(a[0])) {
+            // What is wrong with such a one only the driver can tell, and a program expects to
+            // hear it from this call.
+            cx.ask()?;
+            context::deferred(cx.scope)?;
+        }
+        Ok(())
     })
 }
 

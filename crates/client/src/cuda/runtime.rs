@@ -461,7 +461,7 @@ impl Cx {
     /// Asks the worker something harmless and waits for the answer: what a call costs that the
     /// client could have answered.
     #[cold]
-    fn ask(self) -> Result<(), CUresult> {
+    pub fn ask(self) -> Result<(), CUresult> {
         let attrib = CU_DEVICE_ATTRIBUTE_WARP_SIZE;
         let question = msg::CuDeviceGetAttribute { attrib, dev: 0 };
         match self.rt.session.call(0, &question, None) {

@@ -207,10 +207,43 @@ pub(super) unsafe fn cuStreamGetCtx_v2(
     green: *mut CUgreenCtx,
     per_thread: bool,
 ) -> CUresult {
-    // SAFETY: the program's pointer.
-    unsafe { put_opt(green, std::ptr::null_mut()) };
     // SAFETY: passed on to the caller.
-    unsafe { cuStreamGetCtx(stream, pctx, per_thread) }
+    let rc = unsafe { cuStreamGetCtx(stream, pctx, per_thread) };
+    if rc != CUDA_SUCCESS {
+        return rc;
+    }
+    guard(|| {
+        let cx = enter_local()?;
+        let owner = match id(cx, stream, per_thread)? {
+            0 => cx.scope,
+            sid => handles::context(Kind::Stream, sid),
+        };
+        // SAFETY: the program's pointer.
+        unsafe { put_opt(green, super::green::of_context(owner)) };
+        Ok(())
+    })
+}
+
+pub(super) unsafe fn cuStreamWaitEvent(
+    stream: CUstream,
+    event: CUevent,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    const EXTERNAL: u32 = 1;
+    guard(|| {
+        let cx = enter()?;
+        let h_stream = id(cx, stream, per_thread)?;
+        let h_event = cx.handle(Kind::Event, event as u64)?;
+        if flags & !EXTERNAL != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        cx.send(&msg::CuStreamWaitEvent {
+            h_stream,
+            h_event,
+            flags,
+        })
+    })
 }
 
 pub(super) unsafe fn cuStreamGetDevice(
@@ -235,9 +268,6 @@ pub(super) unsafe fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptur
         }
         // SAFETY: checked for null; the program's pointer.
         let wanted = unsafe { mode.read() };
-        if wanted > 2 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
         let old = CAPTURE_MODE.with(|m| m.replace(wanted));
         // SAFETY: as above.
         unsafe { put(mode, old as CUstreamCaptureMode) }

@@ -165,7 +165,7 @@ pub(in crate::cuda) unsafe fn cuFuncSetCacheConfig_checked(
         hfunc: v_hfunc,
         config,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 

@@ -278,7 +278,7 @@ pub(in crate::cuda) unsafe fn cuStreamCopyAttributes_checked(
         dst_stream: v_dst_stream,
         src_stream: v_src_stream,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -857,7 +857,7 @@ pub(in crate::cuda) unsafe fn cuStreamSetAttribute_checked(
         attr,
         param: v_param,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -1031,16 +1031,8 @@ pub(in crate::cuda) unsafe fn cuStreamWaitEvent_checked(
     Flags: u32,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
-    let v_req = wire::CuStreamWaitEvent {
-        h_stream: v_h_stream,
-        h_event: v_h_event,
-        flags: Flags,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamWaitEvent(hStream, hEvent, Flags, per_thread) })
 }
 
 /// `cuStreamWaitValue32`.

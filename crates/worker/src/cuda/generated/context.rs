@@ -173,7 +173,7 @@ pub(super) fn cu_ctx_set_cache_config(
         check(unsafe { w.driver.cuCtxSetCacheConfig(m.config) })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
