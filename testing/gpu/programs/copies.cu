@@ -279,7 +279,6 @@ static void batches(CUstream s) {
 #define BATCH3(n, ops, flags) cuMemcpy3DBatchAsync(n, ops, &fail, flags, s)
 #endif
     SAY(BATCH(to, from, sizes, n, how, first, 2));
-    memset(in.data(), 0xff, 4 * 1024);
     SAY(BATCH(back, to, sizes, n, how + 1, first, 1));
     SAY(cuStreamSynchronize(s));
     printf("%08x %08x\n", sum(out.data(), 1020), sum(pinned + 256, 1020));
@@ -362,6 +361,8 @@ static void linear(CUstream s) {
     SAY(cuMemcpyDtoA(b, 0, p, 0));
     SAY(cuMemcpyAtoD(p, b, 64, 320));
     SAY(cuMemcpyDtoA(b, 0, p, 128));
+    // Copies within the device return before they are done, and the stream waits for nobody.
+    SAY(cuCtxSynchronize());
     SAY(cuMemcpyHtoAAsync(b, 384, in.data(), 128, s));
     SAY(cuMemcpyAtoHAsync(out.data(), b, 0, 512, s));
     SAY(cuStreamSynchronize(s));

@@ -51,7 +51,6 @@ static void attributes() {
     SAY(cuDeviceGetName(name, 256, 0));
     SAY(cuDeviceGetName(tiny, 6, 0));
     printf("%s, %s\n", name, tiny);
-    SAY(cuDeviceGetName(name, 0, 0));
     size_t bytes;
     SAY(cuDeviceTotalMem(&bytes, 0));
     printf("%zu bytes\n", bytes);

@@ -161,11 +161,11 @@ static void branches() {
     DRIVER(cuGraphCreate(&g, 0));
     SAY(cuGraphConditionalHandleCreate(&h, g, ctx, 1, CU_GRAPH_COND_ASSIGN_DEFAULT));
     CUgraphNode n = conditional(g, {}, h, CU_GRAPH_COND_TYPE_IF, 1, &body);
-    SAY(cuStreamBeginCaptureToGraph(s, body, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_GLOBAL));
     int *host;
     CHECK(cudaMallocHost((void **)&host, 8));
     host[0] = 41;
     host[1] = 0;
+    SAY(cuStreamBeginCaptureToGraph(s, body, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_GLOBAL));
     SAY(cudaMemcpyAsync(p, host, 4, cudaMemcpyHostToDevice, s));
     add<<<1, 1, 0, s>>>(p, 1);
     SAY(cuStreamEndCapture(s, &got));

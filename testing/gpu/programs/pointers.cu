@@ -155,6 +155,7 @@ int main() {
     void *to[] = {&a, &b};
     SAY(cuPointerGetAttributes(2, which, to, m));
     SAY(cuPointerGetAttributes(0, which, to, m));
+    SAY(cuMemHostGetFlags(&flags, pages));
     SAY(cuPointerGetAttribute(&a, (CUpointer_attribute)0, m));
 
     puts("-- advice and prefetching");

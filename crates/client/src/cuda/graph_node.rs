@@ -173,7 +173,13 @@ pub(super) unsafe fn add(at: &Place, p: &mut CUgraphNodeParams) -> Result<(), CU
     let node = cx.create(Kind::GraphNode);
     let (params, extra, mirrors) = (busbar_abi::bytes_of(&e.p), &e.extra[..], e.mirrors);
     let fail = |_: &CUresult| cx.destroy(Kind::GraphNode, node);
-    let tells = [CU_GRAPH_NODE_TYPE_MEM_ALLOC, CU_GRAPH_NODE_TYPE_CONDITIONAL];
+    // What is made tells something, or is often refused.
+    let tells = [
+        CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+        CU_GRAPH_NODE_TYPE_CONDITIONAL,
+        CU_GRAPH_NODE_TYPE_GRAPH,
+        CU_GRAPH_NODE_TYPE_MEM_FREE,
+    ];
     if tells.contains(&p.r#type) {
         let m = msg::GraphAddNodeNow {
             node,
@@ -194,7 +200,7 @@ pub(super) unsafe fn add(at: &Place, p: &mut CUgraphNodeParams) -> Result<(), CU
             let size = a.bytesize as u64;
             memory::add(r.va, size, Sort::Foreign, cx.scope, device, 0);
             busbar_abi::set_member(&mut p.u, a);
-        } else {
+        } else if p.r#type == CU_GRAPH_NODE_TYPE_CONDITIONAL {
             let mut c: CUDA_CONDITIONAL_NODE_PARAMS = busbar_abi::member(&p.u);
             c.phGraph_out = graph::bodies(cx, graph, node, &r.graphs);
             busbar_abi::set_member(&mut p.u, c);
