@@ -41,7 +41,7 @@ fn cuStreamBeginCaptureToGraph(
 #[per_thread("_ptsz")]
 fn cuStreamBeginCapture_v2(#[handle] hStream: CUstream, mode: CUstreamCaptureMode) -> CUresult;
 
-#[id(0x0c03)] #[waits] #[get_proc("cuStreamCopyAttributes", 11000)] #[per_thread("_ptsz")]
+#[id(0x0c03)] #[queued] #[get_proc("cuStreamCopyAttributes", 11000)] #[per_thread("_ptsz")]
 fn cuStreamCopyAttributes(#[handle] dstStream: CUstream, #[handle] srcStream: CUstream) -> CUresult;
 
 #[id(0x0c04)] #[queued] #[by_hand(client)] #[get_proc("cuStreamCreate", 2000)]
@@ -128,7 +128,8 @@ fn cuStreamIsCapturing(hStream: CUstream, captureStatus: *mut CUstreamCaptureSta
 fn cuStreamQuery(#[handle] hStream: CUstream) -> CUresult;
 
 /// The attributes of a stream hold no handle; the members of this union that do are for launches.
-#[id(0x0c0d)] #[waits] #[get_proc("cuStreamSetAttribute", 11000)] #[per_thread("_ptsz")]
+#[id(0x0c0d)] #[queued] #[by_hand(client)] #[get_proc("cuStreamSetAttribute", 11000)]
+#[per_thread("_ptsz")]
 fn cuStreamSetAttribute(
     #[handle] hStream: CUstream,
     attr: CUstreamAttrID,
@@ -156,7 +157,8 @@ fn cuStreamUpdateCaptureDependencies_v2(
     flags: u32,
 ) -> CUresult;
 
-#[id(0x0c0f)] #[queued] #[by_hand(client)] #[get_proc("cuStreamWaitEvent", 3020)] #[per_thread("_ptsz")]
+#[id(0x0c0f)] #[queued] #[by_hand(client)] #[get_proc("cuStreamWaitEvent", 3020)]
+#[per_thread("_ptsz")]
 fn cuStreamWaitEvent(
     #[handle] hStream: CUstream,
     #[handle] hEvent: CUevent,

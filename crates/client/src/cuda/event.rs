@@ -28,32 +28,6 @@ pub(super) unsafe fn cuEventSynchronize(event: CUevent) -> CUresult {
     })
 }
 
-pub(super) unsafe fn cuEventRecordWithFlags(
-    event: CUevent,
-    raw: CUstream,
-    flags: u32,
-    per_thread: bool,
-) -> CUresult {
-    const EXTERNAL: u32 = 1;
-    guard(|| {
-        let cx = enter()?;
-        let h_event = cx.handle(Kind::Event, event as u64)?;
-        let h_stream = stream::id(cx, raw, per_thread)?;
-        if flags & !EXTERNAL != 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // Only a graph can record for the world outside of it.
-        if flags == EXTERNAL && !stream::captures(cx, h_stream)? {
-            return Err(CUDA_ERROR_ILLEGAL_STATE);
-        }
-        cx.send(&msg::CuEventRecordWithFlags {
-            h_event,
-            h_stream,
-            flags,
-        })
-    })
-}
-
 /// Blocking synchronization, no timing, between processes.
 const FLAGS: u32 = 7;
 const NO_TIMING: u32 = 2;
@@ -74,5 +48,23 @@ pub(super) unsafe fn cuEventCreate(out: *mut CUevent, flags: u32) -> CUresult {
         .inspect_err(|_| cx.destroy(Kind::Event, id))?;
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, cx.raw(Kind::Event, id) as CUevent) }
+    })
+}
+
+pub(super) unsafe fn cuEventRecordWithFlags(
+    event: CUevent,
+    raw: CUstream,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let m = msg::CuEventRecordWithFlags {
+            h_event: cx.handle(Kind::Event, event as u64)?,
+            h_stream: stream::id(cx, raw, per_thread)?,
+            flags,
+        };
+        // Some flags are for captures only.
+        cx.send_usual(&m, flags == 0)
     })
 }

@@ -173,13 +173,7 @@ pub(super) unsafe fn add(at: &Place, p: &mut CUgraphNodeParams) -> Result<(), CU
     let node = cx.create(Kind::GraphNode);
     let (params, extra, mirrors) = (busbar_abi::bytes_of(&e.p), &e.extra[..], e.mirrors);
     let fail = |_: &CUresult| cx.destroy(Kind::GraphNode, node);
-    // What is made tells something, or is often refused.
-    let tells = [
-        CU_GRAPH_NODE_TYPE_MEM_ALLOC,
-        CU_GRAPH_NODE_TYPE_CONDITIONAL,
-        CU_GRAPH_NODE_TYPE_GRAPH,
-        CU_GRAPH_NODE_TYPE_MEM_FREE,
-    ];
+    let tells = [CU_GRAPH_NODE_TYPE_MEM_ALLOC, CU_GRAPH_NODE_TYPE_CONDITIONAL];
     if tells.contains(&p.r#type) {
         let m = msg::GraphAddNodeNow {
             node,
@@ -200,7 +194,7 @@ pub(super) unsafe fn add(at: &Place, p: &mut CUgraphNodeParams) -> Result<(), CU
             let size = a.bytesize as u64;
             memory::add(r.va, size, Sort::Foreign, cx.scope, device, 0);
             busbar_abi::set_member(&mut p.u, a);
-        } else if p.r#type == CU_GRAPH_NODE_TYPE_CONDITIONAL {
+        } else {
             let mut c: CUDA_CONDITIONAL_NODE_PARAMS = busbar_abi::member(&p.u);
             c.phGraph_out = graph::bodies(cx, graph, node, &r.graphs);
             busbar_abi::set_member(&mut p.u, c);
@@ -215,7 +209,9 @@ pub(super) unsafe fn add(at: &Place, p: &mut CUgraphNodeParams) -> Result<(), CU
             extra,
             mirrors,
         };
-        cx.send(&m).inspect_err(fail)?;
+        // Not every graph can be part of another.
+        let usual = p.r#type != CU_GRAPH_NODE_TYPE_GRAPH;
+        cx.send_usual(&m, usual).inspect_err(fail)?;
         graph::own(graph, node);
     }
     // SAFETY: checked for null above; the program's pointer.

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 pub const ATTRIBUTES: usize = 16;
 const MAX_THREADS: usize = 0;
 const STATIC_SHARED: usize = 1;
+const REGISTERS: usize = 4;
 const MAX_DYNAMIC_SHARED: usize = 8;
 
 /// What the client knows of a kernel or function.
@@ -117,11 +118,6 @@ unsafe fn read_extra<'a>(extra: *mut *mut c_void) -> Result<&'a [u8], CUresult> 
     })
 }
 
-/// `CU_FUNC_ATTRIBUTE_NUM_REGS`, and how many registers a block can have on any device.
-const REGISTERS: usize = 4;
-const MOST_REGISTERS: u64 = 65536;
-/// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`.
-const LARGE_CLUSTERS: usize = 14;
 /// `CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH`, and then height and depth.
 const REQUIRED_CLUSTER: usize = 11;
 
@@ -141,13 +137,7 @@ fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Result<(
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     if threads > f.attribute(MAX_THREADS) as u64 {
-        // Too many registers in all is one mistake, more threads than it was compiled for another.
-        let registers = threads.next_multiple_of(32) * f.attribute(REGISTERS) as u64;
-        return Err(if registers > MOST_REGISTERS {
-            CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
-        } else {
-            CUDA_ERROR_INVALID_VALUE
-        });
+        return Err(too_many(f, threads));
     }
     // Clusters that the kernel was compiled for must fill the grid.
     for (i, blocks) in grid.iter().enumerate() {
@@ -159,23 +149,18 @@ fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Result<(
     Ok(())
 }
 
-/// What CUDA refuses of a launch's clusters.
-fn check_cluster(f: &Function, grid: [u32; 3], cluster: [u32; 3]) -> Result<(), CUresult> {
-    const PORTABLE: u64 = 8;
-    const LARGEST: u64 = 16;
-    let blocks: u64 = cluster.iter().map(|n| u64::from(*n)).product();
-    let most = if f.attribute(LARGE_CLUSTERS) != 0 {
-        LARGEST
+/// What is wrong with a block that the kernel cannot have: it was compiled for less, or there are
+/// not as many registers.
+#[cold]
+fn too_many(f: &Function, threads: u64) -> CUresult {
+    // Warps get theirs in portions of 256.
+    let warps = threads.div_ceil(32).next_multiple_of(4);
+    let each = (f.attribute(REGISTERS).max(0) as u64 * 32).next_multiple_of(256);
+    if warps * each > 65536 {
+        CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
     } else {
-        PORTABLE
-    };
-    let fits = grid.iter().zip(cluster).all(|(g, c)| g.is_multiple_of(c));
-    let required = (0..3).map(|i| f.attribute(REQUIRED_CLUSTER + i) as u32);
-    let other = required.zip(cluster).any(|(r, c)| r != 0 && r != c);
-    if blocks == 0 || blocks > most || !fits || other {
-        return Err(CUDA_ERROR_INVALID_CLUSTER_SIZE);
+        CUDA_ERROR_INVALID_VALUE
     }
-    Ok(())
 }
 
 /// Packs each parameter where the kernel looks for it.
@@ -234,6 +219,8 @@ struct Launch<'a> {
     shared: u32,
     flags: u32,
     attrs: &'a [u8],
+    /// Whether the driver has nothing to refuse that was not checked here.
+    usual: bool,
 }
 
 /// `LaunchKernel.flags`: a cooperative launch.
@@ -246,9 +233,10 @@ unsafe fn params<'a>(
     kernel_params: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> Result<Params<'a>, CUresult> {
-    if !kernel_params.is_null() && !extra.is_null() {
-        Err(CUDA_ERROR_INVALID_VALUE)
-    } else if !kernel_params.is_null() {
+    if !kernel_params.is_null() {
+        if !extra.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
         let null = (0..f.params.len())
             // SAFETY: the program gives one pointer for each parameter of the kernel.
             .any(|i| unsafe { kernel_params.add(i).read() }.is_null());
@@ -304,6 +292,21 @@ unsafe fn queue(
     } else {
         params
     };
+    if !l.usual {
+        let mut packed = Vec::new();
+        // SAFETY: passed on to the caller.
+        unsafe { pack(f, &params, &mut packed) };
+        return cx.send_now(&msg::LaunchKernel {
+            function: l.function,
+            stream: l.stream,
+            grid: l.grid,
+            block: l.block,
+            shared: l.shared,
+            flags: l.flags,
+            attrs: l.attrs,
+            params: &packed,
+        });
+    }
     // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is
     // the one call whose cost a program feels, and a copy of its parameters in between is a third
     // of it.
@@ -359,6 +362,7 @@ unsafe fn launch(
             shared,
             flags,
             attrs: &[],
+            usual: true,
         };
         // SAFETY: the program's parameters.
         unsafe { queue(cx, info, &l, kernel_params, extra) }
@@ -464,11 +468,30 @@ const PROGRAMMATIC_EVENT: u32 = 7;
 const LAUNCH_COMPLETION_EVENT: u32 = 12;
 const DEVICE_UPDATABLE_NODE: u32 = 13;
 
-/// Whether a launch attribute has nothing about it that can be wrong, or nothing that is not looked
-/// at here: those of kernels that are launched all the time.
-const fn is_plain(id: u8) -> bool {
-    // Ignored, cooperative, policies, cluster, serialization, priority, domains, carveout.
-    matches!(id, 0 | 2..=6 | 8..=11 | 14)
+/// Whether the driver will take an attribute of a launch, as far as is known here.
+fn usual(f: &Function, grid: [u32; 3], a: &[u8]) -> bool {
+    let word = |i: usize| u32::from_le_bytes([a[i], a[i + 1], a[i + 2], a[i + 3]]);
+    match word(0) {
+        CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
+            let cluster = [word(8), word(12), word(16)];
+            // More than this some devices allow, when the kernel does.
+            const ALWAYS: u64 = 8;
+            let blocks: u64 = cluster.iter().map(|n| u64::from(*n)).product();
+            let fits = |i: usize| {
+                let own = f.attribute(REQUIRED_CLUSTER + i);
+                let (all, n) = (grid[i], cluster[i]);
+                n > 0 && all.is_multiple_of(n) && (own == 0 || own as u32 == n)
+            };
+            blocks <= ALWAYS && (0..3).all(fits)
+        }
+        CU_LAUNCH_ATTRIBUTE_IGNORE
+        | CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+        | CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
+        | CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        | CU_LAUNCH_ATTRIBUTE_PRIORITY
+        | CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN => true,
+        _ => false,
+    }
 }
 
 /// Launch attributes as they travel: events by id instead of by handle.
@@ -522,34 +545,22 @@ pub(super) unsafe fn cuLaunchKernelEx(
                 .chunks_exact(ATTRIBUTE)
                 .find(|a| a[..4] == id.to_le_bytes())
         };
-        if let Some(a) = has(CLUSTER_SIZE) {
-            let side = |i: usize| u32::from_le_bytes([a[i], a[i + 1], a[i + 2], a[i + 3]]);
-            check_cluster(info, grid, [side(8), side(12), side(16)])?;
-        }
         // How many clusters fit is another question, which is left to the driver.
         if has(COOPERATIVE_ATTRIBUTE).is_some_and(|a| a[8] != 0) && has(CLUSTER_SIZE).is_none() {
             check_fits(cx, function, grid, block, c.sharedMemBytes)?;
         }
-        let stream = stream::id(cx, c.hStream, per_thread)?;
-        stream::not_void(cx, stream)?;
         let l = Launch {
             function,
-            stream,
+            stream: stream::id(cx, c.hStream, per_thread)?,
             grid,
             block,
             shared: c.sharedMemBytes,
             flags: 0,
             attrs: &attrs,
+            usual: attrs.chunks_exact(ATTRIBUTE).all(|a| usual(info, grid, a)),
         };
         // SAFETY: the program's parameters.
-        unsafe { queue(cx, info, &l, kernel_params, extra)? };
-        if attrs.chunks_exact(ATTRIBUTE).any(|a| !is_plain(a[0])) {
-            // What is wrong with such a one only the driver can tell, and a program expects to
-            // hear it from this call.
-            cx.ask()?;
-            context::deferred(cx.scope)?;
-        }
-        Ok(())
+        unsafe { queue(cx, info, &l, kernel_params, extra) }
     })
 }
 

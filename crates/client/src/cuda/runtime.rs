@@ -461,7 +461,7 @@ impl Cx {
     /// Asks the worker something harmless and waits for the answer: what a call costs that the
     /// client could have answered.
     #[cold]
-    pub fn ask(self) -> Result<(), CUresult> {
+    fn ask(self) -> Result<(), CUresult> {
         let attrib = CU_DEVICE_ATTRIBUTE_WARP_SIZE;
         let question = msg::CuDeviceGetAttribute { attrib, dev: 0 };
         match self.rt.session.call(0, &question, None) {
@@ -485,6 +485,26 @@ impl Cx {
         match self.queue(r) {
             CUDA_SUCCESS => Ok(()),
             e => Err(e),
+        }
+    }
+
+    /// As [`Cx::send`] where the driver may well refuse: its answer is waited for, so that the
+    /// program hears of it at this call.
+    #[cold]
+    pub fn send_now<'a, R: Request<'a>>(self, r: &R) -> Result<(), CUresult> {
+        if shadow::is_work(R::OP) && shadow::active() {
+            shadow::work(self, shadow::ANY, false)?;
+        }
+        self.call(r).map(drop)
+    }
+
+    /// [`Cx::send`] where all is `usual`, otherwise [`Cx::send_now`].
+    #[inline]
+    pub fn send_usual<'a, R: Request<'a>>(self, r: &R, usual: bool) -> Result<(), CUresult> {
+        if usual {
+            self.send(r)
+        } else {
+            self.send_now(r)
         }
     }
 

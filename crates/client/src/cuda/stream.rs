@@ -207,42 +207,22 @@ pub(super) unsafe fn cuStreamGetCtx_v2(
     green: *mut CUgreenCtx,
     per_thread: bool,
 ) -> CUresult {
-    // SAFETY: passed on to the caller.
-    let rc = unsafe { cuStreamGetCtx(stream, pctx, per_thread) };
-    if rc != CUDA_SUCCESS {
-        return rc;
-    }
-    guard(|| {
-        let cx = enter_local()?;
-        let owner = match id(cx, stream, per_thread)? {
-            0 => cx.scope,
-            sid => handles::context(Kind::Stream, sid),
-        };
-        // SAFETY: the program's pointer.
-        unsafe { put_opt(green, super::green::of_context(owner)) };
-        Ok(())
-    })
-}
-
-pub(super) unsafe fn cuStreamWaitEvent(
-    stream: CUstream,
-    event: CUevent,
-    flags: u32,
-    per_thread: bool,
-) -> CUresult {
-    const EXTERNAL: u32 = 1;
     guard(|| {
         let cx = enter()?;
-        let h_stream = id(cx, stream, per_thread)?;
-        let h_event = cx.handle(Kind::Event, event as u64)?;
-        if flags & !EXTERNAL != 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
+        let of = match id(cx, stream, per_thread)? {
+            // No program has a green context that has not made one.
+            s if s != 0 && !handles::at_most(Kind::GreenContext, 0) => {
+                super::green::of_stream(cx, s)?
+            }
+            _ => std::ptr::null_mut(),
+        };
+        // SAFETY: the program's pointer.
+        unsafe { put_opt(green, of) };
+        // SAFETY: passed on to the caller.
+        match unsafe { cuStreamGetCtx(stream, pctx, per_thread) } {
+            CUDA_SUCCESS => Ok(()),
+            e => Err(e),
         }
-        cx.send(&msg::CuStreamWaitEvent {
-            h_stream,
-            h_event,
-            flags,
-        })
     })
 }
 
@@ -632,6 +612,47 @@ pub(super) unsafe fn cuStreamGetCaptureInfo_v3(
             count,
         },
     )
+}
+
+pub(super) unsafe fn cuStreamWaitEvent(
+    stream: CUstream,
+    event: CUevent,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let m = msg::CuStreamWaitEvent {
+            h_stream: id(cx, stream, per_thread)?,
+            h_event: cx.handle(Kind::Event, event as u64)?,
+            flags,
+        };
+        // Some flags are for captures only.
+        cx.send_usual(&m, flags == 0)
+    })
+}
+
+pub(super) unsafe fn cuStreamSetAttribute(
+    stream: CUstream,
+    attr: CUstreamAttrID,
+    value: *const CUstreamAttrValue,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let h_stream = id(cx, stream, per_thread)?;
+        if value.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: checked for null above; the program's structure, of plain bytes.
+        let param = unsafe { value.cast::<[u8; 64]>().read_unaligned() };
+        // Seldom done, and which values are good is the driver's to say.
+        cx.send_now(&msg::CuStreamSetAttribute {
+            h_stream,
+            attr,
+            param,
+        })
+    })
 }
 
 pub(super) unsafe fn cuStreamAddCallback(

@@ -442,7 +442,7 @@ pub(in crate::cuda) unsafe fn cuCtxSetCacheConfig_checked(
 ) -> Result<(), CUresult> {
     let cx = runtime::enter()?;
     let v_req = wire::CuCtxSetCacheConfig { config };
-    cx.call(&v_req)?;
+    check(cx.queue(&v_req))?;
     Ok(())
 }
 

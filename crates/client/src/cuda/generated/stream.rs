@@ -278,7 +278,7 @@ pub(in crate::cuda) unsafe fn cuStreamCopyAttributes_checked(
         dst_stream: v_dst_stream,
         src_stream: v_src_stream,
     };
-    cx.call(&v_req)?;
+    check(cx.queue(&v_req))?;
     Ok(())
 }
 
@@ -848,17 +848,8 @@ pub(in crate::cuda) unsafe fn cuStreamSetAttribute_checked(
     param: *const CUstreamAttrValue,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_param = unsafe { structure(param) }?;
-    let v_req = wire::CuStreamSetAttribute {
-        h_stream: v_h_stream,
-        attr,
-        param: v_param,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamSetAttribute(hStream, attr, param, per_thread) })
 }
 
 /// `cuStreamSynchronize`.

@@ -279,7 +279,7 @@ impl<'a> Message<'a> for CuCtxSetCacheConfig {
 impl<'a> Request<'a> for CuCtxSetCacheConfig {
     const OP: u16 = op::CU_CTX_SET_CACHE_CONFIG;
     const NAME: &'static str = "cuCtxSetCacheConfig";
-    const WAITS: bool = true;
+    const WAITS: bool = false;
 }
 
 /// `cuCtxSetLimit`.

@@ -96,7 +96,7 @@ impl<'a> Message<'a> for CuFuncSetCacheConfig {
 impl<'a> Request<'a> for CuFuncSetCacheConfig {
     const OP: u16 = op::CU_FUNC_SET_CACHE_CONFIG;
     const NAME: &'static str = "cuFuncSetCacheConfig";
-    const WAITS: bool = true;
+    const WAITS: bool = false;
 }
 
 /// `cuFuncSetSharedMemConfig`.

@@ -94,7 +94,7 @@ impl<'a> Message<'a> for CuStreamCopyAttributes {
 impl<'a> Request<'a> for CuStreamCopyAttributes {
     const OP: u16 = op::CU_STREAM_COPY_ATTRIBUTES;
     const NAME: &'static str = "cuStreamCopyAttributes";
-    const WAITS: bool = true;
+    const WAITS: bool = false;
 }
 
 /// `cuStreamCreate`.
@@ -410,7 +410,7 @@ impl<'a> Message<'a> for CuStreamSetAttribute {
 impl<'a> Request<'a> for CuStreamSetAttribute {
     const OP: u16 = op::CU_STREAM_SET_ATTRIBUTE;
     const NAME: &'static str = "cuStreamSetAttribute";
-    const WAITS: bool = true;
+    const WAITS: bool = false;
 }
 
 /// `cuStreamSynchronize`.

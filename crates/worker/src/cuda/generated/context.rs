@@ -173,7 +173,7 @@ pub(super) fn cu_ctx_set_cache_config(
         check(unsafe { w.driver.cuCtxSetCacheConfig(m.config) })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
+    w.done(h, rc);
     Ok(())
 }
 

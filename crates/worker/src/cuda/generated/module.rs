@@ -60,7 +60,7 @@ pub(super) fn cu_func_set_cache_config(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
+    w.done(h, rc);
     Ok(())
 }
 

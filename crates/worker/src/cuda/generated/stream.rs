@@ -65,7 +65,7 @@ pub(super) fn cu_stream_copy_attributes(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
+    w.done(h, rc);
     Ok(())
 }
 
@@ -247,7 +247,7 @@ pub(super) fn cu_stream_set_attribute(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
+    w.done(h, rc);
     Ok(())
 }
 
