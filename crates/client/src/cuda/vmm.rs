@@ -319,9 +319,18 @@ pub(super) unsafe fn cuMemSetAccess(
             access,
         })?;
         let mut s = state();
-        let end = p.saturating_add(size as u64);
-        for (_, m) in s.get_or_insert_default().mappings.range_mut(p..end) {
-            m.access = list[0].flags;
+        let State {
+            mappings,
+            allocations,
+            ..
+        } = s.get_or_insert_default();
+        for (_, m) in mappings.range_mut(p..p.saturating_add(size as u64)) {
+            // What the device may do that has it; others' rights say nothing of that.
+            let home = allocations.get(&m.allocation).map(|a| a.device);
+            let own = list
+                .iter()
+                .rfind(|a| Some(location_id(&a.location)) == home);
+            m.access = own.map_or(m.access, |a| a.flags);
         }
         Ok(())
     })
