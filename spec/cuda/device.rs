@@ -37,8 +37,8 @@ fn cuDeviceGetHostAtomicCapabilities(
 #[unsupported("only Windows has device LUIDs")] #[get_proc("cuDeviceGetLuid", 10000)]
 fn cuDeviceGetLuid(luid: *mut c_char, deviceNodeMask: *mut u32, dev: CUdevice) -> CUresult;
 
-#[id(0x0206)] #[cached] #[get_proc("cuDeviceGetName", 2000)]
-fn cuDeviceGetName(#[out_array(len)] name: *mut c_char, len: i32, dev: CUdevice) -> CUresult;
+#[local] #[get_proc("cuDeviceGetName", 2000)]
+fn cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdevice) -> CUresult;
 
 #[id(0x0207)] #[cached] #[get_proc("cuDeviceGetPCIBusId", 4010)]
 fn cuDeviceGetPCIBusId(

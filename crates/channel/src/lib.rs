@@ -248,6 +248,13 @@ impl Channel {
         self.inner.lanes.len() + self.inner.in_flight.load(Ordering::Acquire)
     }
 
+    /// Whether there is no connection, or one that its peer has ended, though bytes may be left to
+    /// receive: who holds up the receiving thread had better let it see for itself.
+    pub fn hung_up(&self) -> bool {
+        let link = lock(&self.inner.link);
+        link.conn.as_ref().is_none_or(|c| c.hung_up())
+    }
+
     /// Ends the present connection (not the session), as a lost link would.
     pub fn disconnect(&self) {
         let link = lock(&self.inner.link);

@@ -48,6 +48,19 @@ fn empty_calls_and_missing_arguments_are_answered_alike() {
 }
 
 #[test]
+fn what_is_refused_is_refused_at_the_call() {
+    let text = same(&Server::start(), "1", &["refused"]);
+    for line in [
+        "4 cuLaunchKernelEx: 912",
+        "12 cuLaunchKernelEx: 801",
+        "cuMemMap: 801",
+    ] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(text.ends_with("cuCtxSynchronize: 0\n"), "{text}");
+}
+
+#[test]
 fn memory_ends_with_its_context_and_can_be_had_again() {
     let text = same(&Server::start(), "1", &["lives"]);
     assert!(!text.contains("false"), "{text}");

@@ -293,6 +293,9 @@ api! {
     }
 
     fn [cuTexObjectDestroy] (object: u64) {
+        if object == 0 {
+            return Ok(());
+        }
         TEXTURES.remove(object as usize).map(drop)
     }
 

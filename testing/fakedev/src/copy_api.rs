@@ -217,7 +217,11 @@ unsafe fn copy_batch(
         }
         put_opt(failed, usize::MAX);
         let (dsts, srcs) = (list(dsts, count)?, list(srcs, count)?);
-        for (i, n) in list(sizes, count)?.into_iter().enumerate() {
+        let sizes = list(sizes, count)?;
+        if sizes.contains(&0) {
+            return Err(INVALID_VALUE);
+        }
+        for (i, n) in sizes.into_iter().enumerate() {
             let done = copy(any(dsts[i], srcs[i], n), stream, flavour, false);
             if done.is_err() {
                 put_opt(failed, i);

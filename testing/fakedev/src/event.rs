@@ -80,6 +80,11 @@ impl Event {
         }
     }
 
+    /// Whether it tells when it happened.
+    pub fn keeps_time(&self) -> bool {
+        self.flags & DISABLE_TIMING == 0
+    }
+
     /// Begins a new recording.
     pub fn arm(&self) -> Arc<Record> {
         let record = Arc::new(Record::default());
@@ -116,6 +121,9 @@ fn record(event: CUevent, stream: CUstream, flags: u32, flavour: Flavour) -> Res
         let nodes = capture.frontier(&stream);
         event.state.lock().unwrap().captured = Some((capture, nodes));
         return Ok(());
+    }
+    if flags & EXTERNAL != 0 {
+        return Err(ILLEGAL_STATE);
     }
     let record = event.arm();
     stream::submit_to(&stream, &context, Work::Record(record.clone()))

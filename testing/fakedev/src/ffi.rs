@@ -61,6 +61,7 @@ pub const STREAM_CAPTURE_IMPLICIT: CUresult = 906;
 pub const CAPTURED_EVENT: CUresult = 907;
 pub const STREAM_CAPTURE_WRONG_THREAD: CUresult = 908;
 pub const GRAPH_EXEC_UPDATE_FAILURE: CUresult = 910;
+pub const INVALID_CLUSTER_SIZE: CUresult = 912;
 pub const UNKNOWN: CUresult = 999;
 
 /// The stream handle that names the legacy default stream whatever the flavour of the call.

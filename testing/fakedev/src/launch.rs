@@ -2,6 +2,7 @@
 
 use crate::context;
 use crate::entry::{self, Flavour, api};
+use crate::event::EVENTS;
 use crate::ffi::*;
 use crate::function::{self, Function};
 use crate::stats;
@@ -19,6 +20,10 @@ const PARAM_BUFFER: usize = 1;
 const PARAM_SIZE: usize = 2;
 const MAX_PARAMS: usize = 32 << 10;
 const COOPERATIVE: u32 = 2;
+const CLUSTER: u32 = 4;
+const PROGRAMMATIC_EVENT: u32 = 7;
+const COMPLETION_EVENT: u32 = 12;
+const MAX_CLUSTER: u32 = 8;
 
 /// A kernel and all that it needs to run.
 pub struct Launch {
@@ -170,6 +175,31 @@ unsafe fn extra_buffer(extra: *mut *mut c_void) -> R<Vec<u8>> {
     Ok(unsafe { std::slice::from_raw_parts(start, size) }.to_vec())
 }
 
+/// What a driver refuses of an attribute: clusters that do not fill the grid or are too large, and
+/// events that keep time.
+fn check_attribute(a: &LaunchAttribute, grid: [u32; 3]) -> Res {
+    match a.id {
+        CLUSTER => {
+            let cluster = &a.value[..3];
+            let fills = (0..3).all(|i| cluster[i] > 0 && grid[i].is_multiple_of(cluster[i]));
+            if fills && cluster.iter().product::<u32>() <= MAX_CLUSTER {
+                Ok(())
+            } else {
+                Err(INVALID_CLUSTER_SIZE)
+            }
+        }
+        PROGRAMMATIC_EVENT | COMPLETION_EVENT => {
+            let handle = u64::from(a.value[1]) << 32 | u64::from(a.value[0]);
+            if EVENTS.get(handle as CUevent)?.keeps_time() {
+                Err(NOT_SUPPORTED)
+            } else {
+                Ok(())
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
 unsafe fn launch(
     (stream, flavour): (CUstream, Flavour),
     function: CUfunction,
@@ -223,6 +253,9 @@ api! {
         let attributes = list(c.attrs, c.num_attrs as usize)?;
         if attributes.iter().any(|attribute| attribute.id > 15) {
             return Err(INVALID_VALUE);
+        }
+        for attribute in &attributes {
+            check_attribute(attribute, c.grid)?;
         }
         let cooperative = attributes.iter().any(|a| a.id == COOPERATIVE && a.value[0] != 0);
         let shape = (c.grid, c.block);

@@ -224,6 +224,10 @@ api! {
         {
             return Err(INVALID_VALUE);
         }
+        // As a whole, or not at all.
+        if offset != 0 || size != allocation.size {
+            return Err(NOT_SUPPORTED);
+        }
         let p = libc::mmap(
             address as *mut c_void,
             size,

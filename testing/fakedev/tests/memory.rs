@@ -222,7 +222,7 @@ fn virtual_memory_maps_and_unmaps() {
     );
     assert_eq!(base, hint, "a free hint is honoured");
     assert_eq!(
-        driver.cuMemAddressReserve(&mut other, GRANULE, 0, hint, 0),
+        driver.cuMemAddressReserve(&mut other, 2 * GRANULE, 0, hint, 0),
         0
     );
     assert_ne!(other, hint, "a taken one is not");
@@ -275,8 +275,9 @@ fn virtual_memory_maps_and_unmaps() {
     );
     // SAFETY: the export made this descriptor for us.
     drop(unsafe { <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(file) });
-    assert_eq!(driver.cuMemMap(other, GRANULE, 0, import, 0), 0);
-    assert_eq!(driver.cuMemSetAccess(other, GRANULE, &open, 1), 0);
+    assert_eq!(driver.cuMemMap(other, GRANULE, 0, import, 0), 801, "a part");
+    assert_eq!(driver.cuMemMap(other, 2 * GRANULE, 0, import, 0), 0);
+    assert_eq!(driver.cuMemSetAccess(other, 2 * GRANULE, &open, 1), 0);
     assert_eq!(
         driver.read(other, 1),
         [6],
@@ -301,8 +302,8 @@ fn virtual_memory_maps_and_unmaps() {
     assert_eq!(driver.cuMemAddressFree(base, 4 * GRANULE), 0);
     assert_eq!(driver.cuMemRelease(b), 0);
     assert_eq!(driver.cuMemRelease(b), 1);
-    assert_eq!(driver.cuMemUnmap(other, GRANULE), 0);
-    assert_eq!(driver.cuMemAddressFree(other, GRANULE), 0);
+    assert_eq!(driver.cuMemUnmap(other, 2 * GRANULE), 0);
+    assert_eq!(driver.cuMemAddressFree(other, 2 * GRANULE), 0);
     assert_eq!(driver.cuMemRelease(import), 0);
     assert_eq!((driver.free(), driver.live()), (free, live));
 }

@@ -30,8 +30,10 @@ static CUDA_MEMCPY3D box(Place &src, Place &dst) {
     c.dstDevice = dst.device;
     c.srcArray = src.array;
     c.dstArray = dst.array;
-    if (src.kind == CU_MEMORYTYPE_UNIFIED) c.srcDevice = src.device ? src.device : (CUdeviceptr)c.srcHost;
-    if (dst.kind == CU_MEMORYTYPE_UNIFIED) c.dstDevice = dst.device ? dst.device : (CUdeviceptr)c.dstHost;
+    if (src.kind == CU_MEMORYTYPE_UNIFIED)
+        c.srcDevice = src.device ? src.device : (CUdeviceptr)c.srcHost;
+    if (dst.kind == CU_MEMORYTYPE_UNIFIED)
+        c.dstDevice = dst.device ? dst.device : (CUdeviceptr)c.dstHost;
     c.srcPitch = src.pitch;
     c.dstPitch = dst.pitch;
     c.srcHeight = c.dstHeight = PH;
@@ -117,7 +119,8 @@ static unsigned sum(const void *p, size_t n) {
 
 static std::vector<Place> places() {
     std::vector<Place> all;
-    for (const char *name : {"pageable", "pinned", "device", "pitched", "array", "managed", "unified"}) {
+    for (const char *name :
+         {"pageable", "pinned", "device", "pitched", "array", "managed", "unified"}) {
         Place a;
         a.name = name;
         a.kind = CU_MEMORYTYPE_HOST;
@@ -162,8 +165,8 @@ static void boxes(CUstream s) {
                 CUresult rc = async ? cuMemcpy3DAsync(&c, s) : cuMemcpy3D(&c);
                 CUresult rs = cuStreamSynchronize(s);
                 auto v = read(b);
-                printf("%s to %s%s: %d %d %08x\n", a.name, b.name, async ? ", async" : "", (int)rc, (int)rs,
-                       sum(v.data(), v.size() * 4));
+                printf("%s to %s%s: %d %d %08x\n", a.name, b.name, async ? ", async" : "", (int)rc,
+                       (int)rs, sum(v.data(), v.size() * 4));
             }
     puts("-- boxes that are wrong");
     Place &host = from[0], &dev = to[2], &arr = to[4];
@@ -270,6 +273,8 @@ static void batches(CUstream s) {
     how[0].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
     how[1].srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
     DRIVER(cuMemsetD8(d, 0, n * 1024));
+    // The stream waits for no other.
+    DRIVER(cuCtxSynchronize());
 #if CUDA_VERSION >= 13000
 #define BATCH(...) cuMemcpyBatchAsync(__VA_ARGS__, s)
 #define BATCH3(n, ops, flags) cuMemcpy3DBatchAsync(n, ops, flags, s)
@@ -362,6 +367,8 @@ static void linear(CUstream s) {
     SAY(cuMemcpyDtoA(b, 0, p, 0));
     SAY(cuMemcpyAtoD(p, b, 64, 320));
     SAY(cuMemcpyDtoA(b, 0, p, 128));
+    // Copies within the device may still be under way, and the stream waits for no other.
+    SAY(cuCtxSynchronize());
     SAY(cuMemcpyHtoAAsync(b, 384, in.data(), 128, s));
     SAY(cuMemcpyAtoHAsync(out.data(), b, 0, 512, s));
     SAY(cuStreamSynchronize(s));

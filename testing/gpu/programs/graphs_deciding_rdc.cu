@@ -37,12 +37,14 @@ static CUgraphNode kernel(CUgraph g, std::vector<CUgraphNode> after, const void 
     DRIVER(cuGraphAddKernelNode(&n, g, after.data(), after.size(), &k));
     return n;
 }
-static CUgraphNode arithmetic(CUgraph g, std::vector<CUgraphNode> after, const void *symbol, int v) {
+static CUgraphNode arithmetic(CUgraph g, std::vector<CUgraphNode> after, const void *symbol,
+                              int v) {
     return kernel(g, after, symbol, {&p, &v});
 }
 
-static CUgraphNode conditional(CUgraph g, std::vector<CUgraphNode> after, CUgraphConditionalHandle h,
-                               CUgraphConditionalNodeType type, unsigned size, CUgraph *bodies) {
+static CUgraphNode conditional(CUgraph g, std::vector<CUgraphNode> after,
+                               CUgraphConditionalHandle h, CUgraphConditionalNodeType type,
+                               unsigned size, CUgraph *bodies) {
     CUgraphNodeParams c{};
     c.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
     c.conditional.handle = h;
@@ -161,9 +163,9 @@ static void branches() {
     DRIVER(cuGraphCreate(&g, 0));
     SAY(cuGraphConditionalHandleCreate(&h, g, ctx, 1, CU_GRAPH_COND_ASSIGN_DEFAULT));
     CUgraphNode n = conditional(g, {}, h, CU_GRAPH_COND_TYPE_IF, 1, &body);
-    SAY(cuStreamBeginCaptureToGraph(s, body, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_GLOBAL));
     int *host;
     CHECK(cudaMallocHost((void **)&host, 8));
+    SAY(cuStreamBeginCaptureToGraph(s, body, nullptr, nullptr, 0, CU_STREAM_CAPTURE_MODE_GLOBAL));
     host[0] = 41;
     host[1] = 0;
     SAY(cudaMemcpyAsync(p, host, 4, cudaMemcpyHostToDevice, s));

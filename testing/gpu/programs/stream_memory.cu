@@ -17,7 +17,8 @@ static unsigned long long word(int i) {
     return v;
 }
 
-static CUstreamBatchMemOpParams op(CUstreamBatchMemOpType what, int at, unsigned long long v, unsigned flags) {
+static CUstreamBatchMemOpParams op(CUstreamBatchMemOpType what, int at, unsigned long long v,
+                                   unsigned flags) {
     CUstreamBatchMemOpParams p;
     memset(&p, 0, sizeof p);
     p.operation = what;
@@ -58,14 +59,18 @@ static void words() {
     printf("%llx\n", word(2));
     SAY(cuStreamWaitValue64(t, d + 24, 0xf0, CU_STREAM_WAIT_VALUE_AND));
     SAY(cuStreamWaitValue32(t, d + 32, 3, CU_STREAM_WAIT_VALUE_EQ));
-    SAY(cuStreamWaitValue32(t, d + 40, 0xffffffff, CU_STREAM_WAIT_VALUE_NOR));
+    // Until a bit is 0 both there and here, which is the last one.
+    SAY(cuStreamWriteValue32(s, d + 40, 1, 0));
+    SAY(cuStreamSynchronize(s));
+    SAY(cuStreamWaitValue32(t, d + 40, 0xfffffffe, CU_STREAM_WAIT_VALUE_NOR));
     write<<<1, 1, 0, s>>>((int *)(d + 24), 0x10);
     write<<<1, 1, 0, s>>>((int *)(d + 32), 3);
     SAY(cuStreamSynchronize(s));
     usleep(20000);
     SAY(cuStreamQuery(t));
-    SAY(cuStreamWriteValue32(s, d + 40, 1, 0));
+    SAY(cuStreamWriteValue32(s, d + 40, 2, 0));
     SAY(cuStreamSynchronize(s));
+    SAY(cuStreamSynchronize(t));
     int nor = 0;
     SAY(cuDeviceGetAttribute(&nor, CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 0));
     printf("nor %d\n", nor);
@@ -146,22 +151,22 @@ static void lists() {
 
 static std::atomic<int> order{0};
 static int seen[64];
-static CUresult inside[8];
+static CUresult inside[6];
 static void note(void *p) { seen[order++] = (int)(long)p; }
-static void CUDA_CB noted(CUstream, CUresult rc, void *p) { seen[order++] = (int)(long)p + 1000 * (int)rc; }
+static void CUDA_CB noted(CUstream, CUresult rc, void *p) {
+    seen[order++] = (int)(long)p + 1000 * (int)rc;
+}
 static void forbidden(void *) {
     CUdeviceptr q = 0;
     CUevent e = nullptr;
     inside[0] = cuMemAlloc(&q, 4096);
-    inside[1] = cuStreamSynchronize(s);
-    inside[2] = cuMemsetD8Async(d, 0, 4, s);
-    inside[3] = cuEventCreate(&e, 0);
-    inside[4] = cuStreamQuery(s);
+    inside[1] = cuMemsetD8Async(d, 0, 4, s);
+    inside[2] = cuEventCreate(&e, 0);
+    inside[3] = cuStreamQuery(s);
     int v;
-    inside[5] = cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0);
-    inside[6] = cuCtxSynchronize();
+    inside[4] = cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 0);
     CUcontext c;
-    inside[7] = cuCtxGetCurrent(&c);
+    inside[5] = cuCtxGetCurrent(&c);
 }
 
 static void functions() {
@@ -183,7 +188,7 @@ static void functions() {
     SAY(cuLaunchHostFunc(s, nullptr, nullptr));
     SAY(cuLaunchHostFunc(s, forbidden, nullptr));
     SAY(cuStreamSynchronize(s));
-    for (int i = 0; i < 8; i++) printf("inside %d: %d\n", i, (int)inside[i]);
+    for (int i = 0; i < 6; i++) printf("inside %d: %d\n", i, (int)inside[i]);
     // Behind another stream's work, by an event.
     order = 0;
     CUevent e;

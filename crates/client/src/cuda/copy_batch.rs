@@ -59,7 +59,11 @@ unsafe fn batch(
         };
         let rising = firsts.windows(2).all(|w| w[0] < w[1]);
         let within = firsts[0] == 0 && firsts[kinds - 1] < count;
-        if !rising || !within || !attrs.iter().all(|a| is_order(a.srcAccessOrder)) {
+        if !rising
+            || !within
+            || sizes.contains(&0)
+            || !attrs.iter().all(|a| is_order(a.srcAccessOrder))
+        {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let stream = stream_of(cx, stream, per_thread)?;

@@ -6,6 +6,7 @@ use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
 use busbar_wire::{Reader, WireError};
 use std::collections::HashMap;
+use std::ffi::c_char;
 
 /// A device, as the server described it when the session began.
 #[derive(Debug, Clone)]
@@ -184,6 +185,22 @@ pub(super) unsafe fn cuDeviceGetCount(count: *mut i32) -> CUresult {
         let cx = enter_local()?;
         // SAFETY: the program's pointer.
         unsafe { put(count, cx.rt.devices.len() as i32) }
+    })
+}
+
+pub(super) unsafe fn cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdevice) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let d = get(cx, dev)?;
+        if name.is_null() || len <= 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let n = d.name.len().min(len as usize - 1);
+        // SAFETY: the program says that `len` bytes lie there.
+        unsafe {
+            std::ptr::copy_nonoverlapping(d.name.as_ptr(), name.cast(), n);
+            put(name.add(n), 0)
+        }
     })
 }
 

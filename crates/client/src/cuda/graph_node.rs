@@ -209,7 +209,9 @@ pub(super) unsafe fn add(at: &Place, p: &mut CUgraphNodeParams) -> Result<(), CU
             extra,
             mirrors,
         };
-        cx.send(&m).inspect_err(fail)?;
+        // Not every graph can be part of another.
+        let usual = p.r#type != CU_GRAPH_NODE_TYPE_GRAPH;
+        cx.send_usual(&m, usual).inspect_err(fail)?;
         graph::own(graph, node);
     }
     // SAFETY: checked for null above; the program's pointer.

@@ -3,7 +3,7 @@
 
 use super::context;
 use super::handles;
-use super::runtime::{decode, enter, guard, put};
+use super::runtime::{Cx, decode, enter, guard, put};
 use super::stream;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -160,15 +160,17 @@ pub(super) unsafe fn cuGreenCtxStreamCreate(
 pub(super) unsafe fn cuStreamGetGreenCtx(raw: CUstream, out: *mut CUgreenCtx) -> CUresult {
     guard(|| {
         let cx = enter()?;
-        let m = msg::GreenOfStream {
-            stream: stream::id(cx, raw, false)?,
-        };
-        let green = decode::<msg::GreenOfStreamReply>(&cx.call(&m)?)?.green;
-        let handle = match green {
-            0 => std::ptr::null_mut(),
-            id => handles::raw(Kind::GreenContext, id) as CUgreenCtx,
-        };
+        let handle = of_stream(cx, stream::id(cx, raw, false)?)?;
         // SAFETY: the program's pointer.
         unsafe { put(out, handle) }
+    })
+}
+
+/// The green context that a stream was made in; null for none.
+pub fn of_stream(cx: Cx, stream: u32) -> Result<CUgreenCtx, CUresult> {
+    let reply = cx.call(&msg::GreenOfStream { stream })?;
+    Ok(match decode::<msg::GreenOfStreamReply>(&reply)?.green {
+        0 => std::ptr::null_mut(),
+        id => handles::raw(Kind::GreenContext, id) as CUgreenCtx,
     })
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 pub const ATTRIBUTES: usize = 16;
 const MAX_THREADS: usize = 0;
 const STATIC_SHARED: usize = 1;
+const REGISTERS: usize = 4;
 const MAX_DYNAMIC_SHARED: usize = 8;
 
 /// What the client knows of a kernel or function.
@@ -136,7 +137,7 @@ fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Result<(
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     if threads > f.attribute(MAX_THREADS) as u64 {
-        return Err(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+        return Err(too_many(f, threads));
     }
     // Clusters that the kernel was compiled for must fill the grid.
     for (i, blocks) in grid.iter().enumerate() {
@@ -146,6 +147,20 @@ fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Result<(
         }
     }
     Ok(())
+}
+
+/// What is wrong with a block that the kernel cannot have: it was compiled for less, or there are
+/// not as many registers.
+#[cold]
+fn too_many(f: &Function, threads: u64) -> CUresult {
+    // Warps get theirs in portions of 256.
+    let warps = threads.div_ceil(32).next_multiple_of(4);
+    let each = (f.attribute(REGISTERS).max(0) as u64 * 32).next_multiple_of(256);
+    if warps * each > 65536 {
+        CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+    } else {
+        CUDA_ERROR_INVALID_VALUE
+    }
 }
 
 /// Packs each parameter where the kernel looks for it.
@@ -204,6 +219,8 @@ struct Launch<'a> {
     shared: u32,
     flags: u32,
     attrs: &'a [u8],
+    /// Whether the driver has nothing to refuse that was not checked here.
+    usual: bool,
 }
 
 /// `LaunchKernel.flags`: a cooperative launch.
@@ -217,6 +234,9 @@ unsafe fn params<'a>(
     extra: *mut *mut c_void,
 ) -> Result<Params<'a>, CUresult> {
     if !kernel_params.is_null() {
+        if !extra.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
         let null = (0..f.params.len())
             // SAFETY: the program gives one pointer for each parameter of the kernel.
             .any(|i| unsafe { kernel_params.add(i).read() }.is_null());
@@ -272,6 +292,21 @@ unsafe fn queue(
     } else {
         params
     };
+    if !l.usual {
+        let mut packed = Vec::new();
+        // SAFETY: passed on to the caller.
+        unsafe { pack(f, &params, &mut packed) };
+        return cx.send_now(&msg::LaunchKernel {
+            function: l.function,
+            stream: l.stream,
+            grid: l.grid,
+            block: l.block,
+            shared: l.shared,
+            flags: l.flags,
+            attrs: l.attrs,
+            params: &packed,
+        });
+    }
     // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is
     // the one call whose cost a program feels, and a copy of its parameters in between is a third
     // of it.
@@ -327,6 +362,7 @@ unsafe fn launch(
             shared,
             flags,
             attrs: &[],
+            usual: true,
         };
         // SAFETY: the program's parameters.
         unsafe { queue(cx, info, &l, kernel_params, extra) }
@@ -432,6 +468,32 @@ const PROGRAMMATIC_EVENT: u32 = 7;
 const LAUNCH_COMPLETION_EVENT: u32 = 12;
 const DEVICE_UPDATABLE_NODE: u32 = 13;
 
+/// Whether the driver will take an attribute of a launch, as far as is known here.
+fn usual(f: &Function, grid: [u32; 3], a: &[u8]) -> bool {
+    let word = |i: usize| u32::from_le_bytes([a[i], a[i + 1], a[i + 2], a[i + 3]]);
+    match word(0) {
+        CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
+            let cluster = [word(8), word(12), word(16)];
+            // More than this some devices allow, when the kernel does.
+            const ALWAYS: u64 = 8;
+            let blocks: u64 = cluster.iter().map(|n| u64::from(*n)).product();
+            let fits = |i: usize| {
+                let own = f.attribute(REQUIRED_CLUSTER + i);
+                let (all, n) = (grid[i], cluster[i]);
+                n > 0 && all.is_multiple_of(n) && (own == 0 || own as u32 == n)
+            };
+            blocks <= ALWAYS && (0..3).all(fits)
+        }
+        CU_LAUNCH_ATTRIBUTE_IGNORE
+        | CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+        | CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
+        | CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        | CU_LAUNCH_ATTRIBUTE_PRIORITY
+        | CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN => true,
+        _ => false,
+    }
+}
+
 /// Launch attributes as they travel: events by id instead of by handle.
 pub(super) unsafe fn attributes(cx: Cx, config: &CUlaunchConfig) -> Result<Vec<u8>, CUresult> {
     let n = config.numAttrs as usize;
@@ -495,6 +557,7 @@ pub(super) unsafe fn cuLaunchKernelEx(
             shared: c.sharedMemBytes,
             flags: 0,
             attrs: &attrs,
+            usual: attrs.chunks_exact(ATTRIBUTE).all(|a| usual(info, grid, a)),
         };
         // SAFETY: the program's parameters.
         unsafe { queue(cx, info, &l, kernel_params, extra) }

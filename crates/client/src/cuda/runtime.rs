@@ -488,6 +488,26 @@ impl Cx {
         }
     }
 
+    /// As [`Cx::send`] where the driver may well refuse: its answer is waited for, so that the
+    /// program hears of it at this call.
+    #[cold]
+    pub fn send_now<'a, R: Request<'a>>(self, r: &R) -> Result<(), CUresult> {
+        if shadow::is_work(R::OP) && shadow::active() {
+            shadow::work(self, shadow::ANY, false)?;
+        }
+        self.call(r).map(drop)
+    }
+
+    /// [`Cx::send`] where all is `usual`, otherwise [`Cx::send_now`].
+    #[inline]
+    pub fn send_usual<'a, R: Request<'a>>(self, r: &R, usual: bool) -> Result<(), CUresult> {
+        if usual {
+            self.send(r)
+        } else {
+            self.send_now(r)
+        }
+    }
+
     /// Queues a call that ends in bulk bytes.
     pub fn send_bulk<'a, R: Request<'a>>(self, r: &R, bulk: Bulk<'_>) -> Result<(), CUresult> {
         if shadow::is_work(R::OP) && shadow::active() {

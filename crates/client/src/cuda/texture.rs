@@ -131,6 +131,9 @@ pub(super) unsafe fn cuSurfObjectCreate(
 pub(super) unsafe fn cuTexObjectDestroy(object: CUtexObject) -> CUresult {
     guard(|| {
         let cx = enter()?;
+        if object == 0 {
+            return Ok(());
+        }
         forget(&TEXTURES, object)?;
         cx.send(&msg::CuTexObjectDestroy { tex_object: object })
     })

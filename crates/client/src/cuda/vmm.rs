@@ -238,12 +238,14 @@ pub(super) unsafe fn cuMemMap(
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let device = a.device;
-        cx.send(&msg::VmmMap {
+        let m = msg::VmmMap {
             va: p,
             size,
             offset,
             allocation: id,
-        })?;
+        };
+        // Drivers map memory as a whole, or not at all.
+        cx.send_usual(&m, offset == 0 && size == a.size)?;
         s.mappings.insert(p, (size, id));
         memory::add(
             p,

@@ -402,8 +402,11 @@ impl Cuda {
         }
     }
 
-    /// A queued call is done. Its failure is told, since nobody waits for it.
+    /// A queued call is done. Its failure is told, since mostly nobody waits for it.
     pub(crate) fn done(&mut self, h: &Header, rc: CUresult) {
+        if h.call != 0 {
+            return self.reply(h, rc, |_| {});
+        }
         if rc != CUDA_SUCCESS && !self.failed(h, rc) {
             self.outbox.error(rc, |w| {
                 w.u16(h.op);

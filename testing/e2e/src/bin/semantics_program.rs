@@ -88,6 +88,7 @@ fn main() {
         "visible" => visible(&api),
         "capture" => capture(&api),
         "prints" => prints(&api),
+        "refused" => refused(&api),
         "descriptors" => descriptors(&api),
         "words" => words(&api),
         _ => {
@@ -588,4 +589,86 @@ fn prints(api: &Api) {
     assert_eq!(api.launch(assert, stream, &[0]), 0);
     assert_eq!(api.call("cuStreamSynchronize", &[stream]), 710);
     eprintln!("after the error");
+}
+
+/// What the driver refuses, it refuses at the call, and nothing is wrong later.
+fn refused(api: &Api) {
+    const GRANULE: u64 = 2 << 20;
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let stream = api.made("cuStreamCreate", &[1]);
+    let timed = api.made("cuEventCreate", &[0]);
+    let plain = api.made("cuEventCreate", &[2]);
+    let f = api.kernel("nop");
+    let sync = || assert_eq!(api.call("cuStreamSynchronize", &[stream]), 0);
+    // Launches of six blocks with one attribute: its number and its first two words.
+    let launches = [
+        (0, 0, 0),
+        (4, 2 | 1 << 32, 1),
+        (4, 4 | 1 << 32, 1),
+        (4, 1 << 32, 1),
+        (4, 16 | 1 << 32, 1),
+        (7, plain, 0),
+        (7, timed, 0),
+        (12, plain, 0),
+        (12, timed, 0),
+        (77, 0, 0),
+        (8, 0, 0),
+    ];
+    for (id, first, second) in launches {
+        let mut attribute = [id, first, second, 0, 0, 0, 0, 0, 0u64];
+        let one = 1 | 1u64 << 32;
+        let mut config = [6 | 1 << 32, one, one, 0, stream, at(&mut attribute), 1u64];
+        print!("{id} ");
+        api.tell("cuLaunchKernelEx", &[at(&mut config), f, 0, 0]);
+        sync();
+    }
+    let (mut list, mut extra) = ([0u64; 2], [0u64; 2]);
+    let (params, more) = (at(&mut list), at(&mut extra));
+    api.tell(
+        "cuLaunchKernel",
+        &[f, 1, 1, 1, 1, 1, 1, 0, stream, params, more],
+    );
+    for flags in [0, 1, 9] {
+        api.tell("cuEventRecordWithFlags", &[plain, stream, flags]);
+    }
+    api.tell("cuStreamWaitEvent", &[stream, plain, 9]);
+    let mut value = [0u64; 8];
+    for attribute in [2, 3, 99] {
+        api.tell("cuStreamSetAttribute", &[stream, attribute, at(&mut value)]);
+    }
+    for config in [0, 2, 9] {
+        api.tell("cuFuncSetCacheConfig", &[f, config]);
+    }
+    let mut name = [7u8; 8];
+    for room in [0, 1, 5] {
+        api.tell("cuDeviceGetName", &[at(&mut name), room, 0]);
+        println!("{name:?}");
+    }
+    api.tell("cuTexObjectDestroy", &[0]);
+    sync();
+    // Nothing is copied of a batch one of whose copies is empty.
+    let (mut d, mut host, mut sizes) = ([0u64; 2], [5u32, 6], [4u64, 0]);
+    d[0] = api.made("cuMemAlloc_v2", &[4096]);
+    d[1] = d[0] + 4;
+    let mut from = [at(&mut host), at(&mut host) + 4];
+    // An attribute that lets the source be read in the stream's order, for all from the first on.
+    let (mut how, mut first) = ([1u32, 0, 0, 0, 0, 0, 0, 0], 0u64);
+    for second in [0, 4] {
+        sizes[1] = second;
+        let lists = [at(&mut d), at(&mut from), at(&mut sizes)];
+        let (how, first) = (at(&mut how), at(&mut first));
+        let args = [lists[0], lists[1], lists[2], 2, how, first, 1, stream];
+        api.tell("cuMemcpyBatchAsync_v2", &args);
+        sync();
+    }
+    // Memory is mapped as a whole.
+    let mut props = [1u32, 0, 1, 0, 0, 0, 0, 0];
+    let memory = api.made("cuMemCreate", &[2 * GRANULE, at(&mut props), 0]);
+    let va = api.made("cuMemAddressReserve", &[4 * GRANULE, 0, 0, 0]);
+    for (size, offset) in [(GRANULE, 0), (GRANULE, GRANULE), (2 * GRANULE, 0)] {
+        api.tell("cuMemMap", &[va, size, offset, memory, 0]);
+    }
+    api.tell("cuMemMap", &[va, 2 * GRANULE, 0, memory, 0]);
+    api.tell("cuMemUnmap", &[va, 2 * GRANULE]);
+    api.tell("cuCtxSynchronize", &[]);
 }

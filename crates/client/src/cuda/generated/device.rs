@@ -195,14 +195,8 @@ pub(in crate::cuda) unsafe fn cuDeviceGetName_checked(
     len: i32,
     dev: CUdevice,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(name)?;
-    let v_req = wire::CuDeviceGetName { len, dev };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuDeviceGetNameReply<'_> = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { fill(name, counted(len)?, v_reply.name) }?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::device::cuDeviceGetName(name, len, dev) })
 }
 
 /// `cuDeviceGetPCIBusId`.

@@ -159,14 +159,8 @@ pub(in crate::cuda) unsafe fn cuFuncSetCacheConfig_checked(
     hfunc: CUfunction,
     config: CUfunc_cache,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_hfunc = cx.handle(Kind::Function, hfunc as u64)?;
-    let v_req = wire::CuFuncSetCacheConfig {
-        hfunc: v_hfunc,
-        config,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::module::cuFuncSetCacheConfig(hfunc, config) })
 }
 
 /// `cuFuncSetSharedMemConfig`.

@@ -848,17 +848,8 @@ pub(in crate::cuda) unsafe fn cuStreamSetAttribute_checked(
     param: *const CUstreamAttrValue,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_param = unsafe { structure(param) }?;
-    let v_req = wire::CuStreamSetAttribute {
-        h_stream: v_h_stream,
-        attr,
-        param: v_param,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamSetAttribute(hStream, attr, param, per_thread) })
 }
 
 /// `cuStreamSynchronize`.
@@ -1031,16 +1022,8 @@ pub(in crate::cuda) unsafe fn cuStreamWaitEvent_checked(
     Flags: u32,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
-    let v_req = wire::CuStreamWaitEvent {
-        h_stream: v_h_stream,
-        h_event: v_h_event,
-        flags: Flags,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::stream::cuStreamWaitEvent(hStream, hEvent, Flags, per_thread) })
 }
 
 /// `cuStreamWaitValue32`.

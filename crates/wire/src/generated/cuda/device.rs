@@ -241,53 +241,6 @@ impl<'a> Message<'a> for CuDeviceGetHostAtomicCapabilitiesReply<'a> {
     }
 }
 
-/// `cuDeviceGetName`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CuDeviceGetName {
-    pub len: i32,
-    pub dev: i32,
-}
-
-impl<'a> Message<'a> for CuDeviceGetName {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.i32(self.len);
-        w.i32(self.dev);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            len: r.i32()?,
-            dev: r.i32()?,
-        })
-    }
-}
-
-impl<'a> Request<'a> for CuDeviceGetName {
-    const OP: u16 = op::CU_DEVICE_GET_NAME;
-    const NAME: &'static str = "cuDeviceGetName";
-    const WAITS: bool = true;
-}
-
-/// The reply to [`CuDeviceGetName`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct CuDeviceGetNameReply<'a> {
-    pub name: &'a [u8],
-}
-
-impl<'a> Message<'a> for CuDeviceGetNameReply<'a> {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.bytes(self.name);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self { name: r.bytes()? })
-    }
-}
-
 /// `cuDeviceGetPCIBusId`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuDeviceGetPCIBusId {
@@ -668,21 +621,6 @@ mod tests {
         }
     }
 
-    impl Sample for CuDeviceGetName {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                len: g.i32(),
-                dev: g.i32(),
-            }
-        }
-    }
-
-    impl Sample for CuDeviceGetNameReply<'static> {
-        fn sample(g: &mut Gen) -> Self {
-            Self { name: g.bytes() }
-        }
-    }
-
     impl Sample for CuDeviceGetPCIBusId {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -793,8 +731,6 @@ mod tests {
         check::<CuDeviceGetExecAffinitySupportReply>(false);
         check::<CuDeviceGetHostAtomicCapabilities<'static>>(false);
         check::<CuDeviceGetHostAtomicCapabilitiesReply<'static>>(false);
-        check::<CuDeviceGetName>(false);
-        check::<CuDeviceGetNameReply<'static>>(false);
         check::<CuDeviceGetPCIBusId>(false);
         check::<CuDeviceGetPCIBusIdReply<'static>>(false);
         check::<CuDeviceGetProperties>(false);

@@ -61,7 +61,6 @@ pub mod op {
     pub const CU_DEVICE_GET_BY_PCI_BUS_ID: u16 = 0x0203;
     pub const CU_DEVICE_GET_EXEC_AFFINITY_SUPPORT: u16 = 0x0204;
     pub const CU_DEVICE_GET_HOST_ATOMIC_CAPABILITIES: u16 = 0x0205;
-    pub const CU_DEVICE_GET_NAME: u16 = 0x0206;
     pub const CU_DEVICE_GET_PCI_BUS_ID: u16 = 0x0207;
     pub const CU_DEVICE_GET_PROPERTIES: u16 = 0x0208;
     pub const CU_DEVICE_GET_TEXTURE1_D_LINEAR_MAX_WIDTH: u16 = 0x0209;
@@ -338,7 +337,6 @@ pub static NAMES: &[(u16, &str)] = &[
         op::CU_DEVICE_GET_HOST_ATOMIC_CAPABILITIES,
         "cuDeviceGetHostAtomicCapabilities",
     ),
-    (op::CU_DEVICE_GET_NAME, "cuDeviceGetName"),
     (op::CU_DEVICE_GET_PCI_BUS_ID, "cuDeviceGetPCIBusId"),
     (op::CU_DEVICE_GET_PROPERTIES, "cuDeviceGetProperties"),
     (

@@ -126,29 +126,6 @@ pub(super) fn cu_device_get_host_atomic_capabilities(
     Ok(())
 }
 
-pub(super) fn cu_device_get_name(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::CuDeviceGetName::decode(&mut r)?;
-    r.finish()?;
-    let mut v_name: Vec<c_char> = Vec::new();
-    let rc = attempt(|| {
-        v_name = room(m.len as usize)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver
-                .cuDeviceGetName(v_name.as_mut_ptr(), m.len, w.device(m.dev)?)
-        })?;
-        Ok(())
-    });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceGetNameReply {
-            name: slice_bytes(&v_name),
-        }
-        .encode(wr)
-    });
-    Ok(())
-}
-
 pub(super) fn cu_device_get_pci_bus_id(
     w: &mut Cuda,
     h: &Header,

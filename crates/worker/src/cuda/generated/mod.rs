@@ -83,7 +83,6 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::CU_DEVICE_GET_HOST_ATOMIC_CAPABILITIES => {
             device::cu_device_get_host_atomic_capabilities(w, h, body)
         }
-        op::CU_DEVICE_GET_NAME => device::cu_device_get_name(w, h, body),
         op::CU_DEVICE_GET_PCI_BUS_ID => device::cu_device_get_pci_bus_id(w, h, body),
         op::CU_DEVICE_GET_PROPERTIES => device::cu_device_get_properties(w, h, body),
         op::CU_DEVICE_GET_TEXTURE1_D_LINEAR_MAX_WIDTH => {
