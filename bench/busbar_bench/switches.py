@@ -58,6 +58,7 @@ def rows_of(result):
 
     columns = {f"{row['spec']}, {unit_of(row)}": rate(i) for i, row in enumerate(result["rows"])}
     columns["launch, us"] = from_micro("launch_1_p50_ns", 1e-3)
+    columns["launch by 8 threads, us"] = from_micro("launch_8_p50_ns", 1e-3)
     columns["launches/s"] = from_micro("sustained_1_per_s", 1)
     columns["launch + sync, us"] = from_micro("launch_sync_p50_ns", 1e-3)
     columns["idle sync, us"] = from_micro("idle_sync_p50_ns", 1e-3)

@@ -122,6 +122,16 @@ pub fn run(args: Args) -> Result<()> {
         )
     })?;
     config::allow_many_files();
+    if let Some(dir) = &config.cache_dir
+        && let Err(e) = config::try_writing(dir)
+    {
+        // Workers do without; it costs their clients time, and nothing else.
+        tracing::warn!(
+            cache = %dir.display(),
+            error = %e,
+            "the cache cannot be written to: programs send their modules in each session again"
+        );
+    }
     let workers = Workers::new(&config)?;
     let found = workers.probe()?;
     let pool = offer(&config, &found)?;

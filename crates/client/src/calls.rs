@@ -4,6 +4,7 @@ use busbar_channel::{look, patience};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// An answer: the API's result code and the reply message's bytes.
 #[derive(Debug, Default)]
@@ -47,6 +48,12 @@ impl Waiter {
 
     /// Waits for the answer; `None` when the session ended first.
     pub fn wait(&self) -> Option<Answer> {
+        self.wait_long(None, |_| ())
+    }
+
+    /// As `wait`; `slow` hears of it when the wait has taken `first`, twice as long, and so on.
+    pub fn wait_long(&self, first: Option<Duration>, slow: impl Fn(Duration)) -> Option<Answer> {
+        let mut report = first.map(|first| (Instant::now(), first));
         let done = || self.state.load(Ordering::Acquire) == DONE;
         look(patience().waiting, done);
         while !done() {
@@ -57,15 +64,30 @@ impl Waiter {
             {
                 break;
             }
-            // SAFETY: a futex wait on a live, aligned u32; no time-out.
+            let left = report.map(|(start, at)| {
+                let left = at.saturating_sub(start.elapsed());
+                libc::timespec {
+                    tv_sec: left.as_secs() as libc::time_t,
+                    tv_nsec: left.subsec_nanos().into(),
+                }
+            });
+            let left = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+            // SAFETY: a futex wait on a live, aligned u32; a live time, or none.
             unsafe {
                 libc::syscall(
                     libc::SYS_futex,
                     self.state.as_ptr(),
                     libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
                     PARKED,
-                    std::ptr::null::<libc::timespec>(),
+                    left,
                 );
+            }
+            if let Some((start, at)) = &mut report
+                && start.elapsed() >= *at
+                && !done()
+            {
+                slow(*at);
+                *at *= 2;
             }
         }
         self.state.store(IDLE, Ordering::Release);
@@ -254,6 +276,22 @@ mod tests {
         ));
         assert!(!calls.answer(id, Answer::default()));
         assert_eq!(w.wait().unwrap().status, 7);
+    }
+
+    #[test]
+    fn who_waits_long_hears_of_it_again_and_again() {
+        let calls = Calls::default();
+        let (id, w) = calls.open(None).unwrap();
+        let heard = std::cell::RefCell::new(Vec::new());
+        let first = Duration::from_millis(1);
+        let answer = w.wait_long(Some(first), |t| {
+            heard.borrow_mut().push(t);
+            if heard.borrow().len() == 3 {
+                calls.answer(id, Answer::default());
+            }
+        });
+        assert!(answer.is_some());
+        assert_eq!(heard.into_inner(), [first, 2 * first, 4 * first]);
     }
 
     #[test]

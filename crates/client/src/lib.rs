@@ -20,6 +20,7 @@ pub mod opencl;
 pub mod session;
 pub mod shared;
 mod side;
+mod socket;
 pub mod stats;
 
 pub use session::{Handler, Session};

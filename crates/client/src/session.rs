@@ -6,17 +6,17 @@ use crate::content::{Hash, Offers};
 use crate::hello::{self, Failure};
 use crate::shared::{Neighbour, Sharing};
 use crate::side;
+use crate::socket::Socket;
 use crate::stats::Stats;
 use busbar_channel::switches::Switch;
 use busbar_channel::{Bulk, Channel, Closed, Counters, Ending, Keeper, Mark, PEEK, Sink, Verdict};
 use busbar_transport::Connection;
-use busbar_transport::tcp::Tcp;
 use busbar_wire::codec::{Request, Writer};
 use busbar_wire::hello::{Hello, Intent, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_wire::record::{Header, Notice, OP_GOODBYE, Records};
 use busbar_wire::{limits, record};
 use std::io::Write;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -43,11 +43,15 @@ struct Shared {
     channel: OnceLock<Channel>,
 }
 
+/// How long a call may wait before the log says so.
+const LONG_WAIT: Duration = Duration::from_secs(10);
+
 /// A session with one worker.
 pub struct Session {
     channel: Channel,
     shared: Arc<Shared>,
     stats: Option<&'static Stats>,
+    op_name: fn(u16) -> &'static str,
     /// Waiting calls made so far; see [`Offers`].
     stamp: AtomicU64,
     /// Bytes that were copied through shared memory.
@@ -78,8 +82,6 @@ impl Session {
         }
         let hello = hello::introduce(config, hello).map_err(Failure::Unreachable)?;
         let (conn, welcome) = hello::connect(server, &hello, config.connect_timeout)?;
-        conn.reset_on_death(true);
-        let conn = Arc::new(conn);
         let neighbour = Neighbour::find(config.sharing, &conn, &welcome);
         let aside = side::Opener::new(server, &hello, &welcome);
         let keeper = Reconnect {
@@ -88,8 +90,9 @@ impl Session {
             welcome: welcome.clone(),
             timeout: config.resume_timeout,
             pause: Duration::from_millis(5),
-            present: Some(Present::new(conn.clone())),
+            connected: true,
         };
+        let conn = Arc::new(Socket::new(conn));
         let session = Self::over(conn, welcome, Box::new(keeper), op_name, handler)
             .map(|s| Self { neighbour, ..s })
             .map_err(|e| Failure::Unreachable(format!("cannot start a session's threads: {e}")))?;
@@ -121,6 +124,7 @@ impl Session {
         let _ = shared.channel.set(channel.clone());
         let stats = Stats::if_asked(op_name);
         Ok(Self {
+            op_name,
             channel,
             shared,
             stats,
@@ -215,7 +219,15 @@ impl Session {
         }
         self.channel.flush();
         let expecting = self.channel.expect();
-        let answer = waiter.wait();
+        let first = crate::log::enabled(crate::log::Level::Info).then_some(LONG_WAIT);
+        let answer = waiter.wait_long(first, |waited| {
+            let name = (self.op_name)(R::OP);
+            crate::log!(
+                Info,
+                "{name} has waited {} s for the server's answer",
+                waited.as_secs()
+            );
+        });
         drop(expecting);
         Calls::recycle(waiter);
         if let Some(s) = self.stats {
@@ -351,31 +363,12 @@ struct Reconnect {
     welcome: Welcome,
     timeout: Duration,
     pause: Duration,
-    present: Option<Present>,
-}
-
-/// Tells [`abandon`] the connection's descriptor for exactly as long as it is open: its number may
-/// be a file of the program's afterwards.
-struct Present {
-    _conn: Arc<Tcp>,
-}
-
-impl Present {
-    fn new(conn: Arc<Tcp>) -> Self {
-        SOCKET.store(conn.raw_fd(), Ordering::Release);
-        Self { _conn: conn }
-    }
-}
-
-impl Drop for Present {
-    fn drop(&mut self) {
-        SOCKET.store(-1, Ordering::Release);
-    }
+    connected: bool,
 }
 
 impl Keeper for Reconnect {
     fn detached(&mut self, how: Ending, since: Duration, last: u64) -> Verdict {
-        if self.present.take().is_some() {
+        if std::mem::take(&mut self.connected) {
             self.pause = Duration::from_millis(5);
             crate::log!(
                 Warn,
@@ -395,10 +388,8 @@ impl Keeper for Reconnect {
                     "the session goes on after {:.1} s",
                     since.as_secs_f64()
                 );
-                conn.reset_on_death(true);
-                let conn = Arc::new(conn);
-                self.present = Some(Present::new(conn.clone()));
-                Verdict::Resume(conn, w.last_received)
+                self.connected = true;
+                Verdict::Resume(Arc::new(Socket::new(conn)), w.last_received)
             }
             Err(Failure::Refused(r)) => Verdict::End(r.message),
             Err(Failure::Unreachable(m)) if since > self.timeout => Verdict::End(format!(
@@ -410,20 +401,6 @@ impl Keeper for Reconnect {
                 Verdict::Wait(self.pause)
             }
         }
-    }
-}
-
-/// The socket of the present connection; -1 for none.
-static SOCKET: AtomicI32 = AtomicI32::new(-1);
-
-/// In the child of a fork: closes the child's copy of the connection, so that the worker notices
-/// when the parent dies. Safe between fork and exec: it takes no lock and allocates nothing.
-pub fn abandon() {
-    let fd = SOCKET.swap(-1, Ordering::AcqRel);
-    if fd >= 0 {
-        // SAFETY: the descriptor is this process's copy; its owner is never dropped here, since the
-        // threads that own it exist in the parent only.
-        unsafe { libc::close(fd) };
     }
 }
 

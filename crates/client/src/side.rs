@@ -1,6 +1,7 @@
 //! Opening a session's second connection, for copies that one stream is too slow for.
 
 use crate::hello;
+use crate::socket::Socket;
 use busbar_channel::Channel;
 use busbar_wire::hello::{Hello, Intent, SIDE_CONNECTION, Welcome};
 use std::sync::Arc;
@@ -47,7 +48,7 @@ impl Opener {
         let done = hello::connect(&self.server, &self.hello, Duration::from_secs(2))
             .map_err(|e| e.to_string())
             .and_then(|(conn, _)| {
-                let attached = channel.attach_side(Arc::new(conn), Some(number));
+                let attached = channel.attach_side(Arc::new(Socket::new(conn)), Some(number));
                 attached.map_err(|e| e.to_string())
             });
         match done {

@@ -276,3 +276,15 @@ fn what_the_program_says_at_its_end_is_what_busbar_says() {
         assert_eq!(status.code(), Some(42));
     }
 }
+
+#[test]
+fn a_cache_that_cannot_be_written_to() {
+    // Not even root can make a folder there.
+    let server = Options::default()
+        .arg("--cache-dir", "/proc/no/cache")
+        .start();
+    let log = server.log();
+    assert!(log.contains("the cache cannot be written to"), "{log}");
+    let out = run(&server.address, &["--", "true"]).status();
+    assert!(out.expect("it runs").success());
+}

@@ -6,7 +6,7 @@ use busbar_client::config::with_port;
 use serde::Deserialize;
 use serde_json::json;
 use std::net::ToSocketAddrs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Flags of `busbar serve`.
 #[derive(clap::Args)]
@@ -235,6 +235,15 @@ fn users_cache(dir: Option<PathBuf>, u: &User) -> Result<PathBuf> {
         .and_then(|()| u.own(&dir))
         .with_context(|| format!("cannot make the cache {}", dir.display()))?;
     Ok(dir)
+}
+
+/// Whether files can be made in the folder, which is made if need be.
+pub(crate) fn try_writing(dir: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let probe = dir.join(format!(".{}.probe", std::process::id()));
+    let written = std::fs::write(&probe, [0; 4096]);
+    let _ = std::fs::remove_file(&probe);
+    written
 }
 
 /// Raises the limit of open files as far as it goes: each session takes some.

@@ -14,10 +14,12 @@ use serde_json::json;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// How long who was answered may take to read the answer.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
+/// How long a client that comes back to a session that is just ending waits for the reason.
+const END_TIME: Duration = Duration::from_secs(2);
 /// The most clients that are served at a time other than by a worker.
 const MOST_BUSY: usize = 1024;
 /// The longest reason of a session's end that is kept.
@@ -296,14 +298,7 @@ fn resume(
         good.then(|| (s.worker.clone(), s.devices.clone(), s.secret.clone()))
     });
     let Some((worker, devices, secret)) = found else {
-        let ended = lock(&server.ended);
-        let why = ended.iter().find(|(n, _)| *n == hello.session).map_or(
-            "the server does not know it (was it restarted?)",
-            |(_, w)| w.as_str(),
-        );
-        let text = format!("the session is over: {why}");
-        drop(ended);
-        return refuse(&conn, Refusal::new("session", text));
+        return refuse(&conn, over(server, &hello.session));
     };
     let _ = conn.send_timeout(None);
     let session = hello.session.clone();
@@ -315,9 +310,28 @@ fn resume(
         devices: Some(devices),
         resume_seconds: server.config.resume_seconds,
     };
-    if control::send(&worker.control, &attach, Some(&conn.into_fd())).is_err() {
-        tracing::info!(session = attach.session, "resume came as the worker ended");
+    let fd = conn.into_fd();
+    if control::send(&worker.control, &attach, Some(&fd)).is_ok() {
+        return;
     }
+    // The worker is just ending, and why is known in a moment.
+    let deadline = Instant::now() + END_TIME;
+    while lock(&server.sessions).contains_key(&attach.session) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    if let Ok(conn) = Tcp::from_fd(fd) {
+        refuse(&conn, over(server, &attach.session));
+    }
+}
+
+/// What a client hears that comes back to a session that has ended.
+fn over(server: &Server, session: &str) -> Refusal {
+    let ended = lock(&server.ended);
+    let why = ended.iter().find(|(n, _)| n == session).map_or(
+        "the server does not know it (was it restarted?)",
+        |(_, why)| why.as_str(),
+    );
+    Refusal::new("session", format!("the session is over: {why}"))
 }
 
 /// Holds a lease for as long as its connection lasts.

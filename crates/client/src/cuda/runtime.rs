@@ -251,7 +251,7 @@ fn introduce(session: &Session) -> Result<(Vec<device::Device>, i32), CUresult> 
 extern "C" fn forked() {
     if matches!(STATE.load(Ordering::Acquire), READY | OPEN) {
         STATE.store(FORKED, Ordering::Release);
-        crate::session::abandon();
+        crate::socket::abandon();
     }
 }
 

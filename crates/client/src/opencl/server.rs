@@ -144,6 +144,7 @@ extern "C" fn at_exit() {
 
 extern "C" fn in_child() {
     super::entry::forked();
+    crate::socket::abandon();
 }
 
 fn watch_process() {
