@@ -60,7 +60,7 @@ fn switches_change_what_waits_and_nothing_else() {
         let v: serde_json::Value = serde_json::from_str(stats.expect("statistics")).expect("JSON");
         v["round_trips"].as_u64().expect("a counter")
     };
-    let plain = trips("BUSBAR_NO_SWITCH");
+    let plain = trips("NO_SWITCH");
     assert!(trips("BUSBAR_IDLE") > plain);
     trips("BUSBAR_QUEUE");
 }
