@@ -25,6 +25,47 @@ fn every_family_gives_what_it_gives_natively() {
 }
 
 #[test]
+fn several_servers_are_several_platforms_and_one_that_ends_harms_no_other() {
+    let program = compile("opencl_faults");
+    let (first, mut second) = (Server::start(), Server::start());
+    let both = format!("{},{}", first.address, second.address);
+    let listed = text(&run(remote(&both, "clinfo")
+        .arg("-l")
+        .env_remove("BUSBAR_DEVICE_NAMES")));
+    let platforms: Vec<_> = listed.lines().filter(|l| l.starts_with("Plat")).collect();
+    assert_eq!(platforms.len(), 2, "{listed}");
+    for (line, server) in platforms.iter().zip([&first, &second]) {
+        assert!(line.ends_with(&format!("@ {}", server.address)), "{line}");
+    }
+    let wanted = steps_natively(&program, "200");
+    let mut client = Running::start(remote(&both, &program).args(["steps", "200"]));
+    let line = client.line();
+    second.kill();
+    let (rest, status) = client.finish();
+    assert!(status.success(), "{status}");
+    assert_eq!(format!("{line}\n{rest}"), wanted);
+}
+
+#[test]
+fn switches_change_what_waits_and_nothing_else() {
+    let program = compile("opencl_features");
+    let server = Server::start();
+    let wanted = text(&run(&mut native(&program)));
+    let trips = |switch: &str| {
+        let mut c = server.command(&program);
+        let out = run(c.env("BUSBAR_STATS", "1").env(switch, "0"));
+        assert_eq!(text(&out), wanted, "{switch}=0");
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        let stats = said.lines().find_map(|l| l.strip_prefix("busbar-stats: "));
+        let v: serde_json::Value = serde_json::from_str(stats.expect("statistics")).expect("JSON");
+        v["round_trips"].as_u64().expect("a counter")
+    };
+    let plain = trips("NO_SWITCH");
+    assert!(trips("BUSBAR_IDLE") > plain);
+    trips("BUSBAR_QUEUE");
+}
+
+#[test]
 fn clinfo_differs_only_where_memory_and_host_cannot_be_shared() {
     let server = Server::start();
     let lines = |c: &mut std::process::Command| -> Vec<String> {

@@ -7,6 +7,7 @@ use super::event::{self, Event, Out};
 use super::object::{self, Body, Object, get, get_opt};
 use super::server::lock;
 use busbar_abi::opencl::*;
+use busbar_channel::switches::Switch;
 use busbar_wire::generated::opencl as wire;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -78,7 +79,7 @@ impl Queue {
     /// Whether nothing could tell when a write runs that is queued now and waits for nothing: no
     /// other queue is there, and no earlier command is still to end.
     pub fn unwatched(&self) -> bool {
-        self.alone() && self.quiet()
+        Switch::Idle.on() && self.alone() && self.quiet()
     }
 
     /// A write was called done early.

@@ -9,6 +9,7 @@ use crate::session::CHUNK;
 use crate::{Handler, Session, config::Config};
 use busbar_abi::opencl::*;
 use busbar_channel::Bulk;
+use busbar_channel::switches::Switch;
 use busbar_wire::codec::{Message, Reader, Request};
 use busbar_wire::generated::opencl as wire;
 use std::collections::HashMap;
@@ -224,7 +225,11 @@ impl Server {
     /// Queues a message.
     #[inline]
     pub fn queue<'a, R: Request<'a>>(&self, msg: &R) -> Result<()> {
-        self.session.queue(0, msg).map_err(|_| LOST)
+        self.session.queue(0, msg).map_err(|_| LOST)?;
+        match Switch::Queue.on() {
+            true => Ok(()),
+            false => self.session.drain().map_err(|_| LOST),
+        }
     }
 
     /// Sends a message and waits for its reply.
