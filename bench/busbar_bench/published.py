@@ -236,6 +236,7 @@ SWITCHES = {
     "IDLE": "idle waits answered locally",
     "GATHER": "gathering of records",
     "LANES": "a lane for each thread",
+    "SIDE": "a second connection for long copies",
     "POLL": "looking before sleeping",
     "BORROW": "sending in place",
     "CONTENT": "content by hash",

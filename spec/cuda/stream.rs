@@ -16,7 +16,7 @@ fn cuStreamBatchMemOp(
     flags: u32,
 ) -> CUresult;
 
-#[id(0x0c01)] #[queued] #[get_proc("cuStreamBatchMemOp", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c01)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 11070)] #[per_thread("_ptsz")]
 fn cuStreamBatchMemOp_v2(
     #[handle] stream: CUstream,
     count: u32,
@@ -168,7 +168,7 @@ fn cuStreamWaitEvent(
 #[same_as(cuStreamWaitValue32_v2)] #[get_proc("cuStreamWaitValue32", 8000)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue32(stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult;
 
-#[id(0x0c10)] #[queued] #[get_proc("cuStreamWaitValue32", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c10)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamWaitValue32", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue32_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,
@@ -179,7 +179,7 @@ fn cuStreamWaitValue32_v2(
 #[same_as(cuStreamWaitValue64_v2)] #[get_proc("cuStreamWaitValue64", 9000)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue64(stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult;
 
-#[id(0x0c11)] #[queued] #[get_proc("cuStreamWaitValue64", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c11)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamWaitValue64", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue64_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,
@@ -190,7 +190,7 @@ fn cuStreamWaitValue64_v2(
 #[same_as(cuStreamWriteValue32_v2)] #[get_proc("cuStreamWriteValue32", 8000)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue32(stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult;
 
-#[id(0x0c12)] #[queued] #[get_proc("cuStreamWriteValue32", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c12)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue32_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,
@@ -201,7 +201,7 @@ fn cuStreamWriteValue32_v2(
 #[same_as(cuStreamWriteValue64_v2)] #[get_proc("cuStreamWriteValue64", 9000)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue64(stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult;
 
-#[id(0x0c13)] #[queued] #[get_proc("cuStreamWriteValue64", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c13)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue64_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,

@@ -189,7 +189,8 @@ def one_platform(args, name, library, folder, base, told, carry):
     vendors = folder / f"vendors-{name}"
     vendors.mkdir()
     (vendors / f"{name}.icd").write_text(library + "\n")
-    base = dict(base, OCL_ICD_VENDORS=str(vendors))
+    # Some loaders put this and a file's name together as they are.
+    base = dict(base, OCL_ICD_VENDORS=f"{vendors}/")
     # The program's loader is the machine's through Busbar, and one that can be told natively.
     path = f"{carry}:{base.get('LD_LIBRARY_PATH', '')}".rstrip(":")
     native_prefix = () if told else ("env", f"LD_LIBRARY_PATH={path}")

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 /// A user that workers run as.
 #[derive(Clone, Debug)]
 pub struct User {
+    /// What it is called.
+    pub name: String,
     uid: u32,
     gid: u32,
     groups: Vec<u32>,
@@ -39,6 +41,7 @@ impl User {
                 groups.truncate(n.max(0) as usize);
             }
             Some(Self {
+                name: name.into(),
                 uid,
                 gid,
                 groups,

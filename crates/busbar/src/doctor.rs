@@ -93,8 +93,9 @@ pub fn run(a: &Args) -> Result<()> {
 
 fn reach(server: &str) -> Result<String> {
     let v = status::ask(server)?;
-    let devices = v["devices"].as_array().map_or(0, Vec::len);
-    if devices == 0 {
+    let devices = v["devices"].as_array().into_iter().flatten();
+    let names: Vec<_> = devices.filter_map(|d| d["name"].as_str()).collect();
+    if names.is_empty() {
         let missing = v["missing"].as_array().into_iter().flatten();
         let why: Vec<_> = missing
             .map(|m| {
@@ -109,7 +110,8 @@ fn reach(server: &str) -> Result<String> {
     }
     let version = v["version"].as_str().unwrap_or("?");
     Ok(format!(
-        "{server} runs Busbar {version} and offers {devices} device(s)"
+        "{server} runs Busbar {version} and offers {}",
+        names.join(", ")
     ))
 }
 

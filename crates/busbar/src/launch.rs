@@ -21,7 +21,7 @@ use std::process::Command;
   BUSBAR_STATS=1 busbar run -- ./program                    # what was called, and what waited
   BUSBAR_LOG=warn busbar run -- ./program                   # what was refused, and why")]
 pub struct Args {
-    /// Server whose accelerators the program uses
+    /// Server whose accelerators the program uses; several with commas, side by side
     #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
     server: Option<String>,
     /// Reserve N whole GPUs for this program; without it the program shares those that are free
@@ -79,6 +79,12 @@ pub fn run(a: Args) -> Result<()> {
     let Some(server) = a.server.filter(|s| !s.trim().is_empty()) else {
         bail!("say which server: --server HOST:PORT, or set BUSBAR_SERVER");
     };
+    // The libraries live in the program and complain of nothing there.
+    if let Ok(v) = std::env::var("BUSBAR_LOG")
+        && busbar_client::log::parse(&v).is_none()
+    {
+        bail!("BUSBAR_LOG={v}: say LEVEL or LEVEL:FILE, with error, warn, info or debug");
+    }
     let servers: Vec<_> = server.split(',').map(|s| with_port(s.trim())).collect();
     let shims = shims()?;
     let path = program::find(&a.command[0])?;
@@ -96,7 +102,7 @@ pub fn run(a: Args) -> Result<()> {
     }
     let lease = match a.gpus {
         None => None,
-        Some(n) => Some(reserve(&servers[0], n)?),
+        Some(n) => Some(reserve(&servers[0], n, &a.command)?),
     };
 
     let mut c = Command::new(&a.command[0]);
@@ -146,10 +152,13 @@ pub fn run(a: Args) -> Result<()> {
 }
 
 /// Reserves GPUs; the lease lasts as long as the connection.
-fn reserve(server: &str, n: u32) -> Result<(String, Tcp)> {
+fn reserve(server: &str, n: u32, command: &[OsString]) -> Result<(String, Tcp)> {
     let config = Config::from_env();
     let mut h = hello::introduce(&config, Hello::new(Intent::Lease)).map_err(anyhow::Error::msg)?;
     h.devices = n;
+    // Who waits for the devices is to read what holds them.
+    let words: Vec<_> = command.iter().map(|w| w.to_string_lossy()).collect();
+    h.client.program = words.join(" ").chars().take(120).collect();
     match hello::connect(server, &h, config.connect_timeout) {
         Ok((conn, w)) => {
             let lease = w.document["lease"].as_str().unwrap_or_default().to_string();

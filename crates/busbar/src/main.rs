@@ -50,7 +50,13 @@ enum Command {
 const FAILED: i32 = 125;
 
 fn main() {
-    let command = Cli::parse().command;
+    let command = match Cli::try_parse() {
+        Ok(cli) => cli.command,
+        Err(e) => {
+            let _ = e.print();
+            std::process::exit(if e.use_stderr() { FAILED } else { 0 });
+        }
+    };
     if !matches!(command, Command::Serve(_) | Command::Worker(_)) {
         // A closed pipe ends us quietly, as it does other command-line programs. It must not end
         // who serves others.

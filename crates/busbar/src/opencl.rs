@@ -110,10 +110,11 @@ fn cached(cache: &[u8], name: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A folder with an ICD file for the driver, as loaders want it.
+/// A folder with an ICD file for the driver, as loaders want it: some, CUDA's among them, put its
+/// path and a file's name together as they are, so it ends in a slash.
 pub fn vendors(driver: &Path) -> Result<PathBuf> {
     let text = format!("{}\n", driver.display());
-    folder(driver, "vendors", "busbar.icd", text.as_bytes())
+    Ok(folder(driver, "vendors", "busbar.icd", text.as_bytes())?.join(""))
 }
 
 /// A folder with a `libOpenCL.so.1` that leads to the driver.

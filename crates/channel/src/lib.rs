@@ -14,6 +14,7 @@
 mod lanes;
 mod recv;
 mod send;
+mod side;
 pub mod switches;
 mod watch;
 
@@ -26,10 +27,11 @@ use busbar_wire::frame;
 use busbar_wire::window::{RecvCursor, SendWindow};
 use lanes::Lanes;
 use send::{Frame, Tail};
+use side::Side;
 use std::fmt;
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
@@ -77,6 +79,8 @@ pub trait Keeper: Send {
 pub struct Counters {
     /// Bytes handed to connections, frame headers included.
     pub sent: AtomicU64,
+    /// How many of them were given to a side connection.
+    pub aside: AtomicU64,
     /// Bytes received.
     pub received: AtomicU64,
     /// Times that a connection was replaced.
@@ -86,6 +90,9 @@ pub struct Counters {
 struct Link {
     window: SendWindow<Arc<Frame>>,
     conn: Option<Arc<dyn Connection>>,
+    /// How many connections there were before this one.
+    number: u64,
+    side: Option<Arc<Side>>,
 }
 
 /// What every thread looks at for each record, and which seldom changes: on cache lines of its own.
@@ -98,6 +105,9 @@ struct Signals {
     asleep: AtomicU32,
     is_closed: AtomicBool,
 }
+
+/// See [`Channel::on_fast`].
+type OnFast = Box<dyn Fn(&Channel) + Send + Sync>;
 
 pub(crate) struct Inner {
     lanes: Lanes,
@@ -117,6 +127,7 @@ pub(crate) struct Inner {
     ack_due: AtomicBool,
     watch: Watch,
     closed: Mutex<Option<Closed>>,
+    on_fast: OnceLock<OnFast>,
     /// This end is about to close, so that a peer which closes first is not a loss.
     closing: AtomicBool,
     /// Public counters.
@@ -150,6 +161,8 @@ impl Channel {
             link: Mutex::new(Link {
                 window: SendWindow::default(),
                 conn: Some(conn.clone()),
+                number: 0,
+                side: None,
             }),
             in_flight: AtomicUsize::new(0),
             acked: AtomicU64::new(0),
@@ -159,6 +172,7 @@ impl Channel {
             ack_due: AtomicBool::new(false),
             watch: Watch::new()?,
             closed: Mutex::new(None),
+            on_fast: OnceLock::new(),
             closing: AtomicBool::new(false),
             counters: Counters::default(),
         });
@@ -236,9 +250,40 @@ impl Channel {
 
     /// Ends the present connection (not the session), as a lost link would.
     pub fn disconnect(&self) {
-        if let Some(c) = &lock(&self.inner.link).conn {
+        let link = lock(&self.inner.link);
+        if let Some(c) = &link.conn {
             c.shutdown();
         }
+        if let Some(side) = &link.side {
+            side.shut();
+        }
+    }
+
+    /// Which connection this is: 0 for the first.
+    pub fn connection(&self) -> u64 {
+        lock(&self.inner.link).number
+    }
+
+    /// Long frames may go over `conn`, too, for as long as the present connection lasts. The end
+    /// that has asked for it gives the number of the connection that it did so for, once the other
+    /// end has it.
+    pub fn attach_side(
+        &self,
+        conn: Arc<dyn Connection>,
+        asked: Option<u64>,
+    ) -> std::io::Result<()> {
+        let main = self.inner.attach_side(conn, asked, asked.is_some())?;
+        if asked.is_some() {
+            // The other end may use it from now on.
+            self.inner.ping(&main, frame::SIDE);
+        }
+        Ok(())
+    }
+
+    /// `f` is called when the network has turned out to be fast, on the receiving thread; once for
+    /// each connection.
+    pub fn on_fast(&self, f: impl Fn(&Self) + Send + Sync + 'static) {
+        let _ = self.inner.on_fast.set(Box::new(f));
     }
 }
 
@@ -292,8 +337,12 @@ impl Inner {
             *closed = Some(why);
             self.signals.is_closed.store(true, Ordering::Release);
         }
-        if let Some(c) = lock(&self.link).conn.take() {
-            c.shutdown();
+        {
+            let mut link = lock(&self.link);
+            if let Some(c) = link.conn.take() {
+                c.shutdown();
+            }
+            link.drop_side();
         }
         drop(lock(&self.tail));
         self.room.notify_all();
@@ -307,6 +356,7 @@ impl Inner {
         let mut link = lock(&self.link);
         if link.conn.as_ref().is_some_and(|c| Arc::ptr_eq(c, conn)) {
             link.conn = None;
+            link.drop_side();
         }
     }
 }
@@ -316,6 +366,7 @@ pub fn send_hello(conn: &dyn Connection, kind: frame::Kind, body: &[u8]) -> std:
     let h = frame::Header {
         len: body.len() as u32,
         kind,
+        flags: 0,
         seq: 0,
         ack: 0,
     }

@@ -1,8 +1,9 @@
 //! Receiving, acknowledging and resuming.
 
 use crate::send::retire;
-use crate::watch::Watch;
-use crate::{Closed, Cursor, Ending, Inner, Keeper, Verdict, lock};
+use crate::side::{self, Side};
+use crate::watch::{Watch, patience};
+use crate::{Channel, Closed, Cursor, Ending, Inner, Keeper, Verdict, lock};
 use busbar_transport::Connection;
 use busbar_wire::frame::{self, Kind};
 use busbar_wire::limits;
@@ -10,7 +11,7 @@ use busbar_wire::window::Arrival;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How many of a frame's first bytes a [`Sink`] sees before it says where the rest goes: a record's
 /// header and one u64.
@@ -18,6 +19,15 @@ pub const PEEK: usize = 24;
 
 /// A frame from this size on is read without reading ahead of it.
 const LARGE: usize = 256 << 10;
+
+/// A network is fast if one stream has carried this many bytes a second ...
+const FAST: f64 = 1.5e9;
+/// ... for as many bytes as this, ...
+const ENOUGH: usize = 16 << 20;
+/// ... of long frames not further apart than this ...
+const PAUSE: Duration = Duration::from_millis(2);
+/// ... in at most this time.
+const LONGEST: Duration = Duration::from_millis(50);
 
 /// Takes what arrives. Called from the receiving thread, frame by frame, in order, each once.
 pub trait Sink: Send {
@@ -111,18 +121,24 @@ impl From<io::Error> for Stop {
 }
 
 struct Receiver<'a> {
-    inner: &'a Inner,
+    inner: &'a Arc<Inner>,
     sink: Box<dyn Sink>,
     cursor: Cursor,
     body: Vec<u8>,
     since_ack: usize,
+    /// When the present run of long frames began, and how many bytes they were.
+    long_since: Instant,
+    long: usize,
+    last_long: Instant,
+    /// The network has been found to be fast.
+    told: bool,
 }
 
 impl Receiver<'_> {
     /// Receives frames until the connection or the session ends.
-    fn frames(&mut self, conn: &dyn Connection, buf: &mut [u8]) -> Result<(), Stop> {
+    fn frames(&mut self, conn: &Arc<dyn Connection>, buf: &mut [u8]) -> Result<(), Stop> {
         let mut input = Buffered {
-            conn,
+            conn: &**conn,
             watch: &self.inner.watch,
             buf,
             start: 0,
@@ -145,23 +161,85 @@ impl Receiver<'_> {
                 .fetch_add((frame::HEADER + len) as u64, Ordering::Relaxed);
             match h.kind {
                 Kind::Data => {
-                    self.data(&mut input, h.seq, len)?;
+                    let side = match h.flags {
+                        frame::SIDE if len >= side::FROM => Some(self.side(conn)?),
+                        0 => None,
+                        _ => return Err(Stop::Fatal("a short frame in two parts".into())),
+                    };
+                    self.data(&mut input, h.seq, len, side.as_deref())?;
+                    if len >= LARGE {
+                        self.speed(len);
+                    }
                     self.since_ack += frame::HEADER + len;
                     if self.since_ack >= limits::ACK_EVERY {
                         self.ack();
                     }
                 }
                 Kind::Ack if len == 0 => {}
-                Kind::Ping if len == 0 => self.ack(),
+                Kind::Ping if len == 0 => {
+                    if h.flags == frame::SIDE
+                        && let Some(side) = self.inner.side_of(conn)
+                    {
+                        side.heard();
+                    }
+                    self.ack();
+                }
                 _ => {
                     return Err(Stop::Fatal(
                         "a frame of this kind does not belong here".into(),
                     ));
                 }
             }
-            self.inner
+            let freed = self
+                .inner
                 .acknowledged(h.ack)
                 .map_err(|e| Stop::Fatal(e.to_string()))?;
+            if freed >= LARGE {
+                self.speed(freed);
+            }
+        }
+    }
+
+    /// The side connection that a frame says it has a part on.
+    fn side(&self, conn: &Arc<dyn Connection>) -> Result<Arc<Side>, Stop> {
+        if let Some(side) = self.inner.side_of(conn) {
+            return Ok(side);
+        }
+        let link = lock(&self.inner.link);
+        if link.conn.as_ref().is_some_and(|c| Arc::ptr_eq(c, conn)) {
+            let why = "a frame in two parts, and no connection for the second";
+            return Err(Stop::Fatal(why.into()));
+        }
+        Err(Stop::Io(io::ErrorKind::ConnectionAborted.into()))
+    }
+
+    /// Long frames have gone through. When many have in a short time, whoever asked is told.
+    fn speed(&mut self, bytes: usize) {
+        let Some(tell) = self.inner.on_fast.get().filter(|_| !self.told) else {
+            return;
+        };
+        // With few cores the streams would take them from each other.
+        if patience().after.is_zero() {
+            return;
+        }
+        let now = Instant::now();
+        let first = now.duration_since(self.last_long) > PAUSE
+            || now.duration_since(self.long_since) > LONGEST;
+        self.last_long = now;
+        if first {
+            (self.long_since, self.long) = (now, 0);
+            return;
+        }
+        self.long += bytes;
+        let seconds = now.duration_since(self.long_since).as_secs_f64();
+        if self.long >= ENOUGH && self.long as f64 >= FAST * seconds {
+            self.told = true;
+            if lock(&self.inner.link).side.is_some() {
+                return;
+            }
+            tell(&Channel {
+                inner: self.inner.clone(),
+            });
         }
     }
 
@@ -171,7 +249,13 @@ impl Receiver<'_> {
         self.inner.notify();
     }
 
-    fn data(&mut self, input: &mut Buffered<'_>, seq: u64, len: usize) -> Result<(), Stop> {
+    fn data(
+        &mut self,
+        input: &mut Buffered<'_>,
+        seq: u64,
+        len: usize,
+        side: Option<&Side>,
+    ) -> Result<(), Stop> {
         // A frame counts as received only when all of it is here: until then the cursor stays, and
         // a new connection brings it again from its first byte.
         let mut cursor = self.cursor;
@@ -184,18 +268,38 @@ impl Receiver<'_> {
             Arrival::Next => self.sink.place(len, &self.body),
             Arrival::Seen => None,
         };
-        match place {
-            Some((p, n)) => {
-                if n != len - peek {
-                    return Err(Stop::Fatal("a bulk record has the wrong length".into()));
-                }
-                // SAFETY: `Sink::place` vouches for `n` writable bytes.
-                input.read_exact(unsafe { std::slice::from_raw_parts_mut(p, n) })?;
+        let (p, n) = match place {
+            Some((_, n)) if n != len - peek => {
+                return Err(Stop::Fatal("a bulk record has the wrong length".into()));
             }
+            Some(place) => place,
             None => {
                 self.body.resize(len, 0);
-                input.read_exact(&mut self.body[peek..])?;
+                let rest = &mut self.body[peek..];
+                (rest.as_mut_ptr(), rest.len())
             }
+        };
+        let aside = side.map_or(0, |_| side::share(len));
+        // SAFETY: `Sink::place` vouches for `n` writable bytes, or they are the body's. A frame
+        // that has a part on the side is far longer than that part and its head.
+        let (rest, end) = unsafe {
+            let main = n - aside;
+            (std::slice::from_raw_parts_mut(p, main), p.add(main))
+        };
+        if let Some(side) = side {
+            side.expect(end, aside);
+        }
+        let main = input.read_exact(rest);
+        if let Some(side) = side {
+            if main.is_err() {
+                side.shut();
+            }
+            // Before this nothing else may touch the memory.
+            let landed = side.landed();
+            main?;
+            landed?;
+        } else {
+            main?;
         }
         if arrival == Arrival::Next {
             self.cursor = cursor;
@@ -219,6 +323,10 @@ pub(crate) fn run(
         cursor: Cursor::default(),
         body: Vec::new(),
         since_ack: 0,
+        long_since: Instant::now(),
+        long: 0,
+        last_long: Instant::now(),
+        told: false,
     };
     let mut buf = vec![0; 128 << 10];
     // Kept here and not read from the link: a connection that the sender found broken, and took
@@ -226,7 +334,7 @@ pub(crate) fn run(
     let mut conn = first;
     let why = loop {
         let present = conn;
-        let how = match r.frames(&*present, &mut buf) {
+        let how = match r.frames(&present, &mut buf) {
             Ok(()) => Ending::Eof,
             Err(Stop::Sink(m)) => break m,
             Err(Stop::Fatal(m)) => break format!("the peer broke the protocol: {m}"),
@@ -247,7 +355,10 @@ pub(crate) fn run(
             break "closed".into();
         }
         match resume(inner, &mut *keeper, how, r.cursor.last()) {
-            Ok(c) => conn = c,
+            Ok(c) => {
+                conn = c;
+                r.told = false;
+            }
             Err(m) => break m,
         }
     };
@@ -278,6 +389,8 @@ fn resume(
                         .resume(peer_last, |f| retire(f, &mut freed, &mut spare))
                         .map_err(|e| format!("the session cannot be resumed: {e}"))?;
                     inner.acked.store(peer_last, Ordering::Release);
+                    link.drop_side();
+                    link.number += 1;
                     link.conn = Some(conn.clone());
                 }
                 // A session that ended meanwhile found no connection to shut down.

@@ -1,6 +1,7 @@
 //! Queueing and sending.
 
 use crate::lanes::{self, soon};
+use crate::side;
 use crate::switches::Switch;
 use crate::watch::{look, patience};
 use crate::{Channel, Closed, Inner, lock};
@@ -287,7 +288,7 @@ impl Channel {
                 {
                     drop(link);
                     if !asked.as_ref().is_some_and(|a| Arc::ptr_eq(a, &conn)) {
-                        inner.ping(&conn);
+                        inner.ping(&conn, 0);
                         asked = Some(conn);
                     }
                 }
@@ -371,11 +372,12 @@ impl Inner {
     }
 
     /// Asks the peer how far it is.
-    fn ping(&self, conn: &Arc<dyn Connection>) {
+    pub(crate) fn ping(&self, conn: &Arc<dyn Connection>, flags: u8) {
         let _role = lock(&self.sender);
         let ping = frame::Header {
             len: 0,
             kind: Kind::Ping,
+            flags,
             seq: 0,
             ack: 0,
         };
@@ -470,7 +472,7 @@ impl Inner {
             self.signals.pending.store(false, Ordering::Release);
             // What is put down too late to be collected here sets `pending` again.
             fence(Ordering::SeqCst);
-            let (conn, mut frames) = {
+            let (conn, side, mut frames) = {
                 let mut tail = lock(&self.tail);
                 if self.in_flight.load(Ordering::Relaxed) <= limits::WINDOW_BYTES {
                     self.collect_into(&mut tail);
@@ -494,7 +496,8 @@ impl Inner {
                 {
                     frames.push((seq, f.clone()));
                 }
-                (conn, frames)
+                let side = link.side.clone().filter(|s| s.ready());
+                (conn, side, frames)
             };
             let ack = self.cursor_last.load(Ordering::Acquire);
             if frames.is_empty() {
@@ -502,6 +505,7 @@ impl Inner {
                     let h = frame::Header {
                         len: 0,
                         kind: Kind::Ack,
+                        flags: 0,
                         seq: 0,
                         ack,
                     }
@@ -522,12 +526,18 @@ impl Inner {
                 return;
             }
             self.ack_due.store(false, Ordering::Release);
+            // How many of a frame's last bytes take the side connection.
+            let aside = |f: &Frame| match (&side, f.borrowed) {
+                (Some(_), Some(_)) if f.len() >= side::FROM => side::share(f.len()),
+                _ => 0,
+            };
             let headers: Vec<_> = frames
                 .iter()
                 .map(|(seq, f)| {
                     frame::Header {
                         len: f.len() as u32,
                         kind: Kind::Data,
+                        flags: if aside(f) > 0 { frame::SIDE } else { 0 },
                         seq: *seq,
                         ack,
                     }
@@ -540,9 +550,17 @@ impl Inner {
                 parts.push(IoSlice::new(h));
                 parts.push(IoSlice::new(&f.body));
                 if let Some((p, n)) = f.borrowed {
+                    let k = aside(f);
+                    if let (Some(side), 1..) = (&side, k) {
+                        side.part(f, p.wrapping_add(n), k);
+                        self.counters.aside.fetch_add(k as u64, Ordering::Relaxed);
+                    }
                     // SAFETY: `Bulk::Borrow` keeps these bytes readable until the frame is
-                    // acknowledged, and we hold the frame.
-                    parts.push(IoSlice::new(unsafe { std::slice::from_raw_parts(p, n) }));
+                    // acknowledged, and we hold the frame. A frame's share of the side connection
+                    // is less than what it borrows.
+                    parts.push(IoSlice::new(unsafe {
+                        std::slice::from_raw_parts(p, n - k)
+                    }));
                 }
                 total += h.len() + f.len();
             }
@@ -560,21 +578,21 @@ impl Inner {
         }
     }
 
-    /// The peer has everything up to `seq`.
-    pub(crate) fn acknowledged(&self, seq: u64) -> Result<(), busbar_wire::WireError> {
+    /// The peer has everything up to `seq`. Returns how many bytes that frees.
+    pub(crate) fn acknowledged(&self, seq: u64) -> Result<usize, busbar_wire::WireError> {
         let mut freed = 0;
         let mut spare = Vec::new();
         {
             let mut link = lock(&self.link);
             if seq <= link.window.last_acked() {
-                return Ok(());
+                return Ok(0);
             }
             link.window
                 .acked(seq, |f| retire(f, &mut freed, &mut spare))?;
             self.acked.store(seq, Ordering::Release);
         }
         self.release(freed, spare);
-        Ok(())
+        Ok(freed)
     }
 
     /// Gives back the room of frames that are no longer needed.

@@ -30,13 +30,15 @@ pub enum Switch {
     Content,
     /// The worker's staging memory is page-locked. Off: the driver copies once more.
     Staging,
+    /// Half of each long frame takes a second connection where the network is fast. Off: none.
+    Side,
     /// A worker process is started ahead of need. Off: when the session begins.
     Spare,
 }
 
 impl Switch {
     /// Every switch.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Queue,
         Self::Local,
         Self::Idle,
@@ -46,6 +48,7 @@ impl Switch {
         Self::Borrow,
         Self::Content,
         Self::Staging,
+        Self::Side,
         Self::Spare,
     ];
 
@@ -61,6 +64,7 @@ impl Switch {
             Self::Borrow => "borrow",
             Self::Content => "content",
             Self::Staging => "staging",
+            Self::Side => "side",
             Self::Spare => "spare",
         }
     }

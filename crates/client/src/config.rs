@@ -21,6 +21,8 @@ pub struct Config {
     /// `BUSBAR_SHM`: 0 for no memory shared with a worker on the same host; 1 for sharing it even
     /// when the connection is forwarded.
     pub sharing: Sharing,
+    /// `BUSBAR_SIDE`: 1 for a second connection from the start; 0 for none is in `off`.
+    pub side_at_once: bool,
 }
 
 impl Config {
@@ -48,6 +50,7 @@ impl Config {
                 "1" => Sharing::Always,
                 _ => Sharing::Direct,
             },
+            side_at_once: var("BUSBAR_SIDE") == "1",
         }
     }
 

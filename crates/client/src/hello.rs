@@ -97,10 +97,7 @@ pub fn whoami() -> ClientInfo {
     let stat = read("/proc/self/stat");
     ClientInfo {
         host: read("/proc/sys/kernel/hostname").trim().into(),
-        user: std::env::var("USER").unwrap_or_else(|_| {
-            // SAFETY: getuid has no preconditions.
-            format!("uid {}", unsafe { libc::getuid() })
-        }),
+        user: user(),
         program,
         pid: std::process::id() as i32,
         start_time: stat_field(&stat, 22),
@@ -108,6 +105,23 @@ pub fn whoami() -> ClientInfo {
         boot_id: read("/proc/sys/kernel/random/boot_id").trim().into(),
         pid_namespace: std::fs::metadata("/proc/self/ns/pid").map_or(0, |m| m.ino()),
     }
+}
+
+/// Who runs us, for people to read. The name services are not asked: this is somebody's program.
+fn user() -> String {
+    // SAFETY: getuid has no preconditions.
+    let uid = unsafe { libc::getuid() }.to_string();
+    let listed = || {
+        let users = std::fs::read_to_string("/etc/passwd").ok()?;
+        let ours = users
+            .lines()
+            .find(|l| l.split(':').nth(2) == Some(uid.as_str()))?;
+        ours.split(':').next().map(str::to_string)
+    };
+    std::env::var("USER")
+        .ok()
+        .or_else(listed)
+        .unwrap_or_else(|| format!("uid {uid}"))
 }
 
 /// A number of `/proc/PID/stat`, from field 4 on; the second field may hold spaces and brackets.

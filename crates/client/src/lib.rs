@@ -19,6 +19,7 @@ pub mod nvml;
 pub mod opencl;
 pub mod session;
 pub mod shared;
+mod side;
 pub mod stats;
 
 pub use session::{Handler, Session};

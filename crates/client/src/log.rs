@@ -21,6 +21,20 @@ pub enum Level {
     Debug,
 }
 
+/// The level and the file that a value of `BUSBAR_LOG` names; nothing if it is none.
+pub fn parse(value: &str) -> Option<(u8, &str)> {
+    let (level, path) = value.split_once(':').unwrap_or((value, ""));
+    let level = match level {
+        "" | "0" | "off" => 0,
+        "error" => 1,
+        "warn" => 2,
+        "info" => 3,
+        "debug" | "1" => 4,
+        _ => return None,
+    };
+    Some((level, path))
+}
+
 struct Target {
     level: u8,
     file: Option<Mutex<File>>,
@@ -30,14 +44,7 @@ fn target() -> &'static Target {
     static TARGET: OnceLock<Target> = OnceLock::new();
     TARGET.get_or_init(|| {
         let var = std::env::var("BUSBAR_LOG").unwrap_or_default();
-        let (level, path) = var.split_once(':').unwrap_or((&var, ""));
-        let level = match level {
-            "error" => 1,
-            "warn" => 2,
-            "info" => 3,
-            "debug" | "1" => 4,
-            _ => 0,
-        };
+        let (level, path) = parse(&var).unwrap_or((0, ""));
         let file = (!path.is_empty())
             .then(|| {
                 File::options()

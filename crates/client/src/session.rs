@@ -5,12 +5,14 @@ use crate::config::Config;
 use crate::content::{Hash, Offers};
 use crate::hello::{self, Failure};
 use crate::shared::{Neighbour, Sharing};
+use crate::side;
 use crate::stats::Stats;
+use busbar_channel::switches::Switch;
 use busbar_channel::{Bulk, Channel, Closed, Counters, Ending, Keeper, Mark, PEEK, Sink, Verdict};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::codec::{Request, Writer};
-use busbar_wire::hello::{Hello, Intent, SHARED_MEMORY, Welcome};
+use busbar_wire::hello::{Hello, Intent, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_wire::record::{Header, Notice, OP_GOODBYE, Records};
 use busbar_wire::{limits, record};
 use std::io::Write;
@@ -71,11 +73,15 @@ impl Session {
         if config.sharing != Sharing::Never {
             hello.features.push(SHARED_MEMORY.into());
         }
+        if Switch::Side.on() {
+            hello.features.push(SIDE_CONNECTION.into());
+        }
         let hello = hello::introduce(config, hello).map_err(Failure::Unreachable)?;
         let (conn, welcome) = hello::connect(server, &hello, config.connect_timeout)?;
         conn.reset_on_death(true);
         let conn = Arc::new(conn);
         let neighbour = Neighbour::find(config.sharing, &conn, &welcome);
+        let aside = side::Opener::new(server, &hello, &welcome);
         let keeper = Reconnect {
             server: server.into(),
             hello,
@@ -84,9 +90,13 @@ impl Session {
             pause: Duration::from_millis(5),
             present: Some(Present::new(conn.clone())),
         };
-        Self::over(conn, welcome, Box::new(keeper), op_name, handler)
+        let session = Self::over(conn, welcome, Box::new(keeper), op_name, handler)
             .map(|s| Self { neighbour, ..s })
-            .map_err(|e| Failure::Unreachable(format!("cannot start a session's threads: {e}")))
+            .map_err(|e| Failure::Unreachable(format!("cannot start a session's threads: {e}")))?;
+        if let Some(aside) = aside {
+            aside.serve(&session.channel, config.side_at_once);
+        }
+        Ok(session)
     }
 
     /// A session over a connection whose hello is done.
@@ -268,6 +278,11 @@ impl Session {
     /// be freed.
     pub fn drain(&self) -> Result<(), Closed> {
         self.channel.drain()
+    }
+
+    /// The session's pipe.
+    pub fn channel(&self) -> &Channel {
+        &self.channel
     }
 
     /// What has been queued so far, for [`Session::received`].

@@ -31,6 +31,8 @@ pub enum Refused {
     Taken {
         /// How many were asked for.
         wanted: usize,
+        /// How many there are.
+        all: usize,
         /// How many are free.
         free: usize,
         /// Who holds the others.
@@ -52,13 +54,20 @@ impl fmt::Display for Refused {
                 )
             }
             Self::NoDevice { api } => write!(f, "the server has no {api} device to offer"),
+            Self::Taken { wanted, all, .. } if wanted > all => {
+                write!(
+                    f,
+                    "{wanted} GPUs wanted, but the server has {all}; ask for fewer with --gpus"
+                )
+            }
             Self::Taken {
                 wanted,
                 free,
                 holders,
+                ..
             } => {
                 let who = if holders.is_empty() {
-                    "others".into()
+                    "programs that share them".into()
                 } else {
                     holders.join(", ")
                 };
@@ -173,6 +182,7 @@ impl Pool {
             holders.dedup();
             return Err(Refused::Taken {
                 wanted: n,
+                all: all.len(),
                 free: free.len(),
                 holders,
             });
@@ -225,6 +235,7 @@ impl Pool {
                 let holders = self.leases.values().map(|l| l.holder.clone()).collect();
                 return Err(Refused::Taken {
                     wanted: 1,
+                    all: all.len(),
                     free: 0,
                     holders,
                 });
@@ -315,6 +326,7 @@ mod tests {
             e,
             Refused::Taken {
                 wanted: 1,
+                all: 2,
                 free: 0,
                 holders: vec!["ann".into()]
             }

@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | 0..4 | `len` | bytes of the body |
 //! | 4 | `kind` | [`Kind`] |
-//! | 5..8 | | zero |
+//! | 5 | `flags` | [`SIDE`] or 0 |
+//! | 6..8 | | zero |
 //! | 8..16 | `seq` | data frames count from 1; other kinds carry 0 |
 //! | 16..24 | `ack` | the last data frame that the sender has received |
 
@@ -13,6 +14,9 @@ use crate::limits::MAX_FRAME_BODY;
 
 /// Bytes of a frame's header.
 pub const HEADER: usize = 24;
+
+/// Data: the last part of the body comes over the side connection. Ping: its sender listens there.
+pub const SIDE: u8 = 1;
 
 /// What a frame is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +41,8 @@ pub struct Header {
     pub len: u32,
     /// What the frame is for.
     pub kind: Kind,
+    /// [`SIDE`] or 0.
+    pub flags: u8,
     /// Sequence number of a data frame.
     pub seq: u64,
     /// Last data frame received by the sender of this frame.
@@ -50,6 +56,7 @@ impl Header {
         let mut b = [0; HEADER];
         b[0..4].copy_from_slice(&self.len.to_le_bytes());
         b[4] = self.kind as u8;
+        b[5] = self.flags;
         b[8..16].copy_from_slice(&self.seq.to_le_bytes());
         b[16..24].copy_from_slice(&self.ack.to_le_bytes());
         b
@@ -78,12 +85,14 @@ impl Header {
             5 => Kind::Welcome,
             _ => return Err(WireError::BadValue("kind of frame")),
         };
-        if b[5..8] != [0; 3] {
+        let flagged = b[5] == SIDE && matches!(kind, Kind::Data | Kind::Ping);
+        if (b[5] != 0 && !flagged) || b[6..8] != [0; 2] {
             return Err(WireError::BadValue("reserved byte of a frame"));
         }
         Ok(Self {
             len,
             kind,
+            flags: b[5],
             seq: u64_at(8),
             ack: u64_at(16),
         })

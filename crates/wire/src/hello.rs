@@ -11,6 +11,8 @@ pub const PROTOCOL_MIN: u32 = 1;
 pub const PROTOCOL_MAX: u32 = 1;
 /// The ability to copy through memory that client and worker share, on one host.
 pub const SHARED_MEMORY: &str = "shared-memory";
+/// The feature of a session that may have a second connection.
+pub const SIDE_CONNECTION: &str = "side-connection";
 /// What a client proves itself with when it shares memory is derived, in this context, from the
 /// session's secret, which itself stays on the connection that it came over.
 pub const SHARED_PROOF: &str = "busbar shared memory";
@@ -26,6 +28,8 @@ pub enum Intent {
     Open,
     /// A session whose last connection was lost goes on over this one.
     Resume,
+    /// A second connection of a session that has one.
+    Side,
     /// List devices, sessions and leases, and close.
     Status,
     /// Reserve devices for the programs of one `busbar run`; the lease lasts as this connection.
@@ -74,7 +78,7 @@ pub struct Hello {
     pub api: String,
     /// Proof of the right to connect, when the server asks for one.
     pub token: String,
-    /// The session to resume.
+    /// Resume and side: which session.
     pub session: String,
     /// What only the session's client knows: without it nobody else can take a session over.
     pub secret: String,

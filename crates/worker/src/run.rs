@@ -13,7 +13,7 @@ use busbar_channel::{Channel, Ending, Keeper, Verdict, send_hello};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::frame::Kind;
-use busbar_wire::hello::{ClientInfo, Refusal, SHARED_MEMORY, Welcome};
+use busbar_wire::hello::{ClientInfo, Intent, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_wire::record::Records;
 use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
@@ -100,6 +100,9 @@ pub fn run(
         .then(|| Offers::open(&attach.secret))
         .and_then(Result::ok);
     let mut first = welcome(&attach, 0);
+    if attach.hello.features.iter().any(|f| f == SIDE_CONNECTION) {
+        first.features.push(SIDE_CONNECTION.into());
+    }
     if let (Some(peer), Some(offers)) = (direct, &shared) {
         first.features.push(SHARED_MEMORY.into());
         first.shared = offers.name().into();
@@ -235,6 +238,10 @@ struct Ears {
 impl Ears {
     fn listen(self) {
         while let Ok(Some(a)) = control::recv::<Attach>(&self.control) {
+            if a.0.hello.intent == Intent::Side {
+                self.attach_side(a);
+                continue;
+            }
             // A client that comes back knows that its old connection is dead; from here a cut link
             // may look alive for long. Before the keeper gets the new one, or this would end it.
             self.channel.disconnect();
@@ -249,6 +256,20 @@ impl Ears {
         self.channel.close(why, Duration::from_millis(200));
         // SAFETY: _exit has no preconditions.
         unsafe { libc::_exit(0) };
+    }
+}
+
+impl Ears {
+    /// A second connection. If it cannot be used it is closed, which tells the client.
+    fn attach_side(&self, (attach, fd): (Attach, Option<OwnedFd>)) {
+        let Some(Ok(conn)) = fd.map(Tcp::from_fd) else {
+            return;
+        };
+        let conn = Arc::new(conn);
+        // First, so that nothing that the client sends over it finds nobody.
+        if self.channel.attach_side(conn.clone(), None).is_ok() {
+            answer(&conn, &welcome(&attach, 0));
+        }
     }
 }
 

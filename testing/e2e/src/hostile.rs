@@ -46,6 +46,7 @@ pub fn frame_of(kind: frame::Kind, seq: u64, ack: u64, body: &[u8]) -> Vec<u8> {
     let h = frame::Header {
         len: body.len() as u32,
         kind,
+        flags: 0,
         seq,
         ack,
     };

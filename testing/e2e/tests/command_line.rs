@@ -121,6 +121,7 @@ fn welcome(json: &str) -> Vec<u8> {
     let h = busbar_wire::frame::Header {
         kind: busbar_wire::frame::Kind::Welcome,
         len: json.len() as u32,
+        flags: 0,
         seq: 0,
         ack: 0,
     };
@@ -193,7 +194,7 @@ fn no_gpu_or_none_that_is_free() {
     fails(
         &mut run(&server.address, &wish),
         125,
-        &["3 wanted, 2 free", "fewer"],
+        &["3 GPUs wanted", "has 2", "fewer"],
     );
     let mut holder = run(&server.address, &["--gpus", "2", "--", "cat"]);
     let mut holder = Running::start(&mut holder);

@@ -37,11 +37,11 @@ fn copies_of_any_host_memory_read_as_they_do_natively() {
         let order = if sharing == "0" { "" } else { "in-order" };
         printed(c.arg(&program).arg(order).env("BUSBAR_SHM", sharing))
     };
-    for sharing in ["", "0"] {
+    for (sharing, side) in [("", "0"), ("0", "0"), ("0", "1")] {
         let expected = ordered(&mut native(python()), sharing);
         assert!(expected.ends_with("done\n"), "{expected}");
-        let got = ordered(&mut remote(&server, python()), sharing);
-        assert_eq!(got, expected, "BUSBAR_SHM={sharing}");
+        let got = ordered(remote(&server, python()).env("BUSBAR_SIDE", side), sharing);
+        assert_eq!(got, expected, "BUSBAR_SHM={sharing} BUSBAR_SIDE={side}");
     }
     server.wait_for_sessions(0);
 }

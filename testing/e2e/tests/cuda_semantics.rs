@@ -74,6 +74,22 @@ fn memory_can_be_handed_on_as_a_descriptor() {
 }
 
 #[test]
+fn streams_wait_for_words_that_the_program_writes() {
+    let server = Server::start();
+    let program = Path::new(PROGRAM);
+    let wanted = printed(native(program).arg("words"));
+    assert!(wanted.contains("\n6 21\n"), "{wanted}");
+    for shared in ["1", "0"] {
+        let got = printed(
+            remote(&server, program)
+                .arg("words")
+                .env("BUSBAR_SHM", shared),
+        );
+        assert_eq!(wanted, got, "BUSBAR_SHM={shared}");
+    }
+}
+
+#[test]
 fn devices_of_one_process_reach_each_other() {
     let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
     same(&server, "2", &["peers"]);

@@ -129,8 +129,10 @@ fn a_link_cut_at_any_moment_and_restored_changes_nothing() {
         let options =
             busbar_relay::Options::new("127.0.0.1:0", &server.address, LinkSpec::default());
         let relay = Relay::start(options).expect("the relay starts");
-        let mut client =
-            Running::start(remote_at(&relay.address().to_string(), program()).args(&args));
+        let mut c = remote_at(&relay.address().to_string(), program());
+        c.args(&args)
+            .env("BUSBAR_SIDE", ["0", "1"][seed as usize % 2]);
+        let mut client = Running::start(&mut c);
         let first = client.line();
         nap(&mut rng, 300);
         relay.cut(cut(3));

@@ -108,6 +108,30 @@ fn a_hello_in_mid_session_is_refused() {
 }
 
 #[test]
+fn a_frame_in_two_parts_needs_a_second_connection_and_length() {
+    for (len, why) in [
+        (4096, "in two parts"),
+        (1 << 20, "no connection for the second"),
+    ] {
+        let (a, b) = mem::pair();
+        let raw: Arc<dyn Connection> = Arc::new(a);
+        let pair = Pair::start((raw.clone(), Never), (Arc::new(b), Never), None);
+        pair.session.call(0, &Sum { nonce: 1 }, None).unwrap();
+        let h = frame::Header {
+            len,
+            kind: frame::Kind::Data,
+            flags: frame::SIDE,
+            seq: 2,
+            ack: 0,
+        };
+        // The worker may hang up before the whole of it is sent.
+        let _ = raw.send(&mut [std::io::IoSlice::new(&h.to_bytes())]);
+        assert!(pair.session.call(0, &Sum { nonce: 1 }, None).is_err());
+        assert!(pair.worker_ended().contains(why), "{why}");
+    }
+}
+
+#[test]
 fn a_write_outside_of_memory_reaches_nothing() {
     let l = link(1, STEADY);
     let pair = Pair::start(l.client, l.worker, None);

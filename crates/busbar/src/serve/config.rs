@@ -4,6 +4,7 @@ use crate::confine::User;
 use anyhow::{Context, Result, bail};
 use busbar_client::config::with_port;
 use serde::Deserialize;
+use serde_json::json;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 
@@ -158,27 +159,41 @@ impl Config {
         })
     }
 
-    /// What is in force, for `--check`.
+    /// What is in force, for `--check`: a line a setting, or JSON.
     pub fn describe(&self) -> String {
-        let path = |p: &Option<PathBuf>| p.as_ref().map_or("-".into(), |p| p.display().to_string());
-        let devices = self
-            .devices
-            .as_ref()
-            .map_or("all".into(), |d| format!("{d:?}"));
-        format!(
-            "listen          {}\ntoken-file      {}\napi             {}\n\
-             devices         {devices}\ncache-dir       {}\ncache-size      {} MiB\n\
-             resume-timeout  {} s\n\
-             max-sessions    {}\njson            {}",
-            self.listen,
-            path(&self.token_file),
-            self.apis.join(","),
-            path(&self.cache_dir),
-            self.cache_limit >> 20,
-            self.resume_seconds,
-            self.max_sessions,
-            self.json_logs,
-        )
+        let all = [
+            ("listen", json!(self.listen)),
+            ("token_file", json!(self.token_file)),
+            ("api", json!(self.apis)),
+            ("devices", json!(self.devices)),
+            ("cuda_library", json!(self.cuda_library)),
+            ("opencl_library", json!(self.opencl_library)),
+            ("nvml_library", json!(self.nvml_library)),
+            ("cache_dir", json!(self.cache_dir)),
+            ("cache_size", json!(self.cache_limit >> 20)),
+            ("resume_timeout", json!(self.resume_seconds)),
+            ("max_sessions", json!(self.max_sessions)),
+            (
+                "worker_user",
+                json!(self.worker_user.as_ref().map(|u| &u.name)),
+            ),
+            ("sandbox", json!(self.sandbox)),
+            ("json_logs", json!(self.json_logs)),
+        ];
+        if self.json_logs {
+            let all: serde_json::Map<_, _> = all.map(|(k, v)| (k.into(), v)).into_iter().collect();
+            return format!("{:#}", serde_json::Value::Object(all));
+        }
+        let line = |(name, value): (&str, serde_json::Value)| {
+            let value = match value {
+                serde_json::Value::Null if name == "devices" => "all".into(),
+                serde_json::Value::Null => "-".into(),
+                serde_json::Value::String(s) => s,
+                other => other.to_string(),
+            };
+            format!("{name:<15} {value}")
+        };
+        all.map(line).join("\n")
     }
 
     /// The hash of the token that clients must show; hashes compare in constant time.

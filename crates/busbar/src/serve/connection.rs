@@ -44,7 +44,7 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
     }
     match hello.intent {
         Intent::Open => open(server, conn, hello, protocol, refuse, busy),
-        Intent::Resume => resume(server, conn, hello, protocol, refuse),
+        Intent::Resume | Intent::Side => resume(server, conn, hello, protocol, refuse),
         Intent::Status => {
             let w = Welcome {
                 protocol,

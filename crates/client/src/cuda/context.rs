@@ -485,6 +485,7 @@ fn synchronize(cx: Cx, context: u32) -> Result<(), CUresult> {
         scope: context,
         ..cx
     };
+    shadow::about_to_wait(cx)?;
     let (since, mark) = (cx.queued(), shadow::mark());
     if !cx.idle(ALL_STREAMS) {
         cx.call(&msg::ContextSynchronize { context })?;

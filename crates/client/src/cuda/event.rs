@@ -9,6 +9,7 @@ pub(super) unsafe fn cuEventQuery(event: CUevent) -> CUresult {
     guard(|| {
         let cx = enter()?;
         let h_event = cx.handle(Kind::Event, event as u64)?;
+        shadow::about_to_wait(cx)?;
         cx.call(&msg::CuEventQuery { h_event })?;
         shadow::waited(cx, 0, None, 0);
         Ok(())
@@ -19,6 +20,7 @@ pub(super) unsafe fn cuEventSynchronize(event: CUevent) -> CUresult {
     guard(|| {
         let cx = enter()?;
         let h_event = cx.handle(Kind::Event, event as u64)?;
+        shadow::about_to_wait(cx)?;
         cx.call(&msg::CuEventSynchronize { h_event })?;
         // Whose work that was is not known here.
         shadow::waited(cx, 0, None, 0);

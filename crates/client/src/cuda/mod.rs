@@ -49,6 +49,7 @@ pub mod shadow_area;
 pub mod shared;
 pub mod space;
 pub mod stream;
+pub mod stream_words;
 pub mod tables;
 pub mod tensor;
 pub mod texture;

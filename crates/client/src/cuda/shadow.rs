@@ -20,7 +20,7 @@ use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_wire::generated::cuda::{self as msg, Kind, op};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What launches have to look at: nothing, as long as it is 0.
@@ -33,6 +33,9 @@ const ACTIVE: u32 = 2;
 /// Registered memory lies between these addresses.
 static REGISTERED_FROM: AtomicU64 = AtomicU64::new(u64::MAX);
 static REGISTERED_TO: AtomicU64 = AtomicU64::new(0);
+
+/// Whether a stream has ever been told to wait for what the program writes.
+static STREAMS_WAIT: AtomicBool = AtomicBool::new(false);
 
 /// Work on a stream that the caller does not know.
 pub const ANY: u32 = u32::MAX;
@@ -102,7 +105,6 @@ pub const fn is_work(o: u16) -> bool {
             | op::CU_MEMSET_D2_D32_ASYNC
             | op::CU_MEMCPY_DTO_D_ASYNC_V2
             | op::CU_MEMCPY_PEER_ASYNC
-            | op::CU_STREAM_BATCH_MEM_OP_V2
             | op::CU_GRAPH_LAUNCH
             | op::COPY_ROWS_ON_DEVICE
             | op::COPY_IN_ROWS
@@ -299,7 +301,28 @@ pub fn waited(cx: Cx, scope: u32, stream: Option<u32>, mark: u64) {
     {
         s.over(scope, stream, mark);
         s.fetch_edges(cx);
+        // What the program has looked at meanwhile, it must look at again.
+        if STREAMS_WAIT.load(Ordering::Acquire)
+            && let Err(e) = s.push(cx, ANY, true, false)
+        {
+            crate::log!(Warn, "cannot send what the program has written: error {e}");
+        }
     }
+}
+
+/// A stream will wait for what the program writes: from now on the program must never wait for a
+/// stream before it can write.
+pub fn streams_wait() {
+    STREAMS_WAIT.store(true, Ordering::Release);
+}
+
+/// The program is about to wait for streams, which may wait for what it has written.
+#[inline]
+pub fn about_to_wait(cx: Cx) -> Result<(), CUresult> {
+    if STREAMS_WAIT.load(Ordering::Relaxed) && active() {
+        return prefetch_to_device(cx);
+    }
+    Ok(())
 }
 
 /// What becomes of a fault.
@@ -340,6 +363,7 @@ pub fn fault(p: u64, write: Option<bool>, now: bool) -> Outcome {
     let n = a.ahead(block);
     let owed = s.areas.get(&start).map_or_else(Vec::new, |a| s.owed(a));
     // A capture must not be waited for; what it holds has not run.
+    let now = now || STREAMS_WAIT.load(Ordering::Acquire);
     if !owed.is_empty() && !now && !stream::capturing() {
         return Outcome::Wait { owed, mark };
     }

@@ -157,6 +157,7 @@ pub(super) unsafe fn cuStreamSynchronize(stream: CUstream, per_thread: bool) -> 
     guard(|| {
         let cx = enter()?;
         let h_stream = id(cx, stream, per_thread)?;
+        shadow::about_to_wait(cx)?;
         let (since, mark) = (cx.queued(), shadow::mark());
         if !cx.idle(h_stream) {
             cx.call(&msg::CuStreamSynchronize { h_stream })?;
@@ -174,6 +175,7 @@ pub(super) unsafe fn cuStreamQuery(stream: CUstream, per_thread: bool) -> CUresu
         if cx.idle(h_stream) {
             return Ok(());
         }
+        shadow::about_to_wait(cx)?;
         cx.call(&msg::CuStreamQuery { h_stream }).map(drop)
     })
 }

@@ -90,6 +90,7 @@ fn main() {
         "prints" => prints(&api),
         "refused" => refused(&api),
         "descriptors" => descriptors(&api),
+        "words" => words(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
             std::process::exit(2);
@@ -318,6 +319,64 @@ fn descriptors(api: &Api) {
     for memory in [mine, theirs, private] {
         api.tell("cuMemRelease", &[memory]);
     }
+}
+
+/// Streams write words of the program's memory, and wait for words that it writes only then.
+fn words(api: &Api) {
+    const EQUAL: u64 = 1;
+    const DEVICE_MAP: u64 = 2;
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let s = api.made("cuStreamCreate", &[1]);
+    let host = api.made("cuMemHostAlloc", &[4096, DEVICE_MAP]);
+    let word = |i: usize| std::ptr::with_exposed_provenance_mut::<u32>(host as usize + 4 * i);
+    let get = |i: usize| {
+        // SAFETY: a word of the allocation.
+        unsafe { word(i).read_volatile() }
+    };
+    let set = |i: usize, v: u32| {
+        // SAFETY: as above.
+        unsafe { word(i).write_volatile(v) }
+    };
+    (0..8).for_each(|i| set(i, 0));
+    // Its own address serves as the device's.
+    let mut at_device = 0u64;
+    api.tell(
+        "cuMemHostGetDevicePointer_v2",
+        &[at(&mut at_device), host, 0],
+    );
+    println!("the same: {}", at_device == host);
+    api.tell("cuStreamWriteValue32_v2", &[s, host, 17, 0]);
+    api.tell("cuStreamSynchronize", &[s]);
+    println!("{}", get(0));
+    set(1, 3);
+    api.tell("cuStreamWaitValue32_v2", &[s, host + 4, 3, EQUAL]);
+    api.tell("cuStreamWriteValue32_v2", &[s, host + 8, 18, 0]);
+    api.tell("cuStreamSynchronize", &[s]);
+    println!("{} {}", get(1), get(2));
+    // Set after the stream has begun to wait: by now it may be that the device has the page.
+    for round in 0..3u64 {
+        api.tell("cuStreamWaitValue32_v2", &[s, host + 12, 4 + round, EQUAL]);
+        api.tell("cuStreamWriteValue32_v2", &[s, host + 16, 19 + round, 0]);
+        api.tell("cuStreamQuery", &[s]);
+        set(3, 4 + round as u32);
+        api.tell("cuStreamSynchronize", &[s]);
+        println!("{} {}", get(3), get(4));
+    }
+    // A list of them.
+    let mut list = [
+        [1u64, host + 20, 5, EQUAL, 0, 0],
+        [2, host + 24, 20, 0, 0, 0],
+    ];
+    api.tell("cuStreamBatchMemOp_v2", &[s, 2, at(&mut list), 0]);
+    set(5, 5);
+    api.tell("cuCtxSynchronize", &[]);
+    println!("{} {}", get(5), get(6));
+    // Mistakes are said at once.
+    for (p, flags) in [(host + 2, 0), (0, 0), (host, 0xff00)] {
+        api.tell("cuStreamWriteValue32_v2", &[s, p, 1, flags]);
+    }
+    api.tell("cuStreamWriteValue64_v2", &[s, host + 4, 1, 0]);
+    api.tell("cuStreamSynchronize", &[s]);
 }
 
 /// Memory ends with its context, and so can be had again, any number of times.

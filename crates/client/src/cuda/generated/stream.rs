@@ -120,18 +120,12 @@ pub(in crate::cuda) unsafe fn cuStreamBatchMemOp_v2_checked(
     flags: u32,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_stream = cx.stream(stream, per_thread)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_param_array = unsafe { bytes_at(paramArray, counted(count)?) }?;
-    let v_req = wire::CuStreamBatchMemOpV2 {
-        stream: v_stream,
-        count,
-        param_array: v_param_array,
-        flags,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::stream_words::cuStreamBatchMemOp_v2(
+            stream, count, paramArray, flags, per_thread,
+        )
+    })
 }
 
 /// `cuStreamBeginCapture`.
@@ -1096,16 +1090,10 @@ pub(in crate::cuda) unsafe fn cuStreamWaitValue32_v2_checked(
     flags: u32,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_stream = cx.stream(stream, per_thread)?;
-    let v_req = wire::CuStreamWaitValue32V2 {
-        stream: v_stream,
-        addr,
-        value,
-        flags,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::stream_words::cuStreamWaitValue32_v2(stream, addr, value, flags, per_thread)
+    })
 }
 
 /// `cuStreamWaitValue64`.
@@ -1172,16 +1160,10 @@ pub(in crate::cuda) unsafe fn cuStreamWaitValue64_v2_checked(
     flags: u32,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_stream = cx.stream(stream, per_thread)?;
-    let v_req = wire::CuStreamWaitValue64V2 {
-        stream: v_stream,
-        addr,
-        value,
-        flags,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::stream_words::cuStreamWaitValue64_v2(stream, addr, value, flags, per_thread)
+    })
 }
 
 /// `cuStreamWriteValue32`.
@@ -1250,16 +1232,10 @@ pub(in crate::cuda) unsafe fn cuStreamWriteValue32_v2_checked(
     flags: u32,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_stream = cx.stream(stream, per_thread)?;
-    let v_req = wire::CuStreamWriteValue32V2 {
-        stream: v_stream,
-        addr,
-        value,
-        flags,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::stream_words::cuStreamWriteValue32_v2(stream, addr, value, flags, per_thread)
+    })
 }
 
 /// `cuStreamWriteValue64`.
@@ -1328,16 +1304,10 @@ pub(in crate::cuda) unsafe fn cuStreamWriteValue64_v2_checked(
     flags: u32,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_stream = cx.stream(stream, per_thread)?;
-    let v_req = wire::CuStreamWriteValue64V2 {
-        stream: v_stream,
-        addr,
-        value,
-        flags,
-    };
-    check(cx.queue(&v_req))?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe {
+        crate::cuda::stream_words::cuStreamWriteValue64_v2(stream, addr, value, flags, per_thread)
+    })
 }
 
 /// `cuThreadExchangeStreamCaptureMode`.

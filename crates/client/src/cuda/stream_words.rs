@@ -1,0 +1,124 @@
+//! Words in memory that streams write and wait for.
+//!
+//! They may lie in the program's own memory: then it is the device that sees what the program
+//! writes, even while a stream waits for just that. So what the program has written goes ahead of
+//! each wait of its own, too; see [`shadow::about_to_wait`].
+
+use super::memory::{self, Sort};
+use super::runtime::{Cx, enter, guard};
+use super::{shadow, stream};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda as msg;
+
+/// What a word is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Use {
+    Wait,
+    Write,
+}
+
+/// The lowest two bits say what to wait for, the highest but one asks to flush what others wrote.
+const WAIT_FLAGS: u32 = 3 | CU_STREAM_WAIT_VALUE_FLUSH;
+const WRITE_FLAGS: u32 = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+
+/// Where the device finds a word, if that is one.
+fn place(cx: Cx, p: u64, len: u64, what: Use, flags: u32) -> Result<u64, CUresult> {
+    let known = match what {
+        Use::Wait => WAIT_FLAGS,
+        Use::Write => WRITE_FLAGS,
+    };
+    if p == 0 || !p.is_multiple_of(len) || flags & !known != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let at = match memory::find(p) {
+        Some(r) if matches!(r.sort, Sort::Host | Sort::Registered) => shadow::expose(cx, &r, p)?,
+        _ => p,
+    };
+    if what == Use::Wait && shadow::active() {
+        shadow::streams_wait();
+    }
+    Ok(at)
+}
+
+/// The memory of the program's that such words may be in.
+fn ahead(cx: Cx, stream: u32, what: Use) -> Result<(), CUresult> {
+    if shadow::active() {
+        shadow::work(cx, stream, what == Use::Wait)?;
+    }
+    Ok(())
+}
+
+/// Functions with one word of a width.
+macro_rules! words {
+    ($($name:ident($t:ty, $use:expr) = $message:ident;)*) => {$(
+        pub(super) unsafe fn $name(
+            stream: CUstream,
+            addr: CUdeviceptr,
+            value: $t,
+            flags: u32,
+            per_thread: bool,
+        ) -> CUresult {
+            guard(|| {
+                let cx = enter()?;
+                cx.need_context()?;
+                let stream = stream::id(cx, stream, per_thread)?;
+                let addr = place(cx, addr, size_of::<$t>() as u64, $use, flags)?;
+                ahead(cx, stream, $use)?;
+                cx.send(&msg::$message { stream, addr, value, flags })
+            })
+        }
+    )*};
+}
+
+words! {
+    cuStreamWaitValue32_v2(u32, Use::Wait) = CuStreamWaitValue32V2;
+    cuStreamWaitValue64_v2(u64, Use::Wait) = CuStreamWaitValue64V2;
+    cuStreamWriteValue32_v2(u32, Use::Write) = CuStreamWriteValue32V2;
+    cuStreamWriteValue64_v2(u64, Use::Write) = CuStreamWriteValue64V2;
+}
+
+/// The most operations of a list.
+const MOST: u32 = 256;
+
+pub(super) unsafe fn cuStreamBatchMemOp_v2(
+    stream: CUstream,
+    count: u32,
+    list: *mut CUstreamBatchMemOpParams,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.need_context()?;
+        let stream = stream::id(cx, stream, per_thread)?;
+        if list.is_null() || count == 0 || count > MOST || flags != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: the program's array of `count` operations.
+        let mut ops = unsafe { std::slice::from_raw_parts(list, count as usize) }.to_vec();
+        let mut all = Use::Wait;
+        for op in &mut ops {
+            // Kind, address, value, and flags in the lower half.
+            let [kind, p, _, flags, ..] = op.u;
+            let (what, len) = match kind as u32 {
+                CU_STREAM_MEM_OP_WAIT_VALUE_32 => (Use::Wait, 4),
+                CU_STREAM_MEM_OP_WAIT_VALUE_64 => (Use::Wait, 8),
+                CU_STREAM_MEM_OP_WRITE_VALUE_32 => (Use::Write, 4),
+                CU_STREAM_MEM_OP_WRITE_VALUE_64 => (Use::Write, 8),
+                CU_STREAM_MEM_OP_BARRIER | CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES => continue,
+                _ => return Err(CUDA_ERROR_INVALID_VALUE),
+            };
+            op.u[1] = place(cx, p, len, what, flags as u32)?;
+            if what == Use::Write {
+                all = what;
+            }
+        }
+        ahead(cx, stream, all)?;
+        cx.send(&msg::CuStreamBatchMemOpV2 {
+            stream,
+            count,
+            param_array: busbar_abi::slice_bytes(&ops),
+            flags,
+        })
+    })
+}

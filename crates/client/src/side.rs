@@ -1,0 +1,58 @@
+//! Opening a session's second connection, for copies that one stream is too slow for.
+
+use crate::hello;
+use busbar_channel::Channel;
+use busbar_wire::hello::{Hello, Intent, SIDE_CONNECTION, Welcome};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Knows how to open one.
+#[derive(Clone)]
+pub struct Opener {
+    server: String,
+    hello: Hello,
+}
+
+impl Opener {
+    /// For a session whose server takes one.
+    pub fn new(server: &str, hello: &Hello, welcome: &Welcome) -> Option<Self> {
+        let able = welcome.features.iter().any(|f| f == SIDE_CONNECTION);
+        able.then(|| Self {
+            server: server.into(),
+            hello: Hello {
+                intent: Intent::Side,
+                session: welcome.session.clone(),
+                secret: welcome.secret.clone(),
+                ..hello.clone()
+            },
+        })
+    }
+
+    /// Opens one whenever `channel` finds its network fast, and now if `at_once`.
+    pub fn serve(self, channel: &Channel, at_once: bool) {
+        if at_once {
+            self.open(channel);
+        }
+        channel.on_fast(move |channel| {
+            // On the receiving thread, which must not wait for a server.
+            let (me, channel) = (self.clone(), channel.clone());
+            let named = std::thread::Builder::new().name("busbar-side".into());
+            let _ = named.spawn(move || me.open(&channel));
+        });
+    }
+
+    /// Without it everything works, only slower.
+    fn open(&self, channel: &Channel) {
+        let number = channel.connection();
+        let done = hello::connect(&self.server, &self.hello, Duration::from_secs(2))
+            .map_err(|e| e.to_string())
+            .and_then(|(conn, _)| {
+                let attached = channel.attach_side(Arc::new(conn), Some(number));
+                attached.map_err(|e| e.to_string())
+            });
+        match done {
+            Ok(()) => crate::log!(Info, "long copies use a second connection"),
+            Err(e) => crate::log!(Info, "no second connection: {e}"),
+        }
+    }
+}

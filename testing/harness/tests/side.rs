@@ -1,0 +1,124 @@
+//! Long frames over two connections at a time, of which either may break at any byte.
+
+use busbar_channel::{Bulk, Channel};
+use busbar_harness::link::{Weather, link};
+use busbar_harness::rng::{Rng, seeds};
+use busbar_harness::toy::{MEMORY, Model, Pair, Read, Sum, Write};
+use busbar_transport::Connection;
+use busbar_transport::fault::Fault;
+use busbar_transport::mem;
+use busbar_wire::codec::Reader;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Gives the session a side connection whenever it has none, for as long as `on`. They break after
+/// fewer than `most_bytes`, if that is not 0.
+fn keep_aside(client: &Channel, worker: &Channel, rng: &mut Rng, most_bytes: u64, on: &AtomicBool) {
+    while on.load(Ordering::Acquire) && client.closed().is_none() {
+        let number = client.connection();
+        let (a, b) = mem::pair();
+        let budget = match most_bytes {
+            0 => -1,
+            n => rng.magnitude(n) as i64,
+        };
+        let ends: (Arc<dyn Connection>, Arc<dyn Connection>) = if rng.one_in(2) {
+            (Arc::new(Fault::new(a, budget)), Arc::new(b))
+        } else {
+            (Arc::new(a), Arc::new(Fault::new(b, budget)))
+        };
+        let taken = worker.attach_side(ends.1, None).is_ok();
+        // The client's connection may be another by now.
+        let done = taken && client.attach_side(ends.0, Some(number)).is_ok();
+        if done && most_bytes == 0 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Writes long pieces and reads them back; returns how many bytes went aside, and how often the
+/// session was resumed.
+fn one(seed: u64, weather: Weather, most_bytes: u64) -> (u64, u64) {
+    let l = link(seed, weather);
+    let pair = Pair::start(l.client, l.worker, None);
+    let mut rng = Rng::new(seed);
+    let mut model = Model::default();
+    let s = &pair.session;
+    s.call(0, &Sum { nonce: 1 }, None).unwrap();
+    model.event(1);
+    let worker = pair.worker_channel.get().expect("it has answered");
+    let pinned = rng.bytes(MEMORY / 2);
+    let on = AtomicBool::new(true);
+    std::thread::scope(|scope| {
+        let mut theirs = Rng::new(seed + 1);
+        let on = &on;
+        scope.spawn(move || keep_aside(s.channel(), worker, &mut theirs, most_bytes, on));
+        for _ in 0..40 {
+            let len = 200_000 + rng.below(848_000);
+            let offset = rng.below(MEMORY as u64 - len);
+            let from = rng.below(pinned.len() as u64 - len) as usize;
+            let piece = &pinned[from..from + len as usize];
+            let bulk = Bulk::Borrow(piece.as_ptr(), piece.len());
+            s.queue_bulk(0, &Write { offset }, bulk).unwrap();
+            model.write(offset, piece);
+            if rng.one_in(4) {
+                let (offset, len) = (rng.below(1 << 20), 1 + rng.below(3 << 20));
+                let mut out = vec![0; len as usize];
+                let place = Some((out.as_mut_ptr(), out.len()));
+                let a = s.call(0, &Read { offset, len }, place).unwrap();
+                assert!(out == model.read(offset, len), "bytes differ");
+                assert_eq!(Reader::new(&a.body).u64(), Ok(model.digest()));
+            }
+        }
+        s.drain().unwrap();
+        on.store(false, Ordering::Release);
+    });
+    let a = s.call(0, &Sum { nonce: 2 }, None).unwrap();
+    model.event(2);
+    assert_eq!(Reader::new(&a.body).u64(), Ok(model.digest()));
+    let c = s.counters();
+    let counts = (
+        c.aside.load(Ordering::Relaxed),
+        c.resumed.load(Ordering::Relaxed),
+    );
+    assert_eq!(pair.finish(), "the program ended");
+    counts
+}
+
+const STEADY: Weather = Weather {
+    most_bytes: 0,
+    cuts: 0,
+};
+
+#[test]
+fn a_steady_side_connection_carries_its_part() {
+    seeds(3, |seed| {
+        let (aside, resumed) = one(seed, STEADY, 0);
+        assert!(aside > 0, "nothing went aside");
+        assert_eq!(resumed, 0);
+    });
+}
+
+#[test]
+fn a_side_connection_that_breaks_loses_nothing() {
+    let (mut aside, mut resumed) = (0, 0);
+    seeds(5, |seed| {
+        let (a, r) = one(seed, STEADY, 1 << 22);
+        aside += a;
+        resumed += r;
+    });
+    assert!(aside > 0, "nothing went aside");
+    assert!(resumed > 0, "no connection ever broke");
+}
+
+#[test]
+fn both_connections_may_break() {
+    seeds(5, |seed| {
+        let weather = Weather {
+            most_bytes: 1 << 22,
+            cuts: 30,
+        };
+        one(seed, weather, 1 << 22);
+    });
+}
