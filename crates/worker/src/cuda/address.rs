@@ -87,7 +87,7 @@ impl Cuda {
     ) -> Result<CUlaunchAttributeID, CUresult> {
         match id {
             CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
-            | CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT => Err(CUDA_ERROR_NOT_SUPPORTED),
+            | CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT => Err(CUDA_ERROR_INVALID_VALUE),
             _ => Ok(id),
         }
     }
