@@ -7,6 +7,7 @@ PRECISIONS = ("fp32", "fp16", "bf16", "amp-fp16", "amp-bf16")
 # What each option means, as the help shows it.
 OPTIONS = {
     "host": "feed uint8 images from host memory through a DataLoader",
+    "ahead": "with host: copy the next batch while the present one is computed",
     "read": "read the loss (or the token) every step",
     "compile": "through torch.compile",
     "graphs": "through a CUDA graph",

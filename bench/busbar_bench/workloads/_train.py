@@ -105,7 +105,9 @@ class Training(Base):
         scaled = spec.precision == "amp-fp16" and self.device.type == "cuda"
         self.scaler = torch.amp.GradScaler("cuda", enabled=scaled)
         self.static_scale = LOSS_SCALE if spec.precision == "fp16" else 1.0
-        self.batches = None
+        self.batches = self.staged = None
+        if spec.has("ahead") and not spec.has("host"):
+            raise ValueError("only batches from host memory can be copied ahead")
         if spec.has("host"):
             self.batches = iter(loader(torch, spec, shape, classes, feed["workers"]))
         else:
@@ -164,9 +166,12 @@ class Training(Base):
 
     def step(self):
         if self.graph is None:
-            return self.train(*self.next_batch())
+            loss = self.train(*(self.staged or self.next_batch()))
+            if self.spec.has("ahead"):
+                self.staged = self.next_batch()
+            return loss
         self.graph.replay()
         return self.loss.clone()
 
     def close(self):
-        self.batches = None
+        self.batches = self.staged = None

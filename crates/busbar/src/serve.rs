@@ -52,6 +52,52 @@ pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Logs what was found, and makes a pool of what is to be offered of it.
+///
+/// Devices are numbered as CUDA does, or as OpenCL does where there is no CUDA.
+fn offer(config: &Config, found: &Found) -> Result<Pool> {
+    let cuda = found.devices.iter().any(|d| d.api == "cuda");
+    let leader = if cuda { "cuda" } else { "opencl" };
+    let leading = || found.devices.iter().filter(|d| d.api == leader);
+    let listed = config.devices.as_ref();
+    let wanted = |d: &Device| listed.is_none_or(|l| l.contains(&d.ordinal));
+    // The same device as another API lists it.
+    let twin = |d: &Device| leading().find(|l| !d.uuid.is_empty() && l.uuid == d.uuid);
+    let id = |d: &Device| DeviceId {
+        api: d.api.clone(),
+        ordinal: d.ordinal,
+    };
+    let is_there = |ordinal: &u32| leading().any(|d| d.ordinal == *ordinal);
+    if let Some(bad) = listed.into_iter().flatten().find(|o| !is_there(o)) {
+        bail!("--devices names GPU {bad}, which this machine does not have");
+    }
+    for d in &found.devices {
+        tracing::info!(api = d.api, ordinal = d.ordinal, name = d.name, "device");
+    }
+    for (api, why) in &found.missing {
+        tracing::info!(api, why, "no devices");
+    }
+    let offered: Vec<_> = found
+        .devices
+        .iter()
+        .filter(|d| match d.api == leader {
+            true => wanted(d),
+            false => twin(d).is_none_or(wanted),
+        })
+        .collect();
+    if offered.is_empty() {
+        tracing::warn!("no accelerator found: clients will be refused until there is one");
+    }
+    let devices = offered.iter().map(|d| id(d)).collect();
+    let mut pool = Pool::new(devices, config.max_sessions);
+    for d in offered.iter().filter(|d| d.api != leader) {
+        if let Some(t) = twin(d) {
+            pool.same(id(t), id(d));
+        }
+    }
+    Ok(pool)
+}
+
 /// Runs the server until it is killed.
 pub fn run(args: Args) -> Result<()> {
     let check = args.check;
@@ -78,55 +124,8 @@ pub fn run(args: Args) -> Result<()> {
     config::allow_many_files();
     let workers = Workers::new(&config)?;
     let found = workers.probe()?;
-    // Devices are numbered as CUDA does, or as OpenCL does where there is no CUDA.
-    let cuda = found.devices.iter().any(|d| d.api == "cuda");
-    let leader = if cuda { "cuda" } else { "opencl" };
-    let leading = || found.devices.iter().filter(|d| d.api == leader);
-    let wanted = |d: &Device| {
-        config
-            .devices
-            .as_ref()
-            .is_none_or(|l| l.contains(&d.ordinal))
-    };
-    // The same device as another API lists it.
-    let twin = |d: &Device| leading().find(|l| !d.uuid.is_empty() && l.uuid == d.uuid);
-    let id = |d: &Device| DeviceId {
-        api: d.api.clone(),
-        ordinal: d.ordinal,
-    };
-    let offered: Vec<_> = found
-        .devices
-        .iter()
-        .filter(|d| match d.api == leader {
-            true => wanted(d),
-            false => twin(d).is_none_or(wanted),
-        })
-        .collect();
-    if let Some(bad) = config
-        .devices
-        .iter()
-        .flatten()
-        .find(|o| !leading().any(|d| d.ordinal == **o))
-    {
-        bail!("--devices names GPU {bad}, which this machine does not have");
-    }
-    for d in &found.devices {
-        tracing::info!(api = d.api, ordinal = d.ordinal, name = d.name, "device");
-    }
-    for (api, why) in &found.missing {
-        tracing::info!(api, why, "no devices");
-    }
-    if offered.is_empty() {
-        tracing::warn!("no accelerator found: clients will be refused until there is one");
-    }
+    let pool = offer(&config, &found)?;
     let local = listener.local_addr()?;
-    let devices = offered.iter().map(|d| id(d)).collect();
-    let mut pool = Pool::new(devices, config.max_sessions);
-    for d in offered.iter().filter(|d| d.api != leader) {
-        if let Some(t) = twin(d) {
-            pool.same(id(t), id(d));
-        }
-    }
     let server = Arc::new(Server {
         pool: Mutex::new(pool),
         config,
@@ -151,6 +150,12 @@ pub fn run(args: Args) -> Result<()> {
     }
     tracing::info!(address = %local, "listening");
     println!("busbar: listening on {local}");
+    accept(&server, &listener);
+    Ok(())
+}
+
+/// Takes clients, each in a thread of its own until a worker has it.
+fn accept(server: &Arc<Server>, listener: &TcpListener) {
     for stream in listener.incoming() {
         let stream = match stream {
             Ok(s) => s,
@@ -174,5 +179,4 @@ pub fn run(args: Args) -> Result<()> {
             tracing::warn!(error = %e, "cannot start a thread");
         }
     }
-    Ok(())
 }

@@ -255,13 +255,6 @@ impl Session {
             .push(R::OP, id, scope, |out| msg.encode(&mut Writer::new(out)))
     }
 
-    /// Answers a callback of the worker's, or sends anything else that must go out at once.
-    pub fn queue_now<'a, R: Request<'a>>(&self, scope: u32, msg: &R) -> Result<(), Closed> {
-        self.queue(scope, msg)?;
-        self.channel.flush();
-        Ok(())
-    }
-
     /// Sends what is queued without waiting for anything.
     pub fn flush(&self) {
         self.channel.flush();

@@ -28,8 +28,11 @@ const FRAME_COST: usize = 96;
 const CONTENT_SLACK: usize = 256 << 20;
 /// A record of at least this size has a slab; it is worth a copy of its own to the device.
 const BULK_FROM: usize = 64 << 10;
-/// Slabs for what comes in, and as many for what goes out.
-pub(crate) const SLABS: usize = 48;
+/// Slabs for what comes in. A batch of images that waits for the step before it must not fill them:
+/// what is behind it could not be read.
+pub(crate) const SLABS_IN: usize = 80;
+/// Slabs for what goes out: as much as may be unacknowledged, and some.
+pub(crate) const SLABS_OUT: usize = 36;
 
 #[derive(Default)]
 struct State {

@@ -3,7 +3,7 @@
 use crate::callback::Callbacks;
 use crate::content::Content;
 use crate::control::{self, Attach, Report};
-use crate::intake::{Frame, Intake, Next, Queue, SLABS};
+use crate::intake::{Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT};
 use crate::outbox::Outbox;
 use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
@@ -89,8 +89,8 @@ pub fn run(
     );
     let callbacks = Callbacks::default();
     let no_memory = |e: std::io::Error| format!("no memory for staging: {e}");
-    let incoming = Arena::new(SLABS).map_err(no_memory)?;
-    let outgoing = Arena::new(SLABS).map_err(no_memory)?;
+    let incoming = Arena::new(SLABS_IN).map_err(no_memory)?;
+    let outgoing = Arena::new(SLABS_OUT).map_err(no_memory)?;
     let library = match api_name.as_str() {
         "cuda" => options.cuda_library.clone(),
         _ => options.opencl_library.clone(),

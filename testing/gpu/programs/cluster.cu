@@ -48,7 +48,8 @@ int main() {
     CHECK(cudaMemcpy(host, out, sizeof host, cudaMemcpyDeviceToHost));
     printf("by the kernel itself: %d\n", host[0]);
     fixed<<<3, 32>>>(out);
-    printf("a grid that is no whole number of clusters: %s\n", cudaGetErrorName(cudaGetLastError()));
+    printf("a grid that is no whole number of clusters: %s\n",
+           cudaGetErrorName(cudaGetLastError()));
     CHECK(cudaFree(out));
     printf("done\n");
 }

@@ -45,8 +45,8 @@ static CUcontext made(CUdevice d) {
 static void attributes(const char *what, void *p) {
     unsigned kind = 0xaaaaaaaa, managed = 0xaaaaaaaa, mapped = 0xaaaaaaaa, legacy = 0xaaaaaaaa;
     int device = -7;
-    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                   CU_POINTER_ATTRIBUTE_MAPPED,
+    CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                   CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_MAPPED,
                                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
     void *to[] = {&kind, &managed, &mapped, &device};
     CUresult rc = cuPointerGetAttributes(4, which, to, (CUdeviceptr)p);

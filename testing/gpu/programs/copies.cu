@@ -30,8 +30,10 @@ static CUDA_MEMCPY3D box(Place &src, Place &dst) {
     c.dstDevice = dst.device;
     c.srcArray = src.array;
     c.dstArray = dst.array;
-    if (src.kind == CU_MEMORYTYPE_UNIFIED) c.srcDevice = src.device ? src.device : (CUdeviceptr)c.srcHost;
-    if (dst.kind == CU_MEMORYTYPE_UNIFIED) c.dstDevice = dst.device ? dst.device : (CUdeviceptr)c.dstHost;
+    if (src.kind == CU_MEMORYTYPE_UNIFIED)
+        c.srcDevice = src.device ? src.device : (CUdeviceptr)c.srcHost;
+    if (dst.kind == CU_MEMORYTYPE_UNIFIED)
+        c.dstDevice = dst.device ? dst.device : (CUdeviceptr)c.dstHost;
     c.srcPitch = src.pitch;
     c.dstPitch = dst.pitch;
     c.srcHeight = c.dstHeight = PH;
@@ -117,7 +119,8 @@ static unsigned sum(const void *p, size_t n) {
 
 static std::vector<Place> places() {
     std::vector<Place> all;
-    for (const char *name : {"pageable", "pinned", "device", "pitched", "array", "managed", "unified"}) {
+    for (const char *name :
+         {"pageable", "pinned", "device", "pitched", "array", "managed", "unified"}) {
         Place a;
         a.name = name;
         a.kind = CU_MEMORYTYPE_HOST;
@@ -162,8 +165,8 @@ static void boxes(CUstream s) {
                 CUresult rc = async ? cuMemcpy3DAsync(&c, s) : cuMemcpy3D(&c);
                 CUresult rs = cuStreamSynchronize(s);
                 auto v = read(b);
-                printf("%s to %s%s: %d %d %08x\n", a.name, b.name, async ? ", async" : "", (int)rc, (int)rs,
-                       sum(v.data(), v.size() * 4));
+                printf("%s to %s%s: %d %d %08x\n", a.name, b.name, async ? ", async" : "", (int)rc,
+                       (int)rs, sum(v.data(), v.size() * 4));
             }
     puts("-- boxes that are wrong");
     Place &host = from[0], &dev = to[2], &arr = to[4];

@@ -1,4 +1,5 @@
-// What a device says of itself, limits of a context, names of errors, and where functions are found.
+// What a device says of itself, limits of a context, names of errors, and where functions are
+// found.
 #include "tell.h"
 #include <cstring>
 #include <string>
@@ -42,8 +43,9 @@ static void attributes() {
     SAY(cuDeviceGetAttribute(&v, CU_DEVICE_ATTRIBUTE_WARP_SIZE, 1000));
     CUdevprop old;
     SAY(cuDeviceGetProperties(&old, 0));
-    printf("%d threads, %d shared, %d constant, warps of %d, pitch %d, %d registers, align %d\n", old.maxThreadsPerBlock,
-           old.sharedMemPerBlock, old.totalConstantMemory, old.SIMDWidth, old.memPitch, old.regsPerBlock, old.textureAlign);
+    printf("%d threads, %d shared, %d constant, warps of %d, pitch %d, %d registers, align %d\n",
+           old.maxThreadsPerBlock, old.sharedMemPerBlock, old.totalConstantMemory, old.SIMDWidth,
+           old.memPitch, old.regsPerBlock, old.textureAlign);
     int major, minor;
     SAY(cuDeviceComputeCapability(&major, &minor, 0));
     printf("%d.%d\n", major, minor);
@@ -56,9 +58,10 @@ static void attributes() {
     printf("%zu bytes\n", bytes);
     cudaDeviceProp p;
     SAY(cudaGetDeviceProperties(&p, 0));
-    printf("%s %d.%d: %zu %d %d %d %d %zu %zu %d %d %d %zu %d\n", p.name, p.major, p.minor, p.totalGlobalMem,
-           p.multiProcessorCount, p.l2CacheSize, p.maxThreadsPerMultiProcessor, p.memoryBusWidth, p.sharedMemPerMultiprocessor,
-           p.sharedMemPerBlockOptin, p.persistingL2CacheMaxSize, p.accessPolicyMaxWindowSize, p.maxBlocksPerMultiProcessor,
+    printf("%s %d.%d: %zu %d %d %d %d %zu %zu %d %d %d %zu %d\n", p.name, p.major, p.minor,
+           p.totalGlobalMem, p.multiProcessorCount, p.l2CacheSize, p.maxThreadsPerMultiProcessor,
+           p.memoryBusWidth, p.sharedMemPerMultiprocessor, p.sharedMemPerBlockOptin,
+           p.persistingL2CacheMaxSize, p.accessPolicyMaxWindowSize, p.maxBlocksPerMultiProcessor,
            p.reservedSharedMemPerBlock, p.asyncEngineCount);
     CUuuid uuid;
     char bus[32], small[4];
@@ -83,8 +86,10 @@ static void attributes() {
     CUexecAffinityType type = CU_EXEC_AFFINITY_TYPE_SM_COUNT;
     SAY(cuDeviceGetExecAffinitySupport(&v, type, 0));
     printf("# affinity %d\n", v);
-    SAY(cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER));
-    SAY(cuFlushGPUDirectRDMAWrites((CUflushGPUDirectRDMAWritesTarget)9, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER));
+    SAY(cuFlushGPUDirectRDMAWrites(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                   CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER));
+    SAY(cuFlushGPUDirectRDMAWrites((CUflushGPUDirectRDMAWritesTarget)9,
+                                   CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER));
     int version = 0;
     SAY(cuDriverGetVersion(&version));
     printf("%d\n", version);
@@ -111,11 +116,13 @@ static void limits() {
     struct {
         CUlimit l;
         size_t v;
-    } all[] = {{CU_LIMIT_STACK_SIZE, 5000}, {CU_LIMIT_PRINTF_FIFO_SIZE, 3 << 20},
-               {CU_LIMIT_MALLOC_HEAP_SIZE, 16 << 20}, {CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 3},
-               {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 1000}, {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64},
-               {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 77}, {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 1 << 20},
-               {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, (size_t)1 << 40}, {(CUlimit)99, 1}};
+    } all[] = {
+        {CU_LIMIT_STACK_SIZE, 5000}, {CU_LIMIT_PRINTF_FIFO_SIZE, 3 << 20},
+        {CU_LIMIT_MALLOC_HEAP_SIZE, 16 << 20}, {CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 3},
+        {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 1000}, {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64},
+        {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 77}, {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 1 << 20},
+        {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, (size_t)1 << 40}, {(CUlimit)99, 1},
+    };
     for (auto &x : all) {
         CUresult rc = cuCtxSetLimit(x.l, x.v);
         size_t v = 77;
@@ -151,23 +158,29 @@ static void names() {
     for (int e = -1; e < 1001; e++) {
         const char *name = nullptr, *text = nullptr;
         CUresult a = cuGetErrorName((CUresult)e, &name), b = cuGetErrorString((CUresult)e, &text);
-        if (!a || !b || e == -1) printf("%d: %d %s, %d %s\n", e, (int)a, name ? name : "none", (int)b, text ? text : "none");
+        if (!a || !b || e == -1)
+            printf("%d: %d %s, %d %s\n", e, (int)a, name ? name : "none", (int)b,
+                   text ? text : "none");
     }
 }
 
 /// Which of these are there for which version, and whether the flag makes a difference.
 static void functions() {
     puts("-- functions");
-    const char *all[] = {"cuMemAlloc", "cuCtxCreate", "cuCtxDestroy", "cuMemcpyHtoDAsync", "cuStreamBeginCapture",
-                         "cuGraphInstantiate", "cuGraphExecUpdate", "cuGraphAddKernelNode", "cuStreamGetCaptureInfo",
-                         "cuGraphAddDependencies", "cuGetProcAddress", "cuMemPrefetchAsync", "cuMemAdvise",
-                         "cuDeviceGetUuid", "cuStreamWaitValue32", "cuStreamBatchMemOp", "cuLaunchKernelEx", "cuKernelGetName",
-                         "cuLibraryLoadData", "cuTensorMapEncodeTiled", "cuMulticastCreate", "cuGreenCtxCreate",
-                         "cuCtxCreate_v2", "cuMemcpyBatchAsync", "cuLogsCurrent", "cuEventElapsedTime", "cuNothing", "",
-                         "cuCoredumpGetAttribute", "cuCheckpointProcessLock", "cuCtxGetDevice", "cuMemGetInfo",
-                         "cuGraphicsGLRegisterBuffer", "cuEGLStreamConsumerConnect", "cuMemCreate", "cuLaunchHostFunc",
-                         "cuStreamGetCtx", "cuCtxFromGreenCtx", "cuMemBatchDecompressAsync", "cuProfilerStart"};
-    const int versions[] = {2000, 3020, 4000, 7000, 10000, 11000, 11080, 12000, 12040, 12080, 13000};
+    const char *all[] = {
+        "cuMemAlloc", "cuCtxCreate", "cuCtxDestroy", "cuMemcpyHtoDAsync", "cuStreamBeginCapture",
+        "cuGraphInstantiate", "cuGraphExecUpdate", "cuGraphAddKernelNode",
+        "cuStreamGetCaptureInfo", "cuGraphAddDependencies", "cuGetProcAddress",
+        "cuMemPrefetchAsync", "cuMemAdvise", "cuDeviceGetUuid", "cuStreamWaitValue32",
+        "cuStreamBatchMemOp", "cuLaunchKernelEx", "cuKernelGetName", "cuLibraryLoadData",
+        "cuTensorMapEncodeTiled", "cuMulticastCreate", "cuGreenCtxCreate", "cuCtxCreate_v2",
+        "cuMemcpyBatchAsync", "cuLogsCurrent", "cuEventElapsedTime", "cuNothing", "",
+        "cuCoredumpGetAttribute", "cuCheckpointProcessLock", "cuCtxGetDevice", "cuMemGetInfo",
+        "cuGraphicsGLRegisterBuffer", "cuEGLStreamConsumerConnect", "cuMemCreate",
+        "cuLaunchHostFunc", "cuStreamGetCtx", "cuCtxFromGreenCtx", "cuMemBatchDecompressAsync",
+        "cuProfilerStart"};
+    const int versions[] = {2000,  3020,  4000,  7000,  10000, 11000,
+                            11080, 12000, 12040, 12080, 13000};
     for (const char *f : all) {
         std::string line = f;
         void *last = nullptr;
@@ -176,7 +189,8 @@ static void functions() {
             CUdriverProcAddressQueryResult r = (CUdriverProcAddressQueryResult)7, rq;
             CUresult rc = cuGetProcAddress(f, &p, v, CU_GET_PROC_ADDRESS_DEFAULT, &r);
             cuGetProcAddress(f, &q, v, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &rq);
-            line += " " + std::to_string((int)rc) + "/" + std::to_string((int)r) + (rc || !p ? "-" : p == last ? "=" : "+") +
+            line += " " + std::to_string((int)rc) + "/" + std::to_string((int)r) +
+                    (rc || !p ? "-" : p == last ? "=" : "+") +
                     (p == q ? "" : "t");
             last = p;
         }
@@ -192,7 +206,8 @@ static void functions() {
     printf("%d %d\n", p != nullptr, (int)r);
     SAY(cudaGetDriverEntryPointByVersion("cuNothing", &p, 12000, cudaEnableDefault, &r));
     printf("%d %d\n", p != nullptr, (int)r);
-    SAY(cudaGetDriverEntryPointByVersion("cuGreenCtxCreate", &p, 11000, cudaEnablePerThreadDefaultStream, &r));
+    SAY(cudaGetDriverEntryPointByVersion("cuGreenCtxCreate", &p, 11000,
+                                         cudaEnablePerThreadDefaultStream, &r));
     printf("%d %d\n", p != nullptr, (int)r);
 #else
     SAY(cudaGetDriverEntryPoint("cuMemAlloc", &p, cudaEnableDefault, &r));

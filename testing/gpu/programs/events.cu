@@ -25,7 +25,8 @@ static void queries(cudaStream_t s) {
         write<<<1, 1>>>(p, i);
         CHECK(cudaEventRecord(e));
         CHECK(cudaMemcpy(&host, p, 4, cudaMemcpyDeviceToHost));
-        printf("copied %d: event %d stream %d\n", host, (int)cudaEventQuery(e), (int)cudaStreamQuery(0));
+        printf("copied %d: event %d stream %d\n", host, (int)cudaEventQuery(e),
+               (int)cudaStreamQuery(0));
     }
     for (int i = 0; i < 4; i++) {
         write<<<1, 1, 0, s>>>(p, 10 + i);
@@ -51,7 +52,8 @@ static void queries(cudaStream_t s) {
     // While something runs.
     nap<<<1, 1, 0, s>>>(400000000);
     CHECK(cudaEventRecord(e, s));
-    printf("running: event %d stream %d other %d\n", (int)cudaEventQuery(e), (int)cudaStreamQuery(s), (int)cudaStreamQuery(0));
+    printf("running: event %d stream %d other %d\n", (int)cudaEventQuery(e),
+           (int)cudaStreamQuery(s), (int)cudaStreamQuery(0));
     cudaGetLastError();
     CHECK(cudaMemcpyAsync(pinned, p, 4, cudaMemcpyDeviceToHost, s));
     printf("running still: stream %d\n", (int)cudaStreamQuery(s));
@@ -176,8 +178,8 @@ static void processes(const char *self, cudaStream_t s) {
     waitpid(pid, &status, 0);
     int v[2] = {0, 0};
     cudaError_t rc = cudaMemcpy(v, q, 8, cudaMemcpyDeviceToHost);
-    printf("handles %d %d, refused %d, recorded %d, sent %d, child %d, copied %d: %d %d\n", (int)rm, (int)re, (int)refused,
-           (int)rr, sent, status, (int)rc, v[0], v[1]);
+    printf("handles %d %d, refused %d, recorded %d, sent %d, child %d, copied %d: %d %d\n", (int)rm,
+           (int)re, (int)refused, (int)rr, sent, status, (int)rc, v[0], v[1]);
 }
 
 int main(int argc, char **argv) {

@@ -37,12 +37,14 @@ static CUgraphNode kernel(CUgraph g, std::vector<CUgraphNode> after, const void 
     DRIVER(cuGraphAddKernelNode(&n, g, after.data(), after.size(), &k));
     return n;
 }
-static CUgraphNode arithmetic(CUgraph g, std::vector<CUgraphNode> after, const void *symbol, int v) {
+static CUgraphNode arithmetic(CUgraph g, std::vector<CUgraphNode> after, const void *symbol,
+                              int v) {
     return kernel(g, after, symbol, {&p, &v});
 }
 
-static CUgraphNode conditional(CUgraph g, std::vector<CUgraphNode> after, CUgraphConditionalHandle h,
-                               CUgraphConditionalNodeType type, unsigned size, CUgraph *bodies) {
+static CUgraphNode conditional(CUgraph g, std::vector<CUgraphNode> after,
+                               CUgraphConditionalHandle h, CUgraphConditionalNodeType type,
+                               unsigned size, CUgraph *bodies) {
     CUgraphNodeParams c{};
     c.type = CU_GRAPH_NODE_TYPE_CONDITIONAL;
     c.conditional.handle = h;

@@ -91,7 +91,8 @@ static void attributes() {
     SAY(cuGraphKernelNodeSetAttribute(n, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &v));
     ask(n, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, "cluster");
     v.clusterSchedulingPolicyPreference = CU_CLUSTER_SCHEDULING_POLICY_SPREAD;
-    SAY(cuGraphKernelNodeSetAttribute(n, CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE, &v));
+    SAY(cuGraphKernelNodeSetAttribute(n, CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+                                      &v));
     v.memSyncDomain = CU_LAUNCH_MEM_SYNC_DOMAIN_REMOTE;
     SAY(cuGraphKernelNodeSetAttribute(n, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, &v));
     ask(n, CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN, "domain");
@@ -105,8 +106,8 @@ static void attributes() {
     SAY(cuGraphKernelNodeSetAttribute(n, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, &v));
     memset(&w, 0, sizeof w);
     SAY(cuGraphKernelNodeGetAttribute(n, CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW, &w));
-    printf("window: %d %zu %g\n", w.accessPolicyWindow.base_ptr == p, w.accessPolicyWindow.num_bytes,
-           w.accessPolicyWindow.hitRatio);
+    printf("window: %d %zu %g\n", w.accessPolicyWindow.base_ptr == p,
+           w.accessPolicyWindow.num_bytes, w.accessPolicyWindow.hitRatio);
     SAY(cuGraphKernelNodeCopyAttributes(m, n));
     ask(m, CU_LAUNCH_ATTRIBUTE_PRIORITY, "copied priority");
     // An event in the value: what a node may not have must be refused, not followed.
@@ -157,8 +158,14 @@ static void edges() {
     size_t count = 8;
     SAY(EDGES(g, from, to, data, &count));
     for (size_t i = 0; i < count; i++)
-        printf("edge %d -> %d: ports %d %d type %d\n", from[i] == n ? 0 : from[i] == m ? 1 : 2,
-               to[i] == n ? 0 : to[i] == m ? 1 : 2, data[i].from_port, data[i].to_port, data[i].type);
+        printf("edge %d -> %d: ports %d %d type %d\n",
+               from[i] == n   ? 0
+               : from[i] == m ? 1
+                              : 2,
+               to[i] == n   ? 0
+               : to[i] == m ? 1
+                            : 2,
+               data[i].from_port, data[i].to_port, data[i].type);
     count = 8;
     SAY(EDGES(g, from, to, nullptr, &count));
     count = 0;
@@ -218,7 +225,8 @@ static void changes() {
     SAY(cuGraphExecNodeSetParams(x, n, &mem));
     CUDA_MEMSET_NODE_PARAMS told{};
     SAY(cuGraphMemsetNodeGetParams(set, &told));
-    printf("%d %u %u %zu %zu\n", told.dst == ms.dst, told.elementSize, told.value, told.width, told.height);
+    printf("%d %u %u %zu %zu\n", told.dst == ms.dst, told.elementSize, told.value, told.width,
+           told.height);
     CUDA_KERNEL_NODE_PARAMS kt{};
     SAY(cuGraphKernelNodeGetParams(n, &kt));
     printf("grid %u block %u parameter %d\n", kt.gridDimX, kt.blockDimX,
@@ -332,8 +340,8 @@ static void memory() {
     CUDA_MEM_ALLOC_NODE_PARAMS told{};
     SAY(cuGraphMemAllocNodeGetParams(a, &told));
     printf("%d %zu type %d location %d %d access %zu\n", told.dptr == want.dptr, told.bytesize,
-           (int)told.poolProps.allocType, (int)told.poolProps.location.type, told.poolProps.location.id,
-           told.accessDescCount);
+           (int)told.poolProps.allocType, (int)told.poolProps.location.type,
+           told.poolProps.location.id, told.accessDescCount);
     Node w((void *)put, (int *)want.dptr, 31);
     CUgraphNode wn, cn;
     SAY(cuGraphAddKernelNode(&wn, g, &a, 1, &w.params));
@@ -391,10 +399,13 @@ static void memory() {
 }
 
 static int released[3];
-static void release(void *which) { __atomic_add_fetch(&released[(long)which], 1, __ATOMIC_SEQ_CST); }
+static void release(void *which) {
+    __atomic_add_fetch(&released[(long)which], 1, __ATOMIC_SEQ_CST);
+}
 /// The driver calls a destructor from a thread of its own, soon.
 static void soon(int which) {
-    for (int i = 0; i < 5000 && !__atomic_load_n(&released[which], __ATOMIC_SEQ_CST); i++) usleep(1000);
+    for (int i = 0; i < 5000 && !__atomic_load_n(&released[which], __ATOMIC_SEQ_CST); i++)
+        usleep(1000);
 }
 
 static void objects() {
@@ -446,7 +457,8 @@ static void dot() {
             arrows += line.find("->") != std::string::npos;
             put += line.find("put") != std::string::npos;
         }
-        printf("flags %#x: %d lines %d arrows %d put %d\n", flags, (int)rc, lines > 5, arrows, put > 0);
+        printf("flags %#x: %d lines %d arrows %d put %d\n", flags, (int)rc, lines > 5, arrows,
+               put > 0);
         unlink(path.c_str());
     }
     SAY(cuGraphDebugDotPrint(g, "/nowhere/at/all", 0));

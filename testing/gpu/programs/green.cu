@@ -35,7 +35,8 @@ int main() {
     printf("%u groups are possible\n", n);
     n = 4;
     SAY(cuDevSmResourceSplitByCount(group, &n, &all, &rest, 0, 16));
-    printf("%u groups, %u processors in the first, %u in the rest\n", n, group[0].sm.smCount, rest.sm.smCount);
+    printf("%u groups, %u processors in the first, %u in the rest\n", n, group[0].sm.smCount,
+           rest.sm.smCount);
     n = 1;
     SAY(cuDevSmResourceSplitByCount(group + 4, &n, &all, nullptr, 0, 100000));
     CUdevResource more[2];

@@ -2,7 +2,6 @@
 // with the compiler's words when it is wrong.
 #include "tell.h"
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <string>
 #include <unistd.h>
@@ -37,7 +36,8 @@ static const char *caller = R"(.version 7.8
 {
   .reg .b64 %rd<3>; .reg .b32 %r<3>;
   ld.param.u64 %rd1, [p]; ld.param.u32 %r1, [v]; cvta.to.global.u64 %rd2, %rd1;
-  { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), twice, (a); ld.param.b32 %r2, [b]; }
+  { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), twice, (a);
+    ld.param.b32 %r2, [b]; }
   st.global.u32 [%rd2], %r2; ret;
 }
 )";
@@ -93,7 +93,8 @@ struct Logs {
     void tell(bool text) {
         printf("info %s, error %s\n", size(1) ? "some" : "none", size(3) ? "some" : "none");
         if (text && size(3)) printf("%.*s\n", (int)size(3), error);
-        printf("info ends with %d, error with %d\n", size(1) ? info[strnlen(info, 4096) == 4096 ? 0 : strlen(info)] : 0,
+        printf("info ends with %d, error with %d\n",
+               size(1) ? info[strnlen(info, 4096) == 4096 ? 0 : strlen(info)] : 0,
                size(3) ? error[strnlen(error, 4096) == 4096 ? 0 : strlen(error)] : 0);
     }
 };
@@ -113,10 +114,8 @@ static void modules() {
     puts("-- modules");
     CUmodule m;
     Logs logs(true);
-    // The driver says nothing of code that it has compiled before, so this is new each time.
-    std::string fresh = std::string(good) + "// " + std::to_string(getpid()) + " " + std::to_string(time(nullptr)) + "\n";
-    const char *code = fresh.c_str();
-    SAY(cuModuleLoadDataEx(&m, code, (unsigned)logs.keys.size(), logs.keys.data(), logs.values.data()));
+    SAY(cuModuleLoadDataEx(&m, good, (unsigned)logs.keys.size(), logs.keys.data(),
+                           logs.values.data()));
     printf("a log of set: %d\n", strstr(logs.info, "set") != nullptr);
     logs.tell(false);
     CUfunction set, count, odd, none;
@@ -161,9 +160,11 @@ static void modules() {
     printf("its module %d\n", owner == m);
     for (auto a : {CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
                    CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES,
-                   CU_FUNC_ATTRIBUTE_NUM_REGS, CU_FUNC_ATTRIBUTE_PTX_VERSION, CU_FUNC_ATTRIBUTE_BINARY_VERSION,
-                   CU_FUNC_ATTRIBUTE_CACHE_MODE_CA, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                   CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET,
+                   CU_FUNC_ATTRIBUTE_NUM_REGS, CU_FUNC_ATTRIBUTE_PTX_VERSION,
+                   CU_FUNC_ATTRIBUTE_BINARY_VERSION, CU_FUNC_ATTRIBUTE_CACHE_MODE_CA,
+                   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                   CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+                   CU_FUNC_ATTRIBUTE_CLUSTER_SIZE_MUST_BE_SET,
                    CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED}) {
         v = -77;
         CUresult rc = cuFuncGetAttribute(&v, a, set);
@@ -185,10 +186,12 @@ static void modules() {
 
     puts("-- modules that are wrong");
     Logs bad(false);
-    SAY(cuModuleLoadDataEx(&m, wrong, (unsigned)bad.keys.size(), bad.keys.data(), bad.values.data()));
+    SAY(cuModuleLoadDataEx(&m, wrong, (unsigned)bad.keys.size(), bad.keys.data(),
+                           bad.values.data()));
     bad.tell(true);
     Logs little(false, 32);
-    SAY(cuModuleLoadDataEx(&m, wrong, (unsigned)little.keys.size(), little.keys.data(), little.values.data()));
+    SAY(cuModuleLoadDataEx(&m, wrong, (unsigned)little.keys.size(), little.keys.data(),
+                           little.values.data()));
     printf("%zu bytes, the last is %d\n", little.size(3), little.error[31]);
     SAY(cuModuleLoadData(&m, later));
     SAY(cuModuleLoadData(&m, "not code at all"));
@@ -196,7 +199,8 @@ static void modules() {
     SAY(cuModuleLoad(&m, "/nowhere/at/all.ptx"));
     // Without what it calls.
     Logs missing(false);
-    SAY(cuModuleLoadDataEx(&m, caller, (unsigned)missing.keys.size(), missing.keys.data(), missing.values.data()));
+    SAY(cuModuleLoadDataEx(&m, caller, (unsigned)missing.keys.size(), missing.keys.data(),
+                           missing.values.data()));
     missing.tell(true);
     std::string path = "/tmp/busbar-jit-" + std::to_string(getpid()) + ".ptx";
     std::ofstream(path) << good;
@@ -212,10 +216,12 @@ static void linking() {
     Logs logs(false);
     CUlinkState l;
     SAY(cuLinkCreate((unsigned)logs.keys.size(), logs.keys.data(), logs.values.data(), &l));
-    SAY(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void *)caller, strlen(caller) + 1, "caller", 0, nullptr, nullptr));
+    SAY(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void *)caller, strlen(caller) + 1, "caller", 0, nullptr,
+                      nullptr));
     CUjit_option level = CU_JIT_OPTIMIZATION_LEVEL;
     void *one = (void *)1;
-    SAY(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void *)callee, strlen(callee) + 1, "callee", 1, &level, &one));
+    SAY(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void *)callee, strlen(callee) + 1, "callee", 1, &level,
+                      &one));
     void *cubin = nullptr;
     size_t size = 0;
     SAY(cuLinkComplete(l, &cubin, &size));
@@ -231,19 +237,23 @@ static void linking() {
     puts("-- linking what is wrong");
     Logs bad(false);
     SAY(cuLinkCreate((unsigned)bad.keys.size(), bad.keys.data(), bad.values.data(), &l));
-    SAY(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void *)wrong, strlen(wrong) + 1, "wrong.ptx", 0, nullptr, nullptr));
+    SAY(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void *)wrong, strlen(wrong) + 1, "wrong.ptx", 0,
+                      nullptr, nullptr));
     bad.tell(true);
     SAY(cuLinkComplete(l, &cubin, &size));
     SAY(cuLinkDestroy(l));
     Logs missing(false);
-    SAY(cuLinkCreate((unsigned)missing.keys.size(), missing.keys.data(), missing.values.data(), &l));
-    SAY(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void *)caller, strlen(caller) + 1, "caller", 0, nullptr, nullptr));
+    SAY(cuLinkCreate((unsigned)missing.keys.size(), missing.keys.data(), missing.values.data(),
+                     &l));
+    SAY(cuLinkAddData(l, CU_JIT_INPUT_PTX, (void *)caller, strlen(caller) + 1, "caller", 0, nullptr,
+                      nullptr));
     SAY(cuLinkComplete(l, &cubin, &size));
     missing.tell(true);
     SAY(cuLinkDestroy(l));
     SAY(cuLinkCreate(0, nullptr, nullptr, &l));
     SAY(cuLinkAddFile(l, CU_JIT_INPUT_PTX, "/nowhere/at/all.ptx", 0, nullptr, nullptr));
-    SAY(cuLinkAddData(l, CU_JIT_INPUT_CUBIN, image.data(), image.size(), "image", 0, nullptr, nullptr));
+    SAY(cuLinkAddData(l, CU_JIT_INPUT_CUBIN, image.data(), image.size(), "image", 0, nullptr,
+                      nullptr));
     SAY(cuLinkDestroy(l));
 }
 
@@ -294,8 +304,10 @@ static void libraries() {
     SAY(cuKernelGetParamInfo(k, 2, &offset, &size));
     SAY(cuLibraryUnload(l));
     Logs bad(false);
-    SAY(cuLibraryLoadData(&l, wrong, bad.keys.data(), bad.values.data(), (unsigned)bad.keys.size(), nullptr, nullptr, 0));
-    SAY(cuLibraryLoadFromFile(&l, "/nowhere/at/all.cubin", nullptr, nullptr, 0, nullptr, nullptr, 0));
+    SAY(cuLibraryLoadData(&l, wrong, bad.keys.data(), bad.values.data(), (unsigned)bad.keys.size(),
+                          nullptr, nullptr, 0));
+    SAY(cuLibraryLoadFromFile(&l, "/nowhere/at/all.cubin", nullptr, nullptr, 0, nullptr, nullptr,
+                              0));
     CUlibraryOption keep = CU_LIBRARY_BINARY_IS_PRESERVED;
     void *yes = (void *)1;
     SAY(cuLibraryLoadData(&l, good, nullptr, nullptr, 0, &keep, &yes, 1));

@@ -49,7 +49,8 @@ static int value(int i = 0) {
 }
 
 /// Launches with one attribute, and says what became of it.
-static void with(const char *what, const void *symbol, CUlaunchAttribute a, int blocks, std::vector<void *> list) {
+static void with(const char *what, const void *symbol, CUlaunchAttribute a, int blocks,
+                 std::vector<void *> list) {
     CUlaunchConfig c{};
     c.gridDimX = blocks;
     c.gridDimY = c.gridDimZ = 1;
@@ -211,7 +212,8 @@ static void limits() {
         {"all that is allowed", {1, 1, 1}, {1024, 1, 1}, 49152},
     };
     for (auto &x : shapes) {
-        CUresult rc = cuLaunchKernel(f, x.g[0], x.g[1], x.g[2], x.b[0], x.b[1], x.b[2], x.shared, s, list, nullptr);
+        CUresult rc = cuLaunchKernel(f, x.g[0], x.g[1], x.g[2], x.b[0], x.b[1], x.b[2], x.shared, s,
+                                     list, nullptr);
         CUresult rs = cuStreamSynchronize(s);
         printf("%s: %d %d\n", x.name, (int)rc, (int)rs);
     }
@@ -227,14 +229,16 @@ static void limits() {
     SAY(cudaGetLastError());
     SAY(cudaStreamSynchronize(s));
     printf("dynamic %d\n", value());
-    SAY(cudaFuncSetAttribute((void *)dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 20));
+    SAY(cudaFuncSetAttribute((void *)dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             1 << 20));
     // Parameters as a buffer.
     struct {
         int *p;
         int v;
     } packed = {p, 61};
     size_t size = 12;
-    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &size, CU_LAUNCH_PARAM_END};
+    void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &packed, CU_LAUNCH_PARAM_BUFFER_SIZE, &size,
+                     CU_LAUNCH_PARAM_END};
     SAY(cuLaunchKernel(f, 1, 1, 1, 1, 1, 1, 0, s, nullptr, extra));
     SAY(cuStreamSynchronize(s));
     printf("buffer %d\n", value());
@@ -248,7 +252,8 @@ static size_t CUDA_CB shared_for(int threads) { return threads * 16; }
 
 static void occupancy() {
     puts("-- occupancy");
-    CUfunction f = of((void *)put), n = of((void *)narrow), d = of((void *)dynamic), c = of((void *)clusters);
+    CUfunction f = of((void *)put), n = of((void *)narrow), d = of((void *)dynamic),
+               c = of((void *)clusters);
     int v, grid, block;
     for (int threads : {32, 128, 512, 1024, 2048}) {
         CUresult rc = cuOccupancyMaxActiveBlocksPerMultiprocessor(&v, f, threads, 0);
@@ -287,7 +292,8 @@ static void occupancy() {
     SAY(cuOccupancyMaxActiveBlocksPerMultiprocessor(&v, f, 0, 0));
     cudaFuncAttributes fa;
     SAY(cudaFuncGetAttributes(&fa, (void *)narrow));
-    printf("%d threads at most, %zu shared, %zu local\n", fa.maxThreadsPerBlock, fa.sharedSizeBytes, fa.localSizeBytes);
+    printf("%d threads at most, %zu shared, %zu local\n", fa.maxThreadsPerBlock, fa.sharedSizeBytes,
+           fa.localSizeBytes);
     for (auto cache : {CU_FUNC_CACHE_PREFER_NONE, CU_FUNC_CACHE_PREFER_L1, (CUfunc_cache)9})
         printf("cache %d: %d\n", (int)cache, (int)cuFuncSetCacheConfig(f, cache));
     CUfunc_cache told;

@@ -1,4 +1,5 @@
-// cuBLAS, cuFFT, cuSOLVER, cuSPARSE and cuRAND, each once, with results that can be known beforehand.
+// cuBLAS, cuFFT, cuSOLVER, cuSPARSE and cuRAND, each once, with results that can be known
+// beforehand.
 #include "check.h"
 #include <cmath>
 #include <cublas_v2.h>
@@ -30,7 +31,8 @@ static void blas() {
     CHECK(cudaStreamCreate(&s));
     EXPECT(cublasCreate(&h) == CUBLAS_STATUS_SUCCESS);
     EXPECT(cublasSetStream(h, s) == CUBLAS_STATUS_SUCCESS);
-    EXPECT(cublasSgemm(h, CUBLAS_OP_N, CUBLAS_OP_T, n, n, n, &two, a, n, a, n, &one, c, n) == CUBLAS_STATUS_SUCCESS);
+    EXPECT(cublasSgemm(h, CUBLAS_OP_N, CUBLAS_OP_T, n, n, n, &two, a, n, a, n, &one, c, n) ==
+           CUBLAS_STATUS_SUCCESS);
     CHECK(cudaStreamSynchronize(s));
     for (float x : host(c, n * n)) EXPECT(x == 2.0f * n + 1);
     float dot = 0;
@@ -48,7 +50,8 @@ static void fft() {
     EXPECT(cufftPlan1d(&plan, n, CUFFT_C2C, 1) == CUFFT_SUCCESS);
     EXPECT(cufftExecC2C(plan, d, d, CUFFT_FORWARD) == CUFFT_SUCCESS);
     auto f = host(d, n);
-    for (int i = 0; i < n; i++) EXPECT(std::fabs(std::hypot(f[i].x, f[i].y) - (i == 5 || i == n - 5 ? n / 2 : 0)) < 0.1);
+    for (int i = 0; i < n; i++)
+        EXPECT(std::fabs(std::hypot(f[i].x, f[i].y) - (i == 5 || i == n - 5 ? n / 2 : 0)) < 0.1);
     EXPECT(cufftDestroy(plan) == CUFFT_SUCCESS);
     printf("cufft\n");
 }
@@ -64,7 +67,8 @@ static void solver() {
     EXPECT(cusolverDnDgetrf_bufferSize(h, n, n, da, n, &size) == CUSOLVER_STATUS_SUCCESS);
     CHECK(cudaMalloc((void **)&work, size * sizeof(double)));
     EXPECT(cusolverDnDgetrf(h, n, n, da, n, work, pivots, info) == CUSOLVER_STATUS_SUCCESS);
-    EXPECT(cusolverDnDgetrs(h, CUBLAS_OP_N, n, 1, da, n, pivots, db, n, info) == CUSOLVER_STATUS_SUCCESS);
+    EXPECT(cusolverDnDgetrs(h, CUBLAS_OP_N, n, 1, da, n, pivots, db, n, info) ==
+           CUSOLVER_STATUS_SUCCESS);
     for (double x : host(db, n)) EXPECT(std::fabs(x - 1.0) < 1e-10);
     EXPECT(host(info, 1)[0] == 0);
     EXPECT(cusolverDnDestroy(h) == CUSOLVER_STATUS_SUCCESS);
@@ -84,15 +88,16 @@ static void sparse() {
     size_t size;
     void *buffer;
     EXPECT(cusparseCreate(&h) == CUSPARSE_STATUS_SUCCESS);
-    EXPECT(cusparseCreateCsr(&m, n, n, n, dr, dc, dv, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_BASE_ZERO,
-                             CUDA_R_32F) == CUSPARSE_STATUS_SUCCESS);
+    EXPECT(cusparseCreateCsr(&m, n, n, n, dr, dc, dv, CUSPARSE_INDEX_32I, CUSPARSE_INDEX_32I,
+                             CUSPARSE_INDEX_BASE_ZERO, CUDA_R_32F) == CUSPARSE_STATUS_SUCCESS);
     EXPECT(cusparseCreateDnVec(&vx, n, dx, CUDA_R_32F) == CUSPARSE_STATUS_SUCCESS);
     EXPECT(cusparseCreateDnVec(&vy, n, dy, CUDA_R_32F) == CUSPARSE_STATUS_SUCCESS);
-    EXPECT(cusparseSpMV_bufferSize(h, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, m, vx, &zero, vy, CUDA_R_32F,
-                                   CUSPARSE_SPMV_ALG_DEFAULT, &size) == CUSPARSE_STATUS_SUCCESS);
+    EXPECT(cusparseSpMV_bufferSize(h, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, m, vx, &zero, vy,
+                                   CUDA_R_32F, CUSPARSE_SPMV_ALG_DEFAULT,
+                                   &size) == CUSPARSE_STATUS_SUCCESS);
     CHECK(cudaMalloc(&buffer, size + 16));
-    EXPECT(cusparseSpMV(h, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, m, vx, &zero, vy, CUDA_R_32F, CUSPARSE_SPMV_ALG_DEFAULT,
-                        buffer) == CUSPARSE_STATUS_SUCCESS);
+    EXPECT(cusparseSpMV(h, CUSPARSE_OPERATION_NON_TRANSPOSE, &one, m, vx, &zero, vy, CUDA_R_32F,
+                        CUSPARSE_SPMV_ALG_DEFAULT, buffer) == CUSPARSE_STATUS_SUCCESS);
     auto y = host(dy, n);
     for (int i = 0; i < n; i++) EXPECT(y[i] == 2.0f * i);
     EXPECT(cusparseDestroy(h) == CUSPARSE_STATUS_SUCCESS);

@@ -108,7 +108,8 @@ int main(void) {
     memcpy(&word, &x[i], sizeof word);
     sum = (sum ^ word) * 16777619u;
   }
-  printf("on %s, %d of %d orbits differ from the CPU's, checksum %08x\n", name, wrong, checked, sum);
+  printf("on %s, %d of %d orbits differ from the CPU's, checksum %08x\n", name, wrong, checked,
+         sum);
   CALL(cuMemFree_v2, (unsigned long long), place);
   CALL(cuModuleUnload, (void *), module);
   CALL(cuCtxDestroy_v2, (void *), context);

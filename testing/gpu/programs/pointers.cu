@@ -43,7 +43,8 @@ static void show(const char *what, CUdeviceptr p) {
         CUresult rc = cuPointerGetAttribute(&v, x.a, p);
         printf("  %s: %d", x.name, (int)rc);
         if (!rc && x.number) printf(" %d", (int)v);
-        if (!rc && x.size == 8 && x.a != CU_POINTER_ATTRIBUTE_RANGE_SIZE && x.a != CU_POINTER_ATTRIBUTE_MAPPING_SIZE &&
+        if (!rc && x.size == 8 && x.a != CU_POINTER_ATTRIBUTE_RANGE_SIZE &&
+            x.a != CU_POINTER_ATTRIBUTE_MAPPING_SIZE &&
             x.a != CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES) {
             if (v == p) printf(" itself");
             else printf(v ? " another" : " none");

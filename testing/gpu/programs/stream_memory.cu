@@ -17,7 +17,8 @@ static unsigned long long word(int i) {
     return v;
 }
 
-static CUstreamBatchMemOpParams op(CUstreamBatchMemOpType what, int at, unsigned long long v, unsigned flags) {
+static CUstreamBatchMemOpParams op(CUstreamBatchMemOpType what, int at, unsigned long long v,
+                                   unsigned flags) {
     CUstreamBatchMemOpParams p;
     memset(&p, 0, sizeof p);
     p.operation = what;
@@ -152,7 +153,9 @@ static std::atomic<int> order{0};
 static int seen[64];
 static CUresult inside[6];
 static void note(void *p) { seen[order++] = (int)(long)p; }
-static void CUDA_CB noted(CUstream, CUresult rc, void *p) { seen[order++] = (int)(long)p + 1000 * (int)rc; }
+static void CUDA_CB noted(CUstream, CUresult rc, void *p) {
+    seen[order++] = (int)(long)p + 1000 * (int)rc;
+}
 static void forbidden(void *) {
     CUdeviceptr q = 0;
     CUevent e = nullptr;

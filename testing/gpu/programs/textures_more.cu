@@ -10,10 +10,15 @@ static unsigned sum(const void *p, size_t n) {
     return h;
 }
 
-__global__ void flat1(cudaTextureObject_t t, float *o) { o[threadIdx.x] = tex1D<float>(t, threadIdx.x + 0.5f); }
-__global__ void fetch1(cudaTextureObject_t t, float *o) { o[threadIdx.x] = tex1Dfetch<float>(t, threadIdx.x); }
+__global__ void flat1(cudaTextureObject_t t, float *o) {
+    o[threadIdx.x] = tex1D<float>(t, threadIdx.x + 0.5f);
+}
+__global__ void fetch1(cudaTextureObject_t t, float *o) {
+    o[threadIdx.x] = tex1Dfetch<float>(t, threadIdx.x);
+}
 __global__ void layer1(cudaTextureObject_t t, float *o) {
-    o[blockIdx.x * blockDim.x + threadIdx.x] = tex1DLayered<float>(t, threadIdx.x + 0.5f, blockIdx.x);
+    o[blockIdx.x * blockDim.x + threadIdx.x] =
+        tex1DLayered<float>(t, threadIdx.x + 0.5f, blockIdx.x);
 }
 __global__ void layer2(cudaTextureObject_t t, float *o) {
     int i = (blockIdx.x * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
@@ -21,7 +26,8 @@ __global__ void layer2(cudaTextureObject_t t, float *o) {
 }
 __global__ void volume(cudaTextureObject_t t, float *o, float step) {
     int i = (blockIdx.x * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-    o[i] = tex3D<float>(t, threadIdx.x * step + 0.5f, threadIdx.y * step + 0.5f, blockIdx.x * step + 0.5f);
+    o[i] = tex3D<float>(t, threadIdx.x * step + 0.5f, threadIdx.y * step + 0.5f,
+                        blockIdx.x * step + 0.5f);
 }
 __global__ void cube(cudaTextureObject_t t, float *o) {
     const float d[6][3] = {{1, 0, 0}, {-1, 0, 0}, {0, 1, 0}, {0, -1, 0}, {0, 0, 1}, {0, 0, -1}};
@@ -40,14 +46,23 @@ __global__ void levels(cudaTextureObject_t t, float *o) {
 __global__ void gather(cudaTextureObject_t t, float4 *o) {
     for (int i = 0; i < 4; i++) o[i] = tex2Dgather<float4>(t, 2.0f, 3.0f, i);
 }
-template <class T> __global__ void kinds(cudaTextureObject_t t, T *o) { o[threadIdx.x] = tex1D<T>(t, threadIdx.x + 0.5f); }
-__global__ void addresses(cudaTextureObject_t t, float *o) { o[threadIdx.x] = tex2D<float>(t, threadIdx.x * 0.25f - 1.0f, 0.4f); }
-__global__ void write1(cudaSurfaceObject_t s) { surf1Dwrite((float)threadIdx.x * 3, s, threadIdx.x * 4); }
+template <class T>
+__global__ void kinds(cudaTextureObject_t t, T *o) {
+    o[threadIdx.x] = tex1D<T>(t, threadIdx.x + 0.5f);
+}
+__global__ void addresses(cudaTextureObject_t t, float *o) {
+    o[threadIdx.x] = tex2D<float>(t, threadIdx.x * 0.25f - 1.0f, 0.4f);
+}
+__global__ void write1(cudaSurfaceObject_t s) {
+    surf1Dwrite((float)threadIdx.x * 3, s, threadIdx.x * 4);
+}
 __global__ void write3(cudaSurfaceObject_t s) {
-    surf3Dwrite((float)(threadIdx.x + 10 * threadIdx.y + 100 * blockIdx.x), s, threadIdx.x * 4, threadIdx.y, blockIdx.x);
+    surf3Dwrite((float)(threadIdx.x + 10 * threadIdx.y + 100 * blockIdx.x), s, threadIdx.x * 4,
+                threadIdx.y, blockIdx.x);
 }
 __global__ void writel(cudaSurfaceObject_t s) {
-    surf2DLayeredwrite((float)(threadIdx.x + 10 * threadIdx.y + 1000 * blockIdx.x), s, threadIdx.x * 4, threadIdx.y, blockIdx.x);
+    surf2DLayeredwrite((float)(threadIdx.x + 10 * threadIdx.y + 1000 * blockIdx.x), s,
+                       threadIdx.x * 4, threadIdx.y, blockIdx.x);
 }
 __global__ void outside(cudaSurfaceObject_t s, float *o) {
     o[threadIdx.x] = surf1Dread<float>(s, threadIdx.x * 4, cudaBoundaryModeZero);
@@ -58,12 +73,14 @@ static void result(const char *what, size_t n) {
     cudaError_t rc = cudaDeviceSynchronize();
     std::vector<float> v(n);
     cudaError_t rm = cudaMemcpy(v.data(), out, n * 4, cudaMemcpyDeviceToHost);
-    printf("%s: %d %d %08x, first %g last %g\n", what, (int)rc, (int)rm, sum(v.data(), n * 4), v[0], v[n - 1]);
+    printf("%s: %d %d %08x, first %g last %g\n", what, (int)rc, (int)rm, sum(v.data(), n * 4), v[0],
+           v[n - 1]);
     cudaMemset(out, 0, 1 << 20);
     failed += rc != cudaSuccess;
 }
 
-static cudaArray_t array(cudaExtent e, unsigned flags, cudaChannelFormatDesc d = cudaCreateChannelDesc<float>()) {
+static cudaArray_t array(cudaExtent e, unsigned flags,
+                         cudaChannelFormatDesc d = cudaCreateChannelDesc<float>()) {
     cudaArray_t a = nullptr;
     cudaError_t rc = cudaMalloc3DArray(&a, &d, e, flags);
     printf("array %zu %zu %zu flags %#x: %d\n", e.width, e.height, e.depth, flags, (int)rc);
@@ -81,7 +98,9 @@ static void put(cudaArray_t a, cudaExtent e, float base = 0) {
     c.kind = cudaMemcpyHostToDevice;
     SAY(cudaMemcpy3D(&c));
 }
-static cudaTextureObject_t texture(cudaResourceDesc r, cudaTextureFilterMode filter = cudaFilterModePoint, bool normal = false,
+static cudaTextureObject_t texture(cudaResourceDesc r,
+                                   cudaTextureFilterMode filter = cudaFilterModePoint,
+                                   bool normal = false,
                                    cudaTextureReadMode read = cudaReadModeElementType,
                                    cudaTextureAddressMode mode = cudaAddressModeClamp) {
     cudaTextureDesc d{};
@@ -114,7 +133,8 @@ template <class T> static void format(const char *what, cudaTextureReadMode read
     if (!a) return;
     std::vector<T> v(16, first);
     memset(&v[3], 0x41, sizeof(T));
-    SAY(cudaMemcpy2DToArray(a, 0, 0, v.data(), 16 * sizeof(T), 16 * sizeof(T), 1, cudaMemcpyHostToDevice));
+    SAY(cudaMemcpy2DToArray(a, 0, 0, v.data(), 16 * sizeof(T), 16 * sizeof(T), 1,
+                            cudaMemcpyHostToDevice));
     cudaTextureObject_t t = texture(of(a), cudaFilterModePoint, false, read);
     if (!t) return;
     if (read == cudaReadModeElementType) kinds<T><<<1, 16>>>(t, (T *)out);
@@ -217,8 +237,10 @@ int main() {
     put(a, e);
     gather<<<1, 1>>>(texture(of(a)), (float4 *)out);
     result("gather", 16);
-    for (auto mode : {cudaAddressModeWrap, cudaAddressModeClamp, cudaAddressModeMirror, cudaAddressModeBorder}) {
-        addresses<<<1, 16>>>(texture(of(a), cudaFilterModePoint, true, cudaReadModeElementType, mode), out);
+    for (auto mode : {cudaAddressModeWrap, cudaAddressModeClamp, cudaAddressModeMirror,
+                      cudaAddressModeBorder}) {
+        addresses<<<1, 16>>>(
+            texture(of(a), cudaFilterModePoint, true, cudaReadModeElementType, mode), out);
         result("mode", 16);
     }
     format<unsigned char>("u8 as float", cudaReadModeNormalizedFloat, 51);

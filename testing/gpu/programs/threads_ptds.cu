@@ -1,4 +1,5 @@
-// Many threads, each on a default stream of its own (this file is compiled so), and several contexts.
+// Many threads, each on a default stream of its own (this file is compiled so), and several
+// contexts.
 #include "check.h"
 #include <cuda.h>
 #include <thread>

@@ -68,7 +68,8 @@ static void mapping() {
     CUdeviceptr base = 0;
     size_t size = 0;
     SAY(cuMemGetAddressRange(&base, &size, va + 5 * G));
-    printf("range begins at %lld, %lld long\n", (long long)(base - va) / (long long)G, (long long)(size / G));
+    printf("range begins at %lld, %lld long\n", (long long)(base - va) / (long long)G,
+           (long long)(size / G));
     CUmemGenericAllocationHandle again;
     SAY(cuMemRetainAllocationHandle(&again, (void *)(va + 100)));
     printf("the same %d\n", again == a);
@@ -245,7 +246,8 @@ static void shared() {
     SAY(cuMemExportToShareableHandle(&fd, c, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
     SAY(cuMemExportToShareableHandle(&fd, a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1));
     SAY(cuMemExportToShareableHandle(&fd, a, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
-    SAY(cuMemImportFromShareableHandle(&b, (void *)(long)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+    SAY(cuMemImportFromShareableHandle(&b, (void *)(long)fd,
+                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
     close(fd);
     CUmemAllocationProp told{};
     SAY(cuMemGetAllocationPropertiesFromHandle(&told, b));

@@ -4,8 +4,6 @@ use super::{File, Repo};
 
 const LINE: usize = 100;
 const FILE: usize = 800;
-/// Programs for the GPU that are older than the rule.
-const WIDE_FILES: [&str; 2] = ["testing/e2e/opencl_programs.py", "testing/gpu/"];
 /// Tables of facts, which only get harder to read in pieces.
 const LONG_FILES: [&str; 1] = ["spec/cuda/abi/structs.rs"];
 /// What is left in a file when it is not done.
@@ -86,8 +84,7 @@ fn file(f: &File) -> Vec<String> {
 /// Generated text, and the lines of the spec: one function each, however long.
 fn may_be_wide(f: &File) -> bool {
     let spec = f.path.starts_with("spec/") && f.has_extension(&["rs"]);
-    let old = WIDE_FILES.iter().any(|w| f.path.starts_with(w));
-    f.is_generated() || old || spec || f.path.contains("/toy/")
+    f.is_generated() || spec || f.path.contains("/toy/")
 }
 
 /// Whether `line` names a path that begins with `place`, and does not only have it in a longer one.

@@ -21,16 +21,94 @@ pub(super) struct Params {
     pub(super) p: CUgraphNodeParams,
     /// What must live as long as the node.
     pub(super) keep: Vec<Box<dyn Any + Send>>,
-    _bytes: Vec<u8>,
-    _size: Box<usize>,
-    _list: Vec<*mut c_void>,
-    _ops: Vec<CUstreamBatchMemOpParams>,
-    _descs: Vec<CUmemAccessDesc>,
+    bytes: Vec<u8>,
+    size: Box<usize>,
+    list: Vec<*mut c_void>,
+    ops: Vec<CUstreamBatchMemOpParams>,
+    descs: Vec<CUmemAccessDesc>,
 }
 
 fn context(w: &mut Cuda, id: CUcontext) -> Result<CUcontext, CUresult> {
     let id = if id.is_null() { w.current } else { id as u32 };
     Ok(w.handle(Kind::Context, id)? as CUcontext)
+}
+
+impl Params {
+    /// A kernel's arguments as the driver takes them: pointers to each, or all in one piece.
+    fn kernel(&mut self, w: &mut Cuda) -> Result<(), CUresult> {
+        let mut k: CUDA_KERNEL_NODE_PARAMS_v3 = busbar_abi::member(&self.p.u);
+        let id = k.func as u32;
+        let f = w
+            .functions
+            .get(&id)
+            .cloned()
+            .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        k.ctx = context(w, k.ctx)?;
+        (k.func, k.kern) = if f.kernel {
+            (std::ptr::null_mut(), f.raw as CUkernel)
+        } else {
+            (f.raw as CUfunction, std::ptr::null_mut())
+        };
+        k.kernelParams = std::ptr::null_mut();
+        k.extra = std::ptr::null_mut();
+        if f.pointers(&self.bytes, &mut self.list) {
+            k.kernelParams = self.list.as_mut_ptr();
+        } else if !self.bytes.is_empty() {
+            self.list = vec![
+                std::ptr::without_provenance_mut(EXTRA_POINTER),
+                self.bytes.as_mut_ptr().cast(),
+                std::ptr::without_provenance_mut(EXTRA_SIZE),
+                (&raw mut *self.size).cast(),
+                std::ptr::without_provenance_mut(EXTRA_END),
+            ];
+            k.extra = self.list.as_mut_ptr();
+        }
+        busbar_abi::set_member(&mut self.p.u, k);
+        Ok(())
+    }
+
+    fn copy(&mut self, w: &mut Cuda, mirrors: [u32; 2]) -> Result<(), CUresult> {
+        let mut c: CUDA_MEMCPY_NODE_PARAMS = busbar_abi::member(&self.p.u);
+        c.copyCtx = context(w, c.copyCtx)?;
+        let q = &mut c.copyParams;
+        if !q.srcArray.is_null() {
+            q.srcArray = w.handle(Kind::Array, q.srcArray as u32)? as CUarray;
+        }
+        if !q.dstArray.is_null() {
+            q.dstArray = w.handle(Kind::Array, q.dstArray as u32)? as CUarray;
+        }
+        self.keep = mirror(w, q, mirrors)?;
+        if mirrors[0] == 0 {
+            check_source(w, q)?;
+        }
+        if mirrors[1] == 0 {
+            check_destination(w, q)?;
+        }
+        busbar_abi::set_member(&mut self.p.u, c);
+        Ok(())
+    }
+
+    fn allocation(&mut self, w: &mut Cuda, extra: &[u8]) -> Result<(), CUresult> {
+        let mut a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&self.p.u);
+        if a.poolProps.location.r#type == ON_DEVICE {
+            a.poolProps.location.id = w.device(a.poolProps.location.id)?;
+        }
+        self.descs = busbar_abi::items_from_bytes(extra).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        for d in &mut self.descs {
+            if d.location.r#type == ON_DEVICE {
+                d.location.id = w.device(d.location.id)?;
+            }
+        }
+        a.poolProps.win32SecurityAttributes = std::ptr::null_mut();
+        a.accessDescCount = self.descs.len();
+        a.accessDescs = if self.descs.is_empty() {
+            std::ptr::null()
+        } else {
+            self.descs.as_ptr()
+        };
+        busbar_abi::set_member(&mut self.p.u, a);
+        Ok(())
+    }
 }
 
 /// The driver's parameters for what the client sent.
@@ -45,63 +123,16 @@ pub(super) fn build(
     let mut out = Params {
         p,
         keep: Vec::new(),
-        _size: Box::new(bytes.len()),
-        _bytes: bytes,
-        _list: Vec::new(),
-        _ops: Vec::new(),
-        _descs: Vec::new(),
+        size: Box::new(bytes.len()),
+        bytes,
+        list: Vec::new(),
+        ops: Vec::new(),
+        descs: Vec::new(),
     };
     let u = &mut out.p.u;
     match p.r#type {
-        CU_GRAPH_NODE_TYPE_KERNEL => {
-            let mut k: CUDA_KERNEL_NODE_PARAMS_v3 = busbar_abi::member(u);
-            let id = k.func as u32;
-            let f = w
-                .functions
-                .get(&id)
-                .cloned()
-                .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
-            k.ctx = context(w, k.ctx)?;
-            (k.func, k.kern) = if f.kernel {
-                (std::ptr::null_mut(), f.raw as CUkernel)
-            } else {
-                (f.raw as CUfunction, std::ptr::null_mut())
-            };
-            k.kernelParams = std::ptr::null_mut();
-            k.extra = std::ptr::null_mut();
-            if f.pointers(&out._bytes, &mut out._list) {
-                k.kernelParams = out._list.as_mut_ptr();
-            } else if !out._bytes.is_empty() {
-                out._list = vec![
-                    std::ptr::without_provenance_mut(EXTRA_POINTER),
-                    out._bytes.as_mut_ptr().cast(),
-                    std::ptr::without_provenance_mut(EXTRA_SIZE),
-                    (&raw mut *out._size).cast(),
-                    std::ptr::without_provenance_mut(EXTRA_END),
-                ];
-                k.extra = out._list.as_mut_ptr();
-            }
-            busbar_abi::set_member(u, k);
-        }
-        CU_GRAPH_NODE_TYPE_MEMCPY => {
-            let mut c: CUDA_MEMCPY_NODE_PARAMS = busbar_abi::member(u);
-            c.copyCtx = context(w, c.copyCtx)?;
-            let q = &mut c.copyParams;
-            if !q.srcArray.is_null() {
-                q.srcArray = w.handle(Kind::Array, q.srcArray as u32)? as CUarray;
-            }
-            if !q.dstArray.is_null() {
-                q.dstArray = w.handle(Kind::Array, q.dstArray as u32)? as CUarray;
-            }
-            out.keep = mirror(w, q, mirrors)?;
-            if mirrors[0] == 0 {
-                check_source(w, q)?;
-            }
-            if mirrors[1] == 0 {
-                check_destination(w, q)?;
-            }
-            busbar_abi::set_member(u, c);
-        }
+        CU_GRAPH_NODE_TYPE_KERNEL => out.kernel(w)?,
+        CU_GRAPH_NODE_TYPE_MEMCPY => out.copy(w, mirrors)?,
         CU_GRAPH_NODE_TYPE_MEMSET => {
             let mut s: CUDA_MEMSET_NODE_PARAMS_v2 = busbar_abi::member(u);
             s.ctx = context(w, s.ctx)?;
@@ -125,33 +156,14 @@ pub(super) fn build(
         CU_GRAPH_NODE_TYPE_WAIT_EVENT | CU_GRAPH_NODE_TYPE_EVENT_RECORD => {
             u[0] = w.handle(Kind::Event, u[0] as u32)?;
         }
-        CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
-            let mut a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(u);
-            if a.poolProps.location.r#type == ON_DEVICE {
-                a.poolProps.location.id = w.device(a.poolProps.location.id)?;
-            }
-            out._descs = busbar_abi::items_from_bytes(extra).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-            for d in &mut out._descs {
-                if d.location.r#type == ON_DEVICE {
-                    d.location.id = w.device(d.location.id)?;
-                }
-            }
-            a.poolProps.win32SecurityAttributes = std::ptr::null_mut();
-            a.accessDescCount = out._descs.len();
-            a.accessDescs = if out._descs.is_empty() {
-                std::ptr::null()
-            } else {
-                out._descs.as_ptr()
-            };
-            busbar_abi::set_member(u, a);
-        }
+        CU_GRAPH_NODE_TYPE_MEM_ALLOC => out.allocation(w, extra)?,
         CU_GRAPH_NODE_TYPE_BATCH_MEM_OP => {
             let mut b: CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 = busbar_abi::member(u);
             b.ctx = context(w, b.ctx)?;
-            out._ops = busbar_abi::items_from_bytes(extra).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-            w.operations(&out._ops)?;
-            b.count = out._ops.len() as u32;
-            b.paramArray = out._ops.as_mut_ptr();
+            out.ops = busbar_abi::items_from_bytes(extra).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+            w.operations(&out.ops)?;
+            b.count = out.ops.len() as u32;
+            b.paramArray = out.ops.as_mut_ptr();
             busbar_abi::set_member(u, b);
         }
         CU_GRAPH_NODE_TYPE_CONDITIONAL => {
