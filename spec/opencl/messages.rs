@@ -196,9 +196,10 @@ fn Migrate(queue: u32, objects: U32s, flags: u64, event: u32, waits: U32s);
 #[id(0x060f)] #[message] #[queued]
 fn Marker(queue: u32, event: u32, waits: U32s, barrier: u32);
 
-/// Waits for everything in a queue.
+/// Waits for everything in a queue. The answer brings the times of those of these events that are
+/// complete, five each; it is empty when none were named.
 #[id(0x0610)] #[message] #[waits]
-fn Finish(queue: u32);
+fn Finish(queue: u32, profile: U32s) -> (timed: U32s, times: U64s);
 
 /// Hands a queue's commands to the device.
 #[id(0x0611)] #[message] #[queued]
@@ -212,9 +213,9 @@ fn CreateUserEvent(event: u32, context: u32);
 #[id(0x0702)] #[message] #[queued]
 fn SetUserEventStatus(event: u32, status: i32);
 
-/// Waits for events.
+/// Waits for events. The answer is as that of `Finish`.
 #[id(0x0703)] #[message] #[waits]
-fn WaitForEvents(events: U32s);
+fn WaitForEvents(events: U32s, profile: U32s) -> (timed: U32s, times: U64s);
 
 /// How far an event has come.
 #[id(0x0704)] #[message] #[waits]

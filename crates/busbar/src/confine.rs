@@ -3,6 +3,7 @@
 //! A worker runs code for a client through a vendor's library, and on a CPU device the client's own
 //! machine code. What it does not need it should not have, so that a flaw there is worth little.
 
+use busbar_worker::signals;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -79,13 +80,6 @@ pub fn close_the_rest() {
     unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, CLOEXEC) };
 }
 
-/// The server is gone: whatever this process is at, it ends in some seconds.
-extern "C" fn end_soon(_: i32) {
-    const SECONDS: u32 = 3;
-    // SAFETY: async-signal-safe; SIGALRM has its default action, which ends the process.
-    unsafe { libc::alarm(SECONDS) };
-}
-
 /// Gives up what any worker can do without: new rights through an exec, being looked into by other
 /// processes of its user, core files with a client's data, files that others can read, and
 /// outliving the server.
@@ -94,18 +88,13 @@ pub fn harden() {
         rlim_cur: 0,
         rlim_max: 0,
     };
+    // Not death at once: a worker that has to end tells its client first.
+    signals::block();
     // SAFETY: plain system calls, and a pointer to a live structure.
     unsafe {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
-        // Not death at once: a worker whose server has gone tells its client so first.
-        let orphaned: extern "C" fn(i32) = end_soon;
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = orphaned as usize;
-        action.sa_flags = libc::SA_RESTART;
-        if libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()) == 0 {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGUSR2, 0, 0, 0);
-        }
+        libc::prctl(libc::PR_SET_PDEATHSIG, signals::orphaned(), 0, 0, 0);
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
         libc::umask(0o077);
     }

@@ -248,6 +248,13 @@ impl Channel {
         self.inner.lanes.len() + self.inner.in_flight.load(Ordering::Acquire)
     }
 
+    /// Whether there is no connection, or one that its peer has ended, though bytes may be left to
+    /// receive: who holds up the receiving thread had better let it see for itself.
+    pub fn hung_up(&self) -> bool {
+        let link = lock(&self.inner.link);
+        link.conn.as_ref().is_none_or(|c| c.hung_up())
+    }
+
     /// Ends the present connection (not the session), as a lost link would.
     pub fn disconnect(&self) {
         let link = lock(&self.inner.link);
@@ -374,12 +381,24 @@ pub fn send_hello(conn: &dyn Connection, kind: frame::Kind, body: &[u8]) -> std:
     conn.send(&mut [IoSlice::new(&h), IoSlice::new(body)])
 }
 
-/// Receives the frame that [`send_hello`] sent.
+/// Pings ahead of a welcome that a client takes for a server at work: one comes every few seconds.
+const MOST_PINGS: usize = 1000;
+
+/// Receives the frame that [`send_hello`] sent. Ahead of a welcome there may be pings.
 pub fn recv_hello(conn: &dyn Connection, kind: frame::Kind) -> std::io::Result<Vec<u8>> {
     let bad = |m: String| std::io::Error::new(std::io::ErrorKind::InvalidData, m);
-    let mut h = [0; frame::HEADER];
-    conn.recv_exact(&mut h)?;
-    let h = frame::Header::parse(&h).map_err(|e| bad(format!("not a Busbar peer: {e}")))?;
+    let next = || {
+        let mut h = [0; frame::HEADER];
+        conn.recv_exact(&mut h)?;
+        frame::Header::parse(&h).map_err(|e| bad(format!("not a Busbar peer: {e}")))
+    };
+    let mut h = next()?;
+    for _ in 0..MOST_PINGS {
+        if kind != frame::Kind::Welcome || h.kind != frame::Kind::Ping || h.len > 0 {
+            break;
+        }
+        h = next()?;
+    }
     if h.kind != kind {
         return Err(bad("the peer does not begin with a hello".into()));
     }

@@ -5,7 +5,9 @@ use busbar_channel::{recv_hello, send_hello};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::frame::Kind;
-use busbar_wire::hello::{ClientInfo, Hello, PROTOCOL_MAX, PROTOCOL_MIN, Refusal, Welcome};
+use busbar_wire::hello::{
+    ClientInfo, Hello, PATIENCE, PROTOCOL_MAX, PROTOCOL_MIN, Refusal, Welcome,
+};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
@@ -45,7 +47,7 @@ pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, W
     };
     let conn = Tcp::connect(server, timeout).map_err(|e| lost("reach", e))?;
     let body = serde_json::to_vec(hello).unwrap_or_default();
-    // A server may take long to start a worker, but says something within this time.
+    // A server may take long to start a worker, but sends something within this time.
     let patience = timeout.max(Duration::from_millis(200)) + Duration::from_secs(26);
     let quick = matches!(hello.intent, busbar_wire::hello::Intent::Status);
     let _ = conn.recv_timeout(Some(if quick { timeout } else { patience }));
@@ -85,6 +87,7 @@ pub fn introduce(config: &Config, mut hello: Hello) -> Result<Hello, String> {
     hello.token = config.token()?;
     hello.lease = config.lease.clone();
     hello.off = config.off.clone();
+    hello.features.push(PATIENCE.into());
     hello.client = whoami();
     Ok(hello)
 }

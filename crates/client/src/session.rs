@@ -375,8 +375,7 @@ impl Drop for Present {
 
 impl Keeper for Reconnect {
     fn detached(&mut self, how: Ending, since: Duration, last: u64) -> Verdict {
-        self.present = None;
-        if since < Duration::from_millis(20) {
+        if self.present.take().is_some() {
             self.pause = Duration::from_millis(5);
             crate::log!(
                 Warn,

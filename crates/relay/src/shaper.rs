@@ -62,7 +62,7 @@ struct Flow {
 }
 
 /// Maps the caller's clock to the link's, which stands still while the link is stalled.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Clock {
     /// Time lost to stalls before the latest one.
     lost: Nanos,
@@ -293,11 +293,15 @@ impl Shaper {
     /// What a flow may do at `now`. Released bytes are the caller's to deliver.
     pub fn poll(&mut self, id: FlowId, now: Nanos) -> Release {
         self.advance(now);
-        let link_now = self.clock.on_links(now);
+        // On the caller's clock: the link's stands still in a stall, and what becomes due at that very
+        // moment has to wait for its end.
+        let clock = self.clock;
+        let due_now = |at| clock.on_callers(at) <= now;
+        let link_now = clock.on_links(now);
         let (busy_until, delay) = (self.busy_until, self.spec.delay_ns);
         let flow = self.flow(id);
         let (mut bytes, mut due) = (0, 0);
-        while let Some(chunk) = flow.in_flight.front().filter(|chunk| chunk.at <= link_now) {
+        while let Some(chunk) = flow.in_flight.front().filter(|chunk| due_now(chunk.at)) {
             if bytes == 0 {
                 due = chunk.at;
             }
@@ -321,7 +325,7 @@ impl Shaper {
                 .max(link_now + 1)
         } else if let Some((end, at)) = flow.end {
             let at = at.max(flow.last_due);
-            if at <= link_now {
+            if due_now(at) {
                 flow.end = None;
                 return Release::End(end);
             }

@@ -149,6 +149,20 @@ fn a_stall_moves_everything_by_its_length_and_loses_nothing() {
 }
 
 #[test]
+fn a_stalled_link_without_a_delay_carries_nothing_either() {
+    let mut shaper = Shaper::new(link(0, None), 1);
+    let (id, other) = (shaper.open(0), shaper.open(0));
+    shaper.stall(1000, 500);
+    shaper.arrive(id, 1000, 10);
+    shaper.arrive(id, 1200, 20);
+    shaper.finish(other, 1300, End::Reset);
+    assert_eq!(shaper.poll(id, 1300), Release::NotBefore(1500));
+    assert_eq!(shaper.poll(other, 1300), Release::NotBefore(1500));
+    assert_eq!(drain(&mut shaper, id, 1500).0, [(1500, 30)]);
+    assert_eq!(drain(&mut shaper, other, 1500).1, Some(End::Reset));
+}
+
+#[test]
 fn a_stall_can_be_lengthened_and_ended_early() {
     let mut shaper = Shaper::new(link(100, None), 1);
     let id = shaper.open(0);

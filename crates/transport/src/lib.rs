@@ -39,6 +39,12 @@ pub trait Connection: Send + Sync {
     /// Ends both directions now; blocked calls return.
     fn shutdown(&self);
 
+    /// Whether the connection has ended, though there may be bytes left to receive. Says no where it
+    /// cannot tell.
+    fn hung_up(&self) -> bool {
+        false
+    }
+
     /// How the peer ended the connection, once `recv` has said that it did.
     fn was_reset(&self) -> bool {
         false

@@ -92,6 +92,27 @@ impl Tcp {
         Some([plain(ours), plain(theirs)])
     }
 
+    /// How long a round trip takes, as the kernel has seen it so far; zero if it does not say.
+    pub fn round_trip(&self) -> Duration {
+        // SAFETY: zero is a valid value of the structure.
+        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+        let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
+        // SAFETY: the pointers are to live values, and `size` is the first one's.
+        let rc = unsafe {
+            libc::getsockopt(
+                self.stream.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                (&raw mut info).cast(),
+                &raw mut size,
+            )
+        };
+        match rc {
+            0 => Duration::from_micros(info.tcpi_rtt.into()),
+            _ => Duration::ZERO,
+        }
+    }
+
     /// Bounds every later receive; `None` waits for ever.
     pub fn recv_timeout(&self, d: Option<Duration>) -> io::Result<()> {
         self.stream.set_read_timeout(d)
@@ -213,6 +234,16 @@ impl Connection for Tcp {
 
     fn wait(&self, alarm: BorrowedFd<'_>) -> io::Result<()> {
         crate::wait_readable(&[self.stream.as_fd(), alarm])
+    }
+
+    fn hung_up(&self) -> bool {
+        let mut polled = libc::pollfd {
+            fd: self.raw_fd(),
+            events: libc::POLLRDHUP,
+            revents: 0,
+        };
+        // SAFETY: one live entry; it does not wait.
+        unsafe { libc::poll(&raw mut polled, 1, 0) > 0 }
     }
 
     fn shutdown(&self) {

@@ -11,6 +11,8 @@ pub const PROTOCOL_MIN: u32 = 1;
 pub const PROTOCOL_MAX: u32 = 1;
 /// The ability to copy through memory that client and worker share, on one host.
 pub const SHARED_MEMORY: &str = "shared-memory";
+/// The ability to wait for the welcome for as long as pings come.
+pub const PATIENCE: &str = "patience";
 /// The feature of a session that may have a second connection.
 pub const SIDE_CONNECTION: &str = "side-connection";
 /// What a client proves itself with when it shares memory is derived, in this context, from the

@@ -2,6 +2,7 @@
 
 use crate::callback::Callbacks;
 use crate::content::Content;
+use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent, SLAB};
 use busbar_channel::{Closed, PEEK, Sink};
 use busbar_wire::record::{self, Header, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE, Records};
@@ -63,14 +64,18 @@ fn lock(m: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Queue {
-    /// Queues a frame; an error ends the session.
-    fn push(&self, f: Frame, bytes: usize, content: &Content) -> Result<(), String> {
+    /// Queues a frame; an error ends the session. `go_on` says whether the intake must go on reading
+    /// though the queue is full.
+    fn push(
+        &self,
+        f: Frame,
+        bytes: usize,
+        content: &Content,
+        go_on: impl Fn() -> bool,
+    ) -> Result<(), String> {
         let bytes = bytes + FRAME_COST;
         let mut s = lock(&self.state);
-        while self.bytes.load(Ordering::Relaxed) > QUEUE_BYTES
-            && s.closed.is_none()
-            && !content.wanting()
-        {
+        while self.bytes.load(Ordering::Relaxed) > QUEUE_BYTES && s.closed.is_none() && !go_on() {
             let wait = Duration::from_millis(20);
             s = self
                 .changed
@@ -156,6 +161,7 @@ pub(crate) struct Intake {
     content: Content,
     callbacks: Callbacks,
     arena: Arena,
+    outbox: Outbox,
     /// The slab that the frame in progress goes to.
     landing: Option<(Lent, usize)>,
     /// The client has ended the session itself.
@@ -173,6 +179,7 @@ impl Intake {
         content: Content,
         callbacks: Callbacks,
         arena: Arena,
+        outbox: Outbox,
         ended: Option<Ended>,
     ) -> Self {
         Self {
@@ -180,10 +187,22 @@ impl Intake {
             content,
             callbacks,
             arena,
+            outbox,
             landing: None,
             goodbye: false,
             ended,
         }
+    }
+
+    /// Whether nothing must hold up the reading: the executor waits for content, or the connection
+    /// has ended, which shows only to who reads on. What is left of it is not much.
+    fn must_read(&self) -> bool {
+        self.content.wanting() || self.outbox.hung_up()
+    }
+
+    fn queue(&self, f: Frame, bytes: usize) -> Result<(), String> {
+        self.queue
+            .push(f, bytes, &self.content, || self.must_read())
     }
 
     fn queue_records(&self, body: &mut Vec<u8>) -> Result<(), String> {
@@ -197,7 +216,7 @@ impl Intake {
         if body.capacity() > 2 * n + 4096 {
             body.shrink_to_fit();
         }
-        self.queue.push(Frame::Records(body), n, &self.content)
+        self.queue(Frame::Records(body), n)
     }
 }
 
@@ -208,12 +227,11 @@ impl Sink for Intake {
         if !(BULK_FROM..=SLAB).contains(&len) || h.len as usize != len || h.op == OP_CONTENT {
             return None;
         }
-        // While the executor waits for content nothing must hold up the reading, not even the lack
-        // of a slab: the bytes then go to ordinary memory.
+        // Where no slab may be waited for, the bytes go to ordinary memory.
         let slab = loop {
             match self.arena.take(Duration::from_millis(10)) {
                 Some(s) => break s,
-                None if self.content.wanting() => return None,
+                None if self.must_read() => return None,
                 None if lock(&self.queue.state).closed.is_some() => return None,
                 None => {}
             }
@@ -230,7 +248,7 @@ impl Sink for Intake {
     fn deliver(&mut self, body: &mut Vec<u8>) -> Result<(), String> {
         if let Some((slab, len)) = self.landing.take() {
             debug_assert_eq!(body.len(), PEEK);
-            return self.queue.push(Frame::Bulk(slab, len), len, &self.content);
+            return self.queue(Frame::Bulk(slab, len), len);
         }
         // Records that must not wait in the queue are picked out here; the executor would not get
         // to them while it waits for what they bring.

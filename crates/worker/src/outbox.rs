@@ -6,6 +6,10 @@ use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Notice;
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// How long a client may take to hear that its session is over.
+const LAST_WORD: Duration = Duration::from_millis(200);
 
 /// The worker's end of the session, for sending.
 #[derive(Clone, Default)]
@@ -117,6 +121,25 @@ impl Outbox {
     /// Says why the session ends.
     pub fn goodbye(&self, why: &str) {
         let _ = self.say(Notice::Goodbye, 0, 0, |w| w.raw(why.as_bytes()));
+    }
+
+    /// Ends the session for a reason that is not the client's, and this process with it.
+    pub(crate) fn leave(&self, why: &str) -> ! {
+        // A client that reads nothing must not keep us: the alarm's default action ends the process.
+        // SAFETY: no preconditions.
+        unsafe { libc::alarm(1) };
+        self.goodbye(why);
+        if let Some(c) = self.channel.get() {
+            c.close(why, LAST_WORD);
+        }
+        // No exit handlers: a vendor's may wait for work that never ends.
+        // SAFETY: _exit has no preconditions.
+        unsafe { libc::_exit(0) };
+    }
+
+    /// Whether the connection has ended at the client's side, though some of it may be unread.
+    pub(crate) fn hung_up(&self) -> bool {
+        self.channel.get().is_some_and(Channel::hung_up)
     }
 
     /// Whether the session is over.

@@ -5,19 +5,19 @@ use crate::content::Content;
 use crate::control::{self, Attach, Report};
 use crate::intake::{Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT};
 use crate::outbox::Outbox;
+use crate::process::Process;
 use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
-use crate::{Api, Open, Setup};
+use crate::{Api, Open, Setup, signals};
 use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Ending, Keeper, Verdict, send_hello};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::frame::Kind;
-use busbar_wire::hello::{ClientInfo, Intent, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
+use busbar_wire::hello::{Intent, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_wire::record::Records;
 use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -51,6 +51,8 @@ pub fn run(
         std::thread::sleep(Duration::from_millis(50));
         std::process::abort();
     }));
+    let outbox = Outbox::default();
+    signals::obey(outbox.clone()).map_err(|e| format!("cannot start a thread: {e}"))?;
     warm();
     let control = Arc::new(control);
     let say = |r: &Report| {
@@ -81,7 +83,6 @@ pub fn run(
         ));
     };
     switches::set_off(&attach.hello.off);
-    let outbox = Outbox::default();
     let content = Content::new(
         options.cache_dir.clone().filter(|_| Switch::Content.on()),
         options.cache_limit,
@@ -126,10 +127,12 @@ pub fn run(
     say(&Report::Attached);
 
     let newest = Arc::new(Newest::default());
+    let client = Arc::new(Process::find(attach.hello.client.clone()));
     let keeper = Wait {
         newest: newest.clone(),
-        client: attach.hello.client.clone(),
+        client: client.clone(),
         keep: Duration::from_secs(attach.resume_seconds),
+        grace: grace(&conn),
         control: control.clone(),
         told: false,
     };
@@ -141,6 +144,12 @@ pub fn run(
         ended: Some(last_word(control.clone())),
     };
     let listen = |channel: &Channel| {
+        // Whatever is between a client and us, and holds back the end of its connection, a client
+        // of this host is seen to end.
+        let bereft = channel.clone();
+        std::thread::Builder::new()
+            .name("client".into())
+            .spawn(move || client.wait().then(|| bereft.disconnect()))?;
         let ears = Ears {
             control: control.clone(),
             newest,
@@ -178,10 +187,11 @@ pub struct Ends {
 /// Sees to it that a session that is over ends, even if its executor sits in a call of the driver's
 /// that does not return: what the client held must be free again.
 fn last_word(control: Arc<OwnedFd>) -> LastWord {
-    /// How long what was queued before a goodbye may take to be executed.
-    const AFTER_GOODBYE: Duration = Duration::from_secs(5);
+    /// How long what was queued before a goodbye may take to be executed. The program has ended, or
+    /// is about to: nobody sees what comes of it, and others may wait for its memory.
+    const AFTER_GOODBYE: Duration = Duration::from_millis(500);
     /// How long the record in progress may take when the client is gone.
-    const AFTER_LOSS: Duration = Duration::from_millis(400);
+    const AFTER_LOSS: Duration = Duration::from_millis(100);
     Box::new(move |goodbye, why| {
         let why = why.to_string();
         let wait = if goodbye { AFTER_GOODBYE } else { AFTER_LOSS };
@@ -192,7 +202,10 @@ fn last_word(control: Arc<OwnedFd>) -> LastWord {
             unsafe { libc::_exit(0) };
         };
         let thread = std::thread::Builder::new().name("busbar-end".into());
-        let _ = thread.spawn(end);
+        if thread.spawn(end).is_err() {
+            // SAFETY: as above. Nobody else would see to it.
+            unsafe { libc::_exit(0) };
+        }
     })
 }
 
@@ -211,6 +224,7 @@ pub fn serve(
         ends.content,
         ends.callbacks,
         ends.incoming,
+        ends.outbox.clone(),
         ends.ended,
     );
     let channel = Channel::start("worker", conn, Box::new(intake), keeper)?;
@@ -249,13 +263,8 @@ impl Ears {
                 self.newest.put(attach, fd);
             }
         }
-        // The server is gone, and with it every right to go on. No exit handlers: a vendor's may
-        // wait for work that never ends.
-        let why = "the server ended";
-        self.outbox.goodbye(why);
-        self.channel.close(why, Duration::from_millis(200));
-        // SAFETY: _exit has no preconditions.
-        unsafe { libc::_exit(0) };
+        // The server is gone, and with it every right to go on.
+        self.outbox.leave("the server ended");
     }
 }
 
@@ -377,15 +386,19 @@ fn records(
 /// Decides how long a session without a connection is kept.
 ///
 /// A dead client must free its memory at once, a lost link must not. A client on this very host is
-/// looked up by its process id, which settles it. For one elsewhere the ending tells: the kernel of
-/// a dead client closes the connection, while a link that is cut just falls silent until it times
-/// out.
+/// looked up, which settles it. For one elsewhere the ending tells: the kernel of a dead client
+/// resets the connection, while a link that is cut just falls silent until it times out.
 struct Wait {
     newest: Arc<Newest>,
-    client: ClientInfo,
+    client: Arc<Process>,
     keep: Duration,
+    grace: Duration,
     control: Arc<OwnedFd>,
     told: bool,
+}
+
+fn grace(conn: &Tcp) -> Duration {
+    (GRACE + TRIPS * conn.round_trip()).min(MOST_GRACE)
 }
 
 /// The connection that came last, until it is taken. Those before it are let go: a client that
@@ -411,8 +424,14 @@ impl Newest {
     }
 }
 
-/// How long a closed connection's client elsewhere has to show that it lives.
-const GRACE: Duration = Duration::from_millis(800);
+/// How long a client elsewhere whose connection was closed has to show that it lives, beside the
+/// round trips that it needs for that. If it does not, its memory must be free within a second.
+const GRACE: Duration = Duration::from_millis(250);
+const MOST_GRACE: Duration = Duration::from_millis(800);
+/// Round trips that it takes to come back: to connect, and to say hello, each perhaps twice.
+const TRIPS: u32 = 4;
+/// How long to wait for a new connection before the client's process is looked at again.
+const LOOK: Duration = Duration::from_millis(10);
 
 impl Keeper for Wait {
     fn detached(&mut self, how: Ending, since: Duration, last: u64) -> Verdict {
@@ -420,11 +439,11 @@ impl Keeper for Wait {
             self.told = true;
             let _ = control::send(&self.control, &Report::Detached, None);
         }
-        let keep = match alive(&self.client) {
+        let keep = match self.client.alive() {
             Some(true) => self.keep,
             Some(false) => return Verdict::End("the client's process ended".into()),
             None if how == Ending::Failed => self.keep,
-            None => GRACE.min(self.keep),
+            None => self.grace.min(self.keep),
         };
         if since > keep {
             return Verdict::End(format!(
@@ -432,12 +451,13 @@ impl Keeper for Wait {
                 keep.as_secs_f64()
             ));
         }
-        let Some((a, fd)) = self.newest.take(Duration::from_millis(50)) else {
+        let Some((a, fd)) = self.newest.take(LOOK) else {
             return Verdict::Wait(Duration::ZERO);
         };
         match Tcp::from_fd(fd) {
             Ok(conn) => {
                 answer(&conn, &welcome(&a, last));
+                self.grace = grace(&conn);
                 self.told = false;
                 let _ = control::send(&self.control, &Report::Attached, None);
                 Verdict::Resume(Arc::new(conn), a.hello.last_received)
@@ -445,25 +465,4 @@ impl Keeper for Wait {
             Err(_) => Verdict::Wait(Duration::ZERO),
         }
     }
-}
-
-/// Whether the client's process lives; `None` when it runs where we cannot see.
-fn alive(c: &ClientInfo) -> Option<bool> {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let namespace = std::fs::metadata("/proc/self/ns/pid").ok()?.ino();
-    if c.boot_id.is_empty() || c.boot_id != boot.trim() || c.pid_namespace != namespace {
-        return None;
-    }
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", c.pid)) else {
-        return Some(false);
-    };
-    let after = stat.rfind(')').map_or("", |i| &stat[i + 1..]);
-    let mut fields = after.split_whitespace();
-    let state = fields.next()?;
-    let start: u64 = fields.nth(18)?.parse().ok()?;
-    let stack: u64 = fields.nth(5)?.parse().ok()?;
-    // Another program in the same process has nothing of the session. Where the stack is, the
-    // kernel may not tell everybody.
-    let same = stack == c.stack || stack == 0 || c.stack == 0;
-    Some(start == c.start_time && same && state != "Z" && state != "X")
 }

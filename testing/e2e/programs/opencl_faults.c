@@ -1,7 +1,8 @@
 /* Works until something breaks, and then says which code a call gave; `listen` also says what its
  * context is told. `steps N` computes and prints a digest. `fork` and `exit` try what a program
  * does at its end, `gate` data that waits for an event, `build` what a build gives, `churn` whether
- * objects that come and go leave something behind. */
+ * objects that come and go leave something behind. `idle`, `long-kernel` and `clogged` wait for
+ * nothing, for a kernel that takes hours, and for copies behind one. */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
@@ -100,6 +101,36 @@ static int churn(cl_device_id device) {
     return 0;
 }
 
+/* Starts a kernel that takes hours, and perhaps copies that have to wait for it; never returns. */
+static void take_long(cl_device_id device, int copy) {
+    const char *source = "kernel void turn(global volatile uint *p, ulong n) {"
+                         "    for (ulong i = 0; i < n; i++)"
+                         "        p[0] = p[0] * 5u + (uint)i;"
+                         "}";
+    cl_int code;
+    cl_ulong turns = 1ull << 50;
+    size_t one = 1, size = 64 << 20;
+    cl_program program = clCreateProgramWithSource(context, 1, &source, NULL, &code);
+    if ((code = clBuildProgram(program, 1, &device, "", NULL, NULL)))
+        fail("clBuildProgram", code);
+    cl_kernel kernel = clCreateKernel(program, "turn", &code);
+    clSetKernelArg(kernel, 0, sizeof memory, &memory);
+    clSetKernelArg(kernel, 1, sizeof turns, &turns);
+    code = clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, NULL, 0, NULL, NULL);
+    if (code)
+        fail("clEnqueueNDRangeKernel", code);
+    cl_mem much = clCreateBuffer(context, 0, size, NULL, &code);
+    char *from = calloc(size, 1);
+    clFlush(queue);
+    puts("busy");
+    while (copy) {
+        code = clEnqueueWriteBuffer(queue, much, CL_FALSE, 0, size, from, 0, NULL, NULL);
+        if (code)
+            fail("clEnqueueWriteBuffer", code);
+    }
+    fail("clFinish", clFinish(queue));
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "work";
     setvbuf(stdout, NULL, _IONBF, 0);
@@ -125,6 +156,13 @@ int main(int argc, char **argv) {
         return build(device);
     if (!strcmp(mode, "churn"))
         return churn(device);
+    if (!strcmp(mode, "idle")) {
+        puts("idle");
+        for (;;)
+            pause();
+    }
+    if (!strcmp(mode, "long-kernel") || !strcmp(mode, "clogged"))
+        take_long(device, !strcmp(mode, "clogged"));
     static char bytes[1 << 20];
     if (!strcmp(mode, "fork")) {
         pid_t child = fork();
@@ -196,9 +234,9 @@ int main(int argc, char **argv) {
     printf("working\n");
     for (;;) {
         code = clEnqueueWriteBuffer(queue, memory, CL_FALSE, 0, sizeof bytes, bytes, 0, NULL, NULL);
-        if (code)
-            fail("clEnqueueWriteBuffer", code);
-        code = clFinish(queue);
+        if (!code)
+            code = clFinish(queue);
+        // What the context is told comes from another thread.
         if (code && listens)
             sleep(2);
         if (code)

@@ -66,6 +66,10 @@ functions! {
     cuModuleUnload(module: usize);
     cuModuleGetFunction(out: &mut usize, module: usize, name: *const c_char);
     cuModuleGetGlobal_v2(out: &mut u64, size: &mut usize, module: usize, name: *const c_char);
+    cuStreamBeginCapture_v2(stream: usize, mode: i32);
+    cuStreamEndCapture(stream: usize, graph: &mut usize);
+    cuGraphInstantiateWithFlags(out: &mut usize, graph: usize, flags: u64);
+    cuGraphLaunch(graph: usize, stream: usize);
     cuLaunchHostFunc(stream: usize, f: unsafe extern "C" fn(*mut c_void), user: *mut c_void);
     cuLaunchKernel(
         function: usize, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32,

@@ -7,7 +7,7 @@
 
 use busbar_harness::rng::Rng;
 use busbar_wire::frame;
-use busbar_wire::hello::Welcome;
+use busbar_wire::hello::{Hello, Welcome};
 use busbar_wire::record::{HEADER, Header, Records};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -134,7 +134,7 @@ fn carry(mut client: TcpStream, server: TcpStream, kept: &Mutex<Vec<Recording>>)
     while let Some((h, body)) = read_frame(&mut client) {
         let sent = server.write_all(&h.to_bytes()).is_ok() && server.write_all(&body).is_ok();
         match h.kind {
-            frame::Kind::Hello => r.hello = body,
+            frame::Kind::Hello => r.hello = of_elsewhere(&body),
             frame::Kind::Data => r.bodies.push(body),
             _ => {}
         }
@@ -145,6 +145,14 @@ fn carry(mut client: TcpStream, server: TcpStream, kept: &Mutex<Vec<Recording>>)
     kept.lock().expect("no carrier panics").push(r);
     let _ = server.shutdown(Shutdown::Both);
     let _ = back.join();
+}
+
+/// A hello as from another host. Here the worker would look for the program that was recorded, find
+/// that it has ended, and end the session.
+fn of_elsewhere(hello: &[u8]) -> Vec<u8> {
+    let mut hello: Hello = serde_json::from_slice(hello).expect("a hello");
+    hello.client.boot_id = "another".into();
+    serde_json::to_vec(&hello).expect("JSON")
 }
 
 /// Takes bodies apart into records.

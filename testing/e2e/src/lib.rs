@@ -3,11 +3,12 @@
 //!
 //! [`tree`] is where the binaries are, [`server`] starts and stops servers, [`program`] runs
 //! programs natively on the simulated driver or through a server, [`proc`] looks at processes, and
-//! [`opencl`] holds the same for OpenCL programs, and [`driver`] and [`random`] are what
-//! `driver_program` is made of.
+//! [`opencl`] holds the same for OpenCL programs, [`kills`] kills programs and looks how soon what
+//! they held is free, and [`driver`] and [`random`] are what `driver_program` is made of.
 
 pub mod driver;
 pub mod hostile;
+pub mod kills;
 pub mod opencl;
 pub mod proc;
 pub mod program;

@@ -1,6 +1,7 @@
 //! What `/proc` says of processes.
 
 use std::fs;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -49,6 +50,31 @@ pub fn alive(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let after = stat.rfind(')').map_or("", |i| &stat[i + 1..]);
     !matches!(after.split_whitespace().next(), None | Some("Z" | "X"))
+}
+
+/// A process that is watched for its end; its number may be another's afterwards.
+pub struct Watched(OwnedFd);
+
+impl Watched {
+    /// Watches a process; `None` when it is not there.
+    pub fn new(pid: u32) -> Option<Self> {
+        // SAFETY: no preconditions; a new descriptor is ours.
+        unsafe {
+            let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);
+            (fd >= 0).then(|| Self(OwnedFd::from_raw_fd(fd as i32)))
+        }
+    }
+
+    /// Waits for its end, and returns whether it came in time.
+    pub fn ends_within(&self, limit: Duration) -> bool {
+        let mut polled = libc::pollfd {
+            fd: self.0.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one live entry.
+        unsafe { libc::poll(&raw mut polled, 1, limit.as_millis() as i32) > 0 }
+    }
 }
 
 /// Sends a signal.

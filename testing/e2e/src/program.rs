@@ -77,10 +77,15 @@ pub struct Running {
 impl Running {
     /// Starts it.
     pub fn start(c: &mut Command) -> Self {
+        Self::start_for(c, LIMIT)
+    }
+
+    /// Starts it; it may take as long as `limit`.
+    pub fn start_for(c: &mut Command, limit: Duration) -> Self {
         let c = c.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = c.spawn().expect("the program starts");
         let lines = BufReader::new(child.stdout.take().expect("its stdout is a pipe"));
-        let _watchdog = Watchdog::start(child.id(), LIMIT);
+        let _watchdog = Watchdog::start(child.id(), limit);
         Self {
             child,
             lines,

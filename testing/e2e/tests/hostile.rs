@@ -5,7 +5,7 @@
 
 use busbar_e2e::hostile::{Recording, Spoiler, Tap, frame_of, greet, record_of, with_seeds};
 use busbar_e2e::opencl;
-use busbar_e2e::program::{Running, clear, native, printed, remote, remote_at};
+use busbar_e2e::program::{LIMIT, Running, clear, native, printed, remote, remote_at};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::tree;
 use busbar_e2e::{proc, until};
@@ -182,7 +182,11 @@ fn a_server_with_hostile_clients_stands_and_its_other_sessions_too() {
         .env("FAKEDEV_MEMORY_MIB", "512")
         .start();
     let all = recordings(&server);
-    let mut bystander = Running::start(remote(&server, Path::new(PROGRAM)).args(["hold", "1"]));
+    // It stays for as long as the attack takes.
+    let mut bystander = Running::start_for(
+        remote(&server, Path::new(PROGRAM)).args(["hold", "1"]),
+        LIMIT * effort(1) as u32,
+    );
     bystander.line_with("holding");
     let settle = || {
         server.wait_for_sessions(1);
@@ -316,7 +320,7 @@ fn an_opencl_server_with_hostile_clients_stands() {
     println!("{frames} frames");
     let got = opencl::run(&mut server.command(&program));
     assert_eq!(opencl::text(&got), expected);
-    opencl::eventually("all workers but the spare one end", || {
-        server.workers().len() <= 2
+    until("the end of all workers but the spare one", || {
+        (server.workers().len() <= 2).then_some(())
     });
 }

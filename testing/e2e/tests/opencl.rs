@@ -1,8 +1,9 @@
 //! OpenCL on a real CPU device: the same program natively and through Busbar.
 
-use busbar_e2e::opencl::{Server, compile, eventually, finish, native, remote, run, text};
+use busbar_e2e::kills::{self, OpenCl};
+use busbar_e2e::opencl::{Server, compile, finish, native, remote, run, text};
 use busbar_e2e::program::Running;
-use busbar_e2e::{cut, proc};
+use busbar_e2e::{cut, proc, until};
 use busbar_harness::rng::{Rng, seeds};
 use busbar_relay::{LinkSpec, Options, Relay};
 use std::io::{BufRead, BufReader};
@@ -76,22 +77,6 @@ fn a_killed_worker_or_server_is_an_error_and_no_hang() {
         assert!(text.contains("gave -2"), "{text}");
         assert_eq!(status.code(), Some(3));
     }
-}
-
-#[test]
-fn a_killed_client_frees_its_worker() {
-    let program = compile("opencl_faults");
-    let server = Server::start();
-    let mut client = Running::start(&mut server.command(&program));
-    client.line_with("working");
-    let busy = server.workers();
-    client.kill();
-    eventually("the session's worker ends", || {
-        let now = server.workers();
-        busy.iter().any(|p| !now.contains(p))
-    });
-    let again = run(server.command(&program).arg("exit"));
-    assert!(again.status.success(), "the server serves on");
 }
 
 #[test]
@@ -260,6 +245,44 @@ fn a_worker_killed_at_any_moment_leaves_other_sessions_alone() {
         let (rest, status) = other.finish();
         assert!(status.success());
         assert_eq!(format!("{first}\n{rest}"), wanted);
+    });
+}
+
+/// How soon, `cargo run -p busbar-e2e --example killed_clients` says.
+#[test]
+fn a_client_killed_at_any_moment_leaves_nothing_behind() {
+    let program = compile("opencl_faults");
+    let server = Server::start();
+    let cases = kills::possible(kills::OPENCL);
+    seeds(cases.len() as u64, |seed| {
+        let case = &cases[seed as usize % cases.len()];
+        kills::kill(&OpenCl(&server, &program), case, &mut Rng::new(seed));
+    });
+    let again = run(server.command(&program).arg("exit"));
+    assert!(again.status.success(), "the server serves on");
+}
+
+#[test]
+fn a_server_killed_at_any_moment_ends_its_clients() {
+    let program = compile("opencl_faults");
+    seeds(3, |seed| {
+        let mut server = Server::start();
+        let start = |words: &[&str]| {
+            let mut c = server.command(&program);
+            Running::start(c.args(words).stderr(Stdio::null()))
+        };
+        let clients = [start(&["work"]), start(&["steps", "1000000"])];
+        std::thread::sleep(Duration::from_micros(Rng::new(seed).below(800_000)));
+        let workers = server.workers();
+        server.kill();
+        for c in clients {
+            let (said, status) = c.finish();
+            assert!(said.contains("gave -"), "{said}");
+            assert_eq!(status.code(), Some(3));
+        }
+        for w in workers {
+            until("the worker's end", || (!proc::alive(w)).then_some(()));
+        }
     });
 }
 

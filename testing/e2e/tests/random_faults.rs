@@ -1,6 +1,7 @@
 //! Faults at random moments: of clients, workers, servers and links. A seed says which moment;
 //! `BUSBAR_SEED` repeats one, `BUSBAR_SEEDS` runs so many of each.
 
+use busbar_e2e::kills::{self, Cuda};
 use busbar_e2e::program::{Running, finished, native, printed, remote, remote_at};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::{cut, proc, until};
@@ -48,20 +49,14 @@ fn some_program(rng: &mut Rng, c: &mut Command) -> Running {
     Running::start(c.stderr(std::process::Stdio::null()))
 }
 
+/// How soon, `cargo run -p busbar-e2e --example killed_clients` says.
 #[test]
 fn a_client_killed_at_any_moment_leaves_nothing_behind() {
     let server = patient_server();
-    seeds(12, |seed| {
-        let mut rng = Rng::new(seed);
-        let mut client = some_program(&mut rng, &mut remote(&server, program()));
-        nap(&mut rng, 400);
-        let busy = workers(&server);
-        client.kill();
-        server.wait_for_sessions(0);
-        // The simulated memory is its worker's, and goes with it.
-        for w in busy {
-            until("the worker's end", || (!proc::alive(w)).then_some(()));
-        }
+    let cases = kills::possible(kills::CUDA);
+    seeds(cases.len() as u64, |seed| {
+        let case = &cases[seed as usize % cases.len()];
+        kills::kill(&Cuda(&server, program()), case, &mut Rng::new(seed));
     });
 }
 
@@ -118,6 +113,32 @@ fn a_server_killed_at_any_moment_ends_its_clients() {
     });
 }
 
+/// As a terminal and some service managers do it: every process of the server gets the signal.
+#[test]
+fn a_server_that_is_told_to_end_tells_its_clients() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // Drivers of both APIs are loaded, and all that they do to signals is done.
+        let server = Options::default().arg("--api", "cuda,opencl").start();
+        let mut c = remote(&server, program());
+        let log = server.path("client.log");
+        c.env("BUSBAR_LOG", format!("info:{}", log.display()));
+        let mut client = Running::start(c.args(["hold", "1"]));
+        client.line_with("holding");
+        let workers = workers(&server);
+        for w in workers.iter().chain([&server.pid()]) {
+            proc::signal(*w, signal);
+        }
+        let said = until("the session's end", || {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            text.contains("session closed").then_some(text)
+        });
+        assert!(!said.contains("was lost"), "{said}");
+        for w in workers {
+            until("the worker's end", || (!proc::alive(w)).then_some(()));
+        }
+    }
+}
+
 /// `BUSBAR_CUT=30` cuts for half a minute.
 #[test]
 fn a_link_cut_at_any_moment_and_restored_changes_nothing() {
@@ -147,7 +168,8 @@ fn a_link_cut_at_any_moment_and_restored_changes_nothing() {
 fn a_process_that_becomes_another_program_holds_nothing() {
     let server = patient_server();
     let mut c = remote(&server, program());
-    let mut client = Running::start(c.args(["exec-after", "sh", "-c", "echo other; sleep 600"]));
+    let mut client =
+        Running::start(c.args(["exec-after", "sh", "-c", "echo other; exec sleep 600"]));
     client.line_with("holding");
     server.wait_for_sessions(1);
     client.go_on();

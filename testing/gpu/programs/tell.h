@@ -4,6 +4,9 @@
 #include "check.h"
 #include <cuda.h>
 
+/// What was printed is there even if the next call ends the program.
+static const int lines_ = setvbuf(stdout, nullptr, _IOLBF, 0);
+
 static inline CUresult tell_(const char *what, CUresult rc) {
     const char *name = "?";
     cuGetErrorName(rc, &name);

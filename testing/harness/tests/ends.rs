@@ -1,6 +1,6 @@
 //! How sessions end: in good order, by a lost peer, by one that breaks the protocol.
 
-use busbar_channel::{Ending, Keeper, Verdict, send_hello};
+use busbar_channel::{Ending, Keeper, Verdict, recv_hello, send_hello};
 use busbar_harness::link::{Weather, link};
 use busbar_harness::toy::{Pair, Sum, Write};
 use busbar_transport::Connection;
@@ -105,6 +105,21 @@ fn a_hello_in_mid_session_is_refused() {
     let _ = send_hello(&*raw, frame::Kind::Hello, b"{}");
     assert!(pair.session.call(0, &Sum { nonce: 1 }, None).is_err());
     assert!(pair.worker_ended().contains("does not belong here"));
+}
+
+#[test]
+fn pings_ahead_of_a_welcome_say_only_that_it_is_coming() {
+    let (client, server) = mem::pair();
+    for _ in 0..3 {
+        send_hello(&server, frame::Kind::Ping, &[]).unwrap();
+    }
+    send_hello(&server, frame::Kind::Welcome, b"{}").unwrap();
+    assert_eq!(recv_hello(&client, frame::Kind::Welcome).unwrap(), b"{}");
+    // A server takes none ahead of a hello, and a client takes nothing else.
+    send_hello(&client, frame::Kind::Ping, &[]).unwrap();
+    assert!(recv_hello(&server, frame::Kind::Hello).is_err());
+    send_hello(&server, frame::Kind::Ack, &[]).unwrap();
+    assert!(recv_hello(&client, frame::Kind::Welcome).is_err());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use busbar_pool::{DeviceId, Refused};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::frame::Kind;
-use busbar_wire::hello::{Hello, Intent, Refusal, Welcome};
+use busbar_wire::hello::{Hello, Intent, PATIENCE, Refusal, Welcome};
 use busbar_worker::control::{self, Attach, Report};
 use serde_json::json;
 use std::net::TcpStream;
@@ -202,7 +202,10 @@ fn open(
         Err(r) => return refuse(&conn, refusal(&r)),
     };
     let spare_wanted = !hello.off.iter().any(|s| s == Switch::Spare.name());
-    let worker = match server.workers.take(spare_wanted) {
+    let patient = hello.features.iter().any(|f| f == PATIENCE);
+    // A client takes a long silence for a server that is gone. One that is gone needs no worker.
+    let still_wanted = || !patient || send_hello(&conn, Kind::Ping, &[]).is_ok();
+    let worker = match server.workers.take(spare_wanted, still_wanted) {
         Ok(w) => Arc::new(w),
         Err(e) => {
             lock(&server.pool).close(&session);

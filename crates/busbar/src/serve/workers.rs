@@ -7,17 +7,23 @@ use crate::launch;
 use anyhow::{Context, Result, bail};
 use busbar_worker::apis::Found;
 use busbar_worker::control::{self, Report};
+use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long a worker may take to end once its control socket is closed.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How long one may take to be ready.
 const READY_TIME: Duration = Duration::from_secs(60);
+
+/// How often somebody who waits for a worker hears that it is coming.
+const NEWS: Duration = Duration::from_secs(5);
+const GONE: &str = "the client went away while it waited for a worker";
 
 /// A running worker.
 pub(crate) struct Worker {
@@ -32,8 +38,63 @@ pub(crate) struct Workers {
     args: Vec<String>,
     apis: Vec<String>,
     spare: Arc<Mutex<Option<Worker>>>,
+    /// Whether a spare one is being started.
+    sparing: Arc<AtomicBool>,
+    turns: Turns,
     user: Option<User>,
     spawner: Spawner,
+}
+
+/// How many workers may be starting at a time. Drivers keep a core busy while they start: more of
+/// them at a time would not be ready any sooner, and all of them late.
+fn most_starting() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    (2 * cores).max(4)
+}
+
+/// Places for something that only so many may do at a time.
+#[derive(Clone)]
+struct Turns(Arc<(Mutex<usize>, Condvar)>);
+
+/// A place; free again when this is dropped.
+struct Turn(Turns);
+
+impl Turns {
+    fn new(places: usize) -> Self {
+        Self(Arc::new((Mutex::new(places), Condvar::new())))
+    }
+
+    /// Waits for a place; `None` once it is no longer wanted, which is asked `every` so often.
+    fn wait(&self, every: Duration, still_wanted: impl Fn() -> bool) -> Option<Turn> {
+        let (free, freed) = &*self.0;
+        let mut left = lock(free);
+        loop {
+            if *left > 0 {
+                *left -= 1;
+                return Some(Turn(self.clone()));
+            }
+            let (next, late) = match freed.wait_timeout(left, every) {
+                Ok((next, result)) => (next, result.timed_out()),
+                Err(broken) => (broken.into_inner().0, true),
+            };
+            left = next;
+            if late {
+                drop(left);
+                if !still_wanted() {
+                    return None;
+                }
+                left = lock(free);
+            }
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let (free, freed) = &*self.0.0;
+        *lock(free) += 1;
+        freed.notify_one();
+    }
 }
 
 /// A command to start, and where what became of it goes.
@@ -124,6 +185,8 @@ impl Workers {
             args,
             apis: c.apis.clone(),
             spare: Arc::default(),
+            sparing: Arc::default(),
+            turns: Turns::new(most_starting()),
             user: c.worker_user.clone(),
             spawner: Spawner::start()?,
         })
@@ -223,54 +286,99 @@ impl Workers {
         })
     }
 
-    /// A worker for a new session: the spare one if it is ready and wanted, else a fresh one.
-    pub fn take(&self, spare_wanted: bool) -> Result<Worker> {
+    /// A worker for a new session: the spare one if it is ready and wanted, else a fresh one. Every
+    /// few seconds asks whether it is still wanted.
+    pub fn take(&self, spare_wanted: bool, still_wanted: impl Fn() -> bool) -> Result<Worker> {
         let spare = if spare_wanted {
             lock(&self.spare).take()
         } else {
             None
         };
-        let w = match spare {
+        let (w, turn) = match spare {
             // One that died while it waited (a driver that was updated, a lack of memory) is no
             // use.
-            Some(w) if !w.ended() => w,
-            _ => self.start()?,
+            Some(w) if !w.ended() => (w, None),
+            _ => {
+                let turn = self.turns.wait(NEWS, &still_wanted).context(GONE)?;
+                (self.start()?, Some(turn))
+            }
         };
         self.keep_spare();
-        control::recv_timeout(&w.control, Some(READY_TIME))?;
-        match control::recv::<Report>(&w.control) {
-            Ok(Some((Report::Ready, _))) => {
-                control::recv_timeout(&w.control, None)?;
-                Ok(w)
-            }
-            Ok(_) => {
-                w.kill();
-                bail!("a worker process died while it started; the server's log says why");
-            }
-            Err(e) => {
-                w.kill();
-                bail!("a worker process does not get ready ({e}); does a driver hang?");
+        let deadline = Instant::now() + READY_TIME;
+        control::recv_timeout(&w.control, Some(NEWS))?;
+        loop {
+            match control::recv::<Report>(&w.control) {
+                Ok(Some((Report::Ready, _))) => {
+                    drop(turn);
+                    control::recv_timeout(&w.control, None)?;
+                    return Ok(w);
+                }
+                Ok(_) => {
+                    w.kill();
+                    bail!("a worker process died while it started; the server's log says why");
+                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock && Instant::now() < deadline => {
+                    if !still_wanted() {
+                        w.kill();
+                        bail!(GONE);
+                    }
+                }
+                Err(e) => {
+                    w.kill();
+                    bail!("a worker process does not get ready ({e}); does a driver hang?");
+                }
             }
         }
     }
 
     /// Starts a worker ahead of need, from a thread of its own.
     pub fn keep_spare(&self) {
+        if lock(&self.spare).is_some() || self.sparing.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let me = self.clone();
         let run = move || {
-            if lock(&me.spare).is_some() {
-                return;
+            if lock(&me.spare).is_none()
+                && let Ok(w) = me.start()
+            {
+                *lock(&me.spare) = Some(w);
             }
-            if let Ok(w) = me.start() {
-                let old = lock(&me.spare).replace(w);
-                if let Some(extra) = old {
-                    extra.kill();
-                }
-            }
+            me.sparing.store(false, Ordering::Release);
         };
-        let _ = std::thread::Builder::new()
+        let spawned = std::thread::Builder::new()
             .name("spare".into())
             .stack_size(256 << 10)
             .spawn(run);
+        if spawned.is_err() {
+            self.sparing.store(false, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn only_so_many_start_at_a_time_and_all_get_their_turn() {
+        let turns = Turns::new(3);
+        let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|s| {
+            for _ in 0..40 {
+                s.spawn(|| {
+                    let _turn = turns.wait(NEWS, || true).expect("it is wanted");
+                    let now = inside.fetch_add(1, Ordering::AcqRel) + 1;
+                    most.fetch_max(now, Ordering::AcqRel);
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, Ordering::AcqRel);
+                });
+            }
+        });
+        assert!((1..=3).contains(&most.load(Ordering::Acquire)));
+        let all: Vec<_> = (0..3).filter_map(|_| turns.wait(NEWS, || false)).collect();
+        assert_eq!(all.len(), 3, "every place is free again");
+        let soon = Duration::from_millis(10);
+        assert!(turns.wait(soon, || false).is_none(), "nobody waits for it");
     }
 }

@@ -274,6 +274,9 @@ unsafe fn global(
             .get(&id)
             .and_then(|l| l.globals.get(&key).copied());
         let (va, size) = match known {
+            Some((va, _)) if managed != 0 && !memory::is_managed(va) => {
+                return Err(CUDA_ERROR_NOT_FOUND);
+            }
             Some(k) => k,
             None => {
                 let text = name.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;

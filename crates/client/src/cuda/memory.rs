@@ -123,6 +123,11 @@ pub fn is_on_device(mut p: u64, len: usize) -> bool {
     true
 }
 
+/// Whether memory at `p` moves by itself.
+pub fn is_managed(p: u64) -> bool {
+    find(p).is_some_and(|r| r.sort == Sort::Managed)
+}
+
 /// Whether `len` bytes at `p` are page-locked host memory.
 pub fn is_pinned(p: u64, len: usize) -> bool {
     find(p).is_some_and(|r| {
@@ -298,7 +303,7 @@ pub(super) unsafe fn cuMemGetAddressRange_v2(
     guard(|| {
         enter_local()?;
         let r = find(p)
-            .filter(|r| r.sort != Sort::Registered)
+            .filter(|_| super::vmm::access(p) != Some(0))
             .ok_or(CUDA_ERROR_NOT_FOUND)?;
         // SAFETY: the program's pointers; either may be null.
         unsafe {
@@ -453,8 +458,11 @@ pub(super) unsafe fn cuMemHostRegister_v2(p: *mut c_void, size: usize, flags: u3
 pub(super) unsafe fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
     guard(|| {
         let cx = enter_local()?;
-        let r = remove(p as u64, |s| s == Sort::Registered)
-            .ok_or(CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)?;
+        let other = match find(p as u64) {
+            Some(_) => CUDA_ERROR_INVALID_VALUE,
+            None => CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+        };
+        let r = remove(p as u64, |s| s == Sort::Registered).ok_or(other)?;
         settle(cx);
         if let Some(window) = shadow::forget_registered(cx, r.base) {
             let size = (r.base % 4096 + r.size).next_multiple_of(space::GRANULE);
@@ -473,7 +481,7 @@ pub(super) unsafe fn cuMemHostGetFlags(flags: *mut u32, p: *mut c_void) -> CUres
             .filter(|r| r.sort == Sort::Host)
             .ok_or(CUDA_ERROR_INVALID_VALUE)?;
         // SAFETY: the program's pointer.
-        unsafe { put(flags, r.flags) }
+        unsafe { put(flags, r.flags & WRITE_COMBINED | DEVICE_MAP) }
     })
 }
 
@@ -496,40 +504,65 @@ pub(super) unsafe fn cuMemHostGetDevicePointer_v2(
     })
 }
 
+/// Flags of page-locked memory, which is mapped whether a program asks for it or not.
+const DEVICE_MAP: u32 = 2;
+const WRITE_COMBINED: u32 = 4;
+
 const HOST: u32 = 1;
 const DEVICE: u32 = 2;
+
+/// Where the mapping begins that a range lies in.
+fn mapping_base(r: &Range) -> u64 {
+    const PAGE: u64 = 4096;
+    match r.sort {
+        Sort::Foreign if r.flags != 0 || super::vmm::access(r.base).is_some() => r.base,
+        Sort::Registered => r.base & !(PAGE - 1),
+        _ => r.base & !(space::GRANULE - 1),
+    }
+}
 
 /// Writes one attribute of the range `r`, which holds `p`. What CUDA calls a boolean is 32 bits
 /// wide: a caller that has not cleared its variable would see what was there before.
 unsafe fn attribute(r: &Range, p: u64, which: u32, data: *mut c_void) -> Result<(), CUresult> {
     let on_host = matches!(r.sort, Sort::Host | Sort::Registered);
-    let ctx = handles::raw(Kind::Context, r.context);
+    // What is mapped, or of a pool, or a variable of the program's that moves, is no context's.
+    let (reserved, access) = match r.sort {
+        Sort::Foreign => (super::vmm::reserved(p), super::vmm::access(p)),
+        _ => (None, None),
+    };
+    let nobodys =
+        access.is_some() || super::pool::is_pooled(r) || r.sort == Sort::Managed && r.flags == 0;
+    let ctx = if nobodys {
+        0
+    } else {
+        handles::raw(Kind::Context, r.context)
+    };
+    let (start, size) = reserved.unwrap_or((r.base, r.size));
     // SAFETY: the attribute says what `data` points at; the caller passes the program's pointer.
     unsafe {
         match which {
             1 => put(data.cast(), ctx),
             2 => put(data.cast(), if on_host { HOST } else { DEVICE }),
+            3 if access == Some(0) => Err(CUDA_ERROR_INVALID_VALUE),
             3 => put(data.cast(), p),
             4 if on_host || r.sort == Sort::Managed => put(data.cast(), p),
             4 => Err(CUDA_ERROR_INVALID_VALUE),
-            6 => put(
-                data.cast(),
-                u32::from(r.flags & ORDERED != 0 && !on_host && r.sort != Sort::Managed),
-            ),
+            6 if r.sort == Sort::Managed => put(data.cast(), 1u32),
+            6 => put(data.cast(), u32::from(r.flags & ORDERED != 0 && !on_host)),
             7 => put(data.cast(), r.serial),
             8 => put(data.cast(), u32::from(r.sort == Sort::Managed)),
             9 => put(data.cast(), r.device),
             10 => put(data.cast(), u32::from(r.sort == Sort::Device)),
-            11 => put(data.cast(), r.base),
-            12 => put(data.cast(), r.size),
+            11 => put(data.cast(), start),
+            12 => put(data.cast(), size),
             13 => put(data.cast(), 1u32),
             14 => put(data.cast(), 0u64),
             15 => put(data.cast(), 0u32),
-            16 => put(data.cast(), 3u32),
+            16 => put(data.cast(), access.unwrap_or(3)),
             17 if r.sort == Sort::Foreign => put(data.cast(), super::pool::of_memory(r)?),
             17 => put(data.cast(), 0u64),
             18 => put(data.cast(), r.size),
-            19 => put(data.cast(), r.base),
+            19 => put(data.cast(), mapping_base(r)),
             20 => put(data.cast(), r.serial),
             21 => put(data.cast(), 0u32),
             _ => Err(CUDA_ERROR_INVALID_VALUE),
@@ -538,13 +571,14 @@ unsafe fn attribute(r: &Range, p: u64, which: u32, data: *mut c_void) -> Result<
 }
 
 /// What an attribute of a pointer that CUDA does not know is.
-unsafe fn no_attribute(which: u32, data: *mut c_void) -> Result<(), CUresult> {
+unsafe fn no_attribute(p: u64, which: u32, data: *mut c_void) -> Result<(), CUresult> {
     // SAFETY: as in `attribute`.
     unsafe {
         match which {
             9 => put(data.cast(), -2i32),
             2 | 6 | 8 | 10 | 13 | 15 | 16 | 21 => put(data.cast(), 0u32),
-            1 | 3 | 4 | 7 | 11 | 12 | 14 | 17 | 18 | 19 | 20 => put(data.cast(), 0u64),
+            4 => put(data.cast(), p),
+            1 | 3 | 7 | 11 | 12 | 14 | 17 | 18 | 19 | 20 => put(data.cast(), 0u64),
             _ => Err(CUDA_ERROR_INVALID_VALUE),
         }
     }
@@ -574,7 +608,7 @@ pub(super) unsafe fn cuPointerGetAttributes(
 ) -> CUresult {
     guard(|| {
         enter_local()?;
-        if which.is_null() || data.is_null() {
+        if which.is_null() || data.is_null() || n == 0 {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let r = find(p);
@@ -584,8 +618,8 @@ pub(super) unsafe fn cuPointerGetAttributes(
             // SAFETY: the program's pointer for this attribute.
             let done = unsafe {
                 match &r {
-                    Some(r) => attribute(r, p, a, d).or_else(|_| no_attribute(a, d)),
-                    None => no_attribute(a, d),
+                    Some(r) => attribute(r, p, a, d).or_else(|_| no_attribute(0, a, d)),
+                    None => no_attribute(p, a, d),
                 }
             };
             done?;

@@ -98,8 +98,9 @@ impl Options {
         // These two come back in the array of values itself.
         for (i, (k, v)) in self.list.iter().enumerate() {
             let back = match *k {
-                INFO_LOG_SIZE => filled(info, *v) as u64,
-                ERROR_LOG_SIZE => filled(error, *v) as u64,
+                // A log that had to be cut has filled all its room.
+                INFO_LOG_SIZE => (info.len() as u64).min(*v),
+                ERROR_LOG_SIZE => (error.len() as u64).min(*v),
                 WALL_TIME => u64::from(wall_ms.to_bits()),
                 _ => continue,
             };

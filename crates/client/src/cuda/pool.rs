@@ -37,6 +37,11 @@ fn current() -> MutexGuard<'static, Option<HashMap<CUdevice, u32>>> {
 /// one of its device.
 const POOLED: u32 = 1 << 30;
 
+/// Whether memory came from a pool.
+pub fn is_pooled(r: &memory::Range) -> bool {
+    r.sort == Sort::Foreign && r.flags & POOLED != 0
+}
+
 /// The handle of the pool that memory came from; null when it came from none.
 pub fn of_memory(r: &memory::Range) -> Result<u64, CUresult> {
     match r.flags & !memory::ORDERED {
@@ -191,7 +196,7 @@ pub(super) unsafe fn cuMemPoolCreate(
         if props.location.r#type != DEVICE || props.handleTypes != 0 {
             return Err(CUDA_ERROR_NOT_SUPPORTED);
         }
-        device::get(cx, props.location.id)?;
+        device::get(cx, props.location.id).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
         let pool = cx.create(Kind::MemoryPool);
         let m = msg::PoolCreate {
             pool,

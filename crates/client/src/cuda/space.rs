@@ -84,6 +84,12 @@ impl Reservations {
         true
     }
 
+    /// The reservation that an address lies in: where it begins, and its length.
+    pub fn around(&self, at: u64) -> Option<(u64, u64)> {
+        let (base, len) = self.taken.range(..=at).next_back()?;
+        (at - base < *len).then_some((*base, *len))
+    }
+
     /// Whether all of these bytes are in one reservation.
     pub fn holds(&self, at: u64, size: u64) -> bool {
         let found = self.taken.range(..=at).next_back();

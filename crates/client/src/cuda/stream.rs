@@ -248,9 +248,6 @@ pub(super) unsafe fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptur
         }
         // SAFETY: checked for null; the program's pointer.
         let wanted = unsafe { mode.read() };
-        if wanted > 2 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
         let old = CAPTURE_MODE.with(|m| m.replace(wanted));
         // SAFETY: as above.
         unsafe { put(mode, old as CUstreamCaptureMode) }

@@ -9,7 +9,7 @@ use super::space::{GRANULE, Reservations};
 pub(super) use super::vmm_share::*;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -23,12 +23,47 @@ struct Allocation {
     held: u32,
 }
 
+/// Memory at an address.
+struct Mapping {
+    size: u64,
+    allocation: u32,
+    /// What the program was let do with it last.
+    access: u32,
+}
+
 #[derive(Default)]
 struct State {
     reservations: Reservations,
     allocations: HashMap<u32, Allocation>,
-    /// Mappings by address: length and allocation.
-    mappings: HashMap<u64, (u64, u32)>,
+    /// Mappings by address.
+    mappings: BTreeMap<u64, Mapping>,
+}
+
+impl State {
+    /// The mapping that an address lies in.
+    fn mapping(&self, p: u64) -> Option<&Mapping> {
+        let (va, m) = self.mappings.range(..=p).next_back()?;
+        (p - va < m.size).then_some(m)
+    }
+
+    /// The mappings that a range has anything in common with.
+    fn touching(&self, p: u64, size: u64) -> impl Iterator<Item = (&u64, &Mapping)> {
+        let all = self.mappings.range(..p.saturating_add(size));
+        all.filter(move |(va, m)| **va + m.size > p)
+    }
+}
+
+/// What the program may do with mapped memory; `None` where nothing is mapped.
+pub(super) fn access(p: u64) -> Option<u32> {
+    state().as_ref()?.mapping(p).map(|m| m.access)
+}
+
+/// The reservation that mapped memory lies in: where it begins, and its length.
+pub(super) fn reserved(p: u64) -> Option<(u64, u64)> {
+    let s = state();
+    let s = s.as_ref()?;
+    s.mapping(p)?;
+    s.reservations.around(p)
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -168,7 +203,7 @@ pub(super) unsafe fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUres
 /// the program may ask for it back.
 fn forget_unused(cx: Cx, s: &mut State, id: u32) -> Result<(), CUresult> {
     let held = s.allocations.get(&id).is_some_and(|a| a.held > 0);
-    if held || s.mappings.values().any(|m| m.1 == id) {
+    if held || s.mappings.values().any(|m| m.allocation == id) {
         return Ok(());
     }
     s.allocations.remove(&id);
@@ -185,11 +220,7 @@ pub(super) unsafe fn cuMemRetainAllocationHandle(
         let p = p as u64;
         let mut s = state();
         let s = s.get_or_insert_default();
-        let found = s
-            .mappings
-            .iter()
-            .find(|(va, m)| (**va..**va + m.0).contains(&p));
-        let id = found.map(|(_, m)| m.1).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let id = s.mapping(p).ok_or(CUDA_ERROR_INVALID_VALUE)?.allocation;
         let a = s.allocations.get_mut(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         a.held += 1;
         // SAFETY: the program's pointer.
@@ -228,25 +259,28 @@ pub(super) unsafe fn cuMemMap(
         let mut s = state();
         let s = s.get_or_insert_default();
         let a = s.allocations.get(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let overlaps = s
-            .mappings
-            .iter()
-            .any(|(va, m)| *va < p + size && p < va + m.0);
-        let fits = offset.checked_add(size).is_some_and(|end| end <= a.size);
-        let aligned = p.is_multiple_of(GRANULE) && size % GRANULE == 0 && size > 0;
-        if flags != 0 || !fits || !aligned || overlaps || !s.reservations.holds(p, size) {
+        // Parts of it cannot be mapped.
+        if offset != 0 || size != a.size {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        let overlaps = s.touching(p, size).next().is_some();
+        let aligned = p.is_multiple_of(GRANULE);
+        if flags != 0 || !aligned || overlaps || !s.reservations.holds(p, size) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let device = a.device;
-        let m = msg::VmmMap {
+        cx.send(&msg::VmmMap {
             va: p,
             size,
             offset,
             allocation: id,
+        })?;
+        let mapping = Mapping {
+            size,
+            allocation: id,
+            access: 0,
         };
-        // Drivers map memory as a whole, or not at all.
-        cx.send_usual(&m, offset == 0 && size == a.size)?;
-        s.mappings.insert(p, (size, id));
+        s.mappings.insert(p, mapping);
         memory::add(
             p,
             size,
@@ -283,7 +317,13 @@ pub(super) unsafe fn cuMemSetAccess(
             va: p,
             size: size as u64,
             access,
-        })
+        })?;
+        let mut s = state();
+        let end = p.saturating_add(size as u64);
+        for (_, m) in s.get_or_insert_default().mappings.range_mut(p..end) {
+            m.access = list[0].flags;
+        }
+        Ok(())
     })
 }
 
@@ -309,16 +349,18 @@ pub(super) unsafe fn cuMemGetAccess(
 pub(super) unsafe fn cuMemUnmap(p: CUdeviceptr, size: usize) -> CUresult {
     guard(|| {
         let cx = enter()?;
-        let (start, end) = (p, p + size as u64);
+        let end = p.saturating_add(size as u64);
         let mut s = state();
         let s = s.get_or_insert_default();
+        if !s.reservations.holds(p, size as u64) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // What is not mapped need not be unmapped, but no mapping can be cut.
         let inside: Vec<_> = s
-            .mappings
-            .iter()
-            .filter(|(va, m)| **va >= start && **va + m.0 <= end)
-            .map(|(va, m)| (*va, m.0, m.1))
+            .touching(p, size as u64)
+            .map(|(va, m)| (*va, m.size, m.allocation))
             .collect();
-        if inside.iter().map(|m| m.1).sum::<u64>() != size as u64 {
+        if inside.iter().any(|m| m.0 < p || m.0 + m.1 > end) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         for (va, size, id) in inside {

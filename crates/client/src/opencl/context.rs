@@ -5,12 +5,13 @@ use super::device::Device;
 use super::entry::{self, Plain, Result};
 use super::object::{self, Body, Object, get};
 use super::platform::{self, Platform};
+use super::queue::Queue;
 use super::server::{Server, decode, lock};
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// Called when an object goes: the object and the program's own pointer.
 pub type Goodbye = unsafe extern "C" fn(Handle, Handle);
@@ -44,6 +45,8 @@ pub struct Context {
     goodbyes: Goodbyes,
     /// Queues made so far: with only one, in-order, a blocking write need not wait.
     pub queues: AtomicU32,
+    /// The first of them.
+    pub first_queue: OnceLock<Weak<Object<Queue>>>,
     /// Under which name it hears of errors; 0 when it does not want to.
     listener: (&'static Server, u32),
 }
@@ -125,6 +128,7 @@ fn create(
         formats: Mutex::default(),
         goodbyes: Goodbyes::default(),
         queues: AtomicU32::new(0),
+        first_queue: OnceLock::new(),
         listener: (server, if notify.is_some() { id } else { 0 }),
     };
     Ok(Object::new(server, id, context).give())

@@ -5,10 +5,10 @@ use super::context::Context;
 use super::entry::{self, Plain, Result};
 use super::object::{self, Body, Object, get};
 use super::queue::Queue;
-use super::server::{decode, lock};
+use super::server::{Server, decode, lock};
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// An event of a command or of the program's own.
@@ -20,6 +20,12 @@ pub struct Event {
     state: AtomicI32,
     times: OnceLock<[u64; 5]>,
     set: AtomicBool,
+    /// What its queue numbered its command.
+    number: AtomicU64,
+    /// It is of a write whose end nothing can tell of but the event, in a queue that was idle.
+    unseen: AtomicBool,
+    /// The program was told that it is complete, which is not known.
+    believed: AtomicBool,
 }
 
 impl Body for Event {
@@ -27,49 +33,98 @@ impl Body for Event {
     const INVALID: i32 = CL_INVALID_EVENT;
 }
 
-/// The event that a command gives back, if the program wants it.
-pub struct Out {
-    event: Option<Arc<Object<Event>>>,
-    place: *mut Handle,
+impl Event {
+    fn new(context: Arc<Object<Context>>, command: u32, state: i32) -> Self {
+        Self {
+            context,
+            queue: None,
+            command,
+            state: AtomicI32::new(state),
+            times: OnceLock::new(),
+            set: AtomicBool::new(false),
+            number: AtomicU64::new(0),
+            unseen: AtomicBool::new(false),
+            believed: AtomicBool::new(false),
+        }
+    }
 }
 
-impl Out {
-    /// An event for a command of `q`, when `place` is not null.
+/// A command that is being queued, and the event that it gives back if the program wants it.
+pub struct Out<'q> {
+    queue: &'q Object<Queue>,
+    event: Option<Arc<Object<Event>>>,
+    place: *mut Handle,
+    /// Nothing will be able to tell when it ends, or it has ended.
+    unseen: bool,
+}
+
+impl<'q> Out<'q> {
+    /// A command of `q`, with an event when `place` is not null.
     #[inline]
-    pub fn new(q: &Object<Queue>, command: u32, place: *mut Handle) -> Self {
+    pub fn new(q: &'q Object<Queue>, command: u32, place: *mut Handle) -> Self {
         let event = (!place.is_null()).then(|| {
-            let event = Event {
-                context: q.context.clone(),
-                queue: Some(q.keep()),
-                command,
-                state: AtomicI32::new(CL_QUEUED),
-                times: OnceLock::new(),
-                set: AtomicBool::new(false),
-            };
+            let mut event = Event::new(q.context.clone(), command, CL_QUEUED);
+            event.queue = Some(q.keep());
             Object::new(q.server, q.server.id(), event)
         });
-        Self { event, place }
+        Self {
+            queue: q,
+            event,
+            place,
+            unseen: false,
+        }
     }
 
-    /// Its id; 0 for none.
+    /// Its event's id; 0 for none.
     #[inline]
     pub fn id(&self) -> u32 {
         self.event.as_ref().map_or(0, |e| e.id)
     }
 
     /// The command is known to have run.
-    pub fn complete(&self) {
+    pub fn complete(&mut self) {
+        if std::mem::replace(&mut self.unseen, true) {
+            return;
+        }
         if let Some(e) = &self.event {
             e.state.store(CL_COMPLETE, Ordering::Release);
         }
     }
 
+    /// Nothing but the event can tell when the command runs; the program may have waited for it.
+    pub fn unseen(&mut self, waited: bool) {
+        self.unseen = true;
+        self.queue.called_early();
+        if let Some(e) = &self.event {
+            e.unseen.store(true, Ordering::Release);
+            e.believed.store(waited, Ordering::Release);
+        }
+    }
+
     /// The command is queued: the program gets its event.
     #[inline]
-    pub fn give(self) {
-        if let Some(e) = self.event {
+    pub fn give(mut self) {
+        if let Some(e) = self.event.take() {
+            if !std::mem::replace(&mut self.unseen, true) {
+                e.number.store(self.queue.note(), Ordering::Release);
+            }
+            let server = self.queue.server;
+            if self.queue.profiling() && server.profiles.load(Ordering::Relaxed) {
+                self.queue.expect_times(&e);
+            }
             // SAFETY: the program's place for one handle.
             unsafe { self.place.write(e.give()) };
+        }
+    }
+}
+
+impl Drop for Out<'_> {
+    /// After the command was queued, or could not be: who asks whether the queue is quiet must not
+    /// think of it as ended because of a wait that it came too late for.
+    #[inline]
+    fn drop(&mut self) {
+        if !self.unseen {
+            self.queue.note();
         }
     }
 }
@@ -106,10 +161,53 @@ fn refresh(e: &Object<Event>) -> Result<i32> {
     if known <= CL_COMPLETE || e.queue.is_none() {
         return Ok(known);
     }
+    if e.believed.load(Ordering::Acquire) {
+        return Ok(CL_COMPLETE);
+    }
     let body = e.server.call(&wire::EventStatus { event: e.id })?;
     let status = decode::<wire::EventStatusReply>(&body)?.status;
     e.state.store(status, Ordering::Release);
     Ok(status)
+}
+
+/// Waits until events have come to their end.
+fn wait(server: &Server, open: &[Arc<Object<Event>>]) -> Result<()> {
+    let timed = |e: &&Arc<Object<Event>>| e.queue.as_ref().is_some_and(|q| q.profiling());
+    let profile = match server.profiles.load(Ordering::Relaxed) {
+        true => open.iter().filter(timed).map(|e| e.id).collect(),
+        false => Vec::new(),
+    };
+    let body = server.call(&wire::WaitForEvents {
+        events: open.iter().map(|e| e.id).collect(),
+        profile,
+    })?;
+    for e in open {
+        // Complete user events too: they were set, or the wait would go on.
+        if e.state.load(Ordering::Acquire) > CL_COMPLETE {
+            e.state.store(CL_COMPLETE, Ordering::Release);
+        }
+        if let Some(q) = e.queue.as_ref().filter(|q| q.in_order()) {
+            q.reached(e.number.load(Ordering::Acquire));
+        }
+    }
+    take_times(open, &body)
+}
+
+/// Keeps the times that came with an answer.
+pub fn take_times(events: &[Arc<Object<Event>>], body: &[u8]) -> Result<()> {
+    if body.is_empty() {
+        return Ok(());
+    }
+    let reply: wire::FinishReply = decode(body)?;
+    for (id, times) in reply.timed.iter().zip(reply.times.chunks_exact(5)) {
+        let (Some(e), Some(times)) = (events.iter().find(|e| e.id == *id), times.first_chunk())
+        else {
+            continue;
+        };
+        e.times.get_or_init(|| *times);
+        e.state.store(CL_COMPLETE, Ordering::Release);
+    }
+    Ok(())
 }
 
 /// `clWaitForEvents`.
@@ -134,19 +232,19 @@ pub unsafe extern "C" fn wait_for_events(n: u32, list: *const Handle) -> i32 {
         }
         let state = |e: &Object<Event>| e.state.load(Ordering::Acquire);
         let mut open = Vec::new();
-        for e in events.iter().filter(|e| state(e) > CL_COMPLETE) {
-            open.push(e.id);
+        let told = |e: &Object<Event>| e.believed.load(Ordering::Acquire);
+        for e in events.iter().filter(|e| state(e) > CL_COMPLETE && !told(e)) {
+            open.push(e.keep());
         }
-        if !open.is_empty() {
-            let done = first.server.call(&wire::WaitForEvents { events: open });
-            match done {
-                // Complete user events too: they were set, or the wait would go on.
-                Ok(_) => events
-                    .iter()
-                    .filter(|e| state(e) > CL_COMPLETE)
-                    .for_each(|e| e.state.store(CL_COMPLETE, Ordering::Release)),
-                Err(e) => return Err(e),
+        if open.iter().all(|e| e.unseen.load(Ordering::Acquire)) {
+            if !open.is_empty() {
+                first.server.settle()?;
+                first.server.session.flush();
             }
+            open.iter()
+                .for_each(|e| e.believed.store(true, Ordering::Release));
+        } else {
+            wait(first.server, &open)?;
         }
         match events.iter().any(|e| state(e) < 0) {
             true => Err(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST),
@@ -209,6 +307,11 @@ pub unsafe extern "C" fn get_event_profiling_info(
         let times = match e.times.get() {
             Some(t) => t,
             None => {
+                if e.believed.load(Ordering::Acquire) {
+                    wait(e.server, &[e.keep()])?;
+                }
+                // From now on, waits bring times along.
+                e.server.profiles.store(true, Ordering::Relaxed);
                 let body = e.server.call(&wire::EventProfile { event: e.id })?;
                 let reply: wire::EventProfileReply = decode(&body)?;
                 e.state.store(reply.status, Ordering::Release);
@@ -245,14 +348,7 @@ pub unsafe extern "C" fn create_user_event(context: Handle, code: *mut i32) -> H
             event: id,
             context: c.id,
         })?;
-        let event = Event {
-            context: c.keep(),
-            queue: None,
-            command: CL_COMMAND_USER,
-            state: AtomicI32::new(CL_SUBMITTED),
-            times: OnceLock::new(),
-            set: AtomicBool::new(false),
-        };
+        let event = Event::new(c.keep(), CL_COMMAND_USER, CL_SUBMITTED);
         Ok(Object::new(c.server, id, event).give())
     };
     // SAFETY: null or the program's.

@@ -470,7 +470,7 @@ pub unsafe extern "C" fn enqueue_read_image(
         }
         m.host_may(false)?;
         let waits = event::waits(&q.context, n, list)?;
-        let out = Out::new(q, CL_COMMAND_READ_IMAGE, out);
+        let mut out = Out::new(q, CL_COMMAND_READ_IMAGE, out);
         let msg = wire::ReadImage {
             queue: q.id,
             image: m.id,
@@ -543,8 +543,9 @@ pub unsafe extern "C" fn enqueue_write_image(
         m.host_may(true)?;
         let waits = event::waits(&q.context, n, list)?;
         let out = Out::new(q, CL_COMMAND_WRITE_IMAGE, out);
+        let free = waits.is_empty();
         write(q, m, layout, from.cast(), (origin, region), out.id(), waits)?;
-        transfer::written(q, blocking != 0, out)
+        transfer::written(q, blocking != 0, free, out)
     })
 }
 
@@ -626,7 +627,7 @@ pub unsafe extern "C" fn enqueue_map_image(
             host => host,
         };
         let at = base + offset;
-        let out = Out::new(q, CL_COMMAND_MAP_IMAGE, out);
+        let mut out = Out::new(q, CL_COMMAND_MAP_IMAGE, out);
         if fetches {
             let layout = area_layout(i, &region, all.row_pitch, 0)?;
             let layout = Layout {
@@ -644,7 +645,7 @@ pub unsafe extern "C" fn enqueue_map_image(
             };
             read_box(q, m, blocking != 0, &msg, layout, at as *mut u8)?;
         } else {
-            map::nothing(q, blocking != 0, waits, &out)?;
+            map::nothing(q, blocking != 0, waits, &mut out)?;
         }
         if blocking != 0 {
             out.complete();

@@ -87,7 +87,7 @@ fn launch(
     k: &Object<Kernel>,
     s: &Space,
     waits: Vec<u32>,
-    out: Out,
+    out: Out<'_>,
 ) -> Result<()> {
     let mut args = lock(&k.args);
     if !args.complete() {

@@ -125,7 +125,11 @@ pub unsafe fn fetch<'a, R: Request<'a>>(
     then: impl FnOnce() + Send + 'static,
 ) -> Result<()> {
     if blocking {
+        let here = q.here();
         q.server.call_into(msg, Some(place))?;
+        if q.in_order() {
+            q.reached(here);
+        }
         then();
         return q.server.deferred(q.id);
     }
@@ -140,9 +144,14 @@ pub unsafe fn fetch<'a, R: Request<'a>>(
 }
 
 /// Queues what makes the event of a command that moves nothing.
-pub fn nothing(q: &Object<Queue>, blocking: bool, waits: Vec<u32>, out: &Out) -> Result<()> {
-    if blocking || out.id() != 0 || !waits.is_empty() {
-        let event = out.id();
+pub fn nothing(
+    q: &Object<Queue>,
+    blocking: bool,
+    waits: Vec<u32>,
+    out: &mut Out<'_>,
+) -> Result<()> {
+    let (event, unseen) = (out.id(), waits.is_empty() && q.unwatched());
+    if event != 0 || !waits.is_empty() || blocking && !unseen {
         q.server.queue(&wire::Marker {
             queue: q.id,
             event,
@@ -151,6 +160,13 @@ pub fn nothing(q: &Object<Queue>, blocking: bool, waits: Vec<u32>, out: &Out) ->
         })?;
     }
     match blocking {
+        _ if unseen => {
+            out.unseen(blocking);
+            match blocking {
+                true => q.server.settle(),
+                false => Ok(()),
+            }
+        }
         true => queue::wait(q),
         false => Ok(()),
     }
@@ -180,7 +196,7 @@ pub unsafe extern "C" fn enqueue_map_buffer(
         let fetches = check_flags(m, flags)?;
         let waits = event::waits(&q.context, n, list)?;
         let at = place(m, offset)?;
-        let out = Out::new(q, CL_COMMAND_MAP_BUFFER, out);
+        let mut out = Out::new(q, CL_COMMAND_MAP_BUFFER, out);
         if fetches {
             let msg = wire::ReadBuffer {
                 queue: q.id,
@@ -192,7 +208,7 @@ pub unsafe extern "C" fn enqueue_map_buffer(
             };
             fetch(q, m, blocking != 0, &msg, (at as *mut u8, size), || {})?;
         } else {
-            nothing(q, blocking != 0, waits, &out)?;
+            nothing(q, blocking != 0, waits, &mut out)?;
         }
         if blocking != 0 {
             out.complete();
@@ -228,16 +244,20 @@ pub unsafe extern "C" fn enqueue_unmap_mem_object(
         }
         let waits = event::waits(&q.context, n, list)?;
         let map = m.maps.take(at as usize).ok_or(CL_INVALID_VALUE)?;
-        let out = Out::new(q, CL_COMMAND_UNMAP_MEM_OBJECT, out);
+        let mut out = Out::new(q, CL_COMMAND_UNMAP_MEM_OBJECT, out);
         let wrote = map.flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION) != 0;
         if !wrote {
-            nothing(q, false, waits, &out)?;
+            nothing(q, false, waits, &mut out)?;
         } else if m.image.is_some() {
             image::unmap(q, m, &map, out.id(), waits)?;
         } else {
             // Copied, since the program may map and write the same place again at once.
             let data = std::slice::from_raw_parts(at.cast::<u8>(), map.range.1);
+            let unseen = waits.is_empty() && q.unwatched();
             transfer::put(q, m, map.range.0, data, true, out.id(), waits)?;
+            if unseen {
+                out.unseen(false);
+            }
         }
         out.give();
         Ok(())

@@ -3,12 +3,14 @@
 use super::context::{self, Context};
 use super::device::Device;
 use super::entry::{self, Plain, Result};
-use super::event::{self, Out};
+use super::event::{self, Event, Out};
 use super::object::{self, Body, Object, get, get_opt};
+use super::server::lock;
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 /// A queue.
 pub struct Queue {
@@ -19,7 +21,18 @@ pub struct Queue {
     properties: AtomicU64,
     list: Vec<u64>,
     size: u32,
+    /// Commands whose end a program could tell, noted once they are queued.
+    noted: AtomicU64,
+    /// How many of them are known to have ended.
+    ended: AtomicU64,
+    /// Whether a write was called done that may not have run.
+    early: AtomicBool,
+    /// Events whose times the program may ask for next.
+    recent: Mutex<VecDeque<Weak<Object<Event>>>>,
 }
+
+/// The most events that one answer brings the times of.
+const MOST_TIMES: usize = 64;
 
 impl Body for Queue {
     const MAGIC: u32 = 0x6273_7004;
@@ -40,6 +53,46 @@ impl Queue {
     /// Whether a write may return before it has run: nothing could tell the difference.
     pub fn alone(&self) -> bool {
         self.in_order() && self.context.queues.load(Ordering::Relaxed) == 1
+    }
+
+    /// Notes a command, and says its number.
+    pub fn note(&self) -> u64 {
+        self.noted.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    /// The number of the last command that was noted.
+    pub fn here(&self) -> u64 {
+        self.noted.load(Ordering::Acquire)
+    }
+
+    /// Commands up to this one have ended.
+    pub fn reached(&self, number: u64) {
+        self.ended.fetch_max(number, Ordering::AcqRel);
+    }
+
+    /// Whether every command is known to have ended, but for writes that nothing could tell of.
+    pub fn quiet(&self) -> bool {
+        self.ended.load(Ordering::Acquire) >= self.here()
+    }
+
+    /// Whether nothing could tell when a write runs that is queued now and waits for nothing: no
+    /// other queue is there, and no earlier command is still to end.
+    pub fn unwatched(&self) -> bool {
+        self.alone() && self.quiet()
+    }
+
+    /// A write was called done early.
+    pub fn called_early(&self) {
+        self.early.store(true, Ordering::Release);
+    }
+
+    /// Its answers are to bring this event's times.
+    pub fn expect_times(&self, event: &Arc<Object<Event>>) {
+        let mut recent = lock(&self.recent);
+        recent.push_back(Arc::downgrade(event));
+        if recent.len() > MOST_TIMES {
+            recent.pop_front();
+        }
     }
 }
 
@@ -100,8 +153,24 @@ fn create(context: Handle, device: Handle, list: Vec<u64>) -> Result<Handle> {
         properties: AtomicU64::new(properties),
         list,
         size,
+        noted: AtomicU64::new(0),
+        ended: AtomicU64::new(0),
+        early: AtomicBool::new(false),
+        recent: Mutex::default(),
     };
-    Ok(Object::new(c.server, id, queue).give())
+    let queue = Object::new(c.server, id, queue);
+    // While the context has one queue, nothing can tell whether a write has run. From now on
+    // something could.
+    if let Some(first) = c
+        .first_queue
+        .get_or_init(|| Arc::downgrade(&queue))
+        .upgrade()
+        && first.early.load(Ordering::Acquire)
+        && first.quiet()
+    {
+        wait(&first)?;
+    }
+    Ok(queue.give())
 }
 
 /// `clCreateCommandQueue`.
@@ -246,18 +315,33 @@ pub unsafe extern "C" fn flush(queue: Handle) -> i32 {
 
 /// Waits for everything in a queue.
 pub fn wait(q: &Object<Queue>) -> Result<()> {
-    let done = q.server.call(&wire::Finish { queue: q.id });
+    let here = q.here();
+    let recent = std::mem::take(&mut *lock(&q.recent));
+    let events: Vec<_> = recent.iter().filter_map(Weak::upgrade).collect();
+    let done = q.server.call(&wire::Finish {
+        queue: q.id,
+        profile: events.iter().map(|e| e.id).collect(),
+    });
     // What came with the answer has also released all borrowed memory.
     q.server.borrowed.store(false, Ordering::Release);
     q.server.deferred(q.id)?;
-    done.map(drop)
+    event::take_times(&events, &done?)?;
+    q.reached(here);
+    q.early.store(false, Ordering::Release);
+    Ok(())
 }
 
 /// `clFinish`.
 pub unsafe extern "C" fn finish(queue: Handle) -> i32 {
     entry::status(|| {
         // SAFETY: the program's handle.
-        wait(unsafe { get::<Queue>(queue)? })
+        let q = unsafe { get::<Queue>(queue)? };
+        if !q.unwatched() {
+            return wait(q);
+        }
+        q.server.settle()?;
+        q.server.session.flush();
+        q.server.deferred(q.id)
     })
 }
 

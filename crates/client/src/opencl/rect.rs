@@ -93,7 +93,7 @@ pub unsafe extern "C" fn enqueue_read_buffer_rect(
         }
         m.host_may(false)?;
         let waits = event::waits(&q.context, n, list)?;
-        let out = Out::new(q, CL_COMMAND_READ_BUFFER_RECT, out);
+        let mut out = Out::new(q, CL_COMMAND_READ_BUFFER_RECT, out);
         let msg = wire::ReadBufferRect {
             queue: q.id,
             buffer: m.id,
@@ -149,6 +149,7 @@ pub unsafe extern "C" fn enqueue_write_buffer_rect(
         }
         m.host_may(true)?;
         let waits = event::waits(&q.context, n, list)?;
+        let free = waits.is_empty();
         let out = Out::new(q, CL_COMMAND_WRITE_BUFFER_RECT, out);
         let event = out.id();
         let packed = host_layout(&region, &here).gather(from.cast::<u8>().add(here.start));
@@ -163,7 +164,7 @@ pub unsafe extern "C" fn enqueue_write_buffer_rect(
             blob,
             data,
         })?;
-        written(q, blocking != 0, out)
+        written(q, blocking != 0, free, out)
     })
 }
 

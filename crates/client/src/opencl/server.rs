@@ -98,6 +98,8 @@ pub struct Server {
     platforms: OnceLock<Vec<Arc<Object<Platform>>>>,
     /// Whether memory of the program's is being sent from where it lies.
     pub borrowed: AtomicBool,
+    /// Whether the program has asked for the times of an event.
+    pub profiles: AtomicBool,
 }
 
 /// The servers that could be reached when the program first asked.
@@ -167,6 +169,7 @@ impl Server {
             given: Mutex::default(),
             platforms: OnceLock::new(),
             borrowed: AtomicBool::new(false),
+            profiles: AtomicBool::new(false),
         }));
         let body = server
             .call(&wire::Describe {})

@@ -256,7 +256,7 @@ pub unsafe extern "C" fn enqueue_svm_memcpy(
             return Err(CL_MEM_COPY_OVERLAP);
         }
         let waits = event::waits(&q.context, n, list)?;
-        let out = Out::new(q, CL_COMMAND_SVM_MEMCPY, out);
+        let mut out = Out::new(q, CL_COMMAND_SVM_MEMCPY, out);
         let event = out.id();
         match (holds(a, size), holds(b, size)) {
             _ if size == 0 => {
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn enqueue_svm_memcpy(
                 out.complete();
             }
         }
-        transfer::written(q, blocking != 0, out)
+        transfer::written(q, blocking != 0, false, out)
     })
 }
 
@@ -371,12 +371,12 @@ pub unsafe extern "C" fn enqueue_svm_map(
         let waits = event::waits(&q.context, n, list)?;
         let place = at as usize;
         with(place, size, |a| a.maps.push((place, size, flags))).ok_or(CL_INVALID_VALUE)?;
-        let out = Out::new(q, CL_COMMAND_SVM_MAP, out);
+        let mut out = Out::new(q, CL_COMMAND_SVM_MAP, out);
         if !drops {
             let msg = read(q, place, size, out.id(), waits);
             return transfer::fetch(q, blocking != 0, &msg, (at.cast(), size), out);
         }
-        map::nothing(q, blocking != 0, waits, &out)?;
+        map::nothing(q, blocking != 0, waits, &mut out)?;
         if blocking != 0 {
             out.complete();
         }
@@ -405,13 +405,13 @@ pub unsafe extern "C" fn enqueue_svm_unmap(
             let i = a.maps.iter().rposition(|m| m.0 == place)?;
             Some(a.maps.remove(i))
         });
-        let out = Out::new(q, CL_COMMAND_SVM_UNMAP, out);
+        let mut out = Out::new(q, CL_COMMAND_SVM_UNMAP, out);
         match taken.flatten() {
             Some((_, size, flags)) if flags != CL_MAP_READ => {
                 let data = std::slice::from_raw_parts(at.cast::<u8>(), size);
                 write(q, place, data, out.id(), waits)?;
             }
-            _ => map::nothing(q, false, waits, &out)?,
+            _ => map::nothing(q, false, waits, &mut out)?,
         }
         out.give();
         Ok(())

@@ -22,12 +22,16 @@ pub unsafe fn fetch<'a, R: Request<'a>>(
     blocking: bool,
     msg: &R,
     place: (*mut u8, usize),
-    out: Out,
+    mut out: Out<'_>,
 ) -> Result<()> {
     if blocking {
+        let here = q.here();
         q.server.call_into(msg, Some(place))?;
         q.server.borrowed.store(false, Ordering::Release);
         q.server.deferred(q.id)?;
+        if q.in_order() {
+            q.reached(here);
+        }
         out.complete();
     } else {
         // The worker tells of a failure by the event, or at the next call that waits.
@@ -38,11 +42,18 @@ pub unsafe fn fetch<'a, R: Request<'a>>(
     Ok(())
 }
 
-/// A write is queued. Waits for it where a program could tell that it has not run.
-pub fn written(q: &Object<Queue>, blocking: bool, out: Out) -> Result<()> {
-    if blocking {
+/// A write is queued. Waits for it where a program could tell that it has not run. `free`: it waits
+/// for nothing itself.
+pub fn written(q: &Object<Queue>, blocking: bool, free: bool, mut out: Out<'_>) -> Result<()> {
+    if free && q.unwatched() {
+        if blocking {
+            q.server.settle()?;
+        }
+        out.unseen(blocking);
+    } else if blocking {
         if q.alone() && out.id() == 0 {
             q.server.settle()?;
+            q.called_early();
         } else {
             queue::wait(q)?;
             out.complete();
@@ -173,8 +184,9 @@ pub unsafe extern "C" fn enqueue_write_buffer(
         let waits = event::waits(&q.context, n, list)?;
         let out = Out::new(q, CL_COMMAND_WRITE_BUFFER, out);
         let data = std::slice::from_raw_parts(from.cast::<u8>(), size);
+        let free = waits.is_empty();
         put(q, m, offset, data, false, out.id(), waits)?;
-        written(q, blocking != 0, out)
+        written(q, blocking != 0, free, out)
     })
 }
 

@@ -97,7 +97,7 @@ fn same_count(has: usize, count: usize) -> Result<(), WireError> {{
 /// Room for a list that the driver fills.
 fn room<T: Plain>(count: usize) -> Result<Vec<T>, {rc}> {{
     match count.checked_mul(size_of::<T>()) {{
-        Some(bytes) if bytes <= MAX_BYTES => Ok(vec![zeroed(); count]),
+        Some(1..=MAX_BYTES) => Ok(vec![zeroed(); count]),
         _ => Err({invalid}),
     }}
 }}

@@ -234,4 +234,25 @@ impl Cl {
             e => e,
         }
     }
+
+    /// When a command was queued, submitted, started, ended, and all that it started had ended.
+    pub fn times(&self, event: Handle) -> Result<[u64; 5], i32> {
+        let mut times = [0u64; 5];
+        for (i, t) in times.iter_mut().enumerate() {
+            let param = CL_PROFILING_COMMAND_QUEUED + i as u32;
+            let at = std::ptr::from_mut(t).cast();
+            // SAFETY: the caller holds the event; the place is ours.
+            let code = unsafe {
+                (self.clGetEventProfilingInfo)(event, param, 8, at, std::ptr::null_mut())
+            };
+            // The last one came with OpenCL 2.0.
+            if i < 4 && code != CL_SUCCESS {
+                return Err(code);
+            }
+        }
+        if times[4] == 0 {
+            times[4] = times[3];
+        }
+        Ok(times)
+    }
 }

@@ -222,7 +222,10 @@ impl OpenCl {
             self.pending.add(vec![e], CL_COMPLETE, call, work);
         }
         if !single {
-            let work = Work::Reply { strict: true };
+            let work = Work::Reply {
+                strict: true,
+                times: Vec::new(),
+            };
             self.pending.add(all, CL_COMPLETE, call, work);
         }
         Ok(())
@@ -667,8 +670,10 @@ impl OpenCl {
             Ok(unsafe { (this.cl.clEnqueueMarkerWithWaitList)(q, n, list, e) })
         })?;
         self.objects.flush(self.cl, &mut self.dirty);
+        let strict = false;
+        let times = self.objects.timed(self.cl, &m.profile);
         self.pending
-            .add(vec![e], CL_COMPLETE, call, Work::Reply { strict: false });
+            .add(vec![e], CL_COMPLETE, call, Work::Reply { strict, times });
         Ok(())
     }
 
@@ -709,8 +714,10 @@ impl OpenCl {
             unsafe { (self.cl.clRetainEvent)(*e) };
         }
         self.objects.flush(self.cl, &mut self.dirty);
+        let strict = true;
+        let times = self.objects.timed(self.cl, &m.profile);
         self.pending
-            .add(list, CL_COMPLETE, call, Work::Reply { strict: true });
+            .add(list, CL_COMPLETE, call, Work::Reply { strict, times });
         Ok(())
     }
 
@@ -732,24 +739,10 @@ impl OpenCl {
     pub(super) fn event_profile(&mut self, m: wire::EventProfile, call: u32) -> Result<(), Fail> {
         let e = self.objects.event(m.event)?;
         let status = self.cl.status(e);
-        let mut times = [0u64; 5];
-        if status == CL_COMPLETE {
-            for (i, t) in times.iter_mut().enumerate() {
-                let param = CL_PROFILING_COMMAND_QUEUED + i as u32;
-                // SAFETY: an event of ours; the place is ours.
-                let code = unsafe {
-                    let f = self.cl.clGetEventProfilingInfo;
-                    f(e, param, 8, std::ptr::from_mut(t).cast(), null_mut())
-                };
-                // The last one came with OpenCL 2.0.
-                if i < 4 {
-                    ok(code)?;
-                }
-            }
-            if times[4] == 0 {
-                times[4] = times[3];
-            }
-        }
+        let times = match status {
+            CL_COMPLETE => self.cl.times(e)?,
+            _ => [0; 5],
+        };
         self.answer(call, &wire::EventProfileReply { status, times });
         Ok(())
     }

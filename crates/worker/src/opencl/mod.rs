@@ -102,7 +102,9 @@ fn library(path: Option<&str>) -> Result<&'static Cl, String> {
 fn keep_off_ourselves() {
     for name in ["OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"] {
         let ours = |v: OsString| {
-            v.to_string_lossy().contains("busbar") || Path::new(&v).join("busbar.icd").exists()
+            let driver = v.to_string_lossy().contains("libbusbar_opencl");
+            let path = Path::new(&v);
+            driver || path.ends_with("busbar.icd") || path.join("busbar.icd").exists()
         };
         if std::env::var_os(name).is_some_and(ours) {
             // SAFETY: called before the library is loaded, on the one thread that reads or writes

@@ -1,6 +1,7 @@
 //! The session's objects by the ids that its client chose.
 
 use super::cl::Cl;
+use super::pending::Event;
 use super::program::Program;
 use busbar_abi::opencl::*;
 use std::sync::Arc;
@@ -183,6 +184,17 @@ impl Objects {
                 unsafe { (cl.clFlush)(q.raw) };
             }
         }
+    }
+
+    /// The events among these that are still there, each with one more owner.
+    pub fn timed(&self, cl: &Cl, ids: &[u32]) -> Vec<(u32, Event)> {
+        let found = |id: &u32| Some((*id, self.event(*id).ok()?));
+        let keep = |(id, e)| {
+            // SAFETY: an event of ours.
+            unsafe { (cl.clRetainEvent)(e) };
+            (id, Event(e))
+        };
+        ids.iter().filter_map(found).map(keep).collect()
     }
 }
 

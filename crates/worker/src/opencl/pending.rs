@@ -11,6 +11,8 @@ use super::cl::Cl;
 use super::output::Output;
 use crate::outbox::Outbox;
 use busbar_abi::opencl::*;
+use busbar_wire::codec::Message;
+use busbar_wire::generated::opencl as wire;
 use std::any::Any;
 use std::collections::VecDeque;
 use std::ffi::c_void;
@@ -40,9 +42,22 @@ pub enum Work {
     Reply {
         /// Whether a failed event makes the call fail, or is left to its own query.
         strict: bool,
+        /// Events whose times the answer brings.
+        times: Vec<(u32, Event)>,
     },
     /// Ask for the program's callback, with its token, at a state.
     Callback(u64, i32),
+}
+
+impl Work {
+    /// Whether a driver's own thread may do it: it asks nothing of the driver, and is short.
+    fn is_little(&self) -> bool {
+        match self {
+            Self::Chunks(pieces, _) => pieces.iter().all(|p| p.len <= SMALL),
+            Self::Reply { times, .. } => times.is_empty(),
+            Self::Callback(..) => true,
+        }
+    }
 }
 
 /// Something that waits for events.
@@ -53,7 +68,8 @@ struct Entry {
     work: Work,
 }
 
-struct Event(Handle);
+/// An event that is ours to release.
+pub struct Event(pub Handle);
 
 // SAFETY: an event is a reference-counted object of a thread-safe API.
 unsafe impl Send for Event {}
@@ -172,7 +188,7 @@ impl Pending {
         if let [e] = &s.entries[..]
             && e.number == number
             && e.events.len() == 1
-            && !matches!(&e.work, Work::Chunks(p, _) if p.iter().any(|p| p.len > SMALL))
+            && e.work.is_little()
         {
             let e = s.entries.remove(0);
             // Under the lock, so that nothing overtakes it.
@@ -185,16 +201,31 @@ impl Pending {
         self.changed.notify_one();
     }
 
-    fn reply(&self, call: u32, status: i32, strict: bool) {
+    fn reply(&self, call: u32, status: i32, strict: bool, times: &[(u32, Event)]) {
         self.output.drain();
-        let code = match status < 0 && strict {
-            true => CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-            false => CL_SUCCESS,
+        if status < 0 && strict {
+            let code = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+            return self.outbox.reply(call, code, |_| {});
+        }
+        if times.is_empty() {
+            return self.outbox.reply(call, CL_SUCCESS, |_| {});
+        }
+        let mut reply = wire::FinishReply {
+            timed: Vec::new(),
+            times: Vec::new(),
         };
-        self.outbox.reply(call, code, |_| {});
+        for (id, e) in times {
+            if self.cl.status(e.0) == CL_COMPLETE
+                && let Ok(times) = self.cl.times(e.0)
+            {
+                reply.timed.push(*id);
+                reply.times.extend(times);
+            }
+        }
+        self.outbox.reply(call, CL_SUCCESS, |w| reply.encode(w));
     }
 
-    fn perform(&self, e: Entry, status: i32) -> Vec<Event> {
+    fn perform(&self, mut e: Entry, status: i32) -> Vec<Event> {
         match e.work {
             Work::Chunks(list, last) => {
                 for p in list.iter().filter(|_| status == CL_COMPLETE) {
@@ -205,10 +236,13 @@ impl Pending {
                     }
                 }
                 if last {
-                    self.reply(e.call, status, true);
+                    self.reply(e.call, status, true, &[]);
                 }
             }
-            Work::Reply { strict } => self.reply(e.call, status, strict),
+            Work::Reply { strict, times } => {
+                self.reply(e.call, status, strict, &times);
+                e.events.extend(times.into_iter().map(|(_, e)| e));
+            }
             Work::Callback(token, _) => {
                 self.output.drain();
                 self.outbox.callback(0, status, |w| w.u64(token));

@@ -29,6 +29,11 @@ fn main() {
         Some("devices") => devices(&d),
         Some("hold") => hold(&d, number(1)),
         Some("work") => work(&d, number(1)),
+        Some("copies") => copies(&d),
+        Some("allocations") => allocations(&d),
+        Some("graphs") => graphs(&d),
+        Some("long-kernel") => long_kernel(&d),
+        Some("clogged") => clogged(&d),
         Some("until-error") => until_error(&d),
         Some("fork-before") => fork_before(&d),
         Some("fork-after") => fork_after(&d),
@@ -92,6 +97,83 @@ fn work(d: &Driver, steps: u64) {
         }
     }
     say(&format!("digest {digest:016x}"));
+}
+
+/// Copies to the device and back for ever.
+fn copies(d: &Driver) {
+    d.begin();
+    let n = 32 << 20;
+    let p = d.alloc(n);
+    let mut bytes = vec![1u8; n];
+    say("busy");
+    loop {
+        assert_eq!(d.cuMemcpyHtoD_v2(p, bytes.as_ptr().cast(), n), 0);
+        assert_eq!(d.cuMemcpyDtoH_v2(bytes.as_mut_ptr().cast(), p, n), 0);
+    }
+}
+
+/// Takes memory, touches it and gives it back for ever.
+fn allocations(d: &Driver) {
+    d.begin();
+    let n = 64 << 20;
+    say("busy");
+    loop {
+        let all = [(); 8].map(|()| d.alloc(n));
+        for p in all {
+            assert_eq!(d.cuMemsetD8_v2(p, 1, n), 0);
+            assert_eq!(d.cuMemFree_v2(p), 0);
+        }
+    }
+}
+
+/// Launches a graph for ever.
+fn graphs(d: &Driver) {
+    const RELAXED: i32 = 2;
+    d.begin();
+    let n = 1 << 16;
+    let p = d.alloc(n * 8);
+    let f = d.function("scramble\0");
+    let (mut stream, mut graph, mut exec) = (0, 0, 0);
+    assert_eq!(d.cuStreamCreate(&mut stream, 1), 0);
+    assert_eq!(d.cuStreamBeginCapture_v2(stream, RELAXED), 0);
+    for i in 0..20 {
+        assert_eq!(d.launch(f, stream, &[p, i + 1, n as u64]), 0);
+    }
+    assert_eq!(d.cuStreamEndCapture(stream, &mut graph), 0);
+    assert_eq!(d.cuGraphInstantiateWithFlags(&mut exec, graph, 0), 0);
+    say("busy");
+    loop {
+        for _ in 0..16 {
+            assert_eq!(d.cuGraphLaunch(exec, stream), 0);
+        }
+        assert_eq!(d.cuStreamSynchronize(stream), 0);
+    }
+}
+
+/// Starts a kernel that takes an hour.
+fn start_long_kernel(d: &Driver) -> u64 {
+    const HOUR: u64 = 3_600_000_000;
+    d.begin();
+    let p = d.alloc(256 << 20);
+    assert_eq!(d.launch(d.function("spin\0"), 0, &[HOUR]), 0);
+    p
+}
+
+/// Waits for a kernel that takes an hour.
+fn long_kernel(d: &Driver) {
+    start_long_kernel(d);
+    say("busy");
+    d.cuCtxSynchronize();
+}
+
+/// Copies more than anything on the way can hold to where a kernel runs that takes an hour.
+fn clogged(d: &Driver) {
+    let p = start_long_kernel(d);
+    let bytes = vec![1u8; 256 << 20];
+    say("busy");
+    loop {
+        d.cuMemcpyHtoDAsync_v2(p, bytes.as_ptr().cast(), bytes.len(), 0);
+    }
 }
 
 /// Calls until a call fails, and says with what error.

@@ -2172,21 +2172,27 @@ impl<'a> Request<'a> for Marker {
     const WAITS: bool = false;
 }
 
-/// Waits for everything in a queue.
+/// Waits for everything in a queue. The answer brings the times of those of these events that are
+/// complete, five each; it is empty when none were named.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finish {
     pub queue: u32,
+    pub profile: Vec<u32>,
 }
 
 impl<'a> Message<'a> for Finish {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
         w.u32(self.queue);
+        w.u32s(&self.profile);
     }
 
     #[inline]
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self { queue: r.u32()? })
+        Ok(Self {
+            queue: r.u32()?,
+            profile: r.u32s()?,
+        })
     }
 }
 
@@ -2194,6 +2200,29 @@ impl<'a> Request<'a> for Finish {
     const OP: u16 = op::FINISH;
     const NAME: &'static str = "Finish";
     const WAITS: bool = true;
+}
+
+/// The reply to [`Finish`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct FinishReply {
+    pub timed: Vec<u32>,
+    pub times: Vec<u64>,
+}
+
+impl<'a> Message<'a> for FinishReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32s(&self.timed);
+        w.u64s(&self.times);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            timed: r.u32s()?,
+            times: r.u64s()?,
+        })
+    }
 }
 
 /// Hands a queue's commands to the device.
@@ -2278,21 +2307,26 @@ impl<'a> Request<'a> for SetUserEventStatus {
     const WAITS: bool = false;
 }
 
-/// Waits for events.
+/// Waits for events. The answer is as that of `Finish`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WaitForEvents {
     pub events: Vec<u32>,
+    pub profile: Vec<u32>,
 }
 
 impl<'a> Message<'a> for WaitForEvents {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
         w.u32s(&self.events);
+        w.u32s(&self.profile);
     }
 
     #[inline]
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self { events: r.u32s()? })
+        Ok(Self {
+            events: r.u32s()?,
+            profile: r.u32s()?,
+        })
     }
 }
 
@@ -2300,6 +2334,29 @@ impl<'a> Request<'a> for WaitForEvents {
     const OP: u16 = op::WAIT_FOR_EVENTS;
     const NAME: &'static str = "WaitForEvents";
     const WAITS: bool = true;
+}
+
+/// The reply to [`WaitForEvents`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitForEventsReply {
+    pub timed: Vec<u32>,
+    pub times: Vec<u64>,
+}
+
+impl<'a> Message<'a> for WaitForEventsReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32s(&self.timed);
+        w.u64s(&self.times);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            timed: r.u32s()?,
+            times: r.u64s()?,
+        })
+    }
 }
 
 /// How far an event has come.
@@ -3384,7 +3441,19 @@ mod tests {
 
     impl Sample for Finish {
         fn sample(g: &mut Gen) -> Self {
-            Self { queue: g.u32() }
+            Self {
+                queue: g.u32(),
+                profile: g.u32s(),
+            }
+        }
+    }
+
+    impl Sample for FinishReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                timed: g.u32s(),
+                times: g.u64s(),
+            }
         }
     }
 
@@ -3414,7 +3483,19 @@ mod tests {
 
     impl Sample for WaitForEvents {
         fn sample(g: &mut Gen) -> Self {
-            Self { events: g.u32s() }
+            Self {
+                events: g.u32s(),
+                profile: g.u32s(),
+            }
+        }
+    }
+
+    impl Sample for WaitForEventsReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                timed: g.u32s(),
+                times: g.u64s(),
+            }
         }
     }
 
@@ -3612,10 +3693,12 @@ mod tests {
         check::<Migrate>(false);
         check::<Marker>(false);
         check::<Finish>(false);
+        check::<FinishReply>(false);
         check::<Flush>(false);
         check::<CreateUserEvent>(false);
         check::<SetUserEventStatus>(false);
         check::<WaitForEvents>(false);
+        check::<WaitForEventsReply>(false);
         check::<EventStatus>(false);
         check::<EventStatusReply>(false);
         check::<EventProfile>(false);
