@@ -86,13 +86,13 @@ fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult;
 #[local] #[get_proc("cuCtxPushCurrent", 4000)]
 fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult;
 
-#[id(0x0306)] #[queued] #[get_proc("cuCtxRecordEvent", 12050)]
+#[id(0x0306)] #[waits] #[get_proc("cuCtxRecordEvent", 12050)]
 fn cuCtxRecordEvent(#[handle] hCtx: CUcontext, #[handle] hEvent: CUevent) -> CUresult;
 
 #[id(0x0307)] #[queued] #[get_proc("cuCtxResetPersistingL2Cache", 11000)]
 fn cuCtxResetPersistingL2Cache() -> CUresult;
 
-#[id(0x0308)] #[queued] #[get_proc("cuCtxSetCacheConfig", 3020)]
+#[id(0x0308)] #[waits] #[get_proc("cuCtxSetCacheConfig", 3020)]
 fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult;
 
 #[local] #[get_proc("cuCtxSetCurrent", 4000)]
@@ -104,7 +104,7 @@ fn cuCtxSetFlags(flags: u32) -> CUresult;
 #[id(0x0309)] #[waits] #[by_hand(client)] #[get_proc("cuCtxSetLimit", 3010)]
 fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult;
 
-#[id(0x030a)] #[queued] #[get_proc("cuCtxSetSharedMemConfig", 4020)]
+#[id(0x030a)] #[waits] #[get_proc("cuCtxSetSharedMemConfig", 4020)]
 fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult;
 
 #[custom] #[get_proc("cuCtxSynchronize", 2000)]
@@ -113,7 +113,7 @@ fn cuCtxSynchronize() -> CUresult;
 #[custom] #[get_proc("cuCtxSynchronize", 13000)]
 fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult;
 
-#[id(0x030c)] #[queued] #[get_proc("cuCtxWaitEvent", 12050)]
+#[id(0x030c)] #[waits] #[get_proc("cuCtxWaitEvent", 12050)]
 fn cuCtxWaitEvent(#[handle] hCtx: CUcontext, #[handle] hEvent: CUevent) -> CUresult;
 
 #[local] #[get_proc("cuDevicePrimaryCtxGetState", 7000)]

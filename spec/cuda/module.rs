@@ -23,7 +23,7 @@ fn cuFuncIsLoaded(
     #[handle] function: CUfunction,
 ) -> CUresult;
 
-#[id(0x0402)] #[queued] #[get_proc("cuFuncLoad", 12040)]
+#[id(0x0402)] #[waits] #[get_proc("cuFuncLoad", 12040)]
 fn cuFuncLoad(#[handle] function: CUfunction) -> CUresult;
 
 #[custom] #[get_proc("cuFuncSetAttribute", 9000)]
@@ -32,7 +32,7 @@ fn cuFuncSetAttribute(hfunc: CUfunction, attrib: CUfunction_attribute, value: i3
 #[id(0x0403)] #[queued] #[by_hand(client)] #[get_proc("cuFuncSetCacheConfig", 3000)]
 fn cuFuncSetCacheConfig(#[handle] hfunc: CUfunction, config: CUfunc_cache) -> CUresult;
 
-#[id(0x0404)] #[queued] #[get_proc("cuFuncSetSharedMemConfig", 4020)]
+#[id(0x0404)] #[waits] #[get_proc("cuFuncSetSharedMemConfig", 4020)]
 fn cuFuncSetSharedMemConfig(#[handle] hfunc: CUfunction, config: CUsharedconfig) -> CUresult;
 
 #[same_as(cuLinkAddData_v2)] #[get_proc("cuLinkAddData", 5050)]

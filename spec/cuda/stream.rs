@@ -41,7 +41,7 @@ fn cuStreamBeginCaptureToGraph(
 #[per_thread("_ptsz")]
 fn cuStreamBeginCapture_v2(#[handle] hStream: CUstream, mode: CUstreamCaptureMode) -> CUresult;
 
-#[id(0x0c03)] #[queued] #[get_proc("cuStreamCopyAttributes", 11000)] #[per_thread("_ptsz")]
+#[id(0x0c03)] #[waits] #[get_proc("cuStreamCopyAttributes", 11000)] #[per_thread("_ptsz")]
 fn cuStreamCopyAttributes(#[handle] dstStream: CUstream, #[handle] srcStream: CUstream) -> CUresult;
 
 #[id(0x0c04)] #[queued] #[by_hand(client)] #[get_proc("cuStreamCreate", 2000)]

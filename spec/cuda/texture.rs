@@ -18,7 +18,7 @@ fn cuSurfObjectGetResourceDesc(
 #[custom] #[get_proc("cuSurfRefGetArray", 3000)]
 fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult;
 
-#[id(0x1102)] #[queued] #[get_proc("cuSurfRefSetArray", 3000)]
+#[id(0x1102)] #[waits] #[get_proc("cuSurfRefSetArray", 3000)]
 fn cuSurfRefSetArray(
     #[handle] hSurfRef: CUsurfref,
     #[handle] hArray: CUarray,
@@ -147,7 +147,7 @@ fn cuTexRefSetAddress2D_v2(
     Pitch: usize,
 ) -> CUresult;
 
-#[id(0x1112)] #[queued] #[get_proc("cuTexRefSetAddress2D", 4010)]
+#[id(0x1112)] #[waits] #[get_proc("cuTexRefSetAddress2D", 4010)]
 fn cuTexRefSetAddress2D_v3(
     #[handle] hTexRef: CUtexref,
     #[in_ref] desc: *const CUDA_ARRAY_DESCRIPTOR,
@@ -155,7 +155,7 @@ fn cuTexRefSetAddress2D_v3(
     Pitch: usize,
 ) -> CUresult;
 
-#[id(0x1113)] #[queued] #[get_proc("cuTexRefSetAddressMode", 2000)]
+#[id(0x1113)] #[waits] #[get_proc("cuTexRefSetAddressMode", 2000)]
 fn cuTexRefSetAddressMode(#[handle] hTexRef: CUtexref, dim: i32, am: CUaddress_mode) -> CUresult;
 
 #[id(0x1114)] #[waits] #[get_proc("cuTexRefSetAddress", 3020)]
@@ -166,49 +166,49 @@ fn cuTexRefSetAddress_v2(
     bytes: usize,
 ) -> CUresult;
 
-#[id(0x1115)] #[queued] #[get_proc("cuTexRefSetArray", 2000)]
+#[id(0x1115)] #[waits] #[get_proc("cuTexRefSetArray", 2000)]
 fn cuTexRefSetArray(
     #[handle] hTexRef: CUtexref,
     #[handle(optional)] hArray: CUarray,
     Flags: u32,
 ) -> CUresult;
 
-#[id(0x1116)] #[queued] #[get_proc("cuTexRefSetBorderColor", 8000)]
+#[id(0x1116)] #[waits] #[get_proc("cuTexRefSetBorderColor", 8000)]
 fn cuTexRefSetBorderColor(
     #[handle] hTexRef: CUtexref,
     #[in_array(4)] pBorderColor: *mut f32,
 ) -> CUresult;
 
-#[id(0x1117)] #[queued] #[get_proc("cuTexRefSetFilterMode", 2000)]
+#[id(0x1117)] #[waits] #[get_proc("cuTexRefSetFilterMode", 2000)]
 fn cuTexRefSetFilterMode(#[handle] hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult;
 
-#[id(0x1118)] #[queued] #[get_proc("cuTexRefSetFlags", 2000)]
+#[id(0x1118)] #[waits] #[get_proc("cuTexRefSetFlags", 2000)]
 fn cuTexRefSetFlags(#[handle] hTexRef: CUtexref, Flags: u32) -> CUresult;
 
-#[id(0x1119)] #[queued] #[get_proc("cuTexRefSetFormat", 2000)]
+#[id(0x1119)] #[waits] #[get_proc("cuTexRefSetFormat", 2000)]
 fn cuTexRefSetFormat(
     #[handle] hTexRef: CUtexref,
     fmt: CUarray_format,
     NumPackedComponents: i32,
 ) -> CUresult;
 
-#[id(0x111a)] #[queued] #[get_proc("cuTexRefSetMaxAnisotropy", 5000)]
+#[id(0x111a)] #[waits] #[get_proc("cuTexRefSetMaxAnisotropy", 5000)]
 fn cuTexRefSetMaxAnisotropy(#[handle] hTexRef: CUtexref, maxAniso: u32) -> CUresult;
 
-#[id(0x111b)] #[queued] #[get_proc("cuTexRefSetMipmapFilterMode", 5000)]
+#[id(0x111b)] #[waits] #[get_proc("cuTexRefSetMipmapFilterMode", 5000)]
 fn cuTexRefSetMipmapFilterMode(#[handle] hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult;
 
-#[id(0x111c)] #[queued] #[get_proc("cuTexRefSetMipmapLevelBias", 5000)]
+#[id(0x111c)] #[waits] #[get_proc("cuTexRefSetMipmapLevelBias", 5000)]
 fn cuTexRefSetMipmapLevelBias(#[handle] hTexRef: CUtexref, bias: f32) -> CUresult;
 
-#[id(0x111d)] #[queued] #[get_proc("cuTexRefSetMipmapLevelClamp", 5000)]
+#[id(0x111d)] #[waits] #[get_proc("cuTexRefSetMipmapLevelClamp", 5000)]
 fn cuTexRefSetMipmapLevelClamp(
     #[handle] hTexRef: CUtexref,
     minMipmapLevelClamp: f32,
     maxMipmapLevelClamp: f32,
 ) -> CUresult;
 
-#[id(0x111e)] #[queued] #[get_proc("cuTexRefSetMipmappedArray", 5000)]
+#[id(0x111e)] #[waits] #[get_proc("cuTexRefSetMipmappedArray", 5000)]
 fn cuTexRefSetMipmappedArray(
     #[handle] hTexRef: CUtexref,
     #[handle(optional)] hMipmappedArray: CUmipmappedArray,

@@ -1,9 +1,9 @@
 //! User objects of graphs.
 
-#[id(0x0f21)] #[queued] #[get_proc("cuGraphReleaseUserObject", 11030)]
+#[id(0x0f21)] #[waits] #[get_proc("cuGraphReleaseUserObject", 11030)]
 fn cuGraphReleaseUserObject(#[handle] graph: CUgraph, #[handle] object: CUuserObject, count: u32) -> CUresult;
 
-#[id(0x0f22)] #[queued] #[get_proc("cuGraphRetainUserObject", 11030)]
+#[id(0x0f22)] #[waits] #[get_proc("cuGraphRetainUserObject", 11030)]
 fn cuGraphRetainUserObject(
     #[handle] graph: CUgraph,
     #[handle] object: CUuserObject,
@@ -20,8 +20,8 @@ fn cuUserObjectCreate(
     flags: u32,
 ) -> CUresult;
 
-#[id(0x0f23)] #[queued] #[get_proc("cuUserObjectRelease", 11030)]
+#[id(0x0f23)] #[waits] #[get_proc("cuUserObjectRelease", 11030)]
 fn cuUserObjectRelease(#[handle] object: CUuserObject, count: u32) -> CUresult;
 
-#[id(0x0f24)] #[queued] #[get_proc("cuUserObjectRetain", 11030)]
+#[id(0x0f24)] #[waits] #[get_proc("cuUserObjectRetain", 11030)]
 fn cuUserObjectRetain(#[handle] object: CUuserObject, count: u32) -> CUresult;

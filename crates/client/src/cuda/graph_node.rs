@@ -209,8 +209,16 @@ pub(super) unsafe fn add(at: &Place, p: &mut CUgraphNodeParams) -> Result<(), CU
             extra,
             mirrors,
         };
-        // Not every graph can be part of another.
-        let usual = p.r#type != CU_GRAPH_NODE_TYPE_GRAPH;
+        // What graphs are made of, a thousand at a time. Of the rest not all is taken: not every
+        // graph can be part of another, nor every memory be freed.
+        let usual = matches!(
+            p.r#type,
+            CU_GRAPH_NODE_TYPE_KERNEL
+                | CU_GRAPH_NODE_TYPE_MEMCPY
+                | CU_GRAPH_NODE_TYPE_MEMSET
+                | CU_GRAPH_NODE_TYPE_HOST
+                | CU_GRAPH_NODE_TYPE_EMPTY
+        );
         cx.send_usual(&m, usual).inspect_err(fail)?;
         graph::own(graph, node);
     }

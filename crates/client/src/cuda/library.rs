@@ -11,6 +11,7 @@ use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What the client knows of a library.
@@ -381,6 +382,7 @@ pub fn attribute(cx: Cx, f: CUfunction, which: CUfunction_attribute) -> Result<i
 }
 
 const MAX_DYNAMIC_SHARED: usize = 8;
+const CARVEOUT: usize = 9;
 
 /// Sets an attribute, here and at the worker.
 pub fn set_attribute(
@@ -408,15 +410,23 @@ pub fn set_attribute(
         }
     }
     // Setting what is set already is common (once before each launch), and nothing to send.
-    if f.attributes[i].swap(value, std::sync::atomic::Ordering::Relaxed) == value {
+    let old = f.attributes[i].swap(value, Ordering::Relaxed);
+    if old == value {
         return Ok(());
     }
-    cx.send(&msg::FunctionSetAttribute {
+    let m = msg::FunctionSetAttribute {
         function: id,
         attribute: i as i32,
         value,
         device,
-    })
+    };
+    let usual = match i {
+        MAX_DYNAMIC_SHARED => true,
+        CARVEOUT => (-1..=100).contains(&value),
+        _ => false,
+    };
+    cx.send_usual(&m, usual)
+        .inspect_err(|_| f.attributes[i].store(old, Ordering::Relaxed))
 }
 
 pub(super) unsafe fn cuKernelGetAttribute(

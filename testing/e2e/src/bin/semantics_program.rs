@@ -639,6 +639,28 @@ fn refused(api: &Api) {
     for config in [0, 2, 9] {
         api.tell("cuFuncSetCacheConfig", &[f, config]);
     }
+    for config in [1, 9] {
+        api.tell("cuCtxSetCacheConfig", &[config]);
+        api.tell("cuFuncSetSharedMemConfig", &[f, config]);
+    }
+    for (attribute, value) in [(9, 50), (9, 1000), (14, 1), (14, 7), (4, 1)] {
+        let mut got = 0u32;
+        api.tell("cuFuncSetAttribute", &[f, attribute, value]);
+        api.tell("cuFuncGetAttribute", &[at(&mut got), attribute, f]);
+        println!("{attribute}: {got}");
+    }
+    let graph = api.made("cuGraphCreate", &[0]);
+    let mut node = 0u64;
+    api.tell(
+        "cuGraphAddChildGraphNode",
+        &[at(&mut node), graph, 0, 0, graph],
+    );
+    let inner = api.made("cuGraphCreate", &[0]);
+    api.tell(
+        "cuGraphAddChildGraphNode",
+        &[at(&mut node), graph, 0, 0, inner],
+    );
+    api.tell("cuGraphDestroyNode", &[node]);
     let mut name = [7u8; 8];
     for room in [0, 1, 5] {
         api.tell("cuDeviceGetName", &[at(&mut name), room, 0]);

@@ -412,7 +412,7 @@ pub(in crate::cuda) unsafe fn cuCtxRecordEvent_checked(
         h_ctx: v_h_ctx,
         h_event: v_h_event,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -442,7 +442,7 @@ pub(in crate::cuda) unsafe fn cuCtxSetCacheConfig_checked(
 ) -> Result<(), CUresult> {
     let cx = runtime::enter()?;
     let v_req = wire::CuCtxSetCacheConfig { config };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -497,7 +497,7 @@ pub(in crate::cuda) unsafe fn cuCtxSetSharedMemConfig_checked(
 ) -> Result<(), CUresult> {
     let cx = runtime::enter()?;
     let v_req = wire::CuCtxSetSharedMemConfig { config };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -543,7 +543,7 @@ pub(in crate::cuda) unsafe fn cuCtxWaitEvent_checked(
         h_ctx: v_h_ctx,
         h_event: v_h_event,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 

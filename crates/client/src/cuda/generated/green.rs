@@ -251,7 +251,7 @@ pub(in crate::cuda) unsafe fn cuGreenCtxRecordEvent_checked(
         h_ctx: v_h_ctx,
         h_event: v_h_event,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -299,7 +299,7 @@ pub(in crate::cuda) unsafe fn cuGreenCtxWaitEvent_checked(
         h_ctx: v_h_ctx,
         h_event: v_h_event,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 

@@ -124,7 +124,7 @@ pub(in crate::cuda) unsafe fn cuFuncLoad_checked(function: CUfunction) -> Result
     let v_req = wire::CuFuncLoad {
         function: v_function,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -183,7 +183,7 @@ pub(in crate::cuda) unsafe fn cuFuncSetSharedMemConfig_checked(
         hfunc: v_hfunc,
         config,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 

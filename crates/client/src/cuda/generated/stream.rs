@@ -278,7 +278,7 @@ pub(in crate::cuda) unsafe fn cuStreamCopyAttributes_checked(
         dst_stream: v_dst_stream,
         src_stream: v_src_stream,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 

@@ -97,7 +97,7 @@ pub(in crate::cuda) unsafe fn cuSurfRefSetArray_checked(
         h_array: v_h_array,
         flags: Flags,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -655,7 +655,7 @@ pub(in crate::cuda) unsafe fn cuTexRefSetAddress2D_v3_checked(
         dptr,
         pitch: Pitch as u64,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -682,7 +682,7 @@ pub(in crate::cuda) unsafe fn cuTexRefSetAddressMode_checked(
         dim,
         am,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -744,7 +744,7 @@ pub(in crate::cuda) unsafe fn cuTexRefSetArray_checked(
         h_array: v_h_array,
         flags: Flags,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -770,7 +770,7 @@ pub(in crate::cuda) unsafe fn cuTexRefSetBorderColor_checked(
         h_tex_ref: v_h_tex_ref,
         p_border_color: v_p_border_color,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -791,7 +791,7 @@ pub(in crate::cuda) unsafe fn cuTexRefSetFilterMode_checked(
         h_tex_ref: v_h_tex_ref,
         fm,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -812,7 +812,7 @@ pub(in crate::cuda) unsafe fn cuTexRefSetFlags_checked(
         h_tex_ref: v_h_tex_ref,
         flags: Flags,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -839,7 +839,7 @@ pub(in crate::cuda) unsafe fn cuTexRefSetFormat_checked(
         fmt,
         num_packed_components: NumPackedComponents,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -860,7 +860,7 @@ pub(in crate::cuda) unsafe fn cuTexRefSetMaxAnisotropy_checked(
         h_tex_ref: v_h_tex_ref,
         max_aniso: maxAniso,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -884,7 +884,7 @@ pub(in crate::cuda) unsafe fn cuTexRefSetMipmapFilterMode_checked(
         h_tex_ref: v_h_tex_ref,
         fm,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -905,7 +905,7 @@ pub(in crate::cuda) unsafe fn cuTexRefSetMipmapLevelBias_checked(
         h_tex_ref: v_h_tex_ref,
         bias,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -934,7 +934,7 @@ pub(in crate::cuda) unsafe fn cuTexRefSetMipmapLevelClamp_checked(
         min_mipmap_level_clamp: minMipmapLevelClamp,
         max_mipmap_level_clamp: maxMipmapLevelClamp,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -962,6 +962,6 @@ pub(in crate::cuda) unsafe fn cuTexRefSetMipmappedArray_checked(
         h_mipmapped_array: v_h_mipmapped_array,
         flags: Flags,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }

@@ -32,7 +32,7 @@ pub(in crate::cuda) unsafe fn cuGraphReleaseUserObject_checked(
         object: v_object,
         count,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -63,7 +63,7 @@ pub(in crate::cuda) unsafe fn cuGraphRetainUserObject_checked(
         count,
         flags,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -118,7 +118,7 @@ pub(in crate::cuda) unsafe fn cuUserObjectRelease_checked(
         object: v_object,
         count,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }
 
@@ -139,6 +139,6 @@ pub(in crate::cuda) unsafe fn cuUserObjectRetain_checked(
         object: v_object,
         count,
     };
-    check(cx.queue(&v_req))?;
+    cx.call(&v_req)?;
     Ok(())
 }

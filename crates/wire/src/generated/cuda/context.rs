@@ -235,7 +235,7 @@ impl<'a> Message<'a> for CuCtxRecordEvent {
 impl<'a> Request<'a> for CuCtxRecordEvent {
     const OP: u16 = op::CU_CTX_RECORD_EVENT;
     const NAME: &'static str = "cuCtxRecordEvent";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuCtxResetPersistingL2Cache`.
@@ -279,7 +279,7 @@ impl<'a> Message<'a> for CuCtxSetCacheConfig {
 impl<'a> Request<'a> for CuCtxSetCacheConfig {
     const OP: u16 = op::CU_CTX_SET_CACHE_CONFIG;
     const NAME: &'static str = "cuCtxSetCacheConfig";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuCtxSetLimit`.
@@ -332,7 +332,7 @@ impl<'a> Message<'a> for CuCtxSetSharedMemConfig {
 impl<'a> Request<'a> for CuCtxSetSharedMemConfig {
     const OP: u16 = op::CU_CTX_SET_SHARED_MEM_CONFIG;
     const NAME: &'static str = "cuCtxSetSharedMemConfig";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuCtxWaitEvent`.
@@ -361,7 +361,7 @@ impl<'a> Message<'a> for CuCtxWaitEvent {
 impl<'a> Request<'a> for CuCtxWaitEvent {
     const OP: u16 = op::CU_CTX_WAIT_EVENT;
     const NAME: &'static str = "cuCtxWaitEvent";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 #[cfg(test)]

@@ -259,7 +259,7 @@ impl<'a> Message<'a> for CuGraphDestroyNode {
 impl<'a> Request<'a> for CuGraphDestroyNode {
     const OP: u16 = op::CU_GRAPH_DESTROY_NODE;
     const NAME: &'static str = "cuGraphDestroyNode";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuGraphEventRecordNodeSetEvent`.

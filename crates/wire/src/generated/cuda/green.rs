@@ -314,7 +314,7 @@ impl<'a> Message<'a> for CuGreenCtxRecordEvent {
 impl<'a> Request<'a> for CuGreenCtxRecordEvent {
     const OP: u16 = op::CU_GREEN_CTX_RECORD_EVENT;
     const NAME: &'static str = "cuGreenCtxRecordEvent";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuGreenCtxStreamCreate`.
@@ -378,7 +378,7 @@ impl<'a> Message<'a> for CuGreenCtxWaitEvent {
 impl<'a> Request<'a> for CuGreenCtxWaitEvent {
     const OP: u16 = op::CU_GREEN_CTX_WAIT_EVENT;
     const NAME: &'static str = "cuGreenCtxWaitEvent";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ impl<'a> Message<'a> for CuFuncLoad {
 impl<'a> Request<'a> for CuFuncLoad {
     const OP: u16 = op::CU_FUNC_LOAD;
     const NAME: &'static str = "cuFuncLoad";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuFuncSetCacheConfig`.
@@ -125,7 +125,7 @@ impl<'a> Message<'a> for CuFuncSetSharedMemConfig {
 impl<'a> Request<'a> for CuFuncSetSharedMemConfig {
     const OP: u16 = op::CU_FUNC_SET_SHARED_MEM_CONFIG;
     const NAME: &'static str = "cuFuncSetSharedMemConfig";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuModuleGetFunctionCount`.

@@ -94,7 +94,7 @@ impl<'a> Message<'a> for CuStreamCopyAttributes {
 impl<'a> Request<'a> for CuStreamCopyAttributes {
     const OP: u16 = op::CU_STREAM_COPY_ATTRIBUTES;
     const NAME: &'static str = "cuStreamCopyAttributes";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuStreamCreate`.

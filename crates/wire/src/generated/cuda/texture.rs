@@ -59,7 +59,7 @@ impl<'a> Message<'a> for CuSurfRefSetArray {
 impl<'a> Request<'a> for CuSurfRefSetArray {
     const OP: u16 = op::CU_SURF_REF_SET_ARRAY;
     const NAME: &'static str = "cuSurfRefSetArray";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuTexObjectDestroy`.
@@ -721,7 +721,7 @@ impl<'a> Message<'a> for CuTexRefSetAddress2DV3 {
 impl<'a> Request<'a> for CuTexRefSetAddress2DV3 {
     const OP: u16 = op::CU_TEX_REF_SET_ADDRESS2_D_V3;
     const NAME: &'static str = "cuTexRefSetAddress2D_v3";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetAddressMode`.
@@ -753,7 +753,7 @@ impl<'a> Message<'a> for CuTexRefSetAddressMode {
 impl<'a> Request<'a> for CuTexRefSetAddressMode {
     const OP: u16 = op::CU_TEX_REF_SET_ADDRESS_MODE;
     const NAME: &'static str = "cuTexRefSetAddressMode";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetAddress_v2`.
@@ -837,7 +837,7 @@ impl<'a> Message<'a> for CuTexRefSetArray {
 impl<'a> Request<'a> for CuTexRefSetArray {
     const OP: u16 = op::CU_TEX_REF_SET_ARRAY;
     const NAME: &'static str = "cuTexRefSetArray";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetBorderColor`.
@@ -866,7 +866,7 @@ impl<'a> Message<'a> for CuTexRefSetBorderColor<'a> {
 impl<'a> Request<'a> for CuTexRefSetBorderColor<'a> {
     const OP: u16 = op::CU_TEX_REF_SET_BORDER_COLOR;
     const NAME: &'static str = "cuTexRefSetBorderColor";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetFilterMode`.
@@ -895,7 +895,7 @@ impl<'a> Message<'a> for CuTexRefSetFilterMode {
 impl<'a> Request<'a> for CuTexRefSetFilterMode {
     const OP: u16 = op::CU_TEX_REF_SET_FILTER_MODE;
     const NAME: &'static str = "cuTexRefSetFilterMode";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetFlags`.
@@ -924,7 +924,7 @@ impl<'a> Message<'a> for CuTexRefSetFlags {
 impl<'a> Request<'a> for CuTexRefSetFlags {
     const OP: u16 = op::CU_TEX_REF_SET_FLAGS;
     const NAME: &'static str = "cuTexRefSetFlags";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetFormat`.
@@ -956,7 +956,7 @@ impl<'a> Message<'a> for CuTexRefSetFormat {
 impl<'a> Request<'a> for CuTexRefSetFormat {
     const OP: u16 = op::CU_TEX_REF_SET_FORMAT;
     const NAME: &'static str = "cuTexRefSetFormat";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetMaxAnisotropy`.
@@ -985,7 +985,7 @@ impl<'a> Message<'a> for CuTexRefSetMaxAnisotropy {
 impl<'a> Request<'a> for CuTexRefSetMaxAnisotropy {
     const OP: u16 = op::CU_TEX_REF_SET_MAX_ANISOTROPY;
     const NAME: &'static str = "cuTexRefSetMaxAnisotropy";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetMipmapFilterMode`.
@@ -1014,7 +1014,7 @@ impl<'a> Message<'a> for CuTexRefSetMipmapFilterMode {
 impl<'a> Request<'a> for CuTexRefSetMipmapFilterMode {
     const OP: u16 = op::CU_TEX_REF_SET_MIPMAP_FILTER_MODE;
     const NAME: &'static str = "cuTexRefSetMipmapFilterMode";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetMipmapLevelBias`.
@@ -1043,7 +1043,7 @@ impl<'a> Message<'a> for CuTexRefSetMipmapLevelBias {
 impl<'a> Request<'a> for CuTexRefSetMipmapLevelBias {
     const OP: u16 = op::CU_TEX_REF_SET_MIPMAP_LEVEL_BIAS;
     const NAME: &'static str = "cuTexRefSetMipmapLevelBias";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetMipmapLevelClamp`.
@@ -1075,7 +1075,7 @@ impl<'a> Message<'a> for CuTexRefSetMipmapLevelClamp {
 impl<'a> Request<'a> for CuTexRefSetMipmapLevelClamp {
     const OP: u16 = op::CU_TEX_REF_SET_MIPMAP_LEVEL_CLAMP;
     const NAME: &'static str = "cuTexRefSetMipmapLevelClamp";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetMipmappedArray`.
@@ -1107,7 +1107,7 @@ impl<'a> Message<'a> for CuTexRefSetMipmappedArray {
 impl<'a> Request<'a> for CuTexRefSetMipmappedArray {
     const OP: u16 = op::CU_TEX_REF_SET_MIPMAPPED_ARRAY;
     const NAME: &'static str = "cuTexRefSetMipmappedArray";
-    const WAITS: bool = false;
+    const WAITS: bool = true;
 }
 
 #[cfg(test)]

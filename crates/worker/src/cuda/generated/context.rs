@@ -139,7 +139,7 @@ pub(super) fn cu_ctx_record_event(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -173,7 +173,7 @@ pub(super) fn cu_ctx_set_cache_config(
         check(unsafe { w.driver.cuCtxSetCacheConfig(m.config) })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -203,7 +203,7 @@ pub(super) fn cu_ctx_set_shared_mem_config(
         check(unsafe { w.driver.cuCtxSetSharedMemConfig(m.config) })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -221,6 +221,6 @@ pub(super) fn cu_ctx_wait_event(w: &mut Cuda, h: &Header, body: &[u8]) -> Result
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }

@@ -202,7 +202,7 @@ pub(super) fn cu_graph_destroy_node(
         w.remove(Kind::GraphNode, m.h_node);
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 

@@ -194,7 +194,7 @@ pub(super) fn cu_green_ctx_record_event(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -243,6 +243,6 @@ pub(super) fn cu_green_ctx_wait_event(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }

@@ -39,7 +39,7 @@ pub(super) fn cu_func_load(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), 
         check(unsafe { w.driver.cuFuncLoad(v_function as CUfunction) })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -81,7 +81,7 @@ pub(super) fn cu_func_set_shared_mem_config(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 

@@ -65,7 +65,7 @@ pub(super) fn cu_stream_copy_attributes(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 

@@ -44,7 +44,7 @@ pub(super) fn cu_surf_ref_set_array(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -429,7 +429,7 @@ pub(super) fn cu_tex_ref_set_address2_d_v3(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -450,7 +450,7 @@ pub(super) fn cu_tex_ref_set_address_mode(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -503,7 +503,7 @@ pub(super) fn cu_tex_ref_set_array(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -525,7 +525,7 @@ pub(super) fn cu_tex_ref_set_border_color(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -546,7 +546,7 @@ pub(super) fn cu_tex_ref_set_filter_mode(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -560,7 +560,7 @@ pub(super) fn cu_tex_ref_set_flags(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
         check(unsafe { w.driver.cuTexRefSetFlags(v_h_tex_ref as CUtexref, m.flags) })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -581,7 +581,7 @@ pub(super) fn cu_tex_ref_set_format(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -602,7 +602,7 @@ pub(super) fn cu_tex_ref_set_max_anisotropy(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -623,7 +623,7 @@ pub(super) fn cu_tex_ref_set_mipmap_filter_mode(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -644,7 +644,7 @@ pub(super) fn cu_tex_ref_set_mipmap_level_bias(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -668,7 +668,7 @@ pub(super) fn cu_tex_ref_set_mipmap_level_clamp(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -697,6 +697,6 @@ pub(super) fn cu_tex_ref_set_mipmapped_array(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }

@@ -27,7 +27,7 @@ pub(super) fn cu_graph_release_user_object(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -53,7 +53,7 @@ pub(super) fn cu_graph_retain_user_object(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -74,7 +74,7 @@ pub(super) fn cu_user_object_release(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -95,6 +95,6 @@ pub(super) fn cu_user_object_retain(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
