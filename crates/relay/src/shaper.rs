@@ -293,8 +293,8 @@ impl Shaper {
     /// What a flow may do at `now`. Released bytes are the caller's to deliver.
     pub fn poll(&mut self, id: FlowId, now: Nanos) -> Release {
         self.advance(now);
-        // On the caller's clock: the link's stands still in a stall, and what becomes due at that very
-        // moment has to wait for its end.
+        // On the caller's clock: the link's stands still in a stall, and what becomes due at that
+        // very moment has to wait for its end.
         let clock = self.clock;
         let due_now = |at| clock.on_callers(at) <= now;
         let link_now = clock.on_links(now);

@@ -39,8 +39,8 @@ pub trait Connection: Send + Sync {
     /// Ends both directions now; blocked calls return.
     fn shutdown(&self);
 
-    /// Whether the connection has ended, though there may be bytes left to receive. Says no where it
-    /// cannot tell.
+    /// Whether the connection has ended, though there may be bytes left to receive. Says no where
+    /// it cannot tell.
     fn hung_up(&self) -> bool {
         false
     }

@@ -64,8 +64,8 @@ fn lock(m: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Queue {
-    /// Queues a frame; an error ends the session. `go_on` says whether the intake must go on reading
-    /// though the queue is full.
+    /// Queues a frame; an error ends the session. `go_on` says whether the intake must go on
+    /// reading though the queue is full.
     fn push(
         &self,
         f: Frame,

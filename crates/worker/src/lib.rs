@@ -4,8 +4,9 @@
 //! executor ([`run`]), which hands them to the session's [`Api`]. Answers leave through [`outbox`].
 //! Bulk bytes land in [`staging`] memory without a copy in between, and [`content`] keeps module
 //! images across sessions. Memory that a client on this host shares comes through [`shared`].
-//! [`control`] is how the server hands connections over; `process` sees a client of this host end. Each forwarded API is a folder: [`cuda`],
-//! [`opencl`]; nothing else in Busbar loads a vendor's library.
+//! [`control`] is how the server hands connections over; `process` sees a client of this host end.
+//! Each forwarded API is a folder: [`cuda`], [`opencl`]; nothing else in Busbar loads a vendor's
+//! library.
 
 pub mod apis;
 pub mod callback;

@@ -125,7 +125,7 @@ impl Outbox {
 
     /// Ends the session for a reason that is not the client's, and this process with it.
     pub(crate) fn leave(&self, why: &str) -> ! {
-        // A client that reads nothing must not keep us: the alarm's default action ends the process.
+        // A client that reads nothing must not keep us: the alarm's default action ends us.
         // SAFETY: no preconditions.
         unsafe { libc::alarm(1) };
         self.goodbye(why);
