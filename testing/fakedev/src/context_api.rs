@@ -126,11 +126,14 @@ api! {
     }
 
     fn [cuCtxGetFlags] (out: *mut u32) {
-        put(out, context::current()?.flags.load(Ordering::Acquire))
+        // As the driver, which says of every context that it maps the host's memory.
+        const MAP_HOST: u32 = 8;
+        put(out, context::current()?.flags.load(Ordering::Acquire) | MAP_HOST)
     }
 
     fn [cuCtxSetFlags] (flags: u32) {
-        if flags & !KNOWN_FLAGS != 0 {
+        let ways_to_wait = flags & 7;
+        if flags & !KNOWN_FLAGS != 0 || ways_to_wait.count_ones() > 1 {
             return Err(INVALID_VALUE);
         }
         context::current()?.flags.store(flags, Ordering::Release);

@@ -295,15 +295,24 @@ pub(super) unsafe fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
             i.flags
         };
         // SAFETY: the program's pointer.
-        unsafe { put(flags, f) }
+        unsafe { put(flags, f | MAP_HOST) }
     })
+}
+
+/// `CU_CTX_MAP_HOST`, which the driver always says of a context.
+const MAP_HOST: u32 = 8;
+
+/// Whether the driver takes these flags of a context: one way to wait at most, and known bits.
+fn valid_flags(flags: u32) -> bool {
+    const WAYS_TO_WAIT: u32 = 7;
+    flags & !0xff == 0 && (flags & WAYS_TO_WAIT).count_ones() <= 1
 }
 
 pub(super) unsafe fn cuCtxSetFlags(flags: u32) -> CUresult {
     guard(|| {
         let id = enter()?.need_context()?;
         let i = info(id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
-        if flags & !0xff != 0 {
+        if !valid_flags(flags) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         if i.primary {
