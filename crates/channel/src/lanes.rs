@@ -398,8 +398,8 @@ mod tests {
         assert!(numbers(&lanes).is_empty());
     }
 
-    /// Each thread draws a number under a lock that it gives up before it puts the number down with
-    /// the next lock held: numbers must come out ascending, however threads and collector meet.
+    /// Each thread draws a number and puts it down under one lock: numbers must come out ascending,
+    /// however threads and collector meet.
     #[test]
     fn a_record_never_passes_one_that_it_depends_on() {
         let lanes = Arc::new(Lanes::new());

@@ -4,7 +4,7 @@ use crate::lanes::{self, soon};
 use crate::side;
 use crate::switches::Switch;
 use crate::watch::{look, patience};
-use crate::{Channel, Closed, Inner, lock};
+use crate::{Channel, Closed, Inner, Link, lock};
 use busbar_transport::Connection;
 use busbar_wire::frame::{self, Kind};
 use busbar_wire::{limits, record};
@@ -98,6 +98,15 @@ impl Tail {
         }
     }
 
+    /// Moves everything into the window, where it gets its numbers.
+    fn enter(&mut self, link: &mut Link) {
+        self.seal();
+        while let Some(f) = self.sealed.pop_front() {
+            let n = f.len();
+            link.window.push(Arc::new(f), n);
+        }
+    }
+
     fn seal(&mut self) {
         if !self.buf.is_empty() {
             let next = self.spare.pop().unwrap_or_default();
@@ -116,6 +125,19 @@ const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 /// It has been woken, and its core may take a while.
 const WAKING: u32 = 2;
+
+/// Writes the header of a record of `len` bytes into the place that was left for it.
+#[inline]
+fn head(record: &mut [u8], len: usize, op: u16, call: u32, aux: u32) {
+    let h = record::Header {
+        len: len as u32,
+        op,
+        flags: 0,
+        call,
+        aux,
+    };
+    record[..record::HEADER].copy_from_slice(&h.to_bytes());
+}
 
 impl Channel {
     /// Queues one record. `fields` appends the payload. Returns once the record is queued, which
@@ -137,14 +159,7 @@ impl Channel {
             fields(buf);
             let len = buf.len() - start;
             debug_assert!(len <= limits::MAX_FRAME_BODY);
-            let h = record::Header {
-                len: len as u32,
-                op,
-                flags: 0,
-                call,
-                aux,
-            };
-            buf[start..start + record::HEADER].copy_from_slice(&h.to_bytes());
+            head(&mut buf[start..], len, op, call, aux);
         });
         if staged >= lanes::FULL || !Switch::Gather.on() {
             inner.collect()?;
@@ -178,14 +193,7 @@ impl Channel {
         fields(&mut body);
         let len = body.len() + n;
         debug_assert!(len <= limits::MAX_FRAME_BODY);
-        let h = record::Header {
-            len: len as u32,
-            op,
-            flags: 0,
-            call,
-            aux,
-        };
-        body[..record::HEADER].copy_from_slice(&h.to_bytes());
+        head(&mut body, len, op, call, aux);
         let mut keep = None;
         let in_place = n >= BORROW_FROM && Switch::Borrow.on();
         let borrowed = match bulk {
@@ -249,12 +257,8 @@ impl Channel {
         let inner = &*self.inner;
         let mut tail = lock(&inner.tail);
         inner.collect_into(&mut tail);
-        tail.seal();
         let mut link = lock(&inner.link);
-        while let Some(f) = tail.sealed.pop_front() {
-            let n = f.len();
-            link.window.push(Arc::new(f), n);
-        }
+        tail.enter(&mut link);
         let seq = link.window.last();
         drop(link);
         drop(tail);
@@ -479,12 +483,8 @@ impl Inner {
                 } else {
                     tail.held = true;
                 }
-                tail.seal();
                 let mut link = lock(&self.link);
-                while let Some(f) = tail.sealed.pop_front() {
-                    let n = f.len();
-                    link.window.push(Arc::new(f), n);
-                }
+                tail.enter(&mut link);
                 drop(tail);
                 let Some(conn) = link.conn.clone() else {
                     return;
