@@ -93,6 +93,10 @@ struct Link {
     /// How many connections there were before this one.
     number: u64,
     side: Option<Arc<Side>>,
+    /// A connection that the peer has opened as a side connection, and has not named yet.
+    offered: Option<(u64, Arc<dyn Connection>)>,
+    /// How many there have been.
+    offers: u64,
 }
 
 /// What every thread looks at for each record, and which seldom changes: on cache lines of its own.
@@ -163,6 +167,8 @@ impl Channel {
                 conn: Some(conn.clone()),
                 number: 0,
                 side: None,
+                offered: None,
+                offers: 0,
             }),
             in_flight: AtomicUsize::new(0),
             acked: AtomicU64::new(0),
@@ -271,20 +277,23 @@ impl Channel {
         lock(&self.inner.link).number
     }
 
-    /// Long frames may go over `conn`, too, for as long as the present connection lasts. The end
-    /// that has asked for it gives the number of the connection that it did so for, once the other
-    /// end has it.
+    /// The peer has opened `conn` beside the present connection. Returns its number, by which the
+    /// peer names it in [`Channel::attach_side`]; until then it waits here, and a later one takes
+    /// its place.
+    pub fn offer_side(&self, conn: Arc<dyn Connection>) -> u64 {
+        self.inner.offer_side(conn)
+    }
+
+    /// Long frames may go over `conn`, too, which the peer has as the `number`th that it was
+    /// offered, for as long as connection `main` lasts. An error if that is not the present one,
+    /// or has a side connection.
     pub fn attach_side(
         &self,
         conn: Arc<dyn Connection>,
-        asked: Option<u64>,
+        number: u64,
+        main: u64,
     ) -> std::io::Result<()> {
-        let main = self.inner.attach_side(conn, asked, asked.is_some())?;
-        if asked.is_some() {
-            // The other end may use it from now on.
-            self.inner.ping(&main, frame::SIDE);
-        }
-        Ok(())
+        self.inner.attach_side(conn, number, main)
     }
 
     /// `f` is called when the network has turned out to be fast, on the receiving thread; once for
@@ -350,6 +359,7 @@ impl Inner {
                 c.shutdown();
             }
             link.drop_side();
+            link.offered = None;
         }
         drop(lock(&self.tail));
         self.room.notify_all();

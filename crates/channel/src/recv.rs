@@ -177,10 +177,8 @@ impl Receiver<'_> {
                 }
                 Kind::Ack if len == 0 => {}
                 Kind::Ping if len == 0 => {
-                    if h.flags == frame::SIDE
-                        && let Some(side) = self.inner.side_of(conn)
-                    {
-                        side.heard();
+                    if h.flags == frame::SIDE {
+                        self.inner.side_named(conn, h.seq);
                     }
                     self.ack();
                 }

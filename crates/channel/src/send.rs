@@ -11,7 +11,7 @@ use busbar_wire::{limits, record};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -292,7 +292,7 @@ impl Channel {
                 {
                     drop(link);
                     if !asked.as_ref().is_some_and(|a| Arc::ptr_eq(a, &conn)) {
-                        inner.ping(&conn, 0);
+                        inner.ping(&conn);
                         asked = Some(conn);
                     }
                 }
@@ -376,20 +376,33 @@ impl Inner {
     }
 
     /// Asks the peer how far it is.
-    pub(crate) fn ping(&self, conn: &Arc<dyn Connection>, flags: u8) {
+    pub(crate) fn ping(&self, conn: &Arc<dyn Connection>) {
         let _role = lock(&self.sender);
-        let ping = frame::Header {
+        // Whether the connection is any good is for others to find.
+        let _ = self.bare(conn, Kind::Ping, 0, 0, 0);
+    }
+
+    /// Sends a frame that is its header and nothing else.
+    fn bare(
+        &self,
+        conn: &Arc<dyn Connection>,
+        kind: Kind,
+        flags: u8,
+        seq: u64,
+        ack: u64,
+    ) -> io::Result<()> {
+        let h = frame::Header {
             len: 0,
-            kind: Kind::Ping,
+            kind,
             flags,
-            seq: 0,
-            ack: 0,
+            seq,
+            ack,
         };
-        let ping = ping.to_bytes();
-        if conn.send(&mut [IoSlice::new(&ping)]).is_ok() {
-            let n = ping.len() as u64;
-            self.counters.sent.fetch_add(n, Ordering::Relaxed);
-        }
+        let h = h.to_bytes();
+        conn.send(&mut [IoSlice::new(&h)])?;
+        let n = h.len() as u64;
+        self.counters.sent.fetch_add(n, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Counts bytes in. Only ever changed under the tail's lock, so no atomic addition is needed.
@@ -496,24 +509,21 @@ impl Inner {
                 {
                     frames.push((seq, f.clone()));
                 }
-                let side = link.side.clone().filter(|s| s.ready());
-                (conn, side, frames)
+                (conn, link.side.clone(), frames)
             };
             let ack = self.cursor_last.load(Ordering::Acquire);
+            if let Some(number) = side.as_ref().and_then(|s| s.to_name())
+                && self
+                    .bare(&conn, Kind::Ping, frame::SIDE, number, ack)
+                    .is_err()
+            {
+                self.broken(&conn);
+                return;
+            }
+            let side = side.filter(|s| s.ready());
             if frames.is_empty() {
                 if self.ack_due.swap(false, Ordering::AcqRel) {
-                    let h = frame::Header {
-                        len: 0,
-                        kind: Kind::Ack,
-                        flags: 0,
-                        seq: 0,
-                        ack,
-                    }
-                    .to_bytes();
-                    self.counters
-                        .sent
-                        .fetch_add(h.len() as u64, Ordering::Relaxed);
-                    if conn.send(&mut [IoSlice::new(&h)]).is_err() {
+                    if self.bare(&conn, Kind::Ack, 0, 0, ack).is_err() {
                         self.broken(&conn);
                         return;
                     }

@@ -6,8 +6,12 @@
 //! and a frame has arrived when both parts have, so nothing else changes: not the order, not what
 //! is acknowledged, not what is sent again.
 //!
-//! A side connection belongs to one main connection. If it fails once it has been used, so has
-//! that; the session then resumes as ever, at first without one.
+//! A side connection belongs to one main connection, and the two ends must agree on which: a part
+//! that is read into another frame would be wrong bytes in a program's memory. So the pair is made
+//! on the main connection itself. The end that takes a new connection numbers it; the end that
+//! opened it names that number on its main connection, as [`Side::to_name`] has it, and is answered
+//! in the same way. A main connection has one side connection in its life. If that fails once it
+//! has been used, so has the main one; the session then resumes as ever, at first without one.
 
 use crate::send::Frame;
 use crate::watch::{look, patience};
@@ -118,6 +122,10 @@ unsafe impl Send for Place {}
 pub(crate) struct Side {
     conn: Arc<dyn Connection>,
     main: Arc<dyn Connection>,
+    /// What the end that did not open it calls it.
+    number: u64,
+    /// The peer has been told that this end listens to it.
+    named: AtomicBool,
     /// The peer listens to it.
     heard: AtomicBool,
     /// A part of a frame has gone over it, or should have.
@@ -129,11 +137,18 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    fn start(conn: Arc<dyn Connection>, main: Arc<dyn Connection>) -> io::Result<Arc<Self>> {
+    fn start(
+        conn: Arc<dyn Connection>,
+        main: Arc<dyn Connection>,
+        number: u64,
+        heard: bool,
+    ) -> io::Result<Arc<Self>> {
         let side = Arc::new(Self {
             conn,
             main,
-            heard: AtomicBool::new(false),
+            number,
+            named: AtomicBool::new(false),
+            heard: AtomicBool::new(heard),
             used: AtomicBool::new(false),
             over: AtomicBool::new(false),
             out: Inbox::default(),
@@ -153,13 +168,10 @@ impl Side {
         self.heard.load(Ordering::Acquire) && !self.over.load(Ordering::Acquire)
     }
 
-    fn in_use(&self) -> bool {
-        self.used.load(Ordering::SeqCst) && !self.over.load(Ordering::SeqCst)
-    }
-
-    /// The peer listens.
-    pub(crate) fn heard(&self) {
-        self.heard.store(true, Ordering::Release);
+    /// Its number, once: what the peer must be told on the main connection. From then on it may
+    /// use this one.
+    pub(crate) fn to_name(&self) -> Option<u64> {
+        (!self.named.swap(true, Ordering::Relaxed)).then_some(self.number)
     }
 
     /// Sends the last `len` bytes of what a frame borrows, which end at `end`.
@@ -274,31 +286,56 @@ impl Inner {
         link.side.clone().filter(|_| present)
     }
 
-    /// Takes `conn` as the side connection of the present one, which must be the `number`th if one
-    /// is given. `heard` says whether the peer listens to it already.
+    /// See [`crate::Channel::offer_side`].
+    pub(crate) fn offer_side(&self, conn: Arc<dyn Connection>) -> u64 {
+        let mut link = lock(&self.link);
+        link.offers += 1;
+        let number = link.offers;
+        if !self.signals.is_closed.load(Ordering::Acquire) {
+            link.offered = Some((number, conn));
+        }
+        number
+    }
+
+    /// See [`crate::Channel::attach_side`].
     pub(crate) fn attach_side(
         &self,
         conn: Arc<dyn Connection>,
-        number: Option<u64>,
-        heard: bool,
-    ) -> io::Result<Arc<dyn Connection>> {
+        number: u64,
+        main: u64,
+    ) -> io::Result<()> {
         let mut link = lock(&self.link);
         let main = match &link.conn {
-            Some(main) if number.is_none_or(|n| n == link.number) => main.clone(),
+            Some(conn) if link.number == main => conn.clone(),
             _ => return Err(ErrorKind::NotConnected.into()),
         };
-        // One that nothing has come over may be a forgotten one.
-        if link.side.as_ref().is_some_and(|s| s.in_use()) {
+        if link.side.is_some() {
             return Err(ErrorKind::AlreadyExists.into());
         }
-        let side = Side::start(conn, main.clone())?;
-        if heard {
-            side.heard();
+        link.side = Some(Side::start(conn, main, number, false)?);
+        drop(link);
+        self.notify();
+        Ok(())
+    }
+
+    /// The peer has named a side connection on `main`: one that this end has there, or one that was
+    /// offered for it. Of anything else nothing is to be said: it has gone, and will not be used.
+    pub(crate) fn side_named(&self, main: &Arc<dyn Connection>, number: u64) {
+        let mut link = lock(&self.link);
+        if link.conn.as_ref().is_none_or(|c| !Arc::ptr_eq(c, main)) {
+            return;
         }
-        if let Some(old) = link.side.replace(side) {
-            old.shut();
+        if let Some(side) = &link.side {
+            if side.number == number {
+                side.heard.store(true, Ordering::Release);
+            }
+            return;
         }
-        Ok(main)
+        let Some((_, conn)) = link.offered.take_if(|(n, _)| *n == number) else {
+            return;
+        };
+        // Without threads for it there is none, and the peer is not told of any.
+        link.side = Side::start(conn, main.clone(), number, true).ok();
     }
 }
 

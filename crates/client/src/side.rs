@@ -44,11 +44,12 @@ impl Opener {
 
     /// Without it everything works, only slower.
     fn open(&self, channel: &Channel) {
-        let number = channel.connection();
+        let main = channel.connection();
         let done = hello::connect(&self.server, &self.hello, Duration::from_secs(2))
             .map_err(|e| e.to_string())
-            .and_then(|(conn, _)| {
-                let attached = channel.attach_side(Arc::new(Socket::new(conn)), Some(number));
+            .and_then(|(conn, welcome)| {
+                let conn = Arc::new(Socket::new(conn));
+                let attached = channel.attach_side(conn, welcome.side, main);
                 attached.map_err(|e| e.to_string())
             });
         match done {

@@ -15,7 +15,8 @@ use crate::limits::MAX_FRAME_BODY;
 /// Bytes of a frame's header.
 pub const HEADER: usize = 24;
 
-/// Data: the last part of the body comes over the side connection. Ping: its sender listens there.
+/// Data: the last part of the body comes over the side connection. Ping: its sender listens to the
+/// side connection that `seq` numbers.
 pub const SIDE: u8 = 1;
 
 /// What a frame is for.

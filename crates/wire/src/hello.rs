@@ -129,6 +129,8 @@ pub struct Welcome {
     pub peer: String,
     /// Resume: the last data frame that the worker has received.
     pub last_received: u64,
+    /// Side: what the worker calls the connection.
+    pub side: u64,
     /// How long the server keeps a session without a connection, in seconds.
     pub resume_seconds: u64,
     /// Status and lease: the answer's document.

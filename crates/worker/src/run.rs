@@ -269,16 +269,18 @@ impl Ears {
 }
 
 impl Ears {
-    /// A second connection. If it cannot be used it is closed, which tells the client.
+    /// A second connection.
     fn attach_side(&self, (attach, fd): (Attach, Option<OwnedFd>)) {
         let Some(Ok(conn)) = fd.map(Tcp::from_fd) else {
             return;
         };
         let conn = Arc::new(conn);
-        // First, so that nothing that the client sends over it finds nobody.
-        if self.channel.attach_side(conn.clone(), None).is_ok() {
-            answer(&conn, &welcome(&attach, 0));
-        }
+        let side = self.channel.offer_side(conn.clone());
+        let welcome = Welcome {
+            side,
+            ..welcome(&attach, 0)
+        };
+        answer(&conn, &welcome);
     }
 }
 

@@ -1,12 +1,13 @@
 //! How sessions end: in good order, by a lost peer, by one that breaks the protocol.
 
-use busbar_channel::{Ending, Keeper, Verdict, recv_hello, send_hello};
+use busbar_channel::{Bulk, Counters, Ending, Keeper, Verdict, recv_hello, send_hello};
 use busbar_harness::link::{Weather, link};
 use busbar_harness::toy::{Pair, Sum, Write};
 use busbar_transport::Connection;
 use busbar_transport::mem;
 use busbar_wire::frame;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Gives a session up at once.
@@ -144,6 +145,40 @@ fn a_frame_in_two_parts_needs_a_second_connection_and_length() {
         assert!(pair.session.call(0, &Sum { nonce: 1 }, None).is_err());
         assert!(pair.worker_ended().contains(why), "{why}");
     }
+}
+
+#[test]
+fn a_side_connection_that_nobody_knows_is_none() {
+    let (a, b) = mem::pair();
+    let raw: Arc<dyn Connection> = Arc::new(a);
+    let pair = Pair::start((raw.clone(), Never), (Arc::new(b), Never), None);
+    pair.session.call(0, &Sum { nonce: 1 }, None).unwrap();
+    let worker = pair.worker_channel.get().expect("it has answered");
+    let offer = || worker.offer_side(Arc::new(mem::pair().0));
+    let (forgotten, present) = (offer(), offer());
+    let name = |seq| {
+        let h = frame::Header {
+            len: 0,
+            kind: frame::Kind::Ping,
+            flags: frame::SIDE,
+            seq,
+            ack: 0,
+        };
+        raw.send(&mut [std::io::IoSlice::new(&h.to_bytes())])
+            .unwrap();
+    };
+    name(forgotten);
+    name(present + 1);
+    pair.session.call(0, &Sum { nonce: 2 }, None).unwrap();
+    let long = vec![7; 1 << 20];
+    let bulk = Bulk::Borrow(long.as_ptr(), long.len());
+    pair.session
+        .queue_bulk(0, &Write { offset: 0 }, bulk)
+        .unwrap();
+    pair.session.drain().unwrap();
+    let aside = |c: &Counters| c.aside.load(Ordering::Relaxed);
+    assert_eq!(aside(pair.session.counters()), 0);
+    assert_eq!(pair.finish(), "the program ended");
 }
 
 #[test]

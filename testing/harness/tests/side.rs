@@ -12,11 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Gives the session a side connection whenever it has none, for as long as `on`. They break after
+/// Gives each of the session's connections a side connection, for as long as `on`. They break after
 /// fewer than `most_bytes`, if that is not 0.
 fn keep_aside(client: &Channel, worker: &Channel, rng: &mut Rng, most_bytes: u64, on: &AtomicBool) {
+    let mut served = None;
     while on.load(Ordering::Acquire) && client.closed().is_none() {
-        let number = client.connection();
+        let main = client.connection();
+        if served == Some(main) {
+            std::thread::sleep(Duration::from_micros(100));
+            continue;
+        }
         let (a, b) = mem::pair();
         let budget = match most_bytes {
             0 => -1,
@@ -27,13 +32,20 @@ fn keep_aside(client: &Channel, worker: &Channel, rng: &mut Rng, most_bytes: u64
         } else {
             (Arc::new(a), Arc::new(Fault::new(b, budget)))
         };
-        let taken = worker.attach_side(ends.1, None).is_ok();
+        let number = worker.offer_side(ends.1);
         // The client's connection may be another by now.
-        let done = taken && client.attach_side(ends.0, Some(number)).is_ok();
-        if done && most_bytes == 0 {
-            return;
+        if client.attach_side(ends.0, number, main).is_ok() {
+            served = Some(main);
         }
-        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Ends [`keep_aside`] when the test is through, or has failed.
+struct Off<'a>(&'a AtomicBool);
+
+impl Drop for Off<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 
@@ -54,7 +66,10 @@ fn one(seed: u64, weather: Weather, most_bytes: u64) -> (u64, u64) {
         let mut theirs = Rng::new(seed + 1);
         let on = &on;
         scope.spawn(move || keep_aside(s.channel(), worker, &mut theirs, most_bytes, on));
-        for _ in 0..40 {
+        let _off = Off(on);
+        // The first pieces may be through before there is a side connection.
+        let none = || s.counters().aside.load(Ordering::Relaxed) == 0;
+        for _ in (0..400).take_while(|n| *n < 40 || none()) {
             let len = 200_000 + rng.below(848_000);
             let offset = rng.below(MEMORY as u64 - len);
             let from = rng.below(pinned.len() as u64 - len) as usize;
@@ -72,7 +87,6 @@ fn one(seed: u64, weather: Weather, most_bytes: u64) -> (u64, u64) {
             }
         }
         s.drain().unwrap();
-        on.store(false, Ordering::Release);
     });
     let a = s.call(0, &Sum { nonce: 2 }, None).unwrap();
     model.event(2);
