@@ -10,6 +10,7 @@
 //! [`run`] with `check` fails when a checked-in file is not what the spec gives.
 
 pub mod abi;
+pub mod condition;
 pub mod emit;
 pub mod model;
 pub mod spec;

@@ -1,6 +1,7 @@
 //! The spec, resolved: what each call puts on the wire, and everything that would be wrong with it.
 
 use crate::abi::{self, Shape, Types};
+use crate::condition;
 use crate::spec::{self, Class, Count, Item, Mark, Param, Sort};
 use anyhow::{Context, Result, anyhow, bail};
 use quote::ToTokens as _;
@@ -159,18 +160,17 @@ pub struct Call {
     pub request: Vec<Field>,
     /// Fields of the reply.
     pub reply: Vec<Field>,
+    /// Whether the sender goes on: an expression over the request's fields.
+    pub queued: String,
 }
 
 impl Call {
     /// Whether a message of this line goes over the wire.
     pub fn travels(&self) -> bool {
-        matches!(
-            self.item.class,
-            Class::Queued | Class::Waits | Class::Cached
-        )
+        travels(&self.item)
     }
 
-    /// Whether the sender waits.
+    /// Whether the sender always waits.
     pub fn waits(&self) -> bool {
         matches!(self.item.class, Class::Waits | Class::Cached)
     }
@@ -316,7 +316,7 @@ impl Api {
     }
 
     fn call(&self, item: Item) -> Result<Call> {
-        let travels = matches!(item.class, Class::Queued | Class::Waits | Class::Cached);
+        let travels = travels(&item);
         if travels != item.id.is_some() {
             bail!(if travels {
                 "it travels and has no id"
@@ -335,6 +335,7 @@ impl Api {
             args: Vec::new(),
             request: Vec::new(),
             reply: Vec::new(),
+            queued: String::new(),
             item,
         };
         match call.item.sort {
@@ -343,7 +344,7 @@ impl Api {
                 if !travels || call.item.class == Class::Cached {
                     bail!("a message is queued or waits");
                 }
-                if !call.waits() && !call.item.reply.is_empty() {
+                if call.item.class == Class::Queued && !call.item.reply.is_empty() {
                     bail!("a queued message has no reply");
                 }
                 call.request = message_fields(&call.item.params)?;
@@ -385,7 +386,30 @@ impl Api {
                 bail!("two fields are called `{}`", f.name);
             }
         }
+        call.queued = self.queued(&call).context("when it is queued")?;
         Ok(call)
+    }
+
+    /// [`Call::queued`].
+    fn queued(&self, call: &Call) -> Result<String> {
+        let Class::QueuedIf(condition) = &call.item.class else {
+            return Ok((call.item.class == Class::Queued).to_string());
+        };
+        let names: Vec<_> = match call.item.sort {
+            Sort::Function => call
+                .args
+                .iter()
+                .filter(|a| matches!(a.role, Some(Role::Number(_))))
+                .map(|a| (a.name.as_str(), a.field.as_str()))
+                .collect(),
+            _ => call
+                .request
+                .iter()
+                .filter(|f| matches!(f.wire, Wire::Number(_)))
+                .map(|f| (f.name.as_str(), f.name.as_str()))
+                .collect(),
+        };
+        condition::resolve(condition, &names, &self.types)
     }
 
     fn role(
@@ -650,6 +674,13 @@ impl Api {
         }
         Ok(())
     }
+}
+
+fn travels(item: &Item) -> bool {
+    matches!(
+        item.class,
+        Class::Queued | Class::QueuedIf(_) | Class::Waits | Class::Cached
+    )
 }
 
 fn check_counts(call: &Call) -> Result<()> {
