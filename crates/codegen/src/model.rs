@@ -1,12 +1,12 @@
-//! The spec, resolved: what each call puts on the wire, and everything that would be wrong with it.
+//! The spec, resolved: what each call puts on the wire, and what is wrong with a line by itself.
 
 use crate::abi::{self, Shape, Types};
-use crate::condition;
 use crate::spec::{self, Class, Count, Item, Mark, Param, Sort};
+use crate::{check, condition};
 use anyhow::{Context, Result, anyhow, bail};
 use quote::ToTokens as _;
 use serde::Deserialize;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use syn::Type;
 
@@ -295,7 +295,7 @@ impl Api {
                 calls,
             });
         }
-        self.check()?;
+        check::api(&self)?;
         Ok(self)
     }
 
@@ -541,138 +541,6 @@ impl Api {
             Shape::Number(_) | Shape::Plain(_) => Ok(()),
             _ => bail!("`{}` holds pointers or is not known", ty.to_token_stream()),
         }
-    }
-
-    fn check(&self) -> Result<()> {
-        let mut ids: HashMap<u16, &Item> = HashMap::new();
-        let mut names: HashMap<&str, &Item> = HashMap::new();
-        let mut messages = HashSet::new();
-        let mut procs = HashMap::new();
-        for c in self.calls() {
-            let it = &c.item;
-            let at = format!("{}: {}", it.place, it.name);
-            if let Some(other) = names.insert(&it.name, it) {
-                bail!("{at}: already at {}", other.place);
-            }
-            if let Some(id) = it.id {
-                if id == 0 || id >= RESERVED_IDS {
-                    bail!("{at}: id {id:#06x} is reserved");
-                }
-                if let Some(other) = ids.insert(id, it) {
-                    bail!(
-                        "{at}: id {id:#06x} is taken by {} at {}",
-                        other.name,
-                        other.place
-                    );
-                }
-                if !messages.insert(&c.message) || !messages.insert(&c.op) {
-                    bail!("{at}: another name gives the same message");
-                }
-            }
-            for p in &it.get_proc {
-                if let Some(other) = procs.insert(p.clone(), it) {
-                    bail!("{at}: {} of {} is {}", p.0, p.1, other.name);
-                }
-            }
-            if it.todo && !c.client_by_hand() && !c.worker_by_hand() {
-                bail!("{at}: todo, but nothing in it is hand-written");
-            }
-            if let Class::SameAs(to) | Class::OnDefaultStream(to) = &it.class {
-                self.check_alias(c, to).with_context(|| at)?;
-            }
-        }
-        let absent = |p: &&(String, u32)| !procs.contains_key(*p);
-        let missing: Vec<_> = self
-            .procs
-            .iter()
-            .filter(absent)
-            .map(|(n, v)| format!("{n} of {v}"))
-            .collect();
-        if !missing.is_empty() {
-            bail!("no function is looked up as: {}", missing.join(", "));
-        }
-        self.check_exports(&names)
-    }
-
-    fn check_alias(&self, c: &Call, to: &str) -> Result<()> {
-        let target = self
-            .find(to)
-            .with_context(|| format!("there is no `{to}`"))?;
-        if matches!(
-            target.item.class,
-            Class::SameAs(_) | Class::OnDefaultStream(_) | Class::Unsupported(_)
-        ) {
-            bail!("`{to}` is itself no function with a body");
-        }
-        let resolved = |c: &Call| {
-            c.item
-                .params
-                .iter()
-                .map(|p| self.canonical(&p.ty))
-                .collect::<Vec<_>>()
-        };
-        let mut mine = resolved(c);
-        if matches!(c.item.class, Class::OnDefaultStream(_)) {
-            let stream = self
-                .config
-                .stream
-                .as_ref()
-                .context("the API has no streams")?;
-            mine.push(self.canonical(&syn::parse_str(&stream.ty)?));
-        }
-        if mine != resolved(target) {
-            bail!("its parameters differ from those of `{to}`");
-        }
-        Ok(())
-    }
-
-    fn canonical(&self, ty: &Type) -> String {
-        match ty {
-            Type::Ptr(p) => {
-                let word = if p.mutability.is_some() {
-                    "*mut"
-                } else {
-                    "*const"
-                };
-                format!("{word} {}", self.canonical(&p.elem))
-            }
-            other => self.types.resolve(other).to_token_stream().to_string(),
-        }
-    }
-
-    fn check_exports(&self, names: &HashMap<&str, &Item>) -> Result<()> {
-        let mut variants = HashSet::new();
-        for c in self.calls() {
-            if let Some(suffix) = &c.item.per_thread {
-                variants.insert(format!("{}{suffix}", c.item.name));
-            }
-        }
-        let known = |e: &str| names.contains_key(e) || variants.contains(e);
-        let missing: Vec<_> = self.exports.iter().filter(|e| !known(e)).cloned().collect();
-        if !missing.is_empty() {
-            bail!("not classified: {}", missing.join(", "));
-        }
-        if let Some(name) = self.loader.iter().find(|n| !names.contains_key(n.as_str())) {
-            bail!("{name}: a loader exports it, and it has no line");
-        }
-        let exported: HashSet<_> = self.exports.iter().map(String::as_str).collect();
-        for c in self
-            .calls()
-            .filter(|c| c.item.sort != Sort::Message && !c.item.proc_only)
-        {
-            let all = std::iter::once(c.item.name.clone()).chain(
-                c.item
-                    .per_thread
-                    .iter()
-                    .map(|s| format!("{}{s}", c.item.name)),
-            );
-            for name in all {
-                if self.config.exports.is_some() && !exported.contains(name.as_str()) {
-                    bail!("{}: {name} is not in the list of exports", c.item.place);
-                }
-            }
-        }
-        Ok(())
     }
 }
 
