@@ -167,7 +167,7 @@ impl Watch {
         self.rouse();
     }
 
-    /// As `begin`, by one of those who work on what is received, so that none of them need be woken.
+    /// As `begin`, by one of those who work on what is received: none of them need be woken.
     pub(crate) fn begin_awake(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         self.touch();
