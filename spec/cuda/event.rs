@@ -25,7 +25,8 @@ fn cuEventQuery(#[handle] hEvent: CUevent) -> CUresult;
 #[id(0x0d05)] #[queued] #[get_proc("cuEventRecord", 2000)] #[per_thread("_ptsz")]
 fn cuEventRecord(#[handle] hEvent: CUevent, #[handle] hStream: CUstream) -> CUresult;
 
-#[id(0x0d06)] #[queued] #[by_hand(client)] #[get_proc("cuEventRecordWithFlags", 11010)]
+// Some flags are for captures only.
+#[id(0x0d06)] #[queued_if(flags == 0)] #[get_proc("cuEventRecordWithFlags", 11010)]
 #[per_thread("_ptsz")]
 fn cuEventRecordWithFlags(
     #[handle] hEvent: CUevent,

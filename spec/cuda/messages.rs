@@ -9,6 +9,8 @@ fn OpenCuda() -> (driver: u32, devices: Bytes);
 fn SelectDevices(devices: U32s);
 
 /// A kernel launch. `params` is the packed parameter buffer, `attrs` an array of CUlaunchAttribute.
+// One with attributes that the driver may refuse waits: that takes what is known of the kernel, which
+// is not in the message, so `launch::usual` of the client says it.
 #[id(0x8001)] #[message] #[queued] #[family(launch)]
 fn LaunchKernel(function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32, attrs: Bytes, params: Bytes);
 
@@ -139,7 +141,11 @@ fn LinkComplete(link: u32) -> (info_log: Bytes, error_log: Bytes, wall_ms: f32, 
 fn LinkDestroy(link: u32);
 
 /// Sets an attribute of a function or kernel.
-#[id(0x8055)] #[message] #[queued] #[family(module)]
+// The two that programs set before launches. The client has checked the first, and the second is a
+// hint within a range.
+#[id(0x8055)] #[message] #[family(module)]
+#[queued_if(attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    || attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT && matches!(value, -1..=100))]
 fn FunctionSetAttribute(function: u32, attribute: i32, value: i32, device: i32);
 
 /// Whether a stream captures, into which graph, and behind which nodes. Unknown nodes get an id here.

@@ -5,13 +5,13 @@
 //! *mirror* is page-locked memory at the worker that stands for a box of the program's memory in a
 //! copy node; `mirrors` names those of the source and the destination, 0 for none.
 
-/// Adds a node to a graph.
-#[id(0x8100)] #[message] #[queued] #[family(graph)]
-fn GraphAddNode(node: u32, graph: u32, after: U32s, edges: Bytes, params: Bytes, extra: Bytes, mirrors: [u32; 2]);
-
-/// As `GraphAddNode`, for a node whose making tells something: an address, or the graphs inside it.
-#[id(0x8101)] #[message] #[waits] #[family(graph)]
-fn GraphAddNodeNow(node: u32, graph: u32, after: U32s, edges: Bytes, params: Bytes, extra: Bytes, mirrors: [u32; 2]) -> (va: u64, graphs: U32s);
+/// Adds a node of a kind to a graph. Some kinds tell something: an address, or the graphs inside.
+// What graphs are made of, a thousand at a time. Of the rest not all is taken: not every graph can be
+// part of another, nor every memory be freed.
+#[id(0x8100)] #[message] #[family(graph)]
+#[queued_if(matches!(kind, CU_GRAPH_NODE_TYPE_KERNEL | CU_GRAPH_NODE_TYPE_MEMCPY
+    | CU_GRAPH_NODE_TYPE_MEMSET | CU_GRAPH_NODE_TYPE_HOST | CU_GRAPH_NODE_TYPE_EMPTY))]
+fn GraphAddNode(node: u32, graph: u32, kind: u32, after: U32s, edges: Bytes, params: Bytes, extra: Bytes, mirrors: [u32; 2]) -> (va: u64, graphs: U32s);
 
 /// Changes a node of a graph.
 #[id(0x8102)] #[message] #[waits] #[family(graph)]

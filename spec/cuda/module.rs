@@ -29,7 +29,7 @@ fn cuFuncLoad(#[handle] function: CUfunction) -> CUresult;
 #[custom] #[get_proc("cuFuncSetAttribute", 9000)]
 fn cuFuncSetAttribute(hfunc: CUfunction, attrib: CUfunction_attribute, value: i32) -> CUresult;
 
-#[id(0x0403)] #[queued] #[by_hand(client)] #[get_proc("cuFuncSetCacheConfig", 3000)]
+#[id(0x0403)] #[queued_if(config <= CU_FUNC_CACHE_PREFER_EQUAL)] #[get_proc("cuFuncSetCacheConfig", 3000)]
 fn cuFuncSetCacheConfig(#[handle] hfunc: CUfunction, config: CUfunc_cache) -> CUresult;
 
 #[id(0x0404)] #[waits] #[get_proc("cuFuncSetSharedMemConfig", 4020)]

@@ -128,7 +128,8 @@ fn cuStreamIsCapturing(hStream: CUstream, captureStatus: *mut CUstreamCaptureSta
 fn cuStreamQuery(#[handle] hStream: CUstream) -> CUresult;
 
 /// The attributes of a stream hold no handle; the members of this union that do are for launches.
-#[id(0x0c0d)] #[queued] #[by_hand(client)] #[get_proc("cuStreamSetAttribute", 11000)]
+// Seldom done, and which values are good is the driver's to say.
+#[id(0x0c0d)] #[waits] #[get_proc("cuStreamSetAttribute", 11000)]
 #[per_thread("_ptsz")]
 fn cuStreamSetAttribute(
     #[handle] hStream: CUstream,
@@ -157,7 +158,8 @@ fn cuStreamUpdateCaptureDependencies_v2(
     flags: u32,
 ) -> CUresult;
 
-#[id(0x0c0f)] #[queued] #[by_hand(client)] #[get_proc("cuStreamWaitEvent", 3020)]
+// Some flags are for captures only.
+#[id(0x0c0f)] #[queued_if(Flags == 0)] #[get_proc("cuStreamWaitEvent", 3020)]
 #[per_thread("_ptsz")]
 fn cuStreamWaitEvent(
     #[handle] hStream: CUstream,

@@ -208,9 +208,21 @@ impl Channel {
         self.inner.watch.alert()
     }
 
+    /// The peer waits for an answer, and will go on when it gets it: those who receive what it then
+    /// sends stay awake for that. To be followed by [`Channel::answered`].
+    pub fn asked(&self) {
+        self.inner.watch.begin_awake();
+    }
+
     /// The peer has been told what it waited for, and will likely send more soon.
-    pub fn rouse(&self) {
+    pub fn answered(&self) {
+        self.inner.watch.end();
         self.inner.watch.rouse();
+    }
+
+    /// How many answers are waited for, at this end or by the peer.
+    pub fn awaited(&self) -> u32 {
+        self.inner.watch.waiting()
     }
 
     /// `f` is to wake those who work on what is received: it runs when something is about to be.

@@ -137,16 +137,24 @@ impl Watch {
         self.active.store(now, Ordering::Relaxed);
     }
 
+    /// Wakes the receiving thread if it sleeps. False where threads do not stay awake anyway.
+    fn ring(&self) -> bool {
+        if patience().after.is_zero() {
+            return false;
+        }
+        // Pairs with the fence in `sleep`.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) {
+            self.alarm.ring();
+        }
+        true
+    }
+
     /// Something is about to be received: the receiving thread had better be awake.
     pub(crate) fn rouse(&self) {
         self.touch();
-        // Pairs with the fence in `sleep`.
-        fence(Ordering::SeqCst);
-        if patience().after.is_zero() {
+        if !self.ring() {
             return;
-        }
-        if self.asleep.load(Ordering::Relaxed) {
-            self.alarm.ring();
         }
         // Others may sleep while the receiving thread does not, and need not wait for it to wake.
         if let Some(f) = self.on_wake.get() {
@@ -157,6 +165,17 @@ impl Watch {
     pub(crate) fn begin(&self) {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         self.rouse();
+    }
+
+    /// As `begin`, by one of those who work on what is received: none of them need be woken.
+    pub(crate) fn begin_awake(&self) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.touch();
+        self.ring();
+    }
+
+    pub(crate) fn waiting(&self) -> u32 {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// How long after the last activity to look for more.
@@ -170,7 +189,11 @@ impl Watch {
     }
 
     pub(crate) fn end(&self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let one_less = |n: u32| n.checked_sub(1);
+        let counted = self
+            .waiting
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+        debug_assert!(counted.is_ok(), "an answer that nobody waits for");
         self.touch();
     }
 

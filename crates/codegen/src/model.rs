@@ -1,11 +1,12 @@
-//! The spec, resolved: what each call puts on the wire, and everything that would be wrong with it.
+//! The spec, resolved: what each call puts on the wire, and what is wrong with a line by itself.
 
 use crate::abi::{self, Shape, Types};
 use crate::spec::{self, Class, Count, Item, Mark, Param, Sort};
+use crate::{check, condition};
 use anyhow::{Context, Result, anyhow, bail};
 use quote::ToTokens as _;
 use serde::Deserialize;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use syn::Type;
 
@@ -159,18 +160,17 @@ pub struct Call {
     pub request: Vec<Field>,
     /// Fields of the reply.
     pub reply: Vec<Field>,
+    /// Whether the sender goes on: an expression over the request's fields.
+    pub queued: String,
 }
 
 impl Call {
     /// Whether a message of this line goes over the wire.
     pub fn travels(&self) -> bool {
-        matches!(
-            self.item.class,
-            Class::Queued | Class::Waits | Class::Cached
-        )
+        travels(&self.item)
     }
 
-    /// Whether the sender waits.
+    /// Whether the sender always waits.
     pub fn waits(&self) -> bool {
         matches!(self.item.class, Class::Waits | Class::Cached)
     }
@@ -295,7 +295,7 @@ impl Api {
                 calls,
             });
         }
-        self.check()?;
+        check::api(&self)?;
         Ok(self)
     }
 
@@ -316,7 +316,7 @@ impl Api {
     }
 
     fn call(&self, item: Item) -> Result<Call> {
-        let travels = matches!(item.class, Class::Queued | Class::Waits | Class::Cached);
+        let travels = travels(&item);
         if travels != item.id.is_some() {
             bail!(if travels {
                 "it travels and has no id"
@@ -335,6 +335,7 @@ impl Api {
             args: Vec::new(),
             request: Vec::new(),
             reply: Vec::new(),
+            queued: String::new(),
             item,
         };
         match call.item.sort {
@@ -343,7 +344,7 @@ impl Api {
                 if !travels || call.item.class == Class::Cached {
                     bail!("a message is queued or waits");
                 }
-                if !call.waits() && !call.item.reply.is_empty() {
+                if call.item.class == Class::Queued && !call.item.reply.is_empty() {
                     bail!("a queued message has no reply");
                 }
                 call.request = message_fields(&call.item.params)?;
@@ -385,7 +386,30 @@ impl Api {
                 bail!("two fields are called `{}`", f.name);
             }
         }
+        call.queued = self.queued(&call).context("when it is queued")?;
         Ok(call)
+    }
+
+    /// [`Call::queued`].
+    fn queued(&self, call: &Call) -> Result<String> {
+        let Class::QueuedIf(condition) = &call.item.class else {
+            return Ok((call.item.class == Class::Queued).to_string());
+        };
+        let names: Vec<_> = match call.item.sort {
+            Sort::Function => call
+                .args
+                .iter()
+                .filter(|a| matches!(a.role, Some(Role::Number(_))))
+                .map(|a| (a.name.as_str(), a.field.as_str()))
+                .collect(),
+            _ => call
+                .request
+                .iter()
+                .filter(|f| matches!(f.wire, Wire::Number(_)))
+                .map(|f| (f.name.as_str(), f.name.as_str()))
+                .collect(),
+        };
+        condition::resolve(condition, &names, &self.types)
     }
 
     fn role(
@@ -518,138 +542,13 @@ impl Api {
             _ => bail!("`{}` holds pointers or is not known", ty.to_token_stream()),
         }
     }
+}
 
-    fn check(&self) -> Result<()> {
-        let mut ids: HashMap<u16, &Item> = HashMap::new();
-        let mut names: HashMap<&str, &Item> = HashMap::new();
-        let mut messages = HashSet::new();
-        let mut procs = HashMap::new();
-        for c in self.calls() {
-            let it = &c.item;
-            let at = format!("{}: {}", it.place, it.name);
-            if let Some(other) = names.insert(&it.name, it) {
-                bail!("{at}: already at {}", other.place);
-            }
-            if let Some(id) = it.id {
-                if id == 0 || id >= RESERVED_IDS {
-                    bail!("{at}: id {id:#06x} is reserved");
-                }
-                if let Some(other) = ids.insert(id, it) {
-                    bail!(
-                        "{at}: id {id:#06x} is taken by {} at {}",
-                        other.name,
-                        other.place
-                    );
-                }
-                if !messages.insert(&c.message) || !messages.insert(&c.op) {
-                    bail!("{at}: another name gives the same message");
-                }
-            }
-            for p in &it.get_proc {
-                if let Some(other) = procs.insert(p.clone(), it) {
-                    bail!("{at}: {} of {} is {}", p.0, p.1, other.name);
-                }
-            }
-            if it.todo && !c.client_by_hand() && !c.worker_by_hand() {
-                bail!("{at}: todo, but nothing in it is hand-written");
-            }
-            if let Class::SameAs(to) | Class::OnDefaultStream(to) = &it.class {
-                self.check_alias(c, to).with_context(|| at)?;
-            }
-        }
-        let absent = |p: &&(String, u32)| !procs.contains_key(*p);
-        let missing: Vec<_> = self
-            .procs
-            .iter()
-            .filter(absent)
-            .map(|(n, v)| format!("{n} of {v}"))
-            .collect();
-        if !missing.is_empty() {
-            bail!("no function is looked up as: {}", missing.join(", "));
-        }
-        self.check_exports(&names)
-    }
-
-    fn check_alias(&self, c: &Call, to: &str) -> Result<()> {
-        let target = self
-            .find(to)
-            .with_context(|| format!("there is no `{to}`"))?;
-        if matches!(
-            target.item.class,
-            Class::SameAs(_) | Class::OnDefaultStream(_) | Class::Unsupported(_)
-        ) {
-            bail!("`{to}` is itself no function with a body");
-        }
-        let resolved = |c: &Call| {
-            c.item
-                .params
-                .iter()
-                .map(|p| self.canonical(&p.ty))
-                .collect::<Vec<_>>()
-        };
-        let mut mine = resolved(c);
-        if matches!(c.item.class, Class::OnDefaultStream(_)) {
-            let stream = self
-                .config
-                .stream
-                .as_ref()
-                .context("the API has no streams")?;
-            mine.push(self.canonical(&syn::parse_str(&stream.ty)?));
-        }
-        if mine != resolved(target) {
-            bail!("its parameters differ from those of `{to}`");
-        }
-        Ok(())
-    }
-
-    fn canonical(&self, ty: &Type) -> String {
-        match ty {
-            Type::Ptr(p) => {
-                let word = if p.mutability.is_some() {
-                    "*mut"
-                } else {
-                    "*const"
-                };
-                format!("{word} {}", self.canonical(&p.elem))
-            }
-            other => self.types.resolve(other).to_token_stream().to_string(),
-        }
-    }
-
-    fn check_exports(&self, names: &HashMap<&str, &Item>) -> Result<()> {
-        let mut variants = HashSet::new();
-        for c in self.calls() {
-            if let Some(suffix) = &c.item.per_thread {
-                variants.insert(format!("{}{suffix}", c.item.name));
-            }
-        }
-        let known = |e: &str| names.contains_key(e) || variants.contains(e);
-        let missing: Vec<_> = self.exports.iter().filter(|e| !known(e)).cloned().collect();
-        if !missing.is_empty() {
-            bail!("not classified: {}", missing.join(", "));
-        }
-        if let Some(name) = self.loader.iter().find(|n| !names.contains_key(n.as_str())) {
-            bail!("{name}: a loader exports it, and it has no line");
-        }
-        let exported: HashSet<_> = self.exports.iter().map(String::as_str).collect();
-        for c in self
-            .calls()
-            .filter(|c| c.item.sort != Sort::Message && !c.item.proc_only)
-        {
-            let all = std::iter::once(c.item.name.clone()).chain(
-                c.item
-                    .per_thread
-                    .iter()
-                    .map(|s| format!("{}{s}", c.item.name)),
-            );
-            for name in all {
-                if self.config.exports.is_some() && !exported.contains(name.as_str()) {
-                    bail!("{}: {name} is not in the list of exports", c.item.place);
-                }
-            }
-        }
-        Ok(())
-    }
+fn travels(item: &Item) -> bool {
+    matches!(
+        item.class,
+        Class::Queued | Class::QueuedIf(_) | Class::Waits | Class::Cached
+    )
 }
 
 fn check_counts(call: &Call) -> Result<()> {

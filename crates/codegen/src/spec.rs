@@ -5,6 +5,7 @@ use quote::ToTokens as _;
 use std::path::Path;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
+use syn::spanned::Spanned as _;
 use syn::{Attribute, Expr, Ident, LitInt, LitStr, Token, Type, parenthesized};
 
 /// Where an item stands, for messages.
@@ -27,6 +28,8 @@ impl std::fmt::Display for Place {
 pub enum Class {
     /// Sent, and not waited for.
     Queued,
+    /// Sent, and not waited for where that condition on its arguments holds.
+    QueuedIf(String),
     /// Sent, and its reply waited for.
     Waits,
     /// Waited for once per set of arguments.
@@ -302,6 +305,12 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
             "message" => it.sort = Sort::Message,
             "family" => it.family = attr.parse_args::<Ident>()?.to_string(),
             "queued" => set(Class::Queued)?,
+            "queued_if" => {
+                let condition = attr.parse_args::<Expr>()?.span().source_text();
+                let words = condition.context("no condition")?;
+                let words: Vec<_> = words.split_whitespace().collect();
+                set(Class::QueuedIf(words.join(" ")))?;
+            }
             "waits" => set(Class::Waits)?,
             "cached" => set(Class::Cached)?,
             "local" => set(Class::Local)?,

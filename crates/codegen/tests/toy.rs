@@ -207,6 +207,23 @@ fn parameters_travel_only_as_what_they_are() {
 }
 
 #[test]
+fn a_condition_is_about_numbers_and_constants() {
+    let e = refusal("cups.rs", "lid == 0", "spoon == 0");
+    assert!(
+        e.contains("Shake: when it is queued: `spoon` is neither a number of the call"),
+        "{e}"
+    );
+    let e = refusal("cups.rs", "how, 1", "cup, 1");
+    assert!(e.contains("`cup` is neither a number"), "{e}");
+    let e = refusal("cups.rs", "lid == 0", "lid == \"open\"");
+    assert!(e.contains("a condition cannot hold `\"open\"`"), "{e}");
+    let e = refusal("cups.rs", "lid == 0", "lid = = 0");
+    assert!(e.contains("spec/toy/cups.rs:"), "{e}");
+    let e = refusal("cups.rs", "(lid == 0)", "");
+    assert!(e.contains("spec/toy/cups.rs:"), "{e}");
+}
+
+#[test]
 fn an_alias_has_the_parameters_of_its_target() {
     let e = refusal("cups.rs", "toyOld(cup: ToyCup)", "toyOld(cup: u32)");
     assert!(

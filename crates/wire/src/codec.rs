@@ -305,6 +305,9 @@ pub trait Request<'a>: Message<'a> {
     const OP: u16;
     /// The name in the spec.
     const NAME: &'static str;
-    /// Whether the sender waits for the reply.
-    const WAITS: bool;
+    /// Whether the sender goes on without an answer; else it waits for the reply.
+    #[inline]
+    fn queued(&self) -> bool {
+        false
+    }
 }

@@ -4,7 +4,8 @@
 //! executor ([`run`]), which hands them to the session's [`Api`]. Answers leave through [`outbox`].
 //! Bulk bytes land in [`staging`] memory without a copy in between, and [`content`] keeps module
 //! images across sessions. Memory that a client on this host shares comes through [`shared`].
-//! [`control`] is how the server hands connections over; `process` sees a client of this host end.
+//! [`control`] is how the server hands connections over; `process` sees a client of this host end;
+//! folders of a moment are [`scratch`].
 //! Each forwarded API is a folder: [`cuda`], [`opencl`]; nothing else in Busbar loads a vendor's
 //! library.
 
@@ -19,6 +20,7 @@ pub mod opencl;
 pub mod outbox;
 mod process;
 pub mod run;
+pub mod scratch;
 pub mod shared;
 pub mod signals;
 pub mod staging;

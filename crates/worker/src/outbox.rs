@@ -1,6 +1,6 @@
 //! What a worker says to its client. Cheap to clone; any thread may speak.
 
-use busbar_channel::{Bulk, Channel, Closed, Expecting};
+use busbar_channel::{Bulk, Channel, Closed};
 use busbar_wire::Writer;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Notice;
@@ -46,15 +46,12 @@ impl Outbox {
     /// Answers a call. Whether the client is still there shows at the next record, not here.
     pub fn reply(&self, call: u32, status: i32, fields: impl FnOnce(&mut Writer<'_>)) {
         let _ = self.say(Notice::Reply, call, status, fields);
-        if let Ok(c) = self.channel() {
-            c.rouse();
+        // Only what breaks the protocol asks without a number.
+        if call != 0
+            && let Ok(c) = self.channel()
+        {
+            c.answered();
         }
-    }
-
-    /// The client waits for an answer, and goes on when it gets it: those who receive what it then
-    /// sends stay awake for it until the guard is dropped.
-    pub fn client_waits(&self) -> Option<Expecting> {
-        self.channel().ok().map(Channel::expect)
     }
 
     /// Sends a piece of a call's bulk answer, copying it.

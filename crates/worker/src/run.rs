@@ -326,7 +326,7 @@ fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
                 let busy = api.poll();
                 let since = idle.get_or_insert_with(Instant::now).elapsed();
                 // Not by how long we have been idle: the client goes on when it is answered, which
-                // may be long after the last record.
+                // may be long after the last record, whatever the answer has to wait for.
                 if channel.alert() {
                     for _ in 0..16 {
                         std::hint::spin_loop();
@@ -352,13 +352,13 @@ fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
             api.wake();
         }
         let (done, bytes) = match frame {
-            Frame::Records(body) => (records(api, &body, None), body.len()),
+            Frame::Records(body) => (records(api, channel, &body, None), body.len()),
             Frame::Bulk(slab, len) => {
                 // SAFETY: the intake filled `len` bytes of the slab, and the slab outlives the
                 // slice: `records` gets it as an option that only the API takes, which then keeps
                 // it; the memory itself is not freed while the arena lives.
                 let body = unsafe { std::slice::from_raw_parts(slab.ptr(), len) };
-                (records(api, body, Some(slab)), len)
+                (records(api, channel, body, Some(slab)), len)
             }
         };
         queue.done(bytes);
@@ -371,6 +371,7 @@ fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
 
 fn records(
     api: &mut dyn Api,
+    channel: &Channel,
     body: &[u8],
     mut slab: Option<crate::staging::Lent>,
 ) -> Result<(), WireError> {
@@ -379,6 +380,9 @@ fn records(
         // The intake has seen to these already.
         if h.op >= record::RESERVED {
             continue;
+        }
+        if h.call != 0 {
+            channel.asked();
         }
         api.execute(&h, payload, &mut Hold { slab: &mut slab })?;
     }

@@ -1,7 +1,8 @@
 /* Works until something breaks, and then says which code a call gave; `listen` also says what its
  * context is told. `steps N` computes and prints a digest. `fork` and `exit` try what a program
- * does at its end, `gate` data that waits for an event, `build` what a build gives, `churn` whether
- * objects that come and go leave something behind. `idle`, `long-kernel` and `clogged` wait for
+ * does at its end, `gate` data that waits for an event, `build` what a build gives, `include OPTIONS`
+ * a build with the header slow.h, `churn` whether objects that come and go leave something behind.
+ * `idle`, `long-kernel` and `clogged` wait for
  * nothing, for a kernel that takes hours, and for copies behind one. */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
@@ -154,6 +155,12 @@ int main(int argc, char **argv) {
         fail("clCreateBuffer", code);
     if (!strcmp(mode, "build"))
         return build(device);
+    if (!strcmp(mode, "include")) {
+        const char *text = "#include \"slow.h\"\n";
+        cl_program program = clCreateProgramWithSource(context, 1, &text, NULL, &code);
+        printf("building\n");
+        return clBuildProgram(program, 1, &device, argv[2], NULL, NULL) != CL_SUCCESS;
+    }
     if (!strcmp(mode, "churn"))
         return churn(device);
     if (!strcmp(mode, "idle")) {

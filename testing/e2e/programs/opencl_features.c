@@ -53,9 +53,14 @@ static void callback(cl_event e, cl_int status, void *user) {
     __atomic_store_n((int *)user, status == CL_COMPLETE ? 100 : status, __ATOMIC_SEQ_CST);
 }
 
-static void wait_for(int *flag) {
-    for (int i = 0; i < 5000 && !__atomic_load_n(flag, __ATOMIC_SEQ_CST); i++)
+/* Waits until a callback has counted so far; on a busy machine a build may take its time. */
+static void wait_for(int *counter, int least) {
+    for (int i = 0; i < 60000 && __atomic_load_n(counter, __ATOMIC_SEQ_CST) < least; i++)
         usleep(1000);
+    if (__atomic_load_n(counter, __ATOMIC_SEQ_CST) < least) {
+        printf("a callback did not come\n");
+        exit(1);
+    }
 }
 
 static cl_mem ints(cl_mem_flags flags, int *init) {
@@ -196,7 +201,7 @@ static void events(void) {
     OK(clSetUserEventStatus(gate, CL_COMPLETE));
     SHOW(clSetUserEventStatus(gate, CL_COMPLETE));
     OK(clWaitForEvents(1, &mark));
-    wait_for(&flag);
+    wait_for(&flag, 1);
     printf("after the gate: %ld, callback %d\n", total(x, N), flag);
     cl_command_type type;
     OK(clGetEventInfo(e[2], CL_EVENT_COMMAND_TYPE, sizeof type, &type, NULL));
@@ -409,7 +414,7 @@ static void programs(void) {
     OK(code);
     int done = 0;
     OK(clBuildProgram(p, 1, &device, options, built, &done));
-    wait_for(&done);
+    wait_for(&done, 1);
     cl_build_status status;
     OK(clGetProgramBuildInfo(p, device, CL_PROGRAM_BUILD_STATUS, sizeof status, &status, NULL));
     printf("built with headers: %d %d, answer %d\n", done, status, answer(p, "k"));
@@ -501,8 +506,7 @@ static void rest(void) {
     OK(clSetMemObjectDestructorCallback(m, destroyed, &first));
     OK(clSetMemObjectDestructorCallback(m, destroyed, &second));
     OK(clReleaseMemObject(m));
-    for (int i = 0; i < 5000 && __atomic_load_n(&gone_count, __ATOMIC_SEQ_CST) < 2; i++)
-        usleep(1000);
+    wait_for(&gone_count, 2);
     printf("destructors: %d %d\n", gone[0], gone[1]);
     cl_uint units;
     OK(clGetDeviceInfo(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL));

@@ -191,6 +191,27 @@ fn a_built_program_is_kept_for_later_sessions() {
     }
 }
 
+#[test]
+fn a_client_killed_while_it_builds_leaves_no_headers_behind() {
+    let program = compile("opencl_faults");
+    let (headers, scratch) = (tempfile::tempdir(), tempfile::tempdir());
+    let (headers, scratch) = (headers.expect("a folder"), scratch.expect("a folder"));
+    // A compiler has seconds of work with these.
+    let function = |i| format!("int f{i}(int x) {{ return x % {i} + x / (x & {i}); }}\n");
+    let text: String = (1..30_000).map(function).collect();
+    std::fs::write(headers.path().join("slow.h"), text).expect("a file");
+    let server = Server::start_with(|c| {
+        c.env("TMPDIR", scratch.path());
+    });
+    let there = || std::fs::read_dir(scratch.path()).expect("a folder").count();
+    let include = format!("-I {}", headers.path().display());
+    let mut client = Running::start(server.command(&program).args(["include", &include]));
+    client.line_with("building");
+    until("the build", || (there() > 0).then_some(()));
+    client.kill();
+    until("the end of the headers", || (there() == 0).then_some(()));
+}
+
 /// Starts a program and waits for its first line.
 fn started(command: &mut std::process::Command) -> (Child, BufReader<ChildStdout>, String) {
     let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped());

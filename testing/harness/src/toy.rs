@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 pub const MEMORY: usize = 4 << 20;
 
 macro_rules! messages {
-    ($($(#[$doc:meta])* $op:literal $waits:literal $name:ident { $($field:ident),* })*) => {$(
+    ($($(#[$doc:meta])* $op:literal $name:ident { $($field:ident),* })*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct $name {
@@ -43,26 +43,25 @@ macro_rules! messages {
         impl<'a> Request<'a> for $name {
             const OP: u16 = $op;
             const NAME: &'static str = stringify!($name);
-            const WAITS: bool = $waits;
         }
     )*};
 }
 
 messages! {
     /// Writes the bulk bytes that follow at `offset`.
-    1 false Write { offset }
+    1 Write { offset }
     /// Xors a stretch of memory with a sequence.
-    2 false Mix { offset, len, seed }
+    2 Mix { offset, len, seed }
     /// Answers with a stretch of memory as bulk bytes, and the digest of all memory.
-    3 true Read { offset, len }
+    3 Read { offset, len }
     /// Answers with the digest.
-    4 true Sum { nonce }
+    4 Sum { nonce }
     /// Fails with a status, which comes as an error notice.
-    5 false Fail { status }
+    5 Fail { status }
     /// Writes content, named by the 32 bytes that follow, at `offset`.
-    6 false Load { offset }
+    6 Load { offset }
     /// Runs a function of the client's and waits for it.
-    7 false Call { number }
+    7 Call { number }
 }
 
 /// The memory, at the worker and in the client's model of it.

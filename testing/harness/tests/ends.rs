@@ -2,7 +2,7 @@
 
 use busbar_channel::{Bulk, Counters, Ending, Keeper, Verdict, recv_hello, send_hello};
 use busbar_harness::link::{Weather, link};
-use busbar_harness::toy::{Pair, Sum, Write};
+use busbar_harness::toy::{Fail, Pair, Read, Sum, Write};
 use busbar_transport::Connection;
 use busbar_transport::mem;
 use busbar_wire::frame;
@@ -94,6 +94,26 @@ fn closing_while_others_call_wakes_them() {
             c.join().unwrap();
         }
     }
+}
+
+#[test]
+fn each_call_is_awaited_until_it_is_answered() {
+    let l = link(1, STEADY);
+    let pair = Pair::start(l.client, l.worker, None);
+    for nonce in 0..100 {
+        pair.session.call(0, &Sum { nonce }, None).unwrap();
+        // One that fails and one that nobody waits for.
+        pair.session.queue(0, &Fail { status: 7 }).unwrap();
+        let mut out = [0; 64];
+        let place = Some((out.as_mut_ptr(), out.len()));
+        let read = Read { offset: 0, len: 64 };
+        pair.session.call(0, &read, place).unwrap();
+    }
+    let worker = pair.worker_channel.get().expect("it has answered").clone();
+    assert_eq!(pair.session.channel().awaited(), 0);
+    assert_eq!(pair.finish(), "the program ended");
+    // The last answer is on its way before it is counted.
+    assert_eq!(worker.awaited(), 0);
 }
 
 #[test]

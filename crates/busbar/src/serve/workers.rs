@@ -7,6 +7,7 @@ use crate::launch;
 use anyhow::{Context, Result, bail};
 use busbar_worker::apis::Found;
 use busbar_worker::control::{self, Report};
+use busbar_worker::scratch;
 use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -133,6 +134,7 @@ impl Worker {
     /// Waits for the process to end and says how it did when that was not in good order.
     pub fn wait(&self) -> Option<String> {
         let status = lock(&self.child).wait().ok()?;
+        scratch::sweep(self.pid);
         match (status.signal(), status.code()) {
             (Some(s), _) => Some(format!("the worker was killed by signal {s}")),
             (None, Some(0)) => None,
@@ -162,7 +164,7 @@ impl Worker {
     /// Ends the process now.
     pub fn kill(&self) {
         let _ = lock(&self.child).kill();
-        let _ = lock(&self.child).wait();
+        self.wait();
     }
 }
 

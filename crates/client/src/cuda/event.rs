@@ -1,7 +1,7 @@
 //! Events: asking whether they have happened.
 
 use super::runtime::{enter, guard, put};
-use super::{shadow, stream};
+use super::shadow;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 
@@ -48,23 +48,5 @@ pub(super) unsafe fn cuEventCreate(out: *mut CUevent, flags: u32) -> CUresult {
         .inspect_err(|_| cx.destroy(Kind::Event, id))?;
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, cx.raw(Kind::Event, id) as CUevent) }
-    })
-}
-
-pub(super) unsafe fn cuEventRecordWithFlags(
-    event: CUevent,
-    raw: CUstream,
-    flags: u32,
-    per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let m = msg::CuEventRecordWithFlags {
-            h_event: cx.handle(Kind::Event, event as u64)?,
-            h_stream: stream::id(cx, raw, per_thread)?,
-            flags,
-        };
-        // Some flags are for captures only.
-        cx.send_usual(&m, flags == 0)
     })
 }

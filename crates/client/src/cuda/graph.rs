@@ -343,7 +343,7 @@ pub(super) unsafe fn cuGraphDestroyNode(node: CUgraphNode) -> CUresult {
     guard(|| {
         let cx = enter()?;
         let h_node = cx.handle(Kind::GraphNode, node as u64)?;
-        cx.send_now(&msg::CuGraphDestroyNode { h_node })?;
+        cx.send(&msg::CuGraphDestroyNode { h_node })?;
         let mut k = known();
         if let Some(g) = k.owner.get(&h_node).copied()
             && let Some(all) = k.nodes.get_mut(&g)

@@ -8,6 +8,7 @@ use super::memory::{self, Sort};
 use super::runtime::{Cx, decode, enter, guard, put};
 use super::settled;
 use busbar_abi::cuda::*;
+use busbar_wire::codec::Request as _;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 
 /// Parameters as they travel.
@@ -173,54 +174,39 @@ pub(super) unsafe fn add(at: &Place, p: &mut CUgraphNodeParams) -> Result<(), CU
     let node = cx.create(Kind::GraphNode);
     let (params, extra, mirrors) = (busbar_abi::bytes_of(&e.p), &e.extra[..], e.mirrors);
     let fail = |_: &CUresult| cx.destroy(Kind::GraphNode, node);
-    let tells = [CU_GRAPH_NODE_TYPE_MEM_ALLOC, CU_GRAPH_NODE_TYPE_CONDITIONAL];
-    if tells.contains(&p.r#type) {
-        let m = msg::GraphAddNodeNow {
-            node,
-            graph,
-            after,
-            edges: &edges,
-            params,
-            extra,
-            mirrors,
-        };
-        let reply = cx.call(&m).inspect_err(fail)?;
-        let r = decode::<msg::GraphAddNodeNowReply>(&reply).inspect_err(fail)?;
+    let m = msg::GraphAddNode {
+        node,
+        graph,
+        kind: p.r#type,
+        after,
+        edges: &edges,
+        params,
+        extra,
+        mirrors,
+    };
+    if m.queued() {
+        cx.send(&m).inspect_err(fail)?;
         graph::own(graph, node);
-        if p.r#type == CU_GRAPH_NODE_TYPE_MEM_ALLOC {
-            let mut a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&p.u);
-            a.dptr = r.va as CUdeviceptr;
-            let device = a.poolProps.location.id;
-            let size = a.bytesize as u64;
-            memory::add(r.va, size, Sort::Foreign, cx.scope, device, 0);
-            busbar_abi::set_member(&mut p.u, a);
-        } else {
-            let mut c: CUDA_CONDITIONAL_NODE_PARAMS = busbar_abi::member(&p.u);
-            c.phGraph_out = graph::bodies(cx, graph, node, &r.graphs);
-            busbar_abi::set_member(&mut p.u, c);
-        }
     } else {
-        let m = msg::GraphAddNode {
-            node,
-            graph,
-            after,
-            edges: &edges,
-            params,
-            extra,
-            mirrors,
-        };
-        // What graphs are made of, a thousand at a time. Of the rest not all is taken: not every
-        // graph can be part of another, nor every memory be freed.
-        let usual = matches!(
-            p.r#type,
-            CU_GRAPH_NODE_TYPE_KERNEL
-                | CU_GRAPH_NODE_TYPE_MEMCPY
-                | CU_GRAPH_NODE_TYPE_MEMSET
-                | CU_GRAPH_NODE_TYPE_HOST
-                | CU_GRAPH_NODE_TYPE_EMPTY
-        );
-        cx.send_usual(&m, usual).inspect_err(fail)?;
+        let reply = cx.call(&m).inspect_err(fail)?;
+        let r = decode::<msg::GraphAddNodeReply>(&reply).inspect_err(fail)?;
         graph::own(graph, node);
+        match p.r#type {
+            CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+                let mut a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&p.u);
+                a.dptr = r.va as CUdeviceptr;
+                let device = a.poolProps.location.id;
+                let size = a.bytesize as u64;
+                memory::add(r.va, size, Sort::Foreign, cx.scope, device, 0);
+                busbar_abi::set_member(&mut p.u, a);
+            }
+            CU_GRAPH_NODE_TYPE_CONDITIONAL => {
+                let mut c: CUDA_CONDITIONAL_NODE_PARAMS = busbar_abi::member(&p.u);
+                c.phGraph_out = graph::bodies(cx, graph, node, &r.graphs);
+                busbar_abi::set_member(&mut p.u, c);
+            }
+            _ => {}
+        }
     }
     // SAFETY: checked for null above; the program's pointer.
     unsafe { put(at.out, cx.raw(Kind::GraphNode, node) as CUgraphNode) }

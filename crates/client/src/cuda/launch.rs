@@ -296,7 +296,7 @@ unsafe fn queue(
         let mut packed = Vec::new();
         // SAFETY: passed on to the caller.
         unsafe { pack(f, &params, &mut packed) };
-        return cx.send_now(&msg::LaunchKernel {
+        let asked = cx.call(&msg::LaunchKernel {
             function: l.function,
             stream: l.stream,
             grid: l.grid,
@@ -306,6 +306,7 @@ unsafe fn queue(
             attrs: l.attrs,
             params: &packed,
         });
+        return asked.map(drop);
     }
     // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is
     // the one call whose cost a program feels, and a copy of its parameters in between is a third

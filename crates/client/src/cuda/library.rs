@@ -382,7 +382,6 @@ pub fn attribute(cx: Cx, f: CUfunction, which: CUfunction_attribute) -> Result<i
 }
 
 const MAX_DYNAMIC_SHARED: usize = 8;
-const CARVEOUT: usize = 9;
 
 /// Sets an attribute, here and at the worker.
 pub fn set_attribute(
@@ -414,19 +413,13 @@ pub fn set_attribute(
     if old == value {
         return Ok(());
     }
-    let m = msg::FunctionSetAttribute {
+    cx.send(&msg::FunctionSetAttribute {
         function: id,
         attribute: i as i32,
         value,
         device,
-    };
-    let usual = match i {
-        MAX_DYNAMIC_SHARED => true,
-        CARVEOUT => (-1..=100).contains(&value),
-        _ => false,
-    };
-    cx.send_usual(&m, usual)
-        .inspect_err(|_| f.attributes[i].store(old, Ordering::Relaxed))
+    })
+    .inspect_err(|_| f.attributes[i].store(old, Ordering::Relaxed))
 }
 
 pub(super) unsafe fn cuKernelGetAttribute(

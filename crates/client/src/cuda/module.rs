@@ -460,12 +460,3 @@ pub(super) unsafe fn cuFuncGetModule(out: *mut CUmodule, f: CUfunction) -> CUres
 
 // The linker is part of this family.
 pub(super) use super::link::*;
-
-pub(super) unsafe fn cuFuncSetCacheConfig(f: CUfunction, config: CUfunc_cache) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let (hfunc, _) = function(cx, f)?;
-        let m = msg::CuFuncSetCacheConfig { hfunc, config };
-        cx.send_usual(&m, config <= CU_FUNC_CACHE_PREFER_EQUAL)
-    })
-}

@@ -439,22 +439,24 @@ impl Cx {
         self.rt.session.records()
     }
 
-    /// Queues a call. Its failure, if any, shows at a later call, as CUDA's asynchronous errors do.
+    /// Makes a call as its line of the spec says. It is queued, and its failure, if any, shows at a
+    /// later call, as CUDA's asynchronous errors do; or, where the driver may well refuse it, its
+    /// result is waited for.
     #[inline]
-    pub fn queue<'a, R: Request<'a>>(self, r: &R) -> CUresult {
-        if shadow::is_work(R::OP)
-            && shadow::active()
-            && let Err(e) = shadow::work(self, shadow::ANY, false)
-        {
-            return e;
+    pub fn send<'a, R: Request<'a>>(self, r: &R) -> Result<(), CUresult> {
+        if shadow::is_work(R::OP) && shadow::active() {
+            shadow::work(self, shadow::ANY, false)?;
+        }
+        if !r.queued() {
+            return self.call(r).map(drop);
         }
         if self.scope == 0 && needs_context(R::OP) {
-            return CUDA_ERROR_INVALID_CONTEXT;
+            return Err(CUDA_ERROR_INVALID_CONTEXT);
         }
         let sent = self.rt.session.queue(self.scope, r);
         match sent.and_then(|()| self.queued_one()) {
-            Ok(()) => CUDA_SUCCESS,
-            Err(_) => self.lost::<()>().err().unwrap_or(CUDA_ERROR_UNKNOWN),
+            Ok(()) => Ok(()),
+            Err(_) => self.lost(),
         }
     }
 
@@ -477,35 +479,6 @@ impl Cx {
             return Ok(());
         }
         self.rt.session.drain()
-    }
-
-    /// As [`Cx::queue`], as a `Result`.
-    #[inline]
-    pub fn send<'a, R: Request<'a>>(self, r: &R) -> Result<(), CUresult> {
-        match self.queue(r) {
-            CUDA_SUCCESS => Ok(()),
-            e => Err(e),
-        }
-    }
-
-    /// As [`Cx::send`] where the driver may well refuse: its answer is waited for, so that the
-    /// program hears of it at this call.
-    #[cold]
-    pub fn send_now<'a, R: Request<'a>>(self, r: &R) -> Result<(), CUresult> {
-        if shadow::is_work(R::OP) && shadow::active() {
-            shadow::work(self, shadow::ANY, false)?;
-        }
-        self.call(r).map(drop)
-    }
-
-    /// [`Cx::send`] where all is `usual`, otherwise [`Cx::send_now`].
-    #[inline]
-    pub fn send_usual<'a, R: Request<'a>>(self, r: &R, usual: bool) -> Result<(), CUresult> {
-        if usual {
-            self.send(r)
-        } else {
-            self.send_now(r)
-        }
     }
 
     /// Queues a call that ends in bulk bytes.

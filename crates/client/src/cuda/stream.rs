@@ -614,47 +614,6 @@ pub(super) unsafe fn cuStreamGetCaptureInfo_v3(
     )
 }
 
-pub(super) unsafe fn cuStreamWaitEvent(
-    stream: CUstream,
-    event: CUevent,
-    flags: u32,
-    per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let m = msg::CuStreamWaitEvent {
-            h_stream: id(cx, stream, per_thread)?,
-            h_event: cx.handle(Kind::Event, event as u64)?,
-            flags,
-        };
-        // Some flags are for captures only.
-        cx.send_usual(&m, flags == 0)
-    })
-}
-
-pub(super) unsafe fn cuStreamSetAttribute(
-    stream: CUstream,
-    attr: CUstreamAttrID,
-    value: *const CUstreamAttrValue,
-    per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let h_stream = id(cx, stream, per_thread)?;
-        if value.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // SAFETY: checked for null above; the program's structure, of plain bytes.
-        let param = unsafe { value.cast::<[u8; 64]>().read_unaligned() };
-        // Seldom done, and which values are good is the driver's to say.
-        cx.send_now(&msg::CuStreamSetAttribute {
-            h_stream,
-            attr,
-            param,
-        })
-    })
-}
-
 pub(super) unsafe fn cuStreamAddCallback(
     stream: CUstream,
     callback: CUstreamCallback,

@@ -371,7 +371,7 @@ fn forward(c: &Call, s: &mut String) {
         fields.join(", ")
     );
     let how = match c.item.class {
-        Class::Queued => "check(cx.queue(&v_req))",
+        Class::Queued | Class::QueuedIf(_) => "cx.send(&v_req)",
         Class::Cached => "cx.cached(&v_req)",
         _ => "cx.call(&v_req)",
     };

@@ -20,6 +20,7 @@ pub fn emit(api: &Api, files: &mut Files) {
     s.push_str(
         "| class | meaning |\n|---|---|\n\
          | queued | sent, not waited for; an error surfaces at a later call |\n\
+         | queued if | queued while its arguments are as the remark says, else waits |\n\
          | waits | sent, and its reply waited for |\n\
          | cached | asked once for each set of arguments |\n\
          | local | answered from what the client knows |\n\
@@ -54,6 +55,7 @@ pub fn emit(api: &Api, files: &mut Files) {
         }
         s.push('\n');
     }
+    conditions(api, &mut s);
     by_hand(api, &mut s);
     put(files, path, s);
 }
@@ -68,6 +70,7 @@ fn class(api: &Api, c: &Call) -> &'static str {
     }
     match c.item.class {
         Class::Queued => "queued",
+        Class::QueuedIf(_) => "queued if",
         Class::Waits => "waits",
         Class::Cached => "cached",
         Class::Local => "local",
@@ -81,6 +84,7 @@ fn remark(c: &Call) -> String {
     let mut parts = Vec::new();
     match &c.item.class {
         Class::Unsupported(reason) => parts.push(reason.clone()),
+        Class::QueuedIf(condition) => parts.push(code(condition)),
         Class::SameAs(to) => parts.push(format!("`{to}`")),
         Class::OnDefaultStream(to) => parts.push(format!("`{to}` on the default stream")),
         _ => {}
@@ -111,6 +115,33 @@ fn totals(api: &Api, s: &mut String) {
         let _ = writeln!(s, "| {class} | {n} |");
     }
     let _ = writeln!(s, "| all | {} |\n", totals.values().sum::<usize>());
+}
+
+/// What hand-written functions send that is queued under a condition.
+fn conditions(api: &Api, s: &mut String) {
+    let messages = api.calls().filter(|c| c.item.sort == Sort::Message);
+    let rows: Vec<_> = messages
+        .filter_map(|c| match &c.item.class {
+            Class::QueuedIf(condition) => Some((c, condition)),
+            _ => None,
+        })
+        .collect();
+    if rows.is_empty() {
+        return;
+    }
+    s.push_str(
+        "## Messages that are queued under a condition\n\n\
+         Hand-written functions send them.\n\n| message | queued if |\n|---|---|\n",
+    );
+    for (c, condition) in rows {
+        let _ = writeln!(s, "| `{}` | {} |", c.item.name, code(condition));
+    }
+    s.push('\n');
+}
+
+/// Code in a cell of a table.
+fn code(text: &str) -> String {
+    format!("`{}`", text.replace('|', "\\|"))
 }
 
 fn by_hand(api: &Api, s: &mut String) {

@@ -3,6 +3,7 @@
 use super::{BANNER, put, rust};
 use crate::Files;
 use crate::model::{Api, Call, Family, Field, Wire};
+use crate::spec::Class;
 use std::fmt::Write as _;
 
 const ROOT: &str = "crates/wire/src/generated";
@@ -104,6 +105,21 @@ fn kinds(api: &Api, s: &mut String) {
     s.push_str("];\n}\n");
 }
 
+/// When the sender goes on; without a word, never.
+fn queued(c: &Call) -> String {
+    let mut about = String::new();
+    if let Class::QueuedIf(condition) = &c.item.class {
+        about = format!("// {condition}\n");
+    }
+    if c.waits() {
+        return String::new();
+    }
+    format!(
+        "\n\n#[inline]\nfn queued(&self) -> bool {{\n{about}{}\n}}",
+        c.queued
+    )
+}
+
 fn family(f: &Family) -> String {
     let mut s = String::from(
         "use super::op;\nuse crate::codec::{Message, Reader, Request, WireError, Writer};\n\n",
@@ -121,11 +137,11 @@ fn family(f: &Family) -> String {
         let _ = writeln!(
             s,
             "impl<'a> Request<'a> for {}{generics} {{\nconst OP: u16 = op::{};\n\
-             const NAME: &'static str = \"{}\";\nconst WAITS: bool = {};\n}}\n",
+             const NAME: &'static str = \"{}\";{}\n}}\n",
             c.message,
             c.op,
             c.item.name,
-            c.waits()
+            queued(c)
         );
         let open = c.request.iter().any(|f| matches!(f.wire, Wire::Rest));
         names.push((format!("{}{}", c.message, life), open));

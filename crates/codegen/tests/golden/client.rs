@@ -36,7 +36,7 @@ pub(in crate::toy) unsafe fn toyMake_checked(
         size: v_size,
         name: v_name,
     };
-    check(cx.queue(&v_req)).inspect_err(|_| {
+    cx.send(&v_req).inspect_err(|_| {
         cx.destroy(Kind::Cup, v_cup);
     })?;
     // SAFETY: the program's pointer; the API asks that it be valid.
@@ -55,7 +55,7 @@ pub(in crate::toy) unsafe fn toyBreak_checked(cup: ToyCup) -> Result<(), ToyResu
     let cx = runtime::enter()?;
     let v_cup = cx.handle(Kind::Cup, cup as u64)?;
     let v_req = wire::ToyBreak { cup: v_cup };
-    check(cx.queue(&v_req))?;
+    cx.send(&v_req)?;
     cx.destroy(Kind::Cup, v_cup);
     Ok(())
 }
@@ -139,7 +139,30 @@ pub(in crate::toy) unsafe fn toyFillAsync_checked(
         n: n as u64,
         stream: v_stream,
     };
-    check(cx.queue(&v_req))?;
+    cx.send(&v_req)?;
+    Ok(())
+}
+
+/// `toyStir`.
+pub unsafe extern "C" fn toyStir(cup: ToyCup, speed: i32, how: u32) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { toyStir_checked(cup, speed, how) })
+}
+
+/// `toyStir`, with the result as a `Result`.
+pub(in crate::toy) unsafe fn toyStir_checked(
+    cup: ToyCup,
+    speed: i32,
+    how: u32,
+) -> Result<(), ToyResult> {
+    let cx = runtime::enter()?;
+    let v_cup = cx.handle(Kind::Cup, cup as u64)?;
+    let v_req = wire::ToyStir {
+        cup: v_cup,
+        speed,
+        how,
+    };
+    cx.send(&v_req)?;
     Ok(())
 }
 

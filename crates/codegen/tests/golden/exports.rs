@@ -62,6 +62,13 @@ pub unsafe extern "C" fn toyFillAsync_ptsz(
 
 // SAFETY: the name is the API's own.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn toyStir(cup: ToyCup, speed: i32, how: u32) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::toyStir(cup, speed, how) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn toyFill(cup: ToyCup, what: *const u16, n: usize) -> ToyResult {
     // SAFETY: the arguments are the program's.
     unsafe { client::toyFill(cup, what, n) }

@@ -33,7 +33,11 @@ impl<'a> Message<'a> for ToyMake<'a> {
 impl<'a> Request<'a> for ToyMake<'a> {
     const OP: u16 = op::TOY_MAKE;
     const NAME: &'static str = "toyMake";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `toyBreak`.
@@ -57,7 +61,11 @@ impl<'a> Message<'a> for ToyBreak {
 impl<'a> Request<'a> for ToyBreak {
     const OP: u16 = op::TOY_BREAK;
     const NAME: &'static str = "toyBreak";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `toyMeasure`.
@@ -86,7 +94,6 @@ impl<'a> Message<'a> for ToyMeasure {
 impl<'a> Request<'a> for ToyMeasure {
     const OP: u16 = op::TOY_MEASURE;
     const NAME: &'static str = "toyMeasure";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`ToyMeasure`].
@@ -147,7 +154,100 @@ impl<'a> Message<'a> for ToyFillAsync<'a> {
 impl<'a> Request<'a> for ToyFillAsync<'a> {
     const OP: u16 = op::TOY_FILL_ASYNC;
     const NAME: &'static str = "toyFillAsync";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
+}
+
+/// `toyStir`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToyStir {
+    pub cup: u32,
+    pub speed: i32,
+    pub how: u32,
+}
+
+impl<'a> Message<'a> for ToyStir {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.cup);
+        w.i32(self.speed);
+        w.u32(self.how);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            cup: r.u32()?,
+            speed: r.i32()?,
+            how: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for ToyStir {
+    const OP: u16 = op::TOY_STIR;
+    const NAME: &'static str = "toyStir";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        // speed <= TOY_UNKNOWN && !matches!(how, 1 | 3..=5)
+        self.speed <= 3 && !matches!(self.how, 1 | 3..=5)
+    }
+}
+
+/// `Shake`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shake {
+    pub cup: u32,
+    pub lid: u32,
+}
+
+impl<'a> Message<'a> for Shake {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.cup);
+        w.u32(self.lid);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            cup: r.u32()?,
+            lid: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for Shake {
+    const OP: u16 = op::SHAKE;
+    const NAME: &'static str = "Shake";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        // lid == 0
+        self.lid == 0
+    }
+}
+
+/// The reply to [`Shake`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShakeReply {
+    pub spilt: u32,
+}
+
+impl<'a> Message<'a> for ShakeReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.spilt);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { spilt: r.u32()? })
+    }
 }
 
 /// `Pour`.
@@ -190,7 +290,6 @@ impl<'a> Message<'a> for Pour<'a> {
 impl<'a> Request<'a> for Pour<'a> {
     const OP: u16 = op::POUR;
     const NAME: &'static str = "Pour";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`Pour`].
@@ -262,6 +361,31 @@ mod tests {
         }
     }
 
+    impl Sample for ToyStir {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                cup: g.u32(),
+                speed: g.i32(),
+                how: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for Shake {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                cup: g.u32(),
+                lid: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for ShakeReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self { spilt: g.u32() }
+        }
+    }
+
     impl Sample for Pour<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -288,6 +412,9 @@ mod tests {
         check::<ToyMeasure>(false);
         check::<ToyMeasureReply<'static>>(false);
         check::<ToyFillAsync<'static>>(false);
+        check::<ToyStir>(false);
+        check::<Shake>(false);
+        check::<ShakeReply>(false);
         check::<Pour<'static>>(false);
         check::<PourReply>(false);
     }

@@ -97,6 +97,27 @@ pub(super) fn toy_fill_async(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(),
     Ok(())
 }
 
+pub(super) fn toy_stir(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::ToyStir::decode(&mut r)?;
+    r.finish()?;
+    let rc = attempt(|| {
+        let v_cup = w.handle(Kind::Cup, m.cup)?;
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
+        check(unsafe { w.driver.toyStir(v_cup as ToyCup, m.speed, m.how) })?;
+        Ok(())
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn shake(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::Shake::decode(&mut r)?;
+    r.finish()?;
+    crate::toy::cups::shake(w, h, m)
+}
+
 pub(super) fn pour(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::Pour::decode(&mut r)?;

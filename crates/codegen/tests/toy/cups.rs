@@ -24,6 +24,9 @@ fn toyFillAsync(
     #[handle] stream: ToyStream,
 ) -> ToyResult;
 
+#[id(0x0105)] #[queued_if(speed <= TOY_UNKNOWN && !matches!(how, 1 | 3..=5))]
+fn toyStir(#[handle] cup: ToyCup, speed: i32, how: u32) -> ToyResult;
+
 #[on_default_stream(toyFillAsync)] #[get_proc("toyFill", 200)]
 fn toyFill(cup: ToyCup, what: *const u16, n: usize) -> ToyResult;
 
@@ -38,6 +41,9 @@ fn toyGone(cup: ToyCup) -> ToyResult;
 
 #[unsupported("for a debugger")]
 static toyData: u32;
+
+#[id(0x8002)] #[message] #[queued_if(lid == 0)]
+fn Shake(cup: u32, lid: u32) -> (spilt: u32);
 
 #[id(0x8001)] #[message] #[waits]
 fn Pour(cup: u32, into: U32s, label: Str, data: Bytes, at: [i32; 2], seal: [u8; 3]) -> (left: f64);

@@ -12,7 +12,7 @@ use busbar_abi::cuda::*;
 use busbar_channel::{patience, spare_core};
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// What happens when an entry's time has come.
@@ -103,11 +103,6 @@ impl Completer {
         Ok(me)
     }
 
-    /// Where answers go.
-    pub(super) fn outbox(&self) -> &Outbox {
-        &self.shared.outbox
-    }
-
     /// Waits while more is to come than any program has under way. Whoever calls has nothing that
     /// the entries wait for: as with the driver's own queues, its client waits, too.
     fn wait_for_room(&self) {
@@ -181,6 +176,17 @@ impl Completer {
     /// Does everything whose time has come. Returns whether anything is left.
     pub(super) fn sweep(&self) -> bool {
         let mut s = lock(&self.shared.state);
+        self.sweep_locked(&mut s);
+        !s.entries.is_empty()
+    }
+
+    /// As [`Completer::sweep`], unless another thread is at it.
+    pub(super) fn glance(&self) -> bool {
+        let mut s = match self.shared.state.try_lock() {
+            Ok(s) => s,
+            Err(TryLockError::Poisoned(e)) => e.into_inner(),
+            Err(TryLockError::WouldBlock) => return true,
+        };
         self.sweep_locked(&mut s);
         !s.entries.is_empty()
     }

@@ -93,34 +93,17 @@ pub(super) fn graph_add_node(
     h: &Header,
     m: msg::GraphAddNode<'_>,
 ) -> Result<(), WireError> {
-    let rc = attempt(|| add(w, &m).map(drop));
-    w.done(h, rc);
-    Ok(())
-}
-
-pub(super) fn graph_add_node_now(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::GraphAddNodeNow<'_>,
-) -> Result<(), WireError> {
-    let m = msg::GraphAddNode {
-        node: m.node,
-        graph: m.graph,
-        after: m.after,
-        edges: m.edges,
-        params: m.params,
-        extra: m.extra,
-        mirrors: m.mirrors,
-    };
-    let mut reply = msg::GraphAddNodeNowReply {
-        va: 0,
-        graphs: vec![],
-    };
+    let mut told = (0, vec![]);
     let rc = attempt(|| {
-        (reply.va, reply.graphs) = add(w, &m)?;
+        told = add(w, &m)?;
         Ok(())
     });
-    w.reply(h, rc, |wr| reply.encode(wr));
+    if h.call == 0 {
+        w.done(h, rc);
+    } else {
+        let (va, graphs) = told;
+        w.reply(h, rc, |wr| msg::GraphAddNodeReply { va, graphs }.encode(wr));
+    }
     Ok(())
 }
 

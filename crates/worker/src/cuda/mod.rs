@@ -480,7 +480,7 @@ impl Api for Cuda {
     }
 
     fn poll(&mut self) -> bool {
-        self.completer.sweep()
+        self.completer.glance()
     }
 
     fn wake(&mut self) {

@@ -145,7 +145,6 @@ impl Shared {
     }
 
     fn serve(&self, job: &Job) {
-        let _waits = self.completer.outbox().client_waits();
         // SAFETY: the context and handles were live when the client asked; that it does not destroy
         // them meanwhile is the API's own demand.
         let rc = unsafe {

@@ -7,13 +7,13 @@ use super::describe;
 use super::objects::Object;
 use super::{Fail, OpenCl, ok};
 use crate::content::{Content, Hash};
+use crate::scratch::Scratch;
 use busbar_abi::opencl::*;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::opencl as wire;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::{Reader, WireError, Writer};
-use std::ffi::{CString, OsString, c_void};
-use std::os::unix::ffi::OsStringExt;
+use std::ffi::{CString, c_void};
 use std::path::{Component, Path, PathBuf};
 use std::ptr::{null, null_mut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -95,15 +95,7 @@ impl Drop for Program {
 const MOST_BUILDS: usize = 64;
 
 /// Headers of the client's in a folder of this machine, for the length of a build.
-struct Headers(Option<PathBuf>);
-
-impl Drop for Headers {
-    fn drop(&mut self) {
-        if let Some(d) = &self.0 {
-            let _ = std::fs::remove_dir_all(d);
-        }
-    }
-}
+struct Headers(Option<Scratch>);
 
 /// A path of the client's below a folder of ours, and nowhere else.
 fn below(root: &Path, path: &str) -> PathBuf {
@@ -125,21 +117,11 @@ impl Headers {
         if files.is_empty() {
             return Ok(Self(None));
         }
-        // A new folder that is ours alone: nobody can have put a link in its place.
-        let name = std::env::temp_dir().join("busbar-headers-XXXXXX");
-        let mut name = name.into_os_string().into_encoded_bytes();
-        name.push(0);
-        // SAFETY: a C string that ends in six X, to be written to.
-        if unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) }.is_null() {
-            return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
-        }
-        name.pop();
-        let root = PathBuf::from(OsString::from_vec(name));
-        let this = Self(Some(root.clone()));
+        let scratch = Scratch::new().map_err(|_| Fail::Cl(CL_OUT_OF_HOST_MEMORY))?;
         let mut r = Reader::new(files);
         for _ in 0..r.count(1 << 16, 8)? {
             let (path, contents) = (r.str()?, r.bytes()?);
-            let to = below(&root, path);
+            let to = below(scratch.path(), path);
             let written = to
                 .parent()
                 .map_or(Ok(()), std::fs::create_dir_all)
@@ -149,7 +131,7 @@ impl Headers {
                 break;
             }
         }
-        Ok(this)
+        Ok(Self(Some(scratch)))
     }
 
     /// The options with include folders where the headers are now.
@@ -162,7 +144,7 @@ impl Headers {
             let end = rest.find('"').unwrap_or(rest.len());
             let mut dir = rest[..end].to_string();
             if let Some(root) = &self.0 {
-                let here = below(root, &dir);
+                let here = below(root.path(), &dir);
                 let _ = std::fs::create_dir_all(&here);
                 dir = here.display().to_string();
             }
@@ -182,7 +164,7 @@ impl Headers {
         match &self.0 {
             None => log,
             Some(root) => String::from_utf8_lossy(&log)
-                .replace(&root.display().to_string(), "")
+                .replace(&root.path().display().to_string(), "")
                 .into_bytes(),
         }
     }

@@ -317,7 +317,7 @@ pub(in crate::cuda) unsafe fn cuMipmappedArrayDestroy_checked(
     let v_req = wire::CuMipmappedArrayDestroy {
         h_mipmapped_array: v_h_mipmapped_array,
     };
-    check(cx.queue(&v_req))?;
+    cx.send(&v_req)?;
     cx.destroy(Kind::MipmappedArray, v_h_mipmapped_array);
     Ok(())
 }

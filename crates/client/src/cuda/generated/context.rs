@@ -426,7 +426,7 @@ pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
 pub(in crate::cuda) unsafe fn cuCtxResetPersistingL2Cache_checked() -> Result<(), CUresult> {
     let cx = runtime::enter()?;
     let v_req = wire::CuCtxResetPersistingL2Cache {};
-    check(cx.queue(&v_req))?;
+    cx.send(&v_req)?;
     Ok(())
 }
 

@@ -1309,6 +1309,6 @@ pub(in crate::cuda) unsafe fn cuMemcpyPeerAsync_checked(
         byte_count: ByteCount as u64,
         h_stream: v_h_stream,
     };
-    check(cx.queue(&v_req))?;
+    cx.send(&v_req)?;
     Ok(())
 }

@@ -46,7 +46,7 @@ pub(in crate::cuda) unsafe fn cuEventDestroy_v2_checked(hEvent: CUevent) -> Resu
     let cx = runtime::enter()?;
     let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
     let v_req = wire::CuEventDestroyV2 { h_event: v_h_event };
-    check(cx.queue(&v_req))?;
+    cx.send(&v_req)?;
     cx.destroy(Kind::Event, v_h_event);
     Ok(())
 }
@@ -139,7 +139,7 @@ pub(in crate::cuda) unsafe fn cuEventRecord_checked(
         h_event: v_h_event,
         h_stream: v_h_stream,
     };
-    check(cx.queue(&v_req))?;
+    cx.send(&v_req)?;
     Ok(())
 }
 
@@ -170,8 +170,16 @@ pub(in crate::cuda) unsafe fn cuEventRecordWithFlags_checked(
     flags: u32,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::event::cuEventRecordWithFlags(hEvent, hStream, flags, per_thread) })
+    let cx = runtime::enter()?;
+    let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
+    let v_h_stream = cx.stream(hStream, per_thread)?;
+    let v_req = wire::CuEventRecordWithFlags {
+        h_event: v_h_event,
+        h_stream: v_h_stream,
+        flags,
+    };
+    cx.send(&v_req)?;
+    Ok(())
 }
 
 /// `cuEventSynchronize`.

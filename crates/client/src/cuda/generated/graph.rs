@@ -872,7 +872,7 @@ pub(in crate::cuda) unsafe fn cuGraphCreate_checked(
         ph_graph: v_ph_graph,
         flags,
     };
-    check(cx.queue(&v_req)).inspect_err(|_| {
+    cx.send(&v_req).inspect_err(|_| {
         cx.destroy(Kind::Graph, v_ph_graph);
     })?;
     // SAFETY: the program's pointer; the API asks that it be valid.
@@ -2315,6 +2315,6 @@ pub(in crate::cuda) unsafe fn cuGraphUpload_checked(
         h_graph: v_h_graph,
         h_stream: v_h_stream,
     };
-    check(cx.queue(&v_req))?;
+    cx.send(&v_req)?;
     Ok(())
 }

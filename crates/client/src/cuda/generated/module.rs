@@ -159,8 +159,14 @@ pub(in crate::cuda) unsafe fn cuFuncSetCacheConfig_checked(
     hfunc: CUfunction,
     config: CUfunc_cache,
 ) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::module::cuFuncSetCacheConfig(hfunc, config) })
+    let cx = runtime::enter()?;
+    let v_hfunc = cx.handle(Kind::Function, hfunc as u64)?;
+    let v_req = wire::CuFuncSetCacheConfig {
+        hfunc: v_hfunc,
+        config,
+    };
+    cx.send(&v_req)?;
+    Ok(())
 }
 
 /// `cuFuncSetSharedMemConfig`.

@@ -30,7 +30,7 @@ pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
 pub(in crate::cuda) unsafe fn cuProfilerStart_checked() -> Result<(), CUresult> {
     let cx = runtime::enter()?;
     let v_req = wire::CuProfilerStart {};
-    check(cx.queue(&v_req))?;
+    cx.send(&v_req)?;
     Ok(())
 }
 
@@ -44,6 +44,6 @@ pub unsafe extern "C" fn cuProfilerStop() -> CUresult {
 pub(in crate::cuda) unsafe fn cuProfilerStop_checked() -> Result<(), CUresult> {
     let cx = runtime::enter()?;
     let v_req = wire::CuProfilerStop {};
-    check(cx.queue(&v_req))?;
+    cx.send(&v_req)?;
     Ok(())
 }

@@ -344,7 +344,7 @@ pub(in crate::cuda) unsafe fn cuStreamDestroy_v2_checked(
     let v_req = wire::CuStreamDestroyV2 {
         h_stream: v_h_stream,
     };
-    check(cx.queue(&v_req))?;
+    cx.send(&v_req)?;
     cx.destroy(Kind::Stream, v_h_stream);
     Ok(())
 }
@@ -848,8 +848,17 @@ pub(in crate::cuda) unsafe fn cuStreamSetAttribute_checked(
     param: *const CUstreamAttrValue,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::stream::cuStreamSetAttribute(hStream, attr, param, per_thread) })
+    let cx = runtime::enter()?;
+    let v_h_stream = cx.stream(hStream, per_thread)?;
+    // SAFETY: the program's pointer; the API asks that it be valid.
+    let v_param = unsafe { structure(param) }?;
+    let v_req = wire::CuStreamSetAttribute {
+        h_stream: v_h_stream,
+        attr,
+        param: v_param,
+    };
+    cx.call(&v_req)?;
+    Ok(())
 }
 
 /// `cuStreamSynchronize`.
@@ -1022,8 +1031,16 @@ pub(in crate::cuda) unsafe fn cuStreamWaitEvent_checked(
     Flags: u32,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::stream::cuStreamWaitEvent(hStream, hEvent, Flags, per_thread) })
+    let cx = runtime::enter()?;
+    let v_h_stream = cx.stream(hStream, per_thread)?;
+    let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
+    let v_req = wire::CuStreamWaitEvent {
+        h_stream: v_h_stream,
+        h_event: v_h_event,
+        flags: Flags,
+    };
+    cx.send(&v_req)?;
+    Ok(())
 }
 
 /// `cuStreamWaitValue32`.

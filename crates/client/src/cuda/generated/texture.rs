@@ -227,7 +227,7 @@ pub(in crate::cuda) unsafe fn cuTexRefCreate_checked(
     let v_req = wire::CuTexRefCreate {
         p_tex_ref: v_p_tex_ref,
     };
-    check(cx.queue(&v_req)).inspect_err(|_| {
+    cx.send(&v_req).inspect_err(|_| {
         cx.destroy(Kind::TexRef, v_p_tex_ref);
     })?;
     // SAFETY: the program's pointer; the API asks that it be valid.
@@ -248,7 +248,7 @@ pub(in crate::cuda) unsafe fn cuTexRefDestroy_checked(hTexRef: CUtexref) -> Resu
     let v_req = wire::CuTexRefDestroy {
         h_tex_ref: v_h_tex_ref,
     };
-    check(cx.queue(&v_req))?;
+    cx.send(&v_req)?;
     cx.destroy(Kind::TexRef, v_h_tex_ref);
     Ok(())
 }

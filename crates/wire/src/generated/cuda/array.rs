@@ -30,7 +30,6 @@ impl<'a> Message<'a> for CuArray3DCreateV2 {
 impl<'a> Request<'a> for CuArray3DCreateV2 {
     const OP: u16 = op::CU_ARRAY3_D_CREATE_V2;
     const NAME: &'static str = "cuArray3DCreate_v2";
-    const WAITS: bool = true;
 }
 
 /// `cuArray3DGetDescriptor_v2`.
@@ -54,7 +53,6 @@ impl<'a> Message<'a> for CuArray3DGetDescriptorV2 {
 impl<'a> Request<'a> for CuArray3DGetDescriptorV2 {
     const OP: u16 = op::CU_ARRAY3_D_GET_DESCRIPTOR_V2;
     const NAME: &'static str = "cuArray3DGetDescriptor_v2";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuArray3DGetDescriptorV2`].
@@ -103,7 +101,6 @@ impl<'a> Message<'a> for CuArrayCreateV2 {
 impl<'a> Request<'a> for CuArrayCreateV2 {
     const OP: u16 = op::CU_ARRAY_CREATE_V2;
     const NAME: &'static str = "cuArrayCreate_v2";
-    const WAITS: bool = true;
 }
 
 /// `cuArrayDestroy`.
@@ -127,7 +124,11 @@ impl<'a> Message<'a> for CuArrayDestroy {
 impl<'a> Request<'a> for CuArrayDestroy {
     const OP: u16 = op::CU_ARRAY_DESTROY;
     const NAME: &'static str = "cuArrayDestroy";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuArrayGetDescriptor_v2`.
@@ -151,7 +152,6 @@ impl<'a> Message<'a> for CuArrayGetDescriptorV2 {
 impl<'a> Request<'a> for CuArrayGetDescriptorV2 {
     const OP: u16 = op::CU_ARRAY_GET_DESCRIPTOR_V2;
     const NAME: &'static str = "cuArrayGetDescriptor_v2";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuArrayGetDescriptorV2`].
@@ -200,7 +200,6 @@ impl<'a> Message<'a> for CuArrayGetMemoryRequirements {
 impl<'a> Request<'a> for CuArrayGetMemoryRequirements {
     const OP: u16 = op::CU_ARRAY_GET_MEMORY_REQUIREMENTS;
     const NAME: &'static str = "cuArrayGetMemoryRequirements";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuArrayGetMemoryRequirements`].
@@ -252,7 +251,6 @@ impl<'a> Message<'a> for CuArrayGetPlane {
 impl<'a> Request<'a> for CuArrayGetPlane {
     const OP: u16 = op::CU_ARRAY_GET_PLANE;
     const NAME: &'static str = "cuArrayGetPlane";
-    const WAITS: bool = true;
 }
 
 /// `cuArrayGetSparseProperties`.
@@ -276,7 +274,6 @@ impl<'a> Message<'a> for CuArrayGetSparseProperties {
 impl<'a> Request<'a> for CuArrayGetSparseProperties {
     const OP: u16 = op::CU_ARRAY_GET_SPARSE_PROPERTIES;
     const NAME: &'static str = "cuArrayGetSparseProperties";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuArrayGetSparseProperties`].
@@ -328,7 +325,6 @@ impl<'a> Message<'a> for CuMipmappedArrayCreate {
 impl<'a> Request<'a> for CuMipmappedArrayCreate {
     const OP: u16 = op::CU_MIPMAPPED_ARRAY_CREATE;
     const NAME: &'static str = "cuMipmappedArrayCreate";
-    const WAITS: bool = true;
 }
 
 /// `cuMipmappedArrayDestroy`.
@@ -354,7 +350,11 @@ impl<'a> Message<'a> for CuMipmappedArrayDestroy {
 impl<'a> Request<'a> for CuMipmappedArrayDestroy {
     const OP: u16 = op::CU_MIPMAPPED_ARRAY_DESTROY;
     const NAME: &'static str = "cuMipmappedArrayDestroy";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuMipmappedArrayGetLevel`.
@@ -386,7 +386,6 @@ impl<'a> Message<'a> for CuMipmappedArrayGetLevel {
 impl<'a> Request<'a> for CuMipmappedArrayGetLevel {
     const OP: u16 = op::CU_MIPMAPPED_ARRAY_GET_LEVEL;
     const NAME: &'static str = "cuMipmappedArrayGetLevel";
-    const WAITS: bool = true;
 }
 
 /// `cuMipmappedArrayGetMemoryRequirements`.
@@ -415,7 +414,6 @@ impl<'a> Message<'a> for CuMipmappedArrayGetMemoryRequirements {
 impl<'a> Request<'a> for CuMipmappedArrayGetMemoryRequirements {
     const OP: u16 = op::CU_MIPMAPPED_ARRAY_GET_MEMORY_REQUIREMENTS;
     const NAME: &'static str = "cuMipmappedArrayGetMemoryRequirements";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuMipmappedArrayGetMemoryRequirements`].
@@ -459,7 +457,6 @@ impl<'a> Message<'a> for CuMipmappedArrayGetSparseProperties {
 impl<'a> Request<'a> for CuMipmappedArrayGetSparseProperties {
     const OP: u16 = op::CU_MIPMAPPED_ARRAY_GET_SPARSE_PROPERTIES;
     const NAME: &'static str = "cuMipmappedArrayGetSparseProperties";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuMipmappedArrayGetSparseProperties`].

@@ -21,7 +21,6 @@ impl<'a> Message<'a> for CuCtxGetCacheConfig {
 impl<'a> Request<'a> for CuCtxGetCacheConfig {
     const OP: u16 = op::CU_CTX_GET_CACHE_CONFIG;
     const NAME: &'static str = "cuCtxGetCacheConfig";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuCtxGetCacheConfig`].
@@ -63,7 +62,6 @@ impl<'a> Message<'a> for CuCtxGetExecAffinity {
 impl<'a> Request<'a> for CuCtxGetExecAffinity {
     const OP: u16 = op::CU_CTX_GET_EXEC_AFFINITY;
     const NAME: &'static str = "cuCtxGetExecAffinity";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuCtxGetExecAffinity`].
@@ -107,7 +105,6 @@ impl<'a> Message<'a> for CuCtxGetLimit {
 impl<'a> Request<'a> for CuCtxGetLimit {
     const OP: u16 = op::CU_CTX_GET_LIMIT;
     const NAME: &'static str = "cuCtxGetLimit";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuCtxGetLimit`].
@@ -145,7 +142,6 @@ impl<'a> Message<'a> for CuCtxGetSharedMemConfig {
 impl<'a> Request<'a> for CuCtxGetSharedMemConfig {
     const OP: u16 = op::CU_CTX_GET_SHARED_MEM_CONFIG;
     const NAME: &'static str = "cuCtxGetSharedMemConfig";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuCtxGetSharedMemConfig`].
@@ -183,7 +179,6 @@ impl<'a> Message<'a> for CuCtxGetStreamPriorityRange {
 impl<'a> Request<'a> for CuCtxGetStreamPriorityRange {
     const OP: u16 = op::CU_CTX_GET_STREAM_PRIORITY_RANGE;
     const NAME: &'static str = "cuCtxGetStreamPriorityRange";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuCtxGetStreamPriorityRange`].
@@ -235,7 +230,6 @@ impl<'a> Message<'a> for CuCtxRecordEvent {
 impl<'a> Request<'a> for CuCtxRecordEvent {
     const OP: u16 = op::CU_CTX_RECORD_EVENT;
     const NAME: &'static str = "cuCtxRecordEvent";
-    const WAITS: bool = true;
 }
 
 /// `cuCtxResetPersistingL2Cache`.
@@ -255,7 +249,11 @@ impl<'a> Message<'a> for CuCtxResetPersistingL2Cache {
 impl<'a> Request<'a> for CuCtxResetPersistingL2Cache {
     const OP: u16 = op::CU_CTX_RESET_PERSISTING_L2_CACHE;
     const NAME: &'static str = "cuCtxResetPersistingL2Cache";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuCtxSetCacheConfig`.
@@ -279,7 +277,6 @@ impl<'a> Message<'a> for CuCtxSetCacheConfig {
 impl<'a> Request<'a> for CuCtxSetCacheConfig {
     const OP: u16 = op::CU_CTX_SET_CACHE_CONFIG;
     const NAME: &'static str = "cuCtxSetCacheConfig";
-    const WAITS: bool = true;
 }
 
 /// `cuCtxSetLimit`.
@@ -308,7 +305,6 @@ impl<'a> Message<'a> for CuCtxSetLimit {
 impl<'a> Request<'a> for CuCtxSetLimit {
     const OP: u16 = op::CU_CTX_SET_LIMIT;
     const NAME: &'static str = "cuCtxSetLimit";
-    const WAITS: bool = true;
 }
 
 /// `cuCtxSetSharedMemConfig`.
@@ -332,7 +328,6 @@ impl<'a> Message<'a> for CuCtxSetSharedMemConfig {
 impl<'a> Request<'a> for CuCtxSetSharedMemConfig {
     const OP: u16 = op::CU_CTX_SET_SHARED_MEM_CONFIG;
     const NAME: &'static str = "cuCtxSetSharedMemConfig";
-    const WAITS: bool = true;
 }
 
 /// `cuCtxWaitEvent`.
@@ -361,7 +356,6 @@ impl<'a> Message<'a> for CuCtxWaitEvent {
 impl<'a> Request<'a> for CuCtxWaitEvent {
     const OP: u16 = op::CU_CTX_WAIT_EVENT;
     const NAME: &'static str = "cuCtxWaitEvent";
-    const WAITS: bool = true;
 }
 
 #[cfg(test)]

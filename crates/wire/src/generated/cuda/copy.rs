@@ -36,7 +36,11 @@ impl<'a> Message<'a> for CuMemcpyDtoDAsyncV2 {
 impl<'a> Request<'a> for CuMemcpyDtoDAsyncV2 {
     const OP: u16 = op::CU_MEMCPY_DTO_D_ASYNC_V2;
     const NAME: &'static str = "cuMemcpyDtoDAsync_v2";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuMemcpyPeerAsync`.
@@ -77,7 +81,11 @@ impl<'a> Message<'a> for CuMemcpyPeerAsync {
 impl<'a> Request<'a> for CuMemcpyPeerAsync {
     const OP: u16 = op::CU_MEMCPY_PEER_ASYNC;
     const NAME: &'static str = "cuMemcpyPeerAsync";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

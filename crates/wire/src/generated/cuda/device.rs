@@ -25,7 +25,6 @@ impl<'a> Message<'a> for CuDeviceComputeCapability {
 impl<'a> Request<'a> for CuDeviceComputeCapability {
     const OP: u16 = op::CU_DEVICE_COMPUTE_CAPABILITY;
     const NAME: &'static str = "cuDeviceComputeCapability";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceComputeCapability`].
@@ -77,7 +76,6 @@ impl<'a> Message<'a> for CuDeviceGetAttribute {
 impl<'a> Request<'a> for CuDeviceGetAttribute {
     const OP: u16 = op::CU_DEVICE_GET_ATTRIBUTE;
     const NAME: &'static str = "cuDeviceGetAttribute";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceGetAttribute`].
@@ -121,7 +119,6 @@ impl<'a> Message<'a> for CuDeviceGetByPCIBusId<'a> {
 impl<'a> Request<'a> for CuDeviceGetByPCIBusId<'a> {
     const OP: u16 = op::CU_DEVICE_GET_BY_PCI_BUS_ID;
     const NAME: &'static str = "cuDeviceGetByPCIBusId";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceGetByPCIBusId`].
@@ -168,7 +165,6 @@ impl<'a> Message<'a> for CuDeviceGetExecAffinitySupport {
 impl<'a> Request<'a> for CuDeviceGetExecAffinitySupport {
     const OP: u16 = op::CU_DEVICE_GET_EXEC_AFFINITY_SUPPORT;
     const NAME: &'static str = "cuDeviceGetExecAffinitySupport";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceGetExecAffinitySupport`].
@@ -218,7 +214,6 @@ impl<'a> Message<'a> for CuDeviceGetHostAtomicCapabilities<'a> {
 impl<'a> Request<'a> for CuDeviceGetHostAtomicCapabilities<'a> {
     const OP: u16 = op::CU_DEVICE_GET_HOST_ATOMIC_CAPABILITIES;
     const NAME: &'static str = "cuDeviceGetHostAtomicCapabilities";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceGetHostAtomicCapabilities`].
@@ -267,7 +262,6 @@ impl<'a> Message<'a> for CuDeviceGetPCIBusId {
 impl<'a> Request<'a> for CuDeviceGetPCIBusId {
     const OP: u16 = op::CU_DEVICE_GET_PCI_BUS_ID;
     const NAME: &'static str = "cuDeviceGetPCIBusId";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceGetPCIBusId`].
@@ -311,7 +305,6 @@ impl<'a> Message<'a> for CuDeviceGetProperties {
 impl<'a> Request<'a> for CuDeviceGetProperties {
     const OP: u16 = op::CU_DEVICE_GET_PROPERTIES;
     const NAME: &'static str = "cuDeviceGetProperties";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceGetProperties`].
@@ -361,7 +354,6 @@ impl<'a> Message<'a> for CuDeviceGetTexture1DLinearMaxWidth {
 impl<'a> Request<'a> for CuDeviceGetTexture1DLinearMaxWidth {
     const OP: u16 = op::CU_DEVICE_GET_TEXTURE1_D_LINEAR_MAX_WIDTH;
     const NAME: &'static str = "cuDeviceGetTexture1DLinearMaxWidth";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceGetTexture1DLinearMaxWidth`].
@@ -405,7 +397,6 @@ impl<'a> Message<'a> for CuDeviceGetUuid {
 impl<'a> Request<'a> for CuDeviceGetUuid {
     const OP: u16 = op::CU_DEVICE_GET_UUID;
     const NAME: &'static str = "cuDeviceGetUuid";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceGetUuid`].
@@ -447,7 +438,6 @@ impl<'a> Message<'a> for CuDeviceGetUuidV2 {
 impl<'a> Request<'a> for CuDeviceGetUuidV2 {
     const OP: u16 = op::CU_DEVICE_GET_UUID_V2;
     const NAME: &'static str = "cuDeviceGetUuid_v2";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceGetUuidV2`].
@@ -489,7 +479,6 @@ impl<'a> Message<'a> for CuDeviceTotalMemV2 {
 impl<'a> Request<'a> for CuDeviceTotalMemV2 {
     const OP: u16 = op::CU_DEVICE_TOTAL_MEM_V2;
     const NAME: &'static str = "cuDeviceTotalMem_v2";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceTotalMemV2`].
@@ -536,7 +525,6 @@ impl<'a> Message<'a> for CuFlushGPUDirectRDMAWrites {
 impl<'a> Request<'a> for CuFlushGPUDirectRDMAWrites {
     const OP: u16 = op::CU_FLUSH_GPU_DIRECT_RDMA_WRITES;
     const NAME: &'static str = "cuFlushGPUDirectRDMAWrites";
-    const WAITS: bool = true;
 }
 
 #[cfg(test)]

@@ -30,7 +30,11 @@ impl<'a> Message<'a> for CuEventCreate {
 impl<'a> Request<'a> for CuEventCreate {
     const OP: u16 = op::CU_EVENT_CREATE;
     const NAME: &'static str = "cuEventCreate";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuEventDestroy_v2`.
@@ -54,7 +58,11 @@ impl<'a> Message<'a> for CuEventDestroyV2 {
 impl<'a> Request<'a> for CuEventDestroyV2 {
     const OP: u16 = op::CU_EVENT_DESTROY_V2;
     const NAME: &'static str = "cuEventDestroy_v2";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuEventElapsedTime`.
@@ -83,7 +91,6 @@ impl<'a> Message<'a> for CuEventElapsedTime {
 impl<'a> Request<'a> for CuEventElapsedTime {
     const OP: u16 = op::CU_EVENT_ELAPSED_TIME;
     const NAME: &'static str = "cuEventElapsedTime";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuEventElapsedTime`].
@@ -127,7 +134,6 @@ impl<'a> Message<'a> for CuEventQuery {
 impl<'a> Request<'a> for CuEventQuery {
     const OP: u16 = op::CU_EVENT_QUERY;
     const NAME: &'static str = "cuEventQuery";
-    const WAITS: bool = true;
 }
 
 /// `cuEventRecord`.
@@ -156,7 +162,11 @@ impl<'a> Message<'a> for CuEventRecord {
 impl<'a> Request<'a> for CuEventRecord {
     const OP: u16 = op::CU_EVENT_RECORD;
     const NAME: &'static str = "cuEventRecord";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuEventRecordWithFlags`.
@@ -188,7 +198,12 @@ impl<'a> Message<'a> for CuEventRecordWithFlags {
 impl<'a> Request<'a> for CuEventRecordWithFlags {
     const OP: u16 = op::CU_EVENT_RECORD_WITH_FLAGS;
     const NAME: &'static str = "cuEventRecordWithFlags";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        // flags == 0
+        self.flags == 0
+    }
 }
 
 /// `cuEventSynchronize`.
@@ -212,7 +227,6 @@ impl<'a> Message<'a> for CuEventSynchronize {
 impl<'a> Request<'a> for CuEventSynchronize {
     const OP: u16 = op::CU_EVENT_SYNCHRONIZE;
     const NAME: &'static str = "cuEventSynchronize";
-    const WAITS: bool = true;
 }
 
 #[cfg(test)]

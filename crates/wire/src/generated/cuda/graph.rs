@@ -25,7 +25,6 @@ impl<'a> Message<'a> for CuDeviceGraphMemTrim {
 impl<'a> Request<'a> for CuDeviceGraphMemTrim {
     const OP: u16 = op::CU_DEVICE_GRAPH_MEM_TRIM;
     const NAME: &'static str = "cuDeviceGraphMemTrim";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphAddDependencies`.
@@ -60,7 +59,6 @@ impl<'a> Message<'a> for CuGraphAddDependencies {
 impl<'a> Request<'a> for CuGraphAddDependencies {
     const OP: u16 = op::CU_GRAPH_ADD_DEPENDENCIES;
     const NAME: &'static str = "cuGraphAddDependencies";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphAddDependencies_v2`.
@@ -98,7 +96,6 @@ impl<'a> Message<'a> for CuGraphAddDependenciesV2<'a> {
 impl<'a> Request<'a> for CuGraphAddDependenciesV2<'a> {
     const OP: u16 = op::CU_GRAPH_ADD_DEPENDENCIES_V2;
     const NAME: &'static str = "cuGraphAddDependencies_v2";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphClone`.
@@ -127,7 +124,6 @@ impl<'a> Message<'a> for CuGraphClone {
 impl<'a> Request<'a> for CuGraphClone {
     const OP: u16 = op::CU_GRAPH_CLONE;
     const NAME: &'static str = "cuGraphClone";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphConditionalHandleCreate`.
@@ -162,7 +158,6 @@ impl<'a> Message<'a> for CuGraphConditionalHandleCreate {
 impl<'a> Request<'a> for CuGraphConditionalHandleCreate {
     const OP: u16 = op::CU_GRAPH_CONDITIONAL_HANDLE_CREATE;
     const NAME: &'static str = "cuGraphConditionalHandleCreate";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuGraphConditionalHandleCreate`].
@@ -211,7 +206,11 @@ impl<'a> Message<'a> for CuGraphCreate {
 impl<'a> Request<'a> for CuGraphCreate {
     const OP: u16 = op::CU_GRAPH_CREATE;
     const NAME: &'static str = "cuGraphCreate";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuGraphDestroy`.
@@ -235,7 +234,11 @@ impl<'a> Message<'a> for CuGraphDestroy {
 impl<'a> Request<'a> for CuGraphDestroy {
     const OP: u16 = op::CU_GRAPH_DESTROY;
     const NAME: &'static str = "cuGraphDestroy";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuGraphDestroyNode`.
@@ -259,7 +262,6 @@ impl<'a> Message<'a> for CuGraphDestroyNode {
 impl<'a> Request<'a> for CuGraphDestroyNode {
     const OP: u16 = op::CU_GRAPH_DESTROY_NODE;
     const NAME: &'static str = "cuGraphDestroyNode";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphEventRecordNodeSetEvent`.
@@ -288,7 +290,6 @@ impl<'a> Message<'a> for CuGraphEventRecordNodeSetEvent {
 impl<'a> Request<'a> for CuGraphEventRecordNodeSetEvent {
     const OP: u16 = op::CU_GRAPH_EVENT_RECORD_NODE_SET_EVENT;
     const NAME: &'static str = "cuGraphEventRecordNodeSetEvent";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphEventWaitNodeSetEvent`.
@@ -317,7 +318,6 @@ impl<'a> Message<'a> for CuGraphEventWaitNodeSetEvent {
 impl<'a> Request<'a> for CuGraphEventWaitNodeSetEvent {
     const OP: u16 = op::CU_GRAPH_EVENT_WAIT_NODE_SET_EVENT;
     const NAME: &'static str = "cuGraphEventWaitNodeSetEvent";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphExecDestroy`.
@@ -343,7 +343,11 @@ impl<'a> Message<'a> for CuGraphExecDestroy {
 impl<'a> Request<'a> for CuGraphExecDestroy {
     const OP: u16 = op::CU_GRAPH_EXEC_DESTROY;
     const NAME: &'static str = "cuGraphExecDestroy";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuGraphExecEventRecordNodeSetEvent`.
@@ -375,7 +379,6 @@ impl<'a> Message<'a> for CuGraphExecEventRecordNodeSetEvent {
 impl<'a> Request<'a> for CuGraphExecEventRecordNodeSetEvent {
     const OP: u16 = op::CU_GRAPH_EXEC_EVENT_RECORD_NODE_SET_EVENT;
     const NAME: &'static str = "cuGraphExecEventRecordNodeSetEvent";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphExecEventWaitNodeSetEvent`.
@@ -407,7 +410,6 @@ impl<'a> Message<'a> for CuGraphExecEventWaitNodeSetEvent {
 impl<'a> Request<'a> for CuGraphExecEventWaitNodeSetEvent {
     const OP: u16 = op::CU_GRAPH_EXEC_EVENT_WAIT_NODE_SET_EVENT;
     const NAME: &'static str = "cuGraphExecEventWaitNodeSetEvent";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphExecGetFlags`.
@@ -433,7 +435,6 @@ impl<'a> Message<'a> for CuGraphExecGetFlags {
 impl<'a> Request<'a> for CuGraphExecGetFlags {
     const OP: u16 = op::CU_GRAPH_EXEC_GET_FLAGS;
     const NAME: &'static str = "cuGraphExecGetFlags";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuGraphExecGetFlags`].
@@ -480,7 +481,6 @@ impl<'a> Message<'a> for CuGraphKernelNodeCopyAttributes {
 impl<'a> Request<'a> for CuGraphKernelNodeCopyAttributes {
     const OP: u16 = op::CU_GRAPH_KERNEL_NODE_COPY_ATTRIBUTES;
     const NAME: &'static str = "cuGraphKernelNodeCopyAttributes";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphKernelNodeGetAttribute`.
@@ -509,7 +509,6 @@ impl<'a> Message<'a> for CuGraphKernelNodeGetAttribute {
 impl<'a> Request<'a> for CuGraphKernelNodeGetAttribute {
     const OP: u16 = op::CU_GRAPH_KERNEL_NODE_GET_ATTRIBUTE;
     const NAME: &'static str = "cuGraphKernelNodeGetAttribute";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuGraphKernelNodeGetAttribute`].
@@ -561,7 +560,6 @@ impl<'a> Message<'a> for CuGraphKernelNodeSetAttribute {
 impl<'a> Request<'a> for CuGraphKernelNodeSetAttribute {
     const OP: u16 = op::CU_GRAPH_KERNEL_NODE_SET_ATTRIBUTE;
     const NAME: &'static str = "cuGraphKernelNodeSetAttribute";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphLaunch`.
@@ -590,7 +588,11 @@ impl<'a> Message<'a> for CuGraphLaunch {
 impl<'a> Request<'a> for CuGraphLaunch {
     const OP: u16 = op::CU_GRAPH_LAUNCH;
     const NAME: &'static str = "cuGraphLaunch";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuGraphMemFreeNodeGetParams`.
@@ -614,7 +616,6 @@ impl<'a> Message<'a> for CuGraphMemFreeNodeGetParams {
 impl<'a> Request<'a> for CuGraphMemFreeNodeGetParams {
     const OP: u16 = op::CU_GRAPH_MEM_FREE_NODE_GET_PARAMS;
     const NAME: &'static str = "cuGraphMemFreeNodeGetParams";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuGraphMemFreeNodeGetParams`].
@@ -661,7 +662,6 @@ impl<'a> Message<'a> for CuGraphNodeGetEnabled {
 impl<'a> Request<'a> for CuGraphNodeGetEnabled {
     const OP: u16 = op::CU_GRAPH_NODE_GET_ENABLED;
     const NAME: &'static str = "cuGraphNodeGetEnabled";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuGraphNodeGetEnabled`].
@@ -705,7 +705,6 @@ impl<'a> Message<'a> for CuGraphNodeGetType {
 impl<'a> Request<'a> for CuGraphNodeGetType {
     const OP: u16 = op::CU_GRAPH_NODE_GET_TYPE;
     const NAME: &'static str = "cuGraphNodeGetType";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuGraphNodeGetType`].
@@ -755,7 +754,6 @@ impl<'a> Message<'a> for CuGraphNodeSetEnabled {
 impl<'a> Request<'a> for CuGraphNodeSetEnabled {
     const OP: u16 = op::CU_GRAPH_NODE_SET_ENABLED;
     const NAME: &'static str = "cuGraphNodeSetEnabled";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphRemoveDependencies`.
@@ -790,7 +788,6 @@ impl<'a> Message<'a> for CuGraphRemoveDependencies {
 impl<'a> Request<'a> for CuGraphRemoveDependencies {
     const OP: u16 = op::CU_GRAPH_REMOVE_DEPENDENCIES;
     const NAME: &'static str = "cuGraphRemoveDependencies";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphRemoveDependencies_v2`.
@@ -828,7 +825,6 @@ impl<'a> Message<'a> for CuGraphRemoveDependenciesV2<'a> {
 impl<'a> Request<'a> for CuGraphRemoveDependenciesV2<'a> {
     const OP: u16 = op::CU_GRAPH_REMOVE_DEPENDENCIES_V2;
     const NAME: &'static str = "cuGraphRemoveDependencies_v2";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphUpload`.
@@ -857,7 +853,11 @@ impl<'a> Message<'a> for CuGraphUpload {
 impl<'a> Request<'a> for CuGraphUpload {
     const OP: u16 = op::CU_GRAPH_UPLOAD;
     const NAME: &'static str = "cuGraphUpload";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -30,7 +30,6 @@ impl<'a> Message<'a> for CuCtxGetDevResource {
 impl<'a> Request<'a> for CuCtxGetDevResource {
     const OP: u16 = op::CU_CTX_GET_DEV_RESOURCE;
     const NAME: &'static str = "cuCtxGetDevResource";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuCtxGetDevResource`].
@@ -79,7 +78,6 @@ impl<'a> Message<'a> for CuDeviceGetDevResource {
 impl<'a> Request<'a> for CuDeviceGetDevResource {
     const OP: u16 = op::CU_DEVICE_GET_DEV_RESOURCE;
     const NAME: &'static str = "cuDeviceGetDevResource";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceGetDevResource`].
@@ -131,7 +129,6 @@ impl<'a> Message<'a> for CuDevResourceGenerateDesc<'a> {
 impl<'a> Request<'a> for CuDevResourceGenerateDesc<'a> {
     const OP: u16 = op::CU_DEV_RESOURCE_GENERATE_DESC;
     const NAME: &'static str = "cuDevResourceGenerateDesc";
-    const WAITS: bool = true;
 }
 
 /// `cuGreenCtxCreate`.
@@ -166,7 +163,6 @@ impl<'a> Message<'a> for CuGreenCtxCreate {
 impl<'a> Request<'a> for CuGreenCtxCreate {
     const OP: u16 = op::CU_GREEN_CTX_CREATE;
     const NAME: &'static str = "cuGreenCtxCreate";
-    const WAITS: bool = true;
 }
 
 /// `cuGreenCtxDestroy`.
@@ -190,7 +186,6 @@ impl<'a> Message<'a> for CuGreenCtxDestroy {
 impl<'a> Request<'a> for CuGreenCtxDestroy {
     const OP: u16 = op::CU_GREEN_CTX_DESTROY;
     const NAME: &'static str = "cuGreenCtxDestroy";
-    const WAITS: bool = true;
 }
 
 /// `cuGreenCtxGetDevResource`.
@@ -219,7 +214,6 @@ impl<'a> Message<'a> for CuGreenCtxGetDevResource {
 impl<'a> Request<'a> for CuGreenCtxGetDevResource {
     const OP: u16 = op::CU_GREEN_CTX_GET_DEV_RESOURCE;
     const NAME: &'static str = "cuGreenCtxGetDevResource";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuGreenCtxGetDevResource`].
@@ -265,7 +259,6 @@ impl<'a> Message<'a> for CuGreenCtxGetId {
 impl<'a> Request<'a> for CuGreenCtxGetId {
     const OP: u16 = op::CU_GREEN_CTX_GET_ID;
     const NAME: &'static str = "cuGreenCtxGetId";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuGreenCtxGetId`].
@@ -314,7 +307,6 @@ impl<'a> Message<'a> for CuGreenCtxRecordEvent {
 impl<'a> Request<'a> for CuGreenCtxRecordEvent {
     const OP: u16 = op::CU_GREEN_CTX_RECORD_EVENT;
     const NAME: &'static str = "cuGreenCtxRecordEvent";
-    const WAITS: bool = true;
 }
 
 /// `cuGreenCtxStreamCreate`.
@@ -349,7 +341,6 @@ impl<'a> Message<'a> for CuGreenCtxStreamCreate {
 impl<'a> Request<'a> for CuGreenCtxStreamCreate {
     const OP: u16 = op::CU_GREEN_CTX_STREAM_CREATE;
     const NAME: &'static str = "cuGreenCtxStreamCreate";
-    const WAITS: bool = true;
 }
 
 /// `cuGreenCtxWaitEvent`.
@@ -378,7 +369,6 @@ impl<'a> Message<'a> for CuGreenCtxWaitEvent {
 impl<'a> Request<'a> for CuGreenCtxWaitEvent {
     const OP: u16 = op::CU_GREEN_CTX_WAIT_EVENT;
     const NAME: &'static str = "cuGreenCtxWaitEvent";
-    const WAITS: bool = true;
 }
 
 #[cfg(test)]

@@ -25,7 +25,6 @@ impl<'a> Message<'a> for CuLibraryGetKernelCount {
 impl<'a> Request<'a> for CuLibraryGetKernelCount {
     const OP: u16 = op::CU_LIBRARY_GET_KERNEL_COUNT;
     const NAME: &'static str = "cuLibraryGetKernelCount";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuLibraryGetKernelCount`].

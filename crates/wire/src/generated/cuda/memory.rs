@@ -21,7 +21,6 @@ impl<'a> Message<'a> for CuMemGetInfoV2 {
 impl<'a> Request<'a> for CuMemGetInfoV2 {
     const OP: u16 = op::CU_MEM_GET_INFO_V2;
     const NAME: &'static str = "cuMemGetInfo_v2";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuMemGetInfoV2`].

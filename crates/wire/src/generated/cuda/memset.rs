@@ -36,7 +36,11 @@ impl<'a> Message<'a> for CuMemsetD16Async {
 impl<'a> Request<'a> for CuMemsetD16Async {
     const OP: u16 = op::CU_MEMSET_D16_ASYNC;
     const NAME: &'static str = "cuMemsetD16Async";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuMemsetD2D16Async`.
@@ -77,7 +81,11 @@ impl<'a> Message<'a> for CuMemsetD2D16Async {
 impl<'a> Request<'a> for CuMemsetD2D16Async {
     const OP: u16 = op::CU_MEMSET_D2_D16_ASYNC;
     const NAME: &'static str = "cuMemsetD2D16Async";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuMemsetD2D32Async`.
@@ -118,7 +126,11 @@ impl<'a> Message<'a> for CuMemsetD2D32Async {
 impl<'a> Request<'a> for CuMemsetD2D32Async {
     const OP: u16 = op::CU_MEMSET_D2_D32_ASYNC;
     const NAME: &'static str = "cuMemsetD2D32Async";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuMemsetD2D8Async`.
@@ -159,7 +171,11 @@ impl<'a> Message<'a> for CuMemsetD2D8Async {
 impl<'a> Request<'a> for CuMemsetD2D8Async {
     const OP: u16 = op::CU_MEMSET_D2_D8_ASYNC;
     const NAME: &'static str = "cuMemsetD2D8Async";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuMemsetD32Async`.
@@ -194,7 +210,11 @@ impl<'a> Message<'a> for CuMemsetD32Async {
 impl<'a> Request<'a> for CuMemsetD32Async {
     const OP: u16 = op::CU_MEMSET_D32_ASYNC;
     const NAME: &'static str = "cuMemsetD32Async";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuMemsetD8Async`.
@@ -229,7 +249,11 @@ impl<'a> Message<'a> for CuMemsetD8Async {
 impl<'a> Request<'a> for CuMemsetD8Async {
     const OP: u16 = op::CU_MEMSET_D8_ASYNC;
     const NAME: &'static str = "cuMemsetD8Async";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ impl<'a> Message<'a> for OpenCuda {
 impl<'a> Request<'a> for OpenCuda {
     const OP: u16 = op::OPEN_CUDA;
     const NAME: &'static str = "OpenCuda";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`OpenCuda`].
@@ -68,7 +67,11 @@ impl<'a> Message<'a> for SelectDevices {
 impl<'a> Request<'a> for SelectDevices {
     const OP: u16 = op::SELECT_DEVICES;
     const NAME: &'static str = "SelectDevices";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A kernel launch. `params` is the packed parameter buffer, `attrs` an array of CUlaunchAttribute.
@@ -119,7 +122,11 @@ impl<'a> Message<'a> for LaunchKernel<'a> {
 impl<'a> Request<'a> for LaunchKernel<'a> {
     const OP: u16 = op::LAUNCH_KERNEL;
     const NAME: &'static str = "LaunchKernel";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A function of the program's runs in stream order; the stream waits for it.
@@ -154,7 +161,11 @@ impl<'a> Message<'a> for HostFunction {
 impl<'a> Request<'a> for HostFunction {
     const OP: u16 = op::HOST_FUNCTION;
     const NAME: &'static str = "HostFunction";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Makes a device's primary context ready under the id `context`.
@@ -186,7 +197,11 @@ impl<'a> Message<'a> for PrimaryRetain {
 impl<'a> Request<'a> for PrimaryRetain {
     const OP: u16 = op::PRIMARY_RETAIN;
     const NAME: &'static str = "PrimaryRetain";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Gives a primary context back; `reset` destroys all that lives in it.
@@ -218,7 +233,11 @@ impl<'a> Message<'a> for PrimaryRelease {
 impl<'a> Request<'a> for PrimaryRelease {
     const OP: u16 = op::PRIMARY_RELEASE;
     const NAME: &'static str = "PrimaryRelease";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Creates a context under the id `context`.
@@ -250,7 +269,6 @@ impl<'a> Message<'a> for ContextCreate {
 impl<'a> Request<'a> for ContextCreate {
     const OP: u16 = op::CONTEXT_CREATE;
     const NAME: &'static str = "ContextCreate";
-    const WAITS: bool = true;
 }
 
 /// Destroys a context and all that lives in it.
@@ -274,7 +292,11 @@ impl<'a> Message<'a> for ContextDestroy {
 impl<'a> Request<'a> for ContextDestroy {
     const OP: u16 = op::CONTEXT_DESTROY;
     const NAME: &'static str = "ContextDestroy";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Waits for all work of a context.
@@ -298,7 +320,6 @@ impl<'a> Message<'a> for ContextSynchronize {
 impl<'a> Request<'a> for ContextSynchronize {
     const OP: u16 = op::CONTEXT_SYNCHRONIZE;
     const NAME: &'static str = "ContextSynchronize";
-    const WAITS: bool = true;
 }
 
 /// Device memory at an address that the client chose.
@@ -330,7 +351,6 @@ impl<'a> Message<'a> for MemMapAt {
 impl<'a> Request<'a> for MemMapAt {
     const OP: u16 = op::MEM_MAP_AT;
     const NAME: &'static str = "MemMapAt";
-    const WAITS: bool = true;
 }
 
 /// Frees memory that `MemMapAt` made, once all work before it is done.
@@ -359,7 +379,11 @@ impl<'a> Message<'a> for MemUnmapAt {
 impl<'a> Request<'a> for MemUnmapAt {
     const OP: u16 = op::MEM_UNMAP_AT;
     const NAME: &'static str = "MemUnmapAt";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Waits, on the worker, until all work of the context is done: what follows may reuse its memory.
@@ -379,7 +403,11 @@ impl<'a> Message<'a> for MemFence {
 impl<'a> Request<'a> for MemFence {
     const OP: u16 = op::MEM_FENCE;
     const NAME: &'static str = "MemFence";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Memory that the client has handed over under `number` is mapped at the client's own address, and
@@ -412,7 +440,6 @@ impl<'a> Message<'a> for ShareHost {
 impl<'a> Request<'a> for ShareHost {
     const OP: u16 = op::SHARE_HOST;
     const NAME: &'static str = "ShareHost";
-    const WAITS: bool = true;
 }
 
 /// Ends that, once all work of the context is done.
@@ -441,7 +468,11 @@ impl<'a> Message<'a> for UnshareHost {
 impl<'a> Request<'a> for UnshareHost {
     const OP: u16 = op::UNSHARE_HOST;
     const NAME: &'static str = "UnshareHost";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A copy between shared memory and the device. Answered when it is done, if an answer is wanted.
@@ -476,7 +507,11 @@ impl<'a> Message<'a> for CopyShared {
 impl<'a> Request<'a> for CopyShared {
     const OP: u16 = op::COPY_SHARED;
     const NAME: &'static str = "CopyShared";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Bytes of the program's memory go to the device.
@@ -511,7 +546,11 @@ impl<'a> Message<'a> for CopyIn<'a> {
 impl<'a> Request<'a> for CopyIn<'a> {
     const OP: u16 = op::COPY_IN;
     const NAME: &'static str = "CopyIn";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Bytes of the device's memory come to the program. The bulk answer holds them.
@@ -543,7 +582,6 @@ impl<'a> Message<'a> for CopyOut {
 impl<'a> Request<'a> for CopyOut {
     const OP: u16 = op::COPY_OUT;
     const NAME: &'static str = "CopyOut";
-    const WAITS: bool = true;
 }
 
 /// Rows between host memory (packed, in the record) and an array or pitched device memory. `shape` is
@@ -579,7 +617,11 @@ impl<'a> Message<'a> for CopyInRows<'a> {
 impl<'a> Request<'a> for CopyInRows<'a> {
     const OP: u16 = op::COPY_IN_ROWS;
     const NAME: &'static str = "CopyInRows";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// As `CopyInRows`, the other way; the bulk answer holds the packed rows.
@@ -614,7 +656,6 @@ impl<'a> Message<'a> for CopyOutRows<'a> {
 impl<'a> Request<'a> for CopyOutRows<'a> {
     const OP: u16 = op::COPY_OUT_ROWS;
     const NAME: &'static str = "CopyOutRows";
-    const WAITS: bool = true;
 }
 
 /// What comes from here on, on whichever stream, comes after the work that `stream` holds now.
@@ -638,7 +679,11 @@ impl<'a> Message<'a> for Settle {
 impl<'a> Request<'a> for Settle {
     const OP: u16 = op::SETTLE;
     const NAME: &'static str = "Settle";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A copy between two places on devices.
@@ -682,7 +727,11 @@ impl<'a> Message<'a> for CopyRowsOnDevice<'a> {
 impl<'a> Request<'a> for CopyRowsOnDevice<'a> {
     const OP: u16 = op::COPY_ROWS_ON_DEVICE;
     const NAME: &'static str = "CopyRowsOnDevice";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Loads a library by its content's hash.
@@ -714,7 +763,11 @@ impl<'a> Message<'a> for LibraryLoad<'a> {
 impl<'a> Request<'a> for LibraryLoad<'a> {
     const OP: u16 = op::LIBRARY_LOAD;
     const NAME: &'static str = "LibraryLoad";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Loads a library whose failure the program is waiting to hear of.
@@ -746,7 +799,6 @@ impl<'a> Message<'a> for LibraryLoadNow<'a> {
 impl<'a> Request<'a> for LibraryLoadNow<'a> {
     const OP: u16 = op::LIBRARY_LOAD_NOW;
     const NAME: &'static str = "LibraryLoadNow";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`LibraryLoadNow`].
@@ -807,7 +859,6 @@ impl<'a> Message<'a> for LibraryKernel<'a> {
 impl<'a> Request<'a> for LibraryKernel<'a> {
     const OP: u16 = op::LIBRARY_KERNEL;
     const NAME: &'static str = "LibraryKernel";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`LibraryKernel`].
@@ -854,7 +905,6 @@ impl<'a> Message<'a> for LibraryKernelNames {
 impl<'a> Request<'a> for LibraryKernelNames {
     const OP: u16 = op::LIBRARY_KERNEL_NAMES;
     const NAME: &'static str = "LibraryKernelNames";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`LibraryKernelNames`].
@@ -904,7 +954,6 @@ impl<'a> Message<'a> for LibraryGlobal<'a> {
 impl<'a> Request<'a> for LibraryGlobal<'a> {
     const OP: u16 = op::LIBRARY_GLOBAL;
     const NAME: &'static str = "LibraryGlobal";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`LibraryGlobal`].
@@ -962,7 +1011,6 @@ impl<'a> Message<'a> for ModuleLoad<'a> {
 impl<'a> Request<'a> for ModuleLoad<'a> {
     const OP: u16 = op::MODULE_LOAD;
     const NAME: &'static str = "ModuleLoad";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`ModuleLoad`].
@@ -1020,7 +1068,6 @@ impl<'a> Message<'a> for ModuleFunction<'a> {
 impl<'a> Request<'a> for ModuleFunction<'a> {
     const OP: u16 = op::MODULE_FUNCTION;
     const NAME: &'static str = "ModuleFunction";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`ModuleFunction`].
@@ -1072,7 +1119,6 @@ impl<'a> Message<'a> for ModuleGlobal<'a> {
 impl<'a> Request<'a> for ModuleGlobal<'a> {
     const OP: u16 = op::MODULE_GLOBAL;
     const NAME: &'static str = "ModuleGlobal";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`ModuleGlobal`].
@@ -1122,7 +1168,6 @@ impl<'a> Message<'a> for ModuleFunctionNames {
 impl<'a> Request<'a> for ModuleFunctionNames {
     const OP: u16 = op::MODULE_FUNCTION_NAMES;
     const NAME: &'static str = "ModuleFunctionNames";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`ModuleFunctionNames`].
@@ -1169,7 +1214,6 @@ impl<'a> Message<'a> for LinkCreate<'a> {
 impl<'a> Request<'a> for LinkCreate<'a> {
     const OP: u16 = op::LINK_CREATE;
     const NAME: &'static str = "LinkCreate";
-    const WAITS: bool = true;
 }
 
 /// Adds a piece of code, which may be compiled at once; the logs are those of the whole link so far.
@@ -1207,7 +1251,6 @@ impl<'a> Message<'a> for LinkAdd<'a> {
 impl<'a> Request<'a> for LinkAdd<'a> {
     const OP: u16 = op::LINK_ADD;
     const NAME: &'static str = "LinkAdd";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`LinkAdd`].
@@ -1257,7 +1300,6 @@ impl<'a> Message<'a> for LinkComplete {
 impl<'a> Request<'a> for LinkComplete {
     const OP: u16 = op::LINK_COMPLETE;
     const NAME: &'static str = "LinkComplete";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`LinkComplete`].
@@ -1310,7 +1352,11 @@ impl<'a> Message<'a> for LinkDestroy {
 impl<'a> Request<'a> for LinkDestroy {
     const OP: u16 = op::LINK_DESTROY;
     const NAME: &'static str = "LinkDestroy";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Sets an attribute of a function or kernel.
@@ -1345,7 +1391,12 @@ impl<'a> Message<'a> for FunctionSetAttribute {
 impl<'a> Request<'a> for FunctionSetAttribute {
     const OP: u16 = op::FUNCTION_SET_ATTRIBUTE;
     const NAME: &'static str = "FunctionSetAttribute";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        // attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT && matches!(value, -1..=100)
+        self.attribute == 8 || self.attribute == 9 && matches!(self.value, -1..=100)
+    }
 }
 
 /// Whether a stream captures, into which graph, and behind which nodes. Unknown nodes get an id here.
@@ -1374,7 +1425,6 @@ impl<'a> Message<'a> for CaptureInfo {
 impl<'a> Request<'a> for CaptureInfo {
     const OP: u16 = op::CAPTURE_INFO;
     const NAME: &'static str = "CaptureInfo";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CaptureInfo`].
@@ -1430,7 +1480,11 @@ impl<'a> Message<'a> for LibraryUnload {
 impl<'a> Request<'a> for LibraryUnload {
     const OP: u16 = op::LIBRARY_UNLOAD;
     const NAME: &'static str = "LibraryUnload";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// The module of a library in the current context.
@@ -1459,7 +1513,6 @@ impl<'a> Message<'a> for LibraryModule {
 impl<'a> Request<'a> for LibraryModule {
     const OP: u16 = op::LIBRARY_MODULE;
     const NAME: &'static str = "LibraryModule";
-    const WAITS: bool = true;
 }
 
 /// Unloads a module.
@@ -1483,7 +1536,11 @@ impl<'a> Message<'a> for ModuleUnload {
 impl<'a> Request<'a> for ModuleUnload {
     const OP: u16 = op::MODULE_UNLOAD;
     const NAME: &'static str = "ModuleUnload";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// How the chip's processors are grouped: two bytes for each pair of them.
@@ -1507,7 +1564,6 @@ impl<'a> Message<'a> for ChipLayout {
 impl<'a> Request<'a> for ChipLayout {
     const OP: u16 = op::CHIP_LAYOUT;
     const NAME: &'static str = "ChipLayout";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`ChipLayout`].
@@ -1562,7 +1618,6 @@ impl<'a> Message<'a> for PoolAlloc {
 impl<'a> Request<'a> for PoolAlloc {
     const OP: u16 = op::POOL_ALLOC;
     const NAME: &'static str = "PoolAlloc";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`PoolAlloc`].
@@ -1609,7 +1664,11 @@ impl<'a> Message<'a> for PoolFree {
 impl<'a> Request<'a> for PoolFree {
     const OP: u16 = op::POOL_FREE;
     const NAME: &'static str = "PoolFree";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Frees stream-ordered memory at once, outside any stream.
@@ -1633,7 +1692,6 @@ impl<'a> Message<'a> for PoolFreeNow {
 impl<'a> Request<'a> for PoolFreeNow {
     const OP: u16 = op::POOL_FREE_NOW;
     const NAME: &'static str = "PoolFreeNow";
-    const WAITS: bool = true;
 }
 
 /// Makes a pool.
@@ -1662,7 +1720,6 @@ impl<'a> Message<'a> for PoolCreate<'a> {
 impl<'a> Request<'a> for PoolCreate<'a> {
     const OP: u16 = op::POOL_CREATE;
     const NAME: &'static str = "PoolCreate";
-    const WAITS: bool = true;
 }
 
 /// What the driver calls an error, and its text; empty if it knows none of that number.
@@ -1686,7 +1743,6 @@ impl<'a> Message<'a> for ErrorText {
 impl<'a> Request<'a> for ErrorText {
     const OP: u16 = op::ERROR_TEXT;
     const NAME: &'static str = "ErrorText";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`ErrorText`].

@@ -33,7 +33,6 @@ impl<'a> Message<'a> for PrimaryRetainNow {
 impl<'a> Request<'a> for PrimaryRetainNow {
     const OP: u16 = op::PRIMARY_RETAIN_NOW;
     const NAME: &'static str = "PrimaryRetainNow";
-    const WAITS: bool = true;
 }
 
 /// As `PrimaryRelease`, of a context that an error has lost.
@@ -65,7 +64,6 @@ impl<'a> Message<'a> for PrimaryReleaseNow {
 impl<'a> Request<'a> for PrimaryReleaseNow {
     const OP: u16 = op::PRIMARY_RELEASE_NOW;
     const NAME: &'static str = "PrimaryReleaseNow";
-    const WAITS: bool = true;
 }
 
 /// As `ContextDestroy`, of a context that an error has lost.
@@ -89,7 +87,6 @@ impl<'a> Message<'a> for ContextDestroyNow {
 impl<'a> Request<'a> for ContextDestroyNow {
     const OP: u16 = op::CONTEXT_DESTROY_NOW;
     const NAME: &'static str = "ContextDestroyNow";
-    const WAITS: bool = true;
 }
 
 /// Answered once all work of the context so far is done; then `size` bytes at `va`, a whole mapping,
@@ -119,7 +116,6 @@ impl<'a> Message<'a> for MemRetire {
 impl<'a> Request<'a> for MemRetire {
     const OP: u16 = op::MEM_RETIRE;
     const NAME: &'static str = "MemRetire";
-    const WAITS: bool = true;
 }
 
 #[cfg(test)]

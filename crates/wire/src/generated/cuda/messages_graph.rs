@@ -4,11 +4,12 @@
 use super::op;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
-/// Adds a node to a graph.
+/// Adds a node of a kind to a graph. Some kinds tell something: an address, or the graphs inside.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GraphAddNode<'a> {
     pub node: u32,
     pub graph: u32,
+    pub kind: u32,
     pub after: Vec<u32>,
     pub edges: &'a [u8],
     pub params: &'a [u8],
@@ -21,6 +22,7 @@ impl<'a> Message<'a> for GraphAddNode<'a> {
     fn encode(&self, w: &mut Writer<'_>) {
         w.u32(self.node);
         w.u32(self.graph);
+        w.u32(self.kind);
         w.u32s(&self.after);
         w.bytes(self.edges);
         w.bytes(self.params);
@@ -35,6 +37,7 @@ impl<'a> Message<'a> for GraphAddNode<'a> {
         Ok(Self {
             node: r.u32()?,
             graph: r.u32()?,
+            kind: r.u32()?,
             after: r.u32s()?,
             edges: r.bytes()?,
             params: r.bytes()?,
@@ -47,63 +50,22 @@ impl<'a> Message<'a> for GraphAddNode<'a> {
 impl<'a> Request<'a> for GraphAddNode<'a> {
     const OP: u16 = op::GRAPH_ADD_NODE;
     const NAME: &'static str = "GraphAddNode";
-    const WAITS: bool = false;
-}
-
-/// As `GraphAddNode`, for a node whose making tells something: an address, or the graphs inside it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GraphAddNodeNow<'a> {
-    pub node: u32,
-    pub graph: u32,
-    pub after: Vec<u32>,
-    pub edges: &'a [u8],
-    pub params: &'a [u8],
-    pub extra: &'a [u8],
-    pub mirrors: [u32; 2],
-}
-
-impl<'a> Message<'a> for GraphAddNodeNow<'a> {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.node);
-        w.u32(self.graph);
-        w.u32s(&self.after);
-        w.bytes(self.edges);
-        w.bytes(self.params);
-        w.bytes(self.extra);
-        for x in self.mirrors {
-            w.u32(x);
-        }
-    }
 
     #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            node: r.u32()?,
-            graph: r.u32()?,
-            after: r.u32s()?,
-            edges: r.bytes()?,
-            params: r.bytes()?,
-            extra: r.bytes()?,
-            mirrors: [r.u32()?, r.u32()?],
-        })
+    fn queued(&self) -> bool {
+        // matches!(kind, CU_GRAPH_NODE_TYPE_KERNEL | CU_GRAPH_NODE_TYPE_MEMCPY | CU_GRAPH_NODE_TYPE_MEMSET | CU_GRAPH_NODE_TYPE_HOST | CU_GRAPH_NODE_TYPE_EMPTY)
+        matches!(self.kind, 0 | 1 | 2 | 3 | 5)
     }
 }
 
-impl<'a> Request<'a> for GraphAddNodeNow<'a> {
-    const OP: u16 = op::GRAPH_ADD_NODE_NOW;
-    const NAME: &'static str = "GraphAddNodeNow";
-    const WAITS: bool = true;
-}
-
-/// The reply to [`GraphAddNodeNow`].
+/// The reply to [`GraphAddNode`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct GraphAddNodeNowReply {
+pub struct GraphAddNodeReply {
     pub va: u64,
     pub graphs: Vec<u32>,
 }
 
-impl<'a> Message<'a> for GraphAddNodeNowReply {
+impl<'a> Message<'a> for GraphAddNodeReply {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
         w.u64(self.va);
@@ -156,7 +118,6 @@ impl<'a> Message<'a> for GraphSetNode<'a> {
 impl<'a> Request<'a> for GraphSetNode<'a> {
     const OP: u16 = op::GRAPH_SET_NODE;
     const NAME: &'static str = "GraphSetNode";
-    const WAITS: bool = true;
 }
 
 /// Changes a node of an executable graph, and says which mirrors it now reads and writes.
@@ -196,7 +157,6 @@ impl<'a> Message<'a> for GraphExecSetNode<'a> {
 impl<'a> Request<'a> for GraphExecSetNode<'a> {
     const OP: u16 = op::GRAPH_EXEC_SET_NODE;
     const NAME: &'static str = "GraphExecSetNode";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`GraphExecSetNode`].
@@ -248,7 +208,6 @@ impl<'a> Message<'a> for GraphGetNode {
 impl<'a> Request<'a> for GraphGetNode {
     const OP: u16 = op::GRAPH_GET_NODE;
     const NAME: &'static str = "GraphGetNode";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`GraphGetNode`].
@@ -305,7 +264,6 @@ impl<'a> Message<'a> for GraphNodes {
 impl<'a> Request<'a> for GraphNodes {
     const OP: u16 = op::GRAPH_NODES;
     const NAME: &'static str = "GraphNodes";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`GraphNodes`].
@@ -347,7 +305,6 @@ impl<'a> Message<'a> for GraphEdges {
 impl<'a> Request<'a> for GraphEdges {
     const OP: u16 = op::GRAPH_EDGES;
     const NAME: &'static str = "GraphEdges";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`GraphEdges`].
@@ -402,7 +359,6 @@ impl<'a> Message<'a> for GraphNeighbours {
 impl<'a> Request<'a> for GraphNeighbours {
     const OP: u16 = op::GRAPH_NEIGHBOURS;
     const NAME: &'static str = "GraphNeighbours";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`GraphNeighbours`].
@@ -454,7 +410,6 @@ impl<'a> Message<'a> for GraphFind {
 impl<'a> Request<'a> for GraphFind {
     const OP: u16 = op::GRAPH_FIND;
     const NAME: &'static str = "GraphFind";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`GraphFind`].
@@ -507,7 +462,6 @@ impl<'a> Message<'a> for GraphInstantiate {
 impl<'a> Request<'a> for GraphInstantiate {
     const OP: u16 = op::GRAPH_INSTANTIATE;
     const NAME: &'static str = "GraphInstantiate";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`GraphInstantiate`].
@@ -565,7 +519,6 @@ impl<'a> Message<'a> for GraphExecUpdate {
 impl<'a> Request<'a> for GraphExecUpdate {
     const OP: u16 = op::GRAPH_EXEC_UPDATE;
     const NAME: &'static str = "GraphExecUpdate";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`GraphExecUpdate`].
@@ -626,7 +579,6 @@ impl<'a> Message<'a> for GraphDot {
 impl<'a> Request<'a> for GraphDot {
     const OP: u16 = op::GRAPH_DOT;
     const NAME: &'static str = "GraphDot";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`GraphDot`].
@@ -679,7 +631,6 @@ impl<'a> Message<'a> for GraphMemAttribute {
 impl<'a> Request<'a> for GraphMemAttribute {
     const OP: u16 = op::GRAPH_MEM_ATTRIBUTE;
     const NAME: &'static str = "GraphMemAttribute";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`GraphMemAttribute`].
@@ -726,7 +677,6 @@ impl<'a> Message<'a> for CaptureEnd {
 impl<'a> Request<'a> for CaptureEnd {
     const OP: u16 = op::CAPTURE_END;
     const NAME: &'static str = "CaptureEnd";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CaptureEnd`].
@@ -782,7 +732,6 @@ impl<'a> Message<'a> for CaptureToGraph<'a> {
 impl<'a> Request<'a> for CaptureToGraph<'a> {
     const OP: u16 = op::CAPTURE_TO_GRAPH;
     const NAME: &'static str = "CaptureToGraph";
-    const WAITS: bool = true;
 }
 
 /// Changes what a capturing stream's next node depends on.
@@ -817,7 +766,6 @@ impl<'a> Message<'a> for CaptureUpdate<'a> {
 impl<'a> Request<'a> for CaptureUpdate<'a> {
     const OP: u16 = op::CAPTURE_UPDATE;
     const NAME: &'static str = "CaptureUpdate";
-    const WAITS: bool = true;
 }
 
 /// A copy with host memory on a stream that may be capturing; `captured` says whether it was.
@@ -856,7 +804,6 @@ impl<'a> Message<'a> for CaptureCopy<'a> {
 impl<'a> Request<'a> for CaptureCopy<'a> {
     const OP: u16 = op::CAPTURE_COPY;
     const NAME: &'static str = "CaptureCopy";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CaptureCopy`].
@@ -909,7 +856,11 @@ impl<'a> Message<'a> for MirrorIn<'a> {
 impl<'a> Request<'a> for MirrorIn<'a> {
     const OP: u16 = op::MIRROR_IN;
     const NAME: &'static str = "MirrorIn";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// The bytes of a mirror once the stream has come so far, unless the last launch of `exec` failed.
@@ -941,7 +892,6 @@ impl<'a> Message<'a> for MirrorOut {
 impl<'a> Request<'a> for MirrorOut {
     const OP: u16 = op::MIRROR_OUT;
     const NAME: &'static str = "MirrorOut";
-    const WAITS: bool = true;
 }
 
 /// The present bytes of a mirror.
@@ -965,7 +915,6 @@ impl<'a> Message<'a> for MirrorRead {
 impl<'a> Request<'a> for MirrorRead {
     const OP: u16 = op::MIRROR_READ;
     const NAME: &'static str = "MirrorRead";
-    const WAITS: bool = true;
 }
 
 /// Bytes for a mirror, at once.
@@ -997,7 +946,11 @@ impl<'a> Message<'a> for MirrorWrite<'a> {
 impl<'a> Request<'a> for MirrorWrite<'a> {
     const OP: u16 = op::MIRROR_WRITE;
     const NAME: &'static str = "MirrorWrite";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Answered once all `MirrorWrite` before it are done.
@@ -1017,7 +970,6 @@ impl<'a> Message<'a> for MirrorFence {
 impl<'a> Request<'a> for MirrorFence {
     const OP: u16 = op::MIRROR_FENCE;
     const NAME: &'static str = "MirrorFence";
-    const WAITS: bool = true;
 }
 
 /// From the worker: a host node's function is to run, after fetching the mirrors `before` and before
@@ -1053,7 +1005,11 @@ impl<'a> Message<'a> for GraphHostFunction {
 impl<'a> Request<'a> for GraphHostFunction {
     const OP: u16 = op::GRAPH_HOST_FUNCTION;
     const NAME: &'static str = "GraphHostFunction";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Makes a user object, whose destructor is a function of the program's.
@@ -1088,7 +1044,11 @@ impl<'a> Message<'a> for UserObjectCreate {
 impl<'a> Request<'a> for UserObjectCreate {
     const OP: u16 = op::USER_OBJECT_CREATE;
     const NAME: &'static str = "UserObjectCreate";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// The mirrors that an executable graph now reads and writes.
@@ -1112,7 +1072,6 @@ impl<'a> Message<'a> for GraphExecLists {
 impl<'a> Request<'a> for GraphExecLists {
     const OP: u16 = op::GRAPH_EXEC_LISTS;
     const NAME: &'static str = "GraphExecLists";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`GraphExecLists`].
@@ -1148,6 +1107,7 @@ mod tests {
             Self {
                 node: g.u32(),
                 graph: g.u32(),
+                kind: g.u32(),
                 after: g.u32s(),
                 edges: g.bytes(),
                 params: g.bytes(),
@@ -1157,21 +1117,7 @@ mod tests {
         }
     }
 
-    impl Sample for GraphAddNodeNow<'static> {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                node: g.u32(),
-                graph: g.u32(),
-                after: g.u32s(),
-                edges: g.bytes(),
-                params: g.bytes(),
-                extra: g.bytes(),
-                mirrors: std::array::from_fn(|_| g.u32()),
-            }
-        }
-    }
-
-    impl Sample for GraphAddNodeNowReply {
+    impl Sample for GraphAddNodeReply {
         fn sample(g: &mut Gen) -> Self {
             Self {
                 va: g.u64(),
@@ -1509,8 +1455,7 @@ mod tests {
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
         check::<GraphAddNode<'static>>(false);
-        check::<GraphAddNodeNow<'static>>(false);
-        check::<GraphAddNodeNowReply>(false);
+        check::<GraphAddNodeReply>(false);
         check::<GraphSetNode<'static>>(false);
         check::<GraphExecSetNode<'static>>(false);
         check::<GraphExecSetNodeReply>(false);

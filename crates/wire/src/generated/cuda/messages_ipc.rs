@@ -26,7 +26,6 @@ impl<'a> Message<'a> for IpcExport {
 impl<'a> Request<'a> for IpcExport {
     const OP: u16 = op::IPC_EXPORT;
     const NAME: &'static str = "IpcExport";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`IpcExport`].
@@ -93,7 +92,6 @@ impl<'a> Message<'a> for IpcImport {
 impl<'a> Request<'a> for IpcImport {
     const OP: u16 = op::IPC_IMPORT;
     const NAME: &'static str = "IpcImport";
-    const WAITS: bool = true;
 }
 
 /// The driver's own handle of an event.
@@ -117,7 +115,6 @@ impl<'a> Message<'a> for IpcEventExport {
 impl<'a> Request<'a> for IpcEventExport {
     const OP: u16 = op::IPC_EVENT_EXPORT;
     const NAME: &'static str = "IpcEventExport";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`IpcEventExport`].
@@ -164,7 +161,6 @@ impl<'a> Message<'a> for IpcEventImport<'a> {
 impl<'a> Request<'a> for IpcEventImport<'a> {
     const OP: u16 = op::IPC_EVENT_IMPORT;
     const NAME: &'static str = "IpcEventImport";
-    const WAITS: bool = true;
 }
 
 #[cfg(test)]

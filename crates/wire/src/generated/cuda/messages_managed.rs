@@ -25,7 +25,11 @@ impl<'a> Message<'a> for ShadowFence {
 impl<'a> Request<'a> for ShadowFence {
     const OP: u16 = op::SHADOW_FENCE;
     const NAME: &'static str = "ShadowFence";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -34,7 +34,6 @@ impl<'a> Message<'a> for TexObject<'a> {
 impl<'a> Request<'a> for TexObject<'a> {
     const OP: u16 = op::TEX_OBJECT;
     const NAME: &'static str = "TexObject";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`TexObject`].
@@ -78,7 +77,6 @@ impl<'a> Message<'a> for SurfObject<'a> {
 impl<'a> Request<'a> for SurfObject<'a> {
     const OP: u16 = op::SURF_OBJECT;
     const NAME: &'static str = "SurfObject";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`SurfObject`].
@@ -125,7 +123,6 @@ impl<'a> Message<'a> for ArrayOfReference {
 impl<'a> Request<'a> for ArrayOfReference {
     const OP: u16 = op::ARRAY_OF_REFERENCE;
     const NAME: &'static str = "ArrayOfReference";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`ArrayOfReference`].
@@ -172,7 +169,6 @@ impl<'a> Message<'a> for PoolOfDevice {
 impl<'a> Request<'a> for PoolOfDevice {
     const OP: u16 = op::POOL_OF_DEVICE;
     const NAME: &'static str = "PoolOfDevice";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`PoolOfDevice`].
@@ -219,7 +215,6 @@ impl<'a> Message<'a> for PoolAttribute {
 impl<'a> Request<'a> for PoolAttribute {
     const OP: u16 = op::POOL_ATTRIBUTE;
     const NAME: &'static str = "PoolAttribute";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`PoolAttribute`].
@@ -269,7 +264,6 @@ impl<'a> Message<'a> for PoolSetAttribute {
 impl<'a> Request<'a> for PoolSetAttribute {
     const OP: u16 = op::POOL_SET_ATTRIBUTE;
     const NAME: &'static str = "PoolSetAttribute";
-    const WAITS: bool = true;
 }
 
 /// Splits a resource of multiprocessors into `most` groups, or says into how many it can be split.
@@ -307,7 +301,6 @@ impl<'a> Message<'a> for SplitProcessors<'a> {
 impl<'a> Request<'a> for SplitProcessors<'a> {
     const OP: u16 = op::SPLIT_PROCESSORS;
     const NAME: &'static str = "SplitProcessors";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`SplitProcessors`].
@@ -362,7 +355,6 @@ impl<'a> Message<'a> for ContextOfGreen {
 impl<'a> Request<'a> for ContextOfGreen {
     const OP: u16 = op::CONTEXT_OF_GREEN;
     const NAME: &'static str = "ContextOfGreen";
-    const WAITS: bool = true;
 }
 
 /// The green context of a stream; 0 for none.
@@ -386,7 +378,6 @@ impl<'a> Message<'a> for GreenOfStream {
 impl<'a> Request<'a> for GreenOfStream {
     const OP: u16 = op::GREEN_OF_STREAM;
     const NAME: &'static str = "GreenOfStream";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`GreenOfStream`].

@@ -33,7 +33,6 @@ impl<'a> Message<'a> for VmmCreate<'a> {
 impl<'a> Request<'a> for VmmCreate<'a> {
     const OP: u16 = op::VMM_CREATE;
     const NAME: &'static str = "VmmCreate";
-    const WAITS: bool = true;
 }
 
 /// Maps it where the client has reserved addresses.
@@ -68,7 +67,11 @@ impl<'a> Message<'a> for VmmMap {
 impl<'a> Request<'a> for VmmMap {
     const OP: u16 = op::VMM_MAP;
     const NAME: &'static str = "VmmMap";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Lets devices use mapped memory.
@@ -100,7 +103,11 @@ impl<'a> Message<'a> for VmmSetAccess<'a> {
 impl<'a> Request<'a> for VmmSetAccess<'a> {
     const OP: u16 = op::VMM_SET_ACCESS;
     const NAME: &'static str = "VmmSetAccess";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Ends a mapping.
@@ -129,7 +136,11 @@ impl<'a> Message<'a> for VmmUnmap {
 impl<'a> Request<'a> for VmmUnmap {
     const OP: u16 = op::VMM_UNMAP;
     const NAME: &'static str = "VmmUnmap";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Lets go of memory; it is freed when its last mapping ends.
@@ -155,7 +166,11 @@ impl<'a> Message<'a> for VmmRelease {
 impl<'a> Request<'a> for VmmRelease {
     const OP: u16 = op::VMM_RELEASE;
     const NAME: &'static str = "VmmRelease";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// What sizes must be multiples of.
@@ -184,7 +199,6 @@ impl<'a> Message<'a> for VmmGranularity<'a> {
 impl<'a> Request<'a> for VmmGranularity<'a> {
     const OP: u16 = op::VMM_GRANULARITY;
     const NAME: &'static str = "VmmGranularity";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`VmmGranularity`].
@@ -233,7 +247,6 @@ impl<'a> Message<'a> for VmmGetAccess<'a> {
 impl<'a> Request<'a> for VmmGetAccess<'a> {
     const OP: u16 = op::VMM_GET_ACCESS;
     const NAME: &'static str = "VmmGetAccess";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`VmmGetAccess`].
@@ -287,7 +300,6 @@ impl<'a> Message<'a> for Clusters<'a> {
 impl<'a> Request<'a> for Clusters<'a> {
     const OP: u16 = op::CLUSTERS;
     const NAME: &'static str = "Clusters";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`Clusters`].
@@ -331,7 +343,6 @@ impl<'a> Message<'a> for VmmExport {
 impl<'a> Request<'a> for VmmExport {
     const OP: u16 = op::VMM_EXPORT;
     const NAME: &'static str = "VmmExport";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`VmmExport`].
@@ -386,7 +397,6 @@ impl<'a> Message<'a> for VmmImport {
 impl<'a> Request<'a> for VmmImport {
     const OP: u16 = op::VMM_IMPORT;
     const NAME: &'static str = "VmmImport";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`VmmImport`].

@@ -267,7 +267,6 @@ pub mod op {
     pub const POOL_FREE_NOW: u16 = 0x8072;
     pub const POOL_CREATE: u16 = 0x8074;
     pub const GRAPH_ADD_NODE: u16 = 0x8100;
-    pub const GRAPH_ADD_NODE_NOW: u16 = 0x8101;
     pub const GRAPH_SET_NODE: u16 = 0x8102;
     pub const GRAPH_EXEC_SET_NODE: u16 = 0x8103;
     pub const GRAPH_GET_NODE: u16 = 0x8104;
@@ -667,7 +666,6 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::POOL_FREE_NOW, "PoolFreeNow"),
     (op::POOL_CREATE, "PoolCreate"),
     (op::GRAPH_ADD_NODE, "GraphAddNode"),
-    (op::GRAPH_ADD_NODE_NOW, "GraphAddNodeNow"),
     (op::GRAPH_SET_NODE, "GraphSetNode"),
     (op::GRAPH_EXEC_SET_NODE, "GraphExecSetNode"),
     (op::GRAPH_GET_NODE, "GraphGetNode"),

@@ -25,7 +25,6 @@ impl<'a> Message<'a> for CuFuncIsLoaded {
 impl<'a> Request<'a> for CuFuncIsLoaded {
     const OP: u16 = op::CU_FUNC_IS_LOADED;
     const NAME: &'static str = "cuFuncIsLoaded";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuFuncIsLoaded`].
@@ -67,7 +66,6 @@ impl<'a> Message<'a> for CuFuncLoad {
 impl<'a> Request<'a> for CuFuncLoad {
     const OP: u16 = op::CU_FUNC_LOAD;
     const NAME: &'static str = "cuFuncLoad";
-    const WAITS: bool = true;
 }
 
 /// `cuFuncSetCacheConfig`.
@@ -96,7 +94,12 @@ impl<'a> Message<'a> for CuFuncSetCacheConfig {
 impl<'a> Request<'a> for CuFuncSetCacheConfig {
     const OP: u16 = op::CU_FUNC_SET_CACHE_CONFIG;
     const NAME: &'static str = "cuFuncSetCacheConfig";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        // config <= CU_FUNC_CACHE_PREFER_EQUAL
+        self.config <= 3
+    }
 }
 
 /// `cuFuncSetSharedMemConfig`.
@@ -125,7 +128,6 @@ impl<'a> Message<'a> for CuFuncSetSharedMemConfig {
 impl<'a> Request<'a> for CuFuncSetSharedMemConfig {
     const OP: u16 = op::CU_FUNC_SET_SHARED_MEM_CONFIG;
     const NAME: &'static str = "cuFuncSetSharedMemConfig";
-    const WAITS: bool = true;
 }
 
 /// `cuModuleGetFunctionCount`.
@@ -149,7 +151,6 @@ impl<'a> Message<'a> for CuModuleGetFunctionCount {
 impl<'a> Request<'a> for CuModuleGetFunctionCount {
     const OP: u16 = op::CU_MODULE_GET_FUNCTION_COUNT;
     const NAME: &'static str = "cuModuleGetFunctionCount";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuModuleGetFunctionCount`].
@@ -199,7 +200,6 @@ impl<'a> Message<'a> for CuModuleGetSurfRef<'a> {
 impl<'a> Request<'a> for CuModuleGetSurfRef<'a> {
     const OP: u16 = op::CU_MODULE_GET_SURF_REF;
     const NAME: &'static str = "cuModuleGetSurfRef";
-    const WAITS: bool = true;
 }
 
 /// `cuModuleGetTexRef`.
@@ -231,7 +231,6 @@ impl<'a> Message<'a> for CuModuleGetTexRef<'a> {
 impl<'a> Request<'a> for CuModuleGetTexRef<'a> {
     const OP: u16 = op::CU_MODULE_GET_TEX_REF;
     const NAME: &'static str = "cuModuleGetTexRef";
-    const WAITS: bool = true;
 }
 
 #[cfg(test)]

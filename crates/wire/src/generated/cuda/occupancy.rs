@@ -33,7 +33,6 @@ impl<'a> Message<'a> for CuOccupancyAvailableDynamicSMemPerBlock {
 impl<'a> Request<'a> for CuOccupancyAvailableDynamicSMemPerBlock {
     const OP: u16 = op::CU_OCCUPANCY_AVAILABLE_DYNAMIC_S_MEM_PER_BLOCK;
     const NAME: &'static str = "cuOccupancyAvailableDynamicSMemPerBlock";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuOccupancyAvailableDynamicSMemPerBlock`].
@@ -85,7 +84,6 @@ impl<'a> Message<'a> for CuOccupancyMaxActiveBlocksPerMultiprocessor {
 impl<'a> Request<'a> for CuOccupancyMaxActiveBlocksPerMultiprocessor {
     const OP: u16 = op::CU_OCCUPANCY_MAX_ACTIVE_BLOCKS_PER_MULTIPROCESSOR;
     const NAME: &'static str = "cuOccupancyMaxActiveBlocksPerMultiprocessor";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuOccupancyMaxActiveBlocksPerMultiprocessor`].
@@ -140,7 +138,6 @@ impl<'a> Message<'a> for CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags {
 impl<'a> Request<'a> for CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags {
     const OP: u16 = op::CU_OCCUPANCY_MAX_ACTIVE_BLOCKS_PER_MULTIPROCESSOR_WITH_FLAGS;
     const NAME: &'static str = "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags`].

@@ -27,7 +27,6 @@ impl<'a> Message<'a> for CuCtxDisablePeerAccess {
 impl<'a> Request<'a> for CuCtxDisablePeerAccess {
     const OP: u16 = op::CU_CTX_DISABLE_PEER_ACCESS;
     const NAME: &'static str = "cuCtxDisablePeerAccess";
-    const WAITS: bool = true;
 }
 
 /// `cuCtxEnablePeerAccess`.
@@ -56,7 +55,6 @@ impl<'a> Message<'a> for CuCtxEnablePeerAccess {
 impl<'a> Request<'a> for CuCtxEnablePeerAccess {
     const OP: u16 = op::CU_CTX_ENABLE_PEER_ACCESS;
     const NAME: &'static str = "cuCtxEnablePeerAccess";
-    const WAITS: bool = true;
 }
 
 /// `cuDeviceCanAccessPeer`.
@@ -85,7 +83,6 @@ impl<'a> Message<'a> for CuDeviceCanAccessPeer {
 impl<'a> Request<'a> for CuDeviceCanAccessPeer {
     const OP: u16 = op::CU_DEVICE_CAN_ACCESS_PEER;
     const NAME: &'static str = "cuDeviceCanAccessPeer";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceCanAccessPeer`].
@@ -140,7 +137,6 @@ impl<'a> Message<'a> for CuDeviceGetP2PAtomicCapabilities<'a> {
 impl<'a> Request<'a> for CuDeviceGetP2PAtomicCapabilities<'a> {
     const OP: u16 = op::CU_DEVICE_GET_P2_P_ATOMIC_CAPABILITIES;
     const NAME: &'static str = "cuDeviceGetP2PAtomicCapabilities";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceGetP2PAtomicCapabilities`].
@@ -192,7 +188,6 @@ impl<'a> Message<'a> for CuDeviceGetP2PAttribute {
 impl<'a> Request<'a> for CuDeviceGetP2PAttribute {
     const OP: u16 = op::CU_DEVICE_GET_P2_P_ATTRIBUTE;
     const NAME: &'static str = "cuDeviceGetP2PAttribute";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuDeviceGetP2PAttribute`].

@@ -30,7 +30,6 @@ impl<'a> Message<'a> for CuDeviceSetMemPool {
 impl<'a> Request<'a> for CuDeviceSetMemPool {
     const OP: u16 = op::CU_DEVICE_SET_MEM_POOL;
     const NAME: &'static str = "cuDeviceSetMemPool";
-    const WAITS: bool = true;
 }
 
 /// `cuMemPoolDestroy`.
@@ -54,7 +53,11 @@ impl<'a> Message<'a> for CuMemPoolDestroy {
 impl<'a> Request<'a> for CuMemPoolDestroy {
     const OP: u16 = op::CU_MEM_POOL_DESTROY;
     const NAME: &'static str = "cuMemPoolDestroy";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuMemPoolGetAccess`.
@@ -83,7 +86,6 @@ impl<'a> Message<'a> for CuMemPoolGetAccess {
 impl<'a> Request<'a> for CuMemPoolGetAccess {
     const OP: u16 = op::CU_MEM_POOL_GET_ACCESS;
     const NAME: &'static str = "cuMemPoolGetAccess";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuMemPoolGetAccess`].
@@ -133,7 +135,6 @@ impl<'a> Message<'a> for CuMemPoolSetAccess<'a> {
 impl<'a> Request<'a> for CuMemPoolSetAccess<'a> {
     const OP: u16 = op::CU_MEM_POOL_SET_ACCESS;
     const NAME: &'static str = "cuMemPoolSetAccess";
-    const WAITS: bool = true;
 }
 
 /// `cuMemPoolTrimTo`.
@@ -162,7 +163,6 @@ impl<'a> Message<'a> for CuMemPoolTrimTo {
 impl<'a> Request<'a> for CuMemPoolTrimTo {
     const OP: u16 = op::CU_MEM_POOL_TRIM_TO;
     const NAME: &'static str = "cuMemPoolTrimTo";
-    const WAITS: bool = true;
 }
 
 #[cfg(test)]

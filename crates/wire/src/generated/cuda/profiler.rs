@@ -21,7 +21,11 @@ impl<'a> Message<'a> for CuProfilerStart {
 impl<'a> Request<'a> for CuProfilerStart {
     const OP: u16 = op::CU_PROFILER_START;
     const NAME: &'static str = "cuProfilerStart";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuProfilerStop`.
@@ -41,7 +45,11 @@ impl<'a> Message<'a> for CuProfilerStop {
 impl<'a> Request<'a> for CuProfilerStop {
     const OP: u16 = op::CU_PROFILER_STOP;
     const NAME: &'static str = "cuProfilerStop";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -36,7 +36,11 @@ impl<'a> Message<'a> for CuStreamBatchMemOpV2<'a> {
 impl<'a> Request<'a> for CuStreamBatchMemOpV2<'a> {
     const OP: u16 = op::CU_STREAM_BATCH_MEM_OP_V2;
     const NAME: &'static str = "cuStreamBatchMemOp_v2";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuStreamBeginCapture_v2`.
@@ -65,7 +69,6 @@ impl<'a> Message<'a> for CuStreamBeginCaptureV2 {
 impl<'a> Request<'a> for CuStreamBeginCaptureV2 {
     const OP: u16 = op::CU_STREAM_BEGIN_CAPTURE_V2;
     const NAME: &'static str = "cuStreamBeginCapture_v2";
-    const WAITS: bool = true;
 }
 
 /// `cuStreamCopyAttributes`.
@@ -94,7 +97,6 @@ impl<'a> Message<'a> for CuStreamCopyAttributes {
 impl<'a> Request<'a> for CuStreamCopyAttributes {
     const OP: u16 = op::CU_STREAM_COPY_ATTRIBUTES;
     const NAME: &'static str = "cuStreamCopyAttributes";
-    const WAITS: bool = true;
 }
 
 /// `cuStreamCreate`.
@@ -123,7 +125,11 @@ impl<'a> Message<'a> for CuStreamCreate {
 impl<'a> Request<'a> for CuStreamCreate {
     const OP: u16 = op::CU_STREAM_CREATE;
     const NAME: &'static str = "cuStreamCreate";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuStreamCreateWithPriority`.
@@ -155,7 +161,11 @@ impl<'a> Message<'a> for CuStreamCreateWithPriority {
 impl<'a> Request<'a> for CuStreamCreateWithPriority {
     const OP: u16 = op::CU_STREAM_CREATE_WITH_PRIORITY;
     const NAME: &'static str = "cuStreamCreateWithPriority";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuStreamDestroy_v2`.
@@ -179,7 +189,11 @@ impl<'a> Message<'a> for CuStreamDestroyV2 {
 impl<'a> Request<'a> for CuStreamDestroyV2 {
     const OP: u16 = op::CU_STREAM_DESTROY_V2;
     const NAME: &'static str = "cuStreamDestroy_v2";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuStreamGetAttribute`.
@@ -208,7 +222,6 @@ impl<'a> Message<'a> for CuStreamGetAttribute {
 impl<'a> Request<'a> for CuStreamGetAttribute {
     const OP: u16 = op::CU_STREAM_GET_ATTRIBUTE;
     const NAME: &'static str = "cuStreamGetAttribute";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuStreamGetAttribute`].
@@ -250,7 +263,6 @@ impl<'a> Message<'a> for CuStreamGetFlags {
 impl<'a> Request<'a> for CuStreamGetFlags {
     const OP: u16 = op::CU_STREAM_GET_FLAGS;
     const NAME: &'static str = "cuStreamGetFlags";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuStreamGetFlags`].
@@ -292,7 +304,6 @@ impl<'a> Message<'a> for CuStreamGetId {
 impl<'a> Request<'a> for CuStreamGetId {
     const OP: u16 = op::CU_STREAM_GET_ID;
     const NAME: &'static str = "cuStreamGetId";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuStreamGetId`].
@@ -336,7 +347,6 @@ impl<'a> Message<'a> for CuStreamGetPriority {
 impl<'a> Request<'a> for CuStreamGetPriority {
     const OP: u16 = op::CU_STREAM_GET_PRIORITY;
     const NAME: &'static str = "cuStreamGetPriority";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuStreamGetPriority`].
@@ -378,7 +388,6 @@ impl<'a> Message<'a> for CuStreamQuery {
 impl<'a> Request<'a> for CuStreamQuery {
     const OP: u16 = op::CU_STREAM_QUERY;
     const NAME: &'static str = "cuStreamQuery";
-    const WAITS: bool = true;
 }
 
 /// The attributes of a stream hold no handle; the members of this union that do are for launches.
@@ -410,7 +419,6 @@ impl<'a> Message<'a> for CuStreamSetAttribute {
 impl<'a> Request<'a> for CuStreamSetAttribute {
     const OP: u16 = op::CU_STREAM_SET_ATTRIBUTE;
     const NAME: &'static str = "cuStreamSetAttribute";
-    const WAITS: bool = false;
 }
 
 /// `cuStreamSynchronize`.
@@ -434,7 +442,6 @@ impl<'a> Message<'a> for CuStreamSynchronize {
 impl<'a> Request<'a> for CuStreamSynchronize {
     const OP: u16 = op::CU_STREAM_SYNCHRONIZE;
     const NAME: &'static str = "cuStreamSynchronize";
-    const WAITS: bool = true;
 }
 
 /// `cuStreamWaitEvent`.
@@ -466,7 +473,12 @@ impl<'a> Message<'a> for CuStreamWaitEvent {
 impl<'a> Request<'a> for CuStreamWaitEvent {
     const OP: u16 = op::CU_STREAM_WAIT_EVENT;
     const NAME: &'static str = "cuStreamWaitEvent";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        // Flags == 0
+        self.flags == 0
+    }
 }
 
 /// `cuStreamWaitValue32_v2`.
@@ -501,7 +513,11 @@ impl<'a> Message<'a> for CuStreamWaitValue32V2 {
 impl<'a> Request<'a> for CuStreamWaitValue32V2 {
     const OP: u16 = op::CU_STREAM_WAIT_VALUE32_V2;
     const NAME: &'static str = "cuStreamWaitValue32_v2";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuStreamWaitValue64_v2`.
@@ -536,7 +552,11 @@ impl<'a> Message<'a> for CuStreamWaitValue64V2 {
 impl<'a> Request<'a> for CuStreamWaitValue64V2 {
     const OP: u16 = op::CU_STREAM_WAIT_VALUE64_V2;
     const NAME: &'static str = "cuStreamWaitValue64_v2";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuStreamWriteValue32_v2`.
@@ -571,7 +591,11 @@ impl<'a> Message<'a> for CuStreamWriteValue32V2 {
 impl<'a> Request<'a> for CuStreamWriteValue32V2 {
     const OP: u16 = op::CU_STREAM_WRITE_VALUE32_V2;
     const NAME: &'static str = "cuStreamWriteValue32_v2";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuStreamWriteValue64_v2`.
@@ -606,7 +630,11 @@ impl<'a> Message<'a> for CuStreamWriteValue64V2 {
 impl<'a> Request<'a> for CuStreamWriteValue64V2 {
     const OP: u16 = op::CU_STREAM_WRITE_VALUE64_V2;
     const NAME: &'static str = "cuStreamWriteValue64_v2";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

@@ -66,7 +66,6 @@ impl<'a> Message<'a> for CuTensorMapEncodeIm2col<'a> {
 impl<'a> Request<'a> for CuTensorMapEncodeIm2col<'a> {
     const OP: u16 = op::CU_TENSOR_MAP_ENCODE_IM2COL;
     const NAME: &'static str = "cuTensorMapEncodeIm2col";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTensorMapEncodeIm2col`].
@@ -154,7 +153,6 @@ impl<'a> Message<'a> for CuTensorMapEncodeIm2colWide<'a> {
 impl<'a> Request<'a> for CuTensorMapEncodeIm2colWide<'a> {
     const OP: u16 = op::CU_TENSOR_MAP_ENCODE_IM2COL_WIDE;
     const NAME: &'static str = "cuTensorMapEncodeIm2colWide";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTensorMapEncodeIm2colWide`].
@@ -230,7 +228,6 @@ impl<'a> Message<'a> for CuTensorMapEncodeTiled<'a> {
 impl<'a> Request<'a> for CuTensorMapEncodeTiled<'a> {
     const OP: u16 = op::CU_TENSOR_MAP_ENCODE_TILED;
     const NAME: &'static str = "cuTensorMapEncodeTiled";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTensorMapEncodeTiled`].
@@ -279,7 +276,6 @@ impl<'a> Message<'a> for TensorMapAddress<'a> {
 impl<'a> Request<'a> for TensorMapAddress<'a> {
     const OP: u16 = op::TENSOR_MAP_ADDRESS;
     const NAME: &'static str = "TensorMapAddress";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`TensorMapAddress`].

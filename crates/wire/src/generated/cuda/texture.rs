@@ -27,7 +27,11 @@ impl<'a> Message<'a> for CuSurfObjectDestroy {
 impl<'a> Request<'a> for CuSurfObjectDestroy {
     const OP: u16 = op::CU_SURF_OBJECT_DESTROY;
     const NAME: &'static str = "cuSurfObjectDestroy";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuSurfRefSetArray`.
@@ -59,7 +63,6 @@ impl<'a> Message<'a> for CuSurfRefSetArray {
 impl<'a> Request<'a> for CuSurfRefSetArray {
     const OP: u16 = op::CU_SURF_REF_SET_ARRAY;
     const NAME: &'static str = "cuSurfRefSetArray";
-    const WAITS: bool = true;
 }
 
 /// `cuTexObjectDestroy`.
@@ -85,7 +88,11 @@ impl<'a> Message<'a> for CuTexObjectDestroy {
 impl<'a> Request<'a> for CuTexObjectDestroy {
     const OP: u16 = op::CU_TEX_OBJECT_DESTROY;
     const NAME: &'static str = "cuTexObjectDestroy";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuTexObjectGetResourceViewDesc`.
@@ -111,7 +118,6 @@ impl<'a> Message<'a> for CuTexObjectGetResourceViewDesc {
 impl<'a> Request<'a> for CuTexObjectGetResourceViewDesc {
     const OP: u16 = op::CU_TEX_OBJECT_GET_RESOURCE_VIEW_DESC;
     const NAME: &'static str = "cuTexObjectGetResourceViewDesc";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTexObjectGetResourceViewDesc`].
@@ -157,7 +163,6 @@ impl<'a> Message<'a> for CuTexObjectGetTextureDesc {
 impl<'a> Request<'a> for CuTexObjectGetTextureDesc {
     const OP: u16 = op::CU_TEX_OBJECT_GET_TEXTURE_DESC;
     const NAME: &'static str = "cuTexObjectGetTextureDesc";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTexObjectGetTextureDesc`].
@@ -203,7 +208,11 @@ impl<'a> Message<'a> for CuTexRefCreate {
 impl<'a> Request<'a> for CuTexRefCreate {
     const OP: u16 = op::CU_TEX_REF_CREATE;
     const NAME: &'static str = "cuTexRefCreate";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuTexRefDestroy`.
@@ -229,7 +238,11 @@ impl<'a> Message<'a> for CuTexRefDestroy {
 impl<'a> Request<'a> for CuTexRefDestroy {
     const OP: u16 = op::CU_TEX_REF_DESTROY;
     const NAME: &'static str = "cuTexRefDestroy";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// `cuTexRefGetAddressMode`.
@@ -258,7 +271,6 @@ impl<'a> Message<'a> for CuTexRefGetAddressMode {
 impl<'a> Request<'a> for CuTexRefGetAddressMode {
     const OP: u16 = op::CU_TEX_REF_GET_ADDRESS_MODE;
     const NAME: &'static str = "cuTexRefGetAddressMode";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTexRefGetAddressMode`].
@@ -302,7 +314,6 @@ impl<'a> Message<'a> for CuTexRefGetAddressV2 {
 impl<'a> Request<'a> for CuTexRefGetAddressV2 {
     const OP: u16 = op::CU_TEX_REF_GET_ADDRESS_V2;
     const NAME: &'static str = "cuTexRefGetAddress_v2";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTexRefGetAddressV2`].
@@ -346,7 +357,6 @@ impl<'a> Message<'a> for CuTexRefGetBorderColor {
 impl<'a> Request<'a> for CuTexRefGetBorderColor {
     const OP: u16 = op::CU_TEX_REF_GET_BORDER_COLOR;
     const NAME: &'static str = "cuTexRefGetBorderColor";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTexRefGetBorderColor`].
@@ -392,7 +402,6 @@ impl<'a> Message<'a> for CuTexRefGetFilterMode {
 impl<'a> Request<'a> for CuTexRefGetFilterMode {
     const OP: u16 = op::CU_TEX_REF_GET_FILTER_MODE;
     const NAME: &'static str = "cuTexRefGetFilterMode";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTexRefGetFilterMode`].
@@ -436,7 +445,6 @@ impl<'a> Message<'a> for CuTexRefGetFlags {
 impl<'a> Request<'a> for CuTexRefGetFlags {
     const OP: u16 = op::CU_TEX_REF_GET_FLAGS;
     const NAME: &'static str = "cuTexRefGetFlags";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTexRefGetFlags`].
@@ -480,7 +488,6 @@ impl<'a> Message<'a> for CuTexRefGetFormat {
 impl<'a> Request<'a> for CuTexRefGetFormat {
     const OP: u16 = op::CU_TEX_REF_GET_FORMAT;
     const NAME: &'static str = "cuTexRefGetFormat";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTexRefGetFormat`].
@@ -529,7 +536,6 @@ impl<'a> Message<'a> for CuTexRefGetMaxAnisotropy {
 impl<'a> Request<'a> for CuTexRefGetMaxAnisotropy {
     const OP: u16 = op::CU_TEX_REF_GET_MAX_ANISOTROPY;
     const NAME: &'static str = "cuTexRefGetMaxAnisotropy";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTexRefGetMaxAnisotropy`].
@@ -575,7 +581,6 @@ impl<'a> Message<'a> for CuTexRefGetMipmapFilterMode {
 impl<'a> Request<'a> for CuTexRefGetMipmapFilterMode {
     const OP: u16 = op::CU_TEX_REF_GET_MIPMAP_FILTER_MODE;
     const NAME: &'static str = "cuTexRefGetMipmapFilterMode";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTexRefGetMipmapFilterMode`].
@@ -619,7 +624,6 @@ impl<'a> Message<'a> for CuTexRefGetMipmapLevelBias {
 impl<'a> Request<'a> for CuTexRefGetMipmapLevelBias {
     const OP: u16 = op::CU_TEX_REF_GET_MIPMAP_LEVEL_BIAS;
     const NAME: &'static str = "cuTexRefGetMipmapLevelBias";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTexRefGetMipmapLevelBias`].
@@ -663,7 +667,6 @@ impl<'a> Message<'a> for CuTexRefGetMipmapLevelClamp {
 impl<'a> Request<'a> for CuTexRefGetMipmapLevelClamp {
     const OP: u16 = op::CU_TEX_REF_GET_MIPMAP_LEVEL_CLAMP;
     const NAME: &'static str = "cuTexRefGetMipmapLevelClamp";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTexRefGetMipmapLevelClamp`].
@@ -721,7 +724,6 @@ impl<'a> Message<'a> for CuTexRefSetAddress2DV3 {
 impl<'a> Request<'a> for CuTexRefSetAddress2DV3 {
     const OP: u16 = op::CU_TEX_REF_SET_ADDRESS2_D_V3;
     const NAME: &'static str = "cuTexRefSetAddress2D_v3";
-    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetAddressMode`.
@@ -753,7 +755,6 @@ impl<'a> Message<'a> for CuTexRefSetAddressMode {
 impl<'a> Request<'a> for CuTexRefSetAddressMode {
     const OP: u16 = op::CU_TEX_REF_SET_ADDRESS_MODE;
     const NAME: &'static str = "cuTexRefSetAddressMode";
-    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetAddress_v2`.
@@ -785,7 +786,6 @@ impl<'a> Message<'a> for CuTexRefSetAddressV2 {
 impl<'a> Request<'a> for CuTexRefSetAddressV2 {
     const OP: u16 = op::CU_TEX_REF_SET_ADDRESS_V2;
     const NAME: &'static str = "cuTexRefSetAddress_v2";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CuTexRefSetAddressV2`].
@@ -837,7 +837,6 @@ impl<'a> Message<'a> for CuTexRefSetArray {
 impl<'a> Request<'a> for CuTexRefSetArray {
     const OP: u16 = op::CU_TEX_REF_SET_ARRAY;
     const NAME: &'static str = "cuTexRefSetArray";
-    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetBorderColor`.
@@ -866,7 +865,6 @@ impl<'a> Message<'a> for CuTexRefSetBorderColor<'a> {
 impl<'a> Request<'a> for CuTexRefSetBorderColor<'a> {
     const OP: u16 = op::CU_TEX_REF_SET_BORDER_COLOR;
     const NAME: &'static str = "cuTexRefSetBorderColor";
-    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetFilterMode`.
@@ -895,7 +893,6 @@ impl<'a> Message<'a> for CuTexRefSetFilterMode {
 impl<'a> Request<'a> for CuTexRefSetFilterMode {
     const OP: u16 = op::CU_TEX_REF_SET_FILTER_MODE;
     const NAME: &'static str = "cuTexRefSetFilterMode";
-    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetFlags`.
@@ -924,7 +921,6 @@ impl<'a> Message<'a> for CuTexRefSetFlags {
 impl<'a> Request<'a> for CuTexRefSetFlags {
     const OP: u16 = op::CU_TEX_REF_SET_FLAGS;
     const NAME: &'static str = "cuTexRefSetFlags";
-    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetFormat`.
@@ -956,7 +952,6 @@ impl<'a> Message<'a> for CuTexRefSetFormat {
 impl<'a> Request<'a> for CuTexRefSetFormat {
     const OP: u16 = op::CU_TEX_REF_SET_FORMAT;
     const NAME: &'static str = "cuTexRefSetFormat";
-    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetMaxAnisotropy`.
@@ -985,7 +980,6 @@ impl<'a> Message<'a> for CuTexRefSetMaxAnisotropy {
 impl<'a> Request<'a> for CuTexRefSetMaxAnisotropy {
     const OP: u16 = op::CU_TEX_REF_SET_MAX_ANISOTROPY;
     const NAME: &'static str = "cuTexRefSetMaxAnisotropy";
-    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetMipmapFilterMode`.
@@ -1014,7 +1008,6 @@ impl<'a> Message<'a> for CuTexRefSetMipmapFilterMode {
 impl<'a> Request<'a> for CuTexRefSetMipmapFilterMode {
     const OP: u16 = op::CU_TEX_REF_SET_MIPMAP_FILTER_MODE;
     const NAME: &'static str = "cuTexRefSetMipmapFilterMode";
-    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetMipmapLevelBias`.
@@ -1043,7 +1036,6 @@ impl<'a> Message<'a> for CuTexRefSetMipmapLevelBias {
 impl<'a> Request<'a> for CuTexRefSetMipmapLevelBias {
     const OP: u16 = op::CU_TEX_REF_SET_MIPMAP_LEVEL_BIAS;
     const NAME: &'static str = "cuTexRefSetMipmapLevelBias";
-    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetMipmapLevelClamp`.
@@ -1075,7 +1067,6 @@ impl<'a> Message<'a> for CuTexRefSetMipmapLevelClamp {
 impl<'a> Request<'a> for CuTexRefSetMipmapLevelClamp {
     const OP: u16 = op::CU_TEX_REF_SET_MIPMAP_LEVEL_CLAMP;
     const NAME: &'static str = "cuTexRefSetMipmapLevelClamp";
-    const WAITS: bool = true;
 }
 
 /// `cuTexRefSetMipmappedArray`.
@@ -1107,7 +1098,6 @@ impl<'a> Message<'a> for CuTexRefSetMipmappedArray {
 impl<'a> Request<'a> for CuTexRefSetMipmappedArray {
     const OP: u16 = op::CU_TEX_REF_SET_MIPMAPPED_ARRAY;
     const NAME: &'static str = "cuTexRefSetMipmappedArray";
-    const WAITS: bool = true;
 }
 
 #[cfg(test)]

@@ -33,7 +33,6 @@ impl<'a> Message<'a> for CuGraphReleaseUserObject {
 impl<'a> Request<'a> for CuGraphReleaseUserObject {
     const OP: u16 = op::CU_GRAPH_RELEASE_USER_OBJECT;
     const NAME: &'static str = "cuGraphReleaseUserObject";
-    const WAITS: bool = true;
 }
 
 /// `cuGraphRetainUserObject`.
@@ -68,7 +67,6 @@ impl<'a> Message<'a> for CuGraphRetainUserObject {
 impl<'a> Request<'a> for CuGraphRetainUserObject {
     const OP: u16 = op::CU_GRAPH_RETAIN_USER_OBJECT;
     const NAME: &'static str = "cuGraphRetainUserObject";
-    const WAITS: bool = true;
 }
 
 /// `cuUserObjectRelease`.
@@ -97,7 +95,6 @@ impl<'a> Message<'a> for CuUserObjectRelease {
 impl<'a> Request<'a> for CuUserObjectRelease {
     const OP: u16 = op::CU_USER_OBJECT_RELEASE;
     const NAME: &'static str = "cuUserObjectRelease";
-    const WAITS: bool = true;
 }
 
 /// `cuUserObjectRetain`.
@@ -126,7 +123,6 @@ impl<'a> Message<'a> for CuUserObjectRetain {
 impl<'a> Request<'a> for CuUserObjectRetain {
     const OP: u16 = op::CU_USER_OBJECT_RETAIN;
     const NAME: &'static str = "cuUserObjectRetain";
-    const WAITS: bool = true;
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ impl<'a> Message<'a> for Describe {
 impl<'a> Request<'a> for Describe {
     const OP: u16 = op::DESCRIBE;
     const NAME: &'static str = "Describe";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`Describe`].
@@ -70,7 +69,6 @@ impl<'a> Message<'a> for DeviceInfo {
 impl<'a> Request<'a> for DeviceInfo {
     const OP: u16 = op::DEVICE_INFO;
     const NAME: &'static str = "DeviceInfo";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`DeviceInfo`].
@@ -123,7 +121,6 @@ impl<'a> Message<'a> for CreateSubDevices {
 impl<'a> Request<'a> for CreateSubDevices {
     const OP: u16 = op::CREATE_SUB_DEVICES;
     const NAME: &'static str = "CreateSubDevices";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CreateSubDevices`].
@@ -167,7 +164,6 @@ impl<'a> Message<'a> for DeviceTimer {
 impl<'a> Request<'a> for DeviceTimer {
     const OP: u16 = op::DEVICE_TIMER;
     const NAME: &'static str = "DeviceTimer";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`DeviceTimer`].
@@ -214,7 +210,11 @@ impl<'a> Message<'a> for Release {
 impl<'a> Request<'a> for Release {
     const OP: u16 = op::RELEASE;
     const NAME: &'static str = "Release";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Whether an object came to be; the status says why not.
@@ -238,7 +238,6 @@ impl<'a> Message<'a> for Check {
 impl<'a> Request<'a> for Check {
     const OP: u16 = op::CHECK;
     const NAME: &'static str = "Check";
-    const WAITS: bool = true;
 }
 
 /// A piece of data for a later message, which names it by `blob`.
@@ -273,7 +272,11 @@ impl<'a> Message<'a> for Blob<'a> {
 impl<'a> Request<'a> for Blob<'a> {
     const OP: u16 = op::BLOB;
     const NAME: &'static str = "Blob";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A context over devices of one platform. With `notify`, what the library tells the context's error
@@ -306,7 +309,11 @@ impl<'a> Message<'a> for CreateContext {
 impl<'a> Request<'a> for CreateContext {
     const OP: u16 = op::CREATE_CONTEXT;
     const NAME: &'static str = "CreateContext";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Supported formats as pairs of u32.
@@ -338,7 +345,6 @@ impl<'a> Message<'a> for ImageFormats {
 impl<'a> Request<'a> for ImageFormats {
     const OP: u16 = op::IMAGE_FORMATS;
     const NAME: &'static str = "ImageFormats";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`ImageFormats`].
@@ -393,7 +399,11 @@ impl<'a> Message<'a> for CreateQueue {
 impl<'a> Request<'a> for CreateQueue {
     const OP: u16 = op::CREATE_QUEUE;
     const NAME: &'static str = "CreateQueue";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Sets the default queue of a device.
@@ -425,7 +435,6 @@ impl<'a> Message<'a> for SetDefaultQueue {
 impl<'a> Request<'a> for SetDefaultQueue {
     const OP: u16 = op::SET_DEFAULT_QUEUE;
     const NAME: &'static str = "SetDefaultQueue";
-    const WAITS: bool = true;
 }
 
 /// A buffer, with its contents in `blob` or `data` if the flags say so.
@@ -469,7 +478,11 @@ impl<'a> Message<'a> for CreateBuffer<'a> {
 impl<'a> Request<'a> for CreateBuffer<'a> {
     const OP: u16 = op::CREATE_BUFFER;
     const NAME: &'static str = "CreateBuffer";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A region of a buffer.
@@ -507,7 +520,11 @@ impl<'a> Message<'a> for CreateSubBuffer {
 impl<'a> Request<'a> for CreateSubBuffer {
     const OP: u16 = op::CREATE_SUB_BUFFER;
     const NAME: &'static str = "CreateSubBuffer";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// An image. `shape`: width, height, depth, array size, row pitch, slice pitch, levels, samples.
@@ -570,7 +587,11 @@ impl<'a> Message<'a> for CreateImage<'a> {
 impl<'a> Request<'a> for CreateImage<'a> {
     const OP: u16 = op::CREATE_IMAGE;
     const NAME: &'static str = "CreateImage";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Answers to the queries about an image.
@@ -594,7 +615,6 @@ impl<'a> Message<'a> for ImageInfo {
 impl<'a> Request<'a> for ImageInfo {
     const OP: u16 = op::IMAGE_INFO;
     const NAME: &'static str = "ImageInfo";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`ImageInfo`].
@@ -653,7 +673,11 @@ impl<'a> Message<'a> for CreateSampler {
 impl<'a> Request<'a> for CreateSampler {
     const OP: u16 = op::CREATE_SAMPLER;
     const NAME: &'static str = "CreateSampler";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A program from source, in `blob` or `data`.
@@ -688,7 +712,11 @@ impl<'a> Message<'a> for CreateProgramWithSource<'a> {
 impl<'a> Request<'a> for CreateProgramWithSource<'a> {
     const OP: u16 = op::CREATE_PROGRAM_WITH_SOURCE;
     const NAME: &'static str = "CreateProgramWithSource";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A program from one binary for each device, one after the other in `blob`.
@@ -726,7 +754,6 @@ impl<'a> Message<'a> for CreateProgramWithBinary {
 impl<'a> Request<'a> for CreateProgramWithBinary {
     const OP: u16 = op::CREATE_PROGRAM_WITH_BINARY;
     const NAME: &'static str = "CreateProgramWithBinary";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CreateProgramWithBinary`].
@@ -784,7 +811,6 @@ impl<'a> Message<'a> for CreateProgramWithBuiltInKernels<'a> {
 impl<'a> Request<'a> for CreateProgramWithBuiltInKernels<'a> {
     const OP: u16 = op::CREATE_PROGRAM_WITH_BUILT_IN_KERNELS;
     const NAME: &'static str = "CreateProgramWithBuiltInKernels";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CreateProgramWithBuiltInKernels`].
@@ -834,7 +860,6 @@ impl<'a> Message<'a> for CreateProgramWithIl {
 impl<'a> Request<'a> for CreateProgramWithIl {
     const OP: u16 = op::CREATE_PROGRAM_WITH_IL;
     const NAME: &'static str = "CreateProgramWithIl";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CreateProgramWithIl`].
@@ -887,7 +912,6 @@ impl<'a> Message<'a> for BuildProgram<'a> {
 impl<'a> Request<'a> for BuildProgram<'a> {
     const OP: u16 = op::BUILD_PROGRAM;
     const NAME: &'static str = "BuildProgram";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`BuildProgram`].
@@ -946,7 +970,6 @@ impl<'a> Message<'a> for CompileProgram<'a> {
 impl<'a> Request<'a> for CompileProgram<'a> {
     const OP: u16 = op::COMPILE_PROGRAM;
     const NAME: &'static str = "CompileProgram";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`CompileProgram`].
@@ -1002,7 +1025,6 @@ impl<'a> Message<'a> for LinkProgram<'a> {
 impl<'a> Request<'a> for LinkProgram<'a> {
     const OP: u16 = op::LINK_PROGRAM;
     const NAME: &'static str = "LinkProgram";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`LinkProgram`].
@@ -1050,7 +1072,6 @@ impl<'a> Message<'a> for ProgramBinaries {
 impl<'a> Request<'a> for ProgramBinaries {
     const OP: u16 = op::PROGRAM_BINARIES;
     const NAME: &'static str = "ProgramBinaries";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`ProgramBinaries`].
@@ -1111,7 +1132,11 @@ impl<'a> Message<'a> for LoadProgram {
 impl<'a> Request<'a> for LoadProgram {
     const OP: u16 = op::LOAD_PROGRAM;
     const NAME: &'static str = "LoadProgram";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// As `BuildProgram`, of a program made by `LoadProgram`.
@@ -1140,7 +1165,11 @@ impl<'a> Message<'a> for BuildLoaded<'a> {
 impl<'a> Request<'a> for BuildLoaded<'a> {
     const OP: u16 = op::BUILD_LOADED;
     const NAME: &'static str = "BuildLoaded";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A specialization constant.
@@ -1172,7 +1201,6 @@ impl<'a> Message<'a> for SetSpecializationConstant<'a> {
 impl<'a> Request<'a> for SetSpecializationConstant<'a> {
     const OP: u16 = op::SET_SPECIALIZATION_CONSTANT;
     const NAME: &'static str = "SetSpecializationConstant";
-    const WAITS: bool = true;
 }
 
 /// A kernel by name.
@@ -1204,7 +1232,11 @@ impl<'a> Message<'a> for CreateKernel<'a> {
 impl<'a> Request<'a> for CreateKernel<'a> {
     const OP: u16 = op::CREATE_KERNEL;
     const NAME: &'static str = "CreateKernel";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A copy of a kernel with its arguments; `args` are those set since its last launch.
@@ -1236,7 +1268,11 @@ impl<'a> Message<'a> for CloneKernel<'a> {
 impl<'a> Request<'a> for CloneKernel<'a> {
     const OP: u16 = op::CLONE_KERNEL;
     const NAME: &'static str = "CloneKernel";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Execution information: pointers as they are.
@@ -1268,7 +1304,6 @@ impl<'a> Message<'a> for KernelExecInfo<'a> {
 impl<'a> Request<'a> for KernelExecInfo<'a> {
     const OP: u16 = op::KERNEL_EXEC_INFO;
     const NAME: &'static str = "KernelExecInfo";
-    const WAITS: bool = true;
 }
 
 /// A sub-group query.
@@ -1306,7 +1341,6 @@ impl<'a> Message<'a> for SubGroupInfo<'a> {
 impl<'a> Request<'a> for SubGroupInfo<'a> {
     const OP: u16 = op::SUB_GROUP_INFO;
     const NAME: &'static str = "SubGroupInfo";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`SubGroupInfo`].
@@ -1369,7 +1403,6 @@ impl<'a> Message<'a> for SuggestedLocalSize<'a> {
 impl<'a> Request<'a> for SuggestedLocalSize<'a> {
     const OP: u16 = op::SUGGESTED_LOCAL_SIZE;
     const NAME: &'static str = "SuggestedLocalSize";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`SuggestedLocalSize`].
@@ -1447,7 +1480,11 @@ impl<'a> Message<'a> for LaunchKernel<'a> {
 impl<'a> Request<'a> for LaunchKernel<'a> {
     const OP: u16 = op::LAUNCH_KERNEL;
     const NAME: &'static str = "LaunchKernel";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Bytes to a buffer.
@@ -1491,7 +1528,11 @@ impl<'a> Message<'a> for WriteBuffer<'a> {
 impl<'a> Request<'a> for WriteBuffer<'a> {
     const OP: u16 = op::WRITE_BUFFER;
     const NAME: &'static str = "WriteBuffer";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Bytes from a buffer, as bulk.
@@ -1532,7 +1573,6 @@ impl<'a> Message<'a> for ReadBuffer {
 impl<'a> Request<'a> for ReadBuffer {
     const OP: u16 = op::READ_BUFFER;
     const NAME: &'static str = "ReadBuffer";
-    const WAITS: bool = true;
 }
 
 /// Buffer to buffer.
@@ -1579,7 +1619,11 @@ impl<'a> Message<'a> for CopyBuffer {
 impl<'a> Request<'a> for CopyBuffer {
     const OP: u16 = op::COPY_BUFFER;
     const NAME: &'static str = "CopyBuffer";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A box of bytes to a buffer, without gaps.
@@ -1635,7 +1679,11 @@ impl<'a> Message<'a> for WriteBufferRect<'a> {
 impl<'a> Request<'a> for WriteBufferRect<'a> {
     const OP: u16 = op::WRITE_BUFFER_RECT;
     const NAME: &'static str = "WriteBufferRect";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A box of bytes from a buffer, without gaps, as bulk.
@@ -1685,7 +1733,6 @@ impl<'a> Message<'a> for ReadBufferRect {
 impl<'a> Request<'a> for ReadBufferRect {
     const OP: u16 = op::READ_BUFFER_RECT;
     const NAME: &'static str = "ReadBufferRect";
-    const WAITS: bool = true;
 }
 
 /// A box of bytes between buffers.
@@ -1748,7 +1795,11 @@ impl<'a> Message<'a> for CopyBufferRect {
 impl<'a> Request<'a> for CopyBufferRect {
     const OP: u16 = op::COPY_BUFFER_RECT;
     const NAME: &'static str = "CopyBufferRect";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A pattern over a range.
@@ -1792,7 +1843,11 @@ impl<'a> Message<'a> for FillBuffer<'a> {
 impl<'a> Request<'a> for FillBuffer<'a> {
     const OP: u16 = op::FILL_BUFFER;
     const NAME: &'static str = "FillBuffer";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Pixels to an image, without gaps.
@@ -1843,7 +1898,11 @@ impl<'a> Message<'a> for WriteImage<'a> {
 impl<'a> Request<'a> for WriteImage<'a> {
     const OP: u16 = op::WRITE_IMAGE;
     const NAME: &'static str = "WriteImage";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Pixels from an image, without gaps, as bulk.
@@ -1891,7 +1950,6 @@ impl<'a> Message<'a> for ReadImage {
 impl<'a> Request<'a> for ReadImage {
     const OP: u16 = op::READ_IMAGE;
     const NAME: &'static str = "ReadImage";
-    const WAITS: bool = true;
 }
 
 /// Image to image.
@@ -1944,7 +2002,11 @@ impl<'a> Message<'a> for CopyImage {
 impl<'a> Request<'a> for CopyImage {
     const OP: u16 = op::COPY_IMAGE;
     const NAME: &'static str = "CopyImage";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Image to buffer.
@@ -1995,7 +2057,11 @@ impl<'a> Message<'a> for CopyImageToBuffer {
 impl<'a> Request<'a> for CopyImageToBuffer {
     const OP: u16 = op::COPY_IMAGE_TO_BUFFER;
     const NAME: &'static str = "CopyImageToBuffer";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Buffer to image.
@@ -2046,7 +2112,11 @@ impl<'a> Message<'a> for CopyBufferToImage {
 impl<'a> Request<'a> for CopyBufferToImage {
     const OP: u16 = op::COPY_BUFFER_TO_IMAGE;
     const NAME: &'static str = "CopyBufferToImage";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// One colour over a region.
@@ -2096,7 +2166,11 @@ impl<'a> Message<'a> for FillImage {
 impl<'a> Request<'a> for FillImage {
     const OP: u16 = op::FILL_IMAGE;
     const NAME: &'static str = "FillImage";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Moves objects to the queue's device.
@@ -2134,7 +2208,11 @@ impl<'a> Message<'a> for Migrate {
 impl<'a> Request<'a> for Migrate {
     const OP: u16 = op::MIGRATE;
     const NAME: &'static str = "Migrate";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A marker, or with `barrier` a barrier.
@@ -2169,7 +2247,11 @@ impl<'a> Message<'a> for Marker {
 impl<'a> Request<'a> for Marker {
     const OP: u16 = op::MARKER;
     const NAME: &'static str = "Marker";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Waits for everything in a queue. The answer brings the times of those of these events that are
@@ -2199,7 +2281,6 @@ impl<'a> Message<'a> for Finish {
 impl<'a> Request<'a> for Finish {
     const OP: u16 = op::FINISH;
     const NAME: &'static str = "Finish";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`Finish`].
@@ -2246,7 +2327,11 @@ impl<'a> Message<'a> for Flush {
 impl<'a> Request<'a> for Flush {
     const OP: u16 = op::FLUSH;
     const NAME: &'static str = "Flush";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A user event.
@@ -2275,7 +2360,11 @@ impl<'a> Message<'a> for CreateUserEvent {
 impl<'a> Request<'a> for CreateUserEvent {
     const OP: u16 = op::CREATE_USER_EVENT;
     const NAME: &'static str = "CreateUserEvent";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Ends a user event.
@@ -2304,7 +2393,11 @@ impl<'a> Message<'a> for SetUserEventStatus {
 impl<'a> Request<'a> for SetUserEventStatus {
     const OP: u16 = op::SET_USER_EVENT_STATUS;
     const NAME: &'static str = "SetUserEventStatus";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Waits for events. The answer is as that of `Finish`.
@@ -2333,7 +2426,6 @@ impl<'a> Message<'a> for WaitForEvents {
 impl<'a> Request<'a> for WaitForEvents {
     const OP: u16 = op::WAIT_FOR_EVENTS;
     const NAME: &'static str = "WaitForEvents";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`WaitForEvents`].
@@ -2380,7 +2472,6 @@ impl<'a> Message<'a> for EventStatus {
 impl<'a> Request<'a> for EventStatus {
     const OP: u16 = op::EVENT_STATUS;
     const NAME: &'static str = "EventStatus";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`EventStatus`].
@@ -2422,7 +2513,6 @@ impl<'a> Message<'a> for EventProfile {
 impl<'a> Request<'a> for EventProfile {
     const OP: u16 = op::EVENT_PROFILE;
     const NAME: &'static str = "EventProfile";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`EventProfile`].
@@ -2479,7 +2569,11 @@ impl<'a> Message<'a> for EventCallback {
 impl<'a> Request<'a> for EventCallback {
     const OP: u16 = op::EVENT_CALLBACK;
     const NAME: &'static str = "EventCallback";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Shared virtual memory. The pointer is valid at the worker, and at the client if it can be had.
@@ -2514,7 +2608,6 @@ impl<'a> Message<'a> for SvmAlloc {
 impl<'a> Request<'a> for SvmAlloc {
     const OP: u16 = op::SVM_ALLOC;
     const NAME: &'static str = "SvmAlloc";
-    const WAITS: bool = true;
 }
 
 /// The reply to [`SvmAlloc`].
@@ -2561,7 +2654,11 @@ impl<'a> Message<'a> for SvmFree {
 impl<'a> Request<'a> for SvmFree {
     const OP: u16 = op::SVM_FREE;
     const NAME: &'static str = "SvmFree";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Bytes to it.
@@ -2605,7 +2702,11 @@ impl<'a> Message<'a> for SvmWrite<'a> {
 impl<'a> Request<'a> for SvmWrite<'a> {
     const OP: u16 = op::SVM_WRITE;
     const NAME: &'static str = "SvmWrite";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Bytes from it, as bulk.
@@ -2643,7 +2744,6 @@ impl<'a> Message<'a> for SvmRead {
 impl<'a> Request<'a> for SvmRead {
     const OP: u16 = op::SVM_READ;
     const NAME: &'static str = "SvmRead";
-    const WAITS: bool = true;
 }
 
 /// From one place in it to another.
@@ -2684,7 +2784,11 @@ impl<'a> Message<'a> for SvmCopy {
 impl<'a> Request<'a> for SvmCopy {
     const OP: u16 = op::SVM_COPY;
     const NAME: &'static str = "SvmCopy";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// A pattern over a range of it.
@@ -2725,7 +2829,11 @@ impl<'a> Message<'a> for SvmFill<'a> {
 impl<'a> Request<'a> for SvmFill<'a> {
     const OP: u16 = op::SVM_FILL;
     const NAME: &'static str = "SvmFill";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 /// Moves ranges of it to the queue's device.
@@ -2766,7 +2874,11 @@ impl<'a> Message<'a> for SvmMigrate {
 impl<'a> Request<'a> for SvmMigrate {
     const OP: u16 = op::SVM_MIGRATE;
     const NAME: &'static str = "SvmMigrate";
-    const WAITS: bool = false;
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]

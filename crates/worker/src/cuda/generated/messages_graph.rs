@@ -16,13 +16,6 @@ pub(super) fn graph_add_node(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<()
     crate::cuda::graph::graph_add_node(w, h, m)
 }
 
-pub(super) fn graph_add_node_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::GraphAddNodeNow::decode(&mut r)?;
-    r.finish()?;
-    crate::cuda::graph::graph_add_node_now(w, h, m)
-}
-
 pub(super) fn graph_set_node(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphSetNode::decode(&mut r)?;

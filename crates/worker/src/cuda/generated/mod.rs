@@ -210,7 +210,6 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::CONTEXT_DESTROY_NOW => messages_context::context_destroy_now(w, h, body),
         op::MEM_RETIRE => messages_context::mem_retire(w, h, body),
         op::GRAPH_ADD_NODE => messages_graph::graph_add_node(w, h, body),
-        op::GRAPH_ADD_NODE_NOW => messages_graph::graph_add_node_now(w, h, body),
         op::GRAPH_SET_NODE => messages_graph::graph_set_node(w, h, body),
         op::GRAPH_EXEC_SET_NODE => messages_graph::graph_exec_set_node(w, h, body),
         op::GRAPH_GET_NODE => messages_graph::graph_get_node(w, h, body),

@@ -247,7 +247,7 @@ pub(super) fn cu_stream_set_attribute(
         })?;
         Ok(())
     });
-    w.done(h, rc);
+    w.reply(h, rc, |_| {});
     Ok(())
 }
 

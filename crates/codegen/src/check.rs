@@ -1,0 +1,169 @@
+//! What holds of an API's lines together: names and ids are unique, aliases fit, and every symbol
+//! of the library has a line.
+
+use crate::model::{Api, Call, RESERVED_IDS};
+use crate::spec::{Class, Item, Sort};
+use anyhow::{Context, Result, bail};
+use quote::ToTokens as _;
+use std::collections::{HashMap, HashSet};
+use syn::Type;
+
+/// Refuses an API whose lines do not hold together.
+pub fn api(api: &Api) -> Result<()> {
+    let names = names(api)?;
+    ids(api)?;
+    for c in api.calls() {
+        let it = &c.item;
+        let at = || format!("{}: {}", it.place, it.name);
+        if it.todo && !c.client_by_hand() && !c.worker_by_hand() {
+            bail!("{}: todo, but nothing in it is hand-written", at());
+        }
+        if let Class::SameAs(to) | Class::OnDefaultStream(to) = &it.class {
+            alias(api, c, to).with_context(at)?;
+        }
+    }
+    procs(api)?;
+    exports(api, &names)
+}
+
+/// The lines by their names, which differ.
+fn names(api: &Api) -> Result<HashMap<&str, &Item>> {
+    let mut names: HashMap<&str, &Item> = HashMap::new();
+    for c in api.calls() {
+        let it = &c.item;
+        if let Some(other) = names.insert(&it.name, it) {
+            bail!("{}: {}: already at {}", it.place, it.name, other.place);
+        }
+    }
+    Ok(names)
+}
+
+/// Ids, and what messages are called by them, differ.
+fn ids(api: &Api) -> Result<()> {
+    let mut ids: HashMap<u16, &Item> = HashMap::new();
+    let mut messages = HashSet::new();
+    for c in api.calls() {
+        let it = &c.item;
+        let at = format!("{}: {}", it.place, it.name);
+        let Some(id) = it.id else { continue };
+        if id == 0 || id >= RESERVED_IDS {
+            bail!("{at}: id {id:#06x} is reserved");
+        }
+        if let Some(other) = ids.insert(id, it) {
+            let (name, place) = (&other.name, &other.place);
+            bail!("{at}: id {id:#06x} is taken by {name} at {place}");
+        }
+        if !messages.insert(&c.message) || !messages.insert(&c.op) {
+            bail!("{at}: another name gives the same message");
+        }
+    }
+    Ok(())
+}
+
+/// What the API's own lookup knows is one line each.
+fn procs(api: &Api) -> Result<()> {
+    let mut procs = HashMap::new();
+    for it in api.calls().map(|c| &c.item) {
+        for p in &it.get_proc {
+            if let Some(other) = procs.insert(p.clone(), it) {
+                let (at, name) = (&it.place, &it.name);
+                bail!("{at}: {name}: {} of {} is {}", p.0, p.1, other.name);
+            }
+        }
+    }
+    let absent = |p: &&(String, u32)| !procs.contains_key(*p);
+    let missing: Vec<_> = api
+        .procs
+        .iter()
+        .filter(absent)
+        .map(|(n, v)| format!("{n} of {v}"))
+        .collect();
+    if !missing.is_empty() {
+        bail!("no function is looked up as: {}", missing.join(", "));
+    }
+    Ok(())
+}
+
+/// An alias has the parameters of its target.
+fn alias(api: &Api, c: &Call, to: &str) -> Result<()> {
+    let target = api
+        .find(to)
+        .with_context(|| format!("there is no `{to}`"))?;
+    if matches!(
+        target.item.class,
+        Class::SameAs(_) | Class::OnDefaultStream(_) | Class::Unsupported(_)
+    ) {
+        bail!("`{to}` is itself no function with a body");
+    }
+    let resolved = |c: &Call| {
+        c.item
+            .params
+            .iter()
+            .map(|p| canonical(api, &p.ty))
+            .collect::<Vec<_>>()
+    };
+    let mut mine = resolved(c);
+    if matches!(c.item.class, Class::OnDefaultStream(_)) {
+        let stream = api
+            .config
+            .stream
+            .as_ref()
+            .context("the API has no streams")?;
+        mine.push(canonical(api, &syn::parse_str(&stream.ty)?));
+    }
+    if mine != resolved(target) {
+        bail!("its parameters differ from those of `{to}`");
+    }
+    Ok(())
+}
+
+/// A type without aliases.
+fn canonical(api: &Api, ty: &Type) -> String {
+    match ty {
+        Type::Ptr(p) => {
+            let word = if p.mutability.is_some() {
+                "*mut"
+            } else {
+                "*const"
+            };
+            format!("{word} {}", canonical(api, &p.elem))
+        }
+        other => api.types.resolve(other).to_token_stream().to_string(),
+    }
+}
+
+/// Every symbol that is to be exported has a line, and no other has.
+fn exports(api: &Api, names: &HashMap<&str, &Item>) -> Result<()> {
+    let mut variants = HashSet::new();
+    for c in api.calls() {
+        if let Some(suffix) = &c.item.per_thread {
+            variants.insert(format!("{}{suffix}", c.item.name));
+        }
+    }
+    let known = |e: &str| names.contains_key(e) || variants.contains(e);
+    let missing: Vec<_> = api.exports.iter().filter(|e| !known(e)).cloned().collect();
+    if !missing.is_empty() {
+        bail!("not classified: {}", missing.join(", "));
+    }
+    if let Some(name) = api.loader.iter().find(|n| !names.contains_key(n.as_str())) {
+        bail!("{name}: a loader exports it, and it has no line");
+    }
+    let exported: HashSet<_> = api.exports.iter().map(String::as_str).collect();
+    for c in api
+        .calls()
+        .filter(|c| c.item.sort != Sort::Message && !c.item.proc_only)
+    {
+        let all = std::iter::once(c.item.name.clone()).chain(
+            c.item
+                .per_thread
+                .iter()
+                .map(|s| format!("{}{s}", c.item.name)),
+        );
+        for name in all {
+            if api.config.exports.is_some() && !exported.contains(name.as_str()) {
+                bail!("{}: {name} is not in the list of exports", c.item.place);
+            }
+        }
+    }
+    Ok(())
+}
