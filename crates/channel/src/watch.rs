@@ -189,11 +189,11 @@ impl Watch {
     }
 
     pub(crate) fn end(&self) {
+        // A client that breaks the protocol may be told something that it has not asked for.
         let one_less = |n: u32| n.checked_sub(1);
-        let counted = self
+        let _ = self
             .waiting
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
-        debug_assert!(counted.is_ok(), "an answer that nobody waits for");
         self.touch();
     }
 
