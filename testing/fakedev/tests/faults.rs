@@ -175,7 +175,12 @@ fn memory_can_be_freed_under_a_running_kernel() {
             assert_eq!(driver.cuCtxSetCurrent(context), 0);
             // An end for when the free has failed, which the scope would not tell before.
             let end = Instant::now() + Duration::from_secs(60);
-            while driver.launch(probe, 2, &[address, 1 << 20]) == 0 && Instant::now() < end {}
+            // Each is waited for: the free would stand behind a queue that only grows.
+            let probes = || {
+                driver.launch(probe, 2, &[address, 1 << 20]) == 0
+                    && driver.cuStreamSynchronize(2) == 0
+            };
+            while probes() && Instant::now() < end {}
         });
         // The free may win or lose the race; either way, the other thread's next probe fails.
         assert!(matches!(driver.cuMemFree_v2(address), 0 | 700));
