@@ -323,11 +323,20 @@ fn a_fork_in_the_middle_of_questions_hangs_nobody() {
         return program(name, &serve("libfakenvml.so"));
     }
     let nvml = &Nvml::load("libnvidia_ml.so");
-    let stop = &std::sync::atomic::AtomicBool::new(false);
+    use std::sync::atomic::{AtomicBool, Ordering};
+    /// Also when the test fails: the scope waits for its threads then, too.
+    struct Stop<'a>(&'a AtomicBool);
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let stop = &AtomicBool::new(false);
     std::thread::scope(|s| {
+        let _stop = Stop(stop);
         for _ in 0..4 {
             s.spawn(move || {
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                while !stop.load(Ordering::Relaxed) {
                     assert_eq!(nvml.call("nvmlInit_v2", [0; 4]), 0);
                     for (_, d) in nvml.devices() {
                         assert!(nvml.energy(d).is_ok());
@@ -350,7 +359,6 @@ fn a_fork_in_the_middle_of_questions_hangs_nobody() {
             assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
             assert_eq!(status, 0);
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
     });
 }
 

@@ -233,8 +233,8 @@ impl Content {
     }
 }
 
-/// Writes a file and holds a lock on it for as long as the result lives: by that it can be told from
-/// what a worker left that was killed while it wrote.
+/// Writes a file and holds a lock on it for as long as the result lives: by that it can be told
+/// from what a worker left that was killed while it wrote.
 fn write_locked(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
     let mut f = File::create_new(path)?;
     // Where files cannot be locked, what is left stays.

@@ -1,6 +1,6 @@
 //! Random programs give the same results natively and through a server, whatever the link does.
 
-use busbar_e2e::program::{native, printed, remote, remote_at};
+use busbar_e2e::program::{finished, native, printed, remote, remote_at};
 use busbar_e2e::server::{Options, Server};
 use busbar_harness::rng::{Rng, seeds};
 use busbar_relay::{LinkSpec, Relay};
@@ -99,6 +99,15 @@ fn programs_side_by_side_do_not_disturb_each_other() {
     server.wait_for_sessions(0);
 }
 
+/// Says that a test is through, also when it has failed: a scope waits for its threads then, too.
+struct Through<'a>(&'a AtomicBool);
+
+impl Drop for Through<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Runs one program natively and over a relay that `trouble` disturbs until the program has ended.
 fn over_a_bad_link(
     seed: u64,
@@ -121,12 +130,13 @@ fn over_a_bad_link(
                 trouble(&relay, &mut rng);
             }
         });
+        let _through = Through(&done);
         let mut tries = 0;
         let got = loop {
             let mut c = remote_at(&address, program);
             c.env("BUSBAR_CONNECT_TIMEOUT", "30");
             c.env("BUSBAR_SHM", sharing);
-            let out = c.args(&args).output().expect("the program starts");
+            let out = finished(c.args(&args));
             tries += 1;
             let err = String::from_utf8_lossy(&out.stderr).into_owned();
             // A cut while the first connection is made, by `busbar run` or by the program, is an
@@ -135,7 +145,6 @@ fn over_a_bad_link(
             if early && tries < 20 {
                 continue;
             }
-            done.store(true, Ordering::Relaxed);
             assert!(out.status.success(), "{}: {err}", out.status);
             break String::from_utf8_lossy(&out.stdout).into_owned();
         };

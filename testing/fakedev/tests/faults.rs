@@ -4,6 +4,7 @@ mod common;
 
 use common::Driver;
 use std::process::Command;
+use std::time::{Duration, Instant};
 use std::{env, fs};
 
 #[test]
@@ -172,7 +173,14 @@ fn memory_can_be_freed_under_a_running_kernel() {
         let driver = &driver;
         scope.spawn(move || {
             assert_eq!(driver.cuCtxSetCurrent(context), 0);
-            while driver.launch(probe, 2, &[address, 1 << 20]) == 0 {}
+            // An end for when the free has failed, which the scope would not tell before.
+            let end = Instant::now() + Duration::from_secs(60);
+            // Each is waited for: the free would stand behind a queue that only grows.
+            let probes = || {
+                driver.launch(probe, 2, &[address, 1 << 20]) == 0
+                    && driver.cuStreamSynchronize(2) == 0
+            };
+            while probes() && Instant::now() < end {}
         });
         // The free may win or lose the race; either way, the other thread's next probe fails.
         assert!(matches!(driver.cuMemFree_v2(address), 0 | 700));

@@ -1,0 +1,206 @@
+//! What a server does when it runs short: of room in its log and its cache, and of descriptors.
+//! Sessions go on, who comes hears in one sentence what there is too little of, and all is well
+//! again once there is room. And servers that stand still.
+
+use busbar_e2e::proc::{self, Watchdog};
+use busbar_e2e::program::{self, Running, finished, native, printed, remote, remote_at};
+use busbar_e2e::server::{Options, Server};
+use busbar_e2e::tree::tree;
+use busbar_e2e::{PATIENCE, until};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_driver_program"))
+}
+
+#[test]
+fn a_log_that_cannot_be_written_ends_nothing() {
+    let full = || {
+        File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("a device")
+    };
+    let mut c = Command::new(&tree().busbar);
+    program::clear(&mut c);
+    c.args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--api",
+        "cuda",
+        "--cuda-library",
+    ]);
+    c.arg(tree().fakedev_library()).stdin(Stdio::null());
+    let cache = tempfile::tempdir().expect("a folder");
+    c.arg("--cache-dir").arg(cache.path());
+    let mut server = c
+        .stderr(full())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let watchdog = Watchdog::start(server.id(), PATIENCE);
+    let mut line = String::new();
+    let out = server.stdout.take().expect("a pipe");
+    BufReader::new(out).read_line(&mut line).expect("it prints");
+    let address = line.trim().strip_prefix("busbar: listening on ");
+    let args = ["random", "3", "60"];
+    let wanted = printed(native(program()).args(args));
+    let got = address.map(|a| finished(remote_at(a, program()).args(args)));
+    let alive = proc::alive(server.id());
+    let _ = server.kill();
+    let _ = server.wait();
+    drop(watchdog);
+    let got = got.unwrap_or_else(|| panic!("no address: {line:?}"));
+    assert_eq!(String::from_utf8_lossy(&got.stdout), wanted);
+    assert!(alive);
+}
+
+#[test]
+fn a_cache_that_cannot_be_written_is_done_without_and_named_once_a_session() {
+    let cache = tempfile::tempdir().expect("a folder");
+    // Every folder that an image could go to is a file.
+    for i in 0..256 {
+        std::fs::write(cache.path().join(format!("{i:02x}")), "").expect("a file");
+    }
+    let dir = cache.path().display().to_string();
+    let server = Options::default().arg("--cache-dir", &dir).start();
+    let wanted = printed(native(program()).args(["work", "3"]));
+    assert_eq!(
+        printed(remote(&server, program()).args(["work", "3"])),
+        wanted
+    );
+    server.wait_for_sessions(0);
+    let log = server.log();
+    assert_eq!(log.matches("cannot write to the cache").count(), 1, "{log}");
+}
+
+/// Gives a process so many descriptors.
+fn allow_files(pid: u32, n: u64) {
+    let mut l = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    let (pid, what) = (pid as i32, libc::RLIMIT_NOFILE);
+    // SAFETY: pointers to a live structure.
+    unsafe {
+        assert_eq!(libc::prlimit(pid, what, std::ptr::null(), &raw mut l), 0);
+        l.rlim_cur = n.min(l.rlim_max);
+        assert_eq!(
+            libc::prlimit(pid, what, &raw const l, std::ptr::null_mut()),
+            0
+        );
+    }
+}
+
+#[test]
+fn a_server_out_of_descriptors_says_so_and_recovers() {
+    let server = Server::start();
+    let mut other = Running::start(remote(&server, program()).args(["hold", "1"]));
+    other.line_with("holding");
+    server.wait_for_sessions(1);
+    until("a spare worker", || {
+        (server.log().contains("listening") && proc::children(server.pid()).len() >= 2)
+            .then_some(())
+    });
+    let open = |n: &u64| !Path::new(&format!("/proc/{}/fd/{n}", server.pid())).exists();
+    let first_free = (0..).find(open).expect("one is free");
+    let mut turned_away = 0;
+    for room in 0..8 {
+        allow_files(server.pid(), first_free + room);
+        let mut c = remote(&server, program());
+        let out = finished(c.arg("devices").env("BUSBAR_LOG", "error"));
+        let text = String::from_utf8_lossy(&out.stdout);
+        let err = String::from_utf8_lossy(&out.stderr);
+        if !text.starts_with("init 0 ") {
+            turned_away += 1;
+            assert!(err.contains("too many files open") || err.contains("too many files are open"));
+            assert_eq!(err.lines().count(), 1, "{err}");
+        }
+    }
+    assert!(turned_away > 0);
+    allow_files(server.pid(), u64::MAX);
+    let text = printed(remote(&server, program()).arg("devices"));
+    assert!(text.starts_with("init 0 "), "{text}");
+    let (rest, status) = other.finish();
+    assert!(
+        status.success() && rest.starts_with("after 0 [7, 7"),
+        "{rest}"
+    );
+    server.wait_for_sessions(0);
+}
+
+/// Lets a stopped process go on, also when a test fails.
+struct Stopped(u32);
+
+impl Stopped {
+    fn now(pid: u32) -> Self {
+        proc::signal(pid, libc::SIGSTOP);
+        Self(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // SAFETY: kill has no preconditions.
+        unsafe { libc::kill(self.0 as i32, libc::SIGCONT) };
+    }
+}
+
+#[test]
+fn a_server_that_stands_still_is_an_error_to_who_comes_and_to_nobody_else() {
+    let server = Server::start();
+    let mut other = Running::start(remote(&server, program()).args(["hold", "1"]));
+    other.line_with("holding");
+    let stopped = Stopped::now(server.pid());
+    // Its system takes the connection, and nobody answers. Not by `busbar run`, which asks first.
+    let mut c = native(program());
+    c.env("LD_LIBRARY_PATH", &tree().cuda);
+    c.env("BUSBAR_SERVER", &server.address);
+    c.env("BUSBAR_LOG", "error")
+        .env("BUSBAR_CONNECT_TIMEOUT", "1");
+    c.stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .arg("devices");
+    let client = c.spawn().expect("the program starts");
+    // It would wait for a server at work for half a minute.
+    let watchdog = Watchdog::start(client.id(), Duration::from_secs(15));
+    let out = client.wait_with_output().expect("it can be waited for");
+    drop(watchdog);
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert!(err.contains("no answer in time"), "{err}");
+    // A session has a worker of its own.
+    let (rest, status) = other.finish();
+    assert!(
+        status.success() && rest.starts_with("after 0 [7, 7"),
+        "{rest}"
+    );
+    drop(stopped);
+    server.wait_for_sessions(0);
+    let text = printed(remote(&server, program()).arg("devices"));
+    assert!(text.starts_with("init 0 "), "{text}");
+}
+
+#[test]
+fn a_worker_that_stands_still_for_a_while_is_waited_for() {
+    let server = Server::start();
+    let mut client = Running::start(remote(&server, program()).args(["hold", "1"]));
+    client.line_with("holding");
+    let sessions = server.wait_for_sessions(1);
+    let worker = sessions[0]["worker_pid"].as_u64().expect("a number") as u32;
+    let stopped = Stopped::now(worker);
+    client.go_on();
+    // Its call waits; how long is of no matter.
+    std::thread::sleep(Duration::from_millis(300));
+    drop(stopped);
+    let (rest, status) = client.finish();
+    assert!(
+        status.success() && rest.starts_with("after 0 [7, 7"),
+        "{rest}"
+    );
+    server.wait_for_sessions(0);
+}
