@@ -75,7 +75,7 @@ def result(command, words, limit, env):
             (verdict,) = json.loads(report.read_text())["results"].values()
             return verdict, seconds
         except (OSError, ValueError, KeyError):
-            # In good order, but nothing to report: the device has not what the whole suite is about.
+            # In good order, but nothing to report: the device has not what the suite is about.
             return ("skip" if code == 0 else f"exit {code}"), seconds
 
 
