@@ -1,9 +1,9 @@
 /* Works until something breaks, and then says which code a call gave; `listen` also says what its
  * context is told. `steps N` computes and prints a digest. `fork` and `exit` try what a program
- * does at its end, `gate` data that waits for an event, `build` a build's results, `include OPTIONS`
- * a build with the header slow.h, `churn` whether objects that come and go leave something behind.
- * `idle`, `long-kernel` and `clogged` wait for
- * nothing, for a kernel that takes hours, and for copies behind one. */
+ * does at its end, `gate` data that waits for an event, `build` a build's results, `include
+ * OPTIONS` a build with the header slow.h, `churn` whether objects that come and go leave
+ * something behind. `idle`, `long-kernel` and `clogged` wait for nothing, for a kernel that takes
+ * hours, and for copies behind one. */
 #define CL_TARGET_OPENCL_VERSION 300
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>
