@@ -9,7 +9,8 @@ own. A test differs when it passes natively and not through Busbar; such tests a
 of memory that host and device share finely do not count, for that is refused. The exit status is 1
 when any counts. Results are kept in FILE as they come, and a later call goes on where this one
 ended; with --again it runs those once more that ended at the limit or differed. Maths and
-conversions run for vectors of one and four elements, conversions a destination at a time.
+conversions run for vectors of one and four elements, conversions a destination at a time; image
+streams for small images of four channels and the nearest pixel.
 """
 
 import argparse
@@ -27,7 +28,11 @@ from side_by_side import CACHE, ROOT, Server, say
 
 REFUSED = ("svm_fine", "svm_enqueue_api_fine")
 # What a suite's program gets beside the test's name.
-EXTRA = {"bruteforce": ["-1", "-4"], "conversions": ["-1", "-4"]}
+EXTRA = {
+    "bruteforce": ["-1", "-4"],
+    "conversions": ["-1", "-4"],
+    "image_streams": ["CL_FILTER_NEAREST", "UNNORMALIZED", "small_images", "CL_RGBA"],
+}
 INTEGERS = "uchar char ushort short uint int ulong long".split()
 FLOATS = "float double".split()
 

@@ -52,14 +52,13 @@ pub(crate) fn other_folders() -> Vec<PathBuf> {
 
 /// Finds the shims: `BUSBAR_LIB_DIR`, or `../lib` of where this program lies.
 pub(crate) fn shims() -> Result<Shims> {
-    let exe = std::env::current_exe().context("cannot find out where busbar lies")?;
     let lib = match std::env::var_os("BUSBAR_LIB_DIR") {
         Some(d) => PathBuf::from(d),
-        None => exe
-            .parent()
-            .and_then(Path::parent)
-            .unwrap_or(Path::new("/"))
-            .join("lib"),
+        None => {
+            let exe = std::env::current_exe().context("cannot find out where busbar lies")?;
+            let tree = exe.parent().and_then(Path::parent);
+            tree.unwrap_or(Path::new("/")).join("lib")
+        }
     };
     let lib = std::path::absolute(&lib).unwrap_or(lib);
     let cuda = lib.join("cuda");

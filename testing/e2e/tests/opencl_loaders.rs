@@ -4,7 +4,8 @@
 use busbar_e2e::opencl::{Server, compile, driver, launcher, library, native, run, text, tree};
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// The system's loader without its knowledge of the variable that names drivers, in a folder.
 fn loader_that_cannot_be_told(folder: &Path) {
@@ -33,6 +34,99 @@ fn a_loader_that_cannot_be_told_of_busbar_is_replaced() {
     c.arg(tree().join("busbar")).args(["run", "--"]);
     let twice = run(c.arg(&program).env("LD_LIBRARY_PATH", folder.path()));
     assert_eq!(text(&twice), expected);
+}
+
+/// The shared libraries that a program or library needs, but no loader of OpenCL.
+fn needed(file: &Path) -> Vec<PathBuf> {
+    let said = text(&run(Command::new("ldd").arg(file)));
+    let paths = said.split_whitespace().filter(|w| w.starts_with('/'));
+    let paths = paths.map(|w| PathBuf::from(w.trim_end_matches(':')));
+    paths
+        .filter(|p| p != file && !p.ends_with("libOpenCL.so.1"))
+        .collect()
+}
+
+/// A root folder for programs of their own: what they need of the system, and nothing else.
+fn root_without_a_loader(root: &Path, programs: &[(PathBuf, &str)]) {
+    let put = |from: &Path, to: &Path| {
+        let to = root.join(to.strip_prefix("/").expect("an absolute path"));
+        fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
+        fs::copy(from, to).expect("a file");
+    };
+    for (from, to) in programs {
+        put(from, Path::new(to));
+        needed(from).iter().for_each(|p| put(p, p));
+    }
+    fs::create_dir_all(root.join("tmp")).expect("a folder");
+}
+
+/// A command within that root, or `None` where the system lets nobody change roots.
+fn within(root: &Path) -> Option<Command> {
+    let tries = [&["chroot"][..], &["unshare", "--map-root-user", "chroot"]];
+    let command = |words: &[&str]| {
+        let mut c = Command::new(words[0]);
+        c.args(&words[1..]).arg(root).env_clear();
+        c.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        c
+    };
+    let works = |words: &&&[&str]| {
+        let mut c = command(words);
+        let c = c.args(["/opt/busbar/bin/busbar", "--version"]);
+        let done = c.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        done.is_ok_and(|s| s.success())
+    };
+    tries.iter().find(works).map(|words| command(words))
+}
+
+#[test]
+fn a_machine_without_any_loader_needs_none() {
+    let linked = compile("opencl_features");
+    let server = Server::start();
+    let root = tempfile::tempdir().expect("a folder");
+    let own = |name: &str| tree().join("e2e-lib").join(name);
+    let programs = [
+        (tree().join("busbar"), "/opt/busbar/bin/busbar"),
+        (
+            own("opencl/libbusbar_opencl.so"),
+            "/opt/busbar/lib/opencl/libbusbar_opencl.so",
+        ),
+        (
+            own("cuda/libcuda.so.1"),
+            "/opt/busbar/lib/cuda/libcuda.so.1",
+        ),
+        (compile("opencl_dlopen"), "/bin/dlopen"),
+        (linked.clone(), "/bin/linked"),
+    ];
+    root_without_a_loader(root.path(), &programs);
+    if within(root.path()).is_none() {
+        eprintln!("not tried: no root of its own can be had here");
+        return;
+    }
+    let run_in = |words: &[&str]| {
+        let mut c = within(root.path()).expect("it could be had");
+        c.env("BUSBAR_DEVICE_NAMES", "plain")
+            .env("BUSBAR_LIB_DIR", "/opt/busbar/lib");
+        let out = run(c.args(words));
+        text(&out) + &String::from_utf8_lossy(&out.stderr)
+    };
+    let busbar = |words: &[&str]| {
+        let start = [
+            "/opt/busbar/bin/busbar",
+            "run",
+            "--server",
+            &server.address,
+            "--",
+        ];
+        run_in(&[&start, words].concat())
+    };
+    let alone = run_in(&["/bin/dlopen"]);
+    assert!(alone.starts_with("no OpenCL: "), "{alone}");
+    let right = "read: 0, answer: 42\n";
+    assert_eq!(busbar(&["/bin/dlopen"]), right);
+    assert_eq!(busbar(&["/bin/dlopen", "libOpenCL.so"]), right);
+    assert_eq!(busbar(&["/bin/linked"]), text(&run(&mut native(&linked))));
+    let doctor = run_in(&["/opt/busbar/bin/busbar", "doctor"]);
+    assert!(doctor.contains("this machine has none"), "{doctor}");
 }
 
 #[test]
