@@ -428,7 +428,6 @@ fn cuGraphInstantiate_v2(
 ) -> CUresult;
 
 #[custom] #[get_proc("cuGraphInstantiateWithFlags", 11040)]
-#[get_proc("cuGraphInstantiate", 12000)]
 fn cuGraphInstantiateWithFlags(
     phGraphExec: *mut CUgraphExec,
     hGraph: CUgraph,

@@ -183,3 +183,7 @@ fn PoolFreeNow(va: u64);
 /// Makes a pool.
 #[id(0x8074)] #[message] #[waits] #[family(pool)]
 fn PoolCreate(pool: u32, props: Bytes);
+
+/// What the driver calls an error, and its text; empty if it knows none of that number.
+#[id(0x8005)] #[message] #[waits] #[family(device)]
+fn ErrorText(error: i32) -> (name: Str, text: Str);

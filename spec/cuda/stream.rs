@@ -8,7 +8,7 @@ fn cuStreamAddCallback(
     flags: u32,
 ) -> CUresult;
 
-#[same_as(cuStreamBatchMemOp_v2)] #[get_proc("cuStreamBatchMemOp", 8000)] #[per_thread("_ptsz")]
+#[custom] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 8000)] #[per_thread("_ptsz")]
 fn cuStreamBatchMemOp(
     stream: CUstream,
     count: u32,
@@ -189,7 +189,7 @@ fn cuStreamWaitValue64_v2(
     flags: u32,
 ) -> CUresult;
 
-#[same_as(cuStreamWriteValue32_v2)] #[get_proc("cuStreamWriteValue32", 8000)] #[per_thread("_ptsz")]
+#[custom] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 8000)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue32(stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult;
 
 #[id(0x0c12)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 11070)] #[per_thread("_ptsz")]
@@ -200,7 +200,7 @@ fn cuStreamWriteValue32_v2(
     flags: u32,
 ) -> CUresult;
 
-#[same_as(cuStreamWriteValue64_v2)] #[get_proc("cuStreamWriteValue64", 9000)] #[per_thread("_ptsz")]
+#[custom] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 9000)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue64(stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult;
 
 #[id(0x0c13)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 11070)] #[per_thread("_ptsz")]

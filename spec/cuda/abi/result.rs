@@ -13,7 +13,7 @@ pub const CUDA_ERROR_NOT_INITIALIZED: CUresult = 3;
 pub const CUDA_ERROR_DEINITIALIZED: CUresult = 4;
 /// profiler disabled while using external profiling tool
 pub const CUDA_ERROR_PROFILER_DISABLED: CUresult = 5;
-/// profiler not initialized
+/// profiler not initialized: call cudaProfilerInitialize()
 pub const CUDA_ERROR_PROFILER_NOT_INITIALIZED: CUresult = 6;
 /// profiler already started
 pub const CUDA_ERROR_PROFILER_ALREADY_STARTED: CUresult = 7;
@@ -21,7 +21,7 @@ pub const CUDA_ERROR_PROFILER_ALREADY_STARTED: CUresult = 7;
 pub const CUDA_ERROR_PROFILER_ALREADY_STOPPED: CUresult = 8;
 /// CUDA driver is a stub library
 pub const CUDA_ERROR_STUB_LIBRARY: CUresult = 34;
-/// the call needs a newer driver than the one installed
+/// API call is not supported in the installed CUDA driver
 pub const CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER: CUresult = 36;
 /// CUDA-capable device(s) is/are busy or unavailable
 pub const CUDA_ERROR_DEVICE_UNAVAILABLE: CUresult = 46;
@@ -77,9 +77,9 @@ pub const CUDA_ERROR_UNSUPPORTED_PTX_VERSION: CUresult = 222;
 pub const CUDA_ERROR_JIT_COMPILATION_DISABLED: CUresult = 223;
 /// the provided execution affinity is not supported
 pub const CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY: CUresult = 224;
-/// device-side synchronization is not supported in this PTX
+/// the provided PTX contains unsupported call to cudaDeviceSynchronize
 pub const CUDA_ERROR_UNSUPPORTED_DEVSIDE_SYNC: CUresult = 225;
-/// the error was contained; the process must end before the device can be used again
+/// Invalid access of peer GPU memory over nvlink or a hardware error
 pub const CUDA_ERROR_CONTAINED: CUresult = 226;
 /// device kernel image is invalid
 pub const CUDA_ERROR_INVALID_SOURCE: CUresult = 300;
@@ -95,7 +95,7 @@ pub const CUDA_ERROR_OPERATING_SYSTEM: CUresult = 304;
 pub const CUDA_ERROR_INVALID_HANDLE: CUresult = 400;
 /// the operation cannot be performed in the present state
 pub const CUDA_ERROR_ILLEGAL_STATE: CUresult = 401;
-/// the query would lose information
+/// attempted introspection would be semantically lossy
 pub const CUDA_ERROR_LOSSY_QUERY: CUresult = 402;
 /// named symbol not found
 pub const CUDA_ERROR_NOT_FOUND: CUresult = 500;
@@ -139,7 +139,7 @@ pub const CUDA_ERROR_INVALID_PC: CUresult = 718;
 pub const CUDA_ERROR_LAUNCH_FAILED: CUresult = 719;
 /// too many blocks in cooperative launch
 pub const CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE: CUresult = 720;
-/// tensor memory was not freed before the kernel ended
+/// tensor memory not completely freed
 pub const CUDA_ERROR_TENSOR_MEMORY_LEAK: CUresult = 721;
 /// operation not permitted
 pub const CUDA_ERROR_NOT_PERMITTED: CUresult = 800;
@@ -163,9 +163,9 @@ pub const CUDA_ERROR_MPS_MAX_CLIENTS_REACHED: CUresult = 808;
 pub const CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED: CUresult = 809;
 /// the MPS client has been terminated by the server
 pub const CUDA_ERROR_MPS_CLIENT_TERMINATED: CUresult = 810;
-/// kernels that launch kernels are not supported here
+/// is using CUDA Dynamic Parallelism, but the current configuration, like MPS, does not support it
 pub const CUDA_ERROR_CDP_NOT_SUPPORTED: CUresult = 811;
-/// incompatible versions of the device runtime in one program
+/// unsupported interaction between different versions of CUDA Dynamic Parallelism
 pub const CUDA_ERROR_CDP_VERSION_MISMATCH: CUresult = 812;
 /// operation not permitted when stream is capturing
 pub const CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED: CUresult = 900;
@@ -187,19 +187,20 @@ pub const CUDA_ERROR_CAPTURED_EVENT: CUresult = 907;
 pub const CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD: CUresult = 908;
 /// wait operation timed out
 pub const CUDA_ERROR_TIMEOUT: CUresult = 909;
-/// the graph update broke a constraint of updates to instantiated graphs
+/// the graph update was not performed because it included changes which violated constraints
+/// specific to instantiated graph update
 pub const CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE: CUresult = 910;
-/// an error has occurred outside of CUDA, in another device
+/// an async error has occured in external entity outside of CUDA
 pub const CUDA_ERROR_EXTERNAL_DEVICE: CUresult = 911;
-/// invalid cluster size
+/// a kernel launch error has occurred due to cluster misconfiguration
 pub const CUDA_ERROR_INVALID_CLUSTER_SIZE: CUresult = 912;
-/// function is not loaded
+/// the function handle is not loaded when calling an API that requires a loaded function
 pub const CUDA_ERROR_FUNCTION_NOT_LOADED: CUresult = 913;
-/// resource of the wrong type
+/// one or more resources passed in are not valid resource types for the operation
 pub const CUDA_ERROR_INVALID_RESOURCE_TYPE: CUresult = 914;
-/// resource configuration is not valid
+/// one or more resources are insufficient or non-applicable for the operation
 pub const CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION: CUresult = 915;
-/// the key was rotated and is no longer valid
+/// an error happened during the key rotation sequence
 pub const CUDA_ERROR_KEY_ROTATION: CUresult = 916;
 /// unknown error
 pub const CUDA_ERROR_UNKNOWN: CUresult = 999;

@@ -90,6 +90,24 @@ fn streams_wait_for_words_that_the_program_writes() {
 }
 
 #[test]
+fn corners_are_as_the_driver_has_them() {
+    let text = same(&Server::start(), "1", &["corners"]);
+    for line in [
+        // This client has never heard of it: the server's driver is asked.
+        "990: 0 FAKEDEV_ERROR_OF_A_LATER_VERSION 0 true",
+        "917: 1 none 1 false",
+        "\"cuMemAlloc\" 13000 128: 1 7 false",
+        "\"cuMemAlloc\" 0 0: 0 2 false",
+        "\"cuMemAlloc\" 0 0: 0, 500",
+        "\"cuMemAlloc\" 99000 0: 1 7 false",
+        "the same function: true",
+        "rights 0",
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+    }
+}
+
+#[test]
 fn devices_of_one_process_reach_each_other() {
     let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
     same(&server, "2", &["peers"]);

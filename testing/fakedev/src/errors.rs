@@ -106,6 +106,8 @@ const NAMES: &[(CUresult, &CStr)] = &[
     (914, c"CUDA_ERROR_INVALID_RESOURCE_TYPE"),
     (915, c"CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION"),
     (916, c"CUDA_ERROR_KEY_ROTATION"),
+    // Of a driver that is newer than any program.
+    (990, c"FAKEDEV_ERROR_OF_A_LATER_VERSION"),
     (999, c"CUDA_ERROR_UNKNOWN"),
 ];
 

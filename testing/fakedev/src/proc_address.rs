@@ -48,7 +48,7 @@ unsafe fn answer(
     // SAFETY: the caller gives a C string and pointers that are null or valid.
     unsafe {
         let name = text(name)?;
-        if out.is_null() || flags > 3 || version > DRIVER_VERSION + 999 {
+        if out.is_null() || flags > 3 || version > DRIVER_VERSION {
             return Err(INVALID_VALUE);
         }
         let (f, how) = find(name, version, flags);

@@ -38,6 +38,9 @@ fn wait_value(
     stream::submit(stream, flavour, Work::WaitValue(value))
 }
 
+/// Lets a write overtake those before it: known to the first versions of these functions alone.
+const NO_BARRIER: u32 = 1;
+
 fn write_value(
     (stream, flavour): (CUstream, Flavour),
     addr: u64,
@@ -45,7 +48,7 @@ fn write_value(
     wide: bool,
     flags: u32,
 ) -> Res {
-    if flags > 1 {
+    if flags != 0 {
         return Err(INVALID_VALUE);
     }
     stream::submit(
@@ -69,8 +72,11 @@ pub struct BatchOp {
     rest: u64,
 }
 
-fn batch(stream: CUstream, flavour: Flavour, ops: Vec<BatchOp>) -> Res {
+fn batch(stream: CUstream, flavour: Flavour, ops: Vec<BatchOp>, allowed: u32) -> Res {
     for op in &ops {
+        if matches!(op.kind, 2 | 5) && op.flags & !allowed != 0 {
+            return Err(INVALID_VALUE);
+        }
         match op.kind {
             1 | 2 => drop(value(op.addr, op.value, false, 0)?),
             4 | 5 => drop(value(op.addr, op.value, true, 0)?),
@@ -82,9 +88,15 @@ fn batch(stream: CUstream, flavour: Flavour, ops: Vec<BatchOp>) -> Res {
     for op in ops {
         match op.kind {
             1 => wait_value(on, op.addr, op.value & 0xffff_ffff, false, op.flags)?,
-            2 => write_value(on, op.addr, op.value & 0xffff_ffff, false, op.flags)?,
+            2 => write_value(
+                on,
+                op.addr,
+                op.value & 0xffff_ffff,
+                false,
+                op.flags & !allowed,
+            )?,
             4 => wait_value(on, op.addr, op.value, true, op.flags)?,
-            5 => write_value(on, op.addr, op.value, true, op.flags)?,
+            5 => write_value(on, op.addr, op.value, true, op.flags & !allowed)?,
             // A barrier or a flush: one stream's work is in order already.
             _ => {}
         }
@@ -220,27 +232,45 @@ api! {
         wait_value((stream, FLAVOUR), addr, value, true, flags)
     }
 
-    fn [
-        cuStreamWriteValue32 cuStreamWriteValue32_v2;
-        cuStreamWriteValue32_ptsz cuStreamWriteValue32_v2_ptsz
-    ] (stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) {
+    fn [cuStreamWriteValue32; cuStreamWriteValue32_ptsz] (
+        stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32,
+    ) {
+        write_value((stream, FLAVOUR), addr, value.into(), false, flags & !NO_BARRIER)
+    }
+
+    fn [cuStreamWriteValue32_v2; cuStreamWriteValue32_v2_ptsz] (
+        stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32,
+    ) {
         write_value((stream, FLAVOUR), addr, value.into(), false, flags)
     }
 
-    fn [
-        cuStreamWriteValue64 cuStreamWriteValue64_v2;
-        cuStreamWriteValue64_ptsz cuStreamWriteValue64_v2_ptsz
-    ] (stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) {
+    fn [cuStreamWriteValue64; cuStreamWriteValue64_ptsz] (
+        stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32,
+    ) {
+        write_value((stream, FLAVOUR), addr, value, true, flags & !NO_BARRIER)
+    }
+
+    fn [cuStreamWriteValue64_v2; cuStreamWriteValue64_v2_ptsz] (
+        stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32,
+    ) {
         write_value((stream, FLAVOUR), addr, value, true, flags)
     }
 
-    fn [
-        cuStreamBatchMemOp cuStreamBatchMemOp_v2;
-        cuStreamBatchMemOp_ptsz cuStreamBatchMemOp_v2_ptsz
-    ] (stream: CUstream, count: u32, ops: *const BatchOp, flags: u32) {
+    fn [cuStreamBatchMemOp; cuStreamBatchMemOp_ptsz] (
+        stream: CUstream, count: u32, ops: *const BatchOp, flags: u32,
+    ) {
         if flags != 0 || count > 256 {
             return Err(INVALID_VALUE);
         }
-        batch(stream, FLAVOUR, list(ops, count as usize)?)
+        batch(stream, FLAVOUR, list(ops, count as usize)?, NO_BARRIER)
+    }
+
+    fn [cuStreamBatchMemOp_v2; cuStreamBatchMemOp_v2_ptsz] (
+        stream: CUstream, count: u32, ops: *const BatchOp, flags: u32,
+    ) {
+        if flags != 0 || count > 256 {
+            return Err(INVALID_VALUE);
+        }
+        batch(stream, FLAVOUR, list(ops, count as usize)?, 0)
     }
 }

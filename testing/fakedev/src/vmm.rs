@@ -303,6 +303,8 @@ api! {
     fn [cuMemGetAccess] (flags: *mut u64, location: *const Location, address: CUdeviceptr) {
         device::initialized()?;
         get(location)?;
+        // Said before it is known whether anything is mapped, as the driver does.
+        put(flags, 0)?;
         let range = memory::find(address).filter(|range| range.kind == Kind::Mapped);
         let open = range.ok_or(INVALID_VALUE)?.open.load(Ordering::Acquire);
         put(flags, if open { 3 } else { 0 })

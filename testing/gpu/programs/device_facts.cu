@@ -164,7 +164,8 @@ static void names() {
     }
 }
 
-/// Which of these are there for which version, and whether the flag makes a difference.
+/// Which of these are there for which version. Which versions share a function (=), and whether the
+/// flag makes a difference (t), is for people: a driver may share code, and so may a compiler.
 static void functions() {
     puts("-- functions");
     const char *all[] = {
@@ -182,7 +183,7 @@ static void functions() {
     const int versions[] = {2000,  3020,  4000,  7000,  10000, 11000,
                             11080, 12000, 12040, 12080, 13000};
     for (const char *f : all) {
-        std::string line = f;
+        std::string line = f, how = std::string("# ") + f;
         void *last = nullptr;
         for (int v : versions) {
             void *p = (void *)1, *q = nullptr;
@@ -190,11 +191,13 @@ static void functions() {
             CUresult rc = cuGetProcAddress(f, &p, v, CU_GET_PROC_ADDRESS_DEFAULT, &r);
             cuGetProcAddress(f, &q, v, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM, &rq);
             line += " " + std::to_string((int)rc) + "/" + std::to_string((int)r) +
-                    (rc || !p ? "-" : p == last ? "=" : "+") +
-                    (p == q ? "" : "t");
+                    (rc || !p ? "-" : "+");
+            how += std::string(" ") + (rc || !p ? "-" : p == last ? "=" : "+") +
+                   (p == q ? "" : "t");
             last = p;
         }
         puts(line.c_str());
+        puts(how.c_str());
     }
     void *p = nullptr;
     SAY(cuGetProcAddress("cuMemAlloc", &p, 13000, 0x80, nullptr));

@@ -85,6 +85,8 @@ static void words() {
     SAY(cuStreamBatchMemOp(s, 1, &bad, 0));
     bad = op(CU_STREAM_MEM_OP_WRITE_VALUE_32, 0, 0, 0);
     SAY(cuStreamBatchMemOp(s, 1, &bad, 5));
+    bad = op(CU_STREAM_MEM_OP_WRITE_VALUE_32, 0, 0, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER);
+    SAY(cuStreamBatchMemOp(s, 1, &bad, 0));
     SAY(cuStreamSynchronize(s));
     SAY(cuCtxSynchronize());
 }
@@ -99,7 +101,7 @@ static void lists() {
         op(CU_STREAM_MEM_OP_WRITE_VALUE_64, 1, 0x1122334455667788ull, 0),
         op(CU_STREAM_MEM_OP_WAIT_VALUE_64, 1, 1, CU_STREAM_WAIT_VALUE_GEQ),
         op(CU_STREAM_MEM_OP_BARRIER, 0, 0, CU_STREAM_MEMORY_BARRIER_TYPE_SYS),
-        op(CU_STREAM_MEM_OP_WRITE_VALUE_32, 2, 13, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER),
+        op(CU_STREAM_MEM_OP_WRITE_VALUE_32, 2, 13, 0),
     };
     SAY(cuStreamBatchMemOp(s, (unsigned)ops.size(), ops.data(), 0));
     SAY(cuStreamSynchronize(s));
@@ -237,6 +239,10 @@ static void mapped() {
 int main() {
     CHECK(cudaFree(nullptr));
     DRIVER(cuMemAlloc(&d, 4096));
+    // Loading a kernel may wait for all streams: it must not happen first while one of them waits
+    // for what a later launch of that kernel writes.
+    write<<<1, 1>>>((int *)d, 0);
+    CHECK(cudaDeviceSynchronize());
     DRIVER(cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
     DRIVER(cuStreamCreate(&t, CU_STREAM_NON_BLOCKING));
     words();

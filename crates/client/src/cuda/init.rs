@@ -1,9 +1,12 @@
 //! Initialization, versions, error texts and entry points.
 
 use super::generated::procs::PROC_TABLE;
-use super::runtime::{self, enter_local, guard, put, put_opt};
+use super::runtime::{self, decode, enter_anywhere, enter_local, guard, put, put_opt};
 use busbar_abi::cuda::*;
-use std::ffi::{CStr, c_char, c_void};
+use busbar_wire::generated::cuda as msg;
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char, c_void};
+use std::sync::{Mutex, PoisonError};
 
 pub(super) unsafe fn cuInit(flags: u32) -> CUresult {
     guard(|| {
@@ -25,13 +28,41 @@ pub(super) unsafe fn cuDriverGetVersion(version: *mut i32) -> CUresult {
     })
 }
 
+/// What the server's driver calls an error that this client does not know, and its text.
+fn told(error: CUresult) -> Option<&'static (CString, CString)> {
+    static TOLD: Mutex<BTreeMap<CUresult, &'static (CString, CString)>> =
+        Mutex::new(BTreeMap::new());
+    // Codes of CUDA's are small: a program that tries them all asks for no more than these.
+    if !(1..1000).contains(&error) {
+        return None;
+    }
+    let known = || TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(t) = known().get(&error) {
+        return Some(t);
+    }
+    let reply = enter_anywhere()
+        .ok()?
+        .cached(&msg::ErrorText { error })
+        .ok()?;
+    let r = decode::<msg::ErrorTextReply>(&reply).ok()?;
+    let name = CString::new(r.name).ok().filter(|n| !n.is_empty())?;
+    let text = CString::new(r.text).ok()?;
+    // They live as long as the process, as the program may take for granted.
+    Some(
+        *known()
+            .entry(error)
+            .or_insert_with(|| Box::leak(Box::new((name, text)))),
+    )
+}
+
 fn text(
     error: CUresult,
     out: *mut *const c_char,
     of: fn(CUresult) -> Option<&'static CStr>,
+    of_told: fn(&(CString, CString)) -> &CStr,
 ) -> CUresult {
     guard(|| {
-        let found = of(error);
+        let found = of(error).or_else(|| told(error).map(of_told));
         let p = found.map_or(std::ptr::null(), CStr::as_ptr);
         // SAFETY: the program's pointer.
         unsafe { put(out, p) }?;
@@ -40,13 +71,15 @@ fn text(
 }
 
 pub(super) unsafe fn cuGetErrorName(error: CUresult, out: *mut *const c_char) -> CUresult {
-    text(error, out, error_name)
+    text(error, out, error_name, |t| &t.0)
 }
 
 pub(super) unsafe fn cuGetErrorString(error: CUresult, out: *mut *const c_char) -> CUresult {
-    text(error, out, error_description)
+    text(error, out, error_description, |t| &t.1)
 }
 
+/// `CU_GET_PROC_ADDRESS_LEGACY_STREAM`.
+const LEGACY: u64 = 1;
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD: u64 = 2;
 
@@ -71,39 +104,33 @@ fn find(name: &CStr, version: i32, flags: u64) -> Result<*const (), bool> {
     }
 }
 
+/// Looks a function up, and tells how that went.
 unsafe fn lookup(
     symbol: *const c_char,
     pfn: *mut *mut c_void,
     version: i32,
     flags: u64,
-    status: *mut CUdriverProcAddressQueryResult,
-) -> CUresult {
-    guard(|| {
-        if symbol.is_null() || pfn.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // SAFETY: the program's C string.
-        let name = unsafe { CStr::from_ptr(symbol) };
-        let (found, how) = match find(name, version, flags) {
-            Ok(p) => (p, CU_GET_PROC_ADDRESS_SUCCESS),
-            Err(true) => (std::ptr::null(), CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT),
-            Err(false) => (std::ptr::null(), CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND),
-        };
-        // SAFETY: the program's pointers.
-        unsafe {
-            put_opt(status, how as CUdriverProcAddressQueryResult);
-            put(pfn, found.cast_mut().cast())?;
-        }
-        if found.is_null() {
-            crate::log!(Debug, "no entry point {name:?} for CUDA {version}");
-        }
-        // The second version says in `status` what the first says with its result.
-        if found.is_null() && status.is_null() {
-            Err(CUDA_ERROR_NOT_FOUND)
-        } else {
-            Ok(())
-        }
-    })
+) -> Result<u32, CUresult> {
+    if symbol.is_null() || pfn.is_null() || flags & !(LEGACY | PER_THREAD) != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // What is asked before there is a server may be for one that is newer than this client.
+    if enter_local().is_ok_and(|cx| version > cx.rt.driver_version) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the program's C string.
+    let name = unsafe { CStr::from_ptr(symbol) };
+    let (found, how) = match find(name, version, flags) {
+        Ok(p) => (p, CU_GET_PROC_ADDRESS_SUCCESS),
+        Err(true) => (std::ptr::null(), CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT),
+        Err(false) => (std::ptr::null(), CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND),
+    };
+    if found.is_null() {
+        crate::log!(Debug, "no entry point {name:?} for CUDA {version}");
+    }
+    // SAFETY: the program's pointer.
+    unsafe { put(pfn, found.cast_mut().cast())? };
+    Ok(how)
 }
 
 pub(super) unsafe fn cuGetProcAddress(
@@ -113,7 +140,10 @@ pub(super) unsafe fn cuGetProcAddress(
     flags: u64,
 ) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { lookup(symbol, pfn, version, flags, std::ptr::null_mut()) }
+    guard(|| match unsafe { lookup(symbol, pfn, version, flags)? } {
+        CU_GET_PROC_ADDRESS_SUCCESS => Ok(()),
+        _ => Err(CUDA_ERROR_NOT_FOUND),
+    })
 }
 
 pub(super) unsafe fn cuGetProcAddress_v2(
@@ -123,6 +153,12 @@ pub(super) unsafe fn cuGetProcAddress_v2(
     flags: u64,
     status: *mut CUdriverProcAddressQueryResult,
 ) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { lookup(symbol, pfn, version, flags, status) }
+    guard(|| {
+        // The status says what the first version of this function says with its result.
+        // SAFETY: passed on to the caller.
+        let how = unsafe { lookup(symbol, pfn, version, flags)? };
+        // SAFETY: the program's pointer, which it need not give.
+        unsafe { put_opt(status, how as CUdriverProcAddressQueryResult) };
+        Ok(())
+    })
 }

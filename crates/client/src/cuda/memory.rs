@@ -517,6 +517,8 @@ fn mapping_base(r: &Range) -> u64 {
     match r.sort {
         Sort::Foreign if r.flags != 0 || super::vmm::access(r.base).is_some() => r.base,
         Sort::Registered => r.base & !(PAGE - 1),
+        // The driver never keeps it in one mapping with memory that caches hold.
+        Sort::Host if r.flags & WRITE_COMBINED != 0 => r.base,
         _ => r.base & !(space::GRANULE - 1),
     }
 }

@@ -19,13 +19,15 @@ enum Use {
 
 /// The lowest two bits say what to wait for, the highest but one asks to flush what others wrote.
 const WAIT_FLAGS: u32 = 3 | CU_STREAM_WAIT_VALUE_FLUSH;
-const WRITE_FLAGS: u32 = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+/// Lets a write overtake those before it. Only the first version of these functions has it, and it
+/// is a permission: a write that stays in order is right, too.
+const NO_BARRIER: u32 = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
 
 /// Where the device finds a word, if that is one.
 fn place(cx: Cx, p: u64, len: u64, what: Use, flags: u32) -> Result<u64, CUresult> {
     let known = match what {
         Use::Wait => WAIT_FLAGS,
-        Use::Write => WRITE_FLAGS,
+        Use::Write => 0,
     };
     if p == 0 || !p.is_multiple_of(len) || flags & !known != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -77,8 +79,41 @@ words! {
     cuStreamWriteValue64_v2(u64, Use::Write) = CuStreamWriteValue64V2;
 }
 
+pub(super) unsafe fn cuStreamWriteValue32(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u32,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { cuStreamWriteValue32_v2(stream, addr, value, flags & !NO_BARRIER, per_thread) }
+}
+
+pub(super) unsafe fn cuStreamWriteValue64(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u64,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { cuStreamWriteValue64_v2(stream, addr, value, flags & !NO_BARRIER, per_thread) }
+}
+
 /// The most operations of a list.
 const MOST: u32 = 256;
+
+pub(super) unsafe fn cuStreamBatchMemOp(
+    stream: CUstream,
+    count: u32,
+    list: *mut CUstreamBatchMemOpParams,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { batch(stream, count, list, flags, per_thread, NO_BARRIER) }
+}
 
 pub(super) unsafe fn cuStreamBatchMemOp_v2(
     stream: CUstream,
@@ -86,6 +121,19 @@ pub(super) unsafe fn cuStreamBatchMemOp_v2(
     list: *mut CUstreamBatchMemOpParams,
     flags: u32,
     per_thread: bool,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { batch(stream, count, list, flags, per_thread, 0) }
+}
+
+/// Queues a list of operations, without those flags of its writes that are `needless`.
+unsafe fn batch(
+    stream: CUstream,
+    count: u32,
+    list: *mut CUstreamBatchMemOpParams,
+    flags: u32,
+    per_thread: bool,
+    needless: u32,
 ) -> CUresult {
     guard(|| {
         let cx = enter()?;
@@ -99,7 +147,7 @@ pub(super) unsafe fn cuStreamBatchMemOp_v2(
         let mut all = Use::Wait;
         for op in &mut ops {
             // Kind, address, value, and flags in the lower half.
-            let [kind, p, _, flags, ..] = op.u;
+            let [kind, p, _, mut flags, ..] = op.u;
             let (what, len) = match kind as u32 {
                 CU_STREAM_MEM_OP_WAIT_VALUE_32 => (Use::Wait, 4),
                 CU_STREAM_MEM_OP_WAIT_VALUE_64 => (Use::Wait, 8),
@@ -108,10 +156,12 @@ pub(super) unsafe fn cuStreamBatchMemOp_v2(
                 CU_STREAM_MEM_OP_BARRIER | CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES => continue,
                 _ => return Err(CUDA_ERROR_INVALID_VALUE),
             };
-            op.u[1] = place(cx, p, len, what, flags as u32)?;
             if what == Use::Write {
                 all = what;
+                flags &= !u64::from(needless);
+                op.u[3] = flags;
             }
+            op.u[1] = place(cx, p, len, what, flags as u32)?;
         }
         ahead(cx, stream, all)?;
         cx.send(&msg::CuStreamBatchMemOpV2 {

@@ -3,7 +3,7 @@
 use super::device;
 use super::handles;
 use super::memory::{self, Sort};
-use super::runtime::{Cx, decode, enter, guard, put};
+use super::runtime::{Cx, decode, enter, guard, put, put_opt};
 use super::space::{GRANULE, Reservations};
 
 pub(super) use super::vmm_share::*;
@@ -349,7 +349,9 @@ pub(super) unsafe fn cuMemGetAccess(
             va: p,
             location: busbar_abi::bytes_of(location),
         };
-        let reply = cx.call(&m)?;
+        // Where nothing is mapped, the driver says that there are no rights, and refuses besides.
+        // SAFETY: the program's pointer.
+        let reply = cx.call(&m).inspect_err(|_| unsafe { put_opt(out, 0) })?;
         // SAFETY: the program's pointer.
         unsafe { put(out, decode::<msg::VmmGetAccessReply>(&reply)?.flags) }
     })

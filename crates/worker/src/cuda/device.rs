@@ -175,6 +175,29 @@ pub(super) fn chip_layout(w: &mut Cuda, h: &Header, m: msg::ChipLayout) -> Resul
     Ok(())
 }
 
+pub(super) fn error_text(w: &mut Cuda, h: &Header, m: msg::ErrorText) -> Result<(), WireError> {
+    type Ask = unsafe fn(&Driver, CUresult, *mut *const c_char) -> CUresult;
+    let ask = |f: Ask| {
+        let mut text = std::ptr::null();
+        // SAFETY: a pointer to a live pointer; what the driver then gives is a text of its own.
+        unsafe {
+            match f(w.driver, m.error, &mut text) {
+                CUDA_SUCCESS if !text.is_null() => {
+                    CStr::from_ptr(text).to_string_lossy().into_owned()
+                }
+                _ => String::new(),
+            }
+        }
+    };
+    let (name, text) = (ask(Driver::cuGetErrorName), ask(Driver::cuGetErrorString));
+    let reply = msg::ErrorTextReply {
+        name: &name,
+        text: &text,
+    };
+    w.reply(h, CUDA_SUCCESS, |wr| reply.encode(wr));
+    Ok(())
+}
+
 /// Asks the driver's own undocumented table how the chip's processors are grouped.
 fn layout(d: &Driver, dev: i32) -> Option<(Vec<u8>, Vec<u8>)> {
     const LAYOUT: [u8; 16] = *b"\x17\x34\xdc\x26\x80\x0d\x47\x45\x87\x26\xc0\xf1\xe7\xdd\x8b\xca";

@@ -2,6 +2,9 @@
 //! small program whose every call's result is a line, so that a native and a remote run can be
 //! compared. Functions are called by name, with arguments as the C ABI passes them.
 
+#[path = "semantics_program/corners.rs"]
+mod corners;
+
 use libloading::Library;
 
 const IMAGE: &str = "fakedev-module 1\n\
@@ -91,6 +94,7 @@ fn main() {
         "refused" => refused(&api),
         "descriptors" => descriptors(&api),
         "words" => words(&api),
+        "corners" => corners::corners(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
             std::process::exit(2);

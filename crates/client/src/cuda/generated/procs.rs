@@ -1294,12 +1294,6 @@ pub static PROC_TABLE: &[Proc] = &[
         per_thread: graph::cuGraphInstantiate_v2 as *const (),
     },
     Proc {
-        name: "cuGraphInstantiate",
-        version: 12000,
-        plain: graph::cuGraphInstantiateWithFlags as *const (),
-        per_thread: graph::cuGraphInstantiateWithFlags as *const (),
-    },
-    Proc {
         name: "cuGraphInstantiateWithFlags",
         version: 11040,
         plain: graph::cuGraphInstantiateWithFlags as *const (),

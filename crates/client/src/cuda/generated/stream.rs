@@ -81,9 +81,9 @@ pub(in crate::cuda) unsafe fn cuStreamBatchMemOp_checked(
     per_thread: bool,
 ) -> Result<(), CUresult> {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        super::stream::cuStreamBatchMemOp_v2_checked(stream, count, paramArray, flags, per_thread)
-    }
+    check(unsafe {
+        crate::cuda::stream_words::cuStreamBatchMemOp(stream, count, paramArray, flags, per_thread)
+    })
 }
 
 /// `cuStreamBatchMemOp_v2`.
@@ -1214,9 +1214,9 @@ pub(in crate::cuda) unsafe fn cuStreamWriteValue32_checked(
     per_thread: bool,
 ) -> Result<(), CUresult> {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        super::stream::cuStreamWriteValue32_v2_checked(stream, addr, value, flags, per_thread)
-    }
+    check(unsafe {
+        crate::cuda::stream_words::cuStreamWriteValue32(stream, addr, value, flags, per_thread)
+    })
 }
 
 /// `cuStreamWriteValue32_v2`.
@@ -1286,9 +1286,9 @@ pub(in crate::cuda) unsafe fn cuStreamWriteValue64_checked(
     per_thread: bool,
 ) -> Result<(), CUresult> {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        super::stream::cuStreamWriteValue64_v2_checked(stream, addr, value, flags, per_thread)
-    }
+    check(unsafe {
+        crate::cuda::stream_words::cuStreamWriteValue64(stream, addr, value, flags, per_thread)
+    })
 }
 
 /// `cuStreamWriteValue64_v2`.

@@ -1722,6 +1722,52 @@ impl<'a> Request<'a> for PoolCreate<'a> {
     const NAME: &'static str = "PoolCreate";
 }
 
+/// What the driver calls an error, and its text; empty if it knows none of that number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ErrorText {
+    pub error: i32,
+}
+
+impl<'a> Message<'a> for ErrorText {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.i32(self.error);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { error: r.i32()? })
+    }
+}
+
+impl<'a> Request<'a> for ErrorText {
+    const OP: u16 = op::ERROR_TEXT;
+    const NAME: &'static str = "ErrorText";
+}
+
+/// The reply to [`ErrorText`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct ErrorTextReply<'a> {
+    pub name: &'a str,
+    pub text: &'a str,
+}
+
+impl<'a> Message<'a> for ErrorTextReply<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.str(self.name);
+        w.str(self.text);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            name: r.str()?,
+            text: r.str()?,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -2248,6 +2294,21 @@ mod tests {
         }
     }
 
+    impl Sample for ErrorText {
+        fn sample(g: &mut Gen) -> Self {
+            Self { error: g.i32() }
+        }
+    }
+
+    impl Sample for ErrorTextReply<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                name: g.str(),
+                text: g.str(),
+            }
+        }
+    }
+
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
         check::<OpenCuda>(false);
@@ -2308,5 +2369,7 @@ mod tests {
         check::<PoolFree>(false);
         check::<PoolFreeNow>(false);
         check::<PoolCreate<'static>>(false);
+        check::<ErrorText>(false);
+        check::<ErrorTextReply<'static>>(false);
     }
 }

@@ -226,6 +226,7 @@ pub mod op {
     pub const SELECT_DEVICES: u16 = 0x8002;
     pub const HOST_FUNCTION: u16 = 0x8003;
     pub const CHIP_LAYOUT: u16 = 0x8004;
+    pub const ERROR_TEXT: u16 = 0x8005;
     pub const PRIMARY_RETAIN: u16 = 0x8010;
     pub const PRIMARY_RELEASE: u16 = 0x8011;
     pub const CONTEXT_CREATE: u16 = 0x8012;
@@ -624,6 +625,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::SELECT_DEVICES, "SelectDevices"),
     (op::HOST_FUNCTION, "HostFunction"),
     (op::CHIP_LAYOUT, "ChipLayout"),
+    (op::ERROR_TEXT, "ErrorText"),
     (op::PRIMARY_RETAIN, "PrimaryRetain"),
     (op::PRIMARY_RELEASE, "PrimaryRelease"),
     (op::CONTEXT_CREATE, "ContextCreate"),

@@ -324,3 +324,10 @@ pub(super) fn pool_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), W
     r.finish()?;
     crate::cuda::pool::pool_create(w, h, m)
 }
+
+pub(super) fn error_text(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::ErrorText::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::device::error_text(w, h, m)
+}

@@ -204,6 +204,7 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::POOL_FREE => messages::pool_free(w, h, body),
         op::POOL_FREE_NOW => messages::pool_free_now(w, h, body),
         op::POOL_CREATE => messages::pool_create(w, h, body),
+        op::ERROR_TEXT => messages::error_text(w, h, body),
         op::PRIMARY_RETAIN_NOW => messages_context::primary_retain_now(w, h, body),
         op::PRIMARY_RELEASE_NOW => messages_context::primary_release_now(w, h, body),
         op::CONTEXT_DESTROY_NOW => messages_context::context_destroy_now(w, h, body),

@@ -1,0 +1,108 @@
+//! Corners of the API that programs seldom see, where drivers are exact all the same.
+
+use super::{Api, at};
+use std::ffi::{CStr, c_char};
+
+/// An address as text, or its absence.
+fn text(p: u64) -> String {
+    if p == 0 {
+        return "none".to_owned();
+    }
+    // SAFETY: the driver gave a C string that lives as long as the process.
+    let text = unsafe { CStr::from_ptr(p as *const c_char) };
+    text.to_string_lossy().into_owned()
+}
+
+/// Names of errors, look-ups with odd arguments, words written without a barrier, and the rights of
+/// what is not mapped.
+pub fn corners(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    for error in [0u64, 1, 800, 917, 990, 990, 999, 1000, u64::from(u32::MAX)] {
+        let (mut name, mut said) = (7u64, 7u64);
+        let a = api.call("cuGetErrorName", &[error, at(&mut name)]);
+        let b = api.call("cuGetErrorString", &[error, at(&mut said)]);
+        println!("{error}: {a} {} {b} {}", text(name), said != 0);
+    }
+    functions(api);
+    writes(api);
+    rights(api);
+}
+
+fn functions(api: &Api) {
+    let known = [c"cuMemAlloc", c"cuNothing", c"cuGraphInstantiate"];
+    for name in known {
+        for (version, flags) in [
+            (13000u64, 0u64),
+            (12000, 2),
+            (11000, 1),
+            (13000, 0x80),
+            (0, 0),
+            (13001, 0),
+            (99000, 0),
+        ] {
+            let symbol = name.as_ptr() as u64;
+            let (mut f, mut status) = (7u64, 7u32);
+            let args = [symbol, at(&mut f), version, flags, at(&mut status)];
+            let rc = api.call("cuGetProcAddress_v2", &args);
+            println!("{name:?} {version} {flags}: {rc} {status} {}", f > 7);
+            let rc = api.call(
+                "cuGetProcAddress_v2",
+                &[symbol, at(&mut f), version, flags, 0],
+            );
+            let old = api.call("cuGetProcAddress", &[symbol, at(&mut f), version, flags]);
+            println!("{name:?} {version} {flags}: {rc}, {old}");
+        }
+    }
+    // It has had one shape since 11.0: the one with flags has a name of its own.
+    let [mut a, mut b] = [0u64; 2];
+    for (f, version) in [(&mut a, 11000u64), (&mut b, 13000)] {
+        let name = c"cuGraphInstantiate".as_ptr() as u64;
+        api.call("cuGetProcAddress_v2", &[name, at(f), version, 0, 0]);
+    }
+    println!("the same function: {}", a == b);
+}
+
+fn writes(api: &Api) {
+    let d = api.made("cuMemAlloc_v2", &[4096]);
+    let stream = api.made("cuStreamCreate", &[1]);
+    api.call("cuMemsetD8_v2", &[d, 0, 4096]);
+    for (i, name) in [
+        "cuStreamWriteValue32",
+        "cuStreamWriteValue32_v2",
+        "cuStreamWriteValue64",
+        "cuStreamWriteValue64_v2",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for flags in [0u64, 1, 2] {
+            let to = d + 32 * i as u64 + 8 * flags;
+            api.tell(name, &[stream, to, 21 + flags, flags]);
+        }
+    }
+    // Two writes, the second without a barrier.
+    let ops = [2u64, d + 256, 31, 0, 0, 0, 2, d + 264, 32, 1, 0, 0];
+    for name in ["cuStreamBatchMemOp", "cuStreamBatchMemOp_v2"] {
+        api.tell(name, &[stream, 2, ops.as_ptr() as u64, 0]);
+        api.tell("cuStreamSynchronize", &[stream]);
+        let mut words = [0u64; 34];
+        api.call(
+            "cuMemcpyDtoH_v2",
+            &[at(&mut words), d, size_of_val(&words) as u64],
+        );
+        println!("{words:?}");
+        api.call("cuMemsetD8_v2", &[d, 0, 4096]);
+    }
+}
+
+fn rights(api: &Api) {
+    const GRANULE: u64 = 2 << 20;
+    let va = api.made("cuMemAddressReserve", &[2 * GRANULE, 0, 0, 0]);
+    let location = 1u64; // A device, the first.
+    let mut flags = 77u64;
+    api.tell(
+        "cuMemGetAccess",
+        &[at(&mut flags), std::ptr::from_ref(&location) as u64, va],
+    );
+    println!("rights {flags}");
+}
