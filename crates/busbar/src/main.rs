@@ -10,6 +10,7 @@ mod status;
 mod worker;
 
 use clap::{Parser, Subcommand};
+use std::io::Write;
 
 #[derive(Parser)]
 #[command(
@@ -76,7 +77,7 @@ fn main() {
         Command::Worker(a) => worker::run(a),
     };
     if let Err(e) = done {
-        eprintln!("busbar: {e:#}");
+        let _ = writeln!(std::io::stderr(), "busbar: {e:#}");
         let unfit = e.downcast_ref::<program::Unfit>();
         std::process::exit(unfit.map_or(FAILED, |u| u.status));
     }

@@ -2,6 +2,7 @@
 
 mod config;
 mod connection;
+mod door;
 mod greeting;
 mod monitor;
 mod workers;
@@ -13,10 +14,11 @@ use busbar_pool::{DeviceId, Pool};
 use busbar_worker::apis::{Device, Found};
 use config::Config;
 use std::collections::HashMap;
+use std::io::Write;
 use std::net::TcpListener;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Instant;
 use workers::Workers;
 
 /// A session as the server sees it.
@@ -26,7 +28,7 @@ pub(crate) struct SessionEntry {
     pub client: busbar_wire::hello::ClientInfo,
     pub peer: String,
     pub devices: Vec<u32>,
-    pub since: SystemTime,
+    pub since: Instant,
     pub connected: bool,
     pub worker: Arc<workers::Worker>,
 }
@@ -159,34 +161,8 @@ pub fn run(args: Args) -> Result<()> {
             .spawn(read)?;
     }
     tracing::info!(address = %local, "listening");
-    println!("busbar: listening on {local}");
-    accept(&server, &listener);
+    // Whoever does not read it does without.
+    let _ = writeln!(std::io::stdout(), "busbar: listening on {local}");
+    door::run(&server, &listener);
     Ok(())
-}
-
-/// Takes clients, each in a thread of its own until a worker has it.
-fn accept(server: &Arc<Server>, listener: &TcpListener) {
-    for stream in listener.incoming() {
-        let stream = match stream {
-            Ok(s) => s,
-            Err(e) => {
-                // Out of descriptors, most likely: existing sessions matter more than new ones.
-                tracing::warn!(error = %e, "cannot accept");
-                std::thread::sleep(Duration::from_millis(50));
-                continue;
-            }
-        };
-        let Some(guest) = server.greeting.enter(&stream) else {
-            continue;
-        };
-        let s = server.clone();
-        let run = move || connection::serve(&s, stream, guest);
-        let spawned = std::thread::Builder::new()
-            .name("hello".into())
-            .stack_size(256 << 10)
-            .spawn(run);
-        if let Err(e) = spawned {
-            tracing::warn!(error = %e, "cannot start a thread");
-        }
-    }
 }

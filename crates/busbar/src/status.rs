@@ -6,7 +6,6 @@ use busbar_client::hello;
 use busbar_wire::hello::{Hello, Intent};
 use serde_json::{Value, json};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// Flags of `busbar devices` and `busbar ps`.
 #[derive(clap::Args)]
@@ -33,8 +32,7 @@ pub(crate) fn ask(server: &str) -> Result<Value> {
     let config = Config::from_env();
     let hello =
         hello::introduce(&config, Hello::new(Intent::Status)).map_err(anyhow::Error::msg)?;
-    let answer = hello::connect(server, &hello, Duration::from_secs(4));
-    match answer {
+    match hello::connect(server, &hello, config.connect_timeout) {
         Ok((_, welcome)) => Ok(welcome.document),
         Err(e) => bail!("{e}"),
     }

@@ -69,7 +69,7 @@ pub fn run(a: Args) -> Result<()> {
             ]),
         )
     {
-        eprintln!("busbar worker: no sandbox: {why}");
+        busbar_worker::complain!("no sandbox: {why}");
     }
     // SAFETY: the server made this descriptor for us and nothing else in this process knows it.
     let control = unsafe { OwnedFd::from_raw_fd(fd) };

@@ -10,7 +10,10 @@ use busbar_wire::hello::{
 };
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// How long a server has for the first byte of its answer, however long it took to reach it.
+const LEAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Why no connection could be made.
 #[derive(Debug, Clone)]
@@ -33,7 +36,9 @@ impl std::fmt::Display for Failure {
 /// Connects to `server`, says `hello` and returns the connection with the server's answer.
 pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, Welcome), Failure> {
     let lost = |what: &str, e: std::io::Error| {
+        let few = matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
         let hint = match e.kind() {
+            _ if few => "this program has too many files open; `ulimit -n` raises the limit",
             ErrorKind::ConnectionRefused => "nothing listens there; is `busbar serve` running?",
             ErrorKind::TimedOut | ErrorKind::WouldBlock => {
                 "no answer in time; is it the right host, and is the port open?"
@@ -45,13 +50,22 @@ pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, W
         };
         Failure::Unreachable(format!("cannot {what} {server}: {e} ({hint})"))
     };
+    let start = Instant::now();
     let conn = Tcp::connect(server, timeout).map_err(|e| lost("reach", e))?;
     let body = serde_json::to_vec(hello).unwrap_or_default();
-    // A server may take long to start a worker, but sends something within this time.
+    send_hello(&conn, Kind::Hello, &body).map_err(|e| lost("talk to", e))?;
+    // A server that is at work says so at once, ...
+    let left = timeout.saturating_sub(start.elapsed());
+    conn.wait_for(left.max(LEAST_WAIT))
+        .map_err(|e| lost("talk to", e))?;
+    // ... and may take long to start a worker, but sends something within this time.
     let patience = timeout.max(Duration::from_millis(200)) + Duration::from_secs(26);
     let quick = matches!(hello.intent, busbar_wire::hello::Intent::Status);
-    let _ = conn.recv_timeout(Some(if quick { timeout } else { patience }));
-    send_hello(&conn, Kind::Hello, &body).map_err(|e| lost("talk to", e))?;
+    let _ = conn.recv_timeout(Some(if quick {
+        timeout.max(LEAST_WAIT)
+    } else {
+        patience
+    }));
     let answer = recv_hello(&conn, Kind::Welcome).map_err(|e| lost("talk to", e))?;
     let _ = conn.recv_timeout(None);
     let welcome: Welcome = serde_json::from_slice(&answer).map_err(|e| {

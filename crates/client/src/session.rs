@@ -12,7 +12,7 @@ use busbar_channel::switches::Switch;
 use busbar_channel::{Bulk, Channel, Closed, Counters, Ending, Keeper, Mark, PEEK, Sink, Verdict};
 use busbar_transport::Connection;
 use busbar_wire::codec::{Request, Writer};
-use busbar_wire::hello::{Hello, Intent, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
+use busbar_wire::hello::{BUSY, Hello, Intent, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_wire::record::{Header, Notice, OP_GOODBYE, Records};
 use busbar_wire::{limits, record};
 use std::io::Write;
@@ -391,12 +391,16 @@ impl Keeper for Reconnect {
                 self.connected = true;
                 Verdict::Resume(Arc::new(Socket::new(conn)), w.last_received)
             }
-            Err(Failure::Refused(r)) => Verdict::End(r.message),
-            Err(Failure::Unreachable(m)) if since > self.timeout => Verdict::End(format!(
-                "the link to the server was lost and did not come back within {} s: {m}",
+            Err(Failure::Refused(r)) if r.code != BUSY => {
+                // Whoever tells of the end says this much already.
+                let why = r.message.strip_prefix("the session is over: ");
+                Verdict::End(why.unwrap_or(&r.message).into())
+            }
+            Err(e) if since > self.timeout => Verdict::End(format!(
+                "the link to the server was lost and did not come back within {} s: {e}",
                 self.timeout.as_secs()
             )),
-            Err(Failure::Unreachable(_)) => {
+            Err(_) => {
                 self.pause = (self.pause * 2).min(Duration::from_millis(500));
                 Verdict::Wait(self.pause)
             }

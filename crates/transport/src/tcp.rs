@@ -49,13 +49,16 @@ impl Tcp {
     pub fn connect(addr: &str, timeout: Duration) -> io::Result<Self> {
         let deadline = Instant::now() + timeout;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-        for a in addr.to_socket_addrs()? {
+        let all: Vec<_> = addr.to_socket_addrs()?.collect();
+        for (i, a) in all.iter().enumerate() {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 last = io::ErrorKind::TimedOut.into();
                 break;
             }
-            match TcpStream::connect_timeout(&a, left) {
+            // One that swallows everything must leave some time to those after it.
+            let share = left / (all.len() - i) as u32;
+            match TcpStream::connect_timeout(a, share) {
                 Ok(s) => return Self::new(s),
                 Err(e) => last = e,
             }
@@ -113,6 +116,17 @@ impl Tcp {
         }
     }
 
+    /// Waits until there is something to receive, the end included, for at most so long.
+    pub fn wait_for(&self, limit: Duration) -> io::Result<()> {
+        self.stream.set_read_timeout(Some(limit))?;
+        loop {
+            match self.stream.peek(&mut [0]) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                r => return r.map(drop),
+            }
+        }
+    }
+
     /// Bounds every later receive; `None` waits for ever.
     pub fn recv_timeout(&self, d: Option<Duration>) -> io::Result<()> {
         self.stream.set_read_timeout(d)
@@ -121,6 +135,11 @@ impl Tcp {
     /// Bounds every later send; `None` waits for ever.
     pub fn send_timeout(&self, d: Option<Duration>) -> io::Result<()> {
         self.stream.set_write_timeout(d)
+    }
+
+    /// Another handle of the same connection.
+    pub fn copy(&self) -> io::Result<Self> {
+        Self::new(self.stream.try_clone()?)
     }
 
     /// The socket, to be handed to another process.

@@ -96,11 +96,15 @@ pub struct Hello {
     pub client: ClientInfo,
 }
 
+/// The code of a refusal that says nothing of the session: a client that comes back to one tries
+/// again.
+pub const BUSY: &str = "busy";
+
 /// Why a hello is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// One word a program can match: `version`, `token`, `no_device`, `taken`, `api`, `session`,
-    /// `limit`, `internal`.
+    /// `limit`, `internal`, [`BUSY`].
     pub code: String,
     /// One sentence that says what to do.
     pub message: String,

@@ -7,7 +7,9 @@
 
 use crate::outbox::Outbox;
 use std::collections::HashMap;
-use std::fs::DirEntry;
+use std::fs::{DirEntry, File};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -38,6 +40,8 @@ struct Inner {
     /// Bytes that have come of all that was wanted.
     came_so_far: AtomicUsize,
     outbox: Outbox,
+    /// The log has heard that the store cannot be written to.
+    complained: AtomicBool,
 }
 
 /// A session's view of the content store.
@@ -63,6 +67,7 @@ impl Content {
                 wanting: AtomicBool::new(false),
                 came_so_far: AtomicUsize::new(0),
                 outbox,
+                complained: AtomicBool::new(false),
             }),
         }
     }
@@ -212,25 +217,52 @@ impl Content {
         let n = COUNT.fetch_add(1, Ordering::Relaxed);
         let aside = folder.join(format!(".{}-{n}.part", std::process::id()));
         let written = std::fs::create_dir_all(folder)
-            .and_then(|()| std::fs::write(&aside, bytes))
-            .and_then(|()| std::fs::rename(&aside, path));
-        if written.is_err() {
+            .and_then(|()| write_locked(&aside, bytes))
+            .and_then(|_locked| std::fs::rename(&aside, path));
+        if let Err(e) = written {
             let _ = std::fs::remove_file(&aside);
+            // A full disk is full for whatever comes next, too.
+            if !self.inner.complained.swap(true, Ordering::Relaxed) {
+                crate::complain!(
+                    "cannot write to the cache {}: {e}; what this session loads is not kept",
+                    dir.display()
+                );
+            }
         }
         trim(dir, self.inner.limit);
     }
 }
 
+/// Writes a file and holds a lock on it for as long as the result lives: by that it can be told from
+/// what a worker left that was killed while it wrote.
+fn write_locked(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
+    let mut f = File::create_new(path)?;
+    // Where files cannot be locked, what is left stays.
+    let _ = f.try_lock();
+    f.write_all(bytes)?;
+    Ok(f)
+}
+
+/// Whether nobody writes this file any more.
+fn abandoned(path: &Path) -> bool {
+    let mut o = File::options();
+    let o = o
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    o.open(path).is_ok_and(|f| f.try_lock().is_ok())
+}
+
 /// The time of last use decides what goes when the store is full.
 fn used_now(path: &Path) {
-    let _ = std::fs::File::open(path).and_then(|f| f.set_modified(std::time::SystemTime::now()));
+    let _ = File::open(path).and_then(|f| f.set_modified(std::time::SystemTime::now()));
 }
 
 fn entries(dir: &Path) -> impl Iterator<Item = DirEntry> {
     std::fs::read_dir(dir).into_iter().flatten().flatten()
 }
 
-/// Removes the files used longest ago until the store is under its limit.
+/// Removes what killed workers have left half written, and then the files used longest ago until
+/// the store is under its limit.
 fn trim(dir: &Path, limit: u64) {
     let mut files = Vec::new();
     let mut total = 0;
@@ -240,15 +272,24 @@ fn trim(dir: &Path, limit: u64) {
     let named = |p: &Path| {
         p.extension().is_none_or(|e| e == MADE) && p.file_stem().is_some_and(|s| hex(s, 64))
     };
+    let half = |p: &Path| {
+        let name = p.file_name().unwrap_or_default().as_encoded_bytes();
+        name.starts_with(b".") && name.ends_with(b".part")
+    };
     // Nothing but what this store wrote is ever removed, whatever folder it was given.
     let of_ours = |f: &DirEntry| hex(&f.file_name(), 2) && f.file_type().is_ok_and(|t| t.is_dir());
     for folder in entries(dir).filter(of_ours) {
-        for f in entries(&folder.path()).filter(|f| named(&f.path())) {
-            if let Ok(m) = f.metadata()
-                && m.is_file()
-            {
+        for f in entries(&folder.path()) {
+            let path = f.path();
+            let Ok(m) = f.metadata() else { continue };
+            if !m.is_file() {
+                continue;
+            }
+            if named(&path) {
                 total += m.len();
-                files.push((m.modified().ok(), m.len(), f.path()));
+                files.push((m.modified().ok(), m.len(), path));
+            } else if half(&path) && !(abandoned(&path) && std::fs::remove_file(&path).is_ok()) {
+                total += m.len();
             }
         }
     }
@@ -263,5 +304,46 @@ fn trim(dir: &Path, limit: u64) {
         if std::fs::remove_file(path).is_ok() {
             total -= len;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    fn folder(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("busbar-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn what_a_killed_worker_left_goes_and_what_one_writes_counts_and_stays() {
+        let dir = folder("parts");
+        let home = dir.join("ab");
+        std::fs::create_dir_all(&home).unwrap();
+        let left = home.join(".999999999-0.part");
+        std::fs::write(&left, [0; 100]).unwrap();
+        let link = home.join(".1-1.part");
+        std::os::unix::fs::symlink("/etc/hostname", &link).unwrap();
+        let being_written = home.join(".1-0.part");
+        let writes = write_locked(&being_written, &[0; 600]).unwrap();
+        let whole = |c: char| home.join(c.to_string().repeat(64));
+        let start = SystemTime::now();
+        for (age, name) in [(2, 'a'), (1, 'b')] {
+            std::fs::write(whole(name), [0; 300]).unwrap();
+            let f = File::open(whole(name)).unwrap();
+            f.set_modified(start - Duration::from_secs(age)).unwrap();
+        }
+        trim(&dir, 1000);
+        assert!(!left.exists());
+        assert!(being_written.exists() && link.exists());
+        assert!(!whole('a').exists(), "600 and twice 300 are too many");
+        assert!(whole('b').exists());
+        drop(writes);
+        trim(&dir, 1000);
+        assert!(!being_written.exists());
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

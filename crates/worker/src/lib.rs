@@ -11,6 +11,7 @@
 
 pub mod apis;
 pub mod callback;
+pub mod complain;
 pub mod content;
 pub mod control;
 pub mod cuda;

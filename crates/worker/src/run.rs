@@ -46,7 +46,7 @@ pub fn run(
 ) -> Result<(), String> {
     std::panic::set_hook(Box::new(|info| {
         // One tenant's bug is that tenant's: nothing is unwound, the process goes at once.
-        eprintln!("busbar worker: {info}");
+        crate::complain!("{info}");
         // Where stderr is looked through for what the driver says, a thread has to pass this on.
         std::thread::sleep(Duration::from_millis(50));
         std::process::abort();
@@ -89,9 +89,14 @@ pub fn run(
         outbox.clone(),
     );
     let callbacks = Callbacks::default();
-    let no_memory = |e: std::io::Error| format!("no memory for staging: {e}");
-    let incoming = Arena::new(SLABS_IN).map_err(no_memory)?;
-    let outgoing = Arena::new(SLABS_OUT).map_err(no_memory)?;
+    let arenas = Arena::new(SLABS_IN).and_then(|a| Ok((a, Arena::new(SLABS_OUT)?)));
+    let (incoming, outgoing) = match arenas {
+        Ok(both) => both,
+        Err(e) => {
+            let why = format!("the server has no memory for another session ({e}): try later");
+            return refuse(Refusal::new("internal", why));
+        }
+    };
     let library = match api_name.as_str() {
         "cuda" => options.cuda_library.clone(),
         _ => options.opencl_library.clone(),
@@ -161,10 +166,12 @@ pub fn run(
             .spawn(move || ears.listen())
             .map(drop)
     };
-    let why = serve(Arc::new(conn), Box::new(keeper), ends, &mut *api, listen)
-        .map_err(|e| e.to_string())?;
+    let served = serve(Arc::new(conn), Box::new(keeper), ends, &mut *api, listen);
+    let failed = |e| format!("the server's worker cannot work ({e}): try later");
+    let result = served.map_err(failed);
+    let why = result.as_ref().unwrap_or_else(|why| why).clone();
     say(&Report::Ended { why });
-    Ok(())
+    result.map(drop)
 }
 
 /// What is called when the client's side is over: whether the client said goodbye, and why.

@@ -372,6 +372,24 @@ static void images(void) {
     OK(clEnqueueReadImage(queue, c, CL_TRUE, o2, r2, 64, 0, out, 0, NULL, NULL));
     printf("copied: %ld\n", total((int *)out, W * H));
     SHOW(clEnqueueReadImage(queue, c, CL_TRUE, o2, r, 0, 0, out, 0, NULL, NULL));
+    /* What a kind of image has not may hold anything. */
+    memset(&d, 0xcd, sizeof d);
+    d.image_type = CL_MEM_OBJECT_IMAGE1D;
+    d.image_width = W;
+    d.image_row_pitch = d.image_slice_pitch = 0;
+    d.num_mip_levels = d.num_samples = 0;
+    d.mem_object = NULL;
+    cl_mem line = clCreateImage(context, CL_MEM_READ_WRITE, &f, &d, NULL, &code);
+    OK(code);
+    size_t one[3] = {W, 1, 1}, sizes[3];
+    OK(clEnqueueWriteImage(queue, line, CL_TRUE, o, one, 0, 0, in, 0, NULL, NULL));
+    memset(out, 0, W * 4);
+    OK(clEnqueueReadImage(queue, line, CL_TRUE, o, one, 0, 0, out, 0, NULL, NULL));
+    OK(clGetImageInfo(line, CL_IMAGE_HEIGHT, sizeof(size_t), &sizes[0], NULL));
+    OK(clGetImageInfo(line, CL_IMAGE_DEPTH, sizeof(size_t), &sizes[1], NULL));
+    OK(clGetImageInfo(line, CL_IMAGE_ARRAY_SIZE, sizeof(size_t), &sizes[2], NULL));
+    printf("a line: %ld %zu\n", total((int *)out, W), sizes[0] + sizes[1] + sizes[2]);
+    OK(clReleaseMemObject(line));
     OK(clReleaseSampler(s));
     OK(clReleaseKernel(k));
     OK(clReleaseMemObject(a));

@@ -309,6 +309,11 @@ pub fn greet(address: &str, hello: &[u8]) -> Option<(TcpStream, Welcome)> {
     to.set_nodelay(true).ok()?;
     to.write_all(&frame_of(frame::Kind::Hello, 0, 0, hello))
         .ok()?;
-    let (_, welcome) = read_frame(&mut to)?;
+    let welcome = loop {
+        match read_frame(&mut to)? {
+            (h, _) if h.kind == frame::Kind::Ping => {}
+            (_, body) => break body,
+        }
+    };
     Some((to, serde_json::from_slice(&welcome).ok()?))
 }

@@ -277,10 +277,12 @@ pub(crate) fn is_loopback(listen: &str) -> Result<bool> {
     Ok(addresses.len() > 0 && addresses.all(|a| a.ip().is_loopback()))
 }
 
-/// Starts the structured log on stderr.
+/// Starts the structured log on stderr. A line that cannot be written (a full disk, a reader that
+/// is gone) is left out: the sessions matter more.
 pub(crate) fn start_log(json: bool) {
     let b = tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .log_internal_errors(false)
         .with_target(false);
     let _ = if json {
         b.json().try_init()

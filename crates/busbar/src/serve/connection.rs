@@ -8,18 +8,20 @@ use busbar_pool::{DeviceId, Refused};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::frame::Kind;
-use busbar_wire::hello::{Hello, Intent, PATIENCE, Refusal, Welcome};
+use busbar_wire::hello::{BUSY, Hello, Intent, PATIENCE, Refusal, Welcome};
 use busbar_worker::control::{self, Attach, Report};
 use serde_json::json;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 /// How long who was answered may take to read the answer.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// How long a client that comes back to a session that is just ending waits for the reason.
 const END_TIME: Duration = Duration::from_secs(2);
+/// How long a client that there is no room for may keep everybody else from being accepted.
+const TURN_AWAY_TIME: Duration = Duration::from_millis(100);
 /// The most clients that are served at a time other than by a worker.
 const MOST_BUSY: usize = 1024;
 /// The longest reason of a session's end that is kept.
@@ -39,10 +41,14 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
         tracing::info!(peer, code = r.code, why = r.message, "refused");
         answer(conn, &Welcome::refuse(r));
     };
+    // By this it knows that somebody is at work here.
+    if is_patient(&hello) && send_hello(&conn, Kind::Ping, &[]).is_err() {
+        return;
+    }
     let busy = Busy::new(server);
     if server.busy.load(Ordering::Acquire) > MOST_BUSY {
         let text = "the server is busy with other clients; try later";
-        return refuse(&conn, Refusal::new("limit", text));
+        return refuse(&conn, Refusal::new(BUSY, text));
     }
     match hello.intent {
         Intent::Open => open(server, conn, hello, protocol, refuse, busy),
@@ -57,6 +63,21 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
         }
         Intent::Lease => lease(server, &conn, &hello, protocol, refuse),
     }
+}
+
+/// Whether the client takes pings ahead of its welcome.
+fn is_patient(hello: &Hello) -> bool {
+    hello.features.iter().any(|f| f == PATIENCE)
+}
+
+/// Refuses a client that there is no room for, in the caller's thread: all that takes is a moment
+/// of it.
+pub(super) fn turn_away(stream: TcpStream, why: &str) {
+    let Ok(conn) = Tcp::new(stream) else { return };
+    // Whatever the client has sent must have been read, or the answer would be lost with it.
+    let _ = recv_hello(&Hasty::within(&conn, TURN_AWAY_TIME), Kind::Hello);
+    let _ = conn.send_timeout(Some(TURN_AWAY_TIME));
+    answer(&conn, &Welcome::refuse(Refusal::new(BUSY, why)));
 }
 
 /// Counts a client that is served.
@@ -204,7 +225,7 @@ fn open(
         Err(r) => return refuse(&conn, refusal(&r)),
     };
     let spare_wanted = !hello.off.iter().any(|s| s == Switch::Spare.name());
-    let patient = hello.features.iter().any(|f| f == PATIENCE);
+    let patient = is_patient(&hello);
     // A client takes a long silence for a server that is gone. One that is gone needs no worker.
     let still_wanted = || !patient || send_hello(&conn, Kind::Ping, &[]).is_ok();
     let worker = match server.workers.take(spare_wanted, still_wanted) {
@@ -239,24 +260,35 @@ fn open(
         client: hello.client,
         peer,
         devices,
-        since: SystemTime::now(),
+        since: Instant::now(),
         connected: true,
         worker: worker.clone(),
     };
     lock(&server.sessions).insert(session.clone(), entry);
     drop(busy);
     let _ = conn.send_timeout(None);
+    // For a worker that dies before it has said a word to its client.
+    let copy = conn.copy().ok();
     let sent = control::send(&worker.control, &attach, Some(&conn.into_fd()));
     if sent.is_err() {
         worker.kill();
     }
-    watch(server, &session, &worker);
+    watch(server, &session, &worker, copy);
 }
 
-/// Follows a session to its end, then frees what it held.
-fn watch(server: &Arc<Server>, session: &str, worker: &Arc<super::workers::Worker>) {
+/// Follows a session to its end, then frees what it held. `unanswered` is its connection, which a
+/// worker is expected to answer.
+fn watch(
+    server: &Arc<Server>,
+    session: &str,
+    worker: &Arc<super::workers::Worker>,
+    mut unanswered: Option<Tcp>,
+) {
     let mut why = None;
     while let Ok(Some((report, _))) = control::recv::<Report>(&worker.control) {
+        if !matches!(report, Report::Ready) {
+            unanswered = None;
+        }
         match report {
             Report::Ready => {}
             Report::Attached | Report::Detached => {
@@ -273,8 +305,14 @@ fn watch(server: &Arc<Server>, session: &str, worker: &Arc<super::workers::Worke
         }
     }
     let crashed = worker.finish();
-    let why = crashed.or(why).unwrap_or_else(|| "the worker ended".into());
+    // What it said itself tells more than how it went.
+    let why = why.or(crashed).unwrap_or_else(|| "the worker ended".into());
     tracing::info!(session, why, "session ended");
+    if let Some(conn) = unanswered {
+        let _ = conn.send_timeout(Some(ANSWER_TIME));
+        let text = format!("the session ended as it began: {why}; the server's log may say more");
+        answer(&conn, &Welcome::refuse(Refusal::new("internal", text)));
+    }
     {
         let mut ended = lock(&server.ended);
         ended.push_back((session.into(), why));
@@ -411,7 +449,7 @@ fn status(server: &Server) -> serde_json::Value {
                 "peer": s.peer, "host": s.client.host, "user": s.client.user, "pid": s.client.pid,
                 "program": s.client.program, "worker_pid": s.worker.pid,
                 "lease": pool.lease_of(name).map(|l| &l[..l.len().min(8)]),
-                "seconds": s.since.elapsed().unwrap_or_default().as_secs(),
+                "seconds": s.since.elapsed().as_secs(),
             })
         })
         .collect();

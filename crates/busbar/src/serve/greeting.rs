@@ -72,9 +72,14 @@ pub(crate) struct Hasty<'a> {
 impl<'a> Hasty<'a> {
     /// Bounds what a stranger may take.
     pub(crate) fn new(conn: &'a Tcp) -> Self {
+        Self::within(conn, HELLO_TIME)
+    }
+
+    /// Bounds it to less.
+    pub(crate) fn within(conn: &'a Tcp, time: Duration) -> Self {
         Self {
             conn,
-            until: Instant::now() + HELLO_TIME,
+            until: Instant::now() + time,
         }
     }
 }

@@ -61,12 +61,14 @@ impl Helper {
                 }
             }
         };
+        // Before the thread: without one the process ends with this.
+        let helper = Self { child, ask, lines };
         std::thread::Builder::new()
             .name("readings".into())
             .stack_size(256 << 10)
             .spawn(read)
             .ok()?;
-        Some(Self { child, ask, lines })
+        Some(helper)
     }
 
     fn ask(&mut self) -> Option<Gpus> {

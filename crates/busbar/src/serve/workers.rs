@@ -101,6 +101,23 @@ impl Drop for Turn {
 /// A command to start, and where what became of it goes.
 type Order = (Command, Sender<std::io::Result<Child>>);
 
+/// Why there is no worker, and what to do.
+fn not_started(e: std::io::Error) -> anyhow::Error {
+    let hint = match e.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => {
+            "too many files are open there: try later, or give the server more (`ulimit -n`, a \
+             service's LimitNOFILE)"
+        }
+        Some(libc::EAGAIN) => {
+            "too many processes run there: try later, or give the server more (`ulimit -u`, a \
+             service's TasksMax)"
+        }
+        Some(libc::ENOMEM) => "there is no memory left: try later",
+        _ => "the server's log may say more",
+    };
+    anyhow::anyhow!("the server cannot start a worker process: {e} ({hint})")
+}
+
 /// The one thread that starts workers. It lasts as long as the server: a worker is killed when the
 /// *thread* that started it ends.
 #[derive(Clone)]
@@ -138,7 +155,10 @@ impl Worker {
         match (status.signal(), status.code()) {
             (Some(s), _) => Some(format!("the worker was killed by signal {s}")),
             (None, Some(0)) => None,
-            (None, code) => Some(format!("the worker failed with exit status {code:?}")),
+            (None, code) => {
+                let code = code.unwrap_or_default();
+                Some(format!("the worker failed with exit status {code}"))
+            }
         }
     }
 
@@ -252,7 +272,7 @@ impl Workers {
     }
 
     fn start(&self) -> Result<Worker> {
-        let (ours, theirs) = control::pair()?;
+        let (ours, theirs) = control::pair().map_err(not_started)?;
         let fd = theirs.as_raw_fd();
         let mut c = self.command();
         c.arg(format!("--control-fd={fd}"));
@@ -276,10 +296,7 @@ impl Workers {
                 Ok(())
             });
         }
-        let child = self
-            .spawner
-            .spawn(c)
-            .context("cannot start a worker process")?;
+        let child = self.spawner.spawn(c).map_err(not_started)?;
         let pid = child.id();
         Ok(Worker {
             control: ours,

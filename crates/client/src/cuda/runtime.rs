@@ -328,7 +328,10 @@ impl Handler for Events {
     }
 
     fn closed(&self, why: &str) {
-        crate::log!(Error, "the session is over: {why}");
+        // A program that ends has asked for it.
+        if STATE.load(Ordering::Acquire) != ENDED {
+            crate::log!(Error, "the session is over: {why}");
+        }
         session_lost();
     }
 }

@@ -118,6 +118,21 @@ fn element_size(f: &ImageFormat) -> Option<usize> {
     })
 }
 
+/// The description without the sizes that a kind of image has not: a program need not set them.
+fn relevant(mut d: ImageDesc) -> ImageDesc {
+    let array = [CL_MEM_OBJECT_IMAGE1D_ARRAY, CL_MEM_OBJECT_IMAGE2D_ARRAY].contains(&d.kind);
+    if dims(d.kind) == 1 || d.kind == CL_MEM_OBJECT_IMAGE1D_ARRAY {
+        d.height = 0;
+    }
+    if d.kind != CL_MEM_OBJECT_IMAGE3D {
+        d.depth = 0;
+    }
+    if !array {
+        d.array_size = 0;
+    }
+    d
+}
+
 /// Rows and slices of the host's data for a whole image.
 fn host_layout(d: &ImageDesc, element: usize) -> Layout {
     let row = d.width * element;
@@ -163,7 +178,7 @@ fn create(
         return Err(CL_INVALID_IMAGE_DESCRIPTOR);
     }
     // SAFETY: checked for null; the program's structures.
-    let (format, desc) = unsafe { (format.read(), desc.read()) };
+    let (format, desc) = unsafe { (format.read(), relevant(desc.read())) };
     let element = element_size(&format).ok_or(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR)?;
     if !c.any(|d| d.number(CL_DEVICE_IMAGE_SUPPORT) != 0) {
         return Err(CL_INVALID_OPERATION);
@@ -171,7 +186,7 @@ fn create(
     if !(CL_MEM_OBJECT_IMAGE2D..=CL_MEM_OBJECT_IMAGE1D_BUFFER).contains(&desc.kind)
         || desc.levels != 0
         || desc.samples != 0
-        || host.is_null() && desc.parent.is_null() && desc.row_pitch + desc.slice_pitch != 0
+        || host.is_null() && desc.parent.is_null() && desc.row_pitch | desc.slice_pitch != 0
     {
         return Err(CL_INVALID_IMAGE_DESCRIPTOR);
     }
@@ -187,15 +202,15 @@ fn create(
     } else if !host.is_null() {
         return Err(CL_INVALID_HOST_PTR);
     }
+    let sizes = [desc.width, desc.height, desc.depth, desc.array_size];
+    if sizes.iter().any(|s| *s > 1 << 32) {
+        return Err(CL_INVALID_IMAGE_SIZE);
+    }
     let layout = host_layout(&desc, element);
     if layout.row_pitch < layout.row
         || layout.slices > 1 && layout.slice_pitch < layout.row_pitch * layout.rows
     {
         return Err(CL_INVALID_IMAGE_DESCRIPTOR);
-    }
-    let sizes = [desc.width, desc.height, desc.depth, desc.array_size];
-    if sizes.iter().any(|s| *s > 1 << 32) {
-        return Err(CL_INVALID_IMAGE_SIZE);
     }
     let contents = if host.is_null() {
         Vec::new()

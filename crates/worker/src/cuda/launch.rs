@@ -77,8 +77,8 @@ pub(super) fn launch_kernel(
         check(unsafe { w.driver.cuLaunchKernelEx(&config, function, params, extra) })
     });
     if rc != CUDA_SUCCESS && w.may_complain() {
-        eprintln!(
-            "busbar worker: a launch was refused: {} (grid {:?}, block {:?}, shared {}, flags {}, \
+        crate::complain!(
+            "a launch was refused: {} (grid {:?}, block {:?}, shared {}, flags {}, \
              {} bytes of attributes, {} of parameters)",
             super::name_of(rc),
             m.grid,

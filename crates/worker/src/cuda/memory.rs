@@ -70,9 +70,7 @@ pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> 
         // SAFETY: the reservation that was just made.
         unsafe { w.driver.cuMemAddressFree(at, RANGE as usize) };
         if w.may_complain() {
-            eprintln!(
-                "busbar worker: the driver put device memory at {at:#x} instead of {start:#x}"
-            );
+            crate::complain!("the driver put device memory at {at:#x} instead of {start:#x}");
         }
         return Err(CUDA_ERROR_OUT_OF_MEMORY);
     }

@@ -105,7 +105,7 @@ pub(super) fn describe(
             CUDA_ERROR_INVALID_VALUE => break,
             rc => {
                 let why = super::name_of(rc);
-                eprintln!("busbar worker: the driver does not describe a function: {why}");
+                crate::complain!("the driver does not describe a function: {why}");
                 break;
             }
         }

@@ -192,11 +192,15 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
             "the server finds no OpenCL device; is a driver installed there (`clinfo`)?".into(),
         ));
     }
+    let pending = Pending::new(cl, setup.outbox.clone(), output.clone()).map_err(|e| {
+        let why = format!("the server's worker cannot start a thread ({e}): try later");
+        Refusal::new("internal", why)
+    })?;
     Ok(Box::new(OpenCl {
         cl,
-        outbox: setup.outbox.clone(),
+        outbox: setup.outbox,
         content: setup.content,
-        pending: Pending::new(cl, setup.outbox, output.clone()),
+        pending,
         output,
         objects,
         platforms,

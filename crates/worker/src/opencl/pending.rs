@@ -117,7 +117,7 @@ extern "C" fn ended(_event: Handle, status: i32, token: *mut c_void) {
 
 impl Pending {
     /// Nothing yet.
-    pub fn new(cl: &'static Cl, outbox: Outbox, output: Output) -> Arc<Self> {
+    pub fn new(cl: &'static Cl, outbox: Outbox, output: Output) -> std::io::Result<Arc<Self>> {
         let this = Arc::new(Self {
             cl,
             outbox,
@@ -126,10 +126,10 @@ impl Pending {
             changed: Condvar::new(),
         });
         let runner = this.clone();
-        let _ = std::thread::Builder::new()
+        std::thread::Builder::new()
             .name("busbar-pending".into())
-            .spawn(move || runner.run());
-        this
+            .spawn(move || runner.run())?;
+        Ok(this)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

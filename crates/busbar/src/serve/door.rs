@@ -1,0 +1,114 @@
+//! Taking clients in, each in a thread of its own until a worker has it; and telling them when
+//! there is no room for them.
+
+use super::{Server, connection, lock};
+use std::fs::File;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const FILES: &str = "the server has too many files open to take another client: try later, or give \
+                     it more (`ulimit -n`, a service's LimitNOFILE)";
+const THREADS: &str = "the server can start no thread for another client: try later, or give it \
+                       more (`ulimit -u`, a service's TasksMax and MemoryMax)";
+
+/// Takes clients for as long as the process lives.
+pub(super) fn run(server: &Arc<Server>, listener: &TcpListener) {
+    let mut door = Door::new();
+    loop {
+        let (stream, room) = match door.next(listener) {
+            Ok(s) => s,
+            Err(e) => {
+                // Existing sessions matter more than new ones.
+                door.note(Some(&format!("cannot accept: {e}")));
+                std::thread::sleep(Duration::from_millis(50));
+                continue;
+            }
+        };
+        let refused = if room {
+            welcome(server, stream).err()
+        } else {
+            Some((stream, FILES))
+        };
+        door.note(refused.as_ref().map(|r| r.1));
+        if let Some((stream, why)) = refused {
+            connection::turn_away(stream, why);
+        }
+    }
+}
+
+/// Serves a client in a thread; gives it back, and what there is too little of for it.
+fn welcome(server: &Arc<Server>, stream: TcpStream) -> Result<(), (TcpStream, &'static str)> {
+    let Some(guest) = server.greeting.enter(&stream) else {
+        return Err((stream, FILES));
+    };
+    // A thread that does not start must not take the client along.
+    let client = Arc::new(Mutex::new(Some((stream, guest))));
+    let (s, theirs) = (server.clone(), client.clone());
+    let run = move || {
+        let taken = lock(&theirs).take();
+        if let Some((stream, guest)) = taken {
+            connection::serve(&s, stream, guest);
+        }
+    };
+    let spawned = std::thread::Builder::new()
+        .name("hello".into())
+        .stack_size(256 << 10)
+        .spawn(run);
+    let left = match spawned {
+        Ok(_) => None,
+        Err(_) => lock(&client).take(),
+    };
+    match left {
+        Some((stream, _)) => Err((stream, THREADS)),
+        None => Ok(()),
+    }
+}
+
+/// Accepts, with a descriptor in reserve: without it a process that is out of descriptors could
+/// not even say so to who comes.
+struct Door {
+    reserve: Option<File>,
+    short: bool,
+}
+
+impl Door {
+    fn new() -> Self {
+        Self {
+            reserve: reserve(),
+            short: false,
+        }
+    }
+
+    /// The next client, and whether there is a descriptor left beside its own.
+    fn next(&mut self, listener: &TcpListener) -> io::Result<(TcpStream, bool)> {
+        match listener.accept() {
+            Ok((s, _)) => Ok((s, true)),
+            // The system says so before anybody has come, and things may change until then.
+            Err(e) if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) => {
+                self.reserve = None;
+                let (s, _) = listener.accept()?;
+                self.reserve = reserve();
+                Ok((s, self.reserve.is_some()))
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Logs that clients are turned away, and that they are no longer, once each.
+    fn note(&mut self, why: Option<&str>) {
+        if why.is_some() == self.short {
+            return;
+        }
+        self.short = why.is_some();
+        match why {
+            Some(why) => tracing::warn!(why, "new clients are turned away"),
+            None => tracing::info!("new clients are taken again"),
+        }
+    }
+}
+
+fn reserve() -> Option<File> {
+    File::open("/dev/null").ok()
+}
