@@ -466,7 +466,7 @@ fn cuGraphKernelNodeGetParams_v2(
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult;
 
-#[id(0x0f1f)] #[waits] #[get_proc("cuGraphKernelNodeSetAttribute", 11000)]
+#[id(0x0f1f)] #[waits] #[by_hand(client)] #[get_proc("cuGraphKernelNodeSetAttribute", 11000)]
 fn cuGraphKernelNodeSetAttribute(
     #[handle] hNode: CUgraphNode,
     attr: CUkernelNodeAttrID,

@@ -41,9 +41,9 @@ fn GraphNeighbours(node: u32, dependents: u32) -> (nodes: U32s, edges: Bytes);
 #[id(0x8108)] #[message] #[waits] #[family(graph)]
 fn GraphFind(node: u32, graph: u32) -> (found: u32);
 
-/// Makes an executable graph.
+/// Makes an executable graph. `handle` is the driver's own, for one that kernels may launch; else 0.
 #[id(0x8109)] #[message] #[waits] #[family(graph)]
-fn GraphInstantiate(exec: u32, graph: u32, flags: u64, stream: u32) -> (result: u32, node: u32, sources: U32s, destinations: U32s);
+fn GraphInstantiate(exec: u32, graph: u32, flags: u64, stream: u32) -> (result: u32, node: u32, handle: u64, sources: U32s, destinations: U32s);
 
 /// Changes an executable graph to what a graph now says.
 #[id(0x810a)] #[message] #[waits] #[family(graph)]

@@ -108,6 +108,17 @@ fn corners_are_as_the_driver_has_them() {
 }
 
 #[test]
+fn kernels_launch_graphs_and_change_them() {
+    let text = same(&Server::start(), "1", &["device_graphs"]);
+    let read = |l: &str| l.strip_prefix("then ").and_then(|n| n.parse::<u32>().ok());
+    let seen: Vec<u32> = text.lines().filter_map(read).collect();
+    assert_eq!(seen, [41, 41, 42, 50, 51, 52, 60, 61, 71], "{text}");
+    assert!(text.contains("result 3, that node: true"), "{text}");
+    assert!(text.contains("outside: false\nc"), "{text}");
+    assert!(text.ends_with("cuStreamSynchronize: 700\n"), "{text}");
+}
+
+#[test]
 fn devices_of_one_process_reach_each_other() {
     let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
     same(&server, "2", &["peers"]);

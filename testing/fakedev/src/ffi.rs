@@ -273,7 +273,7 @@ pub struct LaunchConfig {
     pub block: [u32; 3],
     pub shared: u32,
     pub stream: CUstream,
-    pub attrs: *const LaunchAttribute,
+    pub attrs: *mut LaunchAttribute,
     pub num_attrs: u32,
 }
 

@@ -1,6 +1,6 @@
 //! Executable graphs.
 
-use crate::context;
+use crate::context::{self, Context};
 use crate::entry::{self, Flavour, api};
 use crate::ffi::*;
 use crate::graph::{self, EXECS, GRAPHS, Graph};
@@ -11,9 +11,14 @@ use crate::user_object;
 use crate::work::{HostCall, Work};
 use std::collections::HashSet;
 use std::ffi::c_char;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 
 const KNOWN_FLAGS: u64 = 0xf;
+const UPLOAD: u64 = 2;
+const DEVICE_LAUNCH: u64 = 4;
+/// Why a graph cannot be made executable: what one of its nodes does.
+const NODE_NOT_SUPPORTED: i32 = 3;
 const UPDATE_OK: i32 = 0;
 const UPDATE_ERROR: i32 = 1;
 const UPDATE_TOPOLOGY: i32 = 2;
@@ -28,6 +33,10 @@ pub struct Exec {
     plan: Mutex<Arc<Plan>>,
     /// Nodes that a launch leaves out.
     disabled: Mutex<HashSet<CUgraphNode>>,
+    /// Whether a kernel finds it on the device already.
+    uploaded: AtomicBool,
+    /// Where it was made, and so where kernels run it.
+    context: Weak<Context>,
     /// For each node in the plan, how many nodes it waits for: an update must match it.
     shape: Vec<usize>,
 }
@@ -57,13 +66,33 @@ fn share(graph: &Graph, exec: CUgraphExec) {
     }
 }
 
-fn instantiate(out: *mut CUgraphExec, graph: CUgraph, flags: u64) -> Res {
-    context::current()?;
-    let graph = GRAPHS.get(graph).map_err(|_| INVALID_VALUE)?;
+/// The first node that a graph for devices to launch may not have: they copy, fill and run kernels.
+fn not_for_devices(plan: &Plan) -> Option<CUgraphNode> {
+    let bad = |(_, work): &&(CUgraphNode, Work)| match work {
+        Work::All(child) => not_for_devices(child).is_some(),
+        work => graph::kind(work) > 2,
+    };
+    plan.iter().find(bad).map(|(node, _)| *node)
+}
+
+/// Makes an executable graph; an error may come with the node whose fault it is.
+fn instantiate(
+    out: *mut CUgraphExec,
+    graph: CUgraph,
+    flags: u64,
+) -> Result<(), (CUresult, CUgraphNode)> {
+    let plain = |code| (code, 0);
+    let context = context::current().map_err(plain)?;
+    let graph = GRAPHS.get(graph).map_err(|_| plain(INVALID_VALUE))?;
     if out.is_null() || flags & !KNOWN_FLAGS != 0 {
-        return Err(INVALID_VALUE);
+        return Err(plain(INVALID_VALUE));
     }
-    let (plan, shape) = plan(&graph)?;
+    let (plan, shape) = plan(&graph).map_err(plain)?;
+    if flags & DEVICE_LAUNCH != 0
+        && let Some(node) = not_for_devices(&plan)
+    {
+        return Err((INVALID_VALUE, node));
+    }
     let handle = handle::fresh();
     share(&graph, handle);
     let plan = Mutex::new(Arc::new(plan));
@@ -73,14 +102,27 @@ fn instantiate(out: *mut CUgraphExec, graph: CUgraph, flags: u64) -> Res {
             flags,
             plan,
             disabled: Mutex::default(),
+            uploaded: AtomicBool::new(flags & UPLOAD != 0),
+            context: Arc::downgrade(&context),
             shape,
         }),
     );
     // SAFETY: not null, and valid by the caller's contract.
-    unsafe { put(out, handle) }
+    unsafe { put(out, handle) }.map_err(plain)
 }
 
 impl Exec {
+    /// Runs it from within a kernel.
+    pub fn run_on_device(&self) -> Res {
+        if self.flags & DEVICE_LAUNCH == 0 || !self.uploaded.load(Ordering::Acquire) {
+            return Err(ILLEGAL_ADDRESS);
+        }
+        let context = self.context.upgrade().ok_or(ILLEGAL_ADDRESS)?;
+        let plan = self.plan.lock().unwrap().clone();
+        Work::All(plan).run_or_skip(&context, 0);
+        Ok(())
+    }
+
     fn update(&self, graph: &Graph) -> Result<(), (i32, CUgraphNode)> {
         let (new, shape) = plan(graph).map_err(|_| (UPDATE_ERROR, 0))?;
         let mut plan = self.plan.lock().unwrap();
@@ -147,6 +189,7 @@ fn arm(plan: &Plan) {
 fn launch(exec: CUgraphExec, stream: CUstream, flavour: Flavour) -> Res {
     let exec = exec_of(exec)?;
     let (stream, context) = stream::resolve(stream, flavour)?;
+    exec.uploaded.store(true, Ordering::Release);
     entry::launch_cost();
     let mut plan = exec.plan.lock().unwrap().clone();
     let disabled = exec.disabled.lock().unwrap();
@@ -160,7 +203,7 @@ fn launch(exec: CUgraphExec, stream: CUstream, flavour: Flavour) -> Res {
 
 api! {
     fn [cuGraphInstantiateWithFlags] (out: *mut CUgraphExec, graph: CUgraph, flags: u64) {
-        instantiate(out, graph, flags)
+        instantiate(out, graph, flags).map_err(|e| e.0)
     }
 
     fn [cuGraphInstantiate cuGraphInstantiate_v2] (
@@ -171,7 +214,7 @@ api! {
         if room > 0 {
             put_opt(log, 0);
         }
-        instantiate(out, graph, 0)
+        instantiate(out, graph, 0).map_err(|e| e.0)
     }
 
     fn [cuGraphInstantiateWithParams; cuGraphInstantiateWithParams_ptsz] (
@@ -181,9 +224,14 @@ api! {
             return Err(INVALID_VALUE);
         }
         let done = instantiate(out, graph, (*params).flags);
-        (*params).error_node = 0;
-        (*params).result = i32::from(done.is_err());
-        done
+        let node = done.err().map_or(0, |e| e.1);
+        (*params).error_node = node;
+        (*params).result = match done {
+            Ok(()) => 0,
+            Err(_) if node != 0 => NODE_NOT_SUPPORTED,
+            Err(_) => 1,
+        };
+        done.map_err(|e| e.0)
     }
 
     fn [cuGraphExecDestroy] (exec: CUgraphExec) {
@@ -197,8 +245,10 @@ api! {
     }
 
     fn [cuGraphUpload; cuGraphUpload_ptsz] (exec: CUgraphExec, stream: CUstream) {
-        exec_of(exec)?;
-        stream::resolve(stream, FLAVOUR).map(drop)
+        let exec = exec_of(exec)?;
+        stream::resolve(stream, FLAVOUR)?;
+        exec.uploaded.store(true, Ordering::Release);
+        Ok(())
     }
 
     fn [cuGraphLaunch; cuGraphLaunch_ptsz] (exec: CUgraphExec, stream: CUstream) {

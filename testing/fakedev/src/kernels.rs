@@ -4,6 +4,7 @@
 //! address, as on a device, and not a crash.
 
 use crate::config;
+use crate::device_graph;
 use crate::ffi::*;
 use crate::memory;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -263,6 +264,18 @@ static BUILTINS: &[Builtin] = &[
             (0..n).for_each(|i| write(STDOUT, &format!("device line {i} of {n}\n")));
             Ok(())
         },
+    },
+    // start(CUgraphExec graph): launches a graph from the device
+    Builtin {
+        name: "start",
+        params: &[P],
+        run: |a| device_graph::start(a.u64(0)),
+    },
+    // change(CUgraphDeviceNode node, u64 offset, u32 value): changes a parameter of another kernel
+    Builtin {
+        name: "change",
+        params: &[P, P, W],
+        run: |a| device_graph::change(a.u64(0), a.n(1), a.u32(2)),
     },
     // probe(u8 *address, u64 n): reads n bytes; an illegal address if they are not all live
     Builtin {

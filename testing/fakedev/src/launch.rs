@@ -1,6 +1,8 @@
 //! Launches: what is checked when the call comes, and what runs later.
 
+use crate::capture;
 use crate::context;
+use crate::device_graph;
 use crate::entry::{self, Flavour, api};
 use crate::event::EVENTS;
 use crate::ffi::*;
@@ -9,7 +11,7 @@ use crate::stats;
 use crate::stream;
 use crate::work::Work;
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 const MAX_BLOCK: [u32; 3] = [1024, 1024, 64];
 const MAX_THREADS: u64 = 1024;
@@ -36,7 +38,9 @@ pub struct Launch {
     /// Dynamic shared memory.
     pub shared: u32,
     /// The packed parameters.
-    pub params: Vec<u8>,
+    pub params: Mutex<Vec<u8>>,
+    /// The name by which other kernels may change them.
+    pub name: OnceLock<usize>,
     /// The address of each parameter, as a node's getter gives them; they point into `params`.
     pub pointers: Vec<usize>,
 }
@@ -82,7 +86,8 @@ impl Launch {
             grid,
             block,
             shared,
-            params,
+            params: Mutex::new(params),
+            name: OnceLock::new(),
             pointers,
         })
     }
@@ -91,7 +96,10 @@ impl Launch {
     pub fn run(&self) -> Res {
         stats::ran();
         match &self.function.kernel.builtin {
-            Some(builtin) => builtin.run(&self.params),
+            Some(builtin) => {
+                let params = self.params.lock().unwrap().clone();
+                builtin.run(&params)
+            }
             None => Ok(()),
         }
     }
@@ -207,7 +215,7 @@ unsafe fn launch(
     shared: u32,
     params: *mut *mut c_void,
     extra: *mut *mut c_void,
-    cooperative: bool,
+    (cooperative, updatable): (bool, Option<*mut LaunchAttribute>),
 ) -> Res {
     if function == 0 {
         return Err(INVALID_HANDLE);
@@ -222,8 +230,21 @@ unsafe fn launch(
     if cooperative {
         launch.check_cooperative()?;
     }
+    if updatable.is_some() && capture::of(&stream)?.is_none() {
+        return Err(INVALID_VALUE);
+    }
     stats::launched();
-    stream::submit_to(&stream, &context, Work::Kernel(Arc::new(launch)))
+    let launch = Arc::new(launch);
+    stream::submit_to(&stream, &context, Work::Kernel(launch.clone()))?;
+    if let Some(attribute) = updatable {
+        let name = device_graph::make_updatable(&launch) as u64;
+        // SAFETY: the caller's attribute, in which the name comes back.
+        unsafe {
+            (*attribute).value[2] = name as u32;
+            (*attribute).value[3] = (name >> 32) as u32;
+        }
+    }
+    Ok(())
 }
 
 api! {
@@ -232,7 +253,7 @@ api! {
         stream: CUstream, params: *mut *mut c_void, extra: *mut *mut c_void,
     ) {
         let shape = ([gx, gy, gz], [bx, by, bz]);
-        launch((stream, FLAVOUR), function, shape, shared, params, extra, false)
+        launch((stream, FLAVOUR), function, shape, shared, params, extra, (false, None))
     }
 
     fn [cuLaunchCooperativeKernel; cuLaunchCooperativeKernel_ptsz] (
@@ -241,7 +262,7 @@ api! {
     ) {
         let shape = ([gx, gy, gz], [bx, by, bz]);
         let none = std::ptr::null_mut();
-        launch((stream, FLAVOUR), function, shape, shared, params, none, true)
+        launch((stream, FLAVOUR), function, shape, shared, params, none, (true, None))
     }
 
     fn [cuLaunchKernelEx; cuLaunchKernelEx_ptsz] (
@@ -259,6 +280,8 @@ api! {
         }
         let cooperative = attributes.iter().any(|a| a.id == COOPERATIVE && a.value[0] != 0);
         let shape = (c.grid, c.block);
-        launch((c.stream, FLAVOUR), function, shape, c.shared, params, extra, cooperative)
+        let updatable = attributes.iter().position(|a| a.id == device_graph::UPDATABLE);
+        let how = (cooperative, updatable.map(|i| c.attrs.add(i)));
+        launch((c.stream, FLAVOUR), function, shape, c.shared, params, extra, how)
     }
 }

@@ -26,6 +26,7 @@ mod context;
 mod context_api;
 mod copy_api;
 mod device;
+mod device_graph;
 mod elf;
 mod entry;
 mod errors;

@@ -1,5 +1,5 @@
 // Graphs that decide on the device: conditional nodes of every kind, inside children and clones,
-// and graphs that kernels launch.
+// graphs that kernels launch, and kernels that others change.
 #include "tell.h"
 #include <cstring>
 #include <vector>
@@ -246,6 +246,62 @@ static void launched() {
     SAY(cuGraphDestroy(g));
 }
 
+__global__ void change(cudaGraphDeviceNode_t node, int v) {
+    cudaGraphKernelNodeSetParam(node, sizeof(int *), v);
+}
+
+// Kernels in a graph that another kernel changes: made so by a launch, and as a node.
+static void changed() {
+    puts("-- changed by the device");
+    CUgraph g;
+    CUgraphExec x;
+    int v = 5;
+    void *list[] = {&p, &v};
+    cudaFunction_t f;
+    CHECK(cudaGetFuncBySymbol(&f, (void *)put));
+    CUlaunchAttribute how{};
+    how.id = CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE;
+    how.value.deviceUpdatableKernelNode.deviceUpdatable = 1;
+    CUlaunchConfig c{};
+    c.gridDimX = c.gridDimY = c.gridDimZ = c.blockDimX = c.blockDimY = c.blockDimZ = 1;
+    c.hStream = s;
+    c.attrs = &how;
+    c.numAttrs = 1;
+    SAY(cuLaunchKernelEx(&c, f, list, nullptr));
+    DRIVER(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
+    SAY(cuLaunchKernelEx(&c, f, list, nullptr));
+    DRIVER(cuStreamEndCapture(s, &g));
+    cudaGraphDeviceNode_t node = how.value.deviceUpdatableKernelNode.devNode;
+    printf("a name: %d\n", node != nullptr);
+    for (int as_node = 0; as_node < 2; as_node++) {
+        if (as_node) {
+            DRIVER(cuGraphCreate(&g, 0));
+            CUgraphNode n = arithmetic(g, {}, (void *)put, 5);
+            CUkernelNodeAttrValue set{}, told{};
+            set.deviceUpdatableKernelNode.deviceUpdatable = 1;
+            SAY(cuGraphKernelNodeSetAttribute(
+                n, CU_KERNEL_NODE_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE, &set));
+            SAY(cuGraphKernelNodeGetAttribute(
+                n, CU_KERNEL_NODE_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE, &told));
+            node = set.deviceUpdatableKernelNode.devNode;
+            printf("a name: %d, the same: %d\n", node != nullptr,
+                   node == told.deviceUpdatableKernelNode.devNode);
+        }
+        if (SAY(cuGraphInstantiate(&x, g, 0))) return;
+        SAY(cuGraphUpload(x, s));
+        SAY(cuGraphLaunch(x, s));
+        SAY(cuStreamSynchronize(s));
+        printf("first: %d\n", value());
+        change<<<1, 1, 0, s>>>(node, 6 + as_node);
+        SAY(cuStreamSynchronize(s));
+        SAY(cuGraphLaunch(x, s));
+        SAY(cuStreamSynchronize(s));
+        printf("changed: %d\n", value());
+        SAY(cuGraphExecDestroy(x));
+        SAY(cuGraphDestroy(g));
+    }
+}
+
 int main() {
     CHECK(cudaMalloc((void **)&p, 4096));
     CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
@@ -253,6 +309,7 @@ int main() {
     loops();
     branches();
     launched();
+    changed();
     SAY(cudaDeviceSynchronize());
     printf("done\n");
 }

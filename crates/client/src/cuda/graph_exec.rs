@@ -2,6 +2,7 @@
 
 use super::graph;
 use super::graph_host::{after_launch, before_launch, forget, learn, lists};
+use super::handles;
 use super::runtime::{decode, enter, guard, put, put_opt};
 use super::stream;
 use busbar_abi::cuda::*;
@@ -52,8 +53,14 @@ fn instantiate(
         return Err(rc);
     }
     learn(exec, r.sources, r.destinations);
+    // What kernels launch, they know by the driver's handle, which the program gives them.
+    let given = match r.handle {
+        0 => None,
+        own => handles::alias(Kind::GraphExec, own, exec),
+    };
+    let given = given.unwrap_or_else(|| cx.raw(Kind::GraphExec, exec));
     // SAFETY: checked for null above; the program's pointer.
-    unsafe { put(out, cx.raw(Kind::GraphExec, exec) as CUgraphExec) }
+    unsafe { put(out, given as CUgraphExec) }
 }
 
 fn nothing() -> Told {

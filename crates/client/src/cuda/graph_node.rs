@@ -556,3 +556,31 @@ pub(super) unsafe fn cuGraphMemcpyNodeGetParams(
     // SAFETY: passed on to the caller.
     unsafe { get_into(node, CU_GRAPH_NODE_TYPE_MEMCPY, out, take) }
 }
+
+pub(super) unsafe fn cuGraphKernelNodeSetAttribute(
+    node: CUgraphNode,
+    attr: CUkernelNodeAttrID,
+    value: *const CUkernelNodeAttrValue,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let h_node = cx.handle(Kind::GraphNode, node as u64)?;
+        // SAFETY: the program's pointer.
+        let given = unsafe { value.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        cx.call(&msg::CuGraphKernelNodeSetAttribute {
+            h_node,
+            attr,
+            value: busbar_abi::to_array(given),
+        })?;
+        if attr != CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE {
+            return Ok(());
+        }
+        // The name by which kernels know the node comes back in the value, constant or not. It is
+        // the driver's own.
+        let reply = cx.call(&msg::CuGraphKernelNodeGetAttribute { h_node, attr })?;
+        let told = decode::<msg::CuGraphKernelNodeGetAttributeReply>(&reply)?;
+        let told = busbar_abi::from_bytes(&told.value_out).ok_or(CUDA_ERROR_UNKNOWN)?;
+        // SAFETY: as above; programs give a variable here, as they look at it afterwards.
+        unsafe { put(value.cast_mut(), told) }
+    })
+}

@@ -10,13 +10,17 @@
 //! | 34..39 | kind + 1 |
 //! | 39..46 | a constant |
 //!
+//! Where a kernel is to know an object by its handle (a graph that it launches), the program holds
+//! the driver's own instead: an alias of the id.
+//!
 //! Ids are chosen here, so making an object needs no answer from the worker. Ids with the top bit
 //! set are the worker's to choose, for objects that come into being there (nodes of a captured
 //! graph).
 
 use busbar_wire::generated::cuda::Kind;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
 
 const TAG: u64 = 0x5b << 39;
 const ID_BITS: u32 = 22;
@@ -114,6 +118,37 @@ impl Table {
     }
 }
 
+/// Handles of the driver's, and the ids that they stand for.
+static ALIASES: RwLock<BTreeMap<(usize, u64), u32>> = RwLock::new(BTreeMap::new());
+/// Whether there has been any.
+static ALIASED: AtomicBool = AtomicBool::new(false);
+
+/// From now on the program knows a living object by the driver's handle, which this gives back;
+/// `None` if that number could be taken for one of ours.
+pub fn alias(kind: Kind, own: u64, id: u32) -> Option<u64> {
+    if own == 0 || own >> 39 == TAG >> 39 {
+        crate::log!(
+            Warn,
+            "the driver's handle {own:#x} cannot be told from Busbar's own"
+        );
+        return None;
+    }
+    let mut aliases = ALIASES.write().unwrap_or_else(PoisonError::into_inner);
+    aliases.insert((kind as usize, own), id);
+    ALIASED.store(true, Ordering::Release);
+    Some(own)
+}
+
+/// The id that a handle of the driver's stands for.
+#[cold]
+fn aliased(kind: Kind, own: u64) -> Option<u32> {
+    if !ALIASED.load(Ordering::Acquire) {
+        return None;
+    }
+    let aliases = ALIASES.read().unwrap_or_else(PoisonError::into_inner);
+    aliases.get(&(kind as usize, own)).copied()
+}
+
 static TABLES: [Table; Kind::COUNT] = [const { Table::new() }; Kind::COUNT];
 
 /// Makes a handle's id; the object belongs to `context`.
@@ -146,7 +181,7 @@ pub fn raw(kind: Kind, id: u32) -> u64 {
 #[inline]
 pub fn id(kind: Kind, raw: u64) -> Option<u32> {
     if raw >> 34 != (TAG >> 34 | (kind as u64 + 1)) || raw & 0xf != 0 {
-        return None;
+        return aliased(kind, raw);
     }
     let id = (raw >> 4 & ID_MASK) as u32;
     let s = TABLES[kind as usize].slot(id)?.load(Ordering::Acquire);
@@ -180,6 +215,10 @@ pub fn context(kind: Kind, id: u32) -> u32 {
 /// Ends a handle; its id may be used again.
 pub fn destroy(kind: Kind, id: u32) {
     let t = &TABLES[kind as usize];
+    if ALIASED.load(Ordering::Acquire) {
+        let mut aliases = ALIASES.write().unwrap_or_else(PoisonError::into_inner);
+        aliases.retain(|(k, _), of| (*k, *of) != (kind as usize, id));
+    }
     // What is cached of a function or stream is keyed by its id, so those are not used again.
     if let Some(s) = t.slot(id)
         && s.fetch_and(!1, Ordering::AcqRel) & 1 == 1
@@ -266,6 +305,26 @@ mod tests {
         assert!(!ever(kind, h + (2 << 26)), "one that is yet to come");
         assert!(!ever(Kind::Stream, h));
         assert!(h < 1 << 47, "a user-space address");
+    }
+
+    #[test]
+    fn a_handle_of_the_drivers_stands_for_an_object_while_that_lives() {
+        let kind = Kind::GraphExec;
+        let own = 0x7f12_3456_7890;
+        let of = create(kind, 0);
+        assert_eq!(alias(kind, own, of), Some(own));
+        assert_eq!(id(kind, own), Some(of));
+        assert_eq!(id(Kind::Graph, own), None, "not of another kind");
+        let other = create(kind, 0);
+        destroy(kind, other);
+        assert_eq!(id(kind, own), Some(of), "another's end is not its own");
+        destroy(kind, of);
+        assert_eq!(id(kind, own), None);
+        // The driver may use the number again.
+        let next = create(kind, 0);
+        assert_eq!(alias(kind, own, next), Some(own));
+        assert_eq!(id(kind, own), Some(next));
+        assert_eq!(alias(kind, raw(kind, next), next), None, "it could be ours");
     }
 
     #[test]

@@ -516,7 +516,6 @@ pub(super) unsafe fn attributes(cx: Cx, config: &CUlaunchConfig) -> Result<Vec<u
                 let event = cx.handle(Kind::Event, u64::from_le_bytes(raw))?;
                 a[8..16].copy_from_slice(&u64::from(event).to_le_bytes());
             }
-            DEVICE_UPDATABLE_NODE => return Err(CUDA_ERROR_NOT_SUPPORTED),
             _ => {}
         }
     }
@@ -560,9 +559,47 @@ pub(super) unsafe fn cuLaunchKernelEx(
             attrs: &attrs,
             usual: attrs.chunks_exact(ATTRIBUTE).all(|a| usual(info, grid, a)),
         };
-        // SAFETY: the program's parameters.
-        unsafe { queue(cx, info, &l, kernel_params, extra) }
+        let updatable = |a: &[u8]| a[..4] == DEVICE_UPDATABLE_NODE.to_le_bytes();
+        let Some(i) = attrs.chunks_exact(ATTRIBUTE).position(updatable) else {
+            // SAFETY: the program's parameters.
+            return unsafe { queue(cx, info, &l, kernel_params, extra) };
+        };
+        // SAFETY: as above; the attribute is one of the program's, and its value, a number and
+        // then the name of the node, is for us to write.
+        unsafe {
+            let node = launch_node(cx, info, &l, kernel_params, extra)?;
+            let value = (&raw mut (*c.attrs.add(i)).value).cast::<u64>();
+            value.add(1).write_unaligned(node);
+        }
+        Ok(())
     })
+}
+
+/// A launch that becomes a node which kernels may change: gives the name that they know it by.
+unsafe fn launch_node(
+    cx: Cx,
+    f: &Function,
+    l: &Launch<'_>,
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<u64, CUresult> {
+    let mut packed = Vec::new();
+    // SAFETY: passed on to the caller.
+    unsafe { pack(f, &params(f, kernel_params, extra)?, &mut packed) };
+    if shadow::concerns_launches() {
+        shadow::parameters(cx, &mut packed)?;
+    }
+    let reply = cx.call(&msg::LaunchNode {
+        function: l.function,
+        stream: l.stream,
+        grid: l.grid,
+        block: l.block,
+        shared: l.shared,
+        flags: l.flags,
+        attrs: l.attrs,
+        params: &packed,
+    })?;
+    Ok(decode::<msg::LaunchNodeReply>(&reply)?.node)
 }
 
 pub(super) unsafe fn cuLaunchHostFunc(

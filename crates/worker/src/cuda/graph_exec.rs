@@ -319,9 +319,11 @@ pub(super) fn graph_instantiate(
     m: msg::GraphInstantiate,
 ) -> Result<(), WireError> {
     const UPLOAD: u64 = 2;
+    const DEVICE_LAUNCH: u64 = 4;
     let mut reply = msg::GraphInstantiateReply {
         result: 1,
         node: 0,
+        handle: 0,
         sources: vec![],
         destinations: vec![],
     };
@@ -344,6 +346,9 @@ pub(super) fn graph_instantiate(
         }
         check(rc)?;
         w.store(Kind::GraphExec, m.exec, exec as u64);
+        if m.flags & DEVICE_LAUNCH != 0 {
+            reply.handle = exec as u64;
+        }
         (reply.sources, reply.destinations) = learn(w, m.exec, graph, Some(exec))?;
         Ok(())
     });

@@ -17,65 +17,97 @@ const EXTRA_END: usize = 0;
 const EXTRA_POINTER: usize = 1;
 const EXTRA_SIZE: usize = 2;
 
+/// Launches a kernel; the attributes are then as the driver has left them.
+fn launch(
+    w: &mut Cuda,
+    m: &msg::LaunchKernel<'_>,
+    attrs: &mut Vec<CUlaunchAttribute>,
+) -> Result<(), CUresult> {
+    let f = w
+        .functions
+        .get(&m.function)
+        .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+    let known = f.pointers(m.params, &mut w.pointers);
+    let function = f.raw as CUfunction;
+    let stream = w.stream(m.stream)? as CUstream;
+    let mut size = m.params.len();
+    let mut extra: [*mut c_void; 5] = [
+        std::ptr::without_provenance_mut(EXTRA_POINTER),
+        m.params.as_ptr().cast_mut().cast(),
+        std::ptr::without_provenance_mut(EXTRA_SIZE),
+        (&raw mut size).cast(),
+        std::ptr::without_provenance_mut(EXTRA_END),
+    ];
+    let none = std::ptr::null_mut::<*mut c_void>();
+    let (params, extra) = match known {
+        _ if size == 0 => (none, none),
+        true => (w.pointers.as_mut_ptr(), none),
+        false => (none, (&raw mut extra).cast::<*mut c_void>()),
+    };
+    let ([gx, gy, gz], [bx, by, bz]) = (m.grid, m.block);
+    if m.attrs.is_empty() && m.flags == 0 {
+        // SAFETY: a live function and stream; the packed parameters live through the call. Their
+        // length is the driver's to check.
+        return check(unsafe {
+            w.driver.cuLaunchKernel(
+                function, gx, gy, gz, bx, by, bz, m.shared, stream, params, extra,
+            )
+        });
+    }
+    *attrs = attributes(w, m.attrs)?;
+    if m.flags & COOPERATIVE != 0 {
+        let mut a: CUlaunchAttribute = busbar_abi::zeroed();
+        a.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE as _;
+        busbar_abi::set_member(&mut a.value, 1i32);
+        attrs.push(a);
+    }
+    let config = CUlaunchConfig {
+        gridDimX: gx,
+        gridDimY: gy,
+        gridDimZ: gz,
+        blockDimX: bx,
+        blockDimY: by,
+        blockDimZ: bz,
+        sharedMemBytes: m.shared,
+        hStream: stream,
+        attrs: attrs.as_mut_ptr(),
+        numAttrs: attrs.len() as u32,
+    };
+    // SAFETY: as above; the attributes live through the call.
+    check(unsafe { w.driver.cuLaunchKernelEx(&config, function, params, extra) })
+}
+
+pub(super) fn launch_node(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::LaunchNode<'_>,
+) -> Result<(), WireError> {
+    let m = msg::LaunchKernel {
+        function: m.function,
+        stream: m.stream,
+        grid: m.grid,
+        block: m.block,
+        shared: m.shared,
+        flags: m.flags,
+        attrs: m.attrs,
+        params: m.params,
+    };
+    let mut attrs = Vec::new();
+    let rc = attempt(|| launch(w, &m, &mut attrs));
+    let updatable = CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE;
+    let made = attrs.iter().find(|a| a.id == updatable);
+    // Whether it is, and the name.
+    let node = made.map_or(0, |a| busbar_abi::member::<[u64; 2], _>(&a.value)[1]);
+    w.reply(h, rc, |wr| msg::LaunchNodeReply { node }.encode(wr));
+    Ok(())
+}
+
 pub(super) fn launch_kernel(
     w: &mut Cuda,
     h: &Header,
     m: msg::LaunchKernel<'_>,
 ) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let f = w
-            .functions
-            .get(&m.function)
-            .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
-        let known = f.pointers(m.params, &mut w.pointers);
-        let function = f.raw as CUfunction;
-        let stream = w.stream(m.stream)? as CUstream;
-        let mut size = m.params.len();
-        let mut extra: [*mut c_void; 5] = [
-            std::ptr::without_provenance_mut(EXTRA_POINTER),
-            m.params.as_ptr().cast_mut().cast(),
-            std::ptr::without_provenance_mut(EXTRA_SIZE),
-            (&raw mut size).cast(),
-            std::ptr::without_provenance_mut(EXTRA_END),
-        ];
-        let none = std::ptr::null_mut::<*mut c_void>();
-        let (params, extra) = match known {
-            _ if size == 0 => (none, none),
-            true => (w.pointers.as_mut_ptr(), none),
-            false => (none, (&raw mut extra).cast::<*mut c_void>()),
-        };
-        let ([gx, gy, gz], [bx, by, bz]) = (m.grid, m.block);
-        if m.attrs.is_empty() && m.flags == 0 {
-            // SAFETY: a live function and stream; the packed parameters live through the call.
-            // Their length is the driver's to check.
-            return check(unsafe {
-                w.driver.cuLaunchKernel(
-                    function, gx, gy, gz, bx, by, bz, m.shared, stream, params, extra,
-                )
-            });
-        }
-        let mut attrs = attributes(w, m.attrs)?;
-        if m.flags & COOPERATIVE != 0 {
-            let mut a: CUlaunchAttribute = busbar_abi::zeroed();
-            a.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE as _;
-            busbar_abi::set_member(&mut a.value, 1i32);
-            attrs.push(a);
-        }
-        let config = CUlaunchConfig {
-            gridDimX: gx,
-            gridDimY: gy,
-            gridDimZ: gz,
-            blockDimX: bx,
-            blockDimY: by,
-            blockDimZ: bz,
-            sharedMemBytes: m.shared,
-            hStream: stream,
-            attrs: attrs.as_mut_ptr(),
-            numAttrs: attrs.len() as u32,
-        };
-        // SAFETY: as above; the attributes live through the call.
-        check(unsafe { w.driver.cuLaunchKernelEx(&config, function, params, extra) })
-    });
+    let rc = attempt(|| launch(w, &m, &mut Vec::new()));
     if rc != CUDA_SUCCESS && w.may_complain() {
         crate::complain!(
             "a launch was refused: {} (grid {:?}, block {:?}, shared {}, flags {}, \

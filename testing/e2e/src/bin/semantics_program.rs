@@ -4,12 +4,15 @@
 
 #[path = "semantics_program/corners.rs"]
 mod corners;
+#[path = "semantics_program/device_graphs.rs"]
+mod device_graphs;
 
 use libloading::Library;
 
 const IMAGE: &str = "fakedev-module 1\n\
     kernel nop nop\nkernel trap trap\nkernel assert assert u32\nkernel fill fill_u32\n\
-    kernel spin spin\nkernel probe probe\nkernel say say\n\0";
+    kernel spin spin\nkernel probe probe\nkernel say say\n\
+    kernel start start\nkernel change change\n\0";
 
 struct Api {
     library: Library,
@@ -95,6 +98,7 @@ fn main() {
         "descriptors" => descriptors(&api),
         "words" => words(&api),
         "corners" => corners::corners(&api),
+        "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
             std::process::exit(2);

@@ -1775,17 +1775,8 @@ pub(in crate::cuda) unsafe fn cuGraphKernelNodeSetAttribute_checked(
     attr: CUkernelNodeAttrID,
     value: *const CUkernelNodeAttrValue,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_value = unsafe { structure(value) }?;
-    let v_req = wire::CuGraphKernelNodeSetAttribute {
-        h_node: v_h_node,
-        attr,
-        value: v_value,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::graph::cuGraphKernelNodeSetAttribute(hNode, attr, value) })
 }
 
 /// `cuGraphKernelNodeSetParams`.

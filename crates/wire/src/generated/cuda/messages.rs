@@ -129,6 +129,75 @@ impl<'a> Request<'a> for LaunchKernel<'a> {
     }
 }
 
+/// As `LaunchKernel`, into a graph, with the attribute that lets other kernels change the node: they
+/// know it by `node`, the driver's own name of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LaunchNode<'a> {
+    pub function: u32,
+    pub stream: u32,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    pub shared: u32,
+    pub flags: u32,
+    pub attrs: &'a [u8],
+    pub params: &'a [u8],
+}
+
+impl<'a> Message<'a> for LaunchNode<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.function);
+        w.u32(self.stream);
+        for x in self.grid {
+            w.u32(x);
+        }
+        for x in self.block {
+            w.u32(x);
+        }
+        w.u32(self.shared);
+        w.u32(self.flags);
+        w.bytes(self.attrs);
+        w.bytes(self.params);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            function: r.u32()?,
+            stream: r.u32()?,
+            grid: [r.u32()?, r.u32()?, r.u32()?],
+            block: [r.u32()?, r.u32()?, r.u32()?],
+            shared: r.u32()?,
+            flags: r.u32()?,
+            attrs: r.bytes()?,
+            params: r.bytes()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for LaunchNode<'a> {
+    const OP: u16 = op::LAUNCH_NODE;
+    const NAME: &'static str = "LaunchNode";
+}
+
+/// The reply to [`LaunchNode`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct LaunchNodeReply {
+    pub node: u64,
+}
+
+impl<'a> Message<'a> for LaunchNodeReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.node);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { node: r.u64()? })
+    }
+}
+
 /// A function of the program's runs in stream order; the stream waits for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostFunction {
@@ -1809,6 +1878,27 @@ mod tests {
         }
     }
 
+    impl Sample for LaunchNode<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                function: g.u32(),
+                stream: g.u32(),
+                grid: std::array::from_fn(|_| g.u32()),
+                block: std::array::from_fn(|_| g.u32()),
+                shared: g.u32(),
+                flags: g.u32(),
+                attrs: g.bytes(),
+                params: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for LaunchNodeReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self { node: g.u64() }
+        }
+    }
+
     impl Sample for HostFunction {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -2315,6 +2405,8 @@ mod tests {
         check::<OpenCudaReply<'static>>(false);
         check::<SelectDevices>(false);
         check::<LaunchKernel<'static>>(false);
+        check::<LaunchNode<'static>>(false);
+        check::<LaunchNodeReply>(false);
         check::<HostFunction>(false);
         check::<PrimaryRetain>(false);
         check::<PrimaryRelease>(false);

@@ -430,7 +430,7 @@ impl<'a> Message<'a> for GraphFindReply {
     }
 }
 
-/// Makes an executable graph.
+/// Makes an executable graph. `handle` is the driver's own, for one that kernels may launch; else 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GraphInstantiate {
     pub exec: u32,
@@ -469,6 +469,7 @@ impl<'a> Request<'a> for GraphInstantiate {
 pub struct GraphInstantiateReply {
     pub result: u32,
     pub node: u32,
+    pub handle: u64,
     pub sources: Vec<u32>,
     pub destinations: Vec<u32>,
 }
@@ -478,6 +479,7 @@ impl<'a> Message<'a> for GraphInstantiateReply {
     fn encode(&self, w: &mut Writer<'_>) {
         w.u32(self.result);
         w.u32(self.node);
+        w.u64(self.handle);
         w.u32s(&self.sources);
         w.u32s(&self.destinations);
     }
@@ -487,6 +489,7 @@ impl<'a> Message<'a> for GraphInstantiateReply {
         Ok(Self {
             result: r.u32()?,
             node: r.u32()?,
+            handle: r.u64()?,
             sources: r.u32s()?,
             destinations: r.u32s()?,
         })
@@ -1258,6 +1261,7 @@ mod tests {
             Self {
                 result: g.u32(),
                 node: g.u32(),
+                handle: g.u64(),
                 sources: g.u32s(),
                 destinations: g.u32s(),
             }

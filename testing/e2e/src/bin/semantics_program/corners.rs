@@ -65,7 +65,12 @@ fn functions(api: &Api) {
 fn writes(api: &Api) {
     let d = api.made("cuMemAlloc_v2", &[4096]);
     let stream = api.made("cuStreamCreate", &[1]);
-    api.call("cuMemsetD8_v2", &[d, 0, 4096]);
+    // The stream does not wait for a fill, which is still under way when its call returns.
+    let clear = || {
+        api.call("cuMemsetD8_v2", &[d, 0, 4096]);
+        api.call("cuCtxSynchronize", &[]);
+    };
+    clear();
     for (i, name) in [
         "cuStreamWriteValue32",
         "cuStreamWriteValue32_v2",
@@ -91,7 +96,7 @@ fn writes(api: &Api) {
             &[at(&mut words), d, size_of_val(&words) as u64],
         );
         println!("{words:?}");
-        api.call("cuMemsetD8_v2", &[d, 0, 4096]);
+        clear();
     }
 }
 
