@@ -191,6 +191,42 @@ fn a_built_program_is_kept_for_later_sessions() {
     }
 }
 
+/// A library to be loaded first: it tells a process once that a program is in PoCL's store which is
+/// not, as when another process has just removed it to put its own there.
+const STORE_RACE: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+int access(const char *path, int mode) {
+    static int looks;
+    int (*real)(const char *, int) = (int (*)(const char *, int))dlsym(RTLD_NEXT, "access");
+    const char *name = strrchr(path, '/');
+    int lie = name && !strcmp(name, "/program.bc") && __sync_add_and_fetch(&looks, 1) == 2;
+    return lie ? 0 : real(path, mode);
+}
+"#;
+
+#[test]
+fn workers_that_build_one_program_at_a_time_do_not_fail_each_others_builds() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (source, race) = (dir.path().join("race.c"), dir.path().join("race.so"));
+    std::fs::write(&source, STORE_RACE).expect("a file");
+    let mut c = std::process::Command::new("cc");
+    c.args(["-shared", "-fPIC", "-o"]).arg(&race).arg(source);
+    assert!(c.arg("-ldl").status().expect("cc runs").success());
+    let program = compile("opencl_dlopen");
+    let alone = run(native(&program)
+        .env("LD_PRELOAD", &race)
+        .env("POCL_CACHE_DIR", dir.path().join("native")));
+    assert_eq!(text(&alone), "build: -11\n", "the race is PoCL's own");
+    let server = Server::start_with(|c| {
+        c.env("LD_PRELOAD", &race)
+            .env("POCL_CACHE_DIR", dir.path().join("remote"));
+    });
+    let got = run(&mut server.command(&program));
+    assert_eq!(text(&got), "read: 0, answer: 42\n");
+}
+
 #[test]
 fn a_client_killed_while_it_builds_leaves_no_headers_behind() {
     let program = compile("opencl_faults");
