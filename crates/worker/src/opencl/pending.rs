@@ -135,7 +135,7 @@ impl Pending {
         });
         let runner = this.clone();
         std::thread::Builder::new()
-            .name("busbar-pending".into())
+            .name("pending".into())
             .spawn(move || runner.run())?;
         Ok(this)
     }

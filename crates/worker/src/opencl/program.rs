@@ -420,7 +420,7 @@ impl OpenCl {
             }
         };
         let started = std::thread::Builder::new()
-            .name("busbar-build".into())
+            .name("build".into())
             .spawn(work);
         match started {
             Ok(_) => Ok(()),

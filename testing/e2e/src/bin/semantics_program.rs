@@ -6,6 +6,8 @@
 mod corners;
 #[path = "semantics_program/device_graphs.rs"]
 mod device_graphs;
+#[path = "semantics_program/full.rs"]
+mod full;
 
 use libloading::Library;
 
@@ -98,6 +100,9 @@ fn main() {
         "descriptors" => descriptors(&api),
         "words" => words(&api),
         "corners" => corners::corners(&api),
+        "full" => full::full(&api),
+        "copies" => full::copies(&api),
+        "primary" => full::primary(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
