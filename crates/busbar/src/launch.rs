@@ -7,6 +7,7 @@ use busbar_client::config::{Config, with_port};
 use busbar_client::hello;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::hello::{Hello, Intent};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -88,13 +89,24 @@ pub fn run(a: Args) -> Result<()> {
     let shims = shims()?;
     let path = program::find(&a.command[0])?;
     let note = program::check(&path, 0)?;
-    let mut any = false;
+    let mut devices = Vec::new();
     for s in &servers {
         let v = status::ask(s)?;
-        any |= v["devices"].as_array().is_some_and(|d| !d.is_empty());
+        devices.extend(v["devices"].as_array().cloned().unwrap_or_default());
     }
-    if !any {
+    if devices.is_empty() {
         bail!("{server} has no accelerator to offer; `busbar devices` shows what servers have");
+    }
+    // With `--gpus` the server says it; within such a program the lease is its own.
+    if a.gpus.is_none() && std::env::var_os("BUSBAR_LEASE").is_none() {
+        let holders: BTreeSet<_> = devices.iter().map(|d| d["lease"].as_str()).collect();
+        if !holders.contains(&None) {
+            let holders: Vec<_> = holders.into_iter().flatten().collect();
+            bail!(
+                "every accelerator of {server} is reserved by {}; try again later",
+                holders.join(", ")
+            );
+        }
     }
     if let Some(note) = note {
         eprintln!("busbar: {note}");
