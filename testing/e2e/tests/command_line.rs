@@ -208,6 +208,11 @@ fn no_gpu_or_none_that_is_free() {
         125,
         &["1 wanted, 0 free", "held by"],
     );
+    fails(
+        &mut run(&server.address, &["--", "true"]),
+        125,
+        &["every accelerator", "is leased", "(cat)"],
+    );
     holder.go_on();
     assert!(holder.wait().success());
 }
