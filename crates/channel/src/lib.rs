@@ -238,12 +238,18 @@ impl Channel {
         lock(&self.inner.closed).clone()
     }
 
+    /// What is pushed next tells the peer that the session is over: from now on a connection that it
+    /// closes is not lost.
+    pub fn leave(&self) {
+        self.inner.closing.store(true, Ordering::Release);
+    }
+
     /// Ends the session here. What is queued is sent first, and the peer has until `linger` is over
     /// to say that it has it all, or to close in its turn: bytes that are still in this machine
     /// when the process ends may never leave it.
     pub fn close(&self, reason: &str, linger: Duration) {
         let deadline = Instant::now() + linger;
-        self.inner.closing.store(true, Ordering::Release);
+        self.leave();
         while Instant::now() < deadline && self.unacknowledged() > 0 {
             if self.inner.signals.is_closed.load(Ordering::Acquire) {
                 break;

@@ -14,6 +14,7 @@ use super::transfer;
 use busbar_abi::opencl::*;
 use busbar_wire::Reader;
 use busbar_wire::generated::opencl as wire;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What images have in addition to other memory.
@@ -63,17 +64,21 @@ impl Layout {
         })
     }
 
-    /// Takes the gaps out.
+    /// Its bytes without gaps: where they are, if there are none.
     ///
     /// # Safety
-    /// The box at `from` is readable.
-    pub unsafe fn gather(&self, from: *const u8) -> Vec<u8> {
+    /// The box at `from` is readable, for as long as the result is used.
+    pub unsafe fn gather<'a>(&self, from: *const u8) -> Cow<'a, [u8]> {
+        if self.tight() {
+            // SAFETY: passed on to the caller.
+            return Cow::Borrowed(unsafe { std::slice::from_raw_parts(from, self.packed()) });
+        }
         let mut v = Vec::with_capacity(self.packed());
         for at in self.starts() {
             // SAFETY: passed on to the caller.
             v.extend_from_slice(unsafe { std::slice::from_raw_parts(from.add(at), self.row) });
         }
-        v
+        Cow::Owned(v)
     }
 
     /// Puts the gaps in.
@@ -266,7 +271,7 @@ fn create(
     let wanted = Wanted::check(c, flags, format, desc, host)?;
     let (layout, parent) = (wanted.layout, wanted.parent);
     let contents = if host.is_null() {
-        Vec::new()
+        Cow::Borrowed(&[][..])
     } else {
         // SAFETY: the program says that there is a whole image.
         unsafe { layout.gather(host.cast()) }
@@ -599,7 +604,8 @@ pub unsafe extern "C" fn enqueue_write_image(
         let waits = event::waits(&q.context, n, list)?;
         let out = Out::new(q, CL_COMMAND_WRITE_IMAGE, out);
         let free = waits.is_empty();
-        write(q, m, layout, from.cast(), (origin, region), out.id(), waits)?;
+        let (from, area) = ((layout, from.cast::<u8>().cast_const()), (origin, region));
+        write(q, m, from, false, area, out.id(), waits)?;
         transfer::written(q, blocking != 0, free, out)
     })
 }
@@ -607,28 +613,33 @@ pub unsafe extern "C" fn enqueue_write_image(
 /// Queues a write of pixels from a box in memory.
 ///
 /// # Safety
-/// The box at `from` is readable.
+/// The box at `from` is readable, and stays as it is until the command has run, unless `copy`.
 unsafe fn write(
     q: &Object<Queue>,
     m: &Object<Memory>,
-    layout: Layout,
-    from: *const u8,
-    (origin, region): ([u64; 3], [u64; 3]),
+    (layout, from): (Layout, *const u8),
+    copy: bool,
+    area: ([u64; 3], [u64; 3]),
     event: u32,
     waits: Vec<u32>,
 ) -> Result<()> {
-    // SAFETY: passed on to the caller.
-    let packed = unsafe { layout.gather(from) };
-    q.server.send(&packed, |blob, data| wire::WriteImage {
-        queue: q.id,
-        image: m.id,
-        event,
-        waits,
-        origin,
-        region,
-        blob,
-        data,
-    })
+    // SAFETY: passed on to the caller; what was gathered is copied.
+    unsafe {
+        let packed = layout.gather(from);
+        let copy = copy || matches!(packed, Cow::Owned(_));
+        transfer::put_box(q, &packed, copy, area, (event, waits), |p| {
+            wire::WriteImage {
+                queue: q.id,
+                image: m.id,
+                event: p.event,
+                waits: p.waits,
+                origin: p.origin,
+                region: p.region,
+                blob: p.blob,
+                data: p.data,
+            }
+        })
+    }
 }
 
 /// The box of a whole image where the program maps it, and where in it a region begins.
@@ -739,8 +750,10 @@ pub fn unmap(
         slice_pitch: all.slice_pitch,
         ..layout
     };
+    let from = (layout, map.at as *const u8);
+    // Copied, since the program may map and write the same place again at once.
     // SAFETY: the region was mapped at this place.
-    unsafe { write(q, m, layout, map.at as *const u8, map.area, event, waits) }
+    unsafe { write(q, m, from, true, map.area, event, waits) }
 }
 
 /// `clGetImageInfo`.
