@@ -577,7 +577,12 @@ impl Inner {
             let sent = conn.send(&mut parts);
             drop(parts);
             frames.clear();
-            if sent.is_err() {
+            if let Err(e) = sent {
+                // Another connection would find no more there.
+                if e.raw_os_error() == Some(libc::EFAULT) {
+                    let why = "memory that was to be sent cannot be read";
+                    self.end(Closed(why.into()));
+                }
                 self.broken(&conn);
                 return;
             }

@@ -2,10 +2,14 @@
 //! small program whose every call's result is a line, so that a native and a remote run can be
 //! compared. Functions are called by name, with arguments as the C ABI passes them.
 
+#[path = "semantics_program/copies.rs"]
+mod copies;
 #[path = "semantics_program/corners.rs"]
 mod corners;
 #[path = "semantics_program/device_graphs.rs"]
 mod device_graphs;
+#[path = "semantics_program/threads.rs"]
+mod threads;
 
 use libloading::Library;
 
@@ -98,6 +102,14 @@ fn main() {
         "descriptors" => descriptors(&api),
         "words" => words(&api),
         "corners" => corners::corners(&api),
+        "rows" => copies::rows(&api),
+        "own_streams" => threads::own_streams(&api),
+        "small_stacks" => threads::small_stacks(&api),
+        "hole_in" => threads::holes(&api, false),
+        "hole_out" => threads::holes(&api, true),
+        "ordered" => copies::ordered(&api),
+        "freed" => copies::freed(&api),
+        "globals" => copies::globals(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
