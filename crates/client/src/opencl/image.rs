@@ -163,6 +163,98 @@ fn host_layout(d: &ImageDesc, element: usize) -> Layout {
     }
 }
 
+/// An image as the program asks for it, checked as far as that goes without the device.
+struct Wanted<'a> {
+    format: ImageFormat,
+    desc: ImageDesc,
+    /// Bytes of a pixel.
+    element: usize,
+    /// Of the data that the program gives.
+    layout: Layout,
+    /// The memory that it is an image of.
+    parent: Option<&'a Object<Memory>>,
+}
+
+impl<'a> Wanted<'a> {
+    fn check(
+        c: &Context,
+        flags: u64,
+        format: *const ImageFormat,
+        desc: *const ImageDesc,
+        host: Handle,
+    ) -> Result<Self> {
+        if format.is_null() {
+            return Err(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR);
+        }
+        if desc.is_null() {
+            return Err(CL_INVALID_IMAGE_DESCRIPTOR);
+        }
+        // SAFETY: checked for null; the program's structures.
+        let (format, desc) = unsafe { (format.read(), relevant(desc.read())) };
+        let element = element_size(&format).ok_or(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR)?;
+        if !c.any(|d| d.number(CL_DEVICE_IMAGE_SUPPORT) != 0) {
+            return Err(CL_INVALID_OPERATION);
+        }
+        if !(CL_MEM_OBJECT_IMAGE2D..=CL_MEM_OBJECT_IMAGE1D_BUFFER).contains(&desc.kind)
+            || desc.levels != 0
+            || desc.samples != 0
+            || host.is_null() && desc.parent.is_null() && desc.row_pitch | desc.slice_pitch != 0
+        {
+            return Err(CL_INVALID_IMAGE_DESCRIPTOR);
+        }
+        let parent = if desc.parent.is_null() {
+            memory::check_flags(flags, host)?;
+            None
+        } else {
+            // SAFETY: the program's handle.
+            let parent = unsafe { get::<Memory>(desc.parent) };
+            let parent = parent.map_err(|_| CL_INVALID_IMAGE_DESCRIPTOR)?;
+            if !host.is_null() {
+                return Err(CL_INVALID_HOST_PTR);
+            }
+            Some(parent)
+        };
+        let sizes = [desc.width, desc.height, desc.depth, desc.array_size];
+        if sizes.iter().any(|s| *s > 1 << 32) {
+            return Err(CL_INVALID_IMAGE_SIZE);
+        }
+        let layout = host_layout(&desc, element);
+        if layout.row_pitch < layout.row
+            || layout.slices > 1 && layout.slice_pitch < layout.row_pitch * layout.rows
+        {
+            return Err(CL_INVALID_IMAGE_DESCRIPTOR);
+        }
+        Ok(Self {
+            format,
+            desc,
+            element,
+            layout,
+            parent,
+        })
+    }
+
+    /// Sizes as they travel. The pitches are those of the parent's data; what the program gives
+    /// travels without gaps.
+    fn shape(&self) -> [u64; 8] {
+        let d = &self.desc;
+        let (row_pitch, slice_pitch) = match self.parent {
+            Some(_) => (d.row_pitch, d.slice_pitch),
+            None => (0, 0),
+        };
+        [
+            d.width,
+            d.height,
+            d.depth,
+            d.array_size,
+            row_pitch,
+            slice_pitch,
+            0,
+            0,
+        ]
+        .map(|v| v as u64)
+    }
+}
+
 fn create(
     context: Handle,
     properties: Vec<u64>,
@@ -176,75 +268,22 @@ fn create(
     if properties.first().is_some_and(|p| *p != 0) {
         return Err(CL_INVALID_PROPERTY);
     }
-    if format.is_null() {
-        return Err(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR);
-    }
-    if desc.is_null() {
-        return Err(CL_INVALID_IMAGE_DESCRIPTOR);
-    }
-    // SAFETY: checked for null; the program's structures.
-    let (format, desc) = unsafe { (format.read(), relevant(desc.read())) };
-    let element = element_size(&format).ok_or(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR)?;
-    if !c.any(|d| d.number(CL_DEVICE_IMAGE_SUPPORT) != 0) {
-        return Err(CL_INVALID_OPERATION);
-    }
-    if !(CL_MEM_OBJECT_IMAGE2D..=CL_MEM_OBJECT_IMAGE1D_BUFFER).contains(&desc.kind)
-        || desc.levels != 0
-        || desc.samples != 0
-        || host.is_null() && desc.parent.is_null() && desc.row_pitch | desc.slice_pitch != 0
-    {
-        return Err(CL_INVALID_IMAGE_DESCRIPTOR);
-    }
-    let parent = if desc.parent.is_null() {
-        None
-    } else {
-        // SAFETY: the program's handle.
-        let parent = unsafe { get::<Memory>(desc.parent) };
-        Some(parent.map_err(|_| CL_INVALID_IMAGE_DESCRIPTOR)?)
-    };
-    if parent.is_none() {
-        memory::check_flags(flags, host)?;
-    } else if !host.is_null() {
-        return Err(CL_INVALID_HOST_PTR);
-    }
-    let sizes = [desc.width, desc.height, desc.depth, desc.array_size];
-    if sizes.iter().any(|s| *s > 1 << 32) {
-        return Err(CL_INVALID_IMAGE_SIZE);
-    }
-    let layout = host_layout(&desc, element);
-    if layout.row_pitch < layout.row
-        || layout.slices > 1 && layout.slice_pitch < layout.row_pitch * layout.rows
-    {
-        return Err(CL_INVALID_IMAGE_DESCRIPTOR);
-    }
+    let wanted = Wanted::check(c, flags, format, desc, host)?;
+    let (layout, parent) = (wanted.layout, wanted.parent);
     let contents = if host.is_null() {
         Cow::Borrowed(&[][..])
     } else {
         // SAFETY: the program says that there is a whole image.
         unsafe { layout.gather(host.cast()) }
     };
-    let (row_pitch, slice_pitch) = match parent {
-        Some(_) => (desc.row_pitch, desc.slice_pitch),
-        None => (0, 0),
-    };
     let id = c.server.id();
     c.server.send(&contents, |blob, data| wire::CreateImage {
         image: id,
         context: c.id,
         flags: memory::sent_flags(flags),
-        format: [format.order, format.data_type],
-        kind: desc.kind,
-        shape: [
-            desc.width,
-            desc.height,
-            desc.depth,
-            desc.array_size,
-            row_pitch,
-            slice_pitch,
-            0,
-            0,
-        ]
-        .map(|v| v as u64),
+        format: [wanted.format.order, wanted.format.data_type],
+        kind: wanted.desc.kind,
+        shape: wanted.shape(),
         parent: parent.map_or(0, |p| p.id),
         blob,
         data,
@@ -253,35 +292,36 @@ fn create(
     if let Some(p) = parent {
         all |= p.flags & (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR);
     }
-    let mut body = Memory::new(c, desc.kind, all, 0, host, properties);
+    let mut body = Memory::new(c, wanted.desc.kind, all, 0, host, properties);
     body.parent = parent.map(|p| (p.keep(), 0));
-    // From here on the object exists, and dropping it tells the worker.
-    let mut image = Image {
-        format,
-        desc,
-        table: Table::new(),
-        element,
+    // The object exists, whatever the answer is, and dropping it tells the worker.
+    let (table, failed) = match facts(c, id) {
+        Ok(table) => (table, None),
+        Err(e) => (Table::new(), Some(e)),
     };
-    let asked = c.server.call(&wire::ImageInfo { image: id }).and_then(|b| {
-        let reply: wire::ImageInfoReply = decode(&b)?;
-        platform::table(&mut Reader::new(reply.table)).map_err(|_| LOST)
-    });
-    let failed = asked.as_ref().err().copied();
-    image.table = asked.unwrap_or_default();
-    let size = image
-        .table
-        .get(&CL_MEM_SIZE)
-        .and_then(|v| v.first_chunk::<8>());
+    let size = table.get(&CL_MEM_SIZE).and_then(|v| v.first_chunk::<8>());
     body.size = size.map_or(layout.packed(), |b| usize::from_le_bytes(*b));
     if !host.is_null() && flags & CL_MEM_USE_HOST_PTR != 0 {
         body.size = layout.slice_pitch * layout.slices;
     }
-    body.image = Some(image);
+    body.image = Some(Image {
+        format: wanted.format,
+        desc: wanted.desc,
+        table,
+        element: wanted.element,
+    });
     let object = Object::new(c.server, id, body);
     match failed {
         Some(e) => Err(e),
         None => Ok(object.give()),
     }
+}
+
+/// What the device says of a new image.
+fn facts(c: &Object<Context>, image: u32) -> Result<Table> {
+    let answer = c.server.call(&wire::ImageInfo { image })?;
+    let reply: wire::ImageInfoReply = decode(&answer)?;
+    platform::table(&mut Reader::new(reply.table)).map_err(|_| LOST)
 }
 
 /// `clCreateImage`.
