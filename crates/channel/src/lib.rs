@@ -24,7 +24,7 @@ pub use watch::{Patience, look, patience, spare_core};
 
 use busbar_transport::Connection;
 use busbar_wire::frame;
-use busbar_wire::window::{RecvCursor, SendWindow};
+use busbar_wire::window::SendWindow;
 use lanes::Lanes;
 use send::{Frame, Tail};
 use side::Side;
@@ -150,7 +150,7 @@ pub struct Channel {
 
 impl Channel {
     /// Starts a session's end on its first connection. The hello exchange is already done, through
-    /// [`exchange`] or by other means. Threads are named after `name`.
+    /// [`send_hello`] and [`recv_hello`]. Threads are named after `name`.
     pub fn start(
         name: &str,
         conn: Arc<dyn Connection>,
@@ -441,5 +441,3 @@ pub fn recv_hello(conn: &dyn Connection, kind: frame::Kind) -> std::io::Result<V
     conn.recv_exact(&mut body)?;
     Ok(body)
 }
-
-pub(crate) use RecvCursor as Cursor;

@@ -25,6 +25,22 @@ fn every_family_gives_what_it_gives_natively() {
 }
 
 #[test]
+fn several_devices_and_parts_of_them_are_as_natively() {
+    let program = compile("opencl_devices");
+    let twice = |c: &mut std::process::Command| {
+        c.env("POCL_DEVICES", "pthread pthread");
+    };
+    let server = Server::start_with(twice);
+    let mut alone = native(&program);
+    twice(&mut alone);
+    let expected = run(&mut alone);
+    assert!(expected.status.success(), "{}", text(&expected));
+    let got = run(&mut server.command(&program));
+    assert_eq!(text(&got), text(&expected));
+    assert_eq!(got.status.code(), expected.status.code());
+}
+
+#[test]
 fn several_servers_are_several_platforms_and_one_that_ends_harms_no_other() {
     let program = compile("opencl_faults");
     let (first, mut second) = (Server::start(), Server::start());

@@ -20,7 +20,7 @@ pub struct Args {
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
     /// GPUs to offer, by ordinal (0,2,3) [default: all]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ordinal)]
     devices: Option<Vec<u32>>,
     /// APIs to offer [default: cuda,opencl]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -67,6 +67,11 @@ pub struct Args {
     /// Write logs as JSON lines
     #[arg(long)]
     json: bool,
+}
+
+fn ordinal(text: &str) -> Result<u32, String> {
+    let ordinal = text.trim().parse();
+    ordinal.map_err(|_| "GPUs are numbered from 0: say 0,2".into())
 }
 
 #[derive(Deserialize, Default)]

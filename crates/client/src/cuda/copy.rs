@@ -200,16 +200,29 @@ unsafe fn queue_to_device(
         return Ok(());
     }
     let pinned = later && memory::is_pinned(src as u64, len);
-    let in_place = pinned || len >= SEND_IN_PLACE;
-    if !in_place {
-        // SAFETY: passed on to the caller.
-        return queue(
-            cx,
-            dst,
-            unsafe { std::slice::from_raw_parts(src, len) },
-            stream,
-        );
+    // SAFETY: passed on to the caller.
+    unsafe {
+        if pinned || len >= SEND_IN_PLACE {
+            send_in_place(cx, dst, src, len, stream, pinned)
+        } else {
+            queue(cx, dst, std::slice::from_raw_parts(src, len), stream)
+        }
     }
+}
+
+/// Queues bytes for the device that are sent from where they lie. Page-locked ones stay until the
+/// copy is done; what is sent of others has arrived on return.
+///
+/// # Safety
+/// `len` bytes at `src` are readable.
+unsafe fn send_in_place(
+    cx: Cx,
+    dst: u64,
+    src: *const u8,
+    len: usize,
+    stream: u32,
+    pinned: bool,
+) -> Result<(), CUresult> {
     // The end of pageable memory is copied: while it travels, the word that everything before it
     // has arrived comes back, and nobody waits for a silent link.
     let copied = if pinned { 0 } else { TAIL };

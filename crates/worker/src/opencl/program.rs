@@ -419,9 +419,7 @@ impl OpenCl {
                 program.keep(&content, &binaries);
             }
         };
-        let started = std::thread::Builder::new()
-            .name("busbar-build".into())
-            .spawn(work);
+        let started = std::thread::Builder::new().name("build".into()).spawn(work);
         match started {
             Ok(_) => Ok(()),
             Err(_) => Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY)),
