@@ -332,7 +332,7 @@ fn a_stopped_program_keeps_what_it_has_until_it_ends() {
     proc::signal(pid, libc::SIGSTOP);
     let refused = finished(remote(&server, program()).arg("devices"));
     let err = String::from_utf8_lossy(&refused.stderr);
-    assert!(err.contains("is reserved by"), "{err}");
+    assert!(err.contains("is leased, to"), "{err}");
     proc::signal(pid, libc::SIGKILL);
     server.wait_for_sessions(0);
     until("the lease's end", || {
