@@ -336,6 +336,10 @@ pub(crate) fn run(
             Ok(()) => Ending::Eof,
             Err(Stop::Sink(m)) => break m,
             Err(Stop::Fatal(m)) => break format!("the peer broke the protocol: {m}"),
+            // Another connection would bring the same.
+            Err(Stop::Io(e)) if e.raw_os_error() == Some(libc::EFAULT) => {
+                break "memory that an answer belongs in cannot be written".into();
+            }
             Err(Stop::Io(e)) => {
                 inner.broken(&present);
                 match e.kind() {

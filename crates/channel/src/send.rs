@@ -504,7 +504,12 @@ impl Inner {
                 Ok(true) => {}
                 Ok(false) if self.signals.pending.load(Ordering::Acquire) => {}
                 Ok(false) => return,
-                Err(_) => {
+                Err(e) => {
+                    // Another connection would find no more there.
+                    if e.raw_os_error() == Some(libc::EFAULT) {
+                        let why = "memory that was to be sent cannot be read";
+                        self.end(Closed(why.into()));
+                    }
                     self.broken(&conn);
                     return;
                 }

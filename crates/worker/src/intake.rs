@@ -5,7 +5,9 @@ use crate::content::Content;
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent, SLAB};
 use busbar_channel::{Closed, PEEK, Sink};
-use busbar_wire::record::{self, Header, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE, Records};
+use busbar_wire::record::{
+    self, Header, OP_CALLBACK_BYTES, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE, Records,
+};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -94,6 +96,11 @@ impl Queue {
             self.changed.notify_all();
         }
         Ok(())
+    }
+
+    /// Bytes that wait for the executor.
+    fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Something is about to be queued.
@@ -196,8 +203,12 @@ impl Intake {
 
     /// Whether nothing must hold up the reading: the executor waits for content, or the connection
     /// has ended, which shows only to who reads on. What is left of it is not much.
+    ///
+    /// Nor while a function of the program's is awaited, within bounds: copies behind it hold every
+    /// slab until it has returned, and the word that it has is behind others.
     fn must_read(&self) -> bool {
-        self.content.wanting() || self.outbox.hung_up()
+        let awaited = || self.callbacks.any() && self.queue.bytes() < CONTENT_SLACK;
+        self.content.wanting() || self.outbox.hung_up() || awaited()
     }
 
     fn queue(&self, f: Frame, bytes: usize) -> Result<(), String> {
@@ -224,7 +235,8 @@ impl Sink for Intake {
     fn place(&mut self, len: usize, head: &[u8]) -> Option<(*mut u8, usize)> {
         self.landing = None;
         let h = Header::parse(head).ok()?;
-        if !(BULK_FROM..=SLAB).contains(&len) || h.len as usize != len || h.op == OP_CONTENT {
+        let ours = h.op >= record::RESERVED;
+        if !(BULK_FROM..=SLAB).contains(&len) || h.len as usize != len || ours {
             return None;
         }
         // Where no slab may be waited for, the bytes go to ordinary memory.
@@ -257,6 +269,7 @@ impl Sink for Intake {
             let (h, payload) = r.map_err(|e| e.to_string())?;
             match h.op {
                 OP_CONTENT => self.content.arrived(payload)?,
+                OP_CALLBACK_BYTES => self.callbacks.bytes(payload)?,
                 OP_CALLBACK_DONE => {
                     let n = payload
                         .try_into()

@@ -47,6 +47,11 @@ functions! {
     cuMemcpyDtoDAsync_v2(dst: u64, src: u64, n: usize, stream: usize);
     cuMemcpyHtoDAsync_v2(dst: u64, src: *const c_void, n: usize, stream: usize);
     cuMemcpyDtoHAsync_v2(dst: *mut c_void, src: u64, n: usize, stream: usize);
+    cuMemcpy2D_v2(shape: &[u64; 16]);
+    cuMemcpy2DAsync_v2(shape: &[u64; 16], stream: usize);
+    cuMemAllocManaged(out: &mut u64, size: usize, flags: u32);
+    cuGraphExecDestroy(exec: usize);
+    cuGraphDestroy(graph: usize);
     cuMemsetD8_v2(dst: u64, value: u8, n: usize);
     cuMemsetD8Async(dst: u64, value: u8, n: usize, stream: usize);
     cuMemsetD32Async(dst: u64, value: u32, n: usize, stream: usize);

@@ -3,6 +3,8 @@
 //! Each buffer belongs to one stream at a time, and moves to another only behind an event, so that
 //! what the calls compute does not depend on how streams overlap.
 
+mod host;
+
 use crate::driver::{Driver, IMAGE};
 use busbar_harness::rng::Rng;
 use std::ffi::c_void;
@@ -188,7 +190,7 @@ impl Program<'_> {
         let d = self.d;
         let stream = self.rng.below(self.streams.len() as u64) as usize;
         let raw = self.streams[stream];
-        match self.rng.below(22) {
+        match self.rng.below(27) {
             0 | 1 if self.buffers.len() < MOST_BUFFERS => {
                 self.alloc();
             }
@@ -306,6 +308,7 @@ impl Program<'_> {
                 self.collect(Some(stream));
             }
             20 => self.module(),
+            22..=26 => self.with_the_host(stream),
             _ => self.mistakes(),
         }
     }

@@ -107,6 +107,71 @@ fn corners_are_as_the_driver_has_them() {
     }
 }
 
+/// As [`same`], with the program on the server's host and as if elsewhere.
+fn same_both_ways(word: &str) -> String {
+    let server = Server::start();
+    let program = Path::new(PROGRAM);
+    let wanted = printed(native(program).arg(word));
+    for shared in ["1", "0"] {
+        let mut c = remote(&server, program);
+        let got = printed(c.arg(word).env("BUSBAR_SHM", shared));
+        assert_eq!(wanted, got, "BUSBAR_SHM={shared}");
+    }
+    wanted
+}
+
+#[test]
+fn rows_of_any_length_are_copied() {
+    let text = same_both_ways("rows");
+    assert!(text.contains("5242880x2 in: 0"), "{text}");
+    assert!(text.contains("the same: true"), "{text}");
+}
+
+#[test]
+fn copies_find_what_was_left_for_them() {
+    let text = same_both_ways("ordered");
+    for v in 2..9 {
+        assert!(text.contains(&format!("[{v}, {v}]")), "{text}");
+    }
+}
+
+#[test]
+fn a_threads_own_stream_is_of_the_present_context() {
+    let text = same_both_ways("own_streams");
+    assert!(!text.contains("its context: false"), "{text}");
+    assert_eq!(text.matches("[7, 7, 7, 7]").count(), 4, "{text}");
+}
+
+#[test]
+fn threads_may_have_little_stack() {
+    let text = same_both_ways("small_stacks");
+    assert_eq!(text.matches("cuCtxSynchronize: 0").count(), 3, "{text}");
+}
+
+#[test]
+fn memory_that_is_not_there_ends_the_session_and_not_in_a_loop() {
+    let server = Server::start();
+    for word in ["hole_in", "hole_out"] {
+        let mut c = remote(&server, Path::new(PROGRAM));
+        let text = printed(c.arg(word).env("BUSBAR_SHM", "0"));
+        assert_eq!(text, "refused: true\nover: true\n", "{word}");
+    }
+    server.wait_for_sessions(0);
+}
+
+#[test]
+fn page_locked_memory_is_freed_behind_its_copies() {
+    let text = same_both_ways("freed");
+    assert!(!text.contains("to the device: [2"), "{text}");
+    assert!(!text.contains("from it: 1"), "{text}");
+}
+
+#[test]
+fn what_is_not_to_be_freed_stays() {
+    let text = same_both_ways("globals");
+    assert!(text.contains("[5, 5, 5, 5]"), "{text}");
+}
+
 #[test]
 fn kernels_launch_graphs_and_change_them() {
     let text = same(&Server::start(), "1", &["device_graphs"]);

@@ -16,12 +16,17 @@ use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_wire::codec::Request;
 use busbar_wire::generated::cuda as msg;
+use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Copies to page-locked memory whose bytes have not all arrived.
 static ARRIVING: AtomicUsize = AtomicUsize::new(0);
+/// Where they go: first address and end, by number.
+static PLACES: Mutex<BTreeMap<u64, (u64, u64)>> = Mutex::new(BTreeMap::new());
+static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// From this size on it is cheaper to send pageable memory in place and wait until it has gone out
 /// than to copy it into the queue.
@@ -32,9 +37,10 @@ const TAIL: usize = 512 << 10;
 /// do early.
 const FIRST: usize = 128 << 10;
 
-/// Waits until every copy to page-locked memory has arrived.
+/// Waits until every copy to page-locked memory has arrived, and every one from it is read.
 pub fn wait_for_copies(cx: Cx) {
-    while ARRIVING.load(Ordering::Acquire) > 0 && cx.rt.session.closed().is_none() {
+    let left = || ARRIVING.load(Ordering::Acquire) > 0 || super::callback::reads();
+    while left() && cx.rt.session.closed().is_none() {
         cx.rt.session.flush();
         std::thread::sleep(Duration::from_micros(50));
     }
@@ -95,22 +101,44 @@ fn captured(
 }
 
 /// Counts one of them for as long as it lives.
-pub(super) struct Arriving(());
+pub(super) struct Arriving(u64);
+
+fn places() -> MutexGuard<'static, BTreeMap<u64, (u64, u64)>> {
+    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Arriving {
-    pub(super) fn new() -> Self {
+    /// One whose bytes go somewhere in `len` bytes at `place`.
+    pub(super) fn new(place: u64, len: usize) -> Self {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        places().insert(number, (place, place.saturating_add(len as u64)));
         ARRIVING.fetch_add(1, Ordering::AcqRel);
-        Self(())
+        Self(number)
+    }
+
+    /// Whether any will write to `len` bytes at `p`.
+    fn reaches(p: u64, len: usize) -> bool {
+        let end = p.saturating_add(len as u64);
+        ARRIVING.load(Ordering::Acquire) > 0
+            && places().values().any(|(from, to)| *from < end && p < *to)
     }
 }
 
 impl Drop for Arriving {
     fn drop(&mut self) {
+        places().remove(&self.0);
         ARRIVING.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// Sends a message whose bulk answer arrives by itself; `then` hears whether it did.
+/// Whether work that is queued may still write `len` bytes of the program's memory at `p`: what is
+/// read of it now would be too old for a copy behind that work.
+pub(super) fn is_due(p: u64, len: usize) -> bool {
+    super::callback::any_due() || Arriving::reaches(p, len)
+}
+
+/// Sends a message whose bulk answer arrives by itself; `then` hears whether it did, while `arriving`
+/// still counts.
 ///
 /// # Safety
 /// `place` stays writable until `then` has run.
@@ -118,10 +146,10 @@ pub(super) unsafe fn later<'a, R: Request<'a>>(
     cx: Cx,
     m: &R,
     place: (*mut u8, usize),
+    arriving: Arriving,
     then: impl FnOnce(bool) + Send + 'static,
 ) -> Result<(), CUresult> {
     settled::program_will_see();
-    let arriving = Arriving::new();
     let arrived = move |a: Option<crate::calls::Answer>| {
         let status = a.map_or(CUDA_ERROR_DEVICE_UNAVAILABLE, |a| a.status);
         if status != CUDA_SUCCESS {
@@ -149,14 +177,15 @@ unsafe fn to_device(
     later: bool,
 ) -> Result<(), CUresult> {
     // SAFETY: passed on to the caller.
-    unsafe { queue_to_device(cx, dst, src, len, stream, later)? };
-    if later || len == 0 {
-        return Ok(());
+    let before = unsafe { queue_to_device(cx, dst, src, len, stream, later)? };
+    if !later && len > 0 {
+        settled::after(cx, stream)?;
     }
-    settled::settle(cx, stream)
+    before
 }
 
-/// Queues a copy from the host to the device.
+/// Queues a copy from the host to the device. One that is not for `later` waits first for what may
+/// write its source; what became of that is told beside what becomes of the copy.
 ///
 /// # Safety
 /// As for [`to_device`].
@@ -167,16 +196,16 @@ unsafe fn queue_to_device(
     len: usize,
     stream: u32,
     later: bool,
-) -> Result<(), CUresult> {
+) -> Result<Result<(), CUresult>, CUresult> {
     cx.need_context()?;
     if len == 0 {
-        return Ok(());
+        return Ok(Ok(()));
     }
     if src.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     if let Some(there) = shadow::device_side(src as u64, len) {
-        return on_device(cx, dst, there, len, stream);
+        return on_device(cx, dst, there, len, stream).map(Ok);
     }
     let dst = shadow::device_side(dst, len).unwrap_or(dst);
     must_be_on_device(dst, len)?;
@@ -184,30 +213,38 @@ unsafe fn queue_to_device(
         shadow::work(cx, stream, false)?;
     }
     // SAFETY: passed on to the caller.
-    let there = |cx| unsafe { queue_to_device(cx, dst, src, len, 0, later) };
+    let there = |cx| unsafe { queue_to_device(cx, dst, src, len, 0, later)? };
     if let Some(done) = copy_across::in_its_context(cx, dst, stream, there) {
-        return done;
+        return done.map(Ok);
     }
     if stream::capturing() && captured(cx, (DEVICE, dst), (HOST, src as u64), len, stream, later)? {
-        return Ok(());
+        return Ok(Ok(()));
     }
     let ends = (dst, src as u64);
+    let before = match later {
+        true => Ok(()),
+        false => settled::before(cx, stream),
+    };
     if shared::copy(cx, ends, src as u64, len, stream, later)? {
-        return Ok(());
+        return Ok(before);
+    }
+    let pinned = later && memory::is_pinned(src as u64, len);
+    if pinned && is_due(src as u64, len) && !cx.idle(stream) {
+        return super::callback::read_in_order(cx, dst, src as u64, len, stream).map(Ok);
     }
     // SAFETY: passed on to the caller.
     if unsafe { ring::to_device(cx, dst, src, len, stream)? } {
-        return Ok(());
+        return Ok(before);
     }
-    let pinned = later && memory::is_pinned(src as u64, len);
     // SAFETY: passed on to the caller.
     unsafe {
         if pinned || len >= SEND_IN_PLACE {
-            send_in_place(cx, dst, src, len, stream, pinned)
+            send_in_place(cx, dst, src, len, stream, pinned)?;
         } else {
-            queue(cx, dst, std::slice::from_raw_parts(src, len), stream)
+            queue(cx, dst, std::slice::from_raw_parts(src, len), stream)?;
         }
     }
+    Ok(before)
 }
 
 /// Queues bytes for the device that are sent from where they lie. Page-locked ones stay until the
@@ -360,7 +397,9 @@ unsafe fn to_host(
             if done == len {
                 return Ok(());
             }
-            self::later(cx, &m, (dst.add(done), len - done), |_| {})
+            let (place, left) = (dst.add(done), len - done);
+            let arriving = Arriving::new(place as u64, left);
+            self::later(cx, &m, (place, left), arriving, |_| {})
         };
     }
     // SAFETY: passed on to the caller.
@@ -389,6 +428,34 @@ pub(super) fn on_host(p: u64) -> bool {
     }
 }
 
+/// As [`any`], for later, but that a source on the host has been read on return.
+///
+/// # Safety
+/// As for [`any`].
+pub(super) unsafe fn at_once(
+    cx: Cx,
+    dst: u64,
+    src: u64,
+    len: usize,
+    stream: u32,
+) -> Result<(), CUresult> {
+    let pinned = on_host(src) && !on_host(dst) && memory::is_pinned(src, len);
+    let usual = !pinned || shadow::active() || stream::capturing() || cx.rt.devices.len() > 1;
+    if !usual {
+        cx.need_context()?;
+        must_be_on_device(dst, len)?;
+        // SAFETY: page-locked memory of that length.
+        let bytes = unsafe { std::slice::from_raw_parts(src as *const u8, len) };
+        return queue(cx, dst, bytes, stream);
+    }
+    // SAFETY: passed on to the caller.
+    unsafe { any(cx, dst, src, len, stream, true)? };
+    if pinned && !stream::capturing() {
+        cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+    }
+    Ok(())
+}
+
 /// A copy whose ends the addresses tell.
 pub(super) unsafe fn any(
     cx: Cx,
@@ -405,6 +472,7 @@ pub(super) unsafe fn any(
             (true, false) => to_host(cx, dst as *mut u8, src, len, stream, later),
             (false, false) if len == 0 => Ok(()),
             (false, false) => on_device(cx, dst, src, len, stream),
+            (true, true) if len > 0 && (dst == 0 || src == 0) => Err(CUDA_ERROR_INVALID_VALUE),
             (true, true) => {
                 // In stream order: what was queued before may still write the source.
                 let (to, from) = ((HOST, dst), (HOST, src));

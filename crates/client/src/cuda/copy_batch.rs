@@ -2,7 +2,7 @@
 //! that a batch allows.
 
 use super::array;
-use super::copy::{any, on_host};
+use super::copy::{self, any, on_host};
 use super::copy_rows::{End, Rows, copy_box};
 use super::runtime::{Cx, enter, guard, put_opt};
 use super::stream;
@@ -21,6 +21,14 @@ fn stream_of(cx: Cx, raw: CUstream, per_thread: bool) -> Result<u32, CUresult> {
 /// Whether a source may be read in the order that the program says.
 fn is_order(order: CUmemcpySrcAccessOrder) -> bool {
     (1..=3).contains(&order)
+}
+
+/// The source may be gone when the call has returned, wherever it lies.
+const AT_ONCE: CUmemcpySrcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
+
+unsafe fn later(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<(), CUresult> {
+    // SAFETY: passed on to the caller.
+    unsafe { any(cx, dst, src, len, stream, true) }
 }
 
 unsafe fn list<'a, T>(p: *const T, n: usize) -> Result<&'a [T], CUresult> {
@@ -67,10 +75,16 @@ unsafe fn batch(
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let stream = stream_of(cx, stream, per_thread)?;
+        let mut kind = 0;
         for (i, n) in sizes.iter().enumerate() {
+            if firsts.get(kind + 1).is_some_and(|next| *next <= i) {
+                kind += 1;
+            }
+            let at_once = attrs[kind].srcAccessOrder == AT_ONCE;
+            let copy = if at_once { copy::at_once } else { later };
             // SAFETY: the program's addresses; `failed` as above.
             unsafe {
-                any(cx, dsts[i], srcs[i], *n, stream, true).inspect_err(|_| put_opt(failed, i))?;
+                copy(cx, dsts[i], srcs[i], *n, stream).inspect_err(|_| put_opt(failed, i))?;
             }
         }
         Ok(())

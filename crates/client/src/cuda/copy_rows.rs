@@ -4,10 +4,11 @@
 
 use super::array;
 use super::context;
-use super::copy::on_host;
+use super::copy::{self, must_be_on_device, on_host};
 use super::copy_across;
-use super::graph_host;
+use super::graph_host::{self, HostBox};
 use super::handles;
+use super::memory;
 use super::runtime::{Cx, enter, guard};
 use super::{settled, shadow, stream};
 use busbar_abi::cuda::*;
@@ -22,6 +23,8 @@ const UNIFIED: u32 = CU_MEMORYTYPE_UNIFIED;
 
 /// Bytes of packed rows in one record.
 const CHUNK: usize = crate::session::CHUNK;
+/// Bytes of packed rows in one answer.
+const ROOM: usize = 32 << 20;
 
 /// One end of a copy.
 #[derive(Clone, Copy, Default)]
@@ -59,8 +62,10 @@ impl End {
 
     /// Settles what an address of unified memory is, and what a zero pitch means.
     fn settle(mut self, width: usize, height: usize) -> Self {
-        if self.memory == UNIFIED {
-            let p = self.device;
+        let p = self.device;
+        // Page-locked memory has an address on the device, which is the program's own.
+        let pinned = self.memory == DEVICE && memory::is_pinned(p, 1);
+        if self.memory == UNIFIED || pinned {
             self.memory = if on_host(p) { HOST } else { DEVICE };
             self.host = p;
         }
@@ -71,6 +76,38 @@ impl End {
             self.height = height;
         }
         self
+    }
+
+    /// Where the first and the last row of a box begin, from where this end does; `None` when no
+    /// address can be that far away.
+    fn extent(&self, r: &Rows) -> Option<(u64, u64)> {
+        let row = |y: usize, z: usize| {
+            let rows = z.checked_mul(self.height)?.checked_add(y)?;
+            let at = rows.checked_mul(self.pitch)?.checked_add(self.x)?;
+            at.checked_add(r.width)?;
+            Some(at as u64)
+        };
+        let last = |at: usize, n: usize| at.checked_add(n - 1);
+        let (y, z) = (last(self.y, r.height)?, last(self.z, r.depth)?);
+        Some((row(self.y, self.z)?, row(y, z)?))
+    }
+
+    /// Refuses an end that is not there, as the driver does.
+    fn check(&self, r: &Rows) -> Result<(), CUresult> {
+        const BAD: CUresult = CUDA_ERROR_INVALID_VALUE;
+        let (first, last) = self.extent(r).ok_or(BAD)?;
+        match self.memory {
+            HOST if self.host == 0 => Err(BAD),
+            HOST => self.host.checked_add(last).map(drop).ok_or(BAD),
+            DEVICE => {
+                for row in [first, last] {
+                    let p = self.device.checked_add(row).ok_or(BAD)?;
+                    must_be_on_device(p, r.width)?;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The address of a row's first byte on the host.
@@ -97,6 +134,51 @@ impl Rows {
             src: self.src.settle(self.width, self.height),
             dst: self.dst.settle(self.width, self.height),
             ..*self
+        }
+    }
+
+    /// The same from a column, row and slice on, and no more than so many of each.
+    fn part(&self, [x, y, z]: [usize; 3], [width, height, depth]: [usize; 3]) -> Self {
+        let from = |mut e: End| {
+            (e.x, e.y, e.z) = (e.x + x, e.y + y, e.z + z);
+            e
+        };
+        Self {
+            src: from(self.src),
+            dst: from(self.dst),
+            width: width.min(self.width - x),
+            height: height.min(self.height - y),
+            depth: depth.min(self.depth - z),
+        }
+    }
+
+    /// Stripes of rows that each fit a record.
+    fn stripes(self) -> impl Iterator<Item = Self> {
+        let at = (0..self.width).step_by(CHUNK);
+        at.map(move |x| self.part([x, 0, 0], [CHUNK, usize::MAX, usize::MAX]))
+    }
+
+    /// Boxes of about as many bytes as an answer has room for.
+    fn boxes(self) -> impl Iterator<Item = Self> {
+        let rows = (ROOM / self.width).max(1);
+        let (height, depth) = match rows / self.height {
+            0 => (rows, 1),
+            slices => (self.height, slices),
+        };
+        let slices = (0..self.depth).step_by(depth);
+        slices.flat_map(move |z| {
+            let rows = (0..self.height).step_by(height);
+            rows.map(move |y| self.part([0, y, z], [usize::MAX, height, depth]))
+        })
+    }
+
+    /// The program's memory that the box is copied to, or from.
+    fn host(&self, end: End) -> HostBox {
+        HostBox {
+            end,
+            width: self.width,
+            height: self.height,
+            depth: self.depth,
         }
     }
 }
@@ -133,12 +215,18 @@ fn array_id(cx: Cx, e: &End) -> Result<u32, CUresult> {
     }
 }
 
-/// Sends rows from the host, as many in each record as fit.
+/// Sends rows from the host.
 unsafe fn rows_in(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
-    let array = array_id(cx, &r.dst)?;
-    if r.width > CHUNK {
-        return Err(CUDA_ERROR_INVALID_VALUE);
+    for stripe in r.stripes() {
+        // SAFETY: passed on to the caller.
+        unsafe { stripe_in(cx, &stripe, stream)? };
     }
+    Ok(())
+}
+
+/// Sends short rows from the host, as many in each record as fit.
+unsafe fn stripe_in(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
+    let array = array_id(cx, &r.dst)?;
     let at_once = (CHUNK / r.width).max(1);
     let mut packed = Vec::with_capacity(CHUNK.min(r.width * r.height));
     for z in 0..r.depth {
@@ -173,25 +261,39 @@ unsafe fn rows_in(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
     Ok(())
 }
 
-unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
+/// Fetches rows. Those that go to page-locked memory arrive by themselves, if they may come `later`.
+unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32, later: bool) -> Result<(), CUresult> {
     let array = array_id(cx, &r.src)?;
-    if r.width > CHUNK {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
-    let len = r.width * r.height * r.depth;
-    let mut packed = vec![0u8; len];
-    let s = shape(r);
-    let m = msg::CopyOutRows {
-        shape: busbar_abi::bytes_of(&s),
-        array,
-        len: len as u64,
-        stream,
-    };
-    cx.call_into(&m, Some((packed.as_mut_ptr(), len)))?;
-    for (i, row) in packed.chunks_exact(r.width).enumerate() {
-        let to = r.dst.row(i % r.height, i / r.height) as *mut u8;
-        // SAFETY: a row of the program's box.
-        unsafe { std::ptr::copy_nonoverlapping(row.as_ptr(), to, r.width) };
+    for r in r.stripes().flat_map(Rows::boxes) {
+        let s = shape(&r);
+        let to = r.host(r.dst);
+        let len = r.width * r.height * r.depth;
+        let m = msg::CopyOutRows {
+            shape: busbar_abi::bytes_of(&s),
+            array,
+            len: len as u64,
+            stream,
+        };
+        let mut packed = vec![0u8; len];
+        let place = (packed.as_mut_ptr(), len);
+        let (start, span) = to.span();
+        // The receiving thread must not meet a page that is closed to the program.
+        let open = memory::is_pinned(start, span) && shadow::device_side(start, 1).is_none();
+        if later && open {
+            let put = move |arrived: bool| {
+                if arrived {
+                    // SAFETY: page-locked memory stays until it is freed, and freeing it waits for
+                    // copies.
+                    unsafe { to.scatter(&packed) };
+                }
+            };
+            // SAFETY: the closure keeps the bytes.
+            unsafe { copy::later(cx, &m, place, to.arriving(), put)? };
+            continue;
+        }
+        cx.call_into(&m, Some(place))?;
+        // SAFETY: passed on to the caller.
+        unsafe { to.scatter(&packed) };
     }
     Ok(())
 }
@@ -222,14 +324,17 @@ pub(super) unsafe fn copy_box(
     if ends.iter().any(|e| e.memory != ARRAY && e.pitch < r.width) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
+    for e in ends {
+        e.check(&r)?;
+        if e.memory == ARRAY {
+            let shape = array::shape(cx, cx.handle(Kind::Array, e.array)?)?;
+            if !shape.holds([e.x, e.y, e.z], [r.width, r.height, r.depth]) {
+                return Err(CUDA_ERROR_INVALID_VALUE);
+            }
+        }
+    }
     if shadow::active() {
         shadow::work(cx, stream, false)?;
-    }
-    for e in ends.iter().filter(|e| e.memory == ARRAY) {
-        let shape = array::shape(cx, cx.handle(Kind::Array, e.array)?)?;
-        if !shape.holds([e.x, e.y, e.z], [r.width, r.height, r.depth]) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
     }
     let host = r.src.memory == HOST || r.dst.memory == HOST;
     if host && stream::capturing() {
@@ -253,18 +358,26 @@ pub(super) unsafe fn copy_box(
                 Ok(())
             }
             (HOST, DEVICE | ARRAY) => {
+                let (p, n) = r.host(r.src).span();
+                let before = match later {
+                    true if memory::is_pinned(p, n) && copy::is_due(p, n) => cx
+                        .call(&msg::CuStreamSynchronize { h_stream: stream })
+                        .map(drop),
+                    true => Ok(()),
+                    false => settled::before(cx, stream),
+                };
                 let there = |cx| rows_in(cx, &r, 0);
                 copy_across::in_context_of(cx, r.dst.home(), stream, there)
                     .unwrap_or_else(|| rows_in(cx, &r, stream))?;
-                if later {
-                    return Ok(());
+                if !later {
+                    settled::after(cx, stream)?;
                 }
-                settled::settle(cx, stream)
+                before
             }
             (DEVICE | ARRAY, HOST) => {
-                let there = |cx| rows_out(cx, &r, 0);
+                let there = |cx| rows_out(cx, &r, 0, false);
                 copy_across::in_context_of(cx, r.src.home(), stream, there)
-                    .unwrap_or_else(|| rows_out(cx, &r, stream))
+                    .unwrap_or_else(|| rows_out(cx, &r, stream, later))
             }
             (DEVICE | ARRAY, DEVICE | ARRAY) => on_device(cx, &r, stream, peer),
             _ => Err(CUDA_ERROR_INVALID_VALUE),

@@ -5,7 +5,7 @@
 //! order of the launch's stream; after it the bytes of every destination are asked for, and arrive
 //! before any later wait for that stream is over.
 
-use super::copy;
+use super::copy::{self, Arriving};
 use super::copy_rows::{End, HOST, Rows, shape};
 use super::handles;
 use super::runtime::{Cx, decode};
@@ -24,14 +24,27 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct HostBox {
     /// Where it begins, and its pitch.
     pub(super) end: End,
-    width: usize,
-    height: usize,
-    depth: usize,
+    pub(super) width: usize,
+    pub(super) height: usize,
+    pub(super) depth: usize,
 }
 
 impl HostBox {
     fn len(&self) -> usize {
         self.width * self.height * self.depth
+    }
+
+    /// Its first address, and how many bytes its rows span.
+    pub(super) fn span(&self) -> (u64, usize) {
+        let last = self.end.row(self.height - 1, self.depth - 1);
+        let first = self.end.row(0, 0);
+        (first, (last - first) as usize + self.width)
+    }
+
+    /// Bytes that will be put in their places.
+    pub(super) fn arriving(&self) -> Arriving {
+        let (p, n) = self.span();
+        Arriving::new(p, n)
     }
 
     /// Its first byte, if its rows lie one behind the other.
@@ -61,7 +74,7 @@ impl HostBox {
     ///
     /// # Safety
     /// The program's memory is writable, and `packed` as long as the box.
-    unsafe fn scatter(&self, packed: &[u8]) {
+    pub(super) unsafe fn scatter(&self, packed: &[u8]) {
         for (i, row) in packed.chunks_exact(self.width).enumerate() {
             let to = self.end.row(i % self.height, i / self.height) as *mut u8;
             // SAFETY: a row of the program's box.
@@ -237,6 +250,11 @@ unsafe fn send<'a, R: Request<'a>>(
 pub(super) unsafe fn before_launch(cx: Cx, l: &Lists, stream: u32) -> Result<(), CUresult> {
     for id in &l.sources {
         let Some(b) = host_box(*id) else { continue };
+        let (p, n) = b.span();
+        if copy::is_due(p, n) {
+            // What is queued before the launch writes what this is to read.
+            cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+        }
         let m = |offset| msg::MirrorIn {
             mirror: *id,
             stream,
@@ -269,14 +287,14 @@ pub(super) unsafe fn after_launch(
         let len = b.len();
         if let Some(p) = b.whole() {
             // SAFETY: passed on to the caller.
-            unsafe { copy::later(cx, &m, (p, len), |_| {})? };
+            unsafe { copy::later(cx, &m, (p, len), b.arriving(), |_| {})? };
             continue;
         }
         let mut packed = vec![0u8; len];
         let p = packed.as_mut_ptr();
         // SAFETY: the bytes live in the closure until they have arrived.
         unsafe {
-            copy::later(cx, &m, (p, len), move |ok| {
+            copy::later(cx, &m, (p, len), b.arriving(), move |ok| {
                 if ok {
                     // SAFETY: passed on to the caller.
                     b.scatter(&packed);

@@ -5,8 +5,8 @@ use super::graph::{self, owner};
 use super::graph_host::{restore, travel};
 use super::launch;
 use super::memory::{self, Sort};
+use super::pool::OF_GRAPH;
 use super::runtime::{Cx, decode, enter, guard, put};
-use super::settled;
 use busbar_abi::cuda::*;
 use busbar_wire::codec::Request as _;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -131,7 +131,7 @@ pub(super) unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded, CU
             c.phGraph_out = std::ptr::null_mut();
             busbar_abi::set_member(u, c);
         }
-        CU_GRAPH_NODE_TYPE_HOST => settled::program_will_see(),
+        CU_GRAPH_NODE_TYPE_HOST => super::callback::in_graphs()?,
         CU_GRAPH_NODE_TYPE_EMPTY | CU_GRAPH_NODE_TYPE_MEM_FREE => {}
         // Memory and semaphores of other APIs cannot leave their machine.
         CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL | CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT => {
@@ -197,7 +197,7 @@ pub(super) unsafe fn add(at: &Place, p: &mut CUgraphNodeParams) -> Result<(), CU
                 a.dptr = r.va as CUdeviceptr;
                 let device = a.poolProps.location.id;
                 let size = a.bytesize as u64;
-                memory::add(r.va, size, Sort::Foreign, cx.scope, device, 0);
+                memory::add(r.va, size, Sort::Foreign, cx.scope, device, OF_GRAPH);
                 busbar_abi::set_member(&mut p.u, a);
             }
             CU_GRAPH_NODE_TYPE_CONDITIONAL => {

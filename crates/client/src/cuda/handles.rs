@@ -37,6 +37,12 @@ type Slot = AtomicU64;
 /// published, is never freed: a look-up is two loads and no lock.
 struct Chunks<T>([AtomicPtr<[T; CHUNK]>; CHUNKS]);
 
+/// A new piece, made where it stays: a thread of the program may have little stack.
+fn chunk<T>(empty: fn() -> T) -> Box<[T; CHUNK]> {
+    let all: Box<[T]> = std::iter::repeat_with(empty).take(CHUNK).collect();
+    all.try_into().ok().expect("as many as were taken")
+}
+
 impl<T> Chunks<T> {
     const fn new() -> Self {
         Self([const { AtomicPtr::new(std::ptr::null_mut()) }; CHUNKS])
@@ -53,7 +59,7 @@ impl<T> Chunks<T> {
     fn get_or_make(&self, id: u32, empty: fn() -> T) -> &T {
         let at = &self.0[id as usize / CHUNK];
         if at.load(Ordering::Acquire).is_null() {
-            let fresh = Box::into_raw(Box::new(std::array::from_fn(|_| empty())));
+            let fresh = Box::into_raw(chunk(empty));
             let won = at.compare_exchange(
                 std::ptr::null_mut(),
                 fresh,
@@ -74,6 +80,8 @@ pub struct Table {
     slots: Chunks<Slot>,
     next: AtomicU32,
     free: Mutex<Vec<u32>>,
+    /// Ids that are not to be used again yet.
+    kept: Mutex<Vec<u32>>,
 }
 
 impl Table {
@@ -83,6 +91,7 @@ impl Table {
             // Id 0 means "none" on the wire.
             next: AtomicU32::new(1),
             free: Mutex::new(Vec::new()),
+            kept: Mutex::new(Vec::new()),
         }
     }
 
@@ -101,8 +110,14 @@ impl Table {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .pop();
-        let id = free.unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
-        assert!(id < WORKER_IDS, "out of handles");
+        let next = |n: u32| (n < WORKER_IDS).then_some(n + 1);
+        let id = free.or_else(|| {
+            let next = self
+                .next
+                .fetch_update(Ordering::AcqRel, Ordering::Relaxed, next);
+            next.ok()
+        });
+        let id = id.expect("out of handles");
         self.revive(id, context);
         id
     }
@@ -219,17 +234,40 @@ pub fn destroy(kind: Kind, id: u32) {
         let mut aliases = ALIASES.write().unwrap_or_else(PoisonError::into_inner);
         aliases.retain(|(k, _), of| (*k, *of) != (kind as usize, id));
     }
-    // What is cached of a function or stream is keyed by its id, so those are not used again.
     if let Some(s) = t.slot(id)
         && s.fetch_and(!1, Ordering::AcqRel) & 1 == 1
         && id < WORKER_IDS
-        && !matches!(kind, Kind::Function | Kind::Stream)
     {
-        t.free
+        // What is cached of a function or stream is keyed by its id, so those are not used again:
+        // functions never, streams when there is no other id.
+        let list = match kind {
+            Kind::Function => return,
+            Kind::Stream => &t.kept,
+            _ => &t.free,
+        };
+        list.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+    }
+}
+
+/// Whether there is no id left of a kind, but for those that [`use_again`] gives.
+#[inline]
+pub fn used_up(kind: Kind) -> bool {
+    let t = &TABLES[kind as usize];
+    t.next.load(Ordering::Relaxed) >= WORKER_IDS
+        && t.free
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .push(id);
-    }
+            .is_empty()
+}
+
+/// Lets ids be used again that were kept from it: nothing is known under them any more.
+pub fn use_again(kind: Kind) {
+    let t = &TABLES[kind as usize];
+    let kept = std::mem::take(&mut *t.kept.lock().unwrap_or_else(PoisonError::into_inner));
+    t.free
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .extend(kept);
 }
 
 /// Whether no more than `n` objects of a kind have ever lived at a time.
@@ -325,6 +363,23 @@ mod tests {
         assert_eq!(alias(kind, own, next), Some(own));
         assert_eq!(id(kind, own), Some(next));
         assert_eq!(alias(kind, raw(kind, next), next), None, "it could be ours");
+    }
+
+    #[test]
+    fn ids_of_streams_are_used_again_when_there_is_no_other() {
+        let kind = Kind::Stream;
+        let (first, old) = (create(kind, 0), create(kind, 0));
+        let h = raw(kind, old);
+        destroy(kind, old);
+        while !used_up(kind) {
+            destroy(kind, create(kind, 0));
+        }
+        use_again(kind);
+        assert!(!used_up(kind));
+        let all: Vec<u32> = (0..1000).map(|_| create(kind, 0)).collect();
+        assert!(!all.contains(&first), "it lives");
+        assert!(all.iter().all(|id| *id < WORKER_IDS));
+        assert_eq!(id(kind, h), None);
     }
 
     #[test]

@@ -96,6 +96,7 @@ pub(super) unsafe fn cuIpcGetMemHandle(out: *mut CUipcMemHandle, p: CUdeviceptr)
         let r = memory::find(p)
             .filter(|r| r.sort == Sort::Device)
             .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        super::settled::others_will_see();
         let reply = cx.call(&msg::IpcExport { va: r.base })?;
         let e = decode::<msg::IpcExportReply>(&reply)?;
         let h = Handle {
@@ -115,6 +116,7 @@ pub(super) unsafe fn cuIpcGetMemHandle(out: *mut CUipcMemHandle, p: CUdeviceptr)
 fn import(cx: Cx, h: &Handle) -> Result<(), CUresult> {
     let context = cx.need_context()?;
     let device = context::current_device(cx)?;
+    super::settled::others_will_see();
     // A whole mapping has granules of its own here, too, however small it is.
     let at = memory::place(device as u32, h.mapped, |va, size| {
         cx.call(&msg::IpcImport {

@@ -18,6 +18,9 @@ const STATIC_SHARED: usize = 1;
 const REGISTERS: usize = 4;
 const MAX_DYNAMIC_SHARED: usize = 8;
 
+/// Bytes of parameters that no kernel reaches.
+const MOST_PARAMS: u32 = 1 << 16;
+
 /// What the client knows of a kernel or function.
 #[derive(Debug)]
 pub struct Function {
@@ -39,25 +42,31 @@ pub struct Function {
 pub static FUNCTIONS: Side<Function> = Side::new();
 
 impl Function {
-    /// From the worker's description: parameters as offset and size in turn, and the attributes.
+    /// From the worker's description: parameters as offset and size in turn, and the attributes. An
+    /// error when they make no sense: launches write what they say.
     pub fn new(
         name: CString,
         params: &[u32],
         attributes: &[u32],
         library: u32,
         module: u32,
-    ) -> Self {
+    ) -> Result<Self, CUresult> {
         let params: Vec<_> = params.chunks_exact(2).map(|p| (p[0], p[1])).collect();
-        let packed = params.iter().map(|(o, s)| o + s).max().unwrap_or(0);
+        let ends = params.iter().map(|(offset, n)| offset.saturating_add(*n));
+        let packed = ends.max().unwrap_or(0);
+        if packed > MOST_PARAMS {
+            crate::log!(Error, "the worker says that {name:?} takes {packed} bytes");
+            return Err(CUDA_ERROR_UNKNOWN);
+        }
         let value = |i: usize| AtomicI32::new(attributes.get(i).copied().unwrap_or(0) as i32);
-        Self {
+        Ok(Self {
             name,
             params,
             packed,
             attributes: std::array::from_fn(value),
             library,
             module,
-        }
+        })
     }
 
     /// An attribute's value.
@@ -125,7 +134,9 @@ const REQUIRED_CLUSTER: usize = 11;
 /// What CUDA refuses before it queues a launch.
 #[inline]
 fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Result<(), CUresult> {
-    let threads = u64::from(block[0]) * u64::from(block[1]) * u64::from(block[2]);
+    // No two of them go beyond 64 bits, and the third must be small.
+    let threads = u64::from(block[0]) * u64::from(block[1]);
+    let threads = threads.saturating_mul(u64::from(block[2]));
     let bad = threads == 0
         || threads > 1024
         || block[2] > 64
@@ -537,9 +548,11 @@ pub(super) unsafe fn cuLaunchKernelEx(
         if cooperative && has(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).is_none() {
             check_fits(cx, function, grid, block, c.sharedMemBytes)?;
         }
+        let stream = stream::id(cx, c.hStream, per_thread)?;
+        stream::not_void(cx, stream)?;
         let l = Launch {
             function,
-            stream: stream::id(cx, c.hStream, per_thread)?,
+            stream,
             grid,
             block,
             shared: c.sharedMemBytes,

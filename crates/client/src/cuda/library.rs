@@ -176,7 +176,7 @@ fn kernel(cx: Cx, library: u32, name: &CStr) -> Result<u32, CUresult> {
             let r = decode::<msg::LibraryKernelReply>(&reply)?;
             FUNCTIONS.set(
                 id,
-                Function::new(name.into(), &r.params, &r.attributes, library, 0),
+                Function::new(name.into(), &r.params, &r.attributes, library, 0)?,
             );
             Ok(())
         });

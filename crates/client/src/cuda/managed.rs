@@ -70,7 +70,7 @@ pub fn release(r: &Range) -> Option<(u64, u64)> {
 /// The managed allocation that holds all of a range.
 fn managed(p: u64, len: usize) -> Result<Range, CUresult> {
     memory::find(p)
-        .filter(|r| r.sort == Sort::Managed && p - r.base + len as u64 <= r.size)
+        .filter(|r| r.sort == Sort::Managed && r.holds(p, len))
         .ok_or(CUDA_ERROR_INVALID_VALUE)
 }
 

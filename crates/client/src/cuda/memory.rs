@@ -103,9 +103,21 @@ pub fn add_variable(
 
 /// Forgets the range that begins at `base`, if it is of a sort that `which` accepts.
 pub fn remove(base: u64, which: impl Fn(Sort) -> bool) -> Option<Range> {
+    take(base, |r| which(r.sort))
+}
+
+/// As [`remove`], for a range that `which` accepts.
+pub fn take(base: u64, which: impl Fn(&Range) -> bool) -> Option<Range> {
     let mut ranges = RANGES.write().unwrap_or_else(PoisonError::into_inner);
-    ranges.get(&base).filter(|r| which(r.sort))?;
+    ranges.get(&base).filter(|r| which(r))?;
     ranges.remove(&base)
+}
+
+impl Range {
+    /// Whether all of `len` bytes at `p`, an address of this range, are in it.
+    pub fn holds(&self, p: u64, len: usize) -> bool {
+        (p - self.base).saturating_add(len as u64) <= self.size
+    }
 }
 
 /// Whether `len` bytes at `p` are all in memory that a device has, be it one range or several side
@@ -130,9 +142,7 @@ pub fn is_managed(p: u64) -> bool {
 
 /// Whether `len` bytes at `p` are page-locked host memory.
 pub fn is_pinned(p: u64, len: usize) -> bool {
-    find(p).is_some_and(|r| {
-        matches!(r.sort, Sort::Host | Sort::Registered) && p - r.base + len as u64 <= r.size
-    })
+    find(p).is_some_and(|r| matches!(r.sort, Sort::Host | Sort::Registered) && r.holds(p, len))
 }
 
 /// A context is gone, and the device memory in it: what the worker is to unmap.
@@ -426,6 +436,14 @@ pub(super) unsafe fn cuMemFreeHost(p: *mut c_void) -> CUresult {
     })
 }
 
+/// Whether the program has memory at all of these addresses.
+fn is_mapped(start: u64, size: usize) -> bool {
+    let page = start & !4095;
+    let len = (start - page) as usize + size;
+    // SAFETY: nothing is changed; the kernel says whether a page is missing.
+    unsafe { libc::msync(page as *mut c_void, len, libc::MS_ASYNC) == 0 }
+}
+
 pub(super) unsafe fn cuMemHostRegister_v2(p: *mut c_void, size: usize, flags: u32) -> CUresult {
     guard(|| {
         let cx = enter()?;
@@ -433,7 +451,11 @@ pub(super) unsafe fn cuMemHostRegister_v2(p: *mut c_void, size: usize, flags: u3
         if p.is_null() || size == 0 || flags & !0xf != 0 {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        let (start, end) = (p as u64, p as u64 + size as u64);
+        let start = p as u64;
+        let end = start.checked_add(size as u64);
+        let end = end
+            .filter(|_| is_mapped(start, size))
+            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let known = {
             let ranges = RANGES.read().unwrap_or_else(PoisonError::into_inner);
             let before = ranges.range(..end).next_back();

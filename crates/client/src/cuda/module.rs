@@ -285,7 +285,7 @@ fn function_id(cx: Cx, module: u32, name: &CStr) -> Result<u32, CUresult> {
             let r = decode::<msg::ModuleFunctionReply>(&reply)?;
             FUNCTIONS.set(
                 id,
-                Function::new(name.into(), &r.params, &r.attributes, 0, module),
+                Function::new(name.into(), &r.params, &r.attributes, 0, module)?,
             );
             Ok(())
         });

@@ -37,6 +37,10 @@ fn current() -> MutexGuard<'static, Option<HashMap<CUdevice, u32>>> {
 /// one of its device.
 const POOLED: u32 = 1 << 30;
 
+/// Marks the flags of memory that a node of a graph allocates. Its address is the graph's: who frees
+/// it gives it back until the graph is launched again.
+pub const OF_GRAPH: u32 = 1 << 29;
+
 /// Whether memory came from a pool.
 pub fn is_pooled(r: &memory::Range) -> bool {
     r.sort == Sort::Foreign && r.flags & POOLED != 0
@@ -76,6 +80,7 @@ unsafe fn alloc(
             Some(p) => cx.handle(Kind::MemoryPool, p as u64)?,
             None => 0,
         };
+        let captured = stream::capturing() && stream::captures(cx, stream)?;
         let reply = cx.call(&msg::PoolAlloc {
             pool,
             size: size as u64,
@@ -87,7 +92,10 @@ unsafe fn alloc(
             0 => current().as_ref().and_then(|c| c.get(&device).copied()),
             id => Some(id).filter(|id| *id < handles::WORKER_IDS),
         };
-        let flags = POOLED | from.unwrap_or(0);
+        let flags = match captured {
+            true => OF_GRAPH,
+            false => POOLED | from.unwrap_or(0),
+        };
         memory::add(va, size as u64, Sort::Foreign, context, device, flags);
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, va as CUdeviceptr) }
@@ -132,14 +140,25 @@ pub(super) unsafe fn cuMemFreeAsync(
                 e => Err(e),
             };
         }
-        memory::remove(p, |s| s == Sort::Foreign).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        forget(p)?;
         cx.send(&msg::PoolFree { va: p, stream })
     })
 }
 
+/// Memory that a pool or a graph gave is about to be freed.
+fn forget(p: CUdeviceptr) -> Result<(), CUresult> {
+    let of_graph =
+        |r: &memory::Range| r.base == p && r.sort == Sort::Foreign && r.flags & OF_GRAPH != 0;
+    if memory::find(p).is_some_and(|r| of_graph(&r)) {
+        return Ok(());
+    }
+    let gone = memory::take(p, is_pooled);
+    gone.map(drop).ok_or(CUDA_ERROR_INVALID_VALUE)
+}
+
 /// `cuMemFree` of memory that came from a pool.
 pub fn free_now(cx: Cx, p: CUdeviceptr) -> Result<(), CUresult> {
-    memory::remove(p, |s| s == Sort::Foreign).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    forget(p)?;
     cx.call(&msg::PoolFreeNow { va: p }).map(drop)
 }
 

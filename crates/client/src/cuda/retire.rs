@@ -28,6 +28,23 @@ fn lock() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A piece that the worker has not answered for, until it is dropped.
+struct Left;
+
+impl Left {
+    fn new() -> Self {
+        lock().left += 1;
+        Self
+    }
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        lock().left -= 1;
+        DONE.notify_all();
+    }
+}
+
 /// Frees `size` bytes of device memory at `at`, in the range of a device, once all work of the
 /// context `cx` is in is done.
 pub fn retire(cx: Cx, range: u32, at: u64, size: u64) -> Result<(), CUresult> {
@@ -36,23 +53,18 @@ pub fn retire(cx: Cx, range: u32, at: u64, size: u64) -> Result<(), CUresult> {
         va: at,
         size: unmapped,
     };
-    lock().left += 1;
+    // Dropped once, with the answer or without one: a session may end at any moment.
+    let left = Left::new();
     let done = move |_| {
-        let mut s = lock();
-        if unmapped > 0 {
-            memory::unplace(range, at, size);
-        } else {
-            s.empty.extend(memory::unplace(range, at, size));
+        let gone = memory::unplace(range, at, size);
+        if unmapped == 0 {
+            lock().empty.extend(gone);
         }
-        s.left -= 1;
-        DONE.notify_all();
+        drop(left);
     };
     // SAFETY: there is no place for a bulk answer.
     let sent = unsafe { cx.rt.session.call_async(cx.scope, &m, None, done) };
-    sent.map_err(|_| {
-        lock().left -= 1;
-        CUDA_ERROR_DEVICE_UNAVAILABLE
-    })?;
+    sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
     give_back(cx)
 }
 

@@ -163,32 +163,13 @@ fn spread(helpers: usize, work: impl Fn() -> Result<(), CUresult> + Sync) -> Res
     std::thread::scope(|s| {
         let start = |_| std::thread::Builder::new().spawn_scoped(s, &work);
         // One that cannot be started leaves its part to the others.
-        let threads: Vec<_> = quietly(|| (0..helpers).flat_map(start).collect());
+        let threads: Vec<_> = super::fault::quietly(|| (0..helpers).flat_map(start).collect());
         let mut done = work();
         for t in threads {
             done = done.and(t.join().unwrap_or(Err(CUDA_ERROR_UNKNOWN)));
         }
         done
     })
-}
-
-/// Starts threads that the program's signals do not reach, but for those of their own faults: what
-/// they read and write may be shadowed memory.
-fn quietly<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets are live and initialised by sigfillset and pthread_sigmask.
-    let old = unsafe {
-        let mut set = std::mem::zeroed();
-        let mut old = std::mem::zeroed();
-        libc::sigfillset(&raw mut set);
-        libc::sigdelset(&raw mut set, libc::SIGSEGV);
-        libc::sigdelset(&raw mut set, libc::SIGBUS);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut old);
-        old
-    };
-    let started = start();
-    // SAFETY: restores the mask read above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut()) };
-    started
 }
 
 /// A pointer that several threads use, each at places of its own.
@@ -304,7 +285,7 @@ pub unsafe fn to_host_later(
             return Ok(at);
         };
         let to = Shared(dst as u64 + at as u64);
-        let arriving = copy::Arriving::new();
+        let arriving = copy::Arriving::new(to.0, n);
         piece.send(cx, (src + at as u64, false), n, stream, move |piece, rc| {
             match rc {
                 // SAFETY: the caller's memory; the piece holds as many bytes.

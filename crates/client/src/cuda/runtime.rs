@@ -15,7 +15,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 
 /// The process's session and what the client knows without asking.
 pub struct Runtime {
@@ -26,6 +26,8 @@ pub struct Runtime {
     /// What `cuDriverGetVersion` answers: the server's.
     pub driver_version: i32,
     cache: [RwLock<Cache>; 16],
+    /// How often something was taken from the cache: an answer from before that is not kept.
+    forgotten: AtomicU64,
     hasher: RandomState,
 }
 
@@ -46,8 +48,12 @@ static TROUBLE: AtomicBool = AtomicBool::new(false);
 /// The stream that a waiting call has last seen idle, and how many records had been queued then.
 /// While none is queued after it, the stream is idle still, and waiting for it again needs no round
 /// trip.
-static IDLE_STREAM: AtomicU64 = AtomicU64::new(u64::MAX);
-static IDLE_SINCE: AtomicU64 = AtomicU64::new(0);
+/// One pair, under one lock: half of one thread's and half of another's would be a lie.
+static IDLE: Mutex<(u64, u64)> = Mutex::new((u64::MAX, 0));
+
+fn idle_pair() -> MutexGuard<'static, (u64, u64)> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A reply message's bytes.
 #[derive(Clone, Debug)]
@@ -211,6 +217,7 @@ fn open() -> Result<(), CUresult> {
         devices,
         driver_version,
         cache: Default::default(),
+        forgotten: AtomicU64::new(0),
         hasher: RandomState::new(),
     };
     if RUNTIME.set(rt).is_err() {
@@ -387,7 +394,21 @@ impl Cx {
 
     /// Chooses the id of an object that the next call creates.
     pub fn create(self, kind: Kind) -> u32 {
+        if handles::used_up(kind) {
+            self.use_again(kind);
+        }
         handles::create(kind, self.scope)
+    }
+
+    /// Ids that were kept from use are needed: what is cached under them is forgotten.
+    #[cold]
+    fn use_again(self, kind: Kind) {
+        self.rt.forgotten.fetch_add(1, Ordering::AcqRel);
+        for shard in &self.rt.cache {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            shard.clear();
+        }
+        handles::use_again(kind);
     }
 
     /// The handle of an id.
@@ -413,24 +434,22 @@ impl Cx {
     /// Whether nothing has been queued since a waiting call has seen this stream idle.
     #[inline]
     pub fn idle(self, stream: u32) -> bool {
-        let seen = IDLE_STREAM.load(Ordering::Acquire);
+        let (seen, since) = *idle_pair();
         let covers = || {
             // Without any other stream the default one has all of the context's work.
             let alone = stream == ALL_STREAMS && handles::at_most(Kind::Stream, 0);
             seen == key(self.scope, ALL_STREAMS) || (alone && seen == key(self.scope, 0))
         };
         (seen == key(self.scope, stream) || covers())
-            && IDLE_SINCE.load(Ordering::Acquire) == self.queued()
+            && since == self.queued()
             && !context::has_deferred(self.scope)
             && Switch::Idle.on()
     }
 
     /// A waiting call has seen this stream idle. `since` is [`Cx::queued`] from before that call.
     pub fn now_idle(self, stream: u32, since: u64) {
-        IDLE_SINCE.store(0, Ordering::Release);
-        IDLE_STREAM.store(key(self.scope, stream), Ordering::Release);
         // The waiting call itself was one more.
-        IDLE_SINCE.store(since + 1, Ordering::Release);
+        *idle_pair() = (key(self.scope, stream), since + 1);
     }
 
     /// How many records have been queued so far.
@@ -556,8 +575,12 @@ impl Cx {
         {
             return Ok(k);
         }
+        let before = self.rt.forgotten.load(Ordering::Acquire);
         let answer = self.call(r)?;
         let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+        if self.rt.forgotten.load(Ordering::Acquire) != before {
+            return Ok(answer);
+        }
         if shard.len() >= CACHE_SHARD {
             shard.clear();
         }
@@ -576,6 +599,7 @@ impl Cx {
 
     /// Forgets a cached answer: something has changed it.
     pub fn forget<'a, R: Request<'a>>(self, r: &R) {
+        self.rt.forgotten.fetch_add(1, Ordering::AcqRel);
         let (key, shard) = self.cache_entry(r);
         shard
             .write()
@@ -585,6 +609,7 @@ impl Cx {
 
     /// Forgets every answer about a context that is gone.
     pub fn forget_context(self, context: u32) {
+        self.rt.forgotten.fetch_add(1, Ordering::AcqRel);
         for shard in &self.rt.cache {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
             shard.retain(|key, _| !key.starts_with(&context.to_le_bytes()));

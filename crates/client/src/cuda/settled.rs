@@ -1,8 +1,9 @@
 //! What a call that waits promises, where ours does not wait.
 //!
 //! A copy from the program's memory returns at once here: its bytes are queued. In CUDA, once it
-//! has returned, it and all work on its stream before it are done. Other streams are put behind it
-//! by the worker. Only what the program itself can see of that work, without asking, is waited for.
+//! has returned, it and all work on its stream before it are done; and it has read its source behind
+//! that work, which may have written it. Other streams are put behind it by the worker. Only what
+//! the program itself can see of that work, without asking, is waited for.
 
 use super::handles;
 use super::runtime::Cx;
@@ -14,22 +15,48 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether the program has queued work that does something in its own memory: host functions, and
 /// copies that arrive by themselves.
 static SEES: AtomicBool = AtomicBool::new(false);
+/// Whether another process may look at device memory of this one's.
+static OTHERS: AtomicBool = AtomicBool::new(false);
 
-/// Queued work will do something in the program's own memory.
-pub fn program_will_see() {
-    if !SEES.load(Ordering::Relaxed) {
-        SEES.store(true, Ordering::Release);
+fn set(flag: &AtomicBool) {
+    if !flag.load(Ordering::Relaxed) {
+        flag.store(true, Ordering::Release);
     }
 }
 
-/// A call returns that counts as having waited for `stream`.
-pub fn settle(cx: Cx, stream: u32) -> Result<(), CUresult> {
-    if shadow::active() || SEES.load(Ordering::Acquire) {
-        let (since, mark) = (cx.queued(), shadow::mark());
+/// Queued work will do something in the program's own memory.
+pub fn program_will_see() {
+    set(&SEES);
+}
+
+/// Another process will see what this one does.
+pub fn others_will_see() {
+    set(&OTHERS);
+}
+
+fn wait(cx: Cx, stream: u32) -> Result<(), CUresult> {
+    let (since, mark) = (cx.queued(), shadow::mark());
+    if !cx.idle(stream) {
         cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
         cx.now_idle(stream, since);
-        shadow::waited(cx, cx.scope, Some(stream), mark);
-        return Ok(());
+    }
+    shadow::waited(cx, cx.scope, Some(stream), mark);
+    Ok(())
+}
+
+/// A copy from the program's memory that counts as having waited for `stream` is about to read it.
+/// An error is of what was queued before: the copy is made all the same.
+pub fn before(cx: Cx, stream: u32) -> Result<(), CUresult> {
+    if shadow::active() || SEES.load(Ordering::Acquire) {
+        return wait(cx, stream);
+    }
+    Ok(())
+}
+
+/// Such a copy is queued.
+pub fn after(cx: Cx, stream: u32) -> Result<(), CUresult> {
+    if OTHERS.load(Ordering::Acquire) {
+        return wait(cx, stream);
     }
     // With one context and its default stream there is nothing that could overtake.
     let alone = handles::at_most(Kind::Stream, 0) && handles::at_most(Kind::Context, 1);

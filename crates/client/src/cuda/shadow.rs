@@ -482,6 +482,10 @@ pub fn expose(cx: Cx, r: &memory::Range, p: u64) -> Result<u64, CUresult> {
     fault::start()?;
     let mut all = lock();
     let s = all.get_or_insert_default();
+    // Another thread may have been first: what is valid where must not be forgotten.
+    if let Some(known) = s.at(p) {
+        return Ok(known.device_of(p));
+    }
     let area = if r.sort == Sort::Host {
         let first = r.base & !(space::GRANULE - 1);
         // Small allocations share a granule, which is mapped for the first of them.
@@ -522,7 +526,7 @@ pub fn device_side(p: u64, len: usize) -> Option<u64> {
     }
     let mut all = lock();
     let a = all.as_mut()?.at(p)?;
-    (p - a.start + len as u64 <= a.size).then(|| a.device_of(p))
+    ((p - a.start).saturating_add(len as u64) <= a.size).then(|| a.device_of(p))
 }
 
 /// Where a kernel finds what a parameter points at, if that is page-locked memory.

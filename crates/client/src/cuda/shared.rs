@@ -4,7 +4,7 @@
 //! It lies in a range of addresses of its own, by which it is known. Where it cannot be had, page-
 //! locked memory is the program's alone, as it is with a worker elsewhere.
 
-use super::runtime::Cx;
+use super::runtime::{ALL_STREAMS, Cx};
 use super::{memory, space};
 use busbar_abi::cuda::*;
 use busbar_transport::shared::Segment;
@@ -83,9 +83,13 @@ fn share(cx: Cx, va: u64, size: u64) -> Result<(), CUresult> {
         .inspect_err(|_| memory::unmap_host(va, size))
 }
 
-/// Gives memory back that [`alloc`] gave. Copies out of it go on at the worker, which waits for
-/// them.
+/// Gives memory back that [`alloc`] gave. As with the driver, work of its context is over on return:
+/// the next allocation may be in the same place, and no copy must read or write that.
 pub fn free(cx: Cx, base: u64, size: u64) {
+    if !cx.idle(ALL_STREAMS) {
+        // Whatever the answer is: the memory goes. Errors are for other calls to tell.
+        let _ = cx.call_any(&msg::MemRetire { va: base, size: 0 });
+    }
     let _gate = GATE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((va, size)) = memory::unplace(space::SHARED, base, size) {
         memory::unmap_host(va, size);
@@ -119,6 +123,10 @@ pub fn copy(
     } else {
         let since = cx.queued();
         cx.call(&m)?;
+        // As any copy back, it tells of what went wrong before.
+        if host == dst {
+            super::context::deferred(cx.scope)?;
+        }
         cx.now_idle(stream, since);
     }
     Ok(true)

@@ -25,8 +25,9 @@ static CAPTURES: AtomicU32 = AtomicU32::new(0);
 static DOUBT: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// The calling thread's own default streams, by context.
-    static OWN: RefCell<HashMap<u32, u32>> = RefCell::new(HashMap::new());
+    /// The handles of the calling thread's own default streams, by context. Another thread may end
+    /// a context, and its id be another's then.
+    static OWN: RefCell<HashMap<u32, u64>> = RefCell::new(HashMap::new());
     static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
     static NODES: RefCell<(Vec<CUgraphNode>, Vec<CUgraphEdgeData>)> =
         const { RefCell::new((Vec::new(), Vec::new())) };
@@ -48,7 +49,8 @@ pub fn id(cx: Cx, raw: CUstream, per_thread: bool) -> Result<u32, CUresult> {
 #[cold]
 fn own(cx: Cx) -> Result<u32, CUresult> {
     let scope = cx.need_context()?;
-    if let Some(id) = OWN.with(|o| o.borrow().get(&scope).copied())
+    if let Some(raw) = OWN.with(|o| o.borrow().get(&scope).copied())
+        && let Some(id) = handles::id(Kind::Stream, raw)
         && handles::context(Kind::Stream, id) == scope
     {
         return Ok(id);
@@ -58,7 +60,7 @@ fn own(cx: Cx) -> Result<u32, CUresult> {
         ph_stream: id,
         flags: 0,
     })?;
-    OWN.with(|o| o.borrow_mut().insert(scope, id));
+    OWN.with(|o| o.borrow_mut().insert(scope, cx.raw(Kind::Stream, id)));
     Ok(id)
 }
 

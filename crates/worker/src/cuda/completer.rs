@@ -51,6 +51,10 @@ struct Entry {
     then: Then,
 }
 
+/// What waited for events of a context that has gone.
+#[must_use]
+pub(super) struct Bereft(Vec<Entry>);
+
 #[derive(Default)]
 struct State {
     entries: VecDeque<Entry>,
@@ -190,9 +194,28 @@ impl Completer {
         }
     }
 
-    /// A context is gone, and its events.
-    pub(super) fn forget(&self, context: u64) {
-        lock(&self.shared.state).free.remove(&context);
+    /// A context is about to go, and its events with it: what waits for them is to be given to
+    /// [`Completer::bereft`] when it has gone.
+    pub(super) fn leave(&self, context: u64) -> Bereft {
+        let mut s = lock(&self.shared.state);
+        self.sweep_locked(&mut s);
+        let of_it = |e: &Entry| matches!(e.event, Ok((_, c)) if c == context);
+        let (left, rest): (Vec<_>, Vec<_>) = s.entries.drain(..).partition(of_it);
+        s.entries = rest.into();
+        s.free.remove(&context);
+        Bereft(left)
+    }
+
+    /// The context is gone; whatever was still to come on it never does.
+    pub(super) fn bereft(&self, left: Bereft) {
+        const GONE: CUresult = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        for e in left.0 {
+            match e.then {
+                Then::Release(slab) | Then::Chunk { slab, .. } => drop(slab),
+                Then::Reply { call } => self.shared.outbox.reply(call, GONE, |_| {}),
+                Then::Run(f) => f(GONE),
+            }
+        }
     }
 
     /// Does everything whose time has come. Returns whether anything is left.

@@ -1,6 +1,7 @@
 //! Contexts.
 
 use super::blame::is_fatal;
+use super::completer::Bereft;
 use super::waiters::Wait;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
@@ -35,12 +36,16 @@ pub(super) fn primary_retain(
     Ok(())
 }
 
+/// A context is about to go: no other thread may be waiting for it, or for an event of it, then.
+fn leave(w: &mut Cuda, id: u32) -> Bereft {
+    w.frees.settle();
+    let ctx = w.handle(Kind::Context, id).unwrap_or(0);
+    w.completer.leave(ctx)
+}
+
 /// A context's id no longer stands for the context that it stood for.
 fn forget(w: &mut Cuda, id: u32) {
     if let Ok(ctx) = w.handle(Kind::Context, id) {
-        // No other thread may be waiting for it when it goes.
-        w.frees.settle();
-        w.completer.forget(ctx);
         w.settled.forget(ctx);
         w.incoming.not_registered();
         w.outgoing.not_registered();
@@ -55,7 +60,7 @@ fn forget(w: &mut Cuda, id: u32) {
 
 fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result<(), CUresult> {
     let dev = w.device(device)?;
-    w.frees.settle();
+    let left = leave(w, context);
     super::memory::unmap_host(w, dev);
     w.peers
         .retain(|(user, owner)| *user != dev && *owner != dev);
@@ -67,6 +72,7 @@ fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result<(), CU
             w.driver.cuDevicePrimaryCtxRelease_v2(dev)
         }
     };
+    w.completer.bereft(left);
     forget(w, context);
     check(rc)
 }
@@ -118,9 +124,12 @@ pub(super) fn context_create(
 
 fn destroy(w: &mut Cuda, context: u32) -> Result<(), CUresult> {
     let ctx = w.handle(Kind::Context, context)?;
+    let left = leave(w, context);
     forget(w, context);
     // SAFETY: a live context, which is not used again.
-    check(unsafe { w.driver.cuCtxDestroy_v2(ctx as CUcontext) })
+    let rc = unsafe { w.driver.cuCtxDestroy_v2(ctx as CUcontext) };
+    w.completer.bereft(left);
+    check(rc)
 }
 
 pub(super) fn context_destroy(

@@ -1,14 +1,20 @@
 //! Copies, through staging memory that the driver knows as page-locked.
 
-use super::completer::Then;
+use super::completer::{Completer, Then};
+use super::graph_host::{Mirror, room_for};
 use super::{Cuda, attempt, check};
+use crate::callback::Callbacks;
+use crate::outbox::Outbox;
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
 use busbar_channel::switches::Switch;
 use busbar_wire::WireError;
+use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Header;
+use std::ffi::c_void;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Makes the staging memory known to the driver, on a thread of its own: it takes some milliseconds
@@ -53,6 +59,81 @@ pub(super) fn copy_in(w: &mut Cuda, h: &Header, m: msg::CopyIn<'_>) -> Result<()
         let (stream, ctx) = here(w, h, m.stream);
         w.completer.after(stream, ctx, Then::Release(s));
     }
+    w.done(h, rc);
+    Ok(())
+}
+
+/// The kind of a callback that asks for bytes of the program's.
+const READ: u32 = 4;
+/// The most bytes of one.
+const MOST_READ: u64 = 16 << 20;
+
+/// What the driver's callback needs to ask for bytes.
+struct Read {
+    number: u64,
+    room: Arc<Mirror>,
+    len: usize,
+    callbacks: Callbacks,
+    completer: Completer,
+    outbox: Outbox,
+}
+
+unsafe extern "C" fn read_here(data: *mut c_void) {
+    // SAFETY: made by `copy_in_later` for this one run.
+    let r = unsafe { Box::from_raw(data.cast::<Read>()) };
+    // SAFETY: `r` keeps the memory until it is dropped, after the wait.
+    let n = unsafe { r.callbacks.begin_with(r.room.ptr, r.len) };
+    let m = msg::HostFunction {
+        stream: 0,
+        kind: READ,
+        function: r.number,
+        data: 0,
+    };
+    let outbox = r.outbox.clone();
+    // Behind the copies that were complete before, which may have written what is to be read.
+    let ask = move |_| outbox.callback(n, 0, |w| m.encode(w));
+    r.completer.now(CUDA_SUCCESS, Then::Run(Box::new(ask)));
+    r.callbacks.wait(n, &r.outbox);
+}
+
+pub(super) fn copy_in_later(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CopyInLater,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let stream = w.stream(m.stream)? as CUstream;
+        let dst = w.address(m.dst)?;
+        if m.len == 0 || m.len > MOST_READ {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let len = m.len as usize;
+        let room = room_for(w, len)?;
+        let read = Box::into_raw(Box::new(Read {
+            number: m.number,
+            room: room.clone(),
+            len,
+            callbacks: w.callbacks.clone(),
+            completer: w.completer.clone(),
+            outbox: w.outbox.clone(),
+        }));
+        // SAFETY: a live stream; the data is what the function expects.
+        check(unsafe {
+            w.driver
+                .cuLaunchHostFunc(stream, Some(read_here), read.cast())
+        })
+        // SAFETY: it was not taken, so nobody else has it.
+        .inspect_err(|_| drop(unsafe { Box::from_raw(read) }))?;
+        // SAFETY: page-locked memory of that size, which is kept until the copy is done.
+        check(unsafe {
+            w.driver
+                .cuMemcpyHtoDAsync_v2(dst, room.ptr as *const c_void, len, stream)
+        })?;
+        let (stream, ctx) = here(w, h, m.stream);
+        let done = Then::Run(Box::new(move |_| drop(room)));
+        w.completer.after(stream, ctx, done);
+        Ok(())
+    });
     w.done(h, rc);
     Ok(())
 }

@@ -43,7 +43,7 @@ pub(super) struct Pool {
 
 /// A mirror.
 pub(super) struct Mirror {
-    /// The client's number for it.
+    /// The client's number for it; 0 where it has none.
     pub(super) id: u32,
     /// Where it is.
     pub(super) ptr: u64,
@@ -64,6 +64,9 @@ impl Drop for Mirror {
             .unwrap_or_else(PoisonError::into_inner);
         free.entry(room(self.len)).or_default().push(self.ptr);
         drop(free);
+        if self.id == 0 {
+            return;
+        }
         let m = msg::HostFunction {
             stream: self.id,
             kind: MIRROR_GONE,
@@ -124,6 +127,11 @@ impl Mirrors {
     }
 }
 
+/// Page-locked memory for bytes of the program's that have no other place.
+pub(super) fn room_for(w: &mut Cuda, len: usize) -> Result<Arc<Mirror>, CUresult> {
+    make(w, 0, len)
+}
+
 /// Makes the mirror `id`.
 fn make(w: &mut Cuda, id: u32, len: usize) -> Result<Arc<Mirror>, CUresult> {
     const PORTABLE: u32 = 1;
@@ -161,7 +169,9 @@ fn make(w: &mut Cuda, id: u32, len: usize) -> Result<Arc<Mirror>, CUresult> {
     });
     mirrors.by_id.retain(|_, m| m.strong_count() > 0);
     mirrors.by_ptr.retain(|_, m| m.strong_count() > 0);
-    mirrors.by_id.insert(id, Arc::downgrade(&m));
+    if id != 0 {
+        mirrors.by_id.insert(id, Arc::downgrade(&m));
+    }
     mirrors.by_ptr.insert(ptr, Arc::downgrade(&m));
     Ok(m)
 }

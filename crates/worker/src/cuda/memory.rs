@@ -213,7 +213,7 @@ pub(super) fn mem_fence(w: &mut Cuda, h: &Header, _m: msg::MemFence) -> Result<(
 
 /// Waits until all work of the current context is done, but not on streams that capture: they have
 /// none, and to wait for them, or for their context, would void the capture.
-fn settle(w: &Cuda) -> Result<(), CUresult> {
+pub(super) fn settle(w: &Cuda) -> Result<(), CUresult> {
     if w.captures.is_empty() {
         // SAFETY: no arguments.
         return check(unsafe { w.driver.cuCtxSynchronize() });

@@ -312,8 +312,11 @@ impl Cuda {
 
     /// Remembers the handle of an id.
     pub(crate) fn store(&mut self, kind: Kind, id: u32, raw: u64) {
-        if kind == Kind::Context {
-            self.blame.add(raw, id);
+        match kind {
+            Kind::Context => self.blame.add(raw, id),
+            // The id may have been another's.
+            Kind::Stream => self.settled.forget_stream(id),
+            _ => {}
         }
         let t = &mut self.tables[kind as usize];
         t.ids.insert(raw, id);

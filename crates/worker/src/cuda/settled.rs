@@ -31,6 +31,13 @@ pub(super) struct Settled {
 }
 
 impl Settled {
+    /// A stream has come to be under this id.
+    pub(super) fn forget_stream(&mut self, id: u32) {
+        if let Some(m) = &mut self.mark {
+            m.passed.remove(&(0, id));
+        }
+    }
+
     /// A context is gone, and its events.
     pub(super) fn forget(&mut self, context: u64) {
         self.events.remove(&context);

@@ -112,12 +112,10 @@ pub(super) fn unshare_host(w: &mut Cuda, h: &Header, m: msg::UnshareHost) -> Res
         if w.shared.segments.get(&m.va) != Some(&m.size) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        // SAFETY: no arguments, then memory that was registered; copies and kernels that use it are
-        // waited for. With its context the registration may be gone already.
-        unsafe {
-            w.driver.cuCtxSynchronize();
-            w.driver.cuMemHostUnregister(m.va as *mut _);
-        }
+        // Copies and kernels that use it are waited for; those of a lost context are over.
+        let _ = super::memory::settle(w);
+        // SAFETY: memory that was registered. With its context the registration may be gone already.
+        unsafe { w.driver.cuMemHostUnregister(m.va as *mut _) };
         w.shared.unmap(m.va);
         Ok(())
     });
@@ -131,12 +129,13 @@ pub(super) fn copy_shared(w: &mut Cuda, h: &Header, m: msg::CopyShared) -> Resul
         w.stream(m.stream)?;
         let (d, n) = (w.driver, m.len as usize);
         // SAFETY: the side on the host lies in a segment, which stays mapped and, since records run
-        // in order, outlives the copy; the driver checks the other.
+        // in order, outlives the copy; the other is no address of this process, as far as it goes
+        // the driver checks it.
         check(unsafe {
             if w.shared.holds(m.src, m.len) {
-                d.cuMemcpyHtoDAsync_v2(m.dst, m.src as *const _, n, stream)
+                d.cuMemcpyHtoDAsync_v2(w.address(m.dst)?, m.src as *const _, n, stream)
             } else if w.shared.holds(m.dst, m.len) {
-                d.cuMemcpyDtoHAsync_v2(m.dst as *mut _, m.src, n, stream)
+                d.cuMemcpyDtoHAsync_v2(m.dst as *mut _, w.address(m.src)?, n, stream)
             } else {
                 CUDA_ERROR_INVALID_VALUE
             }

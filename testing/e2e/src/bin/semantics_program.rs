@@ -2,12 +2,16 @@
 //! small program whose every call's result is a line, so that a native and a remote run can be
 //! compared. Functions are called by name, with arguments as the C ABI passes them.
 
+#[path = "semantics_program/copies.rs"]
+mod copies;
 #[path = "semantics_program/corners.rs"]
 mod corners;
 #[path = "semantics_program/device_graphs.rs"]
 mod device_graphs;
 #[path = "semantics_program/full.rs"]
 mod full;
+#[path = "semantics_program/threads.rs"]
+mod threads;
 
 use libloading::Library;
 
@@ -103,6 +107,14 @@ fn main() {
         "full" => full::full(&api),
         "copies" => full::copies(&api),
         "primary" => full::primary(&api),
+        "rows" => copies::rows(&api),
+        "own_streams" => threads::own_streams(&api),
+        "small_stacks" => threads::small_stacks(&api),
+        "hole_in" => threads::holes(&api, false),
+        "hole_out" => threads::holes(&api, true),
+        "ordered" => copies::ordered(&api),
+        "freed" => copies::freed(&api),
+        "globals" => copies::globals(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");

@@ -586,6 +586,46 @@ impl<'a> Request<'a> for CopyIn<'a> {
     }
 }
 
+/// Bytes of the program's memory go to the device that work before may still write: when the stream
+/// has come so far, they are asked for by a callback with this number, and come as `CALLBACK_BYTES`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopyInLater {
+    pub dst: u64,
+    pub len: u64,
+    pub stream: u32,
+    pub number: u64,
+}
+
+impl<'a> Message<'a> for CopyInLater {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.dst);
+        w.u64(self.len);
+        w.u32(self.stream);
+        w.u64(self.number);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            dst: r.u64()?,
+            len: r.u64()?,
+            stream: r.u32()?,
+            number: r.u64()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for CopyInLater {
+    const OP: u16 = op::COPY_IN_LATER;
+    const NAME: &'static str = "CopyInLater";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
+}
+
 /// Bytes of the device's memory come to the program. The bulk answer holds them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CopyOut {
@@ -1972,6 +2012,17 @@ mod tests {
         }
     }
 
+    impl Sample for CopyInLater {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                dst: g.u64(),
+                len: g.u64(),
+                stream: g.u32(),
+                number: g.u64(),
+            }
+        }
+    }
+
     impl Sample for CopyOut {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -2373,6 +2424,7 @@ mod tests {
         check::<UnshareHost>(false);
         check::<CopyShared>(false);
         check::<CopyIn<'static>>(true);
+        check::<CopyInLater>(false);
         check::<CopyOut>(false);
         check::<CopyInRows<'static>>(true);
         check::<CopyOutRows<'static>>(false);

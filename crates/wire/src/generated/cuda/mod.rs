@@ -244,6 +244,7 @@ pub mod op {
     pub const COPY_OUT_ROWS: u16 = 0x8033;
     pub const COPY_ROWS_ON_DEVICE: u16 = 0x8034;
     pub const SETTLE: u16 = 0x8035;
+    pub const COPY_IN_LATER: u16 = 0x8036;
     pub const LIBRARY_LOAD: u16 = 0x8040;
     pub const LIBRARY_LOAD_NOW: u16 = 0x8041;
     pub const LIBRARY_KERNEL: u16 = 0x8042;
@@ -643,6 +644,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::COPY_OUT_ROWS, "CopyOutRows"),
     (op::COPY_ROWS_ON_DEVICE, "CopyRowsOnDevice"),
     (op::SETTLE, "Settle"),
+    (op::COPY_IN_LATER, "CopyInLater"),
     (op::LIBRARY_LOAD, "LibraryLoad"),
     (op::LIBRARY_LOAD_NOW, "LibraryLoadNow"),
     (op::LIBRARY_KERNEL, "LibraryKernel"),

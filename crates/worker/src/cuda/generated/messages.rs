@@ -121,6 +121,13 @@ pub(super) fn copy_in(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireE
     crate::cuda::copy::copy_in(w, h, m)
 }
 
+pub(super) fn copy_in_later(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::CopyInLater::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::copy::copy_in_later(w, h, m)
+}
+
 pub(super) fn copy_out(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CopyOut::decode(&mut r)?;

@@ -176,6 +176,7 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::UNSHARE_HOST => messages::unshare_host(w, h, body),
         op::COPY_SHARED => messages::copy_shared(w, h, body),
         op::COPY_IN => messages::copy_in(w, h, body),
+        op::COPY_IN_LATER => messages::copy_in_later(w, h, body),
         op::COPY_OUT => messages::copy_out(w, h, body),
         op::COPY_IN_ROWS => messages::copy_in_rows(w, h, body),
         op::COPY_OUT_ROWS => messages::copy_out_rows(w, h, body),

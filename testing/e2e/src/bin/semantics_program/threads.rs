@@ -1,0 +1,115 @@
+//! Threads of a program: their own default streams, their small stacks, memory that is not there.
+
+use super::{Api, at};
+use std::sync::mpsc::channel;
+
+const PER_THREAD: u64 = 2;
+
+/// A thread's own default stream is of the context that is current, also when another thread has put
+/// a new one in the place of the last.
+pub fn own_streams(api: &Api) {
+    let first = api.made("cuCtxCreate_v2", &[0, 0]);
+    let (to, turns) = channel::<u64>();
+    let (done, when) = channel::<()>();
+    std::thread::scope(|s| {
+        s.spawn(move || {
+            for ctx in turns {
+                assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
+                let p = api.made("cuMemAlloc_v2", &[4096]);
+                api.tell("cuMemsetD8Async", &[p, 7, 4096, PER_THREAD]);
+                api.tell("cuStreamSynchronize", &[PER_THREAD]);
+                let mut of = 0u64;
+                api.tell("cuStreamGetCtx", &[PER_THREAD, at(&mut of)]);
+                println!("its context: {}", of == ctx);
+                let mut back = [0u8; 4];
+                api.tell("cuMemcpyDtoH_v2", &[at(&mut back), p, 4]);
+                println!("{back:?}");
+                done.send(()).expect("the main thread listens");
+            }
+        });
+        let turn = |ctx| {
+            to.send(ctx).expect("the thread lives");
+            when.recv().expect("the thread does its work");
+        };
+        turn(first);
+        let mut last = first;
+        for _ in 0..3 {
+            api.tell("cuCtxDestroy_v2", &[last]);
+            last = api.made("cuCtxCreate_v2", &[0, 0]);
+            turn(last);
+        }
+        drop(to);
+    });
+}
+
+/// All kinds of calls from threads with as little stack as programs give them.
+pub fn small_stacks(api: &Api) {
+    let ctx = api.made("cuCtxCreate_v2", &[0, 0]);
+    for round in 0..3u64 {
+        let run = move || {
+            assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
+            let n = 100_000 + round;
+            let stream = api.made("cuStreamCreate", &[1]);
+            let event = api.made("cuEventCreate", &[2]);
+            let fill = api.kernel("fill");
+            let [p, q] = [1u64, 8 << 20].map(|more| api.made("cuMemAlloc_v2", &[n + more]));
+            let host = api.made("cuMemHostAlloc", &[n, 0]);
+            let managed = api.made("cuMemAllocManaged", &[4096, 1]);
+            println!("launch: {}", api.launch(fill, stream, &[p, round, 1000]));
+            println!(
+                "launch: {}",
+                api.launch(fill, stream, &[managed, round, 100])
+            );
+            api.tell("cuEventRecord", &[event, stream]);
+            api.tell("cuStreamWaitEvent", &[PER_THREAD, event, 0]);
+            api.tell("cuMemcpyHtoDAsync_v2", &[p, host, n, stream]);
+            api.tell("cuMemcpyDtoHAsync_v2", &[host, p, n, stream]);
+            let mut bytes = vec![round as u8; 8 << 20];
+            for some in [100, 70_000, 8 << 20] {
+                api.tell("cuMemcpyHtoD_v2", &[q, at(&mut bytes[0]), some]);
+                api.tell("cuMemcpyDtoH_v2", &[at(&mut bytes[0]), q, some]);
+            }
+            let (mut graph, mut exec) = (0u64, 0u64);
+            api.tell("cuStreamBeginCapture_v2", &[stream, 1]);
+            println!("launch: {}", api.launch(fill, stream, &[p, round, 1000]));
+            api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
+            api.tell("cuGraphInstantiateWithFlags", &[at(&mut exec), graph, 0]);
+            api.tell("cuGraphLaunch", &[exec, stream]);
+            api.tell("cuEventSynchronize", &[event]);
+            api.tell("cuCtxSynchronize", &[]);
+            // SAFETY: managed memory, and no kernel runs.
+            println!("{}", unsafe { *(managed as *const u32) });
+            let mut name = 0u64;
+            api.tell("cuGetErrorName", &[700, at(&mut name)]);
+            api.tell("cuMemFreeHost", &[host]);
+            api.tell("cuMemFree_v2", &[p]);
+            api.tell("cuStreamDestroy_v2", &[stream]);
+        };
+        std::thread::scope(|s| {
+            let small = std::thread::Builder::new().stack_size(64 << 10);
+            let t = small.spawn_scoped(s, run).expect("a thread starts");
+            t.join().expect("the thread ends well");
+        });
+    }
+}
+
+/// Memory of the program with a hole in its midst, which a driver would fall over.
+pub fn holes(api: &Api, out: bool) {
+    const N: usize = 16 << 20;
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let d = api.made("cuMemAlloc_v2", &[N as u64]);
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping, part of which goes again.
+    let p = unsafe {
+        let p = libc::mmap(std::ptr::null_mut(), N, rights, flags, -1, 0);
+        libc::munmap(p.byte_add(N / 4), N / 4);
+        p as u64
+    };
+    let rc = match out {
+        true => api.call("cuMemcpyDtoH_v2", &[p, d, N as u64]),
+        false => api.call("cuMemcpyHtoD_v2", &[d, p, N as u64]),
+    };
+    println!("refused: {}", rc != 0);
+    println!("over: {}", api.call("cuCtxSynchronize", &[]) != 0);
+}
