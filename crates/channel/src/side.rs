@@ -1,10 +1,10 @@
 //! A session's second connection, which carries half of each long frame where the network is fast.
 //!
-//! One TCP stream moves what one core at each end can copy, 5 to 8 GB/s. With a second stream two
-//! cores copy at a time. A frame that is sent so says it in its header; the last [`share`] of its
-//! bytes come over the side connection, everything else over the main one. Both are read in order,
-//! and a frame has arrived when both parts have, so nothing else changes: not the order, not what
-//! is acknowledged, not what is sent again.
+//! One TCP stream moves what one core at each end can copy. With a second stream two cores copy at
+//! a time. A frame that is sent so says it in its header; the last [`share`] of its bytes come over
+//! the side connection, everything else over the main one. Both are read in order, and a frame has
+//! arrived when both parts have, so nothing else changes: not the order, not what is acknowledged,
+//! not what is sent again.
 //!
 //! A side connection belongs to one main connection, and the two ends must agree on which: a part
 //! that is read into another frame would be wrong bytes in a program's memory. So the pair is made
