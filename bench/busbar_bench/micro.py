@@ -371,6 +371,14 @@ def result_text(result):
     return "\n".join(parts)
 
 
+def title(result):
+    """What the bytes of a result went through."""
+    settings = result["settings"]
+    if settings["link"]:
+        return f"micro: over {settings['link']}"
+    return "micro: one host, " + ("shared memory" if settings.get("shared", True) else "TCP")
+
+
 def judged_rows(result):
     """The bars as text: met, or missed by how much."""
     rows = []
@@ -384,8 +392,7 @@ def judged_rows(result):
 
 def markdown(result):
     """The bars and the numbers behind them, for a document."""
-    link = result["settings"]["link"] or "no link in between"
-    lines = [f"## micro: {link}", "", "| what | measured | bar | verdict |", "|---|---|---|---|"]
+    lines = [f"## {title(result)}", "", "| what | measured | bar | verdict |", "|---|---|---|---|"]
     lines += ["| " + " | ".join(map(str, row)) + " |" for row in judged_rows(result)]
     return "\n".join([*lines, "", "```", result_text(result), "```", ""])
 

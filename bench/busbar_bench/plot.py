@@ -2,8 +2,10 @@
 
 import html
 import json
+import re
 
 from busbar_bench import micro, switches
+from busbar_bench.published import LINKS
 from busbar_bench.report import (
     bar_text,
     error_ends,
@@ -31,7 +33,8 @@ td { white-space: nowrap }
 th:first-child, td:first-child { text-align: left }
 .pass { color: #0b6e4f } .fail, .error { color: #a63d40; font-weight: 600 }
 details { margin: 1em 0 } summary { cursor: pointer; color: #555 }
-h2 { margin-top: 2em; font-size: 1.25em }
+h2 { margin-top: 2em; font-size: 1.25em } h2 + p { color: #555 } a { color: inherit }
+.wide { overflow-x: auto }
 pre { background: #f6f6f4; padding: 1em; overflow-x: auto } svg { max-width: 100% }
 """
 
@@ -174,38 +177,39 @@ def section(result):
         f"<tr>{cell(name)}{cell(json.dumps(value))}</tr>"
         for name, value in result["machine"].items()
     )
-    title = html.escape(f"{result['table']}: {result['title']}")
-    body = f"{svg(result)}<table>{''.join(rows)}</table>"
+    body = f'{svg(result)}<div class="wide"><table>{"".join(rows)}</table></div>'
     text = result_text(result)
     if "micro" in result:
         body, text = "", switches.result_text(result)
         body = grid(*switches.rows_of(result))
     return (
-        f"<h2>{title}</h2>"
+        f"{heading(result)}"
         f"<p>{html.escape(result['started'])}, {result['settings']['rounds']} rounds, "
         f"{result['settings']['warmup']} warm-up and {result['settings']['steps']} measured "
-        f"steps. Points are medians over the rounds, error bars their range (of one round: the "
-        f"standard error within it); a ratio of 1 is local speed.</p>{body}"
+        f"steps.</p>{body}"
         f"<details><summary>Report and machine</summary>"
         f"<pre>{html.escape(text)}</pre><table>{machine}</table></details>"
     )
 
 
 def grid(head, rows):
-    """A plain table."""
+    """A plain table; a bar that was missed stands out."""
+
+    def cell(kind, text):
+        style = ' class="fail"' if text.startswith("missed by ") else ""
+        return f"<{kind}{style}>{html.escape(text)}</{kind}>"
 
     def line(cells, kind):
-        return "<tr>" + "".join(f"<{kind}>{html.escape(str(c))}</{kind}>" for c in cells) + "</tr>"
+        return "<tr>" + "".join(cell(kind, str(c)) for c in cells) + "</tr>"
 
     return f"<table>{line(head, 'th')}{''.join(line(row, 'td') for row in rows)}</table>"
 
 
 def micro_section(result):
     """The micro-benchmarks' part of a page."""
-    link = html.escape(result["settings"]["link"] or "no link in between")
     rows = micro.judged_rows(result)
     return (
-        f"<h2>micro: {link}</h2>{grid(['what', 'measured', 'bar', 'verdict'], rows)}"
+        f"{heading(result)}{grid(['what', 'measured', 'bar', 'verdict'], rows)}"
         f"<details><summary>Report</summary><pre>{html.escape(micro.result_text(result))}</pre>"
         "</details>"
     )
@@ -216,11 +220,68 @@ def any_section(result):
     return micro_section(result) if result["table"] == "micro" else section(result)
 
 
+def name_of(result):
+    """What a result is called on a page."""
+    if result["table"] == "micro":
+        return micro.title(result)
+    return f"{result['table']}: {result['title']}"
+
+
+def heading(result):
+    """A result's heading, which the overview leads to."""
+    name = name_of(result)
+    return f'<h2 id="{anchor(name)}">{html.escape(name)}</h2>'
+
+
+def anchor(name):
+    """A heading's name in an address."""
+    return re.sub(r"\W+", "-", name.lower()).strip("-")
+
+
+def verdicts(result):
+    """How many bars a result meets, and how many it has."""
+    if result["table"] == "micro":
+        all_of = [verdict for *_, verdict in micro.judge(result)]
+    else:
+        all_of = [row["verdict"] for row in result.get("rows", [])]
+    judged = [verdict for verdict in all_of if verdict in ("pass", "fail", "error")]
+    return judged.count("pass"), len(judged)
+
+
+def overview(found):
+    """What the page shows, and how each part of it came out."""
+    links = {row["link"] for result in found for row in result.get("rows", [])}
+    links |= {result["settings"].get("link") for result in found}
+    known = [(name, *LINKS[name]) for name in sorted(links & LINKS.keys())]
+    said = [
+        f"{html.escape(name)}: {delay * 1e6:g} us each way"
+        + (f", {rate * 8 / 1e9:g} Gb/s" if rate else "")
+        for name, delay, rate in known
+    ]
+    rows = []
+    for result in found:
+        met, bars = verdicts(result)
+        name = name_of(result)
+        style = ' class="fail"' if met < bars else ""
+        count = f"{met} of {bars}" if bars else "-"
+        link = f'<a href="#{anchor(name)}">{html.escape(name)}</a>'
+        rows.append(f"<tr><td>{link}</td><td{style}>{count}</td></tr>")
+    return (
+        "<p>The same programs with the accelerator in their own machine (local) and through "
+        "Busbar (remote), in turn. A ratio is the remote rate over the local rate of the same "
+        "round: 1 is local speed. Points are medians over the rounds, error bars their range (of "
+        "one round: the standard error within it). A bar is what a row is held against. "
+        f"{'Links: ' + '; '.join(said) + '. ' if said else ''}Units and methods: "
+        "docs/benchmarks.md. The raw numbers are inside this page.</p>"
+        f"<table><tr><th>what</th><th>bars met</th></tr>{''.join(rows)}</table>"
+    )
+
+
 def pages(found, title):
     """One HTML page for several results; it needs nothing else and has the raw numbers inside."""
     # No text in the raw numbers can end the script element in which they lie.
     raw = json.dumps(found if len(found) > 1 else found[0]).replace("<", "\\u003c")
-    body = "".join(any_section(result) for result in found)
+    body = overview(found) + "".join(any_section(result) for result in found)
     title = html.escape(title)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'

@@ -23,10 +23,6 @@ fn LaunchNode(function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], share
 #[id(0x8003)] #[message] #[queued] #[family(launch)]
 fn HostFunction(stream: u32, kind: u32, function: u64, data: u64);
 
-/// Makes a device's primary context ready under the id `context`.
-#[id(0x8010)] #[message] #[queued] #[family(context)]
-fn PrimaryRetain(context: u32, device: i32, flags: u32);
-
 /// Gives a primary context back; `reset` destroys all that lives in it.
 #[id(0x8011)] #[message] #[queued] #[family(context)]
 fn PrimaryRelease(context: u32, device: i32, reset: u32);

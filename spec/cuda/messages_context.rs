@@ -1,9 +1,10 @@
-//! Messages of contexts after an error, whose result the program waits for, and of memory that is
-//! freed while work goes on.
+//! Messages of contexts whose result the program waits for, and of memory that is freed while work
+//! goes on.
 
-/// As `PrimaryRetain`, where the driver may well refuse: an error has lost a context before.
+/// Makes a device's primary context ready under the id `context`. The driver may well refuse: others
+/// may have taken the device's memory, or an error has lost a context before.
 #[id(0x8500)] #[message] #[waits] #[family(context)]
-fn PrimaryRetainNow(context: u32, device: i32, flags: u32);
+fn PrimaryRetain(context: u32, device: i32, flags: u32);
 
 /// As `PrimaryRelease`, of a context that an error has lost.
 #[id(0x8501)] #[message] #[waits] #[family(context)]

@@ -14,14 +14,14 @@ use std::os::unix::fs::PermissionsExt;
   busbar doctor                                   # this tree, and a server on this machine
   busbar doctor --server gpu-host -- python       # that server, and whether python can use it")]
 pub struct Args {
-    /// Server to check
+    /// Server to check [default: 127.0.0.1:7400]
     #[arg(long, value_name = "HOST:PORT", env = "BUSBAR_SERVER")]
     server: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
     /// A program that does not work
-    #[arg(last = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
@@ -58,7 +58,11 @@ pub fn run(a: &Args) -> Result<()> {
     check("token", token());
     let server = a.server.clone().unwrap_or_else(|| "127.0.0.1".into());
     for s in server.split(',').map(|s| with_port(s.trim())) {
-        check("server", reach(&s));
+        let found = reach(&s).map_err(|e| match &a.server {
+            Some(_) => e,
+            None => e.context("no server is named (--server HOST:PORT), and none is here"),
+        });
+        check("server", found);
     }
     if let Some(cmd) = a.command.first() {
         let r = program::find(cmd).and_then(|p| {

@@ -28,7 +28,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     gpus: Option<u32>,
     /// The program and its arguments; `bash` gives a shell whose programs see the accelerators
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
@@ -88,14 +88,7 @@ pub fn run(a: Args) -> Result<()> {
     let shims = shims()?;
     let path = program::find(&a.command[0])?;
     let note = program::check(&path, 0)?;
-    let mut any = false;
-    for s in &servers {
-        let v = status::ask(s)?;
-        any |= v["devices"].as_array().is_some_and(|d| !d.is_empty());
-    }
-    if !any {
-        bail!("{server} has no accelerator to offer; `busbar devices` shows what servers have");
-    }
+    look(&server, &servers, a.gpus.is_none())?;
     if let Some(note) = note {
         eprintln!("busbar: {note}");
     }
@@ -148,6 +141,29 @@ pub fn run(a: Args) -> Result<()> {
             .code()
             .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
     );
+}
+
+/// Fails unless the servers have devices, of which a program that shares them finds one.
+fn look(given: &str, servers: &[String], shares: bool) -> Result<()> {
+    let mut holders = Vec::new();
+    for s in servers {
+        let status = status::ask(s)?;
+        let devices = status["devices"].as_array().into_iter().flatten();
+        holders.extend(devices.map(|d| d["lease"].as_str().map(str::to_string)));
+    }
+    if holders.is_empty() {
+        bail!("{given} has no accelerator to offer; `busbar devices` shows what servers have");
+    }
+    // Programs of a lease find its devices.
+    let leased: Option<Vec<_>> = holders.into_iter().collect();
+    if let Some(mut holders) = leased.filter(|_| shares)
+        && std::env::var_os("BUSBAR_LEASE").is_none()
+    {
+        holders.dedup();
+        let who = holders.join(", ");
+        bail!("every accelerator of {given} is leased, to {who}; try again later");
+    }
+    Ok(())
 }
 
 /// Reserves GPUs; the lease lasts as long as the connection.

@@ -9,7 +9,7 @@ mod workers;
 
 pub use config::Args;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, anyhow, bail};
 use busbar_pool::{DeviceId, Pool};
 use busbar_worker::apis::{Device, Found};
 use config::Config;
@@ -37,6 +37,7 @@ pub(crate) struct SessionEntry {
 pub(crate) struct Server {
     pub config: Config,
     pub token: Option<blake3::Hash>,
+    /// The devices that are offered, and why there are none of an API.
     pub found: Found,
     pub pool: Mutex<Pool>,
     pub sessions: Mutex<HashMap<String, SessionEntry>>,
@@ -54,10 +55,10 @@ pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Logs what was found, and makes a pool of what is to be offered of it.
+/// Logs what was found, leaves of it what is to be offered, and makes a pool of that.
 ///
 /// Devices are numbered as CUDA does, or as OpenCL does where there is no CUDA.
-fn offer(config: &Config, found: &Found) -> Result<Pool> {
+fn offer(config: &Config, found: &mut Found) -> Result<Pool> {
     let cuda = found.devices.iter().any(|d| d.api == "cuda");
     let leader = if cuda { "cuda" } else { "opencl" };
     let leading = || found.devices.iter().filter(|d| d.api == leader);
@@ -97,6 +98,7 @@ fn offer(config: &Config, found: &Found) -> Result<Pool> {
             pool.same(id(t), id(d));
         }
     }
+    found.devices = offered.into_iter().cloned().collect();
     Ok(pool)
 }
 
@@ -117,9 +119,9 @@ pub fn run(args: Args) -> Result<()> {
         return Ok(());
     }
     config::start_log(config.json_logs);
-    let listener = TcpListener::bind(&config.listen).with_context(|| {
-        format!(
-            "cannot listen on {}; is another server running there?",
+    let listener = TcpListener::bind(&config.listen).map_err(|e| {
+        anyhow!(
+            "cannot listen on {}: {e}; is another server running there?",
             config.listen
         )
     })?;
@@ -135,8 +137,8 @@ pub fn run(args: Args) -> Result<()> {
         );
     }
     let workers = Workers::new(&config)?;
-    let found = workers.probe()?;
-    let pool = offer(&config, &found)?;
+    let mut found = workers.probe()?;
+    let pool = offer(&config, &mut found)?;
     let local = listener.local_addr()?;
     let server = Arc::new(Server {
         pool: Mutex::new(pool),

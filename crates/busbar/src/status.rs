@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 #[command(after_help = "Examples:
   busbar devices --server gpu-host                # what it has, and who uses it
   busbar ps --server gpu-a,gpu-b                  # the sessions of two servers
-  busbar devices --json | jq '.[].status.devices'")]
+  busbar devices --json | jq '.[].status.devices' # for programs")]
 pub struct Args {
     /// Servers to ask, with commas between [default: 127.0.0.1:7400]
     #[arg(
@@ -91,6 +91,10 @@ fn text<'a>(v: &'a Value, key: &str) -> &'a str {
     v[key].as_str().unwrap_or("")
 }
 
+fn number(v: &Value, key: &str) -> u64 {
+    v[key].as_u64().unwrap_or(0)
+}
+
 fn gib(v: &Value) -> String {
     format!("{:.1} GiB", v.as_f64().unwrap_or(0.0) / (1u64 << 30) as f64)
 }
@@ -133,7 +137,7 @@ pub fn devices(a: &Args) -> Result<()> {
             println!(
                 "{server:<24} {:<7} {:>2}  {:<40} {:>10}  {used}",
                 text(d, "api"),
-                d["ordinal"],
+                number(d, "ordinal"),
                 text(d, "name"),
                 gib(&d["memory"]),
             );
@@ -166,8 +170,8 @@ pub fn ps(a: &Args) -> Result<()> {
                 text(s, "session"),
                 text(s, "api"),
                 devices.join(","),
-                s["seconds"],
-                s["pid"],
+                number(s, "seconds"),
+                number(s, "pid"),
                 text(s, "program"),
             );
         }

@@ -112,7 +112,13 @@ fn the_example_of_a_configuration_is_valid() {
     let said = text(&out.stderr);
     let line = format!("line {}", settings.lines().count() + 1);
     assert_eq!(out.status.code(), Some(125));
-    assert!(said.contains("listne") && said.contains(&line), "{said}");
+    let wanted = [
+        file.to_str().unwrap(),
+        &line,
+        "there is no key `listne`: choose from `listen`",
+    ];
+    assert!(wanted.iter().all(|w| said.contains(w)), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
     fs::remove_dir_all(dir).unwrap();
 }
 

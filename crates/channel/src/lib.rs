@@ -24,7 +24,7 @@ pub use watch::{Patience, look, patience, spare_core};
 
 use busbar_transport::Connection;
 use busbar_wire::frame;
-use busbar_wire::window::{RecvCursor, SendWindow};
+use busbar_wire::window::SendWindow;
 use lanes::Lanes;
 use send::{Frame, Tail};
 use side::Side;
@@ -150,7 +150,7 @@ pub struct Channel {
 
 impl Channel {
     /// Starts a session's end on its first connection. The hello exchange is already done, through
-    /// [`exchange`] or by other means. Threads are named after `name`.
+    /// [`send_hello`] and [`recv_hello`]. Threads are named after `name`.
     pub fn start(
         name: &str,
         conn: Arc<dyn Connection>,
@@ -238,12 +238,18 @@ impl Channel {
         lock(&self.inner.closed).clone()
     }
 
+    /// What is pushed next tells the peer that the session is over: from now on a connection that it
+    /// closes is not lost.
+    pub fn leave(&self) {
+        self.inner.closing.store(true, Ordering::Release);
+    }
+
     /// Ends the session here. What is queued is sent first, and the peer has until `linger` is over
     /// to say that it has it all, or to close in its turn: bytes that are still in this machine
     /// when the process ends may never leave it.
     pub fn close(&self, reason: &str, linger: Duration) {
         let deadline = Instant::now() + linger;
-        self.inner.closing.store(true, Ordering::Release);
+        self.leave();
         while Instant::now() < deadline && self.unacknowledged() > 0 {
             if self.inner.signals.is_closed.load(Ordering::Acquire) {
                 break;
@@ -435,5 +441,3 @@ pub fn recv_hello(conn: &dyn Connection, kind: frame::Kind) -> std::io::Result<V
     conn.recv_exact(&mut body)?;
     Ok(body)
 }
-
-pub(crate) use RecvCursor as Cursor;

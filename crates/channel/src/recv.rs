@@ -3,11 +3,11 @@
 use crate::send::retire;
 use crate::side::{self, Side};
 use crate::watch::{Watch, patience};
-use crate::{Channel, Closed, Cursor, Ending, Inner, Keeper, Verdict, lock};
+use crate::{Channel, Closed, Ending, Inner, Keeper, Verdict, lock};
 use busbar_transport::Connection;
 use busbar_wire::frame::{self, Kind};
 use busbar_wire::limits;
-use busbar_wire::window::Arrival;
+use busbar_wire::window::{Arrival, RecvCursor};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -123,7 +123,7 @@ impl From<io::Error> for Stop {
 struct Receiver<'a> {
     inner: &'a Arc<Inner>,
     sink: Box<dyn Sink>,
-    cursor: Cursor,
+    cursor: RecvCursor,
     body: Vec<u8>,
     since_ack: usize,
     /// When the present run of long frames began, and how many bytes they were.
@@ -318,7 +318,7 @@ pub(crate) fn run(
     let mut r = Receiver {
         inner,
         sink,
-        cursor: Cursor::default(),
+        cursor: RecvCursor::default(),
         body: Vec::new(),
         since_ack: 0,
         long_since: Instant::now(),

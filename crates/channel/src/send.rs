@@ -1,7 +1,7 @@
 //! Queueing and sending.
 
 use crate::lanes::{self, soon};
-use crate::side;
+use crate::side::{self, Side};
 use crate::switches::Switch;
 use crate::watch::{look, patience};
 use crate::{Channel, Closed, Inner, Link, lock};
@@ -118,6 +118,14 @@ impl Tail {
             });
         }
     }
+}
+
+/// What one system call is to send.
+struct Batch {
+    conn: Arc<dyn Connection>,
+    side: Option<Arc<Side>>,
+    /// Frames of the window, with their numbers.
+    frames: Vec<(u64, Arc<Frame>)>,
 }
 
 /// What the sending thread's futex says.
@@ -489,108 +497,124 @@ impl Inner {
             self.signals.pending.store(false, Ordering::Release);
             // What is put down too late to be collected here sets `pending` again.
             fence(Ordering::SeqCst);
-            let (conn, side, mut frames) = {
-                let mut tail = lock(&self.tail);
-                if self.in_flight.load(Ordering::Relaxed) <= limits::WINDOW_BYTES {
-                    self.collect_into(&mut tail);
-                } else {
-                    tail.held = true;
-                }
-                let mut link = lock(&self.link);
-                tail.enter(&mut link);
-                drop(tail);
-                let Some(conn) = link.conn.clone() else {
+            let Some(Batch { conn, side, frames }) = self.next_batch() else {
+                return;
+            };
+            match self.send_batch(&conn, side.as_deref(), frames) {
+                Ok(true) => {}
+                Ok(false) if self.signals.pending.load(Ordering::Acquire) => {}
+                Ok(false) => return,
+                Err(e) => {
+                    // Another connection would find no more there.
+                    if e.raw_os_error() == Some(libc::EFAULT) {
+                        let why = "memory that was to be sent cannot be read";
+                        self.end(Closed(why.into()));
+                    }
+                    self.broken(&conn);
                     return;
-                };
-                let batch = if Switch::Gather.on() { BATCH } else { 1 };
-                let mut frames = Vec::with_capacity(batch);
-                while frames.len() < batch
-                    && let Some((seq, f)) = link.window.take_next()
-                {
-                    frames.push((seq, f.clone()));
                 }
-                (conn, link.side.clone(), frames)
-            };
-            let ack = self.cursor_last.load(Ordering::Acquire);
-            if let Some(number) = side.as_ref().and_then(|s| s.to_name())
-                && self
-                    .bare(&conn, Kind::Ping, frame::SIDE, number, ack)
-                    .is_err()
-            {
-                self.broken(&conn);
-                return;
             }
-            let side = side.filter(|s| s.ready());
-            if frames.is_empty() {
-                if self.ack_due.swap(false, Ordering::AcqRel) {
-                    if self.bare(&conn, Kind::Ack, 0, 0, ack).is_err() {
-                        self.broken(&conn);
-                        return;
-                    }
-                    self.ack_sent.fetch_max(ack, Ordering::Relaxed);
-                    continue;
-                }
-                if self.signals.pending.load(Ordering::Acquire) {
-                    continue;
-                }
-                return;
-            }
-            self.ack_due.store(false, Ordering::Release);
-            // How many of a frame's last bytes take the side connection.
-            let aside = |f: &Frame| match (&side, f.borrowed) {
-                (Some(_), Some(_)) if f.len() >= side::FROM => side::share(f.len()),
-                _ => 0,
-            };
-            let headers: Vec<_> = frames
-                .iter()
-                .map(|(seq, f)| {
-                    frame::Header {
-                        len: f.len() as u32,
-                        kind: Kind::Data,
-                        flags: if aside(f) > 0 { frame::SIDE } else { 0 },
-                        seq: *seq,
-                        ack,
-                    }
-                    .to_bytes()
-                })
-                .collect();
-            let mut parts = Vec::with_capacity(3 * frames.len());
-            let mut total = 0;
-            for (h, (_, f)) in headers.iter().zip(&frames) {
-                parts.push(IoSlice::new(h));
-                parts.push(IoSlice::new(&f.body));
-                if let Some((p, n)) = f.borrowed {
-                    let k = aside(f);
-                    if let (Some(side), 1..) = (&side, k) {
-                        side.part(f, p.wrapping_add(n), k);
-                        self.counters.aside.fetch_add(k as u64, Ordering::Relaxed);
-                    }
-                    // SAFETY: `Bulk::Borrow` keeps these bytes readable until the frame is
-                    // acknowledged, and we hold the frame. A frame's share of the side connection
-                    // is less than what it borrows.
-                    parts.push(IoSlice::new(unsafe {
-                        std::slice::from_raw_parts(p, n - k)
-                    }));
-                }
-                total += h.len() + f.len();
-            }
-            let sent = conn.send(&mut parts);
-            drop(parts);
-            frames.clear();
-            if let Err(e) = sent {
-                // Another connection would find no more there.
-                if e.raw_os_error() == Some(libc::EFAULT) {
-                    let why = "memory that was to be sent cannot be read";
-                    self.end(Closed(why.into()));
-                }
-                self.broken(&conn);
-                return;
-            }
-            self.counters
-                .sent
-                .fetch_add(total as u64, Ordering::Relaxed);
-            self.ack_sent.fetch_max(ack, Ordering::Relaxed);
         }
+    }
+
+    /// What is to be sent next, and over what; `None` without a connection.
+    fn next_batch(&self) -> Option<Batch> {
+        let mut tail = lock(&self.tail);
+        if self.in_flight.load(Ordering::Relaxed) <= limits::WINDOW_BYTES {
+            self.collect_into(&mut tail);
+        } else {
+            tail.held = true;
+        }
+        let mut link = lock(&self.link);
+        tail.enter(&mut link);
+        drop(tail);
+        let conn = link.conn.clone()?;
+        let most = if Switch::Gather.on() { BATCH } else { 1 };
+        let mut frames = Vec::with_capacity(most);
+        while frames.len() < most
+            && let Some((seq, f)) = link.window.take_next()
+        {
+            frames.push((seq, f.clone()));
+        }
+        let side = link.side.clone();
+        Some(Batch { conn, side, frames })
+    }
+
+    /// Sends a batch, or an acknowledgement that is due when there are no frames to carry it.
+    /// Returns whether anything was sent.
+    fn send_batch(
+        &self,
+        conn: &Arc<dyn Connection>,
+        side: Option<&Side>,
+        frames: Vec<(u64, Arc<Frame>)>,
+    ) -> io::Result<bool> {
+        let ack = self.cursor_last.load(Ordering::Acquire);
+        if let Some(number) = side.and_then(Side::to_name) {
+            self.bare(conn, Kind::Ping, frame::SIDE, number, ack)?;
+        }
+        let ack_due = self.ack_due.swap(false, Ordering::AcqRel);
+        if !frames.is_empty() {
+            self.send_frames(conn, side.filter(|s| s.ready()), &frames, ack)?;
+        } else if ack_due {
+            self.bare(conn, Kind::Ack, 0, 0, ack)?;
+        } else {
+            return Ok(false);
+        }
+        self.ack_sent.fetch_max(ack, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Sends frames in one system call, and their shares of it over the side connection.
+    fn send_frames(
+        &self,
+        conn: &Arc<dyn Connection>,
+        side: Option<&Side>,
+        frames: &[(u64, Arc<Frame>)],
+        ack: u64,
+    ) -> io::Result<()> {
+        // How many of a frame's last bytes take the side connection.
+        let aside = |f: &Frame| match (side, f.borrowed) {
+            (Some(_), Some(_)) if f.len() >= side::FROM => side::share(f.len()),
+            _ => 0,
+        };
+        let headers: Vec<_> = frames
+            .iter()
+            .map(|(seq, f)| {
+                frame::Header {
+                    len: f.len() as u32,
+                    kind: Kind::Data,
+                    flags: if aside(f) > 0 { frame::SIDE } else { 0 },
+                    seq: *seq,
+                    ack,
+                }
+                .to_bytes()
+            })
+            .collect();
+        let mut parts = Vec::with_capacity(3 * frames.len());
+        let mut total = 0;
+        for (h, (_, f)) in headers.iter().zip(frames) {
+            parts.push(IoSlice::new(h));
+            parts.push(IoSlice::new(&f.body));
+            if let Some((p, n)) = f.borrowed {
+                let k = aside(f);
+                if let (Some(side), 1..) = (side, k) {
+                    side.part(f, p.wrapping_add(n), k);
+                    self.counters.aside.fetch_add(k as u64, Ordering::Relaxed);
+                }
+                // SAFETY: `Bulk::Borrow` keeps these bytes readable until the frame is
+                // acknowledged, and we hold the frame. A frame's share of the side connection is
+                // less than what it borrows.
+                parts.push(IoSlice::new(unsafe {
+                    std::slice::from_raw_parts(p, n - k)
+                }));
+            }
+            total += h.len() + f.len();
+        }
+        conn.send(&mut parts)?;
+        self.counters
+            .sent
+            .fetch_add(total as u64, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The peer has everything up to `seq`. Returns how many bytes that frees.

@@ -48,7 +48,7 @@ pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, W
             }
             _ => "is the address right?",
         };
-        Failure::Unreachable(format!("cannot {what} {server}: {e} ({hint})"))
+        Failure::Unreachable(format!("cannot {what} {server}: {e}; {hint}"))
     };
     let start = Instant::now();
     let conn = Tcp::connect(server, timeout).map_err(|e| lost("reach", e))?;

@@ -328,6 +328,7 @@ impl Session {
     /// Ends the session in good order: what is queued still runs.
     pub fn close(&self) {
         if self.closed().is_none() {
+            self.channel.leave();
             let _ = self.channel.push(OP_GOODBYE, 0, 0, |_| {});
             self.channel
                 .close("the program ended", Duration::from_secs(2));

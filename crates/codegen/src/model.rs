@@ -1,9 +1,10 @@
 //! The spec, resolved: what each call puts on the wire, and what is wrong with a line by itself.
 
-use crate::abi::{self, Shape, Types};
-use crate::spec::{self, Class, Count, Item, Mark, Param, Sort};
+use crate::abi::Types;
+use crate::role::{self, Role, wire_number};
+use crate::spec::{self, Class, Item, Param, Sort};
 use crate::{check, condition};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use quote::ToTokens as _;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashSet};
@@ -95,37 +96,6 @@ pub struct Field {
     pub name: String,
     /// What it is.
     pub wire: Wire,
-}
-
-/// What one parameter of a forwarded function does.
-#[derive(Debug, Clone)]
-pub enum Role {
-    /// A number; `true` for `usize`, which travels as u64.
-    Number(bool),
-    /// A handle of that kind; may be null; names a stream.
-    Handle(String, bool, bool),
-    /// Created, of that kind.
-    New(String),
-    /// Destroyed, of that kind.
-    Del(String),
-    /// A number comes back; `usize`; may be null.
-    OutNumber(bool, bool),
-    /// A structure of that size comes back; may be null.
-    OutPlain(usize, bool),
-    /// Counted values come back.
-    OutArray(Count),
-    /// A structure of that size goes in.
-    InRef(usize),
-    /// Counted values go in; may be null.
-    InArray(Count, bool),
-    /// Counted handles of that kind go in.
-    HandleArray(Count, String),
-    /// Counted bytes go in.
-    BytesIn(Count),
-    /// A C string goes in.
-    CStr,
-    /// The value of a pointer goes in.
-    Address,
 }
 
 /// One parameter of a C function.
@@ -364,8 +334,16 @@ impl Api {
                         role: None,
                     };
                     if travels {
-                        self.role(p, &mut arg, &mut call.request, &mut call.reply)
+                        let (role, wire) = self
+                            .role(p)
                             .with_context(|| format!("parameter `{}`", p.name))?;
+                        let message = match role.comes_back() {
+                            true => &mut call.reply,
+                            false => &mut call.request,
+                        };
+                        let name = arg.field.clone();
+                        message.push(Field { name, wire });
+                        arg.role = Some(role);
                     } else if p.mark.is_some() {
                         bail!(
                             "parameter `{}` is marked, but the call has no message",
@@ -377,7 +355,7 @@ impl Api {
                 if !call.waits() && !call.reply.is_empty() {
                     bail!("a queued call brings nothing back");
                 }
-                check_counts(&call)?;
+                role::check_counts(&call)?;
             }
         }
         let mut seen = HashSet::new();
@@ -411,137 +389,6 @@ impl Api {
         };
         condition::resolve(condition, &names, &self.types)
     }
-
-    fn role(
-        &self,
-        p: &Param,
-        arg: &mut Arg,
-        request: &mut Vec<Field>,
-        reply: &mut Vec<Field>,
-    ) -> Result<()> {
-        let kind = |ty: &Type| {
-            abi::name_of(ty)
-                .and_then(|n| self.config.handles.get(&n).cloned())
-                .ok_or_else(|| anyhow!("`{}` is no handle", ty.to_token_stream()))
-        };
-        let target = || match &p.ty {
-            Type::Ptr(t) => Ok((*t.elem).clone()),
-            _ => Err(anyhow!("not a pointer")),
-        };
-        let mut field = |wire| {
-            request.push(Field {
-                name: arg.field.clone(),
-                wire,
-            })
-        };
-        let role = match &p.mark {
-            None => {
-                if kind(&p.ty).is_ok() {
-                    bail!("a handle without an attribute");
-                }
-                let (number, is_size) = self.number(&p.ty)?;
-                field(Wire::Number(number));
-                Role::Number(is_size)
-            }
-            Some(Mark::Handle(optional)) => {
-                let stream = self.config.stream.as_ref().map(|s| s.ty.as_str());
-                field(Wire::Number("u32"));
-                Role::Handle(
-                    kind(&p.ty)?,
-                    *optional,
-                    stream.is_some() && abi::name_of(&p.ty).as_deref() == stream,
-                )
-            }
-            Some(Mark::Del) => {
-                field(Wire::Number("u32"));
-                Role::Del(kind(&p.ty)?)
-            }
-            Some(Mark::New) => {
-                field(Wire::Number("u32"));
-                Role::New(kind(&target()?)?)
-            }
-            Some(Mark::Out(optional)) => {
-                let target = target()?;
-                if kind(&target).is_ok() {
-                    bail!("a handle that comes back needs hand-written code, or #[new]");
-                }
-                let (wire, role) = match self.types.shape(&target) {
-                    Shape::Plain(n) => (Wire::Blob(n), Role::OutPlain(n, *optional)),
-                    _ => {
-                        let (number, is_size) = self.number(&target)?;
-                        (Wire::Number(number), Role::OutNumber(is_size, *optional))
-                    }
-                };
-                reply.push(Field {
-                    name: arg.field.clone(),
-                    wire,
-                });
-                role
-            }
-            Some(Mark::OutArray(count)) => {
-                self.flat(&target()?)?;
-                reply.push(Field {
-                    name: arg.field.clone(),
-                    wire: Wire::Bytes,
-                });
-                Role::OutArray(count.clone())
-            }
-            Some(Mark::InRef) => match self.types.shape(&target()?) {
-                Shape::Plain(n) => {
-                    field(Wire::Blob(n));
-                    Role::InRef(n)
-                }
-                _ => bail!("`{}` is no structure without pointers", arg.pointee),
-            },
-            Some(Mark::InArray(count, optional)) => {
-                self.flat(&target()?)?;
-                field(Wire::Bytes);
-                Role::InArray(count.clone(), *optional)
-            }
-            Some(Mark::HandleArray(count)) => {
-                let kind = kind(&target()?)?;
-                field(Wire::U32s);
-                Role::HandleArray(count.clone(), kind)
-            }
-            Some(Mark::BytesIn(count)) => {
-                target()?;
-                field(Wire::Bytes);
-                Role::BytesIn(count.clone())
-            }
-            Some(Mark::CStr) => {
-                target()?;
-                field(Wire::Bytes);
-                Role::CStr
-            }
-            Some(Mark::Address) => {
-                target()?;
-                field(Wire::Number("u64"));
-                Role::Address
-            }
-        };
-        arg.role = Some(role);
-        Ok(())
-    }
-
-    fn number(&self, ty: &Type) -> Result<(&'static str, bool)> {
-        match self.types.shape(ty) {
-            Shape::Number(n) if n == "usize" => Ok(("u64", true)),
-            Shape::Number(n) => wire_number(&n)
-                .map(|n| (n, false))
-                .with_context(|| format!("`{n}` cannot travel")),
-            _ => bail!(
-                "`{}` is not a number: it needs an attribute",
-                ty.to_token_stream()
-            ),
-        }
-    }
-
-    fn flat(&self, ty: &Type) -> Result<()> {
-        match self.types.shape(ty) {
-            Shape::Number(_) | Shape::Plain(_) => Ok(()),
-            _ => bail!("`{}` holds pointers or is not known", ty.to_token_stream()),
-        }
-    }
 }
 
 fn travels(item: &Item) -> bool {
@@ -549,27 +396,6 @@ fn travels(item: &Item) -> bool {
         item.class,
         Class::Queued | Class::QueuedIf(_) | Class::Waits | Class::Cached
     )
-}
-
-fn check_counts(call: &Call) -> Result<()> {
-    for a in &call.args {
-        let count = match &a.role {
-            Some(
-                Role::OutArray(c)
-                | Role::InArray(c, _)
-                | Role::HandleArray(c, _)
-                | Role::BytesIn(c),
-            ) => c,
-            _ => continue,
-        };
-        if let Count::Param(name, _) = count {
-            let found = call.args.iter().find(|x| x.name == *name);
-            if !matches!(found.and_then(|f| f.role.as_ref()), Some(Role::Number(_))) {
-                bail!("`{name}` counts `{}` but is no number", a.name);
-            }
-        }
-    }
-    Ok(())
 }
 
 fn message_fields(params: &[Param]) -> Result<Vec<Field>> {
@@ -606,13 +432,6 @@ fn message_fields(params: &[Param]) -> Result<Vec<Field>> {
             })
         })
         .collect()
-}
-
-fn wire_number(name: &str) -> Option<&'static str> {
-    ["u8", "u16", "u32", "u64", "i32", "i64", "f32", "f64"]
-        .into_iter()
-        .find(|n| *n == name)
-        .or((name == "c_int").then_some("i32"))
 }
 
 fn type_text(ty: &Type) -> (String, String) {

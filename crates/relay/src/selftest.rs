@@ -252,72 +252,68 @@ pub fn run(mut options: Options, as_json: bool) -> anyhow::Result<bool> {
 }
 
 fn print(outcome: &Outcome) {
-    let Outcome {
-        link,
-        direct,
-        relayed,
-        report,
-        ..
-    } = outcome;
-    let delay = link.delay_ns as f64 / 1e3;
     println!(
         "{:<24}{:>12}{:>12}{:>12}{:>12}",
         "", "direct", "link", "asked", "error"
     );
-    for (name, a, b) in [
-        (
-            "one way p50, us",
-            direct.one_way_p50_ns,
-            relayed.one_way_p50_ns,
-        ),
-        (
-            "one way p90, us",
-            direct.one_way_p90_ns,
-            relayed.one_way_p90_ns,
-        ),
-        (
-            "one way p99, us",
-            direct.one_way_p99_ns,
-            relayed.one_way_p99_ns,
-        ),
-        ("round trip p50, us", direct.rtt_p50_ns, relayed.rtt_p50_ns),
-        ("round trip p99, us", direct.rtt_p99_ns, relayed.rtt_p99_ns),
-    ] {
-        println!("{name:<24}{:>12.1}{:>12.1}", a / 1e3, b / 1e3);
+    print_times(outcome);
+    print_rates(outcome);
+    print_lateness(&outcome.report);
+    for warning in &outcome.report.warnings {
+        println!("warning: the machine does not keep up: {warning}");
+    }
+    let verdict = if outcome.passed {
+        "exact enough"
+    } else {
+        "NOT exact enough"
+    };
+    let link = &outcome.link;
+    let delay = link.delay_ns as f64 / 1e3;
+    println!("{delay} us, {}: {verdict}", show_rate(link.rate_bps));
+}
+
+/// What a row of the table is called, and where its figure is.
+type Row = (&'static str, fn(&Measured) -> f64);
+
+fn print_times(outcome: &Outcome) {
+    let rows: [Row; 5] = [
+        ("one way p50, us", |m| m.one_way_p50_ns),
+        ("one way p90, us", |m| m.one_way_p90_ns),
+        ("one way p99, us", |m| m.one_way_p99_ns),
+        ("round trip p50, us", |m| m.rtt_p50_ns),
+        ("round trip p99, us", |m| m.rtt_p99_ns),
+    ];
+    for (name, of) in rows {
+        let (direct, relayed) = (of(&outcome.direct) / 1e3, of(&outcome.relayed) / 1e3);
+        println!("{name:<24}{direct:>12.1}{relayed:>12.1}");
     }
     println!(
-        "{:<24}{:>12}{:>12.1}{delay:>12.2}{:>+12.1}",
+        "{:<24}{:>12}{:>12.1}{:>12.2}{:>+12.1}",
         "added one way p50, us",
         "",
         outcome.added_one_way_ns / 1e3,
+        outcome.link.delay_ns as f64 / 1e3,
         outcome.delay_error_ns / 1e3
     );
-    for (way, name, a, b) in [
-        (
-            0,
-            "rate up, MB/s",
-            direct.up_bytes_per_s,
-            relayed.up_bytes_per_s,
-        ),
-        (
-            1,
-            "rate down, MB/s",
-            direct.down_bytes_per_s,
-            relayed.down_bytes_per_s,
-        ),
-    ] {
-        let asked = link
-            .rate_bps
-            .map_or("-".into(), |bps| format!("{:.1}", bps as f64 / 8e6));
+}
+
+fn print_rates(outcome: &Outcome) {
+    let rows: [Row; 2] = [
+        ("rate up, MB/s", |m| m.up_bytes_per_s),
+        ("rate down, MB/s", |m| m.down_bytes_per_s),
+    ];
+    let rate = outcome.link.rate_bps;
+    let asked = rate.map_or("-".into(), |bps| format!("{:.1}", bps as f64 / 8e6));
+    for (way, (name, of)) in rows.into_iter().enumerate() {
+        let (direct, relayed) = (of(&outcome.direct) / 1e6, of(&outcome.relayed) / 1e6);
         let error = outcome
             .rate_errors
             .map_or("-".into(), |e| format!("{:+.2} %", e[way] * 100.0));
-        println!(
-            "{name:<24}{:>12.1}{:>12.1}{asked:>12}{error:>12}",
-            a / 1e6,
-            b / 1e6
-        );
+        println!("{name:<24}{direct:>12.1}{relayed:>12.1}{asked:>12}{error:>12}");
     }
+}
+
+fn print_lateness(report: &Report) {
     for (name, late) in [
         ("late up, us", &report.forward.lateness),
         ("  after idling", &report.forward.first_lateness),
@@ -332,13 +328,4 @@ fn print(outcome: &Outcome) {
             late.max_ns as f64 / 1e3
         );
     }
-    for warning in &report.warnings {
-        println!("warning: the machine does not keep up: {warning}");
-    }
-    let verdict = if outcome.passed {
-        "exact enough"
-    } else {
-        "NOT exact enough"
-    };
-    println!("{delay} us, {}: {verdict}", show_rate(link.rate_bps));
 }

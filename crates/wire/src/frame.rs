@@ -6,7 +6,7 @@
 //! | 4 | `kind` | [`Kind`] |
 //! | 5 | `flags` | [`SIDE`] or 0 |
 //! | 6..8 | | zero |
-//! | 8..16 | `seq` | data frames count from 1; other kinds carry 0 |
+//! | 8..16 | `seq` | data frames count from 1; a ping with [`SIDE`] carries a number; else 0 |
 //! | 16..24 | `ack` | the last data frame that the sender has received |
 
 use crate::codec::WireError;
@@ -44,7 +44,7 @@ pub struct Header {
     pub kind: Kind,
     /// [`SIDE`] or 0.
     pub flags: u8,
-    /// Sequence number of a data frame.
+    /// Sequence number of a data frame, or the side connection that a ping is about.
     pub seq: u64,
     /// Last data frame received by the sender of this frame.
     pub ack: u64,

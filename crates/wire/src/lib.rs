@@ -19,6 +19,7 @@ pub mod generated;
 pub mod gpu;
 pub mod hello;
 pub mod limits;
+pub mod pieces;
 pub mod record;
 pub mod window;
 

@@ -97,7 +97,7 @@ pub enum Notice {
     Error = 3,
     /// Run a host function or callback; the payload is the API's own.
     Callback = 4,
-    /// Text that the device printed, for the program's stdout.
+    /// Text that the device printed, for the program's stdout; with call 1, for its stderr.
     Output = 5,
     /// The worker lacks content that a record named by hash; the payload is the hash.
     NeedContent = 6,

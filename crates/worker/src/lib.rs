@@ -4,8 +4,9 @@
 //! executor ([`run`]), which hands them to the session's [`Api`]. Answers leave through [`outbox`].
 //! Bulk bytes land in [`staging`] memory without a copy in between, and [`content`] keeps module
 //! images across sessions. Memory that a client on this host shares comes through [`shared`].
-//! [`control`] is how the server hands connections over; `process` sees a client of this host end;
-//! folders of a moment are [`scratch`].
+//! [`control`] is how the server hands connections over; `keeper` decides how long a session
+//! without one is kept, and `process` sees a client of this host end; folders of a moment are
+//! [`scratch`].
 //! Each forwarded API is a folder: [`cuda`], [`opencl`]; nothing else in Busbar loads a vendor's
 //! library.
 
@@ -16,6 +17,7 @@ pub mod content;
 pub mod control;
 pub mod cuda;
 pub mod intake;
+mod keeper;
 pub mod nvml;
 pub mod opencl;
 pub mod outbox;

@@ -4,13 +4,14 @@ use crate::callback::Callbacks;
 use crate::content::Content;
 use crate::control::{self, Attach, Report};
 use crate::intake::{Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT};
+use crate::keeper::{Newest, Wait};
 use crate::outbox::Outbox;
 use crate::process::Process;
 use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
 use crate::{Api, Open, Setup, signals};
 use busbar_channel::switches::{self, Switch};
-use busbar_channel::{Channel, Ending, Keeper, Verdict, send_hello};
+use busbar_channel::{Channel, Keeper, send_hello};
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::frame::Kind;
@@ -19,7 +20,7 @@ use busbar_wire::record::Records;
 use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What the server decides for all its workers.
@@ -44,13 +45,7 @@ pub fn run(
     apis: &[(&str, Open)],
     warm: impl FnOnce(),
 ) -> Result<(), String> {
-    std::panic::set_hook(Box::new(|info| {
-        // One tenant's bug is that tenant's: nothing is unwound, the process goes at once.
-        crate::complain!("{info}");
-        // Where stderr is looked through for what the driver says, a thread has to pass this on.
-        std::thread::sleep(Duration::from_millis(50));
-        std::process::abort();
-    }));
+    abort_on_panic();
     let outbox = Outbox::default();
     signals::obey(outbox.clone()).map_err(|e| format!("cannot start a thread: {e}"))?;
     warm();
@@ -63,91 +58,113 @@ pub fn run(
     let Some((attach, fd)) = first else {
         return Ok(());
     };
-    let Some(fd) = fd else {
-        return Err("the server sent no connection".into());
-    };
+    let fd = fd.ok_or("the server sent no connection")?;
     let conn = Tcp::from_fd(fd).map_err(|e| format!("the client's connection: {e}"))?;
-
-    let api_name = attach.hello.api.clone();
-    let refuse = |r: Refusal| {
-        answer(&conn, &Welcome::refuse(r.clone()));
-        say(&Report::Ended {
-            why: r.message.clone(),
-        });
-        Err(r.message)
-    };
-    let Some(open) = apis.iter().find(|(n, _)| *n == api_name).map(|a| a.1) else {
-        return refuse(Refusal::new(
-            "api",
-            format!("this server does not offer `{api_name}`"),
-        ));
-    };
-    switches::set_off(&attach.hello.off);
-    let content = Content::new(
-        options.cache_dir.clone().filter(|_| Switch::Content.on()),
-        options.cache_limit,
-        outbox.clone(),
-    );
-    let callbacks = Callbacks::default();
-    let arenas = Arena::new(SLABS_IN).and_then(|a| Ok((a, Arena::new(SLABS_OUT)?)));
-    let (incoming, outgoing) = match arenas {
-        Ok(both) => both,
-        Err(e) => {
-            let why = format!("the server has no memory for another session ({e}): try later");
-            return refuse(Refusal::new("internal", why));
+    let opened = open(&attach, &conn, options, apis, &outbox);
+    let Session {
+        mut api,
+        mut ends,
+        welcome,
+    } = match opened {
+        Ok(session) => session,
+        Err(r) => {
+            answer(&conn, &Welcome::refuse(r.clone()));
+            let why = r.message.clone();
+            say(&Report::Ended { why });
+            return Err(r.message);
         }
     };
-    let library = match api_name.as_str() {
-        "cuda" => options.cuda_library.clone(),
-        _ => options.opencl_library.clone(),
-    };
-    let direct = conn.ends().map(|[_, peer]| peer.to_string());
-    let shared = shares(&attach)
-        .then(|| Offers::open(&attach.secret))
-        .and_then(Result::ok);
-    let mut first = welcome(&attach, 0);
-    if attach.hello.features.iter().any(|f| f == SIDE_CONNECTION) {
-        first.features.push(SIDE_CONNECTION.into());
-    }
-    if let (Some(peer), Some(offers)) = (direct, &shared) {
-        first.features.push(SHARED_MEMORY.into());
-        first.shared = offers.name().into();
-        first.peer = peer;
-    }
-    let setup = Setup {
-        shared,
-        outbox: outbox.clone(),
-        content: content.clone(),
-        callbacks: callbacks.clone(),
-        incoming: incoming.clone(),
-        outgoing,
-        devices: attach.devices.clone(),
-        library,
-    };
-    let mut api = match open(setup) {
-        Ok(a) => a,
-        Err(r) => return refuse(r),
-    };
-    answer(&conn, &first);
+    answer(&conn, &welcome);
     say(&Report::Attached);
+    ends.ended = Some(last_word(control.clone()));
+    let served = attend(attach, conn, ends, &mut *api, &control);
+    let result = served.map_err(|e| format!("the server's worker cannot work ({e}): try later"));
+    let why = result.as_ref().unwrap_or_else(|why| why).clone();
+    say(&Report::Ended { why });
+    result.map(drop)
+}
 
-    let newest = Arc::new(Newest::default());
-    let client = Arc::new(Process::find(attach.hello.client.clone()));
-    let keeper = Wait {
-        newest: newest.clone(),
-        client: client.clone(),
-        keep: Duration::from_secs(attach.resume_seconds),
-        grace: grace(&conn),
-        control: control.clone(),
-        told: false,
+/// One tenant's bug is that tenant's: nothing is unwound, the process goes at once.
+fn abort_on_panic() {
+    std::panic::set_hook(Box::new(|info| {
+        crate::complain!("{info}");
+        // Where stderr is looked through for what the driver says, a thread has to pass this on.
+        std::thread::sleep(Duration::from_millis(50));
+        std::process::abort();
+    }));
+}
+
+/// A session that is ready for its client.
+struct Session {
+    api: Box<dyn Api>,
+    ends: Ends,
+    welcome: Welcome,
+}
+
+/// Gets ready what the client of `attach` asks for.
+fn open(
+    attach: &Attach,
+    conn: &Tcp,
+    options: &Options,
+    apis: &[(&str, Open)],
+    outbox: &Outbox,
+) -> Result<Session, Refusal> {
+    let name = attach.hello.api.as_str();
+    let Some((_, open)) = apis.iter().find(|(n, _)| *n == name) else {
+        let why = format!("this server does not offer `{name}`");
+        return Err(Refusal::new("api", why));
+    };
+    switches::set_off(&attach.hello.off);
+    let no_memory = |e| {
+        let why = format!("the server has no memory for another session ({e}): try later");
+        Refusal::new("internal", why)
     };
     let ends = Ends {
         outbox: outbox.clone(),
-        content,
-        callbacks,
-        incoming,
-        ended: Some(last_word(control.clone())),
+        content: Content::new(
+            options.cache_dir.clone().filter(|_| Switch::Content.on()),
+            options.cache_limit,
+            outbox.clone(),
+        ),
+        callbacks: Callbacks::default(),
+        incoming: Arena::new(SLABS_IN).map_err(no_memory)?,
+        ended: None,
     };
+    let outgoing = Arena::new(SLABS_OUT).map_err(no_memory)?;
+    let shared = shares(attach)
+        .then(|| Offers::open(&attach.secret))
+        .and_then(Result::ok);
+    let welcome = first_welcome(attach, conn, shared.as_ref());
+    let library = match name {
+        "cuda" => &options.cuda_library,
+        _ => &options.opencl_library,
+    };
+    let api = open(Setup {
+        shared,
+        outbox: outbox.clone(),
+        content: ends.content.clone(),
+        callbacks: ends.callbacks.clone(),
+        incoming: ends.incoming.clone(),
+        outgoing,
+        devices: attach.devices.clone(),
+        library: library.clone(),
+    })?;
+    Ok(Session { api, ends, welcome })
+}
+
+/// Serves a session whose client has been welcomed, over this connection and those that follow it.
+fn attend(
+    attach: Attach,
+    conn: Tcp,
+    ends: Ends,
+    api: &mut dyn Api,
+    control: &Arc<OwnedFd>,
+) -> std::io::Result<String> {
+    let newest = Arc::new(Newest::default());
+    let client = Arc::new(Process::find(attach.hello.client));
+    let keep = Duration::from_secs(attach.resume_seconds);
+    let keeper = Wait::new(newest.clone(), client.clone(), keep, &conn, control.clone());
+    let outbox = ends.outbox.clone();
     let listen = |channel: &Channel| {
         // Whatever is between a client and us, and holds back the end of its connection, a client
         // of this host is seen to end.
@@ -162,16 +179,11 @@ pub fn run(
             outbox,
         };
         std::thread::Builder::new()
-            .name("busbar-control".into())
+            .name("control".into())
             .spawn(move || ears.listen())
             .map(drop)
     };
-    let served = serve(Arc::new(conn), Box::new(keeper), ends, &mut *api, listen);
-    let failed = |e| format!("the server's worker cannot work ({e}): try later");
-    let result = served.map_err(failed);
-    let why = result.as_ref().unwrap_or_else(|why| why).clone();
-    say(&Report::Ended { why });
-    result.map(drop)
+    serve(Arc::new(conn), Box::new(keeper), ends, api, listen)
 }
 
 /// What is called when the client's side is over: whether the client said goodbye, and why.
@@ -208,7 +220,7 @@ fn last_word(control: Arc<OwnedFd>) -> LastWord {
             // SAFETY: _exit has no preconditions.
             unsafe { libc::_exit(0) };
         };
-        let thread = std::thread::Builder::new().name("busbar-end".into());
+        let thread = std::thread::Builder::new().name("end".into());
         if thread.spawn(end).is_err() {
             // SAFETY: as above. Nobody else would see to it.
             unsafe { libc::_exit(0) };
@@ -273,9 +285,7 @@ impl Ears {
         // The server is gone, and with it every right to go on.
         self.outbox.leave("the server ended");
     }
-}
 
-impl Ears {
     /// A second connection.
     fn attach_side(&self, (attach, fd): (Attach, Option<OwnedFd>)) {
         let Some(Ok(conn)) = fd.map(Tcp::from_fd) else {
@@ -300,7 +310,22 @@ fn shares(a: &Attach) -> bool {
         && a.hello.client.boot_id == boot.trim()
 }
 
-fn welcome(a: &Attach, last_received: u64) -> Welcome {
+/// The welcome of a new session: what this end can do, and where a client of this host hands its
+/// memory over.
+fn first_welcome(attach: &Attach, conn: &Tcp, shared: Option<&Offers>) -> Welcome {
+    let mut welcome = welcome(attach, 0);
+    if attach.hello.features.iter().any(|f| f == SIDE_CONNECTION) {
+        welcome.features.push(SIDE_CONNECTION.into());
+    }
+    if let (Some([_, peer]), Some(offers)) = (conn.ends(), shared) {
+        welcome.features.push(SHARED_MEMORY.into());
+        welcome.shared = offers.name().into();
+        welcome.peer = peer.to_string();
+    }
+    welcome
+}
+
+pub(crate) fn welcome(a: &Attach, last_received: u64) -> Welcome {
     Welcome {
         protocol: a.protocol,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -312,7 +337,7 @@ fn welcome(a: &Attach, last_received: u64) -> Welcome {
     }
 }
 
-fn answer(conn: &Tcp, w: &Welcome) {
+pub(crate) fn answer(conn: &Tcp, w: &Welcome) {
     let body = serde_json::to_vec(w).unwrap_or_default();
     let _ = send_hello(conn, Kind::Welcome, &body);
 }
@@ -394,88 +419,4 @@ fn records(
         api.execute(&h, payload, &mut Hold { slab: &mut slab })?;
     }
     Ok(())
-}
-
-/// Decides how long a session without a connection is kept.
-///
-/// A dead client must free its memory at once, a lost link must not. A client on this very host is
-/// looked up, which settles it. For one elsewhere the ending tells: the kernel of a dead client
-/// resets the connection, while a link that is cut just falls silent until it times out.
-struct Wait {
-    newest: Arc<Newest>,
-    client: Arc<Process>,
-    keep: Duration,
-    grace: Duration,
-    control: Arc<OwnedFd>,
-    told: bool,
-}
-
-fn grace(conn: &Tcp) -> Duration {
-    (GRACE + TRIPS * conn.round_trip()).min(MOST_GRACE)
-}
-
-/// The connection that came last, until it is taken. Those before it are let go: a client that
-/// comes back again and again must not pile up connections here.
-#[derive(Default)]
-struct Newest {
-    slot: Mutex<Option<(Attach, OwnedFd)>>,
-    came: Condvar,
-}
-
-impl Newest {
-    fn put(&self, a: Attach, fd: OwnedFd) {
-        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some((a, fd));
-        self.came.notify_one();
-    }
-
-    fn take(&self, patience: Duration) -> Option<(Attach, OwnedFd)> {
-        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self
-            .came
-            .wait_timeout_while(slot, patience, |s| s.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.take()
-    }
-}
-
-/// How long a client elsewhere whose connection was closed has to show that it lives, beside the
-/// round trips that it needs for that. If it does not, its memory must be free within a second.
-const GRACE: Duration = Duration::from_millis(250);
-const MOST_GRACE: Duration = Duration::from_millis(800);
-/// Round trips that it takes to come back: to connect, and to say hello, each perhaps twice.
-const TRIPS: u32 = 4;
-/// How long to wait for a new connection before the client's process is looked at again.
-const LOOK: Duration = Duration::from_millis(10);
-
-impl Keeper for Wait {
-    fn detached(&mut self, how: Ending, since: Duration, last: u64) -> Verdict {
-        if !self.told {
-            self.told = true;
-            let _ = control::send(&self.control, &Report::Detached, None);
-        }
-        let keep = match self.client.alive() {
-            Some(true) => self.keep,
-            Some(false) => return Verdict::End("the client's process ended".into()),
-            None if how == Ending::Failed => self.keep,
-            None => self.grace.min(self.keep),
-        };
-        if since > keep {
-            return Verdict::End(format!(
-                "the client did not come back within {:.1} s",
-                keep.as_secs_f64()
-            ));
-        }
-        let Some((a, fd)) = self.newest.take(LOOK) else {
-            return Verdict::Wait(Duration::ZERO);
-        };
-        match Tcp::from_fd(fd) {
-            Ok(conn) => {
-                answer(&conn, &welcome(&a, last));
-                self.grace = grace(&conn);
-                self.told = false;
-                let _ = control::send(&self.control, &Report::Attached, None);
-                Verdict::Resume(Arc::new(conn), a.hello.last_received)
-            }
-            Err(_) => Verdict::Wait(Duration::ZERO),
-        }
-    }
 }

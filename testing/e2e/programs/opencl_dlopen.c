@@ -37,7 +37,11 @@ int main(int argc, char **argv) {
     cl_command_queue queue = clCreateCommandQueue_(context, device, 0, &code);
     const char *source = "kernel void k(global int *x) { *x = 40 + 2; }";
     cl_program program = clCreateProgramWithSource_(context, 1, &source, NULL, &code);
-    clBuildProgram_(program, 1, &device, "", NULL, NULL);
+    code = clBuildProgram_(program, 1, &device, "", NULL, NULL);
+    if (code) {
+        printf("build: %d\n", code);
+        return 1;
+    }
     cl_kernel kernel = clCreateKernel_(program, "k", &code);
     cl_mem memory = clCreateBuffer_(context, CL_MEM_READ_WRITE, 4, NULL, &code);
     clSetKernelArg_(kernel, 0, sizeof memory, &memory);

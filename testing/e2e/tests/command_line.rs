@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_driver_program");
+
 /// A second more than what is promised: a loaded machine is not what is tested.
 const SOON: Duration = Duration::from_secs(6);
 
@@ -208,8 +210,36 @@ fn no_gpu_or_none_that_is_free() {
         125,
         &["1 wanted, 0 free", "held by"],
     );
+    fails(
+        &mut run(&server.address, &["--", "true"]),
+        125,
+        &["every accelerator", "is leased, to", "(cat)"],
+    );
     holder.go_on();
     assert!(holder.wait().success());
+}
+
+#[test]
+fn programs_that_follow_each_other_at_once_find_their_devices_free() {
+    let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
+    for _ in 0..3 {
+        for share in [&["--"][..], &["--gpus", "2", "--"]] {
+            let args = [share, &[PROGRAM, "work", "1"]].concat();
+            let out = run(&server.address, &args).output().expect("it runs");
+            let said = String::from_utf8_lossy(&out.stderr);
+            assert!(out.status.success(), "{args:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn devices_that_are_not_offered_are_not_listed() {
+    let three = Options::default().env("FAKEDEV_DEVICES", "3");
+    let server = three.arg("--devices", "1,2").start();
+    let status = server.status();
+    let listed = status["devices"].as_array().expect("a list").iter();
+    let listed: Vec<_> = listed.map(|d| d["ordinal"].as_u64()).collect();
+    assert_eq!(listed, [Some(1), Some(2)], "{status}");
 }
 
 /// A file with a head as the kernel knows programs.

@@ -25,6 +25,22 @@ fn every_family_gives_what_it_gives_natively() {
 }
 
 #[test]
+fn several_devices_and_parts_of_them_are_as_natively() {
+    let program = compile("opencl_devices");
+    let twice = |c: &mut std::process::Command| {
+        c.env("POCL_DEVICES", "pthread pthread");
+    };
+    let server = Server::start_with(twice);
+    let mut alone = native(&program);
+    twice(&mut alone);
+    let expected = run(&mut alone);
+    assert!(expected.status.success(), "{}", text(&expected));
+    let got = run(&mut server.command(&program));
+    assert_eq!(text(&got), text(&expected));
+    assert_eq!(got.status.code(), expected.status.code());
+}
+
+#[test]
 fn several_servers_are_several_platforms_and_one_that_ends_harms_no_other() {
     let program = compile("opencl_faults");
     let (first, mut second) = (Server::start(), Server::start());
@@ -189,6 +205,42 @@ fn a_built_program_is_kept_for_later_sessions() {
         assert_eq!(remote(), expected);
         assert!(std::fs::metadata(file).expect("a file").len() > 1000);
     }
+}
+
+/// A library to be loaded first: it tells a process once that a program is in PoCL's store which is
+/// not, as when another process has just removed it to put its own there.
+const STORE_RACE: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+int access(const char *path, int mode) {
+    static int looks;
+    int (*real)(const char *, int) = (int (*)(const char *, int))dlsym(RTLD_NEXT, "access");
+    const char *name = strrchr(path, '/');
+    int lie = name && !strcmp(name, "/program.bc") && __sync_add_and_fetch(&looks, 1) == 2;
+    return lie ? 0 : real(path, mode);
+}
+"#;
+
+#[test]
+fn workers_that_build_one_program_at_a_time_do_not_fail_each_others_builds() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (source, race) = (dir.path().join("race.c"), dir.path().join("race.so"));
+    std::fs::write(&source, STORE_RACE).expect("a file");
+    let mut c = std::process::Command::new("cc");
+    c.args(["-shared", "-fPIC", "-o"]).arg(&race).arg(source);
+    assert!(c.arg("-ldl").status().expect("cc runs").success());
+    let program = compile("opencl_dlopen");
+    let alone = run(native(&program)
+        .env("LD_PRELOAD", &race)
+        .env("POCL_CACHE_DIR", dir.path().join("native")));
+    assert_eq!(text(&alone), "build: -11\n", "the race is PoCL's own");
+    let server = Server::start_with(|c| {
+        c.env("LD_PRELOAD", &race)
+            .env("POCL_CACHE_DIR", dir.path().join("remote"));
+    });
+    let got = run(&mut server.command(&program));
+    assert_eq!(text(&got), "read: 0, answer: 42\n");
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! What a server does when it runs short: of room in its log and its cache, and of descriptors.
-//! Sessions go on, who comes hears in one sentence what there is too little of, and all is well
-//! again once there is room. And servers that stand still.
+//! What a server does when it runs short: of room in its log and its cache, of descriptors, of
+//! memory of the device. Sessions go on, who comes hears in one sentence what there is too little
+//! of, and all is well again once there is room. And servers that stand still.
 
 use busbar_e2e::proc::{self, Watchdog};
 use busbar_e2e::program::{self, Running, finished, native, printed, remote, remote_at};
@@ -15,6 +15,10 @@ use std::time::Duration;
 
 fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_driver_program"))
+}
+
+fn semantics() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_semantics_program"))
 }
 
 #[test]
@@ -132,6 +136,46 @@ fn a_server_out_of_descriptors_says_so_and_recovers() {
         "{rest}"
     );
     server.wait_for_sessions(0);
+}
+
+#[test]
+fn a_full_device_is_one_to_the_program_and_has_room_as_soon_as_memory_is_freed() {
+    let server = Options::default().env("FAKEDEV_MEMORY_MIB", "256").start();
+    let mut here = native(semantics());
+    let wanted = printed(here.arg("full").env("FAKEDEV_MEMORY_MIB", "256"));
+    assert!(wanted.contains("full: 2\ncuMemAllocAsync: 2\n"), "{wanted}");
+    assert!(wanted.contains("cuModuleUnload: 0\ncuMemAllocAsync: 0\n"));
+    assert_eq!(printed(remote(&server, semantics()).arg("full")), wanted);
+}
+
+#[test]
+fn a_device_without_memory_for_a_context_is_an_error_to_who_asks_for_one() {
+    let fault = ("FAKEDEV_FAULTS", "cuDevicePrimaryCtxRetain@1=2");
+    let server = Options::default().env(fault.0, fault.1).start();
+    let wanted = printed(native(semantics()).arg("primary").env(fault.0, fault.1));
+    assert!(wanted.starts_with("cuDevicePrimaryCtxRetain: 2\n"));
+    assert!(wanted.ends_with("cuMemAlloc_v2: 0\n"), "{wanted}");
+    assert_eq!(printed(remote(&server, semantics()).arg("primary")), wanted);
+}
+
+#[test]
+fn a_worker_without_memory_for_events_answers_all_the_same() {
+    let copies = |fault: &str| {
+        let server = Options::default().env("FAKEDEV_FAULTS", fault).start();
+        // Through its own memory, not through some that both have.
+        printed(
+            remote(&server, semantics())
+                .arg("copies")
+                .env("BUSBAR_SHM", "0"),
+        )
+    };
+    let wanted = printed(native(semantics()).arg("copies"));
+    let events: Vec<_> = (1..9).map(|n| format!("cuEventCreate@{n}=2")).collect();
+    assert_eq!(copies(&events.join(",")), wanted);
+    // A copy that fails half-way: what is there of it is not sent after the news.
+    let half = wanted.replacen("cuMemcpyDtoH_v2: 0", "cuMemcpyDtoH_v2: 2", 1);
+    assert_ne!(half, wanted);
+    assert_eq!(copies("cuMemcpyDtoHAsync_v2@3=2"), half);
 }
 
 /// Lets a stopped process go on, also when a test fails.

@@ -97,6 +97,19 @@ fn closing_while_others_call_wakes_them() {
 }
 
 #[test]
+fn a_worker_that_closes_first_after_a_goodbye_is_not_lost() {
+    for nonce in 0..300 {
+        let (a, b) = mem::pair();
+        let pair = Pair::start((Arc::new(a), Never), (Arc::new(b), Never), None);
+        pair.session.call(0, &Sum { nonce }, None).unwrap();
+        let session = pair.session.clone();
+        assert_eq!(pair.finish(), "the program ended");
+        let why = session.closed().map(ToString::to_string);
+        assert!(!why.unwrap_or_default().contains("the link ended"));
+    }
+}
+
+#[test]
 fn each_call_is_awaited_until_it_is_answered() {
     let l = link(1, STEADY);
     let pair = Pair::start(l.client, l.worker, None);

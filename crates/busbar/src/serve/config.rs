@@ -20,7 +20,7 @@ pub struct Args {
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
     /// GPUs to offer, by ordinal (0,2,3) [default: all]
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = ordinal)]
     devices: Option<Vec<u32>>,
     /// APIs to offer [default: cuda,opencl]
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -69,6 +69,11 @@ pub struct Args {
     json: bool,
 }
 
+fn ordinal(text: &str) -> Result<u32, String> {
+    let ordinal = text.trim().parse();
+    ordinal.map_err(|_| "GPUs are numbered from 0: say 0,2".into())
+}
+
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct File {
@@ -114,8 +119,7 @@ impl Config {
             Some(p) => {
                 let text = std::fs::read_to_string(p)
                     .with_context(|| format!("cannot read the configuration {}", p.display()))?;
-                toml::from_str(&text)
-                    .with_context(|| format!("the configuration {} is not valid", p.display()))?
+                toml::from_str(&text).map_err(|e| mistake(p, &text, &e))?
             }
         };
         let apis = a
@@ -150,7 +154,11 @@ impl Config {
             )?,
             nvml_library: exists("the NVML library", a.nvml_library.or(file.nvml_library))?,
             cache_dir,
-            cache_limit: a.cache_size.or(file.cache_size).unwrap_or(4096) << 20,
+            cache_limit: a
+                .cache_size
+                .or(file.cache_size)
+                .unwrap_or(4096)
+                .saturating_mul(1 << 20),
             resume_seconds: a.resume_timeout.or(file.resume_timeout).unwrap_or(60),
             worker_user,
             sandbox: a.sandbox || file.sandbox,
@@ -213,6 +221,20 @@ impl Config {
         }
         Ok(Some(blake3::hash(token.as_bytes())))
     }
+}
+
+/// What is wrong with a configuration file, and where, in one line.
+fn mistake(path: &Path, text: &str, e: &toml::de::Error) -> anyhow::Error {
+    let before = e.span().and_then(|s| text.get(..s.start));
+    let line = before.map(|b| format!(", line {}", b.matches('\n').count() + 1));
+    let what = e.message().trim().replace('\n', ", ");
+    anyhow::anyhow!(
+        "the configuration {}{} is not valid: {}",
+        path.display(),
+        line.unwrap_or_default(),
+        what.replace("unknown field", "there is no key")
+            .replace(", expected one of", ": choose from")
+    )
 }
 
 /// Looks up the user that workers are to run as.

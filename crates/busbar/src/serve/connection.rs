@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// How long a client that comes back to a session that is just ending waits for the reason.
 const END_TIME: Duration = Duration::from_secs(2);
+/// How long devices that are taken are waited for: a program that ends frees them within this time.
+const SETTLE_TIME: Duration = Duration::from_secs(1);
 /// How long a client that there is no room for may keep everybody else from being accepted.
 const TURN_AWAY_TIME: Duration = Duration::from_millis(100);
 /// The most clients that are served at a time other than by a worker.
@@ -193,6 +195,22 @@ fn refusal(r: &Refused) -> Refusal {
     Refusal::new(code, r.to_string())
 }
 
+/// What the pool says once programs that have just ended hold nothing any more: who starts one
+/// after the other must not find the first one's devices taken.
+fn settled<T>(ask: impl Fn() -> Result<T, Refused>) -> Result<T, Refused> {
+    let deadline = Instant::now() + SETTLE_TIME;
+    loop {
+        match ask() {
+            Err(Refused::Taken { wanted, all, .. })
+                if wanted <= all && Instant::now() < deadline =>
+            {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            said => return said,
+        }
+    }
+}
+
 /// A random name nobody can guess.
 fn random_name(bytes: usize) -> Result<String, Refusal> {
     let mut b = vec![0; bytes];
@@ -219,8 +237,8 @@ fn open(
         let r = Refusal::new("api", format!("this server does not offer `{}`", hello.api));
         return refuse(&conn, r);
     }
-    let placed = lock(&server.pool).open(&session, &hello.api, &hello.lease);
-    let devices = match placed {
+    let place = || lock(&server.pool).open(&session, &hello.api, &hello.lease);
+    let devices = match settled(place) {
         Ok(d) => d,
         Err(r) => return refuse(&conn, refusal(&r)),
     };
@@ -390,8 +408,8 @@ fn lease(
     };
     let c = &hello.client;
     let holder = format!("{}@{} ({})", c.user, c.host, c.program);
-    let granted = lock(&server.pool).lease(&name, hello.devices as usize, &holder);
-    let devices = match granted {
+    let grant = || lock(&server.pool).lease(&name, hello.devices as usize, &holder);
+    let devices = match settled(grant) {
         Ok(d) => d,
         Err(r) => return refuse(conn, refusal(&r)),
     };

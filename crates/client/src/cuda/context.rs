@@ -14,7 +14,7 @@ use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 thread_local! {
@@ -43,8 +43,6 @@ static FAILED: [AtomicI32; MOST] = [const { AtomicI32::new(0) }; MOST];
 /// The first failure of a queued call in a context that no waiting call has reported yet; 0 for
 /// none.
 static DEFERRED: [AtomicI32; MOST] = [const { AtomicI32::new(0) }; MOST];
-/// Whether an error has ever lost a context: the driver may refuse a new one in its place.
-static LOST_ONE: AtomicBool = AtomicBool::new(false);
 
 /// A primary context's state, by the program's device ordinal: how often it is retained.
 static RETAINED: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
@@ -92,7 +90,6 @@ fn failure(id: u32) -> CUresult {
 
 /// An error has lost a context. The first one stays.
 pub fn lose(id: u32, error: CUresult) {
-    LOST_ONE.store(true, Ordering::Release);
     if let Some(f) = FAILED.get(id as usize) {
         let _ = f.compare_exchange(0, error, Ordering::AcqRel, Ordering::Relaxed);
     }
@@ -557,20 +554,11 @@ fn retain(cx: Cx, dev: CUdevice) -> Result<(), CUresult> {
     if RETAINED[slot(dev)].load(Ordering::Acquire) == 0 {
         let context = device::get(cx, dev)?.primary;
         let flags = PRIMARY_FLAGS[slot(dev)].load(Ordering::Relaxed);
-        let device = dev;
-        if LOST_ONE.load(Ordering::Acquire) {
-            cx.call(&msg::PrimaryRetainNow {
-                context,
-                device,
-                flags,
-            })?;
-        } else {
-            cx.send(&msg::PrimaryRetain {
-                context,
-                device,
-                flags,
-            })?;
-        }
+        cx.call(&msg::PrimaryRetain {
+            context,
+            device: dev,
+            flags,
+        })?;
     }
     RETAINED[slot(dev)].fetch_add(1, Ordering::AcqRel);
     Ok(())

@@ -237,15 +237,22 @@ unsafe fn queue_to_device(
         return Ok(before);
     }
     // SAFETY: passed on to the caller.
-    unsafe { over_the_connection(cx, dst, src, len, stream, pinned)? };
+    unsafe {
+        if pinned || len >= SEND_IN_PLACE {
+            send_in_place(cx, dst, src, len, stream, pinned)?;
+        } else {
+            queue(cx, dst, std::slice::from_raw_parts(src, len), stream)?;
+        }
+    }
     Ok(before)
 }
 
-/// Queues bytes as part of the session's own: those of page-locked memory where they lie.
+/// Queues bytes for the device that are sent from where they lie. Page-locked ones stay until the
+/// copy is done; what is sent of others has arrived on return.
 ///
 /// # Safety
-/// As for [`to_device`].
-unsafe fn over_the_connection(
+/// `len` bytes at `src` are readable.
+unsafe fn send_in_place(
     cx: Cx,
     dst: u64,
     src: *const u8,
@@ -253,16 +260,6 @@ unsafe fn over_the_connection(
     stream: u32,
     pinned: bool,
 ) -> Result<(), CUresult> {
-    let in_place = pinned || len >= SEND_IN_PLACE;
-    if !in_place {
-        // SAFETY: passed on to the caller.
-        return queue(
-            cx,
-            dst,
-            unsafe { std::slice::from_raw_parts(src, len) },
-            stream,
-        );
-    }
     // The end of pageable memory is copied: while it travels, the word that everything before it
     // has arrived comes back, and nobody waits for a silent link.
     let copied = if pinned { 0 } else { TAIL };

@@ -320,14 +320,11 @@ pub(super) unsafe fn copy_box(
         .filter(|n| *n < 1 << 46)
         .ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let r = r.settled();
-    let pitches = [&r.src, &r.dst];
-    if pitches
-        .iter()
-        .any(|e| e.memory != ARRAY && e.pitch < r.width)
-    {
+    let ends = [&r.src, &r.dst];
+    if ends.iter().any(|e| e.memory != ARRAY && e.pitch < r.width) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    for e in [&r.src, &r.dst] {
+    for e in ends {
         e.check(&r)?;
         if e.memory == ARRAY {
             let shape = array::shape(cx, cx.handle(Kind::Array, e.array)?)?;
@@ -382,29 +379,32 @@ pub(super) unsafe fn copy_box(
                 copy_across::in_context_of(cx, r.src.home(), stream, there)
                     .unwrap_or_else(|| rows_out(cx, &r, stream, later))
             }
-            (DEVICE | ARRAY, DEVICE | ARRAY) => {
-                let s = shape(&r);
-                let mut m = msg::CopyRowsOnDevice {
-                    shape: busbar_abi::bytes_of(&s),
-                    src_array: array_id(cx, &r.src)?,
-                    dst_array: array_id(cx, &r.dst)?,
-                    src_context: cx.handle_opt(Kind::Context, r.src.context)?,
-                    dst_context: cx.handle_opt(Kind::Context, r.dst.context)?,
-                    peer: u32::from(peer),
-                    stream,
-                };
-                if !peer
-                    && cx.rt.devices.len() > 1
-                    && let (Some((from, a)), Some((to, b))) = (r.src.home(), r.dst.home())
-                    && (a != b || context::current_device(cx)? != a)
-                {
-                    (m.src_context, m.dst_context, m.peer) = (from, to, 1);
-                }
-                cx.send(&m)
-            }
+            (DEVICE | ARRAY, DEVICE | ARRAY) => on_device(cx, &r, stream, peer),
             _ => Err(CUDA_ERROR_INVALID_VALUE),
         }
     }
+}
+
+/// Queues the copy of a box that the host sees nothing of.
+fn on_device(cx: Cx, r: &Rows, stream: u32, peer: bool) -> Result<(), CUresult> {
+    let s = shape(r);
+    let mut m = msg::CopyRowsOnDevice {
+        shape: busbar_abi::bytes_of(&s),
+        src_array: array_id(cx, &r.src)?,
+        dst_array: array_id(cx, &r.dst)?,
+        src_context: cx.handle_opt(Kind::Context, r.src.context)?,
+        dst_context: cx.handle_opt(Kind::Context, r.dst.context)?,
+        peer: u32::from(peer),
+        stream,
+    };
+    if !peer
+        && cx.rt.devices.len() > 1
+        && let (Some((from, a)), Some((to, b))) = (r.src.home(), r.dst.home())
+        && (a != b || context::current_device(cx)? != a)
+    {
+        (m.src_context, m.dst_context, m.peer) = (from, to, 1);
+    }
+    cx.send(&m)
 }
 
 fn from_2d(c: &CUDA_MEMCPY2D) -> Rows {

@@ -6,6 +6,7 @@ use super::handles::Side;
 use super::runtime::{Cx, decode, enter, guard};
 use super::{shadow, stream};
 use busbar_abi::cuda::*;
+use busbar_abi::{member, set_member, slice_bytes};
 use busbar_wire::generated::cuda::{self as msg, Kind, op};
 use std::ffi::{CString, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -472,20 +473,11 @@ pub(super) unsafe fn cuLaunchCooperativeKernel(
     }
 }
 
-/// Bytes of a CUlaunchAttribute: u32 id, padding, and 64 bytes of value.
-const ATTRIBUTE: usize = 72;
-const COOPERATIVE_ATTRIBUTE: u32 = 2;
-const CLUSTER_SIZE: u32 = 4;
-const PROGRAMMATIC_EVENT: u32 = 7;
-const LAUNCH_COMPLETION_EVENT: u32 = 12;
-const DEVICE_UPDATABLE_NODE: u32 = 13;
-
 /// Whether the driver will take an attribute of a launch, as far as is known here.
-fn usual(f: &Function, grid: [u32; 3], a: &[u8]) -> bool {
-    let word = |i: usize| u32::from_le_bytes([a[i], a[i + 1], a[i + 2], a[i + 3]]);
-    match word(0) {
+fn usual(f: &Function, grid: [u32; 3], a: &CUlaunchAttribute) -> bool {
+    match a.id {
         CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
-            let cluster = [word(8), word(12), word(16)];
+            let cluster: [u32; 3] = member(&a.value);
             // More than this some devices allow, when the kernel does.
             const ALWAYS: u64 = 8;
             let blocks: u64 = cluster.iter().map(|n| u64::from(*n)).product();
@@ -507,7 +499,10 @@ fn usual(f: &Function, grid: [u32; 3], a: &[u8]) -> bool {
 }
 
 /// Launch attributes as they travel: events by id instead of by handle.
-pub(super) unsafe fn attributes(cx: Cx, config: &CUlaunchConfig) -> Result<Vec<u8>, CUresult> {
+pub(super) unsafe fn attributes(
+    cx: Cx,
+    config: &CUlaunchConfig,
+) -> Result<Vec<CUlaunchAttribute>, CUresult> {
     let n = config.numAttrs as usize;
     if n == 0 {
         return Ok(Vec::new());
@@ -516,21 +511,16 @@ pub(super) unsafe fn attributes(cx: Cx, config: &CUlaunchConfig) -> Result<Vec<u
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     // SAFETY: the program's array of `n` attributes.
-    let bytes = unsafe { std::slice::from_raw_parts(config.attrs.cast::<u8>(), n * ATTRIBUTE) };
-    let mut out = bytes.to_vec();
-    for a in out.chunks_exact_mut(ATTRIBUTE) {
-        let id = u32::from_le_bytes([a[0], a[1], a[2], a[3]]);
-        match id {
-            PROGRAMMATIC_EVENT | LAUNCH_COMPLETION_EVENT => {
-                let mut raw = [0; 8];
-                raw.copy_from_slice(&a[8..16]);
-                let event = cx.handle(Kind::Event, u64::from_le_bytes(raw))?;
-                a[8..16].copy_from_slice(&u64::from(event).to_le_bytes());
-            }
-            _ => {}
+    let mut attrs = unsafe { std::slice::from_raw_parts(config.attrs, n) }.to_vec();
+    for a in &mut attrs {
+        if let CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
+        | CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT = a.id
+        {
+            let event = cx.handle(Kind::Event, member(&a.value))?;
+            set_member(&mut a.value, u64::from(event));
         }
     }
-    Ok(out)
+    Ok(attrs)
 }
 
 pub(super) unsafe fn cuLaunchKernelEx(
@@ -551,13 +541,11 @@ pub(super) unsafe fn cuLaunchKernelEx(
         check(info, grid, block, c.sharedMemBytes)?;
         // SAFETY: as above.
         let attrs = unsafe { attributes(cx, c)? };
-        let has = |id: u32| {
-            attrs
-                .chunks_exact(ATTRIBUTE)
-                .find(|a| a[..4] == id.to_le_bytes())
-        };
+        let has = |id| attrs.iter().position(|a| a.id == id);
+        let cooperative = has(CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+            .is_some_and(|i| member::<i32, _>(&attrs[i].value) != 0);
         // How many clusters fit is another question, which is left to the driver.
-        if has(COOPERATIVE_ATTRIBUTE).is_some_and(|a| a[8] != 0) && has(CLUSTER_SIZE).is_none() {
+        if cooperative && has(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).is_none() {
             check_fits(cx, function, grid, block, c.sharedMemBytes)?;
         }
         let stream = stream::id(cx, c.hStream, per_thread)?;
@@ -569,11 +557,10 @@ pub(super) unsafe fn cuLaunchKernelEx(
             block,
             shared: c.sharedMemBytes,
             flags: 0,
-            attrs: &attrs,
-            usual: attrs.chunks_exact(ATTRIBUTE).all(|a| usual(info, grid, a)),
+            attrs: slice_bytes(&attrs),
+            usual: attrs.iter().all(|a| usual(info, grid, a)),
         };
-        let updatable = |a: &[u8]| a[..4] == DEVICE_UPDATABLE_NODE.to_le_bytes();
-        let Some(i) = attrs.chunks_exact(ATTRIBUTE).position(updatable) else {
+        let Some(i) = has(CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) else {
             // SAFETY: the program's parameters.
             return unsafe { queue(cx, info, &l, kernel_params, extra) };
         };

@@ -27,7 +27,7 @@ fn clusters(f: CUfunction, config: *const CUlaunchConfig, largest: u32) -> Resul
         function: id,
         largest,
         shape,
-        attrs: &attrs,
+        attrs: busbar_abi::slice_bytes(&attrs),
     })?;
     Ok(decode::<msg::ClustersReply>(&reply)?.value)
 }

@@ -1,6 +1,7 @@
 //! The process's CUDA session, and what every call goes through.
 
 use super::{context, device, handles, output, retire, shadow, stream};
+use crate::calls::Answer;
 use crate::config::Config;
 use crate::hello::Failure;
 use crate::session::{Handler, Session};
@@ -529,16 +530,7 @@ impl Cx {
         if R::OP == op::CU_MEM_GET_INFO_V2 {
             retire::settle(self);
         }
-        let Ok(mut answer) = self.rt.session.call(self.scope, r, place) else {
-            return self.lost();
-        };
-        // Memory that is being freed may be what is missing.
-        if answer.status == CUDA_ERROR_OUT_OF_MEMORY && retire::settle(self) {
-            match self.rt.session.call(self.scope, r, place) {
-                Ok(a) => answer = a,
-                Err(_) => return self.lost(),
-            }
-        }
+        let answer = self.answer(r, place)?;
         if reports(R::OP) {
             output::settle();
         }
@@ -554,10 +546,25 @@ impl Cx {
 
     /// Makes a call whose reply counts whatever its result: result and reply.
     pub fn call_any<'a, R: Request<'a>>(self, r: &R) -> Result<(CUresult, Vec<u8>), CUresult> {
-        match self.rt.session.call(self.scope, r, None) {
-            Ok(a) => Ok((a.status, a.body)),
+        self.answer(r, None).map(|a| (a.status, a.body))
+    }
+
+    /// The worker's answer to a call, whatever its result.
+    fn answer<'a, R: Request<'a>>(
+        self,
+        r: &R,
+        place: Option<(*mut u8, usize)>,
+    ) -> Result<Answer, CUresult> {
+        let call = || match self.rt.session.call(self.scope, r, place) {
+            Ok(a) => Ok(a),
             Err(_) => self.lost(),
+        };
+        let answer = call()?;
+        // Memory that is being freed may be what is missing.
+        if answer.status == CUDA_ERROR_OUT_OF_MEMORY && retire::settle(self) {
+            return call();
         }
+        Ok(answer)
     }
 
     /// Makes a call whose answer is always the same, once; later the client answers.

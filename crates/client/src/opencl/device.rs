@@ -92,6 +92,11 @@ impl Device {
             .collect()
     }
 
+    /// Whether it has an extension that Busbar forwards.
+    pub fn offers(&self, extension: &str) -> bool {
+        platform::lists(self.table.get(&CL_DEVICE_EXTENSIONS), extension)
+    }
+
     /// The version of the device.
     pub fn version(&self) -> (u32, u32) {
         platform::version(self.table.get(&CL_DEVICE_VERSION))

@@ -1,5 +1,6 @@
 //! The dispatch table, and functions by name.
 
+use super::server::servers;
 use super::{context, device, event, image, image_copy, kernel, launch, map, memory};
 use super::{entry, queue, rect, sampler, svm, transfer};
 use super::{platform, program, program_info};
@@ -211,7 +212,19 @@ pub fn function(slot: usize) -> usize {
     entry_points()[slot]
 }
 
-/// `clGetExtensionFunctionAddress`: how the loader finds everything else.
+/// The extension that a function came with, for those that are no part of OpenCL itself.
+fn extension_of(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "clCreateCommandQueueWithPropertiesKHR" => "cl_khr_create_command_queue",
+        "clCreateProgramWithILKHR" => "cl_khr_il_program",
+        "clGetKernelSubGroupInfoKHR" => "cl_khr_subgroups",
+        "clGetKernelSuggestedLocalWorkSizeKHR" => "cl_khr_suggested_local_work_size",
+        _ => return None,
+    })
+}
+
+/// `clGetExtensionFunctionAddress`: how the loader finds everything else. What an extension brings
+/// is there only where the extension is.
 ///
 /// # Safety
 /// `name` is null or a C string.
@@ -220,13 +233,28 @@ pub unsafe extern "C" fn get_extension_function_address(
 ) -> *const c_void {
     // SAFETY: passed on to the caller.
     let name = unsafe { entry::text(name) };
-    address(&name).unwrap_or(std::ptr::null())
+    let offered = |e| {
+        let mut all = servers().iter().flat_map(|s| s.platforms());
+        all.any(|p| p.offers(e))
+    };
+    match extension_of(&name).is_none_or(offered) {
+        true => address(&name).unwrap_or(std::ptr::null()),
+        false => std::ptr::null(),
+    }
 }
 
 unsafe extern "C" fn get_extension_function_address_for_platform(
-    _platform: Handle,
+    platform: Handle,
     name: *const libc::c_char,
 ) -> *const c_void {
-    // SAFETY: the program's text.
-    unsafe { get_extension_function_address(name) }
+    // SAFETY: the program's handle and text.
+    unsafe {
+        let Ok(p) = platform::default(platform) else {
+            return std::ptr::null();
+        };
+        match extension_of(&entry::text(name)).is_none_or(|e| p.offers(e)) {
+            true => get_extension_function_address(name),
+            false => std::ptr::null(),
+        }
+    }
 }

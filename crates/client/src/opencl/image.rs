@@ -14,6 +14,7 @@ use super::transfer;
 use busbar_abi::opencl::*;
 use busbar_wire::Reader;
 use busbar_wire::generated::opencl as wire;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What images have in addition to other memory.
@@ -63,17 +64,21 @@ impl Layout {
         })
     }
 
-    /// Takes the gaps out.
+    /// Its bytes without gaps: where they are, if there are none.
     ///
     /// # Safety
-    /// The box at `from` is readable.
-    pub unsafe fn gather(&self, from: *const u8) -> Vec<u8> {
+    /// The box at `from` is readable, for as long as the result is used.
+    pub unsafe fn gather<'a>(&self, from: *const u8) -> Cow<'a, [u8]> {
+        if self.tight() {
+            // SAFETY: passed on to the caller.
+            return Cow::Borrowed(unsafe { std::slice::from_raw_parts(from, self.packed()) });
+        }
         let mut v = Vec::with_capacity(self.packed());
         for at in self.starts() {
             // SAFETY: passed on to the caller.
             v.extend_from_slice(unsafe { std::slice::from_raw_parts(from.add(at), self.row) });
         }
-        v
+        Cow::Owned(v)
     }
 
     /// Puts the gaps in.
@@ -158,6 +163,98 @@ fn host_layout(d: &ImageDesc, element: usize) -> Layout {
     }
 }
 
+/// An image as the program asks for it, checked as far as that goes without the device.
+struct Wanted<'a> {
+    format: ImageFormat,
+    desc: ImageDesc,
+    /// Bytes of a pixel.
+    element: usize,
+    /// Of the data that the program gives.
+    layout: Layout,
+    /// The memory that it is an image of.
+    parent: Option<&'a Object<Memory>>,
+}
+
+impl<'a> Wanted<'a> {
+    fn check(
+        c: &Context,
+        flags: u64,
+        format: *const ImageFormat,
+        desc: *const ImageDesc,
+        host: Handle,
+    ) -> Result<Self> {
+        if format.is_null() {
+            return Err(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR);
+        }
+        if desc.is_null() {
+            return Err(CL_INVALID_IMAGE_DESCRIPTOR);
+        }
+        // SAFETY: checked for null; the program's structures.
+        let (format, desc) = unsafe { (format.read(), relevant(desc.read())) };
+        let element = element_size(&format).ok_or(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR)?;
+        if !c.any(|d| d.number(CL_DEVICE_IMAGE_SUPPORT) != 0) {
+            return Err(CL_INVALID_OPERATION);
+        }
+        if !(CL_MEM_OBJECT_IMAGE2D..=CL_MEM_OBJECT_IMAGE1D_BUFFER).contains(&desc.kind)
+            || desc.levels != 0
+            || desc.samples != 0
+            || host.is_null() && desc.parent.is_null() && desc.row_pitch | desc.slice_pitch != 0
+        {
+            return Err(CL_INVALID_IMAGE_DESCRIPTOR);
+        }
+        let parent = if desc.parent.is_null() {
+            memory::check_flags(flags, host)?;
+            None
+        } else {
+            // SAFETY: the program's handle.
+            let parent = unsafe { get::<Memory>(desc.parent) };
+            let parent = parent.map_err(|_| CL_INVALID_IMAGE_DESCRIPTOR)?;
+            if !host.is_null() {
+                return Err(CL_INVALID_HOST_PTR);
+            }
+            Some(parent)
+        };
+        let sizes = [desc.width, desc.height, desc.depth, desc.array_size];
+        if sizes.iter().any(|s| *s > 1 << 32) {
+            return Err(CL_INVALID_IMAGE_SIZE);
+        }
+        let layout = host_layout(&desc, element);
+        if layout.row_pitch < layout.row
+            || layout.slices > 1 && layout.slice_pitch < layout.row_pitch * layout.rows
+        {
+            return Err(CL_INVALID_IMAGE_DESCRIPTOR);
+        }
+        Ok(Self {
+            format,
+            desc,
+            element,
+            layout,
+            parent,
+        })
+    }
+
+    /// Sizes as they travel. The pitches are those of the parent's data; what the program gives
+    /// travels without gaps.
+    fn shape(&self) -> [u64; 8] {
+        let d = &self.desc;
+        let (row_pitch, slice_pitch) = match self.parent {
+            Some(_) => (d.row_pitch, d.slice_pitch),
+            None => (0, 0),
+        };
+        [
+            d.width,
+            d.height,
+            d.depth,
+            d.array_size,
+            row_pitch,
+            slice_pitch,
+            0,
+            0,
+        ]
+        .map(|v| v as u64)
+    }
+}
+
 fn create(
     context: Handle,
     properties: Vec<u64>,
@@ -171,75 +268,22 @@ fn create(
     if properties.first().is_some_and(|p| *p != 0) {
         return Err(CL_INVALID_PROPERTY);
     }
-    if format.is_null() {
-        return Err(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR);
-    }
-    if desc.is_null() {
-        return Err(CL_INVALID_IMAGE_DESCRIPTOR);
-    }
-    // SAFETY: checked for null; the program's structures.
-    let (format, desc) = unsafe { (format.read(), relevant(desc.read())) };
-    let element = element_size(&format).ok_or(CL_INVALID_IMAGE_FORMAT_DESCRIPTOR)?;
-    if !c.any(|d| d.number(CL_DEVICE_IMAGE_SUPPORT) != 0) {
-        return Err(CL_INVALID_OPERATION);
-    }
-    if !(CL_MEM_OBJECT_IMAGE2D..=CL_MEM_OBJECT_IMAGE1D_BUFFER).contains(&desc.kind)
-        || desc.levels != 0
-        || desc.samples != 0
-        || host.is_null() && desc.parent.is_null() && desc.row_pitch | desc.slice_pitch != 0
-    {
-        return Err(CL_INVALID_IMAGE_DESCRIPTOR);
-    }
-    let parent = if desc.parent.is_null() {
-        None
-    } else {
-        // SAFETY: the program's handle.
-        let parent = unsafe { get::<Memory>(desc.parent) };
-        Some(parent.map_err(|_| CL_INVALID_IMAGE_DESCRIPTOR)?)
-    };
-    if parent.is_none() {
-        memory::check_flags(flags, host)?;
-    } else if !host.is_null() {
-        return Err(CL_INVALID_HOST_PTR);
-    }
-    let sizes = [desc.width, desc.height, desc.depth, desc.array_size];
-    if sizes.iter().any(|s| *s > 1 << 32) {
-        return Err(CL_INVALID_IMAGE_SIZE);
-    }
-    let layout = host_layout(&desc, element);
-    if layout.row_pitch < layout.row
-        || layout.slices > 1 && layout.slice_pitch < layout.row_pitch * layout.rows
-    {
-        return Err(CL_INVALID_IMAGE_DESCRIPTOR);
-    }
+    let wanted = Wanted::check(c, flags, format, desc, host)?;
+    let (layout, parent) = (wanted.layout, wanted.parent);
     let contents = if host.is_null() {
-        Vec::new()
+        Cow::Borrowed(&[][..])
     } else {
         // SAFETY: the program says that there is a whole image.
         unsafe { layout.gather(host.cast()) }
-    };
-    let (row_pitch, slice_pitch) = match parent {
-        Some(_) => (desc.row_pitch, desc.slice_pitch),
-        None => (0, 0),
     };
     let id = c.server.id();
     c.server.send(&contents, |blob, data| wire::CreateImage {
         image: id,
         context: c.id,
         flags: memory::sent_flags(flags),
-        format: [format.order, format.data_type],
-        kind: desc.kind,
-        shape: [
-            desc.width,
-            desc.height,
-            desc.depth,
-            desc.array_size,
-            row_pitch,
-            slice_pitch,
-            0,
-            0,
-        ]
-        .map(|v| v as u64),
+        format: [wanted.format.order, wanted.format.data_type],
+        kind: wanted.desc.kind,
+        shape: wanted.shape(),
         parent: parent.map_or(0, |p| p.id),
         blob,
         data,
@@ -248,35 +292,36 @@ fn create(
     if let Some(p) = parent {
         all |= p.flags & (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR);
     }
-    let mut body = Memory::new(c, desc.kind, all, 0, host, properties);
+    let mut body = Memory::new(c, wanted.desc.kind, all, 0, host, properties);
     body.parent = parent.map(|p| (p.keep(), 0));
-    // From here on the object exists, and dropping it tells the worker.
-    let mut image = Image {
-        format,
-        desc,
-        table: Table::new(),
-        element,
+    // The object exists, whatever the answer is, and dropping it tells the worker.
+    let (table, failed) = match facts(c, id) {
+        Ok(table) => (table, None),
+        Err(e) => (Table::new(), Some(e)),
     };
-    let asked = c.server.call(&wire::ImageInfo { image: id }).and_then(|b| {
-        let reply: wire::ImageInfoReply = decode(&b)?;
-        platform::table(&mut Reader::new(reply.table)).map_err(|_| LOST)
-    });
-    let failed = asked.as_ref().err().copied();
-    image.table = asked.unwrap_or_default();
-    let size = image
-        .table
-        .get(&CL_MEM_SIZE)
-        .and_then(|v| v.first_chunk::<8>());
+    let size = table.get(&CL_MEM_SIZE).and_then(|v| v.first_chunk::<8>());
     body.size = size.map_or(layout.packed(), |b| usize::from_le_bytes(*b));
     if !host.is_null() && flags & CL_MEM_USE_HOST_PTR != 0 {
         body.size = layout.slice_pitch * layout.slices;
     }
-    body.image = Some(image);
+    body.image = Some(Image {
+        format: wanted.format,
+        desc: wanted.desc,
+        table,
+        element: wanted.element,
+    });
     let object = Object::new(c.server, id, body);
     match failed {
         Some(e) => Err(e),
         None => Ok(object.give()),
     }
+}
+
+/// What the device says of a new image.
+fn facts(c: &Object<Context>, image: u32) -> Result<Table> {
+    let answer = c.server.call(&wire::ImageInfo { image })?;
+    let reply: wire::ImageInfoReply = decode(&answer)?;
+    platform::table(&mut Reader::new(reply.table)).map_err(|_| LOST)
 }
 
 /// `clCreateImage`.
@@ -559,7 +604,8 @@ pub unsafe extern "C" fn enqueue_write_image(
         let waits = event::waits(&q.context, n, list)?;
         let out = Out::new(q, CL_COMMAND_WRITE_IMAGE, out);
         let free = waits.is_empty();
-        write(q, m, layout, from.cast(), (origin, region), out.id(), waits)?;
+        let (from, area) = ((layout, from.cast::<u8>().cast_const()), (origin, region));
+        write(q, m, from, false, area, out.id(), waits)?;
         transfer::written(q, blocking != 0, free, out)
     })
 }
@@ -567,28 +613,33 @@ pub unsafe extern "C" fn enqueue_write_image(
 /// Queues a write of pixels from a box in memory.
 ///
 /// # Safety
-/// The box at `from` is readable.
+/// The box at `from` is readable, and stays as it is until the command has run, unless `copy`.
 unsafe fn write(
     q: &Object<Queue>,
     m: &Object<Memory>,
-    layout: Layout,
-    from: *const u8,
-    (origin, region): ([u64; 3], [u64; 3]),
+    (layout, from): (Layout, *const u8),
+    copy: bool,
+    area: ([u64; 3], [u64; 3]),
     event: u32,
     waits: Vec<u32>,
 ) -> Result<()> {
-    // SAFETY: passed on to the caller.
-    let packed = unsafe { layout.gather(from) };
-    q.server.send(&packed, |blob, data| wire::WriteImage {
-        queue: q.id,
-        image: m.id,
-        event,
-        waits,
-        origin,
-        region,
-        blob,
-        data,
-    })
+    // SAFETY: passed on to the caller; what was gathered is copied.
+    unsafe {
+        let packed = layout.gather(from);
+        let copy = copy || matches!(packed, Cow::Owned(_));
+        transfer::put_box(q, &packed, copy, area, (event, waits), |p| {
+            wire::WriteImage {
+                queue: q.id,
+                image: m.id,
+                event: p.event,
+                waits: p.waits,
+                origin: p.origin,
+                region: p.region,
+                blob: p.blob,
+                data: p.data,
+            }
+        })
+    }
 }
 
 /// The box of a whole image where the program maps it, and where in it a region begins.
@@ -699,8 +750,10 @@ pub fn unmap(
         slice_pitch: all.slice_pitch,
         ..layout
     };
+    let from = (layout, map.at as *const u8);
+    // Copied, since the program may map and write the same place again at once.
     // SAFETY: the region was mapped at this place.
-    unsafe { write(q, m, layout, map.at as *const u8, map.area, event, waits) }
+    unsafe { write(q, m, from, true, map.area, event, waits) }
 }
 
 /// `clGetImageInfo`.

@@ -26,6 +26,12 @@ impl Body for Platform {
 }
 
 impl Platform {
+    /// Whether it or any of its devices has an extension that Busbar forwards.
+    pub fn offers(&self, extension: &str) -> bool {
+        lists(self.table.get(&CL_PLATFORM_EXTENSIONS), extension)
+            || self.devices.iter().any(|d| d.offers(extension))
+    }
+
     /// A number among the answers; 0 when there is none.
     pub fn number(&self, param: u32) -> u64 {
         let bytes = self.table.get(&param).map_or(&[][..], Vec::as_slice);
@@ -62,11 +68,15 @@ const NOT_FORWARDED: &[&str] = &[
     "cl_khr_dx9",
     "cl_khr_external_",
     "cl_khr_semaphore",
+    "cl_khr_initialize_memory",
     "cl_khr_terminate_context",
     "cl_khr_mipmap_image",
     "cl_khr_unified_svm",
     "cl_ext_",
     "cl_pocl_",
+    "cl_amd_bus_addressable_memory",
+    "cl_amd_copy_buffer_p2p",
+    "cl_amd_svm",
     "cl_nv_d3d",
     "cl_nv_create_buffer",
     "cl_intel_unified_shared_memory",
@@ -74,15 +84,30 @@ const NOT_FORWARDED: &[&str] = &[
     "cl_intel_va_api",
     "cl_intel_dx9",
     "cl_intel_d3d",
+    "cl_intel_command_queue_families",
     "cl_intel_create_buffer",
     "cl_intel_mem_alloc",
+    "cl_intel_mem_force_host_memory",
+    "cl_intel_program_scope_host_pipe",
+    "cl_intel_sharing_format_query",
+    "cl_intel_simultaneous_sharing",
     "cl_arm_",
     "cl_qcom_",
     "cl_img_",
 ];
 
+/// Extensions with such names that are of the kernels' language alone.
+const OF_THE_LANGUAGE: &[&str] = &["cl_ext_cxx_for_opencl", "cl_ext_float_atomics"];
+
 fn forwarded(name: &str) -> bool {
-    !NOT_FORWARDED.iter().any(|n| name.starts_with(n))
+    OF_THE_LANGUAGE.contains(&name) || !NOT_FORWARDED.iter().any(|n| name.starts_with(n))
+}
+
+/// Whether a list of extensions has this one.
+pub fn lists(text: Option<&Vec<u8>>, extension: &str) -> bool {
+    let text = text.map(|t| String::from_utf8_lossy(t)).unwrap_or_default();
+    let mut words = text.trim_end_matches('\0').split_whitespace();
+    words.any(|w| w == extension)
 }
 
 /// Drops what is not forwarded from a list of extensions, as text and with versions.
@@ -248,4 +273,33 @@ pub fn ask(
         lock(cache).insert(param, v.clone());
     }
     v
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_with_functions_that_are_not_forwarded_are_hidden_in_both_lists() {
+        let named = |name: &str| {
+            let mut entry = vec![0; size_of::<NameVersion>()];
+            entry[4..4 + name.len()].copy_from_slice(name.as_bytes());
+            entry
+        };
+        let all = [
+            "cl_khr_fp64",
+            "cl_khr_command_buffer",
+            "cl_ext_float_atomics",
+            "cl_khr_gl_event",
+        ];
+        let (text, versions) = (CL_DEVICE_EXTENSIONS, CL_DEVICE_EXTENSIONS_WITH_VERSION);
+        let mut t = Table::new();
+        t.insert(text, all.join(" ").as_str().plain());
+        t.insert(versions, all.iter().flat_map(|n| named(n)).collect());
+        filter_extensions(&mut t, text, versions);
+        assert_eq!(t[&text], "cl_khr_fp64 cl_ext_float_atomics".plain());
+        assert_eq!(t[&versions], [named(all[0]), named(all[2])].concat());
+        assert!(lists(t.get(&text), "cl_khr_fp64"));
+        assert!(!lists(t.get(&text), "cl_khr_fp") && !lists(None, "cl_khr_fp64"));
+    }
 }

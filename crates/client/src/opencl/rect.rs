@@ -7,9 +7,10 @@ use super::image::{Layout, read_box};
 use super::memory::buffer;
 use super::object::get;
 use super::queue::Queue;
-use super::transfer::{root, written};
+use super::transfer::{put_box, root, written};
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
+use std::borrow::Cow;
 
 /// One side of a copy: where the box begins, its pitches, and where it ends.
 struct Side {
@@ -151,18 +152,21 @@ pub unsafe extern "C" fn enqueue_write_buffer_rect(
         let waits = event::waits(&q.context, n, list)?;
         let free = waits.is_empty();
         let out = Out::new(q, CL_COMMAND_WRITE_BUFFER_RECT, out);
-        let event = out.id();
         let packed = host_layout(&region, &here).gather(from.cast::<u8>().add(here.start));
-        q.server.send(&packed, |blob, data| wire::WriteBufferRect {
-            queue: q.id,
-            buffer: m.id,
-            event,
-            waits,
-            origin: there.origin,
-            region,
-            pitch: there.pitch,
-            blob,
-            data,
+        let copy = matches!(packed, Cow::Owned(_));
+        let area = (there.origin, region);
+        put_box(q, &packed, copy, area, (out.id(), waits), |p| {
+            wire::WriteBufferRect {
+                queue: q.id,
+                buffer: m.id,
+                event: p.event,
+                waits: p.waits,
+                origin: p.origin,
+                region: p.region,
+                pitch: there.pitch,
+                blob: p.blob,
+                data: p.data,
+            }
         })?;
         written(q, blocking != 0, free, out)
     })

@@ -11,6 +11,7 @@ use busbar_abi::opencl::*;
 use busbar_channel::Bulk;
 use busbar_wire::codec::Request;
 use busbar_wire::generated::opencl as wire;
+use busbar_wire::pieces::pieces;
 use std::sync::atomic::Ordering;
 
 /// Sends a message whose answer is bulk for the program's memory, and waits if the program does.
@@ -63,6 +64,93 @@ pub fn written(q: &Object<Queue>, blocking: bool, free: bool, mut out: Out<'_>) 
     Ok(())
 }
 
+/// Whether a write is cut into several commands: not where these could overtake each other, nor
+/// where the program can ask how long all of it took.
+fn cuts(q: &Queue, data: &[u8], event: u32) -> bool {
+    data.len() > CHUNK && q.in_order() && !(q.profiling() && event != 0)
+}
+
+/// Leaves no long list of waits, which would have no room beside a full piece; in order, a marker
+/// does as well.
+fn few(q: &Object<Queue>, waits: &mut Vec<u32>) -> Result<()> {
+    if waits.len() <= 256 {
+        return Ok(());
+    }
+    q.server.queue(&wire::Marker {
+        queue: q.id,
+        event: 0,
+        waits: std::mem::take(waits),
+        barrier: 0,
+    })
+}
+
+/// What the message of a part of a box says.
+pub struct Part<'d> {
+    /// The event of it.
+    pub event: u32,
+    /// What it waits for.
+    pub waits: Vec<u32>,
+    /// Where it begins.
+    pub origin: [u64; 3],
+    /// Its width, rows and slices.
+    pub region: [u64; 3],
+    /// Where its bytes are, if not here.
+    pub blob: u32,
+    /// Its bytes.
+    pub data: &'d [u8],
+}
+
+/// Queues a write of a box, whose bytes have no gaps; `make` makes the message of a part of it.
+///
+/// # Safety
+/// `data` stays as it is until the command has run, unless `copy`.
+pub unsafe fn put_box<'d, R: Request<'d>>(
+    q: &Object<Queue>,
+    data: &'d [u8],
+    copy: bool,
+    (origin, region): ([u64; 3], [u64; 3]),
+    (event, mut waits): (u32, Vec<u32>),
+    make: impl Fn(Part<'d>) -> R,
+) -> Result<()> {
+    if !cuts(q, data, event) {
+        return q.server.send(data, |blob, data| {
+            make(Part {
+                event,
+                waits,
+                origin,
+                region,
+                blob,
+                data,
+            })
+        });
+    }
+    few(q, &mut waits)?;
+    let element = data.len() as u64 / region.iter().product::<u64>();
+    let mut rest = data;
+    for p in pieces(region, element, CHUNK as u64) {
+        let piece;
+        (piece, rest) = rest.split_at(p.bytes as usize);
+        let msg = make(Part {
+            event: if rest.is_empty() { event } else { 0 },
+            waits: std::mem::take(&mut waits),
+            origin: std::array::from_fn(|i| origin[i] + p.at[i]),
+            region: p.region,
+            blob: 0,
+            data: &[],
+        });
+        let bulk = match copy {
+            true => Bulk::Copy(piece),
+            false => Bulk::Borrow(piece.as_ptr(), piece.len()),
+        };
+        let sent = q.server.session.queue_bulk(0, &msg, bulk);
+        sent.map_err(|_| LOST)?;
+    }
+    if !copy {
+        q.server.borrowed.store(true, Ordering::Release);
+    }
+    Ok(())
+}
+
 /// Queues a write of any length.
 ///
 /// # Safety
@@ -85,21 +173,12 @@ pub unsafe fn put(
         blob,
         data,
     };
-    if data.len() <= CHUNK || !q.in_order() {
+    if !cuts(q, data, event) {
         return q
             .server
             .send(data, |blob, data| msg(event, waits, offset, blob, data));
     }
-    if waits.len() > 256 {
-        // A long list leaves no room beside a full piece; in order, a marker does as well.
-        let waits = std::mem::take(&mut waits);
-        q.server.queue(&wire::Marker {
-            queue: q.id,
-            event: 0,
-            waits,
-            barrier: 0,
-        })?;
-    }
+    few(q, &mut waits)?;
     let last = (data.len() - 1) / CHUNK;
     for (i, piece) in data.chunks(CHUNK).enumerate() {
         let event = if i == last { event } else { 0 };

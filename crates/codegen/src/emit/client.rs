@@ -2,7 +2,8 @@
 
 use super::{ALLOW, put, rust};
 use crate::Files;
-use crate::model::{Api, Arg, Call, Family, ResultConfig, Role};
+use crate::model::{Api, Arg, Call, Family, ResultConfig};
+use crate::role::Role;
 use crate::spec::{Class, Count, Sort};
 use quote::ToTokens as _;
 use std::fmt::Write as _;

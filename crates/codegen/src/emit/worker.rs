@@ -2,7 +2,8 @@
 
 use super::{ALLOW, put, rust};
 use crate::Files;
-use crate::model::{Api, Arg, Call, Family, Role};
+use crate::model::{Api, Arg, Call, Family};
+use crate::role::Role;
 use crate::spec::{Count, Sort};
 use std::fmt::Write as _;
 
@@ -236,40 +237,23 @@ fn call(c: &Call, s: &mut String) {
 }
 
 impl Parts {
+    /// Adds one argument of the call.
     fn add(&mut self, c: &Call, a: &Arg, role: &Role) {
-        let f = &a.field;
-        let local = format!("v_{}", f.trim_start_matches("r#"));
-        let target = &a.pointee;
-        let is_mut = a.ty.starts_with("*mut");
-        let (word, borrow) = if is_mut { ("mut ", "&mut ") } else { ("", "&") };
+        let (f, target, local) = (&a.field, &a.pointee, local(a));
         let arg = match role {
-            Role::Number(true) => format!("m.{f} as usize"),
-            // The program's devices are those it may see, in its own order.
-            Role::Number(false) if a.ty == "CUdevice" => format!("w.device(m.{f})?"),
-            // Addresses and objects of the driver's own: see `address` in the worker.
-            Role::Number(false) if a.ty == "CUdeviceptr" => format!("w.address(m.{f})?"),
-            Role::Number(false) if ["CUtexObject", "CUsurfObject"].contains(&a.ty.as_str()) => {
-                format!("w.object(m.{f})?")
-            }
-            Role::Number(false) if a.ty.ends_with("AttrID") => format!("w.attribute(m.{f})?"),
-            Role::Number(false) => format!("m.{f}"),
+            Role::Number(is_size) => number(a, *is_size),
             Role::Address => format!("m.{f} as {}", a.ty),
-            Role::Handle(kind, optional, stream) => {
-                let get = if *stream {
-                    format!("w.stream(m.{f})?")
-                } else if *optional {
-                    format!("if m.{f} == 0 {{ 0 }} else {{ w.handle(Kind::{kind}, m.{f})? }}")
-                } else {
-                    format!("w.handle(Kind::{kind}, m.{f})?")
-                };
-                let _ = writeln!(self.inside, "let {local} = {get};");
-                format!("{local} as {}", a.ty)
+            Role::Handle(_, _, true) => self.look_up(a, &format!("w.stream(m.{f})?")),
+            Role::Handle(kind, optional, _) => {
+                let get = format!("w.handle(Kind::{kind}, m.{f})?");
+                match optional {
+                    true => self.look_up(a, &format!("if m.{f} == 0 {{ 0 }} else {{ {get} }}")),
+                    false => self.look_up(a, &get),
+                }
             }
             Role::Del(kind) => {
-                let get = format!("w.handle(Kind::{kind}, m.{f})?");
-                let _ = writeln!(self.inside, "let {local} = {get};");
                 let _ = writeln!(self.after, "w.remove(Kind::{kind}, m.{f});");
-                format!("{local} as {}", a.ty)
+                self.look_up(a, &format!("w.handle(Kind::{kind}, m.{f})?"))
             }
             Role::New(kind) => {
                 let _ = writeln!(self.inside, "let mut {local}: {target} = zeroed();");
@@ -285,40 +269,25 @@ impl Parts {
                 });
                 format!("&mut {local}")
             }
-            Role::OutArray(count) => {
+            Role::OutArray(n) => {
                 let _ = writeln!(self.before, "let mut {local}: Vec<{target}> = Vec::new();");
-                let _ = writeln!(self.inside, "{local} = room({})?;", number(c, count));
+                let _ = writeln!(self.inside, "{local} = room({})?;", count(c, n));
                 self.reply.push(format!("{f}: slice_bytes(&{local})"));
                 format!("{local}.as_mut_ptr()")
             }
             Role::InRef(_) => {
+                let (word, borrow) = if is_mut(a) {
+                    ("mut ", "&mut ")
+                } else {
+                    ("", "&")
+                };
                 let get = format!("from_bytes(&m.{f}).ok_or(WireError::BadValue(\"structure\"))?");
                 let _ = writeln!(self.before, "let {word}{local}: {target} = {get};");
                 format!("{borrow}{local}")
             }
-            Role::InArray(count, optional) => {
-                let (get, null) = if is_mut {
-                    ("as_mut_ptr", "null_mut")
-                } else {
-                    ("as_ptr", "null")
-                };
-                let mut n = number(c, count);
-                let mut pointer = format!("{local}.{get}()");
-                if *optional {
-                    // No bytes stand for the null pointer.
-                    n = format!("if m.{f}.is_empty() {{ 0 }} else {{ {n} }}");
-                    let none = format!("std::ptr::{null}()");
-                    pointer = format!("if {local}.is_empty() {{ {none} }} else {{ {pointer} }}");
-                }
-                let get = format!("list::<{target}>(m.{f}, {n})?");
-                let _ = writeln!(self.before, "let {word}{local} = {get};");
-                if target == "CUstreamBatchMemOpParams" {
-                    let _ = writeln!(self.inside, "w.operations(&{local})?;");
-                }
-                pointer
-            }
-            Role::HandleArray(count, kind) => {
-                self.same_count(f, &number(c, count));
+            Role::InArray(n, optional) => self.array(a, count(c, n), *optional),
+            Role::HandleArray(n, kind) => {
+                self.same_count(f, &count(c, n));
                 let _ = writeln!(
                     self.inside,
                     "let mut {local} = Vec::with_capacity(m.{f}.len());\nfor id in &m.{f} {{\n\
@@ -326,8 +295,8 @@ impl Parts {
                 );
                 format!("{local}.as_ptr()")
             }
-            Role::BytesIn(count) => {
-                self.same_count(f, &number(c, count));
+            Role::BytesIn(n) => {
+                self.same_count(f, &count(c, n));
                 format!("m.{f}.as_ptr().cast()")
             }
             Role::CStr => {
@@ -339,12 +308,65 @@ impl Parts {
         self.args.push(arg);
     }
 
+    /// The driver's handle of an id.
+    fn look_up(&mut self, a: &Arg, get: &str) -> String {
+        let local = local(a);
+        let _ = writeln!(self.inside, "let {local} = {get};");
+        format!("{local} as {}", a.ty)
+    }
+
+    /// `n` values; if they are optional, no bytes stand for the null pointer.
+    fn array(&mut self, a: &Arg, mut n: String, optional: bool) -> String {
+        let (f, target, local) = (&a.field, &a.pointee, local(a));
+        let (word, get, null) = match is_mut(a) {
+            true => ("mut ", "as_mut_ptr", "null_mut"),
+            false => ("", "as_ptr", "null"),
+        };
+        let mut pointer = format!("{local}.{get}()");
+        if optional {
+            n = format!("if m.{f}.is_empty() {{ 0 }} else {{ {n} }}");
+            let none = format!("std::ptr::{null}()");
+            pointer = format!("if {local}.is_empty() {{ {none} }} else {{ {pointer} }}");
+        }
+        let list = format!("list::<{target}>(m.{f}, {n})?");
+        let _ = writeln!(self.before, "let {word}{local} = {list};");
+        if target == "CUstreamBatchMemOpParams" {
+            let _ = writeln!(self.inside, "w.operations(&{local})?;");
+        }
+        pointer
+    }
+
     fn same_count(&mut self, field: &str, n: &str) {
         let _ = writeln!(self.before, "same_count(m.{field}.len(), {n})?;");
     }
 }
 
-fn number(c: &Call, count: &Count) -> String {
+/// The variable that holds what the driver gets of an argument.
+fn local(a: &Arg) -> String {
+    format!("v_{}", a.field.trim_start_matches("r#"))
+}
+
+fn is_mut(a: &Arg) -> bool {
+    a.ty.starts_with("*mut")
+}
+
+/// A number, checked where it names something.
+fn number(a: &Arg, is_size: bool) -> String {
+    let f = &a.field;
+    match a.ty.as_str() {
+        _ if is_size => format!("m.{f} as usize"),
+        // The program's devices are those it may see, in its own order.
+        "CUdevice" => format!("w.device(m.{f})?"),
+        // Addresses and objects of the driver's own: see `address` in the worker.
+        "CUdeviceptr" => format!("w.address(m.{f})?"),
+        "CUtexObject" | "CUsurfObject" => format!("w.object(m.{f})?"),
+        ty if ty.ends_with("AttrID") => format!("w.attribute(m.{f})?"),
+        _ => format!("m.{f}"),
+    }
+}
+
+/// How many values the client says that there are.
+fn count(c: &Call, count: &Count) -> String {
     match count {
         Count::Fixed(n) => n.to_string(),
         Count::Param(name, less) => {

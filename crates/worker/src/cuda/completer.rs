@@ -79,6 +79,18 @@ pub(super) struct Completer {
     shared: Arc<Shared>,
 }
 
+/// Pieces of an answer that are still under way are not sent once the call has failed.
+fn drop_chunks(s: &mut State, failed: u32) {
+    for e in &mut s.entries {
+        if matches!(&e.then, Then::Chunk { call, .. } if *call == failed) {
+            let nothing = Then::Run(Box::new(|_| {}));
+            if let Then::Chunk { slab, .. } = std::mem::replace(&mut e.then, nothing) {
+                e.then = Then::Release(slab);
+            }
+        }
+    }
+}
+
 fn lock(m: &Mutex<State>) -> MutexGuard<'_, State> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -132,7 +144,17 @@ impl Completer {
         self.sweep();
     }
 
+    /// An event behind all that is queued on `stream`, or the result if it need not be waited for.
     fn record(&self, stream: CUstream, context: u64) -> Result<(Event, u64), CUresult> {
+        self.try_record(stream, context).map_err(|rc| match rc {
+            // There is no memory for an event, but one can wait without.
+            // SAFETY: a live stream of the current context.
+            CUDA_ERROR_OUT_OF_MEMORY => unsafe { self.shared.driver.cuStreamSynchronize(stream) },
+            rc => rc,
+        })
+    }
+
+    fn try_record(&self, stream: CUstream, context: u64) -> Result<(Event, u64), CUresult> {
         let free = lock(&self.shared.state)
             .free
             .entry(context)
@@ -274,7 +296,12 @@ impl Completer {
                     unsafe { outbox.chunk_shared(call, offset, p, len, &keep) };
                 }
             }
-            Then::Reply { call } => outbox.reply(call, rc, |_| {}),
+            Then::Reply { call } => {
+                if rc != CUDA_SUCCESS {
+                    drop_chunks(s, call);
+                }
+                outbox.reply(call, rc, |_| {});
+            }
             Then::Run(f) => f(rc),
         }
     }

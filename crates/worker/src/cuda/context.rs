@@ -32,16 +32,6 @@ pub(super) fn primary_retain(
     m: msg::PrimaryRetain,
 ) -> Result<(), WireError> {
     let rc = attempt(|| retain(w, m.context, m.device, m.flags));
-    w.done(h, rc);
-    Ok(())
-}
-
-pub(super) fn primary_retain_now(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::PrimaryRetainNow,
-) -> Result<(), WireError> {
-    let rc = attempt(|| retain(w, m.context, m.device, m.flags));
     w.reply(h, rc, |_| {});
     Ok(())
 }

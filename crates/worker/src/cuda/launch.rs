@@ -125,15 +125,14 @@ pub(super) fn launch_kernel(
     Ok(())
 }
 
-const PROGRAMMATIC_EVENT: u32 = 7;
-const LAUNCH_COMPLETION_EVENT: u32 = 12;
-
 /// Launch attributes as the driver takes them: events by handle instead of by id.
 pub(super) fn attributes(w: &mut Cuda, bytes: &[u8]) -> Result<Vec<CUlaunchAttribute>, CUresult> {
     let mut attrs: Vec<CUlaunchAttribute> =
         busbar_abi::items_from_bytes(bytes).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     for a in &mut attrs {
-        if matches!(a.id, PROGRAMMATIC_EVENT | LAUNCH_COMPLETION_EVENT) {
+        if let CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
+        | CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT = a.id
+        {
             let id: u64 = busbar_abi::member(&a.value);
             let event = w.handle(Kind::Event, id as u32)?;
             busbar_abi::set_member(&mut a.value, event);

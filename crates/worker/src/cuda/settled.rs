@@ -52,24 +52,38 @@ fn key(w: &Cuda, stream: u32) -> (u32, u32) {
     (if stream == 0 { w.current } else { 0 }, stream)
 }
 
+/// The context's event, recorded behind what is queued on a stream.
+fn record(w: &mut Cuda, context: u64, stream: CUstream) -> Result<u64, CUresult> {
+    let event = match w.settled.events.get(&context) {
+        Some(e) => *e,
+        None => {
+            const DISABLE_TIMING: u32 = 2;
+            let mut e: CUevent = std::ptr::null_mut();
+            // SAFETY: a pointer to a live handle.
+            check(unsafe { w.driver.cuEventCreate(&mut e, DISABLE_TIMING) })?;
+            w.settled.events.insert(context, e as u64);
+            e as u64
+        }
+    };
+    // Streams that wait for an earlier mark wait for the event as it was then.
+    // SAFETY: a live event and stream of the current context.
+    check(unsafe { w.driver.cuEventRecord(event as CUevent, stream) })?;
+    Ok(event)
+}
+
 pub(super) fn settle(w: &mut Cuda, h: &Header, m: msg::Settle) -> Result<(), WireError> {
     let rc = attempt(|| {
-        let stream = w.stream(m.stream)?;
+        let stream = w.stream(m.stream)? as CUstream;
         let context = w.handle(Kind::Context, h.aux)?;
-        let event = match w.settled.events.get(&context) {
-            Some(e) => *e,
-            None => {
-                const DISABLE_TIMING: u32 = 2;
-                let mut e: CUevent = std::ptr::null_mut();
-                // SAFETY: a pointer to a live handle.
-                check(unsafe { w.driver.cuEventCreate(&mut e, DISABLE_TIMING) })?;
-                w.settled.events.insert(context, e as u64);
-                e as u64
+        let event = match record(w, context, stream) {
+            Ok(e) => e,
+            // There is no memory for an event, but what is over needs no mark.
+            Err(CUDA_ERROR_OUT_OF_MEMORY) => {
+                // SAFETY: a live stream of the current context.
+                return check(unsafe { w.driver.cuStreamSynchronize(stream) });
             }
+            Err(e) => return Err(e),
         };
-        // Streams that wait for an earlier mark wait for the event as it was then.
-        // SAFETY: a live event and stream of the current context.
-        check(unsafe { w.driver.cuEventRecord(event as CUevent, stream as CUstream) })?;
         w.settled.mark = Some(Mark {
             event,
             context,

@@ -1,26 +1,24 @@
 //! Commands: launches, copies, events.
 
-use super::create::Data;
-use super::landing::Landing;
-use super::objects::{Object, Queue};
-use super::pending::{Piece, Work};
-use super::{Fail, Made, OpenCl, ok};
-use crate::staging::{Hold, Lent};
+use super::enqueue::packed;
+use super::objects::Object;
+use super::pending::Work;
+use super::{Fail, OpenCl, ok};
+use crate::staging::Hold;
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
-use busbar_wire::limits::BULK_CHUNK;
+use busbar_wire::pieces::Piece;
 use busbar_wire::{Reader, WireError};
-use std::any::Any;
 use std::ffi::c_void;
-use std::ptr::{null, null_mut};
-use std::sync::Arc;
-
-/// Slabs that writes may hold. Beyond that, bytes move to ordinary memory: commands may wait for
-/// something that the client has yet to say, and then the slabs are needed to hear it.
-const MOST_SLABS: usize = 24;
+use std::ptr::null;
 
 /// The longest pattern of a fill: the longest vector type.
 const MOST_PATTERN: usize = 128;
+
+/// Where a piece of a box begins that begins at `origin` itself.
+fn begin(origin: &[u64; 3], piece: &Piece) -> [usize; 3] {
+    std::array::from_fn(|i| origin[i].wrapping_add(piece.at[i]) as usize)
+}
 
 /// Three sizes for the library.
 fn sizes(v: &[u64; 3]) -> [usize; 3] {
@@ -28,209 +26,6 @@ fn sizes(v: &[u64; 3]) -> [usize; 3] {
 }
 
 impl OpenCl {
-    /// Runs one enqueue. `f` gets the queue, the wait list and the place for the event, which is
-    /// null when neither the client (`event`) nor the caller (`want`) needs one. Returns the event
-    /// with a reference of the caller's, if wanted. When it fails, the client's event fails too.
-    pub(super) fn enqueue(
-        &mut self,
-        queue: u32,
-        event: u32,
-        waits: &[u32],
-        want: bool,
-        f: impl FnOnce(&Self, Handle, u32, *const Handle, *mut Handle) -> Result<i32, i32>,
-    ) -> Result<Handle, Fail> {
-        let Queue {
-            raw: q, context, ..
-        } = self.objects.queue(queue)?;
-        let mut list = std::mem::take(&mut self.handles);
-        list.clear();
-        let run = || -> Result<Handle, i32> {
-            for id in waits {
-                list.push(self.objects.event(*id)?);
-            }
-            let mut e = null_mut();
-            let place = match event != 0 || want {
-                true => &raw mut e,
-                false => null_mut(),
-            };
-            let p = if list.is_empty() {
-                null()
-            } else {
-                list.as_ptr()
-            };
-            ok(f(self, q, list.len() as u32, p, place)?)?;
-            Ok(e)
-        };
-        let done = run();
-        self.handles = list;
-        let e = match done {
-            Ok(e) => e,
-            Err(code) => {
-                self.fail_event(event, context, code)?;
-                return Err(Fail::Cl(code));
-            }
-        };
-        if let Some(Object::Queue(q)) = self.objects.get_mut(queue)
-            && !q.dirty
-        {
-            q.dirty = true;
-            self.dirty.push(queue);
-        }
-        if event != 0 {
-            if want {
-                // SAFETY: an event of ours, now with one more owner.
-                unsafe { (self.cl.clRetainEvent)(e) };
-            }
-            self.put_event(event, e)?;
-        }
-        Ok(e)
-    }
-
-    fn put_event(&mut self, id: u32, e: Handle) -> Result<(), Fail> {
-        let old = self.objects.take(id);
-        old.release(self.cl);
-        match self.objects.put(id, Object::Event(e)) {
-            true => Ok(()),
-            false => Err(Fail::Wire(WireError::BadValue("object id"))),
-        }
-    }
-
-    /// An event of the client's whose command could not be enqueued: it ends with that error.
-    fn fail_event(&mut self, id: u32, context: Handle, code: i32) -> Result<(), Fail> {
-        if id == 0 {
-            return Ok(());
-        }
-        let mut failed = CL_INVALID_OPERATION;
-        // SAFETY: a context of ours; the event is set once.
-        unsafe {
-            let e = (self.cl.clCreateUserEvent)(context, &raw mut failed);
-            if failed == CL_SUCCESS {
-                (self.cl.clSetUserEventStatus)(e, code);
-                return self.put_event(id, e);
-            }
-        }
-        self.objects.put(id, Object::Failed(code));
-        Ok(())
-    }
-
-    /// Runs an enqueue that reads host memory, and keeps that memory until it has run.
-    pub(super) fn enqueue_from(
-        &mut self,
-        (queue, event): (u32, u32),
-        waits: &[u32],
-        data: Data<'_>,
-        hold: &mut Hold<'_>,
-        f: impl FnOnce(&Self, Handle, &[u8], u32, *const Handle, *mut Handle) -> Result<i32, i32>,
-    ) -> Result<(), Fail> {
-        // Inline bytes that came in a slab stay there.
-        let kept: Kept = match data {
-            Data::Blob(v) => Kept::Own(v.into_boxed_slice()),
-            Data::Inline(b) if self.pending.held() < MOST_SLABS => match hold.take() {
-                Some(slab) => Kept::Slab(slab, b.as_ptr(), b.len()),
-                None => Kept::Own(b.into()),
-            },
-            Data::Inline(b) => Kept::Own(b.into()),
-        };
-        let e = self.enqueue(queue, event, waits, true, |this, q, n, list, e| {
-            f(this, q, kept.bytes(), n, list, e)
-        })?;
-        self.pending.hold(e, Box::new(kept));
-        Ok(())
-    }
-
-    /// The most memory that one read lands in: no device here has more than the machine.
-    fn most_landing(&self) -> u64 {
-        // SAFETY: plain questions.
-        let (pages, page) = unsafe {
-            (
-                libc::sysconf(libc::_SC_PHYS_PAGES),
-                libc::sysconf(libc::_SC_PAGESIZE),
-            )
-        };
-        (pages.max(0) as u64).saturating_mul(page.max(0) as u64) / 2
-    }
-
-    /// Runs an enqueue that fills memory of ours, `bytes` long, in pieces; the answer to `call`
-    /// follows the last one.
-    pub(super) fn enqueue_to(
-        &mut self,
-        (queue, event, call): (u32, u32, u32),
-        waits: &[u32],
-        bytes: u64,
-        whole: bool,
-        f: impl Fn(&Self, Handle, usize, &mut [u8], u32, *const Handle, Made) -> Result<i32, i32>,
-    ) -> Result<(), Fail> {
-        let bytes = usize::try_from(bytes).map_err(|_| CL_OUT_OF_HOST_MEMORY)?;
-        if bytes > 1 << 40 {
-            return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
-        }
-        // Where commands overtake each other, the client's event must be that of all of it.
-        let whole = whole || self.objects.queue(queue).is_ok_and(|q| q.loose);
-        let step = if whole { bytes.max(1) } else { BULK_CHUNK };
-        if step > BULK_CHUNK && step as u64 > self.most_landing() {
-            return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
-        }
-        let mut at = 0;
-        let mut started = Vec::new();
-        while at < bytes || started.is_empty() {
-            let n = step.min(bytes - at);
-            let mut landing = self.pool.take(n)?;
-            let end = at + n >= bytes;
-            let id = if end { event } else { 0 };
-            let e = self.enqueue(queue, id, waits, true, |this, q, n, list, e| {
-                f(this, q, at, landing.bytes_mut(), n, list, e)
-            });
-            let e = match e {
-                Ok(e) => e,
-                Err(fail) => {
-                    for (e, landing) in started {
-                        self.pending.hold(e, Box::new(landing));
-                    }
-                    return Err(fail);
-                }
-            };
-            started.push((e, landing));
-            at += n;
-        }
-        let single = started.len() == 1;
-        let all: Vec<_> = started.iter().map(|(e, _)| *e).collect();
-        if !single {
-            for e in &all {
-                // SAFETY: an event of ours, now with one more owner.
-                unsafe { (self.cl.clRetainEvent)(*e) };
-            }
-        }
-        let mut offset = 0;
-        for (e, landing) in started {
-            let keep: Arc<dyn Any + Send + Sync> = Arc::new(landing);
-            let bytes = keep
-                .downcast_ref::<Landing>()
-                .map_or(&[][..], Landing::bytes);
-            let (start, len) = (bytes.as_ptr(), bytes.len());
-            // A whole image is longer than a piece may be.
-            let mut pieces = Vec::new();
-            for i in (0..len).step_by(BULK_CHUNK) {
-                pieces.push(Piece {
-                    ptr: start.wrapping_add(i),
-                    len: BULK_CHUNK.min(len - i),
-                    offset: offset + i as u64,
-                    keep: keep.clone(),
-                });
-            }
-            offset += len as u64;
-            let work = Work::Chunks(pieces, single);
-            self.pending.add(vec![e], CL_COMPLETE, call, work);
-        }
-        if !single {
-            let work = Work::Reply {
-                strict: true,
-                times: Vec::new(),
-            };
-            self.pending.add(all, CL_COMPLETE, call, work);
-        }
-        Ok(())
-    }
-
     /// Sets the arguments that the client has set since the kernel's last launch.
     pub(super) fn set_args(&self, kernel: Handle, args: &[u8]) -> Result<(), Fail> {
         let mut r = Reader::new(args);
@@ -380,15 +175,13 @@ impl OpenCl {
 
     pub(super) fn read_buffer(&mut self, m: wire::ReadBuffer, call: u32) -> Result<(), Fail> {
         let buffer = self.objects.memory(m.buffer);
-        let whole = false;
         self.enqueue_to(
             (m.queue, m.event, call),
             &m.waits,
-            m.size,
-            whole,
-            |this, q, at, b, n, list, e| {
+            ([m.size, 1, 1], 1),
+            |this, q, p, b, n, list, e| {
                 let f = this.cl.clEnqueueReadBuffer;
-                let offset = m.offset as usize + at;
+                let offset = m.offset.wrapping_add(p.offset) as usize;
                 // SAFETY: objects of ours; the memory is kept until the command has run.
                 Ok(unsafe {
                     f(
@@ -472,11 +265,10 @@ impl OpenCl {
         call: u32,
     ) -> Result<(), Fail> {
         let buffer = self.objects.memory(m.buffer);
-        let (origin, region) = (sizes(&m.origin), sizes(&m.region));
         let [row, slice] = m.pitch.map(|p| p as usize);
-        let bytes = packed(&m.region).ok_or(CL_INVALID_VALUE)?;
-        let ids = (m.queue, m.event, call);
-        self.enqueue_to(ids, &m.waits, bytes, true, |this, q, _, b, n, list, e| {
+        let (ids, area) = ((m.queue, m.event, call), (m.region, 1));
+        self.enqueue_to(ids, &m.waits, area, |this, q, piece, b, n, list, e| {
+            let (origin, region) = (begin(&m.origin, piece), sizes(&piece.region));
             let f = this.cl.clEnqueueReadBufferRect;
             let (o, zero, r) = (origin.as_ptr(), [0; 3], region.as_ptr());
             let p = b.as_mut_ptr().cast();
@@ -560,17 +352,19 @@ impl OpenCl {
 
     pub(super) fn read_image(&mut self, m: wire::ReadImage, call: u32) -> Result<(), Fail> {
         let image = self.objects.memory(m.image);
-        let (origin, region) = (sizes(&m.origin), sizes(&m.region));
+        let element = image.and_then(|i| self.element_size(i).ok_or(CL_INVALID_MEM_OBJECT));
         let wanted = self.region_bytes(image, &m.region);
-        let have = m.bytes;
         let ids = (m.queue, m.event, call);
-        self.enqueue_to(ids, &m.waits, m.bytes, true, |this, q, _, b, n, list, e| {
-            if wanted? > have {
+        let area = (m.region, element.unwrap_or(1) as u64);
+        self.enqueue_to(ids, &m.waits, area, |this, q, piece, b, n, list, e| {
+            // The client has made room for as many bytes as it said.
+            if wanted? != m.bytes {
                 return Err(CL_INVALID_VALUE);
             }
+            let (origin, region) = (begin(&m.origin, piece), sizes(&piece.region));
             let f = this.cl.clEnqueueReadImage;
             let (o, r, p) = (origin.as_ptr(), region.as_ptr(), b.as_mut_ptr().cast());
-            // SAFETY: objects of ours; there is enough memory, and it is kept.
+            // SAFETY: objects of ours; the memory has the size of the piece and is kept.
             Ok(unsafe { f(q, image?, 0, o, r, 0, 0, p, n, list, e) })
         })
     }
@@ -761,33 +555,5 @@ impl OpenCl {
         self.pending
             .add(vec![e], m.trigger, 0, Work::Callback(m.token, m.trigger));
         Ok(())
-    }
-}
-
-/// Bytes (or pixels) of a box without gaps.
-fn packed(region: &[u64; 3]) -> Option<u64> {
-    region[0].checked_mul(region[1])?.checked_mul(region[2])
-}
-
-/// Bytes that a command reads.
-enum Kept {
-    Own(Box<[u8]>),
-    Slab(
-        #[allow(dead_code, reason = "held, not read")] Lent,
-        *const u8,
-        usize,
-    ),
-}
-
-// SAFETY: the pointer leads into the slab, which moves along.
-unsafe impl Send for Kept {}
-
-impl Kept {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Own(b) => b,
-            // SAFETY: the payload lies in the slab, which we hold.
-            Self::Slab(_, p, n) => unsafe { std::slice::from_raw_parts(*p, *n) },
-        }
     }
 }

@@ -276,15 +276,16 @@ impl OpenCl {
                 }
             }
         };
-        let loose = m.properties.chunks_exact(2).any(|p| {
-            p[0] == u64::from(CL_QUEUE_PROPERTIES)
-                && p[1] & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE != 0
-        });
+        let has = |bit| {
+            let mut list = m.properties.chunks_exact(2);
+            list.any(|p| p[0] == u64::from(CL_QUEUE_PROPERTIES) && p[1] & bit != 0)
+        };
         ok(code)?;
         Ok(Object::Queue(Queue {
             raw: q,
             context: c,
-            loose,
+            loose: has(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE),
+            timed: has(CL_QUEUE_PROFILING_ENABLE),
             dirty: false,
         }))
     }

@@ -137,6 +137,15 @@ fn string(v: Vec<u8>) -> String {
         .to_string()
 }
 
+/// An answer about a program's last build for a device.
+pub fn build_info(cl: &Cl, p: Handle, d: Handle, param: u32) -> Result<Vec<u8>, i32> {
+    ask(
+        // SAFETY: program and device are ours; `ask` gives matching sizes.
+        |n, v, r| unsafe { (cl.clGetProgramBuildInfo)(p, d, param, n, v, r) },
+        4 << 20,
+    )
+}
+
 /// Writes what there is to know of a program on its devices; `log` may still change logs.
 pub fn program(
     cl: &Cl,
@@ -147,13 +156,7 @@ pub fn program(
 ) {
     w.u32(devices.len() as u32);
     for (id, d) in devices {
-        let info = |param| {
-            ask(
-                // SAFETY: program and device are ours; `ask` gives matching sizes.
-                |n, v, r| unsafe { (cl.clGetProgramBuildInfo)(p, *d, param, n, v, r) },
-                4 << 20,
-            )
-        };
+        let info = |param| build_info(cl, p, *d, param);
         w.u32(*id);
         w.i32(number(info(CL_PROGRAM_BUILD_STATUS)) as i32);
         w.u32(number(info(CL_PROGRAM_BINARY_TYPE)) as u32);

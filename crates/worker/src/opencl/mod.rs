@@ -2,7 +2,8 @@
 //!
 //! [`cl`] loads the library, [`describe`] tells the client what there is, [`objects`] keeps what
 //! the session has made, [`pending`] looks after commands that run. The messages are executed by
-//! [`run`] (which reads them), `create`, `program`, `command` and `svm`.
+//! [`run`] (which reads them), `create`, `program`, `command` and `svm`; `enqueue` is how
+//! commands go to the library.
 
 mod cache;
 mod cl;
@@ -10,6 +11,7 @@ mod command;
 mod create;
 mod describe;
 mod drivers;
+mod enqueue;
 mod landing;
 mod objects;
 mod output;
@@ -192,7 +194,9 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
             "the server finds no OpenCL device; is a driver installed there (`clinfo`)?".into(),
         ));
     }
-    let pending = Pending::new(cl, setup.outbox.clone(), output.clone()).map_err(|e| {
+    let pool = Pool::default();
+    let pending = Pending::new(cl, setup.outbox.clone(), output.clone(), pool.clone());
+    let pending = pending.map_err(|e| {
         let why = format!("the server's worker cannot start a thread ({e}): try later");
         Refusal::new("internal", why)
     })?;
@@ -208,7 +212,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         blobs: HashMap::new(),
         svm: HashMap::new(),
         handles: Vec::new(),
-        pool: Pool::default(),
+        pool,
         builds: Arc::new(()),
     }))
 }

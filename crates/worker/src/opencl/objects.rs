@@ -41,6 +41,8 @@ pub struct Queue {
     pub context: Handle,
     /// Whether commands may overtake each other.
     pub loose: bool,
+    /// Whether events keep times.
+    pub timed: bool,
     /// Whether it has commands that were not flushed.
     pub dirty: bool,
 }

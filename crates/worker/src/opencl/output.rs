@@ -32,7 +32,7 @@ impl Output {
         let reader = output.clone();
         // A kernel that prints more than the pipe holds would wait for ever for somebody to read.
         let _ = std::thread::Builder::new()
-            .name("busbar-output".into())
+            .name("output".into())
             .spawn(move || reader.watch());
         output
     }

@@ -8,6 +8,7 @@
 //! now and then.
 
 use super::cl::Cl;
+use super::landing::Pool;
 use super::output::Output;
 use crate::outbox::Outbox;
 use busbar_abi::opencl::*;
@@ -20,7 +21,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Bytes that a command reads into memory of ours.
-pub struct Piece {
+pub struct Bytes {
     /// Where they are.
     pub ptr: *const u8,
     /// How many.
@@ -32,12 +33,12 @@ pub struct Piece {
 }
 
 // SAFETY: the memory belongs to `keep`, and nobody writes it once the command has run.
-unsafe impl Send for Piece {}
+unsafe impl Send for Bytes {}
 
 /// What an event's end is for.
 pub enum Work {
     /// Send bytes; then, if told so, answer the call.
-    Chunks(Vec<Piece>, bool),
+    Chunks(Vec<Bytes>, bool),
     /// Answer a call, with an error if any of the events failed.
     Reply {
         /// Whether a failed event makes the call fail, or is left to its own query.
@@ -50,7 +51,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// Whether a driver's own thread may do it: it asks nothing of the driver, and is short.
+    /// Whether a driver's own thread may do it: it asks the driver for no times, and is short.
     fn is_little(&self) -> bool {
         match self {
             Self::Chunks(pieces, _) => pieces.iter().all(|p| p.len <= SMALL),
@@ -96,6 +97,7 @@ pub struct Pending {
     cl: &'static Cl,
     outbox: Outbox,
     output: Output,
+    pool: Pool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -117,17 +119,23 @@ extern "C" fn ended(_event: Handle, status: i32, token: *mut c_void) {
 
 impl Pending {
     /// Nothing yet.
-    pub fn new(cl: &'static Cl, outbox: Outbox, output: Output) -> std::io::Result<Arc<Self>> {
+    pub fn new(
+        cl: &'static Cl,
+        outbox: Outbox,
+        output: Output,
+        pool: Pool,
+    ) -> std::io::Result<Arc<Self>> {
         let this = Arc::new(Self {
             cl,
             outbox,
             output,
+            pool,
             state: Mutex::default(),
             changed: Condvar::new(),
         });
         let runner = this.clone();
         std::thread::Builder::new()
-            .name("busbar-pending".into())
+            .name("pending".into())
             .spawn(move || runner.run())?;
         Ok(this)
     }
@@ -191,6 +199,8 @@ impl Pending {
             && e.work.is_little()
         {
             let e = s.entries.remove(0);
+            // PoCL calls a function that is set after a failure as if the command were complete.
+            let status = status.min(self.cl.status(e.events[0].0));
             // Under the lock, so that nothing overtakes it.
             let events = self.perform(e, status);
             s.dead.extend(events);
@@ -340,6 +350,9 @@ impl Pending {
                 s = back;
                 if wait.timed_out() && !s.idle() {
                     break;
+                }
+                if wait.timed_out() {
+                    self.pool.trim();
                 }
             }
             drop(s);

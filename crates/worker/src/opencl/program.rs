@@ -17,6 +17,7 @@ use std::ffi::{CString, c_void};
 use std::path::{Component, Path, PathBuf};
 use std::ptr::{null, null_mut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// A program of the library.
 pub struct Program {
@@ -93,6 +94,23 @@ impl Drop for Program {
 
 /// The most builds at a time.
 const MOST_BUILDS: usize = 64;
+
+/// Milliseconds before a build that failed for no reason is tried again.
+const PAUSES: [u64; 3] = [10, 50, 200];
+
+/// Whether a compiler failed and has nothing to say of the source. PoCL's processes share a store
+/// on disk, and one that puts a program there first removes what it finds under the same name: two
+/// that build the same for the first time can each remove it once, and the second one's build
+/// fails. By then the program is there to be loaded.
+fn unexplained(p: &Program, code: i32) -> bool {
+    let failed = matches!(code, CL_BUILD_PROGRAM_FAILURE | CL_COMPILE_PROGRAM_FAILURE);
+    let says = |d: &(u32, Handle)| {
+        let log = describe::build_info(p.cl, p.raw, d.1, CL_PROGRAM_BUILD_LOG);
+        let log = String::from_utf8_lossy(&log.unwrap_or_default()).to_lowercase();
+        log.contains("error")
+    };
+    failed && !p.devices.iter().any(says)
+}
 
 /// Headers of the client's in a folder of this machine, for the length of a build.
 struct Headers(Option<Scratch>);
@@ -352,7 +370,7 @@ impl OpenCl {
         call: u32,
         headers: Headers,
         key: Option<(Hash, CString)>,
-        f: impl FnOnce(&Cl, Handle, &Headers) -> i32 + Send + 'static,
+        f: impl Fn(&Cl, Handle, &Headers) -> i32 + Send + 'static,
     ) -> Result<(), Fail> {
         let (outbox, output) = (self.outbox.clone(), self.output.clone());
         if Arc::strong_count(&self.builds) > MOST_BUILDS {
@@ -372,7 +390,14 @@ impl OpenCl {
                 outbox.reply(call, CL_SUCCESS, |w| reply.encode(w));
                 return;
             }
-            let code = f(program.cl, program.raw, &headers);
+            let mut code = f(program.cl, program.raw, &headers);
+            for pause in PAUSES {
+                if !unexplained(&program, code) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(pause));
+                code = f(program.cl, program.raw, &headers);
+            }
             let mut info = Vec::new();
             let mut w = Writer::new(&mut info);
             let log = |l| headers.log(l);
@@ -394,9 +419,7 @@ impl OpenCl {
                 program.keep(&content, &binaries);
             }
         };
-        let started = std::thread::Builder::new()
-            .name("busbar-build".into())
-            .spawn(work);
+        let started = std::thread::Builder::new().name("build".into()).spawn(work);
         match started {
             Ok(_) => Ok(()),
             Err(_) => Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY)),

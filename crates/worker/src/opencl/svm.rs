@@ -64,11 +64,10 @@ impl OpenCl {
         self.enqueue_to(
             ids,
             &m.waits,
-            m.size,
-            false,
-            |this, q, at, b, n, list, e| {
+            ([m.size, 1, 1], 1),
+            |this, q, p, b, n, list, e| {
                 let f = this.cl.clEnqueueSVMMemcpy;
-                let from = from?.wrapping_byte_add(at);
+                let from = from?.wrapping_byte_add(p.offset as usize);
                 // SAFETY: both ranges have that many bytes, and ours is kept.
                 Ok(unsafe { f(q, 0, b.as_mut_ptr().cast(), from, b.len(), n, list, e) })
             },

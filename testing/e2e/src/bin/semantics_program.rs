@@ -8,6 +8,8 @@ mod copies;
 mod corners;
 #[path = "semantics_program/device_graphs.rs"]
 mod device_graphs;
+#[path = "semantics_program/full.rs"]
+mod full;
 #[path = "semantics_program/threads.rs"]
 mod threads;
 
@@ -102,6 +104,9 @@ fn main() {
         "descriptors" => descriptors(&api),
         "words" => words(&api),
         "corners" => corners::corners(&api),
+        "full" => full::full(&api),
+        "copies" => full::copies(&api),
+        "primary" => full::primary(&api),
         "rows" => copies::rows(&api),
         "own_streams" => threads::own_streams(&api),
         "small_stacks" => threads::small_stacks(&api),

@@ -237,42 +237,6 @@ impl<'a> Request<'a> for HostFunction {
     }
 }
 
-/// Makes a device's primary context ready under the id `context`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PrimaryRetain {
-    pub context: u32,
-    pub device: i32,
-    pub flags: u32,
-}
-
-impl<'a> Message<'a> for PrimaryRetain {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.context);
-        w.i32(self.device);
-        w.u32(self.flags);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            context: r.u32()?,
-            device: r.i32()?,
-            flags: r.u32()?,
-        })
-    }
-}
-
-impl<'a> Request<'a> for PrimaryRetain {
-    const OP: u16 = op::PRIMARY_RETAIN;
-    const NAME: &'static str = "PrimaryRetain";
-
-    #[inline]
-    fn queued(&self) -> bool {
-        true
-    }
-}
-
 /// Gives a primary context back; `reset` destroys all that lives in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PrimaryRelease {
@@ -1950,16 +1914,6 @@ mod tests {
         }
     }
 
-    impl Sample for PrimaryRetain {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                context: g.u32(),
-                device: g.i32(),
-                flags: g.u32(),
-            }
-        }
-    }
-
     impl Sample for PrimaryRelease {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -2459,7 +2413,6 @@ mod tests {
         check::<LaunchNode<'static>>(false);
         check::<LaunchNodeReply>(false);
         check::<HostFunction>(false);
-        check::<PrimaryRetain>(false);
         check::<PrimaryRelease>(false);
         check::<ContextCreate>(false);
         check::<ContextDestroy>(false);

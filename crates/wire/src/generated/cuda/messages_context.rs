@@ -4,15 +4,16 @@
 use super::op;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
-/// As `PrimaryRetain`, where the driver may well refuse: an error has lost a context before.
+/// Makes a device's primary context ready under the id `context`. The driver may well refuse: others
+/// may have taken the device's memory, or an error has lost a context before.
 #[derive(Debug, Clone, PartialEq)]
-pub struct PrimaryRetainNow {
+pub struct PrimaryRetain {
     pub context: u32,
     pub device: i32,
     pub flags: u32,
 }
 
-impl<'a> Message<'a> for PrimaryRetainNow {
+impl<'a> Message<'a> for PrimaryRetain {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
         w.u32(self.context);
@@ -30,9 +31,9 @@ impl<'a> Message<'a> for PrimaryRetainNow {
     }
 }
 
-impl<'a> Request<'a> for PrimaryRetainNow {
-    const OP: u16 = op::PRIMARY_RETAIN_NOW;
-    const NAME: &'static str = "PrimaryRetainNow";
+impl<'a> Request<'a> for PrimaryRetain {
+    const OP: u16 = op::PRIMARY_RETAIN;
+    const NAME: &'static str = "PrimaryRetain";
 }
 
 /// As `PrimaryRelease`, of a context that an error has lost.
@@ -123,7 +124,7 @@ mod tests {
     use super::*;
     use crate::generated::sample::{Gen, Sample, check};
 
-    impl Sample for PrimaryRetainNow {
+    impl Sample for PrimaryRetain {
         fn sample(g: &mut Gen) -> Self {
             Self {
                 context: g.u32(),
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
-        check::<PrimaryRetainNow>(false);
+        check::<PrimaryRetain>(false);
         check::<PrimaryReleaseNow>(false);
         check::<ContextDestroyNow>(false);
         check::<MemRetire>(false);

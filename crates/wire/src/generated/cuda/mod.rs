@@ -228,7 +228,6 @@ pub mod op {
     pub const CHIP_LAYOUT: u16 = 0x8004;
     pub const ERROR_TEXT: u16 = 0x8005;
     pub const LAUNCH_NODE: u16 = 0x8006;
-    pub const PRIMARY_RETAIN: u16 = 0x8010;
     pub const PRIMARY_RELEASE: u16 = 0x8011;
     pub const CONTEXT_CREATE: u16 = 0x8012;
     pub const CONTEXT_DESTROY: u16 = 0x8013;
@@ -316,7 +315,7 @@ pub mod op {
     pub const VMM_EXPORT: u16 = 0x8407;
     pub const VMM_IMPORT: u16 = 0x8408;
     pub const CLUSTERS: u16 = 0x8410;
-    pub const PRIMARY_RETAIN_NOW: u16 = 0x8500;
+    pub const PRIMARY_RETAIN: u16 = 0x8500;
     pub const PRIMARY_RELEASE_NOW: u16 = 0x8501;
     pub const CONTEXT_DESTROY_NOW: u16 = 0x8502;
     pub const MEM_RETIRE: u16 = 0x8503;
@@ -629,7 +628,6 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CHIP_LAYOUT, "ChipLayout"),
     (op::ERROR_TEXT, "ErrorText"),
     (op::LAUNCH_NODE, "LaunchNode"),
-    (op::PRIMARY_RETAIN, "PrimaryRetain"),
     (op::PRIMARY_RELEASE, "PrimaryRelease"),
     (op::CONTEXT_CREATE, "ContextCreate"),
     (op::CONTEXT_DESTROY, "ContextDestroy"),
@@ -717,7 +715,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::VMM_EXPORT, "VmmExport"),
     (op::VMM_IMPORT, "VmmImport"),
     (op::CLUSTERS, "Clusters"),
-    (op::PRIMARY_RETAIN_NOW, "PrimaryRetainNow"),
+    (op::PRIMARY_RETAIN, "PrimaryRetain"),
     (op::PRIMARY_RELEASE_NOW, "PrimaryReleaseNow"),
     (op::CONTEXT_DESTROY_NOW, "ContextDestroyNow"),
     (op::MEM_RETIRE, "MemRetire"),

@@ -9,11 +9,11 @@ use std::ffi::{c_char, c_void};
 
 use wire::Kind;
 
-pub(super) fn primary_retain_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn primary_retain(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
-    let m = wire::PrimaryRetainNow::decode(&mut r)?;
+    let m = wire::PrimaryRetain::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::context::primary_retain_now(w, h, m)
+    crate::cuda::context::primary_retain(w, h, m)
 }
 
 pub(super) fn primary_release_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {

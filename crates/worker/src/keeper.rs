@@ -1,0 +1,116 @@
+//! A session without a connection: how long it is kept, and what it goes on with. ADR 0003 has the
+//! reasons.
+
+use crate::control::{self, Attach, Report};
+use crate::process::Process;
+use crate::run::{answer, welcome};
+use busbar_channel::{Ending, Keeper, Verdict};
+use busbar_transport::tcp::Tcp;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long a client elsewhere whose connection was closed has to show that it lives, beside the
+/// round trips that it needs for that. If it does not, its memory must be free within a second.
+const GRACE: Duration = Duration::from_millis(250);
+const MOST_GRACE: Duration = Duration::from_millis(800);
+/// Round trips that it takes to come back: to connect, and to say hello, each perhaps twice.
+const TRIPS: u32 = 4;
+/// How long to wait for a new connection before the client's process is looked at again.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Decides how long a session without a connection is kept.
+///
+/// A dead client must free its memory at once, a lost link must not. A client on this very host is
+/// looked up, which settles it. For one elsewhere the ending tells: the kernel of a dead client
+/// resets the connection, while a link that is cut just falls silent until it times out.
+pub(crate) struct Wait {
+    newest: Arc<Newest>,
+    client: Arc<Process>,
+    keep: Duration,
+    grace: Duration,
+    control: Arc<OwnedFd>,
+    /// The server knows that there is no connection.
+    told: bool,
+}
+
+impl Wait {
+    /// A session's keeper, with `conn` its first connection.
+    pub(crate) fn new(
+        newest: Arc<Newest>,
+        client: Arc<Process>,
+        keep: Duration,
+        conn: &Tcp,
+        control: Arc<OwnedFd>,
+    ) -> Self {
+        Self {
+            newest,
+            client,
+            keep,
+            grace: grace(conn),
+            control,
+            told: false,
+        }
+    }
+}
+
+fn grace(conn: &Tcp) -> Duration {
+    (GRACE + TRIPS * conn.round_trip()).min(MOST_GRACE)
+}
+
+/// The connection that came last, until it is taken. Those before it are let go: a client that
+/// comes back again and again must not pile up connections here.
+#[derive(Default)]
+pub(crate) struct Newest {
+    slot: Mutex<Option<(Attach, OwnedFd)>>,
+    came: Condvar,
+}
+
+impl Newest {
+    pub(crate) fn put(&self, a: Attach, fd: OwnedFd) {
+        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some((a, fd));
+        self.came.notify_one();
+    }
+
+    fn take(&self, patience: Duration) -> Option<(Attach, OwnedFd)> {
+        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self
+            .came
+            .wait_timeout_while(slot, patience, |s| s.is_none());
+        waited.unwrap_or_else(PoisonError::into_inner).0.take()
+    }
+}
+
+impl Keeper for Wait {
+    fn detached(&mut self, how: Ending, since: Duration, last: u64) -> Verdict {
+        if !self.told {
+            self.told = true;
+            let _ = control::send(&self.control, &Report::Detached, None);
+        }
+        let keep = match self.client.alive() {
+            Some(true) => self.keep,
+            Some(false) => return Verdict::End("the client's process ended".into()),
+            None if how == Ending::Failed => self.keep,
+            None => self.grace.min(self.keep),
+        };
+        if since > keep {
+            return Verdict::End(format!(
+                "the client did not come back within {:.1} s",
+                keep.as_secs_f64()
+            ));
+        }
+        let Some((a, fd)) = self.newest.take(LOOK) else {
+            return Verdict::Wait(Duration::ZERO);
+        };
+        match Tcp::from_fd(fd) {
+            Ok(conn) => {
+                answer(&conn, &welcome(&a, last));
+                self.grace = grace(&conn);
+                self.told = false;
+                let _ = control::send(&self.control, &Report::Attached, None);
+                Verdict::Resume(Arc::new(conn), a.hello.last_received)
+            }
+            Err(_) => Verdict::Wait(Duration::ZERO),
+        }
+    }
+}

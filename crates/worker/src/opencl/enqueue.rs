@@ -1,0 +1,259 @@
+//! How commands are enqueued: their events, and the memory that they read from and into.
+
+use super::create::Data;
+use super::landing::Landing;
+use super::objects::{Object, Queue};
+use super::pending::{Bytes, Work};
+use super::{Fail, Made, OpenCl, ok};
+use crate::staging::{Hold, Lent};
+use busbar_abi::opencl::*;
+use busbar_wire::WireError;
+use busbar_wire::limits::BULK_CHUNK;
+use busbar_wire::pieces::{Piece, pieces};
+use std::any::Any;
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+
+/// Slabs that writes may hold. Beyond that, bytes move to ordinary memory: commands may wait for
+/// something that the client has yet to say, and then the slabs are needed to hear it.
+const MOST_SLABS: usize = 24;
+
+impl OpenCl {
+    /// Runs one enqueue. `f` gets the queue, the wait list and the place for the event, which is
+    /// null when neither the client (`event`) nor the caller (`want`) needs one. Returns the event
+    /// with a reference of the caller's, if wanted. When it fails, the client's event fails too.
+    pub(super) fn enqueue(
+        &mut self,
+        queue: u32,
+        event: u32,
+        waits: &[u32],
+        want: bool,
+        f: impl FnOnce(&Self, Handle, u32, *const Handle, *mut Handle) -> Result<i32, i32>,
+    ) -> Result<Handle, Fail> {
+        let Queue {
+            raw: q, context, ..
+        } = self.objects.queue(queue)?;
+        let mut list = std::mem::take(&mut self.handles);
+        list.clear();
+        let run = || -> Result<Handle, i32> {
+            for id in waits {
+                list.push(self.objects.event(*id)?);
+            }
+            let mut e = null_mut();
+            let place = match event != 0 || want {
+                true => &raw mut e,
+                false => null_mut(),
+            };
+            let p = if list.is_empty() {
+                null()
+            } else {
+                list.as_ptr()
+            };
+            ok(f(self, q, list.len() as u32, p, place)?)?;
+            Ok(e)
+        };
+        let done = run();
+        self.handles = list;
+        let e = match done {
+            Ok(e) => e,
+            Err(code) => {
+                self.fail_event(event, context, code)?;
+                return Err(Fail::Cl(code));
+            }
+        };
+        if let Some(Object::Queue(q)) = self.objects.get_mut(queue)
+            && !q.dirty
+        {
+            q.dirty = true;
+            self.dirty.push(queue);
+        }
+        if event != 0 {
+            if want {
+                // SAFETY: an event of ours, now with one more owner.
+                unsafe { (self.cl.clRetainEvent)(e) };
+            }
+            self.put_event(event, e)?;
+        }
+        Ok(e)
+    }
+
+    fn put_event(&mut self, id: u32, e: Handle) -> Result<(), Fail> {
+        let old = self.objects.take(id);
+        old.release(self.cl);
+        match self.objects.put(id, Object::Event(e)) {
+            true => Ok(()),
+            false => Err(Fail::Wire(WireError::BadValue("object id"))),
+        }
+    }
+
+    /// An event of the client's whose command could not be enqueued: it ends with that error.
+    fn fail_event(&mut self, id: u32, context: Handle, code: i32) -> Result<(), Fail> {
+        if id == 0 {
+            return Ok(());
+        }
+        let mut failed = CL_INVALID_OPERATION;
+        // SAFETY: a context of ours; the event is set once.
+        unsafe {
+            let e = (self.cl.clCreateUserEvent)(context, &raw mut failed);
+            if failed == CL_SUCCESS {
+                (self.cl.clSetUserEventStatus)(e, code);
+                return self.put_event(id, e);
+            }
+        }
+        self.objects.put(id, Object::Failed(code));
+        Ok(())
+    }
+
+    /// Runs an enqueue that reads host memory, and keeps that memory until it has run.
+    pub(super) fn enqueue_from(
+        &mut self,
+        (queue, event): (u32, u32),
+        waits: &[u32],
+        data: Data<'_>,
+        hold: &mut Hold<'_>,
+        f: impl FnOnce(&Self, Handle, &[u8], u32, *const Handle, *mut Handle) -> Result<i32, i32>,
+    ) -> Result<(), Fail> {
+        // Inline bytes that came in a slab stay there.
+        let kept: Kept = match data {
+            Data::Blob(v) => Kept::Own(v.into_boxed_slice()),
+            Data::Inline(b) if self.pending.held() < MOST_SLABS => match hold.take() {
+                Some(slab) => Kept::Slab(slab, b.as_ptr(), b.len()),
+                None => Kept::Own(b.into()),
+            },
+            Data::Inline(b) => Kept::Own(b.into()),
+        };
+        let e = self.enqueue(queue, event, waits, true, |this, q, n, list, e| {
+            f(this, q, kept.bytes(), n, list, e)
+        })?;
+        self.pending.hold(e, Box::new(kept));
+        Ok(())
+    }
+
+    /// The most memory that one read lands in: no device here has more than the machine.
+    fn most_landing(&self) -> u64 {
+        // SAFETY: plain questions.
+        let (pages, page) = unsafe {
+            (
+                libc::sysconf(libc::_SC_PHYS_PAGES),
+                libc::sysconf(libc::_SC_PAGESIZE),
+            )
+        };
+        (pages.max(0) as u64).saturating_mul(page.max(0) as u64) / 2
+    }
+
+    /// Runs enqueues that fill memory of ours with the pieces of a box, in order; the answer to
+    /// `call` follows the last one. The box has elements of `element` bytes.
+    pub(super) fn enqueue_to(
+        &mut self,
+        (queue, event, call): (u32, u32, u32),
+        waits: &[u32],
+        (region, element): ([u64; 3], u64),
+        f: impl Fn(&Self, Handle, &Piece, &mut [u8], u32, *const Handle, Made) -> Result<i32, i32>,
+    ) -> Result<(), Fail> {
+        let q = self.objects.queue(queue)?;
+        // Where commands overtake each other, the client's event must be that of all of it, and so
+        // it must where a program asks how long it took.
+        let whole = q.loose || q.timed && event != 0;
+        let most = if whole { u64::MAX } else { BULK_CHUNK as u64 };
+        let bytes = packed(&region).and_then(|n| n.checked_mul(element));
+        let mut started = Vec::new();
+        let mut failed = match bytes {
+            Some(n) if n <= 1 << 40 => None,
+            _ => Some(Fail::Cl(CL_OUT_OF_HOST_MEMORY)),
+        };
+        let mut cut = pieces(region, element, most).peekable();
+        while failed.is_none()
+            && let Some(piece) = cut.next()
+        {
+            let landing = match piece.bytes <= self.most_landing() {
+                true => self.pool.take(piece.bytes as usize),
+                false => Err(CL_OUT_OF_HOST_MEMORY),
+            };
+            let id = if cut.peek().is_none() { event } else { 0 };
+            let begun = landing.map_err(Fail::Cl).and_then(|mut landing| {
+                let e = self.enqueue(queue, id, waits, true, |this, q, n, list, e| {
+                    f(this, q, &piece, landing.bytes_mut(), n, list, e)
+                });
+                Ok((e?, landing))
+            });
+            match begun {
+                Ok(x) => started.push(x),
+                Err(e) => failed = Some(e),
+            }
+        }
+        if let Some(fail) = failed {
+            for (e, landing) in started {
+                self.pending.hold(e, Box::new(landing));
+            }
+            if let Fail::Cl(code) = fail {
+                self.fail_event(event, q.context, code)?;
+            }
+            return Err(fail);
+        }
+        let single = started.len() == 1;
+        let all: Vec<_> = started.iter().map(|(e, _)| *e).collect();
+        if !single {
+            for e in &all {
+                // SAFETY: an event of ours, now with one more owner.
+                unsafe { (self.cl.clRetainEvent)(*e) };
+            }
+        }
+        let mut offset = 0;
+        for (e, landing) in started {
+            let keep: Arc<dyn Any + Send + Sync> = Arc::new(landing);
+            let bytes = keep
+                .downcast_ref::<Landing>()
+                .map_or(&[][..], Landing::bytes);
+            let (start, len) = (bytes.as_ptr(), bytes.len());
+            // What could not be cut is longer than a record may be.
+            let mut parts = Vec::new();
+            for i in (0..len).step_by(BULK_CHUNK) {
+                parts.push(Bytes {
+                    ptr: start.wrapping_add(i),
+                    len: BULK_CHUNK.min(len - i),
+                    offset: offset + i as u64,
+                    keep: keep.clone(),
+                });
+            }
+            offset += len as u64;
+            let work = Work::Chunks(parts, single);
+            self.pending.add(vec![e], CL_COMPLETE, call, work);
+        }
+        if !single {
+            let work = Work::Reply {
+                strict: true,
+                times: Vec::new(),
+            };
+            self.pending.add(all, CL_COMPLETE, call, work);
+        }
+        Ok(())
+    }
+}
+
+/// Bytes (or pixels) of a box without gaps.
+pub(super) fn packed(region: &[u64; 3]) -> Option<u64> {
+    region[0].checked_mul(region[1])?.checked_mul(region[2])
+}
+
+/// Bytes that a command reads.
+enum Kept {
+    Own(Box<[u8]>),
+    Slab(
+        #[allow(dead_code, reason = "held, not read")] Lent,
+        *const u8,
+        usize,
+    ),
+}
+
+// SAFETY: the pointer leads into the slab, which moves along.
+unsafe impl Send for Kept {}
+
+impl Kept {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Own(b) => b,
+            // SAFETY: the payload lies in the slab, which we hold.
+            Self::Slab(_, p, n) => unsafe { std::slice::from_raw_parts(*p, *n) },
+        }
+    }
+}
