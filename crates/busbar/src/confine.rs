@@ -113,6 +113,7 @@ const CONNECT_TCP: u64 = 1 << 1;
 const SCOPE_SIGNAL: u64 = 1 << 1;
 const VERSION: u32 = 1;
 const PATH_BENEATH: u32 = 1;
+const READING: u64 = EXECUTE | READ_FILE | READ_DIR;
 
 #[repr(C)]
 struct Ruleset {
@@ -128,8 +129,7 @@ struct Beneath {
 }
 
 /// Lets this process, from now on, write only below the folders `writable`, read only there and
-/// below
-/// `readable` (those that exist), reach nothing by TCP but what it has open, and signal only
+/// below `readable` (those that exist), reach nothing by TCP but what it has open, and signal only
 /// itself, as far as the kernel can see to it.
 pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf]) -> Result<(), String> {
     let none = std::ptr::null::<Ruleset>();
@@ -138,29 +138,7 @@ pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf]) -> Result<(), String>
     if abi < 1 {
         return Err("the kernel has no Landlock".into());
     }
-    let reading = EXECUTE | READ_FILE | READ_DIR;
-    // Everything that makes, changes or removes, besides.
-    let mut files = reading | WRITE_FILE | ((REFER - 1) & !(REMOVE_DIR - 1));
-    if abi >= 2 {
-        files |= REFER;
-    }
-    if abi >= 3 {
-        files |= TRUNCATE;
-    }
-    let (mut net, mut scoped) = (0, 0);
-    if abi >= 4 {
-        net = BIND_TCP | CONNECT_TCP;
-    }
-    if abi >= 6 {
-        scoped = SCOPE_SIGNAL;
-    }
-    let rules = Ruleset { files, net, scoped };
-    let size = match abi {
-        1..=3 => 8,
-        4..=5 => 16,
-        _ => size_of::<Ruleset>(),
-    };
-    let failed = |what: &str| format!("{what}: {}", io::Error::last_os_error());
+    let (rules, size) = rules(abi);
     // SAFETY: a pointer to a live structure of that size; the descriptor that comes is ours.
     let set = unsafe {
         let fd = libc::syscall(libc::SYS_landlock_create_ruleset, &raw const rules, size, 0);
@@ -169,37 +147,11 @@ pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf]) -> Result<(), String>
         }
         OwnedFd::from_raw_fd(fd as i32)
     };
-    let all = writable.iter().map(|f| (f, files));
-    for (f, allowed) in all.chain(readable.iter().map(|f| (f, reading))) {
-        let Ok(c) = CString::new(f.as_os_str().as_encoded_bytes()) else {
-            continue;
-        };
-        // SAFETY: a C string; the descriptor that comes is ours.
-        let folder = unsafe {
-            let fd = libc::open(c.as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
-            if fd < 0 {
-                continue;
-            }
-            OwnedFd::from_raw_fd(fd)
-        };
-        let rule = Beneath {
-            allowed,
-            folder: folder.as_raw_fd(),
-        };
-        // SAFETY: a pointer to a live structure and descriptors that are open.
-        let rc = unsafe {
-            let rule = &raw const rule;
-            libc::syscall(
-                libc::SYS_landlock_add_rule,
-                set.as_raw_fd(),
-                PATH_BENEATH,
-                rule,
-                0,
-            )
-        };
-        if rc != 0 {
-            return Err(failed(&format!("cannot allow {}", f.display())));
-        }
+    for folder in writable {
+        allow(&set, folder, rules.files)?;
+    }
+    for folder in readable {
+        allow(&set, folder, READING)?;
     }
     // SAFETY: a plain system call on an open descriptor. It is for this thread and those it starts:
     // there is no other yet.
@@ -207,6 +159,57 @@ pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf]) -> Result<(), String>
         return Err(failed("cannot restrict this process"));
     }
     Ok(())
+}
+
+/// What is to be restricted, as far as a version of the kernel's interface knows it, and the bytes
+/// that this version has of the structure.
+fn rules(abi: i64) -> (Ruleset, usize) {
+    let since = |version, rights: u64| if abi >= version { rights } else { 0 };
+    let rules = Ruleset {
+        // Everything that makes, changes or removes, besides.
+        files: READING
+            | WRITE_FILE
+            | ((REFER - 1) & !(REMOVE_DIR - 1))
+            | since(2, REFER)
+            | since(3, TRUNCATE),
+        net: since(4, BIND_TCP | CONNECT_TCP),
+        scoped: since(6, SCOPE_SIGNAL),
+    };
+    let size = match abi {
+        1..=3 => 8,
+        4..=5 => 16,
+        _ => size_of::<Ruleset>(),
+    };
+    (rules, size)
+}
+
+/// Allows something below a folder, if there is one.
+fn allow(set: &OwnedFd, folder: &Path, allowed: u64) -> Result<(), String> {
+    let Ok(path) = CString::new(folder.as_os_str().as_encoded_bytes()) else {
+        return Ok(());
+    };
+    // SAFETY: a C string; the descriptor that comes is ours.
+    let opened = unsafe {
+        let fd = libc::open(path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
+        if fd < 0 {
+            return Ok(());
+        }
+        OwnedFd::from_raw_fd(fd)
+    };
+    let rule = Beneath {
+        allowed,
+        folder: opened.as_raw_fd(),
+    };
+    let (number, set) = (libc::SYS_landlock_add_rule, set.as_raw_fd());
+    // SAFETY: a pointer to a live structure and descriptors that are open.
+    match unsafe { libc::syscall(number, set, PATH_BENEATH, &raw const rule, 0) } {
+        0 => Ok(()),
+        _ => Err(failed(&format!("cannot allow {}", folder.display()))),
+    }
+}
+
+fn failed(what: &str) -> String {
+    format!("{what}: {}", io::Error::last_os_error())
 }
 
 /// Where a worker writes: the store, the devices, the caches of vendors' compilers.

@@ -7,6 +7,7 @@ mod opencl;
 mod program;
 mod serve;
 mod status;
+mod stub;
 mod worker;
 
 use clap::{Parser, Subcommand};

@@ -5,6 +5,7 @@
 //! the variable. There the driver itself is the loader: it exports the same functions, and a file
 //! called `libOpenCL.so.1` that holds nothing but the versions of their names leads to it.
 
+use crate::stub;
 use anyhow::{Context, Result, ensure};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
@@ -119,7 +120,9 @@ pub fn vendors(driver: &Path) -> Result<PathBuf> {
 
 /// A folder with a `libOpenCL.so.1` that leads to the driver.
 pub fn loader(driver: &Path) -> Result<PathBuf> {
-    let dir = folder(driver, "loader", NAME, &stub(&driver.to_string_lossy()))?;
+    // A symbol without a version, as the driver has them, serves every version.
+    let stub = stub::library(NAME, &VERSIONS, &driver.to_string_lossy());
+    let dir = folder(driver, "loader", NAME, &stub)?;
     // Programs that load it themselves often ask for it without its number.
     let link = dir.join("libOpenCL.so");
     if std::fs::read_link(&link).is_ok_and(|to| to == Path::new(NAME)) {
@@ -175,100 +178,6 @@ fn folder(driver: &Path, name: &str, file: &str, content: &[u8]) -> Result<PathB
     Ok(own)
 }
 
-/// The bytes of a shared library without code or symbols of its own. It is called `libOpenCL.so.1`,
-/// has the versions that programs ask that library for, and needs `driver`, where they then find
-/// the functions: a symbol without a version serves every version.
-fn stub(driver: &str) -> Vec<u8> {
-    const EHDR: usize = 64;
-    const PHDR: usize = 56;
-    const SEGMENTS: [(u32, u32); 3] = [
-        (1, 6),           // PT_LOAD, to read and write: the dynamic linker notes addresses in it.
-        (2, 6),           // PT_DYNAMIC
-        (0x6474_e551, 6), // PT_GNU_STACK, not to be executed.
-    ];
-    let mut strings = vec![0u8];
-    let mut string = |s: &str| {
-        let at = strings.len();
-        strings.extend(s.bytes().chain([0]));
-        at as u32
-    };
-    let (needed, soname) = (string(driver), string(NAME));
-
-    let hash = EHDR + SEGMENTS.len() * PHDR;
-    let symbols = hash + 16;
-    let symbol_versions = symbols + 24;
-    let versions = symbol_versions + 4;
-    let mut body = Vec::new();
-    let words = |body: &mut Vec<u8>, list: &[u32]| {
-        body.extend(list.iter().flat_map(|w| w.to_le_bytes()));
-    };
-    words(&mut body, &[1, 1, 0, 0]); // one bucket with the one symbol
-    body.extend([0; 24 + 4]); // which stands for none
-    let all = std::iter::once(NAME).chain(VERSIONS);
-    let count = all.clone().count();
-    for (i, name) in all.enumerate() {
-        let next = if i + 1 < count { 28 } else { 0 };
-        let base = u16::from(i == 0);
-        body.extend(
-            [1, base, i as u16 + 1, 1]
-                .iter()
-                .flat_map(|h| h.to_le_bytes()),
-        );
-        let text = if i == 0 { soname } else { string(name) };
-        words(&mut body, &[elf_hash(name), 20, next, text, 0]);
-    }
-    let text = EHDR + SEGMENTS.len() * PHDR + body.len();
-    body.extend(&strings);
-    body.resize(body.len().next_multiple_of(8), 0);
-    let dynamic = EHDR + SEGMENTS.len() * PHDR + body.len();
-    let entries: [(u64, u64); 11] = [
-        (1, u64::from(needed)),                // DT_NEEDED
-        (14, u64::from(soname)),               // DT_SONAME
-        (4, hash as u64),                      // DT_HASH
-        (5, text as u64),                      // DT_STRTAB
-        (6, symbols as u64),                   // DT_SYMTAB
-        (10, strings.len() as u64),            // DT_STRSZ
-        (11, 24),                              // DT_SYMENT
-        (0x6fff_fff0, symbol_versions as u64), // DT_VERSYM
-        (0x6fff_fffc, versions as u64),        // DT_VERDEF
-        (0x6fff_fffd, count as u64),           // DT_VERDEFNUM
-        (0, 0),
-    ];
-    for (tag, value) in entries {
-        body.extend(tag.to_le_bytes().into_iter().chain(value.to_le_bytes()));
-    }
-    let len = EHDR + SEGMENTS.len() * PHDR + body.len();
-
-    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
-    // A shared library, for x86-64, of version 1.
-    file.extend([3u16, 62].iter().flat_map(|h| h.to_le_bytes()));
-    words(&mut file, &[1]);
-    for offset in [0, EHDR as u64, 0] {
-        file.extend(offset.to_le_bytes()); // no entry point, segments, no sections
-    }
-    words(&mut file, &[0]);
-    let sizes = [EHDR as u16, PHDR as u16, SEGMENTS.len() as u16, 64, 0, 0];
-    file.extend(sizes.iter().flat_map(|h| h.to_le_bytes()));
-    let places = [(0, len, 4096), (dynamic, len - dynamic, 8), (0, 0, 16)];
-    for ((kind, flags), (at, size, align)) in SEGMENTS.into_iter().zip(places) {
-        words(&mut file, &[kind, flags]);
-        for n in [at, at, at, size, size, align] {
-            file.extend((n as u64).to_le_bytes());
-        }
-    }
-    file.extend(body);
-    file
-}
-
-/// The hash that ELF defines for names.
-fn elf_hash(name: &str) -> u32 {
-    name.bytes().fold(0u32, |h, b| {
-        let h = (h << 4).wrapping_add(u32::from(b));
-        let top = h & 0xf000_0000;
-        (h ^ (top >> 24)) & !top
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -309,11 +218,5 @@ mod tests {
         assert_eq!(Loader::find(&dirs), Loader::Machine(file.clone()));
         std::fs::write(&file, b"\x7fELF /etc/OpenCL/vendors\0").unwrap();
         assert_eq!(Loader::find(&dirs), Loader::InsteadOf(file));
-    }
-
-    #[test]
-    fn hashes_are_those_of_the_standard() {
-        assert_eq!(elf_hash(""), 0);
-        assert_eq!(elf_hash("printf"), 0x077905a6);
     }
 }

@@ -238,8 +238,8 @@ impl Channel {
         lock(&self.inner.closed).clone()
     }
 
-    /// What is pushed next tells the peer that the session is over: from now on a connection that it
-    /// closes is not lost.
+    /// What is pushed next tells the peer that the session is over: from now on a connection that
+    /// it closes is not lost.
     pub fn leave(&self) {
         self.inner.closing.store(true, Ordering::Release);
     }

@@ -41,7 +41,11 @@ pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, W
             _ if few => "this program has too many files open; `ulimit -n` raises the limit",
             ErrorKind::ConnectionRefused => "nothing listens there; is `busbar serve` running?",
             ErrorKind::TimedOut | ErrorKind::WouldBlock => {
-                "no answer in time; is it the right host, and is the port open?"
+                // What the system calls it says less.
+                return Failure::Unreachable(format!(
+                    "cannot {what} {server}: no answer in time; is it the right host, and is the \
+                     port open?"
+                ));
             }
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
                 "it does not answer as a Busbar server; is it the right port?"

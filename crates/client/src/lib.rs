@@ -11,16 +11,16 @@
 
 pub mod calls;
 pub mod config;
-pub mod content;
+mod content;
 pub mod cuda;
 pub mod hello;
 pub mod log;
 pub mod nvml;
 pub mod opencl;
 pub mod session;
-pub mod shared;
+mod shared;
 mod side;
 mod socket;
-pub mod stats;
+mod stats;
 
 pub use session::{Handler, Session};

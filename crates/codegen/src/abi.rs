@@ -5,7 +5,7 @@ use quote::ToTokens as _;
 use std::collections::HashMap;
 use std::path::Path;
 use syn::parse::ParseStream;
-use syn::{Ident, Item, LitInt, Token, Type};
+use syn::{Ident, Item, ItemConst, ItemStruct, LitInt, Token, Type};
 
 /// Size, alignment and field offsets that a C compiler gives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +38,14 @@ pub struct Module {
     pub text: String,
     /// Names of its structures.
     pub structs: Vec<String>,
+}
+
+impl Module {
+    fn document(&mut self, lines: impl IntoIterator<Item = String>) {
+        for line in lines {
+            self.text.push_str(&format!("/// {line}\n"));
+        }
+    }
 }
 
 /// All C types of an API.
@@ -133,67 +141,8 @@ impl Types {
                     self.aliases.insert(t.ident.to_string(), (*t.ty).clone());
                     t.to_token_stream()
                 }
-                Item::Struct(mut s) => {
-                    let name = s.ident.to_string();
-                    let at = s.attrs.iter().position(|a| a.path().is_ident("layout"));
-                    let attr = s
-                        .attrs
-                        .remove(at.with_context(|| format!("{name}: no layout"))?);
-                    let layout = attr.parse_args_with(layout).with_context(|| name.clone())?;
-                    if layout.offsets.len() != s.fields.len() {
-                        bail!(
-                            "{name}: {} fields, {} offsets",
-                            s.fields.len(),
-                            layout.offsets.len()
-                        );
-                    }
-                    let fields = s.fields.iter().map(|f| {
-                        let n = f
-                            .ident
-                            .as_ref()
-                            .map(ToString::to_string)
-                            .unwrap_or_default();
-                        (n, f.ty.clone())
-                    });
-                    let fields = fields.collect();
-                    module.structs.push(name.clone());
-                    self.structs.insert(
-                        name.clone(),
-                        Struct {
-                            name,
-                            layout,
-                            fields,
-                        },
-                    );
-                    let (docs, attrs) = s.attrs.into_iter().partition(|a| a.path().is_ident("doc"));
-                    let docs: Vec<syn::Attribute> = docs;
-                    s.attrs = attrs;
-                    for line in docs.iter().filter_map(doc_text) {
-                        module.text.push_str(&format!("/// {line}\n"));
-                    }
-                    module.text.push_str("#[derive(Clone, Copy)]\n");
-                    s.to_token_stream()
-                }
-                Item::Const(mut c) => {
-                    let docs: Vec<_> = c.attrs.iter().filter_map(doc_text).collect();
-                    self.constants.push(Constant {
-                        name: c.ident.to_string(),
-                        ty: c.ty.to_token_stream().to_string(),
-                        value: c
-                            .expr
-                            .to_token_stream()
-                            .to_string()
-                            .replace("- ", "-")
-                            .parse()
-                            .ok(),
-                        docs: docs.join(" "),
-                    });
-                    c.attrs.clear();
-                    for line in docs {
-                        module.text.push_str(&format!("/// {line}\n"));
-                    }
-                    c.to_token_stream()
-                }
+                Item::Struct(s) => self.add_struct(s, &mut module)?.to_token_stream(),
+                Item::Const(c) => self.add_constant(c, &mut module).to_token_stream(),
                 other => bail!("a file of types cannot hold `{}`", other.to_token_stream()),
             };
             module.text.push_str(&tokens.to_string());
@@ -201,6 +150,56 @@ impl Types {
         }
         self.modules.push(module);
         Ok(())
+    }
+
+    /// Notes a structure, and what of it stands before its own text; returns that.
+    fn add_struct(&mut self, mut s: ItemStruct, module: &mut Module) -> Result<ItemStruct> {
+        let name = s.ident.to_string();
+        let at = s.attrs.iter().position(|a| a.path().is_ident("layout"));
+        let attr = s
+            .attrs
+            .remove(at.with_context(|| format!("{name}: no layout"))?);
+        let layout = attr.parse_args_with(layout).with_context(|| name.clone())?;
+        if layout.offsets.len() != s.fields.len() {
+            bail!(
+                "{name}: {} fields, {} offsets",
+                s.fields.len(),
+                layout.offsets.len()
+            );
+        }
+        let fields = s.fields.iter().map(|f| {
+            let n = f.ident.as_ref().map(ToString::to_string);
+            (n.unwrap_or_default(), f.ty.clone())
+        });
+        let fields = fields.collect();
+        module.structs.push(name.clone());
+        let known = Struct {
+            name: name.clone(),
+            layout,
+            fields,
+        };
+        self.structs.insert(name, known);
+        let (docs, attrs): (Vec<_>, _) =
+            s.attrs.into_iter().partition(|a| a.path().is_ident("doc"));
+        s.attrs = attrs;
+        module.document(docs.iter().filter_map(doc_text));
+        module.text.push_str("#[derive(Clone, Copy)]\n");
+        Ok(s)
+    }
+
+    /// As [`Types::add_struct`], of a constant.
+    fn add_constant(&mut self, mut c: ItemConst, module: &mut Module) -> ItemConst {
+        let docs: Vec<_> = c.attrs.iter().filter_map(doc_text).collect();
+        let value = c.expr.to_token_stream().to_string().replace("- ", "-");
+        self.constants.push(Constant {
+            name: c.ident.to_string(),
+            ty: c.ty.to_token_stream().to_string(),
+            value: value.parse().ok(),
+            docs: docs.join(" "),
+        });
+        c.attrs.clear();
+        module.document(docs);
+        c
     }
 
     /// Follows aliases to the end.

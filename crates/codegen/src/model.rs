@@ -324,33 +324,8 @@ impl Api {
                 if !self.config.functions {
                     bail!("this API has messages only");
                 }
-                for p in &call.item.params {
-                    let (ty, pointee) = type_text(&p.ty);
-                    let mut arg = Arg {
-                        name: p.name.clone(),
-                        field: field_name(&p.name),
-                        ty,
-                        pointee,
-                        role: None,
-                    };
-                    if travels {
-                        let (role, wire) = self
-                            .role(p)
-                            .with_context(|| format!("parameter `{}`", p.name))?;
-                        let message = match role.comes_back() {
-                            true => &mut call.reply,
-                            false => &mut call.request,
-                        };
-                        let name = arg.field.clone();
-                        message.push(Field { name, wire });
-                        arg.role = Some(role);
-                    } else if p.mark.is_some() {
-                        bail!(
-                            "parameter `{}` is marked, but the call has no message",
-                            p.name
-                        );
-                    }
-                    call.args.push(arg);
+                for p in call.item.params.clone() {
+                    self.add_arg(&mut call, &p)?;
                 }
                 if !call.waits() && !call.reply.is_empty() {
                     bail!("a queued call brings nothing back");
@@ -366,6 +341,37 @@ impl Api {
         }
         call.queued = self.queued(&call).context("when it is queued")?;
         Ok(call)
+    }
+
+    /// Adds a parameter of a function, and its field where the call travels.
+    fn add_arg(&self, call: &mut Call, p: &Param) -> Result<()> {
+        let (ty, pointee) = type_text(&p.ty);
+        let mut arg = Arg {
+            name: p.name.clone(),
+            field: field_name(&p.name),
+            ty,
+            pointee,
+            role: None,
+        };
+        if call.travels() {
+            let (role, wire) = self
+                .role(p)
+                .with_context(|| format!("parameter `{}`", p.name))?;
+            let message = match role.comes_back() {
+                true => &mut call.reply,
+                false => &mut call.request,
+            };
+            let name = arg.field.clone();
+            message.push(Field { name, wire });
+            arg.role = Some(role);
+        } else if p.mark.is_some() {
+            bail!(
+                "parameter `{}` is marked, but the call has no message",
+                p.name
+            );
+        }
+        call.args.push(arg);
+        Ok(())
     }
 
     /// [`Call::queued`].

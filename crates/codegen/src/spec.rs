@@ -295,39 +295,17 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
     let mut class = None;
     for attr in &raw.attrs {
         let word = attr.path().to_token_stream().to_string();
-        let mut set = |c| match class.replace(c) {
-            None => Ok(()),
-            Some(_) => Err(anyhow!("two classes")),
-        };
+        if let Some(c) = class_of(&word, attr)? {
+            if class.replace(c).is_some() {
+                bail!("two classes");
+            }
+            continue;
+        }
         match word.as_str() {
             "doc" => it.docs.push(doc(attr)?),
             "id" => it.id = Some(attr.parse_args::<LitInt>()?.base10_parse()?),
             "message" => it.sort = Sort::Message,
             "family" => it.family = attr.parse_args::<Ident>()?.to_string(),
-            "queued" => set(Class::Queued)?,
-            "queued_if" => {
-                let condition = attr.parse_args::<Expr>()?.span().source_text();
-                let words = condition.context("no condition")?;
-                let words: Vec<_> = words.split_whitespace().collect();
-                set(Class::QueuedIf(words.join(" ")))?;
-            }
-            "waits" => set(Class::Waits)?,
-            "cached" => set(Class::Cached)?,
-            "local" => set(Class::Local)?,
-            "custom" => set(Class::Custom)?,
-            "unsupported" => {
-                let reason = attr.parse_args::<LitStr>()?.value();
-                if reason.is_empty() {
-                    bail!("unsupported without a reason");
-                }
-                set(Class::Unsupported(reason))?;
-            }
-            "same_as" => set(Class::SameAs(attr.parse_args::<Ident>()?.to_string()))?,
-            "on_default_stream" => {
-                set(Class::OnDefaultStream(
-                    attr.parse_args::<Ident>()?.to_string(),
-                ))?;
-            }
             "by_hand" => {
                 let sides =
                     attr.parse_args_with(Punctuated::<Ident, Token![,]>::parse_terminated)?;
@@ -354,6 +332,33 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
     }
     it.class = class.context("no class")?;
     Ok(it)
+}
+
+/// The class that an attribute names, if it is one.
+fn class_of(word: &str, attr: &Attribute) -> Result<Option<Class>> {
+    Ok(Some(match word {
+        "queued" => Class::Queued,
+        "queued_if" => {
+            let condition = attr.parse_args::<Expr>()?.span().source_text();
+            let words = condition.context("no condition")?;
+            let words: Vec<_> = words.split_whitespace().collect();
+            Class::QueuedIf(words.join(" "))
+        }
+        "waits" => Class::Waits,
+        "cached" => Class::Cached,
+        "local" => Class::Local,
+        "custom" => Class::Custom,
+        "unsupported" => {
+            let reason = attr.parse_args::<LitStr>()?.value();
+            if reason.is_empty() {
+                bail!("unsupported without a reason");
+            }
+            Class::Unsupported(reason)
+        }
+        "same_as" => Class::SameAs(attr.parse_args::<Ident>()?.to_string()),
+        "on_default_stream" => Class::OnDefaultStream(attr.parse_args::<Ident>()?.to_string()),
+        _ => return Ok(None),
+    }))
 }
 
 fn doc(attr: &Attribute) -> Result<String> {

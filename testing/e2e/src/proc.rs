@@ -84,6 +84,21 @@ pub fn signal(pid: u32, signal: i32) {
     assert_eq!(rc, 0, "process {pid} is not there");
 }
 
+/// What a process is, and where in the system each of its threads is: why it hangs, if it does.
+fn standing(pid: u32) -> String {
+    let read = |name: String| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let mut text = read("cmdline".into()).replace('\0', " ");
+    for task in fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
+        let of = |what: &str| read(format!("task/{}/{what}", task.file_name().display()));
+        text += &format!("\n  {} in {}", of("comm").trim_end(), of("wchan"));
+    }
+    text
+}
+
 /// Kills a process that is not done in time: what reads from it, or waits for it, goes on then.
 pub struct Watchdog(#[expect(dead_code, reason = "its end is what counts")] Sender<()>);
 
@@ -93,7 +108,8 @@ impl Watchdog {
         let (tx, rx) = channel::<()>();
         std::thread::spawn(move || {
             if rx.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("process {pid} is not done after {limit:?}, and is killed");
+                let stuck = standing(pid);
+                eprintln!("not done after {limit:?}, and killed: {stuck}");
                 // SAFETY: kill has no preconditions.
                 unsafe { libc::kill(pid as i32, libc::SIGKILL) };
             }

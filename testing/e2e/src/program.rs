@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 /// How long any one program may take. It bounds a failing test, it measures nothing.
-pub const LIMIT: Duration = Duration::from_secs(180);
+pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// Takes away what the surroundings say to Busbar, CUDA and the simulated driver, and says where
 /// the shims are: the program itself may be reached by a link.

@@ -54,12 +54,13 @@ impl Options {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut c = Command::new(&tree().busbar);
         program::clear(&mut c);
-        c.args(["serve", "--listen", "127.0.0.1:0"]);
+        c.arg("serve");
         let mut unless_told = |flag: &str, value: PathBuf| {
             if !self.args.iter().any(|a| a == flag) {
                 c.arg(flag).arg(value);
             }
         };
+        unless_told("--listen", "127.0.0.1:0".into());
         unless_told("--api", "cuda".into());
         unless_told("--cuda-library", tree().fakedev_library());
         unless_told("--cache-dir", folder.path().join("cache"));

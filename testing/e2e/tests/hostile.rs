@@ -185,7 +185,7 @@ fn a_server_with_hostile_clients_stands_and_its_other_sessions_too() {
     // It stays for as long as the attack takes.
     let mut bystander = Running::start_for(
         remote(&server, Path::new(PROGRAM)).args(["hold", "1"]),
-        LIMIT * effort(1) as u32,
+        LIMIT * 5 * effort(1) as u32,
     );
     bystander.line_with("holding");
     let settle = || {

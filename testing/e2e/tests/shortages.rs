@@ -83,13 +83,13 @@ fn a_cache_that_cannot_be_written_is_done_without_and_named_once_a_session() {
     assert_eq!(log.matches("cannot write to the cache").count(), 1, "{log}");
 }
 
-/// Gives a process so many descriptors.
-fn allow_files(pid: u32, n: u64) {
+/// Gives a process so much of something, or as much as it may have.
+fn allow(pid: u32, what: libc::__rlimit_resource_t, n: u64) {
     let mut l = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    let (pid, what) = (pid as i32, libc::RLIMIT_NOFILE);
+    let pid = pid as i32;
     // SAFETY: pointers to a live structure.
     unsafe {
         assert_eq!(libc::prlimit(pid, what, std::ptr::null(), &raw mut l), 0);
@@ -115,7 +115,7 @@ fn a_server_out_of_descriptors_says_so_and_recovers() {
     let first_free = (0..).find(open).expect("one is free");
     let mut turned_away = 0;
     for room in 0..8 {
-        allow_files(server.pid(), first_free + room);
+        allow(server.pid(), libc::RLIMIT_NOFILE, first_free + room);
         let mut c = remote(&server, program());
         let out = finished(c.arg("devices").env("BUSBAR_LOG", "error"));
         let text = String::from_utf8_lossy(&out.stdout);
@@ -127,7 +127,7 @@ fn a_server_out_of_descriptors_says_so_and_recovers() {
         }
     }
     assert!(turned_away > 0);
-    allow_files(server.pid(), u64::MAX);
+    allow(server.pid(), libc::RLIMIT_NOFILE, u64::MAX);
     let text = printed(remote(&server, program()).arg("devices"));
     assert!(text.starts_with("init 0 "), "{text}");
     let (rest, status) = other.finish();
@@ -247,4 +247,111 @@ fn a_worker_that_stands_still_for_a_while_is_waited_for() {
         "{rest}"
     );
     server.wait_for_sessions(0);
+}
+
+#[test]
+fn workers_without_memory_say_so_and_later_ones_work() {
+    let server = Server::start();
+    let mut other = Running::start(remote(&server, program()).args(["hold", "1"]));
+    other.line_with("holding");
+    // What the server has itself; a worker inherits the limit, and reserves far more.
+    allow(server.pid(), libc::RLIMIT_AS, 400 << 20);
+    let open = || {
+        let mut c = remote(&server, program());
+        let out = finished(c.arg("devices").env("BUSBAR_LOG", "error"));
+        let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
+        (text(&out.stdout), text(&out.stderr))
+    };
+    // The spare one is from before.
+    let turned_away = until("a client that is turned away", || {
+        Some(open()).filter(|(text, _)| !text.starts_with("init 0 "))
+    });
+    let why = turned_away.1;
+    let words = ["cannot", "can start no thread", "died while it started"];
+    assert!(words.iter().any(|w| why.contains(w)), "{why}");
+    allow(server.pid(), libc::RLIMIT_AS, u64::MAX);
+    until("a client that is taken", || {
+        open().0.starts_with("init 0 ").then_some(())
+    });
+    let (rest, status) = other.finish();
+    assert!(
+        status.success() && rest.starts_with("after 0 [7, 7"),
+        "{rest}"
+    );
+    server.wait_for_sessions(0);
+}
+
+#[test]
+fn a_link_that_carries_nothing_is_an_error_to_who_comes_and_a_wait_to_who_is_there() {
+    let server = Server::start();
+    let options = busbar_relay::Options::new("127.0.0.1:0", &server.address, Default::default());
+    let relay = busbar_relay::Relay::start(options).expect("the relay starts");
+    let address = relay.address().to_string();
+    let mut other = Running::start(remote_at(&address, program()).args(["hold", "1"]));
+    other.line_with("holding");
+    relay.stall(Duration::from_secs(3600));
+    other.go_on();
+    let mut c = remote_at(&address, program());
+    let out = finished(c.arg("devices").env("BUSBAR_CONNECT_TIMEOUT", "1"));
+    let err = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(out.status.code(), Some(125));
+    assert!(err.contains("no answer in time"), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+    relay.resume();
+    let (rest, status) = other.finish();
+    assert!(
+        status.success() && rest.starts_with("after 0 [7, 7"),
+        "{rest}"
+    );
+    server.wait_for_sessions(0);
+}
+
+#[test]
+fn a_stopped_worker_that_is_killed_is_an_error_to_its_client() {
+    let server = Server::start();
+    let mut client = Running::start(remote(&server, program()).arg("until-error"));
+    client.line_with("calling");
+    let sessions = server.wait_for_sessions(1);
+    let worker = sessions[0]["worker_pid"].as_u64().expect("a number") as u32;
+    proc::signal(worker, libc::SIGSTOP);
+    proc::signal(worker, libc::SIGKILL);
+    assert!(client.line_with("error").ends_with("then an error"));
+    assert!(client.finish().1.success());
+    server.wait_for_sessions(0);
+}
+
+#[test]
+fn a_stopped_program_keeps_what_it_has_until_it_ends() {
+    let server = Server::start();
+    let mut c = Command::new(&tree().busbar);
+    program::clear(&mut c);
+    c.args(["run", "--server", &server.address, "--gpus", "1", "--"]);
+    let mut holder = Running::start(c.arg(program()).args(["hold", "64"]));
+    holder.line_with("holding");
+    let pid = proc::children(holder.pid())[0];
+    proc::signal(pid, libc::SIGSTOP);
+    let refused = finished(remote(&server, program()).arg("devices"));
+    let err = String::from_utf8_lossy(&refused.stderr);
+    assert!(err.contains("is leased, to"), "{err}");
+    proc::signal(pid, libc::SIGKILL);
+    server.wait_for_sessions(0);
+    until("the lease's end", || {
+        let text = finished(remote(&server, program()).arg("devices")).stdout;
+        text.starts_with(b"init 0 ").then_some(())
+    });
+    holder.wait();
+}
+
+#[test]
+fn a_server_that_is_killed_is_in_nobodys_way() {
+    let mut server = Server::start();
+    let mut client = Running::start(remote(&server, program()).arg("until-error"));
+    client.line_with("calling");
+    server.kill();
+    client.finish();
+    // Its port has connections yet that are being closed, and another may have it for a moment.
+    let options = Options::default().arg("--listen", &server.address);
+    let next = until("a server at the same address", || options.try_start().ok());
+    assert_eq!(next.address, server.address);
+    printed(remote(&next, program()).args(["work", "1"]));
 }
