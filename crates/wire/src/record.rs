@@ -172,6 +172,6 @@ pub const OP_GOODBYE: u16 = 0xff02;
 /// Reserved op: a function that a `Callback` notice asked for has returned. Handled ahead of the
 /// queue, since what is queued may wait for it. Payload: u32, the notice's call number.
 pub const OP_CALLBACK_DONE: u16 = 0xff03;
-/// Reserved op: bytes that a `Callback` notice asked for, ahead of the word that it is done. Handled
-/// ahead of the queue. Payload: u32, the notice's call number; u64 offset, bytes.
+/// Reserved op: bytes that a `Callback` notice asked for, ahead of the word that it is done.
+/// Handled ahead of the queue. Payload: u32, the notice's call number; u64 offset, bytes.
 pub const OP_CALLBACK_BYTES: u16 = 0xff04;

@@ -22,7 +22,8 @@
 
 static cl_int code;
 static const char *source =
-    "kernel void advance(global int *x, int k) { size_t i = get_global_id(0); x[i] = x[i] * k + 1; }\n"
+    "kernel void advance(global int *x, int k) {\n"
+    "  size_t i = get_global_id(0); x[i] = x[i] * k + 1; }\n"
     "kernel void tint(write_only image2d_t o, int v) {\n"
     "  write_imagei(o, (int2)(get_global_id(0), get_global_id(1)), (int4)(v)); }\n"
     "kernel void say(int who) { printf(\"device %d\\n\", who); }\n";
@@ -61,7 +62,8 @@ static cl_command_queue queue_of(cl_context c, cl_device_id d, cl_command_queue_
     return q;
 }
 
-static cl_event step(cl_command_queue q, cl_kernel k, cl_mem m, int by, cl_uint n, cl_event *after) {
+static cl_event step(cl_command_queue q, cl_kernel k, cl_mem m, int by, cl_uint n,
+                     cl_event *after) {
     size_t size = N;
     cl_event e;
     OK(clSetKernelArg(k, 0, sizeof m, &m));
@@ -98,8 +100,8 @@ static void images(cl_uint n, cl_context c, cl_program p, cl_command_queue *q) {
     long total = 0;
     if (n == 1) {
         /* PoCL 3.1 ends the program where there are more. */
-        int *mapped = clEnqueueMapImage(
-            q[0], image, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, o, r, &pitch, NULL, 1, &painted, NULL, &code);
+        int *mapped = clEnqueueMapImage(q[0], image, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, o, r,
+                                        &pitch, NULL, 1, &painted, NULL, &code);
         OK(code);
         for (size_t i = 0; i < r[1]; i++)
             for (size_t j = 0; j < r[0] * 4; j++) {

@@ -137,8 +137,8 @@ pub(super) fn is_due(p: u64, len: usize) -> bool {
     super::callback::any_due() || Arriving::reaches(p, len)
 }
 
-/// Sends a message whose bulk answer arrives by itself; `then` hears whether it did, while `arriving`
-/// still counts.
+/// Sends a message whose bulk answer arrives by itself; `then` hears whether it did, while
+/// `arriving` still counts.
 ///
 /// # Safety
 /// `place` stays writable until `then` has run.

@@ -261,7 +261,8 @@ unsafe fn stripe_in(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
     Ok(())
 }
 
-/// Fetches rows. Those that go to page-locked memory arrive by themselves, if they may come `later`.
+/// Fetches rows. Those that go to page-locked memory arrive by themselves, if they may come
+/// `later`.
 unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32, later: bool) -> Result<(), CUresult> {
     let array = array_id(cx, &r.src)?;
     for r in r.stripes().flat_map(Rows::boxes) {

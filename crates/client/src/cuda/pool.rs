@@ -37,8 +37,8 @@ fn current() -> MutexGuard<'static, Option<HashMap<CUdevice, u32>>> {
 /// one of its device.
 const POOLED: u32 = 1 << 30;
 
-/// Marks the flags of memory that a node of a graph allocates. Its address is the graph's: who frees
-/// it gives it back until the graph is launched again.
+/// Marks the flags of memory that a node of a graph allocates. Its address is the graph's: who
+/// frees it gives it back until the graph is launched again.
 pub const OF_GRAPH: u32 = 1 << 29;
 
 /// Whether memory came from a pool.

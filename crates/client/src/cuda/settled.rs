@@ -1,9 +1,9 @@
 //! What a call that waits promises, where ours does not wait.
 //!
 //! A copy from the program's memory returns at once here: its bytes are queued. In CUDA, once it
-//! has returned, it and all work on its stream before it are done; and it has read its source behind
-//! that work, which may have written it. Other streams are put behind it by the worker. Only what
-//! the program itself can see of that work, without asking, is waited for.
+//! has returned, it and all work on its stream before it are done; and it has read its source
+//! behind that work, which may have written it. Other streams are put behind it by the worker. Only
+//! what the program itself can see of that work, without asking, is waited for.
 
 use super::handles;
 use super::runtime::Cx;

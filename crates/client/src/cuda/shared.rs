@@ -83,8 +83,8 @@ fn share(cx: Cx, va: u64, size: u64) -> Result<(), CUresult> {
         .inspect_err(|_| memory::unmap_host(va, size))
 }
 
-/// Gives memory back that [`alloc`] gave. As with the driver, work of its context is over on return:
-/// the next allocation may be in the same place, and no copy must read or write that.
+/// Gives memory back that [`alloc`] gave. As with the driver, work of its context is over on
+/// return: the next allocation may be in the same place, and no copy must read or write that.
 pub fn free(cx: Cx, base: u64, size: u64) {
     if !cx.idle(ALL_STREAMS) {
         // Whatever the answer is: the memory goes. Errors are for other calls to tell.

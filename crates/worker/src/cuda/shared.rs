@@ -114,7 +114,8 @@ pub(super) fn unshare_host(w: &mut Cuda, h: &Header, m: msg::UnshareHost) -> Res
         }
         // Copies and kernels that use it are waited for; those of a lost context are over.
         let _ = super::memory::settle(w);
-        // SAFETY: memory that was registered. With its context the registration may be gone already.
+        // SAFETY: memory that was registered. With its context the registration may be gone
+        // already.
         unsafe { w.driver.cuMemHostUnregister(m.va as *mut _) };
         w.shared.unmap(m.va);
         Ok(())

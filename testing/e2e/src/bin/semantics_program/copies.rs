@@ -272,8 +272,8 @@ pub fn globals(api: &Api) {
     );
     api.tell("cuMemFree_v2", &[q + 512]);
     api.tell("cuMemFreeAsync", &[q, stream]);
-    println!("refused: {}", api.call("cuMemFreeAsync", &[q, stream]) != 0);
     api.tell("cuStreamSynchronize", &[stream]);
+    println!("refused: {}", api.call("cuMemFreeAsync", &[q, stream]) != 0);
 }
 
 /// What a host function writes, and where.

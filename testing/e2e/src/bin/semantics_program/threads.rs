@@ -5,8 +5,8 @@ use std::sync::mpsc::channel;
 
 const PER_THREAD: u64 = 2;
 
-/// A thread's own default stream is of the context that is current, also when another thread has put
-/// a new one in the place of the last.
+/// A thread's own default stream is of the context that is current, also when another thread has
+/// put a new one in the place of the last.
 pub fn own_streams(api: &Api) {
     let first = api.made("cuCtxCreate_v2", &[0, 0]);
     let (to, turns) = channel::<u64>();
