@@ -28,6 +28,10 @@ pub fn tree() -> &'static Path {
         let mut c = Command::new(env!("CARGO"));
         c.args(["build", "-q", "-p", "busbar", "-p", "busbar-shim-opencl"]);
         c.args(["-p", "busbar-shim-cuda"]).current_dir(root());
+        // Wherever this test was built, whatever the surroundings say.
+        if let Some(folder) = built.parent() {
+            c.arg("--target-dir").arg(folder);
+        }
         if built.ends_with("release") {
             c.arg("--release");
         }
