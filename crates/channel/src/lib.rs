@@ -11,6 +11,7 @@
 //! coming it naps briefly instead and sends what has gathered, so a stream of small records costs
 //! its producer no system call.
 
+mod frames;
 mod lanes;
 mod recv;
 mod send;
@@ -18,15 +19,17 @@ mod side;
 pub mod switches;
 mod watch;
 
+pub use frames::Bulk;
 pub use recv::{PEEK, Sink};
-pub use send::{Bulk, Mark};
+pub use send::Mark;
 pub use watch::{Patience, look, patience, spare_core};
 
 use busbar_transport::Connection;
 use busbar_wire::frame;
 use busbar_wire::window::SendWindow;
+use frames::Frame;
 use lanes::Lanes;
-use send::{Frame, Tail};
+use send::Tail;
 use side::Side;
 use std::fmt;
 use std::io::IoSlice;

@@ -1,6 +1,6 @@
 //! Receiving, acknowledging and resuming.
 
-use crate::send::retire;
+use crate::frames::retire;
 use crate::side::{self, Side};
 use crate::watch::{Watch, patience};
 use crate::{Channel, Closed, Ending, Inner, Keeper, Verdict, lock};

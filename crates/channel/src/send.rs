@@ -1,5 +1,6 @@
 //! Queueing and sending.
 
+use crate::frames::{Bulk, Frame, retire};
 use crate::lanes::{self, soon};
 use crate::side::{self, Side};
 use crate::switches::Switch;
@@ -8,7 +9,6 @@ use crate::{Channel, Closed, Inner, Link, lock};
 use busbar_transport::Connection;
 use busbar_wire::frame::{self, Kind};
 use busbar_wire::{limits, record};
-use std::any::Any;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -30,52 +30,9 @@ const BORROW_FROM: usize = 16 << 10;
 /// Bulk bytes up to here are sent by their producer while the sending thread wakes up.
 const AT_ONCE: usize = 128 << 10;
 
-/// Bytes that follow a record's fields.
-#[derive(Clone, Copy)]
-pub enum Bulk<'a> {
-    /// They may change as soon as the call returns: they are copied.
-    Copy(&'a [u8]),
-    /// They stay as they are until the peer has received them (pinned memory with an asynchronous
-    /// copy in progress): they are sent from where they are.
-    ///
-    /// The pointer must stay readable until the frame is acknowledged; see [`Channel::drain`].
-    Borrow(*const u8, usize),
-    /// As `Borrow`, for memory of our own: `keep` is dropped once the peer has received the bytes.
-    Shared(*const u8, usize, &'a Arc<dyn Any + Send + Sync>),
-}
-
-impl Bulk<'_> {
-    fn len(&self) -> usize {
-        match self {
-            Self::Copy(b) => b.len(),
-            Self::Borrow(_, n) | Self::Shared(_, n, _) => *n,
-        }
-    }
-}
-
 /// A place in what is queued: see [`Channel::mark`].
 #[derive(Debug, Clone, Copy)]
 pub struct Mark(u64);
-
-/// A sealed frame body: bytes of our own, then perhaps bytes of the program's.
-pub(crate) struct Frame {
-    body: Vec<u8>,
-    borrowed: Option<(*const u8, usize)>,
-    /// Keeps borrowed bytes alive when they are ours.
-    _keep: Option<Arc<dyn Any + Send + Sync>>,
-}
-
-// SAFETY: the borrowed pointer is only read, and `Bulk::Borrow` obliges the caller to keep it
-// readable and unchanged for as long as the frame lives.
-unsafe impl Send for Frame {}
-// SAFETY: as above; a frame is immutable once it is made.
-unsafe impl Sync for Frame {}
-
-impl Frame {
-    fn len(&self) -> usize {
-        self.body.len() + self.borrowed.map_or(0, |b| b.1)
-    }
-}
 
 /// Records that have been collected from the lanes and are not in the window yet.
 #[derive(Default)]
@@ -656,18 +613,6 @@ impl Inner {
         if freed > 0 && before > 0 {
             self.room.notify_all();
         }
-    }
-}
-
-/// Takes a frame apart for reuse of its buffer.
-pub(crate) fn retire(f: Arc<Frame>, freed: &mut usize, spare: &mut Vec<Vec<u8>>) {
-    *freed += f.len();
-    if let Ok(f) = Arc::try_unwrap(f)
-        && f.borrowed.is_none()
-    {
-        let mut body = f.body;
-        body.clear();
-        spare.push(body);
     }
 }
 

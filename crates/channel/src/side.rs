@@ -13,7 +13,7 @@
 //! in the same way. A main connection has one side connection in its life. If that fails once it
 //! has been used, so has the main one; the session then resumes as ever, at first without one.
 
-use crate::send::Frame;
+use crate::frames::Frame;
 use crate::watch::{look, patience};
 use crate::{Inner, Link, lock, spawn};
 use busbar_transport::Connection;

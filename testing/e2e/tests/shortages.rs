@@ -159,6 +159,17 @@ fn a_device_without_memory_for_a_context_is_an_error_to_who_asks_for_one() {
 }
 
 #[test]
+fn a_library_that_finds_no_memory_says_so_where_it_is_used() {
+    let wanted = printed(native(semantics()).arg("library"));
+    assert!(wanted.lines().all(|l| l.ends_with(": 0")), "{wanted}");
+    let fault = "cuLibraryLoadData@1=2";
+    let server = Options::default().env("FAKEDEV_FAULTS", fault).start();
+    // It is loaded while the program goes on.
+    let late = wanted.replacen("cuLibraryGetKernel: 0", "cuLibraryGetKernel: 2", 1);
+    assert_eq!(printed(remote(&server, semantics()).arg("library")), late);
+}
+
+#[test]
 fn a_worker_without_memory_for_events_answers_all_the_same() {
     let copies = |fault: &str| {
         let server = Options::default().env("FAKEDEV_FAULTS", fault).start();
@@ -267,7 +278,7 @@ fn workers_without_memory_say_so_and_later_ones_work() {
         Some(open()).filter(|(text, _)| !text.starts_with("init 0 "))
     });
     let why = turned_away.1;
-    let words = ["cannot", "can start no thread", "died while it started"];
+    let words = ["no memory", "cannot", "no thread", "died while it started"];
     assert!(words.iter().any(|w| why.contains(w)), "{why}");
     allow(server.pid(), libc::RLIMIT_AS, u64::MAX);
     until("a client that is taken", || {

@@ -59,6 +59,9 @@ pub struct Range {
     pub id: u64,
     /// Whether it may be accessed: mapped memory starts closed.
     pub open: AtomicBool,
+    /// Whether a stream is to free it: what comes before that may use it, but nobody can free it
+    /// once more.
+    pub going: AtomicBool,
 }
 
 impl Range {
@@ -93,6 +96,7 @@ pub fn insert(
         flags,
         id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
         open: AtomicBool::new(kind != Kind::Mapped),
+        going: AtomicBool::new(false),
     };
     RANGES.write().unwrap().insert(base, Arc::new(range));
 }

@@ -13,6 +13,7 @@ use crate::stream;
 use crate::work::Work;
 use std::collections::HashMap;
 use std::ffi::c_void;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 static POOLS: Table<Pool> = Table::new();
@@ -126,7 +127,9 @@ api! {
         let range = memory::find(address).filter(|range| range.base == address);
         let range = range.ok_or(INVALID_VALUE)?;
         match range.kind {
-            Kind::Pool => stream::submit_to(&stream, &context, Work::FreeAsync(address)),
+            Kind::Pool if range.going.swap(true, Ordering::AcqRel) => Err(INVALID_VALUE),
+            Kind::Pool => stream::submit_to(&stream, &context, Work::FreeAsync(address))
+                .inspect_err(|_| range.going.store(false, Ordering::Release)),
             _ => Err(NOT_SUPPORTED),
         }
     }

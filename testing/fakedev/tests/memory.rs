@@ -326,6 +326,7 @@ fn pools_give_back_in_stream_order() {
     assert_eq!(driver.launch(spin, stream, &[20_000]), 0);
     assert_eq!(driver.launch(fill, stream, &[address, 1, 1024]), 0);
     assert_eq!(driver.cuMemFreeAsync(address, stream), 0);
+    assert_eq!(driver.cuMemFreeAsync(address, stream), 1);
     assert_eq!(
         driver.cuStreamSynchronize(stream),
         0,

@@ -1,6 +1,7 @@
 //! One connection, from its hello to the worker that takes it over.
 
 use super::greeting::{Guest, Hasty};
+use super::workers::Worker;
 use super::{Server, SessionEntry, lock};
 use busbar_channel::switches::Switch;
 use busbar_channel::{recv_hello, send_hello};
@@ -219,6 +220,42 @@ fn random_name(bytes: usize) -> Result<String, Refusal> {
     Ok(b.iter().map(|x| format!("{x:02x}")).collect())
 }
 
+/// What a new session is given.
+struct Given {
+    session: String,
+    secret: String,
+    devices: Vec<u32>,
+    worker: Arc<Worker>,
+}
+
+/// Finds a new session its devices and its worker.
+fn give(server: &Arc<Server>, conn: &Tcp, hello: &Hello) -> Result<Given, Refusal> {
+    let (session, secret) = (random_name(6)?, random_name(32)?);
+    if !server.config.apis.contains(&hello.api) {
+        let why = format!("this server does not offer `{}`", hello.api);
+        return Err(Refusal::new("api", why));
+    }
+    let place = || lock(&server.pool).open(&session, &hello.api, &hello.lease);
+    let devices = settled(place).map_err(|r| refusal(&r))?;
+    let spare_wanted = !hello.off.iter().any(|s| s == Switch::Spare.name());
+    let patient = is_patient(hello);
+    // A client takes a long silence for a server that is gone. One that is gone needs no worker.
+    let still_wanted = || !patient || send_hello(conn, Kind::Ping, &[]).is_ok();
+    match server.workers.take(spare_wanted, still_wanted) {
+        Ok(worker) => Ok(Given {
+            session,
+            secret,
+            devices,
+            worker: Arc::new(worker),
+        }),
+        Err(e) => {
+            lock(&server.pool).close(&session);
+            Err(Refusal::new("internal", format!("{e:#}")))
+        }
+    }
+}
+
+/// Opens a session, hands its connection to its worker, and sees it to its end.
 fn open(
     server: &Arc<Server>,
     conn: Tcp,
@@ -227,31 +264,14 @@ fn open(
     refuse: impl Fn(&Tcp, Refusal),
     busy: Busy,
 ) {
-    let internal = |e: String| Refusal::new("internal", e);
-    let names = random_name(6).and_then(|s| Ok((s, random_name(32)?)));
-    let (session, secret) = match names {
-        Ok(n) => n,
+    let Given {
+        session,
+        secret,
+        devices,
+        worker,
+    } = match give(server, &conn, &hello) {
+        Ok(given) => given,
         Err(r) => return refuse(&conn, r),
-    };
-    if !server.config.apis.contains(&hello.api) {
-        let r = Refusal::new("api", format!("this server does not offer `{}`", hello.api));
-        return refuse(&conn, r);
-    }
-    let place = || lock(&server.pool).open(&session, &hello.api, &hello.lease);
-    let devices = match settled(place) {
-        Ok(d) => d,
-        Err(r) => return refuse(&conn, refusal(&r)),
-    };
-    let spare_wanted = !hello.off.iter().any(|s| s == Switch::Spare.name());
-    let patient = is_patient(&hello);
-    // A client takes a long silence for a server that is gone. One that is gone needs no worker.
-    let still_wanted = || !patient || send_hello(&conn, Kind::Ping, &[]).is_ok();
-    let worker = match server.workers.take(spare_wanted, still_wanted) {
-        Ok(w) => Arc::new(w),
-        Err(e) => {
-            lock(&server.pool).close(&session);
-            return refuse(&conn, internal(format!("{e:#}")));
-        }
     };
     let peer = conn.peer();
     let attach = Attach {
@@ -296,12 +316,7 @@ fn open(
 
 /// Follows a session to its end, then frees what it held. `unanswered` is its connection, which a
 /// worker is expected to answer.
-fn watch(
-    server: &Arc<Server>,
-    session: &str,
-    worker: &Arc<super::workers::Worker>,
-    mut unanswered: Option<Tcp>,
-) {
+fn watch(server: &Arc<Server>, session: &str, worker: &Arc<Worker>, mut unanswered: Option<Tcp>) {
     let mut why = None;
     while let Ok(Some((report, _))) = control::recv::<Report>(&worker.control) {
         if !matches!(report, Report::Ready) {

@@ -17,8 +17,6 @@ pub struct Device {
     pub name: String,
     /// Its UUID.
     pub uuid: [u8; 16],
-    /// Memory in bytes.
-    pub memory: u64,
     /// Every attribute that its driver knows.
     pub attributes: HashMap<i32, i32>,
     /// The id of its primary context.
@@ -92,7 +90,8 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Device>, WireError> {
         let position = devices.len() as u32;
         let name = r.str()?.to_string();
         let uuid = r.array()?;
-        let memory = r.u64()?;
+        // Bytes of memory, which only `cuDeviceTotalMem` wants to know, and asks.
+        r.u64()?;
         let n = r.count(4096, 8)?;
         let mut attributes = HashMap::with_capacity(n);
         for _ in 0..n {
@@ -105,7 +104,6 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Device>, WireError> {
             position,
             name,
             uuid,
-            memory,
             attributes,
             primary: 0,
         });
@@ -230,7 +228,6 @@ mod tests {
             position,
             name: String::new(),
             uuid: [0x10 + position as u8; 16],
-            memory: 0,
             attributes: HashMap::new(),
             primary: 0,
         };

@@ -278,11 +278,6 @@ fn name_of(op: u16) -> &'static str {
     msg::name(op).unwrap_or("?")
 }
 
-/// Whether `cuInit` has been called in this process.
-pub fn initialized() -> bool {
-    STATE.load(Ordering::Acquire) == READY
-}
-
 /// From now on calls look whether their context still works.
 pub fn look_closer() {
     TROUBLE.store(true, Ordering::Release);

@@ -1,5 +1,6 @@
 //! Libraries and their kernels.
 
+use super::blame::is_fatal;
 use super::module::{Compile, describe};
 use super::{Cuda, Function, attempt, check};
 use busbar_abi::cuda::*;
@@ -38,8 +39,11 @@ pub(super) fn library_load(
     h: &Header,
     m: msg::LibraryLoad<'_>,
 ) -> Result<(), WireError> {
-    let rc = attempt(|| load(w, m.library, &m.hash, &mut Compile::new(m.options)?));
-    w.done(h, rc);
+    match attempt(|| load(w, m.library, &m.hash, &mut Compile::new(m.options)?)) {
+        // For want of memory, say: whoever uses it is told, and nobody else.
+        rc if rc != CUDA_SUCCESS && !is_fatal(rc) => _ = w.unmade.insert(m.library, rc),
+        rc => w.done(h, rc),
+    }
     Ok(())
 }
 
@@ -64,6 +68,10 @@ pub(super) fn library_unload(
     h: &Header,
     m: msg::LibraryUnload,
 ) -> Result<(), WireError> {
+    if w.unmade.remove(&m.library).is_some() {
+        w.done(h, CUDA_SUCCESS);
+        return Ok(());
+    }
     let rc = attempt(|| {
         let library = w.handle(Kind::Library, m.library)?;
         w.remove(Kind::Library, m.library);

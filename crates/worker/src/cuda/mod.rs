@@ -190,6 +190,8 @@ pub struct Cuda {
     graphs: graph_exec::Graphs,
     /// Links in progress, by the client's ids.
     links: HashMap<u32, link::Link>,
+    /// Why libraries are not there that the program takes to be loaded, by id.
+    unmade: HashMap<u32, CUresult>,
     frees: frees::Frees,
     /// Streams on which captures have begun and not ended, by id.
     captures: HashSet<u32>,
@@ -255,6 +257,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         reserved: HashSet::new(),
         graphs: graph_exec::Graphs::default(),
         links: HashMap::new(),
+        unmade: HashMap::new(),
         captures: HashSet::new(),
         peers: HashSet::new(),
         relaxed: false,
@@ -284,7 +287,8 @@ impl Cuda {
         };
         // An object whose creation failed has no handle: what uses it fails, too.
         if raw == 0 {
-            Err(CUDA_ERROR_INVALID_HANDLE)
+            let unmade = self.unmade.get(&id).filter(|_| kind == Kind::Library);
+            Err(unmade.copied().unwrap_or(CUDA_ERROR_INVALID_HANDLE))
         } else {
             Ok(raw)
         }

@@ -18,7 +18,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes that a command reads into memory of ours.
 pub struct Bytes {
@@ -339,7 +339,15 @@ impl Pending {
     }
 
     fn run(&self) {
+        let mut tidied = Instant::now();
+        let mut tidy = || {
+            if tidied.elapsed() >= Duration::from_secs(1) {
+                tidied = Instant::now();
+                self.pool.trim();
+            }
+        };
         loop {
+            tidy();
             let mut s = self.lock();
             while !s.kicked {
                 let look = Duration::from_millis(if s.idle() { 1000 } else { 20 });
@@ -351,9 +359,7 @@ impl Pending {
                 if wait.timed_out() && !s.idle() {
                     break;
                 }
-                if wait.timed_out() {
-                    self.pool.trim();
-                }
+                tidy();
             }
             drop(s);
             self.pump();

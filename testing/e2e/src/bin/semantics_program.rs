@@ -107,6 +107,7 @@ fn main() {
         "full" => full::full(&api),
         "copies" => full::copies(&api),
         "primary" => full::primary(&api),
+        "library" => full::library(&api),
         "rows" => copies::rows(&api),
         "own_streams" => threads::own_streams(&api),
         "small_stacks" => threads::small_stacks(&api),
