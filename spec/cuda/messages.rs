@@ -43,14 +43,6 @@ fn ContextSynchronize(context: u32);
 #[id(0x8020)] #[message] #[waits] #[family(memory)]
 fn MemMapAt(va: u64, size: u64, device: i32);
 
-/// Frees memory that `MemMapAt` made, once all work before it is done.
-#[id(0x8021)] #[message] #[queued] #[family(memory)]
-fn MemUnmapAt(va: u64, size: u64);
-
-/// Waits, on the worker, until all work of the context is done: what follows may reuse its memory.
-#[id(0x8022)] #[message] #[queued] #[family(memory)]
-fn MemFence();
-
 /// Memory that the client has handed over under `number` is mapped at the client's own address, and
 /// made known to the driver as page-locked.
 #[id(0x8023)] #[message] #[waits] #[family(shared)]

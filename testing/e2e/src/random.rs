@@ -8,6 +8,7 @@ mod host;
 use crate::driver::{Driver, IMAGE};
 use busbar_harness::rng::Rng;
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A piece of device memory.
 struct Buffer {
@@ -35,10 +36,16 @@ struct Program<'d> {
     pending: Vec<Pending>,
     kernels: Kernels,
     counter: u64,
+    /// Counts what host functions do.
+    called: &'static AtomicU64,
     digest: u64,
     steps: u64,
+    /// No other thread uses the driver: a capture is disturbed by nobody.
+    alone: bool,
+    trace: Vec<String>,
 }
 
+#[derive(Clone, Copy)]
 struct Kernels {
     fill: usize,
     iota: usize,
@@ -51,10 +58,9 @@ struct Kernels {
 /// Counts how often the host function ran.
 unsafe extern "C" fn count(user: *mut c_void) {
     // SAFETY: the program passes a counter that outlives the stream.
-    unsafe { (*user.cast::<std::sync::atomic::AtomicU64>()).fetch_add(1, ORDER) };
+    unsafe { (*user.cast::<AtomicU64>()).fetch_add(1, ORDER) };
 }
-const ORDER: std::sync::atomic::Ordering = std::sync::atomic::Ordering::SeqCst;
-static CALLED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+const ORDER: Ordering = Ordering::SeqCst;
 
 const MOST_BYTES: u64 = 3 << 20;
 const MOST_BUFFERS: usize = 24;
@@ -62,14 +68,48 @@ const MOST_BUFFERS: usize = 24;
 /// Runs `steps` random calls, and prints a trace and a digest.
 pub fn run(d: &Driver, seed: u64, steps: u64) {
     d.begin();
-    let kernels = Kernels {
-        fill: d.function("fill_u32\0"),
-        iota: d.function("iota\0"),
-        add: d.function("add\0"),
-        copy: d.function("copy\0"),
-        reduce: d.function("reduce\0"),
-        scramble: d.function("scramble\0"),
-    };
+    let kernels = Kernels::of(d);
+    for line in one(d, kernels, seed, steps, true) {
+        println!("{line}");
+    }
+}
+
+/// As [`run`], in several threads that share a context and nothing else.
+pub fn threads(d: &Driver, seed: u64, steps: u64) {
+    const THREADS: u64 = 4;
+    d.begin();
+    let kernels = Kernels::of(d);
+    let traces: Vec<_> = std::thread::scope(|s| {
+        let start = |i| {
+            s.spawn(move || {
+                d.make_current();
+                one(d, kernels, seed * THREADS + i, steps, false)
+            })
+        };
+        let all: Vec<_> = (0..THREADS).map(start).collect();
+        let trace = |t: std::thread::ScopedJoinHandle<'_, _>| t.join().expect("it ends well");
+        all.into_iter().map(trace).collect()
+    });
+    for (i, trace) in traces.iter().enumerate() {
+        println!("thread {i}\n{}", trace.join("\n"));
+    }
+}
+
+impl Kernels {
+    fn of(d: &Driver) -> Self {
+        Self {
+            fill: d.function("fill_u32\0"),
+            iota: d.function("iota\0"),
+            add: d.function("add\0"),
+            copy: d.function("copy\0"),
+            reduce: d.function("reduce\0"),
+            scramble: d.function("scramble\0"),
+        }
+    }
+}
+
+/// One thread's calls; gives their trace.
+fn one(d: &Driver, kernels: Kernels, seed: u64, steps: u64, alone: bool) -> Vec<String> {
     let mut p = Program {
         d,
         rng: Rng::new(seed),
@@ -78,18 +118,22 @@ pub fn run(d: &Driver, seed: u64, steps: u64) {
         pending: Vec::new(),
         kernels,
         counter: 0,
+        called: Box::leak(Box::default()),
         digest: 0,
         steps: 0,
+        alone,
+        trace: Vec::new(),
     };
     for _ in 0..steps {
         p.step();
         p.steps += 1;
         if p.steps.is_multiple_of(16) {
-            println!("{} {:016x}", p.steps, p.digest);
+            p.trace.push(format!("{} {:016x}", p.steps, p.digest));
         }
     }
     p.finish();
-    println!("end {:016x}", p.digest);
+    p.trace.push(format!("end {:016x}", p.digest));
+    p.trace
 }
 
 impl Program<'_> {
@@ -299,12 +343,12 @@ impl Program<'_> {
                 self.collect(Some(stream));
             }
             19 => {
-                let user = (&raw const CALLED).cast_mut().cast();
+                let user = std::ptr::from_ref(self.called).cast_mut().cast();
                 self.good("cuLaunchHostFunc", d.cuLaunchHostFunc(raw, count, user));
                 self.counter += 1;
                 self.good("cuStreamSynchronize", d.cuStreamSynchronize(raw));
-                self.note(CALLED.load(ORDER));
-                assert_eq!(CALLED.load(ORDER), self.counter, "host functions");
+                self.note(self.called.load(ORDER));
+                assert_eq!(self.called.load(ORDER), self.counter, "host functions");
                 self.collect(Some(stream));
             }
             20 => self.module(),

@@ -136,6 +136,23 @@ fn copies_find_what_was_left_for_them() {
 }
 
 #[test]
+fn a_context_goes_under_its_copies_and_others_go_on() {
+    let text = same_both_ways("left");
+    assert_eq!(text.matches("[3, 3, 3, 3]").count(), 4, "{text}");
+}
+
+#[test]
+fn what_a_batch_reads_during_the_call_is_free_after_it() {
+    // The simulated driver knows no such order, and reads when the stream gets there.
+    let server = Server::start();
+    for shared in ["1", "0"] {
+        let mut c = remote(&server, Path::new(PROGRAM));
+        let text = printed(c.arg("at_once").env("BUSBAR_SHM", shared));
+        assert!(text.ends_with("[1, 1]\n"), "BUSBAR_SHM={shared}: {text}");
+    }
+}
+
+#[test]
 fn a_threads_own_stream_is_of_the_present_context() {
     let text = same_both_ways("own_streams");
     assert!(!text.contains("its context: false"), "{text}");

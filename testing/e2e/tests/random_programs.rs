@@ -30,6 +30,21 @@ fn native_and_remote_runs_are_equal() {
     server.wait_for_sessions(0);
 }
 
+#[test]
+fn threads_of_a_program_do_not_disturb_each_other() {
+    let server = Server::start();
+    let program = Path::new(PROGRAM);
+    seeds(6, |seed| {
+        let args = ["random-threads".to_string(), seed.to_string(), "60".into()];
+        let wanted = printed(native(program).args(&args));
+        let shared = (seed % 2).to_string();
+        let mut c = remote(&server, program);
+        let got = printed(c.args(&args).env("BUSBAR_SHM", shared));
+        assert_eq!(wanted, got, "seed {seed}");
+    });
+    server.wait_for_sessions(0);
+}
+
 /// Bytes that a program's copies moved through shared memory, as its counters say on stderr.
 fn shared_bytes(err: &[u8]) -> u64 {
     let text = String::from_utf8_lossy(err);

@@ -418,7 +418,7 @@ fn forget(id: u32) {
         let cx = Cx { scope: id, ..cx };
         for (va, size) in unmapped {
             // A session that is over has unmapped everything.
-            let _ = cx.send(&msg::MemUnmapAt { va, size });
+            let _ = super::retire::unmap(cx, va, size);
         }
     }
 }

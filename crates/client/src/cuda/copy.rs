@@ -223,7 +223,7 @@ unsafe fn queue_to_device(
     let ends = (dst, src as u64);
     let before = match later {
         true => Ok(()),
-        false => settled::before(cx, stream),
+        false => settled::before(cx, stream, src as u64, len),
     };
     if shared::copy(cx, ends, src as u64, len, stream, later)? {
         return Ok(before);

@@ -365,7 +365,7 @@ pub(super) unsafe fn copy_box(
                         .call(&msg::CuStreamSynchronize { h_stream: stream })
                         .map(drop),
                     true => Ok(()),
-                    false => settled::before(cx, stream),
+                    false => settled::before(cx, stream, p, n),
                 };
                 let there = |cx| rows_in(cx, &r, 0);
                 copy_across::in_context_of(cx, r.dst.home(), stream, there)

@@ -201,7 +201,7 @@ pub(super) unsafe fn cuIpcCloseMemHandle(p: CUdeviceptr) -> CUresult {
             ..cx
         };
         match memory::unplace(i.device as u32, i.at, i.mapped) {
-            Some((va, size)) => cx.send(&msg::MemUnmapAt { va, size }),
+            Some((va, size)) => super::retire::unmap(cx, va, size),
             None => Ok(()),
         }
     })

@@ -53,6 +53,14 @@ pub(super) unsafe fn cuMemAllocManaged(out: *mut CUdeviceptr, size: usize, flags
 /// Gives managed memory back, which nobody shadows any more. What the worker is to unmap, if
 /// anything.
 pub fn release(r: &Range) -> Option<(u64, u64)> {
+    close(r);
+    let gone = memory::unplace(space::MANAGED, r.base, r.size)?;
+    memory::unmap_host(gone.0, gone.1);
+    Some(gone)
+}
+
+/// Takes the pages of managed memory from the program.
+pub fn close(r: &Range) {
     let len = memory::pages(r.size) as usize;
     let p = r.base as *mut c_void;
     // Closed while it is nobody's, so that its neighbours in the granule do not hide a mistake;
@@ -62,9 +70,6 @@ pub fn release(r: &Range) -> Option<(u64, u64)> {
         libc::madvise(p, len, libc::MADV_DONTNEED);
         libc::mprotect(p, len, libc::PROT_READ);
     }
-    let gone = memory::unplace(space::MANAGED, r.base, r.size)?;
-    memory::unmap_host(gone.0, gone.1);
-    Some(gone)
 }
 
 /// The managed allocation that holds all of a range.

@@ -227,11 +227,20 @@ pub fn whole(size: u64) -> Option<u64> {
     (size >= space::LARGE).then(|| size.next_multiple_of(space::GRANULE))
 }
 
-/// Gives room back; what is to be unmapped there, if anything.
+/// Gives room back; what is to be unmapped there, if anything. It is nobody's until [`vacant`] is
+/// told that it is.
 pub fn unplace(range: u32, at: u64, size: u64) -> Option<(u64, u64)> {
     match spaces().get_mut(&range).map(|s| s.free(at, size)) {
         Some(Release::Unmap { at, bytes }) => Some((at, bytes)),
         _ => None,
+    }
+}
+
+/// Something that [`unplace`] gave is unmapped, or will be before anything else is mapped there: it
+/// may be anybody's.
+pub fn vacant(at: u64, bytes: u64) {
+    if let Some(s) = spaces().get_mut(&space::number(at)) {
+        s.vacant(at, bytes);
     }
 }
 
@@ -298,10 +307,8 @@ pub(super) unsafe fn cuMemFree_v2(p: CUdeviceptr) -> CUresult {
             return super::retire::retire(cx, r.device as u32, r.base, r.size);
         }
         shadow::forget_managed(r.base);
-        match super::managed::release(&r) {
-            Some((va, size)) => cx.send(&msg::MemUnmapAt { va, size }),
-            None => cx.send(&msg::MemFence {}),
-        }
+        super::managed::close(&r);
+        super::retire::retire(cx, space::MANAGED, r.base, r.size)
     })
 }
 
@@ -423,7 +430,9 @@ pub(super) unsafe fn cuMemFreeHost(p: *mut c_void) -> CUresult {
             Some((va, size)) => {
                 unmap_host(va, size);
                 if seen {
-                    cx.send(&msg::MemUnmapAt { va, size })?;
+                    super::retire::unmap(cx, va, size)?;
+                } else {
+                    vacant(va, size);
                 }
             }
             // Its neighbours live on. The pages go back to the system all the same.
@@ -489,7 +498,7 @@ pub(super) unsafe fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
         if let Some(window) = shadow::forget_registered(cx, r.base) {
             let size = (r.base % 4096 + r.size).next_multiple_of(space::GRANULE);
             if let Some((va, size)) = unplace(space::WINDOW, window, size) {
-                cx.send(&msg::MemUnmapAt { va, size })?;
+                super::retire::unmap(cx, va, size)?;
             }
         }
         Ok(())

@@ -6,6 +6,7 @@
 
 use super::memory;
 use super::runtime::Cx;
+use super::space;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -57,8 +58,13 @@ pub fn retire(cx: Cx, range: u32, at: u64, size: u64) -> Result<(), CUresult> {
     let left = Left::new();
     let done = move |_| {
         let gone = memory::unplace(range, at, size);
-        if unmapped == 0 {
-            lock().empty.extend(gone);
+        if let (space::MANAGED, Some((at, bytes))) = (range, gone) {
+            memory::unmap_host(at, bytes);
+        }
+        match gone {
+            // The worker has unmapped it before it answered.
+            Some((at, bytes)) if unmapped > 0 => memory::vacant(at, bytes),
+            gone => lock().empty.extend(gone),
         }
         drop(left);
     };
@@ -68,11 +74,26 @@ pub fn retire(cx: Cx, range: u32, at: u64, size: u64) -> Result<(), CUresult> {
     give_back(cx)
 }
 
+/// Has the worker unmap what [`memory::unplace`] gave, once all work of the context `cx` is in is
+/// done; until then the addresses are nobody's. It goes on with other calls meanwhile, as it must:
+/// a function of the program's that this work waits for may need it.
+pub fn unmap(cx: Cx, va: u64, size: u64) -> Result<(), CUresult> {
+    let left = Left::new();
+    let done = move |_| {
+        memory::vacant(va, size);
+        drop(left);
+    };
+    let m = msg::MemRetire { va, size };
+    // SAFETY: there is no place for a bulk answer.
+    let sent = unsafe { cx.rt.session.call_async(cx.scope, &m, None, done) };
+    sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
+}
+
 /// Has the worker unmap what is used no more.
 fn give_back(cx: Cx) -> Result<(), CUresult> {
     let empty = std::mem::take(&mut lock().empty);
     for (va, size) in empty {
-        cx.send(&msg::MemUnmapAt { va, size })?;
+        unmap(cx, va, size)?;
     }
     Ok(())
 }
@@ -83,10 +104,16 @@ pub fn settle(cx: Cx) -> bool {
     if s.left == 0 && s.empty.is_empty() {
         return false;
     }
-    cx.rt.session.flush();
-    while s.left > 0 {
-        s = DONE.wait(s).unwrap_or_else(PoisonError::into_inner);
+    while s.left > 0 || !s.empty.is_empty() {
+        drop(s);
+        if give_back(cx).is_err() {
+            return false;
+        }
+        cx.rt.session.flush();
+        s = lock();
+        while s.left > 0 {
+            s = DONE.wait(s).unwrap_or_else(PoisonError::into_inner);
+        }
     }
-    drop(s);
-    give_back(cx).is_ok()
+    true
 }

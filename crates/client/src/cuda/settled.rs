@@ -5,9 +5,8 @@
 //! behind that work, which may have written it. Other streams are put behind it by the worker. Only
 //! what the program itself can see of that work, without asking, is waited for.
 
-use super::handles;
 use super::runtime::Cx;
-use super::shadow;
+use super::{copy, handles, shadow, shared};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,10 +43,12 @@ fn wait(cx: Cx, stream: u32) -> Result<(), CUresult> {
     Ok(())
 }
 
-/// A copy from the program's memory that counts as having waited for `stream` is about to read it.
-/// An error is of what was queued before: the copy is made all the same.
-pub fn before(cx: Cx, stream: u32) -> Result<(), CUresult> {
-    if shadow::active() || SEES.load(Ordering::Acquire) {
+/// A copy that counts as having waited for `stream` is about to read `len` bytes of the program's
+/// memory at `p`, which work before it may write. An error is of what was queued before: the copy
+/// is made all the same.
+pub fn before(cx: Cx, stream: u32, p: u64, len: usize) -> Result<(), CUresult> {
+    // What is shared the device writes by itself.
+    if shared::holds(p) || copy::is_due(p, len) {
         return wait(cx, stream);
     }
     Ok(())
@@ -55,7 +56,10 @@ pub fn before(cx: Cx, stream: u32) -> Result<(), CUresult> {
 
 /// Such a copy is queued.
 pub fn after(cx: Cx, stream: u32) -> Result<(), CUresult> {
-    if OTHERS.load(Ordering::Acquire) {
+    // No mark then: what a function has written is sent on a stream that must not stand behind one,
+    // since the function's own stream waits for it.
+    let seen = || SEES.load(Ordering::Acquire) || OTHERS.load(Ordering::Acquire);
+    if shadow::active() || seen() {
         return wait(cx, stream);
     }
     // With one context and its default stream there is nothing that could overtake.

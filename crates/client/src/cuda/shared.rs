@@ -95,6 +95,7 @@ pub fn free(cx: Cx, base: u64, size: u64) {
         memory::unmap_host(va, size);
         // Without a session there is nobody left to tell.
         let _ = cx.send(&msg::UnshareHost { va, size });
+        memory::vacant(va, size);
     }
 }
 

@@ -30,6 +30,11 @@ pub const fn start(range: u32) -> u64 {
     BASE + range as u64 * RANGE
 }
 
+/// The number of the range that an address of ours lies in.
+pub const fn number(p: u64) -> u32 {
+    ((p - BASE) / RANGE) as u32
+}
+
 /// Whether an address lies in a range for device memory.
 pub fn holds(p: u64) -> bool {
     (BASE..BASE + (DEVICE_RANGES + RESERVED_RANGES) * RANGE).contains(&p)
@@ -176,7 +181,8 @@ pub enum Alloc {
 pub enum Release {
     /// The memory stays mapped for the next small allocation.
     Keep,
-    /// These bytes go back to the device.
+    /// These bytes go back to the device. Their addresses are nobody's until [`Space::vacant`] is
+    /// told that whatever is mapped there next comes after that.
     Unmap {
         /// Where they begin.
         at: u64,
@@ -248,7 +254,6 @@ impl Space {
     pub fn free(&mut self, at: u64, size: u64) -> Release {
         if size >= LARGE {
             let bytes = up(size, GRANULE);
-            self.free.give(at, bytes);
             return Release::Unmap { at, bytes };
         }
         let Some((&base, slab)) = self.slabs.range_mut(..=at).next_back() else {
@@ -261,7 +266,6 @@ impl Space {
         let empty = slab.live == 0;
         if empty && self.slabs.values().filter(|s| s.live == 0).count() > 1 {
             self.slabs.remove(&base);
-            self.free.give(base, GRANULE);
             return Release::Unmap {
                 at: base,
                 bytes: GRANULE,
@@ -270,13 +274,18 @@ impl Space {
         Release::Keep
     }
 
-    /// A context is gone: granules that nothing lives in go back to the device.
+    /// What was to be unmapped is, or will be before anything is mapped there.
+    pub fn vacant(&mut self, at: u64, bytes: u64) {
+        self.free.give(at, bytes);
+    }
+
+    /// A context is gone: granules that nothing lives in go back to the device, as with
+    /// [`Release::Unmap`].
     pub fn trim(&mut self) -> Vec<(u64, u64)> {
         let empty = self.slabs.iter().filter(|(_, s)| s.live == 0);
         let gone: Vec<_> = empty.map(|(at, _)| (*at, GRANULE)).collect();
-        for (at, bytes) in &gone {
+        for (at, _) in &gone {
             self.slabs.remove(at);
-            self.free.give(*at, *bytes);
         }
         gone
     }
@@ -334,6 +343,22 @@ mod tests {
         assert!(holds(BASE) && holds(BASE + 31 * RANGE));
         assert!(!holds(0x5555_5555_4000));
         assert!(!holds(0x7fff_ffff_f000));
+    }
+
+    #[test]
+    fn what_is_still_mapped_is_given_to_nobody() {
+        let mut s = Space::new(2);
+        let Some(Alloc::Map { at, bytes }) = s.alloc(LARGE) else {
+            panic!()
+        };
+        assert_eq!(s.free(at, LARGE), Release::Unmap { at, bytes });
+        let Some(Alloc::Map { at: other, .. }) = s.alloc(LARGE) else {
+            panic!()
+        };
+        assert_ne!(at, other);
+        s.vacant(at, bytes);
+        assert_eq!(s.alloc(LARGE), Some(Alloc::Map { at, bytes }));
+        assert_eq!((number(at), number(start(SHARED))), (2, SHARED));
     }
 
     #[test]

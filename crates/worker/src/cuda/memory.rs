@@ -188,29 +188,6 @@ pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, m: msg::MemMapAt) -> Result<(
     Ok(())
 }
 
-pub(super) fn mem_unmap_at(w: &mut Cuda, h: &Header, m: msg::MemUnmapAt) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        if w.mapped.get(&m.va).is_none_or(|known| known.size != m.size) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // Kernels queued before may still use it; cuMemFree waits for them, too. A lost context
-        // uses nothing any more.
-        let _ = settle(w);
-        unmap(w.driver, m.va, m.size as usize)?;
-        w.mapped.remove(&m.va);
-        super::ipc::forget(w, m.va);
-        Ok(())
-    });
-    w.done(h, rc);
-    Ok(())
-}
-
-pub(super) fn mem_fence(w: &mut Cuda, h: &Header, _m: msg::MemFence) -> Result<(), WireError> {
-    let rc = attempt(|| settle(w));
-    w.done(h, rc);
-    Ok(())
-}
-
 /// Waits until all work of the current context is done, but not on streams that capture: they have
 /// none, and to wait for them, or for their context, would void the capture.
 pub(super) fn settle(w: &Cuda) -> Result<(), CUresult> {

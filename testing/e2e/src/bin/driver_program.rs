@@ -26,6 +26,7 @@ fn main() {
     let d = Driver::load();
     match args.first().map(String::as_str) {
         Some("random") => random::run(&d, number(1), number(2)),
+        Some("random-threads") => random::threads(&d, number(1), number(2)),
         Some("devices") => devices(&d),
         Some("hold") => hold(&d, number(1)),
         Some("work") => work(&d, number(1)),

@@ -113,6 +113,8 @@ fn main() {
         "small_stacks" => threads::small_stacks(&api),
         "hole_in" => threads::holes(&api, false),
         "hole_out" => threads::holes(&api, true),
+        "left" => copies::left(&api),
+        "at_once" => copies::at_once(&api),
         "ordered" => copies::ordered(&api),
         "freed" => copies::freed(&api),
         "globals" => copies::globals(&api),

@@ -45,7 +45,9 @@ impl Program<'_> {
             2 | 3 => self.bounce(stream),
             4 => self.function(stream),
             5 => self.hurry(stream),
-            6 => self.managed(stream),
+            // While a function runs in stream order, other threads may have to leave such memory
+            // alone (ADR 0008).
+            6 if self.alone => self.managed(stream),
             _ => self.graph(stream),
         }
     }
@@ -195,8 +197,8 @@ impl Program<'_> {
 
     /// Work that is captured once and launched twice, with copies from and to page-locked memory.
     fn graph(&mut self, stream: usize) {
-        // The legacy stream cannot capture.
-        if stream == 0 {
+        // The legacy stream cannot capture, nor be used while a stream does that waits for it.
+        if stream == 0 || !self.alone {
             return;
         }
         let d = self.d;

@@ -386,63 +386,6 @@ impl<'a> Request<'a> for MemMapAt {
     const NAME: &'static str = "MemMapAt";
 }
 
-/// Frees memory that `MemMapAt` made, once all work before it is done.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MemUnmapAt {
-    pub va: u64,
-    pub size: u64,
-}
-
-impl<'a> Message<'a> for MemUnmapAt {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u64(self.va);
-        w.u64(self.size);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            va: r.u64()?,
-            size: r.u64()?,
-        })
-    }
-}
-
-impl<'a> Request<'a> for MemUnmapAt {
-    const OP: u16 = op::MEM_UNMAP_AT;
-    const NAME: &'static str = "MemUnmapAt";
-
-    #[inline]
-    fn queued(&self) -> bool {
-        true
-    }
-}
-
-/// Waits, on the worker, until all work of the context is done: what follows may reuse its memory.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MemFence {}
-
-impl<'a> Message<'a> for MemFence {
-    #[inline]
-    fn encode(&self, _w: &mut Writer<'_>) {}
-
-    #[inline]
-    fn decode(_r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {})
-    }
-}
-
-impl<'a> Request<'a> for MemFence {
-    const OP: u16 = op::MEM_FENCE;
-    const NAME: &'static str = "MemFence";
-
-    #[inline]
-    fn queued(&self) -> bool {
-        true
-    }
-}
-
 /// Memory that the client has handed over under `number` is mapped at the client's own address, and
 /// made known to the driver as page-locked.
 #[derive(Debug, Clone, PartialEq)]
@@ -1956,21 +1899,6 @@ mod tests {
         }
     }
 
-    impl Sample for MemUnmapAt {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                va: g.u64(),
-                size: g.u64(),
-            }
-        }
-    }
-
-    impl Sample for MemFence {
-        fn sample(_g: &mut Gen) -> Self {
-            Self {}
-        }
-    }
-
     impl Sample for ShareHost {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -2418,8 +2346,6 @@ mod tests {
         check::<ContextDestroy>(false);
         check::<ContextSynchronize>(false);
         check::<MemMapAt>(false);
-        check::<MemUnmapAt>(false);
-        check::<MemFence>(false);
         check::<ShareHost>(false);
         check::<UnshareHost>(false);
         check::<CopyShared>(false);

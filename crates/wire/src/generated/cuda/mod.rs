@@ -233,8 +233,6 @@ pub mod op {
     pub const CONTEXT_DESTROY: u16 = 0x8013;
     pub const CONTEXT_SYNCHRONIZE: u16 = 0x8014;
     pub const MEM_MAP_AT: u16 = 0x8020;
-    pub const MEM_UNMAP_AT: u16 = 0x8021;
-    pub const MEM_FENCE: u16 = 0x8022;
     pub const SHARE_HOST: u16 = 0x8023;
     pub const UNSHARE_HOST: u16 = 0x8024;
     pub const COPY_SHARED: u16 = 0x8025;
@@ -633,8 +631,6 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CONTEXT_DESTROY, "ContextDestroy"),
     (op::CONTEXT_SYNCHRONIZE, "ContextSynchronize"),
     (op::MEM_MAP_AT, "MemMapAt"),
-    (op::MEM_UNMAP_AT, "MemUnmapAt"),
-    (op::MEM_FENCE, "MemFence"),
     (op::SHARE_HOST, "ShareHost"),
     (op::UNSHARE_HOST, "UnshareHost"),
     (op::COPY_SHARED, "CopyShared"),

@@ -79,20 +79,6 @@ pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), Wi
     crate::cuda::memory::mem_map_at(w, h, m)
 }
 
-pub(super) fn mem_unmap_at(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::MemUnmapAt::decode(&mut r)?;
-    r.finish()?;
-    crate::cuda::memory::mem_unmap_at(w, h, m)
-}
-
-pub(super) fn mem_fence(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::MemFence::decode(&mut r)?;
-    r.finish()?;
-    crate::cuda::memory::mem_fence(w, h, m)
-}
-
 pub(super) fn share_host(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ShareHost::decode(&mut r)?;

@@ -170,8 +170,6 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::CONTEXT_DESTROY => messages::context_destroy(w, h, body),
         op::CONTEXT_SYNCHRONIZE => messages::context_synchronize(w, h, body),
         op::MEM_MAP_AT => messages::mem_map_at(w, h, body),
-        op::MEM_UNMAP_AT => messages::mem_unmap_at(w, h, body),
-        op::MEM_FENCE => messages::mem_fence(w, h, body),
         op::SHARE_HOST => messages::share_host(w, h, body),
         op::UNSHARE_HOST => messages::unshare_host(w, h, body),
         op::COPY_SHARED => messages::copy_shared(w, h, body),

@@ -479,3 +479,61 @@ fn unheld(api: &Api) {
     leave.store(true, std::sync::atomic::Ordering::Release);
     api.tell("cuStreamSynchronize", &[stream]);
 }
+
+/// A context goes while copies in it are under way; others go on.
+pub fn left(api: &Api) {
+    let keep = api.made("cuCtxCreate_v2", &[0, 0]);
+    let host = api.made("cuMemHostAlloc", &[1 << 20, 1]);
+    for _ in 0..4 {
+        let ctx = api.made("cuCtxCreate_v2", &[0, 0]);
+        let spin = api.kernel("spin");
+        let stream = api.made("cuStreamCreate", &[1]);
+        let d = api.made("cuMemAlloc_v2", &[8 << 20]);
+        let plain = vec![1u8; 2 << 20];
+        println!("busy: {}", api.launch(spin, stream, &[20_000]));
+        for _ in 0..3 {
+            let from = plain.as_ptr() as u64;
+            api.tell("cuMemcpyHtoDAsync_v2", &[d, from, 2 << 20, stream]);
+            api.tell("cuMemcpyDtoHAsync_v2", &[host, d, 1 << 20, stream]);
+        }
+        api.tell("cuCtxDestroy_v2", &[ctx]);
+        api.tell("cuCtxSetCurrent", &[keep]);
+        let p = api.made("cuMemAlloc_v2", &[4096]);
+        let mut bytes = [3u8; 4];
+        api.tell("cuMemcpyHtoD_v2", &[p, at(&mut bytes), 4]);
+        bytes = [0; 4];
+        api.tell("cuMemcpyDtoH_v2", &[at(&mut bytes), p, 4]);
+        println!("{bytes:?}");
+        api.tell("cuCtxSynchronize", &[]);
+        api.tell("cuMemFree_v2", &[p]);
+    }
+}
+
+/// A batch that may read its sources only while it is called, though they are page-locked.
+pub fn at_once(api: &Api) {
+    const DURING_CALL: u32 = 2;
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let (stream, spin) = (api.made("cuStreamCreate", &[1]), api.kernel("spin"));
+    let n = 1u64 << 20;
+    let mut d = [api.made("cuMemAlloc_v2", &[n])];
+    let from = [api.made("cuMemHostAlloc", &[n, 0])];
+    let fill = |v: u8| {
+        // SAFETY: page-locked memory of that size.
+        unsafe { std::slice::from_raw_parts_mut(from[0] as *mut u8, n as usize) }.fill(v)
+    };
+    fill(1);
+    println!("busy: {}", api.launch(spin, stream, &[30_000]));
+    let (mut sizes, mut first) = ([n], 0u64);
+    let mut how = [DURING_CALL, 0, 0, 0, 0, 0, 0, 0];
+    let lists = [at(&mut d), from.as_ptr() as u64, at(&mut sizes)];
+    let (how, first) = (at(&mut how), at(&mut first));
+    let args = [lists[0], lists[1], lists[2], 1, how, first, 1, stream];
+    api.tell("cuMemcpyBatchAsync_v2", &args);
+    fill(2);
+    api.tell("cuStreamSynchronize", &[stream]);
+    let mut back = [0u8; 2];
+    let [a, b] = &mut back;
+    api.call("cuMemcpyDtoH_v2", &[at(a), d[0], 1]);
+    api.call("cuMemcpyDtoH_v2", &[at(b), d[0] + n - 1, 1]);
+    println!("{back:?}");
+}
