@@ -14,10 +14,11 @@ fn SelectDevices(devices: U32s);
 #[id(0x8001)] #[message] #[queued] #[family(launch)]
 fn LaunchKernel(function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32, attrs: Bytes, params: Bytes);
 
-/// As `LaunchKernel`, into a graph, with the attribute that lets other kernels change the node: they
-/// know it by `node`, the driver's own name of it.
+/// As `LaunchKernel`, where the driver may well refuse. In a graph, with the attribute that lets
+/// other kernels change the node, they know it by `node`, the driver's own name of it; else that is
+/// 0.
 #[id(0x8006)] #[message] #[waits] #[family(launch)]
-fn LaunchNode(function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32, attrs: Bytes, params: Bytes) -> (node: u64);
+fn LaunchNow(function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32, attrs: Bytes, params: Bytes) -> (node: u64);
 
 /// A function of the program's runs in stream order; the stream waits for it.
 #[id(0x8003)] #[message] #[queued] #[family(launch)]

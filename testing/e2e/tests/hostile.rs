@@ -214,11 +214,7 @@ fn a_server_with_hostile_clients_stands_and_its_other_sessions_too() {
     // The server remembers why its last sessions ended; that is bounded.
     assert!(after.1 < before.1 + 8192, "{before:?} {after:?}");
     check_log(&server);
-    let (rest, status) = bystander.finish();
-    assert!(
-        status.success() && rest.starts_with("after 0 [7, 7"),
-        "{rest}"
-    );
+    bystander.goes_on_holding();
     let args = ["random", "9", "100"];
     assert_eq!(
         printed(remote(&server, Path::new(PROGRAM)).args(args)),

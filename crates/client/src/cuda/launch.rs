@@ -283,13 +283,15 @@ pub(super) unsafe fn for_node(
     Ok(out)
 }
 
+/// Queues a launch, or waits for what the driver says of it where that is not `usual`: then also
+/// the name by which kernels know the node that it has become, if they may change it, else 0.
 unsafe fn queue(
     cx: Cx,
     f: &Function,
     l: &Launch<'_>,
     kernel_params: *mut *mut c_void,
     extra: *mut *mut c_void,
-) -> Result<(), CUresult> {
+) -> Result<u64, CUresult> {
     // SAFETY: passed on to the caller.
     let params = unsafe { params(f, kernel_params, extra)? };
     let mut known = Vec::new();
@@ -308,7 +310,7 @@ unsafe fn queue(
         let mut packed = Vec::new();
         // SAFETY: passed on to the caller.
         unsafe { pack(f, &params, &mut packed) };
-        let asked = cx.call(&msg::LaunchKernel {
+        let reply = cx.call(&msg::LaunchNow {
             function: l.function,
             stream: l.stream,
             grid: l.grid,
@@ -317,8 +319,8 @@ unsafe fn queue(
             flags: l.flags,
             attrs: l.attrs,
             params: &packed,
-        });
-        return asked.map(drop);
+        })?;
+        return Ok(decode::<msg::LaunchNowReply>(&reply)?.node);
     }
     // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is
     // the one call whose cost a program feels, and a copy of its parameters in between is a third
@@ -342,7 +344,8 @@ unsafe fn queue(
         out[at..at + 4].copy_from_slice(&n.to_le_bytes());
     });
     sent.and_then(|()| cx.queued_one())
-        .map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
+        .map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
+    Ok(0)
 }
 
 #[expect(clippy::too_many_arguments, reason = "the API's own")]
@@ -378,7 +381,7 @@ unsafe fn launch(
             usual: true,
         };
         // SAFETY: the program's parameters.
-        unsafe { queue(cx, info, &l, kernel_params, extra) }
+        unsafe { queue(cx, info, &l, kernel_params, extra).map(drop) }
     })
 }
 
@@ -550,6 +553,7 @@ pub(super) unsafe fn cuLaunchKernelEx(
         }
         let stream = stream::id(cx, c.hStream, per_thread)?;
         stream::not_void(cx, stream)?;
+        let updatable = has(CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE);
         let l = Launch {
             function,
             stream,
@@ -558,48 +562,20 @@ pub(super) unsafe fn cuLaunchKernelEx(
             shared: c.sharedMemBytes,
             flags: 0,
             attrs: slice_bytes(&attrs),
-            usual: attrs.iter().all(|a| usual(info, grid, a)),
+            usual: updatable.is_none() && attrs.iter().all(|a| usual(info, grid, a)),
         };
-        let Some(i) = has(CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE) else {
-            // SAFETY: the program's parameters.
-            return unsafe { queue(cx, info, &l, kernel_params, extra) };
-        };
-        // SAFETY: as above; the attribute is one of the program's, and its value, a number and
-        // then the name of the node, is for us to write.
-        unsafe {
-            let node = launch_node(cx, info, &l, kernel_params, extra)?;
-            let value = (&raw mut (*c.attrs.add(i)).value).cast::<u64>();
-            value.add(1).write_unaligned(node);
+        // SAFETY: the program's parameters.
+        let node = unsafe { queue(cx, info, &l, kernel_params, extra)? };
+        if let Some(i) = updatable {
+            // SAFETY: the attribute is one of the program's, and its value, a number and then the
+            // name of the node, is for us to write.
+            unsafe {
+                let value = (&raw mut (*c.attrs.add(i)).value).cast::<u64>();
+                value.add(1).write_unaligned(node);
+            }
         }
         Ok(())
     })
-}
-
-/// A launch that becomes a node which kernels may change: gives the name that they know it by.
-unsafe fn launch_node(
-    cx: Cx,
-    f: &Function,
-    l: &Launch<'_>,
-    kernel_params: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> Result<u64, CUresult> {
-    let mut packed = Vec::new();
-    // SAFETY: passed on to the caller.
-    unsafe { pack(f, &params(f, kernel_params, extra)?, &mut packed) };
-    if shadow::concerns_launches() {
-        shadow::parameters(cx, &mut packed)?;
-    }
-    let reply = cx.call(&msg::LaunchNode {
-        function: l.function,
-        stream: l.stream,
-        grid: l.grid,
-        block: l.block,
-        shared: l.shared,
-        flags: l.flags,
-        attrs: l.attrs,
-        params: &packed,
-    })?;
-    Ok(decode::<msg::LaunchNodeReply>(&reply)?.node)
 }
 
 pub(super) unsafe fn cuLaunchHostFunc(

@@ -151,7 +151,7 @@ pub unsafe fn put_box<'d, R: Request<'d>>(
     Ok(())
 }
 
-/// Queues a write of any length.
+/// Queues a write to a buffer.
 ///
 /// # Safety
 /// `data` stays as it is until the command has run, unless `copy`.
@@ -162,46 +162,21 @@ pub unsafe fn put(
     data: &[u8],
     copy: bool,
     event: u32,
-    mut waits: Vec<u32>,
+    waits: Vec<u32>,
 ) -> Result<()> {
-    let msg = |event, waits, offset, blob, data| wire::WriteBuffer {
-        queue: q.id,
-        buffer: m.id,
-        event,
-        waits,
-        offset: offset as u64,
-        blob,
-        data,
-    };
-    if !cuts(q, data, event) {
-        return q
-            .server
-            .send(data, |blob, data| msg(event, waits, offset, blob, data));
+    let area = ([offset as u64, 0, 0], [data.len() as u64, 1, 1]);
+    // SAFETY: passed on to the caller.
+    unsafe {
+        put_box(q, data, copy, area, (event, waits), |p| wire::WriteBuffer {
+            queue: q.id,
+            buffer: m.id,
+            event: p.event,
+            waits: p.waits,
+            offset: p.origin[0],
+            blob: p.blob,
+            data: p.data,
+        })
     }
-    few(q, &mut waits)?;
-    let last = (data.len() - 1) / CHUNK;
-    for (i, piece) in data.chunks(CHUNK).enumerate() {
-        let event = if i == last { event } else { 0 };
-        let bulk = match copy {
-            true => Bulk::Copy(piece),
-            false => Bulk::Borrow(piece.as_ptr(), piece.len()),
-        };
-        let msg = msg(
-            event,
-            std::mem::take(&mut waits),
-            offset + i * CHUNK,
-            0,
-            &[],
-        );
-        q.server
-            .session
-            .queue_bulk(0, &msg, bulk)
-            .map_err(|_| LOST)?;
-    }
-    if !copy {
-        q.server.borrowed.store(true, Ordering::Release);
-    }
-    Ok(())
 }
 
 /// `clEnqueueReadBuffer`.

@@ -17,6 +17,28 @@ const EXTRA_END: usize = 0;
 const EXTRA_POINTER: usize = 1;
 const EXTRA_SIZE: usize = 2;
 
+/// A launch's configuration, which leads to the attributes.
+pub(super) fn config(
+    [gx, gy, gz]: [u32; 3],
+    [bx, by, bz]: [u32; 3],
+    shared: u32,
+    stream: CUstream,
+    attrs: &mut [CUlaunchAttribute],
+) -> CUlaunchConfig {
+    CUlaunchConfig {
+        gridDimX: gx,
+        gridDimY: gy,
+        gridDimZ: gz,
+        blockDimX: bx,
+        blockDimY: by,
+        blockDimZ: bz,
+        sharedMemBytes: shared,
+        hStream: stream,
+        attrs: attrs.as_mut_ptr(),
+        numAttrs: attrs.len() as u32,
+    }
+}
+
 /// Launches a kernel; the attributes are then as the driver has left them.
 fn launch(
     w: &mut Cuda,
@@ -44,8 +66,8 @@ fn launch(
         true => (w.pointers.as_mut_ptr(), none),
         false => (none, (&raw mut extra).cast::<*mut c_void>()),
     };
-    let ([gx, gy, gz], [bx, by, bz]) = (m.grid, m.block);
     if m.attrs.is_empty() && m.flags == 0 {
+        let ([gx, gy, gz], [bx, by, bz]) = (m.grid, m.block);
         // SAFETY: a live function and stream; the packed parameters live through the call. Their
         // length is the driver's to check.
         return check(unsafe {
@@ -61,53 +83,18 @@ fn launch(
         busbar_abi::set_member(&mut a.value, 1i32);
         attrs.push(a);
     }
-    let config = CUlaunchConfig {
-        gridDimX: gx,
-        gridDimY: gy,
-        gridDimZ: gz,
-        blockDimX: bx,
-        blockDimY: by,
-        blockDimZ: bz,
-        sharedMemBytes: m.shared,
-        hStream: stream,
-        attrs: attrs.as_mut_ptr(),
-        numAttrs: attrs.len() as u32,
-    };
+    let config = config(m.grid, m.block, m.shared, stream, attrs);
     // SAFETY: as above; the attributes live through the call.
     check(unsafe { w.driver.cuLaunchKernelEx(&config, function, params, extra) })
 }
 
-pub(super) fn launch_node(
+/// As [`launch`]; the log hears of a refusal.
+fn try_launch(
     w: &mut Cuda,
-    h: &Header,
-    m: msg::LaunchNode<'_>,
-) -> Result<(), WireError> {
-    let m = msg::LaunchKernel {
-        function: m.function,
-        stream: m.stream,
-        grid: m.grid,
-        block: m.block,
-        shared: m.shared,
-        flags: m.flags,
-        attrs: m.attrs,
-        params: m.params,
-    };
-    let mut attrs = Vec::new();
-    let rc = attempt(|| launch(w, &m, &mut attrs));
-    let updatable = CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE;
-    let made = attrs.iter().find(|a| a.id == updatable);
-    // Whether it is, and the name.
-    let node = made.map_or(0, |a| busbar_abi::member::<[u64; 2], _>(&a.value)[1]);
-    w.reply(h, rc, |wr| msg::LaunchNodeReply { node }.encode(wr));
-    Ok(())
-}
-
-pub(super) fn launch_kernel(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::LaunchKernel<'_>,
-) -> Result<(), WireError> {
-    let rc = attempt(|| launch(w, &m, &mut Vec::new()));
+    m: &msg::LaunchKernel<'_>,
+    attrs: &mut Vec<CUlaunchAttribute>,
+) -> CUresult {
+    let rc = attempt(|| launch(w, m, attrs));
     if rc != CUDA_SUCCESS && w.may_complain() {
         crate::complain!(
             "a launch was refused: {} (grid {:?}, block {:?}, shared {}, flags {}, \
@@ -121,7 +108,37 @@ pub(super) fn launch_kernel(
             m.params.len()
         );
     }
+    rc
+}
+
+pub(super) fn launch_kernel(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::LaunchKernel<'_>,
+) -> Result<(), WireError> {
+    let rc = try_launch(w, &m, &mut Vec::new());
     w.done(h, rc);
+    Ok(())
+}
+
+pub(super) fn launch_now(w: &mut Cuda, h: &Header, m: msg::LaunchNow<'_>) -> Result<(), WireError> {
+    let m = msg::LaunchKernel {
+        function: m.function,
+        stream: m.stream,
+        grid: m.grid,
+        block: m.block,
+        shared: m.shared,
+        flags: m.flags,
+        attrs: m.attrs,
+        params: m.params,
+    };
+    let mut attrs = Vec::new();
+    let rc = try_launch(w, &m, &mut attrs);
+    let updatable = CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE;
+    let made = attrs.iter().find(|a| a.id == updatable);
+    // Whether it is, and the name.
+    let node = made.map_or(0, |a| busbar_abi::member::<[u64; 2], _>(&a.value)[1]);
+    w.reply(h, rc, |wr| msg::LaunchNowReply { node }.encode(wr));
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! Occupancy of clusters.
 
-use super::launch::attributes;
+use super::launch::{attributes, config};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -16,18 +16,8 @@ pub(super) fn clusters(w: &mut Cuda, h: &Header, m: msg::Clusters<'_>) -> Result
     let rc = attempt(|| {
         let f = w.handle(Kind::Function, m.function)? as CUfunction;
         let mut attrs = attributes(w, m.attrs)?;
-        let config = CUlaunchConfig {
-            gridDimX: gx,
-            gridDimY: gy,
-            gridDimZ: gz,
-            blockDimX: bx,
-            blockDimY: by,
-            blockDimZ: bz,
-            sharedMemBytes: shared,
-            hStream: std::ptr::null_mut(),
-            attrs: attrs.as_mut_ptr(),
-            numAttrs: attrs.len() as u32,
-        };
+        let none = std::ptr::null_mut();
+        let config = config([gx, gy, gz], [bx, by, bz], shared, none, &mut attrs);
         // SAFETY: a live function; configuration and number live through the call.
         check(unsafe {
             if m.largest != 0 {

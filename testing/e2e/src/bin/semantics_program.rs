@@ -57,6 +57,15 @@ impl Api {
         rc
     }
 
+    /// Ends a stream's capture, and runs what it caught.
+    fn run_captured(&self, stream: u64) {
+        let (mut graph, mut exec) = (0u64, 0u64);
+        self.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
+        self.tell("cuGraphInstantiateWithFlags", &[at(&mut exec), graph, 0]);
+        self.tell("cuGraphLaunch", &[exec, stream]);
+        self.tell("cuStreamSynchronize", &[stream]);
+    }
+
     /// Calls a function that must succeed and gives what it writes through its first argument.
     fn made(&self, name: &str, rest: &[u64]) -> u64 {
         let mut out = 0u64;
@@ -565,11 +574,7 @@ fn capture(api: &Api) {
         let mut status = -1i32;
         api.tell("cuStreamIsCapturing", &[stream, at(&mut status)]);
         println!("status {status}");
-        let (mut graph, mut exec) = (0u64, 0u64);
-        api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
-        api.tell("cuGraphInstantiateWithFlags", &[at(&mut exec), graph, 0]);
-        api.tell("cuGraphLaunch", &[exec, stream]);
-        api.tell("cuStreamSynchronize", &[stream]);
+        api.run_captured(stream);
         let mut v = [0u32; 1];
         api.call("cuMemcpyDtoH_v2", &[at(&mut v), p, 4]);
         println!("{v:?}");

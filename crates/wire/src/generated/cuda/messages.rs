@@ -129,10 +129,11 @@ impl<'a> Request<'a> for LaunchKernel<'a> {
     }
 }
 
-/// As `LaunchKernel`, into a graph, with the attribute that lets other kernels change the node: they
-/// know it by `node`, the driver's own name of it.
+/// As `LaunchKernel`, where the driver may well refuse. In a graph, with the attribute that lets
+/// other kernels change the node, they know it by `node`, the driver's own name of it; else that is
+/// 0.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LaunchNode<'a> {
+pub struct LaunchNow<'a> {
     pub function: u32,
     pub stream: u32,
     pub grid: [u32; 3],
@@ -143,7 +144,7 @@ pub struct LaunchNode<'a> {
     pub params: &'a [u8],
 }
 
-impl<'a> Message<'a> for LaunchNode<'a> {
+impl<'a> Message<'a> for LaunchNow<'a> {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
         w.u32(self.function);
@@ -175,18 +176,18 @@ impl<'a> Message<'a> for LaunchNode<'a> {
     }
 }
 
-impl<'a> Request<'a> for LaunchNode<'a> {
-    const OP: u16 = op::LAUNCH_NODE;
-    const NAME: &'static str = "LaunchNode";
+impl<'a> Request<'a> for LaunchNow<'a> {
+    const OP: u16 = op::LAUNCH_NOW;
+    const NAME: &'static str = "LaunchNow";
 }
 
-/// The reply to [`LaunchNode`].
+/// The reply to [`LaunchNow`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct LaunchNodeReply {
+pub struct LaunchNowReply {
     pub node: u64,
 }
 
-impl<'a> Message<'a> for LaunchNodeReply {
+impl<'a> Message<'a> for LaunchNowReply {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
         w.u64(self.node);
@@ -1825,7 +1826,7 @@ mod tests {
         }
     }
 
-    impl Sample for LaunchNode<'static> {
+    impl Sample for LaunchNow<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
                 function: g.u32(),
@@ -1840,7 +1841,7 @@ mod tests {
         }
     }
 
-    impl Sample for LaunchNodeReply {
+    impl Sample for LaunchNowReply {
         fn sample(g: &mut Gen) -> Self {
             Self { node: g.u64() }
         }
@@ -2338,8 +2339,8 @@ mod tests {
         check::<OpenCudaReply<'static>>(false);
         check::<SelectDevices>(false);
         check::<LaunchKernel<'static>>(false);
-        check::<LaunchNode<'static>>(false);
-        check::<LaunchNodeReply>(false);
+        check::<LaunchNow<'static>>(false);
+        check::<LaunchNowReply>(false);
         check::<HostFunction>(false);
         check::<PrimaryRelease>(false);
         check::<ContextCreate>(false);

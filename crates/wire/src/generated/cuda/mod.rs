@@ -227,7 +227,7 @@ pub mod op {
     pub const HOST_FUNCTION: u16 = 0x8003;
     pub const CHIP_LAYOUT: u16 = 0x8004;
     pub const ERROR_TEXT: u16 = 0x8005;
-    pub const LAUNCH_NODE: u16 = 0x8006;
+    pub const LAUNCH_NOW: u16 = 0x8006;
     pub const PRIMARY_RELEASE: u16 = 0x8011;
     pub const CONTEXT_CREATE: u16 = 0x8012;
     pub const CONTEXT_DESTROY: u16 = 0x8013;
@@ -625,7 +625,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::HOST_FUNCTION, "HostFunction"),
     (op::CHIP_LAYOUT, "ChipLayout"),
     (op::ERROR_TEXT, "ErrorText"),
-    (op::LAUNCH_NODE, "LaunchNode"),
+    (op::LAUNCH_NOW, "LaunchNow"),
     (op::PRIMARY_RELEASE, "PrimaryRelease"),
     (op::CONTEXT_CREATE, "ContextCreate"),
     (op::CONTEXT_DESTROY, "ContextDestroy"),

@@ -30,11 +30,11 @@ pub(super) fn launch_kernel(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(),
     crate::cuda::launch::launch_kernel(w, h, m)
 }
 
-pub(super) fn launch_node(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn launch_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
-    let m = wire::LaunchNode::decode(&mut r)?;
+    let m = wire::LaunchNow::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::launch::launch_node(w, h, m)
+    crate::cuda::launch::launch_now(w, h, m)
 }
 
 pub(super) fn host_function(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {

@@ -227,11 +227,7 @@ fn captured(api: &Api, stream: u64) {
         api.tell("cuStreamBeginCapture_v2", &[stream, 2]);
         println!("launch: {}", api.launch(fill, stream, &[p, size, 16]));
         api.tell("cuMemFreeHost", &[pinned]);
-        let (mut graph, mut exec) = (0u64, 0u64);
-        api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
-        api.tell("cuGraphInstantiateWithFlags", &[at(&mut exec), graph, 0]);
-        api.tell("cuGraphLaunch", &[exec, stream]);
-        api.tell("cuStreamSynchronize", &[stream]);
+        api.run_captured(stream);
         let mut v = [0u32; 1];
         api.call("cuMemcpyDtoH_v2", &[at(&mut v), p, 4]);
         println!("{v:?}");
@@ -292,6 +288,15 @@ unsafe extern "C" fn write(data: *mut std::ffi::c_void) {
     unsafe { std::slice::from_raw_parts_mut(w.to as *mut u8, w.n) }.fill(w.value);
 }
 
+/// Queues that function. What it is told must live until it has run.
+#[must_use]
+fn write_later(api: &Api, stream: u64, to: u64, value: u8, n: usize) -> Box<Write> {
+    let mut w = Box::new(Write { to, value, n });
+    let f = write as *const () as u64;
+    api.tell("cuLaunchHostFunc", &[stream, f, at(&mut *w)]);
+    w
+}
+
 /// Page-locked memory between two pieces of work on a stream: the second finds there what the first
 /// has left.
 pub fn ordered(api: &Api) {
@@ -340,54 +345,22 @@ pub fn ordered(api: &Api) {
         // Written by a function, and read behind an event on another stream.
         let other = api.made("cuStreamCreate", &[1]);
         let event = api.made("cuEventCreate", &[2]);
-        let mut w = Write {
-            to: host,
-            value: 4,
-            n: size as usize,
-        };
-        api.tell(
-            "cuLaunchHostFunc",
-            &[stream, write as *const () as u64, at(&mut w)],
-        );
+        let _w = write_later(api, stream, host, 4, size as usize);
         api.tell("cuEventRecord", &[event, stream]);
         api.tell("cuStreamWaitEvent", &[other, event, 0]);
         api.tell("cuMemcpyHtoDAsync_v2", &[b, host, size, other]);
         api.tell("cuStreamSynchronize", &[other]);
         ends();
         // Read by a copy that waits, on the default stream.
-        let mut w = Write {
-            to: host,
-            value: 5,
-            n: size as usize,
-        };
-        api.tell(
-            "cuLaunchHostFunc",
-            &[0, write as *const () as u64, at(&mut w)],
-        );
+        let _w = write_later(api, 0, host, 5, size as usize);
         api.tell("cuMemcpyHtoD_v2", &[b, host, size]);
         ends();
         // Pageable memory, too, is read behind what is before.
         let mut plain = vec![1u8; size as usize];
-        let mut w = Write {
-            to: at(&mut plain[0]),
-            value: 6,
-            n: size as usize,
-        };
-        api.tell(
-            "cuLaunchHostFunc",
-            &[0, write as *const () as u64, at(&mut w)],
-        );
+        let _w = write_later(api, 0, at(&mut plain[0]), 6, size as usize);
         api.tell("cuMemcpyHtoD_v2", &[b, at(&mut plain[0]), size]);
         ends();
-        let mut w = Write {
-            to: at(&mut plain[0]),
-            value: 7,
-            n: size as usize,
-        };
-        api.tell(
-            "cuLaunchHostFunc",
-            &[0, write as *const () as u64, at(&mut w)],
-        );
+        let _w = write_later(api, 0, at(&mut plain[0]), 7, size as usize);
         let mut rows = box_of(end(HOST, at(&mut plain[0])), end(DEVICE, b), size, 1);
         api.tell("cuMemcpy2D_v2", &[at(&mut rows)]);
         ends();
@@ -397,15 +370,7 @@ pub fn ordered(api: &Api) {
         api.tell("cuMemcpyHtoDAsync_v2", &[b, host, size, stream]);
         api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
         api.tell("cuGraphInstantiateWithFlags", &[at(&mut exec), graph, 0]);
-        let mut w = Write {
-            to: host,
-            value: 8,
-            n: size as usize,
-        };
-        api.tell(
-            "cuLaunchHostFunc",
-            &[stream, write as *const () as u64, at(&mut w)],
-        );
+        let _w = write_later(api, stream, host, 8, size as usize);
         api.tell("cuGraphLaunch", &[exec, stream]);
         api.tell("cuStreamSynchronize", &[stream]);
         ends();
@@ -425,15 +390,7 @@ fn behind(api: &Api) {
     let d = api.made("cuMemAlloc_v2", &[N]);
     let host = api.made("cuMemHostAlloc", &[N, 0]);
     let mut plain = vec![9u8; N as usize];
-    let mut w = Write {
-        to: host,
-        value: 4,
-        n: 1,
-    };
-    api.tell(
-        "cuLaunchHostFunc",
-        &[stream, write as *const () as u64, at(&mut w)],
-    );
+    let _w = write_later(api, stream, host, 4, 1);
     for i in 0..48 {
         // The last one leaves what the function has not touched.
         let from = if i % 2 == 0 { host } else { at(&mut plain[0]) };
