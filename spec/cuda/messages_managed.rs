@@ -1,5 +1,6 @@
 //! Messages of memory that both the program and kernels touch.
 
-/// Waits, on the worker, until a stream is idle: bytes copied on it are then seen by every stream.
-#[id(0x8200)] #[message] #[queued] #[family(memory)]
-fn ShadowFence(stream: u32);
+/// Waits, on the worker, until the bytes that went ahead of the queue are on the device, where every
+/// stream sees them. 0x8200 was such a fence for a stream.
+#[id(0x8201)] #[message] #[queued] #[family(shadow)]
+fn MemoryFence();

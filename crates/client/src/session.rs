@@ -13,7 +13,7 @@ use busbar_channel::{Bulk, Channel, Closed, Counters, Ending, Keeper, Mark, PEEK
 use busbar_transport::Connection;
 use busbar_wire::codec::{Request, Writer};
 use busbar_wire::hello::{BUSY, Hello, Intent, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
-use busbar_wire::record::{Header, Notice, OP_GOODBYE, Records};
+use busbar_wire::record::{Header, Notice, OP_GOODBYE, OP_MEMORY_IN, OP_MEMORY_OUT, Records};
 use busbar_wire::{limits, record};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -198,6 +198,17 @@ impl Session {
         msg: &R,
         place: Option<(*mut u8, usize)>,
     ) -> Result<Answer, Closed> {
+        self.call_raw(R::OP, scope, place, |out| msg.encode(&mut Writer::new(out)))
+    }
+
+    /// As [`Session::call`], for a record whose payload `fields` writes.
+    pub fn call_raw(
+        &self,
+        op: u16,
+        scope: u32,
+        place: Option<(*mut u8, usize)>,
+        fields: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Answer, Closed> {
         let start = Instant::now();
         let stamp = self.stamp.fetch_add(1, Ordering::AcqRel);
         let (id, waiter) = self
@@ -206,9 +217,9 @@ impl Session {
             .open(place)
             .ok_or_else(|| self.over_why())?;
         let mut len = 0;
-        let pushed = self.channel.push(R::OP, id, scope, |out| {
+        let pushed = self.channel.push(op, id, scope, |out| {
             let begin = out.len();
-            msg.encode(&mut Writer::new(out));
+            fields(out);
             len = out.len() - begin;
         });
         if let Err(e) = pushed {
@@ -221,7 +232,7 @@ impl Session {
         let expecting = self.channel.expect();
         let first = crate::log::enabled(crate::log::Level::Info).then_some(LONG_WAIT);
         let answer = waiter.wait_long(first, |waited| {
-            let name = (self.op_name)(R::OP);
+            let name = (self.op_name)(op);
             crate::log!(
                 Info,
                 "{name} has waited {} s for the server's answer",
@@ -231,8 +242,8 @@ impl Session {
         drop(expecting);
         Calls::recycle(waiter);
         if let Some(s) = self.stats {
-            s.queued(R::OP, len + record::HEADER);
-            s.waited(R::OP, start.elapsed());
+            s.queued(op, len + record::HEADER);
+            s.waited(op, start.elapsed());
         }
         match answer {
             Some(a) => {
@@ -241,6 +252,25 @@ impl Session {
             }
             None => Err(self.over_why()),
         }
+    }
+
+    /// Sends bytes for the device's memory, ahead of what is queued.
+    pub fn memory_in(&self, scope: u32, dst: u64, bytes: &[u8]) -> Result<(), Closed> {
+        if let Some(s) = self.stats {
+            s.queued(OP_MEMORY_IN, bytes.len() + record::HEADER);
+        }
+        let head = |out: &mut Vec<u8>| out.extend_from_slice(&dst.to_le_bytes());
+        let bytes = Bulk::Copy(bytes);
+        self.channel.push_bulk(OP_MEMORY_IN, 0, scope, head, bytes)
+    }
+
+    /// Has bytes of the device's memory, ahead of what is queued.
+    pub fn memory_out(&self, scope: u32, src: u64, to: &mut [u8]) -> Result<Answer, Closed> {
+        let (place, len) = ((to.as_mut_ptr(), to.len()), to.len() as u64);
+        self.call_raw(OP_MEMORY_OUT, scope, Some(place), |out| {
+            out.extend_from_slice(&src.to_le_bytes());
+            out.extend_from_slice(&len.to_le_bytes());
+        })
     }
 
     /// Sends a message whose answer (with bulk bytes for `place`) comes later: `then` runs on the

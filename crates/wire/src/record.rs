@@ -175,3 +175,10 @@ pub const OP_CALLBACK_DONE: u16 = 0xff03;
 /// Reserved op: bytes that a `Callback` notice asked for, ahead of the word that it is done.
 /// Handled ahead of the queue. Payload: u32, the notice's call number; u64 offset, bytes.
 pub const OP_CALLBACK_BYTES: u16 = 0xff04;
+/// Reserved op: bytes for the device's memory, in the context that the scope names. Executed ahead
+/// of the queue, in the order of these two ops, and before a callback counts as done whose word
+/// comes later. Payload: u64 address, bytes.
+pub const OP_MEMORY_IN: u16 = 0xff05;
+/// Reserved op: a call for bytes of the device's memory, in the context that the scope names, which
+/// come as chunks. Executed as `OP_MEMORY_IN` is. Payload: u64 address, u64 length.
+pub const OP_MEMORY_OUT: u16 = 0xff06;

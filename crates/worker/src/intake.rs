@@ -1,12 +1,14 @@
 //! From the connection to the executor's queue.
 
+use crate::ahead::{Ahead, Payload};
 use crate::callback::Callbacks;
 use crate::content::Content;
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent, SLAB};
 use busbar_channel::{Closed, PEEK, Sink};
 use busbar_wire::record::{
-    self, Header, OP_CALLBACK_BYTES, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE, Records,
+    self, Header, OP_CALLBACK_BYTES, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE, OP_MEMORY_IN,
+    OP_MEMORY_OUT, Records,
 };
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -167,6 +169,7 @@ pub(crate) struct Intake {
     queue: Arc<Queue>,
     content: Content,
     callbacks: Callbacks,
+    ahead: Ahead,
     arena: Arena,
     outbox: Outbox,
     /// The slab that the frame in progress goes to.
@@ -185,6 +188,7 @@ impl Intake {
         queue: Arc<Queue>,
         content: Content,
         callbacks: Callbacks,
+        ahead: Ahead,
         arena: Arena,
         outbox: Outbox,
         ended: Option<Ended>,
@@ -193,6 +197,7 @@ impl Intake {
             queue,
             content,
             callbacks,
+            ahead,
             arena,
             outbox,
             landing: None,
@@ -235,7 +240,8 @@ impl Sink for Intake {
     fn place(&mut self, len: usize, head: &[u8]) -> Option<(*mut u8, usize)> {
         self.landing = None;
         let h = Header::parse(head).ok()?;
-        let ours = h.op >= record::RESERVED;
+        let memory = h.op == OP_MEMORY_IN;
+        let ours = h.op >= record::RESERVED && !memory;
         if !(BULK_FROM..=SLAB).contains(&len) || h.len as usize != len || ours {
             return None;
         }
@@ -243,7 +249,7 @@ impl Sink for Intake {
         let slab = loop {
             match self.arena.take(Duration::from_millis(10)) {
                 Some(s) => break s,
-                None if self.must_read() => return None,
+                None if memory || self.must_read() => return None,
                 None if lock(&self.queue.state).closed.is_some() => return None,
                 None => {}
             }
@@ -260,6 +266,10 @@ impl Sink for Intake {
     fn deliver(&mut self, body: &mut Vec<u8>) -> Result<(), String> {
         if let Some((slab, len)) = self.landing.take() {
             debug_assert_eq!(body.len(), PEEK);
+            let h = Header::parse(body).map_err(|e| e.to_string())?;
+            if h.op == OP_MEMORY_IN {
+                return self.ahead.push(h, Payload::Slab(slab, len));
+            }
             return self.queue(Frame::Bulk(slab, len), len);
         }
         // Records that must not wait in the queue are picked out here; the executor would not get
@@ -274,7 +284,11 @@ impl Sink for Intake {
                     let n = payload
                         .try_into()
                         .map_err(|_| "a callback's number is cut short")?;
-                    self.callbacks.done(u32::from_le_bytes(n));
+                    let (n, callbacks) = (u32::from_le_bytes(n), self.callbacks.clone());
+                    self.ahead.then(move || callbacks.done(n));
+                }
+                OP_MEMORY_IN | OP_MEMORY_OUT => {
+                    self.ahead.push(h, Payload::Bytes(payload.to_vec()))?;
                 }
                 OP_GOODBYE => {
                     self.goodbye = true;

@@ -1,7 +1,8 @@
 //! The worker: one process per session, next to the accelerator.
 //!
 //! Records come in through [`intake`], wait in a queue and are executed in order by the one
-//! executor ([`run`]), which hands them to the session's [`Api`]. Answers leave through [`outbox`].
+//! executor ([`run`]), which hands them to the session's [`Api`]; some are executed [`ahead`] of the
+//! queue. Answers leave through [`outbox`].
 //! Bulk bytes land in [`staging`] memory without a copy in between, and [`content`] keeps module
 //! images across sessions. Memory that a client on this host shares comes through [`shared`].
 //! [`control`] is how the server hands connections over; `keeper` decides how long a session
@@ -10,6 +11,7 @@
 //! Each forwarded API is a folder: [`cuda`], [`opencl`]; nothing else in Busbar loads a vendor's
 //! library.
 
+pub mod ahead;
 pub mod apis;
 pub mod callback;
 pub mod complain;
@@ -66,6 +68,8 @@ pub struct Setup {
     pub content: content::Content,
     /// Functions of the program that something here waits for.
     pub callbacks: callback::Callbacks,
+    /// Records that are executed ahead of the queue.
+    pub ahead: ahead::Ahead,
     /// Where bulk records land; an API may register this memory with its driver.
     pub incoming: staging::Arena,
     /// Memory for bulk answers; likewise.

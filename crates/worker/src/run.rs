@@ -1,5 +1,6 @@
 //! A worker's life: wait for a session, execute its records, give everything back, exit.
 
+use crate::ahead::Ahead;
 use crate::callback::Callbacks;
 use crate::content::Content;
 use crate::control::{self, Attach, Report};
@@ -127,6 +128,7 @@ fn open(
             outbox.clone(),
         ),
         callbacks: Callbacks::default(),
+        ahead: Ahead::default(),
         incoming: Arena::new(SLABS_IN).map_err(no_memory)?,
         ended: None,
     };
@@ -144,6 +146,7 @@ fn open(
         outbox: outbox.clone(),
         content: ends.content.clone(),
         callbacks: ends.callbacks.clone(),
+        ahead: ends.ahead.clone(),
         incoming: ends.incoming.clone(),
         outgoing,
         devices: attach.devices.clone(),
@@ -197,6 +200,8 @@ pub struct Ends {
     pub content: Content,
     /// Functions of the program that something waits for.
     pub callbacks: Callbacks,
+    /// Records that are executed ahead of the queue.
+    pub ahead: Ahead,
     /// Where bulk records land.
     pub incoming: Arena,
     /// Called once, when the client's side is over.
@@ -242,6 +247,7 @@ pub fn serve(
         queue.clone(),
         ends.content,
         ends.callbacks,
+        ends.ahead,
         ends.incoming,
         ends.outbox.clone(),
         ends.ended,

@@ -201,6 +201,13 @@ fn kernels_launch_graphs_and_change_them() {
 }
 
 #[test]
+fn functions_have_their_memory_while_the_driver_waits_for_them() {
+    let text = same_both_ways("functions");
+    assert_eq!(text.matches("[7, 5, 9, 5]").count(), 2, "{text}");
+    assert_eq!(text.matches("[7, 6, 9, 6]").count(), 2, "{text}");
+}
+
+#[test]
 fn devices_of_one_process_reach_each_other() {
     let server = Options::default().env("FAKEDEV_DEVICES", "2").start();
     same(&server, "2", &["peers"]);

@@ -276,6 +276,7 @@ impl Pair {
                 outbox,
                 content,
                 callbacks,
+                ahead: busbar_worker::ahead::Ahead::default(),
                 incoming: busbar_worker::staging::Arena::new(8).expect("memory for staging"),
                 ended: None,
             };

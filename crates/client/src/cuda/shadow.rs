@@ -9,16 +9,18 @@
 //! device's bytes are the valid ones, and the program's next access waits for that work and
 //! fetches.
 //!
+//! Bytes go and come ahead of the queue: the worker may be in the middle of a call that waits for a
+//! function of the program's, and that function may be what faults.
+//!
 //! Lock order: the list of areas here comes before the session's own locks, and nothing that holds
-//! it touches memory that may fault.
+//! it touches memory that may fault, or waits for what the worker has queued.
 
 use super::memory::{self, Sort};
 use super::runtime::{Cx, enter_local};
 use super::shadow_area::Area;
-use super::{fault, handles, shared, space, stream};
+use super::{fault, shared, space, stream};
 use busbar_abi::cuda::*;
-use busbar_channel::Bulk;
-use busbar_wire::generated::cuda::{self as msg, Kind, op};
+use busbar_wire::generated::cuda::{self as msg, op};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -59,8 +61,6 @@ struct Shadows {
     pending: HashMap<(u32, u32), u64>,
     /// Work queued so far.
     count: u64,
-    /// A stream of our own in each context, which waits for no other.
-    streams: HashMap<u32, u32>,
     /// Granules of page-locked memory that have device memory at their address.
     granules: BTreeSet<u64>,
     bounce: Vec<u8>,
@@ -118,23 +118,6 @@ impl Shadows {
         a.covers(p).then_some(a)
     }
 
-    /// Our own stream in a context.
-    fn stream(&mut self, cx: Cx) -> Result<u32, CUresult> {
-        if let Some(id) = self.streams.get(&cx.scope)
-            && handles::context(Kind::Stream, *id) == cx.scope
-        {
-            return Ok(*id);
-        }
-        const NON_BLOCKING: u32 = 1;
-        let id = cx.create(Kind::Stream);
-        cx.send(&msg::CuStreamCreate {
-            ph_stream: id,
-            flags: NON_BLOCKING,
-        })?;
-        self.streams.insert(cx.scope, id);
-        Ok(id)
-    }
-
     fn insert(&mut self, a: Area) -> Result<(), CUresult> {
         if a.guarded() {
             fault::watch(a.host, a.len)?;
@@ -155,66 +138,41 @@ impl Shadows {
         Some(a)
     }
 
-    /// Sends what the program has written of the areas that `stream` may use. Where the device
-    /// `writes`, its bytes are the valid ones from now on. With `wait`, all of it has arrived on
-    /// return.
-    fn push(&mut self, cx: Cx, stream: u32, writes: bool, wait: bool) -> Result<(), CUresult> {
-        let mut areas = std::mem::take(&mut self.areas);
-        let mut used = BTreeSet::new();
-        let mut done = Ok(());
-        for a in areas.values_mut().filter(|a| a.reached_by(stream)) {
+    /// Sends what the program has written of the areas that `stream` may use, and says whether there
+    /// was anything. Where the device `writes`, its bytes are the valid ones from now on.
+    fn push(&mut self, cx: Cx, stream: u32, writes: bool) -> Result<bool, CUresult> {
+        let (mut any, mut done) = (false, Ok(()));
+        for a in self.areas.values_mut().filter(|a| a.reached_by(stream)) {
             if a.has_news() {
-                let cx = Cx {
-                    scope: a.context,
-                    ..cx
-                };
-                done = done.and(self.stream(cx).and_then(|own| {
-                    used.insert((a.context, own));
-                    a.push(|dst, bytes| {
-                        let m = msg::CopyIn {
-                            dst,
-                            stream: own,
-                            pad: 0,
-                            data: &[],
-                        };
-                        cx.send_bulk(&m, Bulk::Copy(bytes))
-                    })
+                let context = a.context;
+                done = done.and(a.push(|dst, bytes| {
+                    any = true;
+                    let sent = cx.rt.session.memory_in(context, dst, bytes);
+                    let sent = sent.and_then(|()| cx.queued_one());
+                    sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
                 }));
             }
             if writes {
                 a.leave_to_device();
             }
         }
-        self.areas = areas;
-        for (scope, stream) in used {
-            let cx = Cx { scope, ..cx };
-            done = done.and(if wait {
-                // The worker hears of a function's end at once, not in its turn.
-                let fence = msg::CuStreamSynchronize { h_stream: stream };
-                match cx.rt.session.call(scope, &fence, None) {
-                    Ok(a) if a.status == CUDA_SUCCESS => Ok(()),
-                    Ok(a) => Err(a.status),
-                    Err(_) => Err(CUDA_ERROR_DEVICE_UNAVAILABLE),
-                }
-            } else {
-                cx.send(&msg::ShadowFence { stream })
-            });
-        }
-        done
+        done.map(|()| any)
     }
 
-    /// Reads device memory, on our own stream.
+    /// As [`Shadows::push`]; what is queued from now on finds those bytes.
+    fn push_ahead(&mut self, cx: Cx, stream: u32, writes: bool) -> Result<(), CUresult> {
+        if self.push(cx, stream, writes)? {
+            cx.send(&msg::MemoryFence {})?;
+        }
+        Ok(())
+    }
+
+    /// Reads device memory.
     fn read(&mut self, cx: Cx, src: u64, len: usize) -> Result<(), CUresult> {
-        let stream = self.stream(cx)?;
         self.bounce.resize(len, 0);
-        let m = msg::CopyOut {
-            src,
-            len: len as u64,
-            stream,
-        };
-        let place = Some((self.bounce.as_mut_ptr(), len));
+        let answer = cx.rt.session.memory_out(cx.scope, src, &mut self.bounce);
         // Not `Cx::call`: an error that the program has not heard of yet stays its own to hear.
-        match cx.rt.session.call(cx.scope, &m, place) {
+        match answer {
             Ok(a) if a.status == CUDA_SUCCESS => Ok(()),
             Ok(a) => Err(a.status),
             Err(_) => Err(CUDA_ERROR_DEVICE_UNAVAILABLE),
@@ -275,7 +233,7 @@ impl Shadows {
 pub fn work(cx: Cx, stream: u32, reads: bool) -> Result<(), CUresult> {
     let mut all = lock();
     let s = all.get_or_insert_default();
-    s.push(cx, stream, !reads, false)?;
+    s.push_ahead(cx, stream, !reads)?;
     if !reads {
         s.count += 1;
         s.pending.insert((cx.scope, stream), s.count);
@@ -303,7 +261,7 @@ pub fn waited(cx: Cx, scope: u32, stream: Option<u32>, mark: u64) {
         s.fetch_edges(cx);
         // What the program has looked at meanwhile, it must look at again.
         if STREAMS_WAIT.load(Ordering::Acquire)
-            && let Err(e) = s.push(cx, ANY, true, false)
+            && let Err(e) = s.push_ahead(cx, ANY, true)
         {
             crate::log!(Warn, "cannot send what the program has written: error {e}");
         }
@@ -414,11 +372,12 @@ pub fn wait_for(owed: &[(u32, u32)], mark: u64) -> Result<(), CUresult> {
 }
 
 /// A function of the program's that ran in stream order has returned: what it wrote goes to the
-/// device before the work behind it, which was queued long ago and is the next to write.
+/// device before the work behind it, which was queued long ago and is the next to write. The worker
+/// does that before it heeds the word that the function has returned, so nobody waits here.
 pub fn function_ran(cx: Cx) {
     if active()
         && let Some(s) = lock().as_mut()
-        && let Err(e) = s.push(cx, ANY, true, true)
+        && let Err(e) = s.push(cx, ANY, true)
     {
         crate::log!(Warn, "cannot send what a host function wrote: error {e}");
     }
@@ -469,6 +428,9 @@ fn map_closed(at: u64, len: u64) -> Result<(), CUresult> {
     })
 }
 
+/// One thread at a time makes memory known; its calls may wait for what is queued.
+static EXPOSING: Mutex<()> = Mutex::new(());
+
 /// Makes a kernel see page-locked memory: gives its address on the device.
 pub fn expose(cx: Cx, r: &memory::Range, p: u64) -> Result<u64, CUresult> {
     if shared::holds(p) {
@@ -480,22 +442,22 @@ pub fn expose(cx: Cx, r: &memory::Range, p: u64) -> Result<u64, CUresult> {
     // Copies under way into or out of it must not meet a closed page.
     memory::settle(cx);
     fault::start()?;
-    let mut all = lock();
-    let s = all.get_or_insert_default();
+    let _one = EXPOSING.lock().unwrap_or_else(PoisonError::into_inner);
     // Another thread may have been first: what is valid where must not be forgotten.
-    if let Some(known) = s.at(p) {
-        return Ok(known.device_of(p));
+    if let Some(known) = device_side(p, 1) {
+        return Ok(known);
     }
     let area = if r.sort == Sort::Host {
         let first = r.base & !(space::GRANULE - 1);
         // Small allocations share a granule, which is mapped for the first of them.
-        if !s.granules.contains(&first) {
+        let known = lock().get_or_insert_default().granules.contains(&first);
+        if !known {
             cx.call(&msg::MemMapAt {
                 va: first,
                 size: (r.base - first + r.size).next_multiple_of(space::GRANULE),
                 device: r.device,
             })?;
-            s.granules.insert(first);
+            lock().get_or_insert_default().granules.insert(first);
         }
         let mut a = Area::new(Sort::Host, r.base, memory::pages(r.size), r.base, r.context);
         a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
@@ -514,7 +476,7 @@ pub fn expose(cx: Cx, r: &memory::Range, p: u64) -> Result<u64, CUresult> {
         a
     };
     let dev = area.device_of(p);
-    s.insert(area)?;
+    lock().get_or_insert_default().insert(area)?;
     Ok(dev)
 }
 
@@ -635,7 +597,6 @@ pub fn forget_context(id: u32) {
         }
     }
     s.pending.retain(|(scope, _), _| *scope != id);
-    s.streams.remove(&id);
 }
 
 /// Runs `f` on each area that overlaps a range.
@@ -652,5 +613,5 @@ pub fn each(p: u64, len: u64, mut f: impl FnMut(&mut Area)) {
 
 /// Sends what the program has written, before any work asks for it.
 pub fn prefetch_to_device(cx: Cx) -> Result<(), CUresult> {
-    lock().get_or_insert_default().push(cx, ANY, false, false)
+    lock().get_or_insert_default().push_ahead(cx, ANY, false)
 }

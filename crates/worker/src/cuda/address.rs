@@ -99,7 +99,7 @@ impl Cuda {
 }
 
 /// Whether the driver says that an address is a device's, or of memory that moves by itself.
-fn of_device(d: &Driver, va: u64) -> bool {
+pub(super) fn of_device(d: &Driver, va: u64) -> bool {
     let mut kind: CUmemorytype = 0;
     let which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE as _;
     // SAFETY: a pointer to room for the attribute, a number.

@@ -39,6 +39,8 @@ pub(super) fn primary_retain(
 /// A context is about to go: no other thread may be waiting for it, or for an event of it, then.
 fn leave(w: &mut Cuda, id: u32) -> Bereft {
     w.frees.settle();
+    w.ahead.settle();
+    w.places.forget(id);
     let ctx = w.handle(Kind::Context, id).unwrap_or(0);
     w.completer.leave(ctx)
 }

@@ -251,17 +251,6 @@ pub(super) fn unmap_host(w: &mut Cuda, dev: i32) {
     }
 }
 
-/// Waits, on the worker, until a stream is idle: what was copied on it can be seen from all others.
-pub(super) fn shadow_fence(w: &mut Cuda, h: &Header, m: msg::ShadowFence) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let stream = w.stream(m.stream)? as CUstream;
-        // SAFETY: a live stream.
-        check(unsafe { w.driver.cuStreamSynchronize(stream) })
-    });
-    w.done(h, rc);
-    Ok(())
-}
-
 /// Whether the driver calls what lies at an address managed memory: 1 if so.
 pub(super) fn is_managed(d: &Driver, va: u64) -> u32 {
     let mut managed = 0u32;

@@ -36,6 +36,7 @@ mod peer;
 mod pool;
 mod printed;
 mod settled;
+mod shadow;
 mod shared;
 mod stream;
 mod tensor;
@@ -44,6 +45,7 @@ mod user_object;
 mod vmm;
 mod waiters;
 
+use crate::ahead::Ahead;
 use crate::callback::Callbacks;
 use crate::content::Content;
 use crate::outbox::Outbox;
@@ -158,6 +160,9 @@ pub struct Cuda {
     blame: blame::Blame,
     content: Content,
     callbacks: Callbacks,
+    /// Records that are executed ahead of the queue, and the contexts that they find.
+    ahead: Ahead,
+    places: shadow::Places,
     /// Physical ordinals of the devices the session may use.
     allowed: Vec<i32>,
     /// Of those, the ones the program sees, in its order.
@@ -230,6 +235,9 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     let blame = blame::Blame::new(driver, setup.outbox.clone());
     let completer = Completer::start(driver, setup.outbox.clone(), blame.clone())
         .map_err(|e| Refusal::new("internal", format!("cannot start a thread: {e}")))?;
+    let places = shadow::Places::default();
+    let mover = shadow::Mover::new(driver, places.clone(), blame.clone(), &setup);
+    setup.ahead.serve(Box::new(mover));
     let printed = printed::Printed::capture(setup.outbox.clone());
     Ok(Box::new(Cuda {
         driver,
@@ -239,6 +247,8 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         frees: frees::Frees::new(driver, completer.clone()),
         content: setup.content,
         callbacks: setup.callbacks,
+        ahead: setup.ahead,
+        places,
         devices: allowed.clone(),
         allowed,
         tables: std::array::from_fn(|_| Table::default()),
@@ -317,7 +327,10 @@ impl Cuda {
     /// Remembers the handle of an id.
     pub(crate) fn store(&mut self, kind: Kind, id: u32, raw: u64) {
         match kind {
-            Kind::Context => self.blame.add(raw, id),
+            Kind::Context => {
+                self.blame.add(raw, id);
+                self.places.know(id, raw);
+            }
             // The id may have been another's.
             Kind::Stream => self.settled.forget_stream(id),
             _ => {}

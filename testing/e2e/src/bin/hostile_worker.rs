@@ -14,6 +14,7 @@ use busbar_wire::WireError;
 use busbar_wire::frame::{self, Kind};
 use busbar_wire::generated::cuda;
 use busbar_wire::record::{Header, Notice, OP_CALLBACK_DONE, OP_CONTENT, RESERVED, Records};
+use busbar_worker::ahead::Ahead;
 use busbar_worker::callback::Callbacks;
 use busbar_worker::content::Content;
 use busbar_worker::outbox::Outbox;
@@ -312,11 +313,13 @@ fn main() -> Result<()> {
     let outbox = Outbox::default();
     let content = Content::new(None, 0, outbox.clone());
     let callbacks = Callbacks::default();
+    let ahead = Ahead::default();
     let incoming = Arena::new(48)?;
     let setup = Setup {
         outbox: outbox.clone(),
         content: content.clone(),
         callbacks: callbacks.clone(),
+        ahead: ahead.clone(),
         incoming: incoming.clone(),
         outgoing: Arena::new(48)?,
         devices: None,
@@ -367,6 +370,7 @@ fn main() -> Result<()> {
         outbox,
         content,
         callbacks,
+        ahead,
         incoming,
         ended: None,
     };

@@ -47,7 +47,7 @@ impl Program<'_> {
             5 => self.hurry(stream),
             // While a function runs in stream order, other threads may have to leave such memory
             // alone (ADR 0008).
-            6 if self.alone => self.managed(stream),
+            6 => self.managed(stream),
             _ => self.graph(stream),
         }
     }

@@ -4,27 +4,24 @@
 use super::op;
 use crate::codec::{Message, Reader, Request, WireError, Writer};
 
-/// Waits, on the worker, until a stream is idle: bytes copied on it are then seen by every stream.
+/// Waits, on the worker, until the bytes that went ahead of the queue are on the device, where every
+/// stream sees them. 0x8200 was such a fence for a stream.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ShadowFence {
-    pub stream: u32,
-}
+pub struct MemoryFence {}
 
-impl<'a> Message<'a> for ShadowFence {
+impl<'a> Message<'a> for MemoryFence {
     #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.stream);
-    }
+    fn encode(&self, _w: &mut Writer<'_>) {}
 
     #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self { stream: r.u32()? })
+    fn decode(_r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {})
     }
 }
 
-impl<'a> Request<'a> for ShadowFence {
-    const OP: u16 = op::SHADOW_FENCE;
-    const NAME: &'static str = "ShadowFence";
+impl<'a> Request<'a> for MemoryFence {
+    const OP: u16 = op::MEMORY_FENCE;
+    const NAME: &'static str = "MemoryFence";
 
     #[inline]
     fn queued(&self) -> bool {
@@ -37,14 +34,14 @@ mod tests {
     use super::*;
     use crate::generated::sample::{Gen, Sample, check};
 
-    impl Sample for ShadowFence {
-        fn sample(g: &mut Gen) -> Self {
-            Self { stream: g.u32() }
+    impl Sample for MemoryFence {
+        fn sample(_g: &mut Gen) -> Self {
+            Self {}
         }
     }
 
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
-        check::<ShadowFence>(false);
+        check::<MemoryFence>(false);
     }
 }

@@ -289,7 +289,7 @@ pub mod op {
     pub const GRAPH_HOST_FUNCTION: u16 = 0x8116;
     pub const USER_OBJECT_CREATE: u16 = 0x8117;
     pub const GRAPH_EXEC_LISTS: u16 = 0x8118;
-    pub const SHADOW_FENCE: u16 = 0x8200;
+    pub const MEMORY_FENCE: u16 = 0x8201;
     pub const IPC_EXPORT: u16 = 0x8240;
     pub const IPC_IMPORT: u16 = 0x8241;
     pub const IPC_EVENT_EXPORT: u16 = 0x8242;
@@ -687,7 +687,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::GRAPH_HOST_FUNCTION, "GraphHostFunction"),
     (op::USER_OBJECT_CREATE, "UserObjectCreate"),
     (op::GRAPH_EXEC_LISTS, "GraphExecLists"),
-    (op::SHADOW_FENCE, "ShadowFence"),
+    (op::MEMORY_FENCE, "MemoryFence"),
     (op::IPC_EXPORT, "IpcExport"),
     (op::IPC_IMPORT, "IpcImport"),
     (op::IPC_EVENT_EXPORT, "IpcEventExport"),

@@ -9,9 +9,9 @@ use std::ffi::{c_char, c_void};
 
 use wire::Kind;
 
-pub(super) fn shadow_fence(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn memory_fence(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
-    let m = wire::ShadowFence::decode(&mut r)?;
+    let m = wire::MemoryFence::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::memory::shadow_fence(w, h, m)
+    crate::cuda::shadow::memory_fence(w, h, m)
 }

@@ -236,7 +236,7 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::IPC_IMPORT => messages_ipc::ipc_import(w, h, body),
         op::IPC_EVENT_EXPORT => messages_ipc::ipc_event_export(w, h, body),
         op::IPC_EVENT_IMPORT => messages_ipc::ipc_event_import(w, h, body),
-        op::SHADOW_FENCE => messages_managed::shadow_fence(w, h, body),
+        op::MEMORY_FENCE => messages_managed::memory_fence(w, h, body),
         op::TEX_OBJECT => messages_texture::tex_object(w, h, body),
         op::SURF_OBJECT => messages_texture::surf_object(w, h, body),
         op::ARRAY_OF_REFERENCE => messages_texture::array_of_reference(w, h, body),

@@ -1,0 +1,222 @@
+//! Records that are executed ahead of the queue, in their own order, on a thread of their own.
+//!
+//! A function of the program's that a stream waits for needs memory of the device's while it runs,
+//! and when it has run. The executor may sit in a call that waits for that very stream, so nothing
+//! here waits for the executor, nor for what a stream does; the executor may wait for this.
+
+use crate::staging::Lent;
+use busbar_wire::record::Header;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A record's payload, where it has landed.
+pub enum Payload {
+    /// In memory of its own.
+    Bytes(Vec<u8>),
+    /// Behind the header in a slab; so many bytes, header included.
+    Slab(Lent, usize),
+}
+
+impl Payload {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Bytes(b) => b,
+            Self::Slab(slab, len) => {
+                // SAFETY: the intake has filled `len` bytes of the slab, and nobody else has it.
+                let all = unsafe { std::slice::from_raw_parts(slab.ptr(), *len) };
+                &all[busbar_wire::record::HEADER..]
+            }
+        }
+    }
+}
+
+/// What an API does with such records; called on their thread.
+pub trait Urgent: Send {
+    /// Begins to execute a record. Its payload stays until [`Urgent::finish`] has returned.
+    fn begin(&mut self, h: &Header, payload: &[u8]);
+
+    /// Waits until all that was begun is done.
+    fn finish(&mut self);
+}
+
+enum Job {
+    Record(Header, Payload),
+    Then(Box<dyn FnOnce() + Send>),
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    /// Jobs that were ever pushed, and those of them that are done.
+    pushed: u64,
+    done: u64,
+    /// Bytes of payload that wait.
+    bytes: usize,
+    /// Until the first record comes.
+    idle: Option<Box<dyn Urgent>>,
+    running: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// The way to that thread. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Ahead {
+    shared: Arc<Shared>,
+}
+
+/// Bytes that may wait before the intake does.
+const MOST_BYTES: usize = 64 << 20;
+
+impl Ahead {
+    /// `urgent` is to execute the records. The thread starts with the first of them.
+    pub fn serve(&self, urgent: Box<dyn Urgent>) {
+        self.shared.lock().idle = Some(urgent);
+    }
+
+    /// Hands a record over. Waits while many bytes do; an error when nobody executes such records.
+    pub(crate) fn push(&self, h: Header, payload: Payload) -> Result<(), String> {
+        let mut s = self.shared.lock();
+        if !s.running {
+            let urgent = s.idle.take();
+            let urgent = urgent.ok_or("the client broke the protocol: a record of another API")?;
+            let shared = self.shared.clone();
+            std::thread::Builder::new()
+                .name("ahead".into())
+                .spawn(move || shared.run(urgent))
+                .map_err(|e| format!("cannot start a thread: {e}"))?;
+            s.running = true;
+        }
+        while s.bytes > MOST_BYTES {
+            s = self.shared.wait(s);
+        }
+        s.bytes += payload.bytes().len();
+        self.shared.put(s, Job::Record(h, payload));
+        Ok(())
+    }
+
+    /// Does `f` once everything before it is done; at once where that is so.
+    pub(crate) fn then(&self, f: impl FnOnce() + Send + 'static) {
+        let s = self.shared.lock();
+        if s.pushed == s.done {
+            drop(s);
+            return f();
+        }
+        self.shared.put(s, Job::Then(Box::new(f)));
+    }
+
+    /// Waits until all that has been pushed so far is done.
+    pub fn settle(&self) {
+        let mut s = self.shared.lock();
+        let upto = s.pushed;
+        while s.done < upto {
+            s = self.shared.wait(s);
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, s: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(s).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, mut s: MutexGuard<'_, State>, job: Job) {
+        s.jobs.push_back(job);
+        s.pushed += 1;
+        drop(s);
+        self.changed.notify_all();
+    }
+
+    fn run(&self, mut urgent: Box<dyn Urgent>) {
+        loop {
+            let mut s = self.lock();
+            while s.jobs.is_empty() {
+                s = self.wait(s);
+            }
+            let jobs = std::mem::take(&mut s.jobs);
+            drop(s);
+            let (n, mut bytes) = (jobs.len() as u64, 0);
+            let mut begun = Vec::new();
+            for job in jobs {
+                match job {
+                    Job::Record(h, payload) => {
+                        bytes += payload.bytes().len();
+                        urgent.begin(&h, payload.bytes());
+                        begun.push(payload);
+                    }
+                    Job::Then(f) => {
+                        urgent.finish();
+                        begun.clear();
+                        f();
+                    }
+                }
+            }
+            urgent.finish();
+            drop(begun);
+            let mut s = self.lock();
+            s.done += n;
+            s.bytes -= bytes;
+            drop(s);
+            self.changed.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    struct Log(std::sync::mpsc::Sender<String>);
+
+    impl Urgent for Log {
+        fn begin(&mut self, h: &Header, payload: &[u8]) {
+            let _ = self.0.send(format!("{} {payload:?}", h.call));
+        }
+
+        fn finish(&mut self) {
+            let _ = self.0.send("finish".into());
+        }
+    }
+
+    fn header(call: u32) -> Header {
+        let (op, flags, len, aux) = (0xff05, 0, 16, 0);
+        Header {
+            len,
+            op,
+            flags,
+            call,
+            aux,
+        }
+    }
+
+    #[test]
+    fn what_comes_then_comes_behind_what_was_begun() {
+        let (tx, rx) = channel();
+        let ahead = Ahead::default();
+        assert!(
+            ahead.push(header(0), Payload::Bytes(vec![])).is_err(),
+            "nobody executes it"
+        );
+        ahead.serve(Box::new(Log(tx.clone())));
+        let now = tx.clone();
+        ahead.then(move || _ = now.send("at once".into()));
+        assert_eq!(rx.try_recv().unwrap(), "at once");
+        ahead.push(header(1), Payload::Bytes(vec![7])).unwrap();
+        ahead.then(move || _ = tx.send("then".into()));
+        ahead.settle();
+        let told: Vec<_> = rx.try_iter().collect();
+        let place = |what: &str| told.iter().position(|t| t == what).unwrap();
+        assert_eq!(place("1 [7]"), 0);
+        assert!(place("finish") < place("then"), "{told:?}");
+    }
+}

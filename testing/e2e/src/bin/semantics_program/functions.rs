@@ -1,0 +1,130 @@
+//! Functions in stream order that use managed memory, while the driver sits in calls that wait for
+//! them.
+
+use super::{Api, at};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Bytes of the memory that is used; more than one block of pages has.
+const BYTES: u64 = 200_000;
+/// Copies behind a function: more than there is room for between the device and the program.
+const COPIES: u64 = 80;
+
+/// What a function gets.
+struct Turn {
+    /// Managed memory.
+    memory: u64,
+    /// What it writes there.
+    value: u32,
+    /// What it has found.
+    sum: AtomicU64,
+    begun: AtomicBool,
+    go_on: AtomicBool,
+}
+
+fn wait_for(flag: &AtomicBool) {
+    while !flag.load(Ordering::Acquire) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Sums the memory up and changes its first word.
+unsafe extern "C" fn function(data: *mut std::ffi::c_void) {
+    // SAFETY: the program below keeps it until the stream is idle.
+    let turn = unsafe { &*data.cast::<Turn>() };
+    turn.begun.store(true, Ordering::Release);
+    wait_for(&turn.go_on);
+    // The call that waits for this function has begun by now, or makes the test easier.
+    std::thread::sleep(Duration::from_millis(300));
+    let words = turn.memory as *mut u32;
+    // SAFETY: managed memory of so many bytes, which nothing else uses now.
+    let sum = unsafe {
+        let all = std::slice::from_raw_parts(words, BYTES as usize / 4);
+        let sum = all.iter().map(|w| u64::from(*w)).sum::<u64>();
+        words.write_volatile(turn.value);
+        sum
+    };
+    turn.sum.store(sum, Ordering::Release);
+}
+
+/// What waits for the function, or holds what it needs, while it runs.
+#[derive(Clone, Copy, Debug)]
+enum Behind {
+    Unload,
+    Copies,
+}
+
+fn turn(api: &Api, stream: u64, fill: u64, behind: Behind, written: bool) {
+    println!("{behind:?}, written by the program: {written}");
+    let memory = api.made("cuMemAllocManaged", &[BYTES, 1]);
+    let other = api.made("cuMemAllocManaged", &[BYTES, 1]);
+    let there = api.made("cuMemAlloc_v2", &[BYTES]);
+    let host = api.made("cuMemHostAlloc", &[COPIES * 4096, 0]);
+    let spare = api.made("cuModuleLoadData", &[super::IMAGE.as_ptr() as u64]);
+    api.tell("cuStreamSynchronize", &[stream]);
+    println!(
+        "launch: {}",
+        api.launch(fill, stream, &[memory, 5, BYTES / 4])
+    );
+    if written {
+        api.tell("cuStreamSynchronize", &[stream]);
+        // SAFETY: managed memory of so many bytes, which nothing else uses now.
+        unsafe { std::slice::from_raw_parts_mut(memory as *mut u32, BYTES as usize / 4) }.fill(6);
+    }
+    let turn = Turn {
+        memory,
+        value: 7,
+        sum: AtomicU64::new(0),
+        begun: AtomicBool::new(false),
+        go_on: AtomicBool::new(false),
+    };
+    let data = (&raw const turn) as u64;
+    let f: unsafe extern "C" fn(_) = function;
+    api.tell("cuLaunchHostFunc", &[stream, f as *const () as u64, data]);
+    wait_for(&turn.begun);
+    std::thread::scope(|s| {
+        let writer = s.spawn(|| {
+            // SAFETY: as above.
+            unsafe { (other as *mut u32).write_volatile(9) };
+        });
+        turn.go_on.store(true, Ordering::Release);
+        match behind {
+            Behind::Unload => _ = api.tell("cuModuleUnload", &[spare]),
+            Behind::Copies => {
+                for i in 0..COPIES {
+                    let args = [host + i * 4096, there, 4096, stream];
+                    assert_eq!(api.call("cuMemcpyDtoHAsync_v2", &args), 0);
+                }
+            }
+        }
+        writer.join().expect("the write succeeds");
+        // What the function has written is copied behind it.
+        api.tell("cuMemcpyDtoDAsync_v2", &[there, memory, BYTES, stream]);
+        api.tell("cuMemcpyDtoDAsync_v2", &[there + 8, other, 4, stream]);
+        api.tell("cuStreamSynchronize", &[stream]);
+    });
+    println!("the function saw {}", turn.sum.load(Ordering::Acquire));
+    let mut seen = [0u32; 4];
+    api.tell("cuMemcpyDtoH_v2", &[at(&mut seen), there, 16]);
+    println!("{seen:?}");
+    for (name, p) in [
+        ("cuMemFree_v2", memory),
+        ("cuMemFree_v2", other),
+        ("cuMemFree_v2", there),
+        ("cuMemFreeHost", host),
+    ] {
+        api.tell(name, &[p]);
+    }
+}
+
+/// A function has its memory whatever waits for it.
+pub(super) fn functions(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let stream = api.made("cuStreamCreate", &[1]);
+    let fill = api.kernel("fill");
+    for behind in [Behind::Unload, Behind::Copies] {
+        for written in [false, true] {
+            turn(api, stream, fill, behind, written);
+        }
+    }
+}
