@@ -1,8 +1,8 @@
 //! The worker: one process per session, next to the accelerator.
 //!
 //! Records come in through [`intake`], wait in a queue and are executed in order by the one
-//! executor ([`run`]), which hands them to the session's [`Api`]; some are executed [`ahead`] of the
-//! queue. Answers leave through [`outbox`].
+//! executor ([`run`]), which hands them to the session's [`Api`]; some are executed [`ahead`] of
+//! the queue. Answers leave through [`outbox`].
 //! Bulk bytes land in [`staging`] memory without a copy in between, and [`content`] keeps module
 //! images across sessions. Memory that a client on this host shares comes through [`shared`].
 //! [`control`] is how the server hands connections over; `keeper` decides how long a session

@@ -138,9 +138,9 @@ impl Shadows {
         Some(a)
     }
 
-    /// Sends what the program has written of the areas that `stream` may use, and says whether there
-    /// was anything. Where the device `writes`, its bytes are the valid ones from now on.
-    fn push(&mut self, cx: Cx, stream: u32, writes: bool) -> Result<bool, CUresult> {
+    /// Sends what the program has written of the areas that `stream` may use; what is queued from
+    /// now on finds it. Where the device `writes`, its bytes are the valid ones from now on.
+    fn push(&mut self, cx: Cx, stream: u32, writes: bool) -> Result<(), CUresult> {
         let (mut any, mut done) = (false, Ok(()));
         for a in self.areas.values_mut().filter(|a| a.reached_by(stream)) {
             if a.has_news() {
@@ -156,15 +156,10 @@ impl Shadows {
                 a.leave_to_device();
             }
         }
-        done.map(|()| any)
-    }
-
-    /// As [`Shadows::push`]; what is queued from now on finds those bytes.
-    fn push_ahead(&mut self, cx: Cx, stream: u32, writes: bool) -> Result<(), CUresult> {
-        if self.push(cx, stream, writes)? {
-            cx.send(&msg::MemoryFence {})?;
+        if any {
+            done = done.and(cx.send(&msg::MemoryFence {}));
         }
-        Ok(())
+        done
     }
 
     /// Reads device memory.
@@ -233,7 +228,7 @@ impl Shadows {
 pub fn work(cx: Cx, stream: u32, reads: bool) -> Result<(), CUresult> {
     let mut all = lock();
     let s = all.get_or_insert_default();
-    s.push_ahead(cx, stream, !reads)?;
+    s.push(cx, stream, !reads)?;
     if !reads {
         s.count += 1;
         s.pending.insert((cx.scope, stream), s.count);
@@ -261,7 +256,7 @@ pub fn waited(cx: Cx, scope: u32, stream: Option<u32>, mark: u64) {
         s.fetch_edges(cx);
         // What the program has looked at meanwhile, it must look at again.
         if STREAMS_WAIT.load(Ordering::Acquire)
-            && let Err(e) = s.push_ahead(cx, ANY, true)
+            && let Err(e) = s.push(cx, ANY, true)
         {
             crate::log!(Warn, "cannot send what the program has written: error {e}");
         }
@@ -351,12 +346,19 @@ pub fn wait_for(owed: &[(u32, u32)], mark: u64) -> Result<(), CUresult> {
     }
     for (scope, stream) in scopes {
         let context = scope;
-        let answer = if stream == ANY || stream == 0 {
+        let all = || {
             let m = msg::ContextSynchronize { context };
             cx.rt.session.call(scope, &m, None)
+        };
+        let answer = if stream == ANY || stream == 0 {
+            all()
         } else {
             let m = msg::CuStreamSynchronize { h_stream: stream };
-            cx.rt.session.call(scope, &m, None)
+            match cx.rt.session.call(scope, &m, None) {
+                // Another thread has destroyed the stream, whose work goes on.
+                Ok(a) if a.status == CUDA_ERROR_INVALID_HANDLE => all(),
+                answer => answer,
+            }
         };
         match answer {
             Ok(a) if a.status == CUDA_SUCCESS => {}
@@ -613,5 +615,5 @@ pub fn each(p: u64, len: u64, mut f: impl FnMut(&mut Area)) {
 
 /// Sends what the program has written, before any work asks for it.
 pub fn prefetch_to_device(cx: Cx) -> Result<(), CUresult> {
-    lock().get_or_insert_default().push_ahead(cx, ANY, false)
+    lock().get_or_insert_default().push(cx, ANY, false)
 }

@@ -45,8 +45,6 @@ impl Program<'_> {
             2 | 3 => self.bounce(stream),
             4 => self.function(stream),
             5 => self.hurry(stream),
-            // While a function runs in stream order, other threads may have to leave such memory
-            // alone (ADR 0008).
             6 => self.managed(stream),
             _ => self.graph(stream),
         }
