@@ -13,6 +13,7 @@
 
 mod frames;
 mod lanes;
+mod quiet;
 mod recv;
 mod send;
 mod side;
@@ -59,6 +60,8 @@ pub enum Ending {
     Eof,
     /// It failed otherwise: a time-out, an unreachable network.
     Failed,
+    /// The peer was silent for longer than [`Keeper::silence`], though it was asked.
+    Silent,
 }
 
 /// What to do while a session has no connection.
@@ -75,6 +78,12 @@ pub enum Verdict {
 pub trait Keeper: Send {
     /// The session has been without a connection for `since`; `last` is the last frame received.
     fn detached(&mut self, how: Ending, since: Duration, last: u64) -> Verdict;
+
+    /// How long the peer may say nothing, though it is owed something and is asked, before the
+    /// connection counts as lost; `None` for ever.
+    fn silence(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Counters of a channel, readable at any time.
@@ -132,6 +141,7 @@ pub(crate) struct Inner {
     cursor_last: AtomicU64,
     ack_sent: AtomicU64,
     ack_due: AtomicBool,
+    ping_due: AtomicBool,
     watch: Watch,
     closed: Mutex<Option<Closed>>,
     on_fast: OnceLock<OnFast>,
@@ -179,6 +189,7 @@ impl Channel {
             cursor_last: AtomicU64::new(0),
             ack_sent: AtomicU64::new(0),
             ack_due: AtomicBool::new(false),
+            ping_due: AtomicBool::new(false),
             watch: Watch::new()?,
             closed: Mutex::new(None),
             on_fast: OnceLock::new(),
@@ -273,6 +284,13 @@ impl Channel {
         // Under the lock, since what leaves a lane is counted a moment later.
         let _tail = lock(&self.inner.tail);
         self.inner.lanes.len() + self.inner.in_flight.load(Ordering::Acquire)
+    }
+
+    /// Tells the peer that this end lives, where what has been received must wait before more is:
+    /// pings are not seen meanwhile.
+    pub fn lives(&self) {
+        self.inner.ack_due.store(true, Ordering::Release);
+        self.inner.notify();
     }
 
     /// Whether there is no connection, or one that its peer has ended, though bytes may be left to

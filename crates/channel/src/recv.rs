@@ -1,6 +1,7 @@
 //! Receiving, acknowledging and resuming.
 
 use crate::frames::retire;
+use crate::quiet::{self, Quiet};
 use crate::side::{self, Side};
 use crate::watch::{Watch, patience};
 use crate::{Channel, Closed, Ending, Inner, Keeper, Verdict, lock};
@@ -51,6 +52,7 @@ pub trait Sink: Send {
 struct Buffered<'a> {
     conn: &'a dyn Connection,
     watch: &'a Watch,
+    quiet: Quiet<'a>,
     buf: &'a mut [u8],
     start: usize,
     end: usize,
@@ -63,16 +65,24 @@ struct Buffered<'a> {
 const DIRECT: usize = 16 << 10;
 
 /// Receives at least one byte: looks for it while that is worth it, then sleeps.
-fn receive(conn: &dyn Connection, watch: &Watch, out: &mut [u8]) -> io::Result<usize> {
+fn receive(
+    conn: &dyn Connection,
+    watch: &Watch,
+    quiet: &mut Quiet<'_>,
+    out: &mut [u8],
+) -> io::Result<usize> {
     loop {
         if let Some(n) = conn.try_recv(out)? {
             watch.touch();
+            quiet.heard();
             return Ok(n);
         }
         if watch.alert() {
             std::thread::yield_now();
         } else {
-            watch.sleep(|alarm| conn.wait(alarm))?;
+            quiet.judge()?;
+            let tick = quiet.tick();
+            quiet.during(|| watch.sleep(|alarm| conn.wait(alarm, tick)))?;
         }
     }
 }
@@ -86,13 +96,18 @@ impl Buffered<'_> {
         while done < out.len() {
             let left = out.len() - done;
             if left >= DIRECT {
-                match receive(self.conn, self.watch, &mut out[done..])? {
+                match receive(self.conn, self.watch, &mut self.quiet, &mut out[done..])? {
                     0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                     n => done += n,
                 }
             } else {
                 let most = self.ahead.clamp(left, self.buf.len());
-                let n = receive(self.conn, self.watch, &mut self.buf[..most])?;
+                let n = receive(
+                    self.conn,
+                    self.watch,
+                    &mut self.quiet,
+                    &mut self.buf[..most],
+                )?;
                 if n == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
@@ -123,6 +138,8 @@ impl From<io::Error> for Stop {
 struct Receiver<'a> {
     inner: &'a Arc<Inner>,
     sink: Box<dyn Sink>,
+    /// How long the peer may be silent.
+    silence: Option<Duration>,
     cursor: RecvCursor,
     body: Vec<u8>,
     since_ack: usize,
@@ -140,6 +157,7 @@ impl Receiver<'_> {
         let mut input = Buffered {
             conn: &**conn,
             watch: &self.inner.watch,
+            quiet: Quiet::new(self.inner, self.silence),
             buf,
             start: 0,
             end: 0,
@@ -293,7 +311,7 @@ impl Receiver<'_> {
                 side.shut();
             }
             // Before this nothing else may touch the memory.
-            let landed = side.landed();
+            let landed = side.landed(self.silence);
             main?;
             landed?;
         } else {
@@ -318,6 +336,7 @@ pub(crate) fn run(
     let mut r = Receiver {
         inner,
         sink,
+        silence: keeper.silence(),
         cursor: RecvCursor::default(),
         body: Vec::new(),
         since_ack: 0,
@@ -345,6 +364,7 @@ pub(crate) fn run(
                 match e.kind() {
                     _ if present.was_reset() => Ending::Reset,
                     io::ErrorKind::UnexpectedEof => Ending::Eof,
+                    _ if quiet::was_silence(&e) => Ending::Silent,
                     _ => Ending::Failed,
                 }
             }

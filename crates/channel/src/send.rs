@@ -509,13 +509,17 @@ impl Inner {
         if let Some(number) = side.and_then(Side::to_name) {
             self.bare(conn, Kind::Ping, frame::SIDE, number, ack)?;
         }
+        let asks = self.ping_due.swap(false, Ordering::AcqRel);
+        if asks {
+            self.bare(conn, Kind::Ping, 0, 0, ack)?;
+        }
         let ack_due = self.ack_due.swap(false, Ordering::AcqRel);
         if !frames.is_empty() {
             self.send_frames(conn, side.filter(|s| s.ready()), &frames, ack)?;
         } else if ack_due {
             self.bare(conn, Kind::Ack, 0, 0, ack)?;
         } else {
-            return Ok(false);
+            return Ok(asks);
         }
         self.ack_sent.fetch_max(ack, Ordering::Relaxed);
         Ok(true)

@@ -14,13 +14,15 @@
 //! has been used, so has the main one; the session then resumes as ever, at first without one.
 
 use crate::frames::Frame;
+use crate::quiet::TICKS;
 use crate::watch::{look, patience};
 use crate::{Inner, Link, lock, spawn};
 use busbar_transport::Connection;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Frames of at least this size are sent in two parts.
 pub(crate) const FROM: usize = 256 << 10;
@@ -85,6 +87,26 @@ impl<T> Inbox<T> {
         thing
     }
 
+    /// The next thing, if it comes within `limit`.
+    fn take_within(&self, limit: Duration) -> Option<T> {
+        let end = Instant::now() + limit;
+        look(patience().after.min(limit), || {
+            self.count.load(Ordering::Acquire) > 0
+        });
+        let mut list = lock(&self.list);
+        while list.things.is_empty() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            let came = self.came.wait_timeout(list, left);
+            list = came.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let thing = list.things.pop_front();
+        self.count.store(list.things.len(), Ordering::Release);
+        thing
+    }
+
     /// Takes nothing any more. Returns whether anything was left.
     fn close(&self) -> bool {
         let mut list = lock(&self.list);
@@ -131,6 +153,8 @@ pub(crate) struct Side {
     /// A part of a frame has gone over it, or should have.
     used: AtomicBool,
     over: AtomicBool,
+    /// Bytes received.
+    received: AtomicU64,
     out: Inbox<Piece>,
     places: Inbox<Place>,
     filled: Inbox<bool>,
@@ -151,6 +175,7 @@ impl Side {
             heard: AtomicBool::new(heard),
             used: AtomicBool::new(false),
             over: AtomicBool::new(false),
+            received: AtomicU64::new(0),
             out: Inbox::default(),
             places: Inbox::default(),
             filled: Inbox::default(),
@@ -197,8 +222,23 @@ impl Side {
         }
     }
 
-    /// Waits for what was expected; an error when it will not come.
-    pub(crate) fn landed(&self) -> io::Result<()> {
+    /// Waits for what was expected; an error when it will not come, or nothing does for as long as
+    /// `silence`.
+    pub(crate) fn landed(&self, silence: Option<Duration>) -> io::Result<()> {
+        if let Some(silence) = silence {
+            let (mut before, mut silent) = (self.received.load(Ordering::Relaxed), 0);
+            // In short waits: time in which this process stands still counts for one.
+            while silent < TICKS {
+                if let Some(filled) = self.filled.take_within(silence / TICKS) {
+                    let gone = || ErrorKind::ConnectionAborted.into();
+                    return if filled { Ok(()) } else { Err(gone()) };
+                }
+                let now = self.received.load(Ordering::Relaxed);
+                silent = if now == before { silent + 1 } else { 0 };
+                before = now;
+            }
+            self.fail();
+        }
         // There is an answer for each place.
         let never = AtomicBool::new(false);
         match self.filled.take(&never) {
@@ -272,6 +312,7 @@ impl Side {
             if n == 0 {
                 return Err(ErrorKind::UnexpectedEof.into());
             }
+            self.received.fetch_add(n as u64, Ordering::Relaxed);
             bytes = &mut bytes[n..];
         }
         Ok(())

@@ -247,7 +247,7 @@ mod tests {
     fn a_rung_alarm_ends_the_sleep() {
         let w = Watch::new().unwrap();
         w.alarm.ring();
-        let slept = w.sleep(|alarm| busbar_transport::wait_readable(&[alarm]));
+        let slept = w.sleep(|alarm| busbar_transport::wait_readable(&[alarm], None));
         assert!(slept.is_ok());
     }
 }

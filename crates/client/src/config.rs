@@ -16,6 +16,9 @@ pub struct Config {
     pub connect_timeout: Duration,
     /// `BUSBAR_RESUME_TIMEOUT` in seconds: how long to try to get a lost link back.
     pub resume_timeout: Duration,
+    /// `BUSBAR_SILENCE_TIMEOUT` in seconds: how long a server may say nothing, though it is asked,
+    /// before the link counts as lost; 0 for ever.
+    pub silence_timeout: Option<Duration>,
     /// Optimisations that are switched off, by name; see [`busbar_channel::switches`].
     pub off: Vec<String>,
     /// `BUSBAR_SHM`: 0 for no memory shared with a worker on the same host; 1 for sharing it even
@@ -44,6 +47,7 @@ impl Config {
             lease: var("BUSBAR_LEASE"),
             connect_timeout: seconds("BUSBAR_CONNECT_TIMEOUT", 4),
             resume_timeout: seconds("BUSBAR_RESUME_TIMEOUT", 60),
+            silence_timeout: Some(seconds("BUSBAR_SILENCE_TIMEOUT", 60)).filter(|d| !d.is_zero()),
             off: busbar_channel::switches::read_off(|name| std::env::var(name).ok()),
             sharing: match var("BUSBAR_SHM").as_str() {
                 "0" => Sharing::Never,

@@ -63,14 +63,23 @@ pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, W
     conn.wait_for(left.max(LEAST_WAIT))
         .map_err(|e| lost("talk to", e))?;
     // ... and may take long to start a worker, but sends something within this time.
-    let patience = timeout.max(Duration::from_millis(200)) + Duration::from_secs(26);
+    // One that is there already is given less.
+    let resumes = matches!(hello.intent, busbar_wire::hello::Intent::Resume);
+    let more = Duration::from_secs(if resumes { 8 } else { 26 });
+    let patience = timeout.max(Duration::from_millis(200)) + more;
     let quick = matches!(hello.intent, busbar_wire::hello::Intent::Status);
     let _ = conn.recv_timeout(Some(if quick {
         timeout.max(LEAST_WAIT)
     } else {
         patience
     }));
-    let answer = recv_hello(&conn, Kind::Welcome).map_err(|e| lost("talk to", e))?;
+    let answer = recv_hello(&conn, Kind::Welcome).map_err(|e| match e.kind() {
+        ErrorKind::TimedOut | ErrorKind::WouldBlock if resumes => Failure::Unreachable(format!(
+            "the server {server} answers, but the session's worker does not: it may have been \
+                 stopped"
+        )),
+        _ => lost("talk to", e),
+    })?;
     let _ = conn.recv_timeout(None);
     let welcome: Welcome = serde_json::from_slice(&answer).map_err(|e| {
         Failure::Unreachable(format!(

@@ -89,6 +89,7 @@ impl Session {
             hello,
             welcome: welcome.clone(),
             timeout: config.resume_timeout,
+            silence: config.silence_timeout,
             pause: Duration::from_millis(5),
             connected: true,
         };
@@ -393,11 +394,16 @@ struct Reconnect {
     hello: Hello,
     welcome: Welcome,
     timeout: Duration,
+    silence: Option<Duration>,
     pause: Duration,
     connected: bool,
 }
 
 impl Keeper for Reconnect {
+    fn silence(&self) -> Option<Duration> {
+        self.silence
+    }
+
     fn detached(&mut self, how: Ending, since: Duration, last: u64) -> Verdict {
         if std::mem::take(&mut self.connected) {
             self.pause = Duration::from_millis(5);

@@ -5,6 +5,7 @@ use busbar_transport::tcp::Tcp;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
 
 /// Descriptors of open sockets; -1 for none. More than a process has: one for each server and API,
 /// and perhaps a second for long copies. One that finds no place is only not closed in a child.
@@ -62,8 +63,8 @@ impl Connection for Socket {
     fn try_recv(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
         self.tcp.try_recv(buf)
     }
-    fn wait(&self, alarm: BorrowedFd<'_>) -> io::Result<()> {
-        self.tcp.wait(alarm)
+    fn wait(&self, alarm: BorrowedFd<'_>, limit: Option<Duration>) -> io::Result<()> {
+        self.tcp.wait(alarm, limit)
     }
     fn hung_up(&self) -> bool {
         self.tcp.hung_up()

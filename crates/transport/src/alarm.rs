@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
 
 /// Rings until it is silenced; a thread waits for it together with a connection.
 #[derive(Debug)]
@@ -40,8 +41,9 @@ impl AsFd for Alarm {
     }
 }
 
-/// Waits until one of them can be read, or has failed.
-pub fn wait_readable(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+/// Waits until one of them can be read, or has failed; for at most so long.
+pub fn wait_readable(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> io::Result<()> {
+    let most = limit.map_or(-1, |d| d.as_millis().clamp(1, i32::MAX as u128) as i32);
     let mut polled: Vec<_> = fds
         .iter()
         .map(|fd| libc::pollfd {
@@ -52,7 +54,7 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
         .collect();
     loop {
         // SAFETY: as many live entries as said.
-        let n = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, -1) };
+        let n = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, most) };
         if n >= 0 {
             return Ok(());
         }

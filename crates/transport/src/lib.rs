@@ -15,6 +15,7 @@ pub use alarm::{Alarm, wait_readable};
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 /// A reliable, ordered, two-way stream of bytes.
 pub trait Connection: Send + Sync {
@@ -30,9 +31,9 @@ pub trait Connection: Send + Sync {
         self.recv(buf).map(Some)
     }
 
-    /// Waits until there is something to receive, the end included, or `alarm` rings. May return
-    /// early.
-    fn wait(&self, _alarm: BorrowedFd<'_>) -> io::Result<()> {
+    /// Waits until there is something to receive, the end included, or `alarm` rings, or `limit` is
+    /// over. May return early.
+    fn wait(&self, _alarm: BorrowedFd<'_>, _limit: Option<Duration>) -> io::Result<()> {
         Ok(())
     }
 

@@ -251,8 +251,8 @@ impl Connection for Tcp {
         }
     }
 
-    fn wait(&self, alarm: BorrowedFd<'_>) -> io::Result<()> {
-        crate::wait_readable(&[self.stream.as_fd(), alarm])
+    fn wait(&self, alarm: BorrowedFd<'_>, limit: Option<Duration>) -> io::Result<()> {
+        crate::wait_readable(&[self.stream.as_fd(), alarm], limit)
     }
 
     fn hung_up(&self) -> bool {

@@ -10,10 +10,11 @@ use busbar_wire::record::{
     self, Header, OP_CALLBACK_BYTES, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE, OP_MEMORY_IN,
     OP_MEMORY_OUT, Records,
 };
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A frame that waits for the executor.
 pub(crate) enum Frame {
@@ -38,6 +39,9 @@ const BULK_FROM: usize = 64 << 10;
 pub(crate) const SLABS_IN: usize = 80;
 /// Slabs for what goes out: as much as may be unacknowledged, and some.
 pub(crate) const SLABS_OUT: usize = 36;
+
+/// How often a client is told that this end lives, while it does not read.
+const TELL: Duration = Duration::from_millis(250);
 
 #[derive(Default)]
 struct State {
@@ -174,6 +178,8 @@ pub(crate) struct Intake {
     outbox: Outbox,
     /// The slab that the frame in progress goes to.
     landing: Option<(Lent, usize)>,
+    /// When the client was last told that this end lives.
+    told: Cell<Instant>,
     /// The client has ended the session itself.
     goodbye: bool,
     /// Called at the session's end, with that.
@@ -201,6 +207,7 @@ impl Intake {
             arena,
             outbox,
             landing: None,
+            told: Cell::new(Instant::now()),
             goodbye: false,
             ended,
         }
@@ -212,6 +219,11 @@ impl Intake {
     /// Nor while a function of the program's is awaited, within bounds: copies behind it hold every
     /// slab until it has returned, and the word that it has is behind others.
     fn must_read(&self) -> bool {
+        // Asked again and again while the reading is held up: the client's pings go unread then.
+        if self.told.get().elapsed() > TELL {
+            self.told.set(Instant::now());
+            self.outbox.lives();
+        }
         let awaited = || self.callbacks.any() && self.queue.bytes() < CONTENT_SLACK;
         self.content.wanting() || self.outbox.hung_up() || awaited()
     }

@@ -90,7 +90,7 @@ impl Keeper for Wait {
         let keep = match self.client.alive() {
             Some(true) => self.keep,
             Some(false) => return Verdict::End("the client's process ended".into()),
-            None if how == Ending::Failed => self.keep,
+            None if matches!(how, Ending::Failed | Ending::Silent) => self.keep,
             None => self.grace.min(self.keep),
         };
         if since > keep {

@@ -134,6 +134,13 @@ impl Outbox {
         unsafe { libc::_exit(0) };
     }
 
+    /// What has been received must wait before more is.
+    pub(crate) fn lives(&self) {
+        if let Some(c) = self.channel.get() {
+            c.lives();
+        }
+    }
+
     /// Whether the connection has ended at the client's side, though some of it may be unread.
     pub(crate) fn hung_up(&self) -> bool {
         self.channel.get().is_some_and(Channel::hung_up)
