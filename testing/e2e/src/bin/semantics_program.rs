@@ -10,6 +10,8 @@ mod corners;
 mod device_graphs;
 #[path = "semantics_program/full.rs"]
 mod full;
+#[path = "semantics_program/graph_memory.rs"]
+mod graph_memory;
 #[path = "semantics_program/threads.rs"]
 mod threads;
 
@@ -127,6 +129,7 @@ fn main() {
         "ordered" => copies::ordered(&api),
         "freed" => copies::freed(&api),
         "globals" => copies::globals(&api),
+        "graph_memory" => graph_memory::graph_memory(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
