@@ -283,3 +283,19 @@ fn what_the_device_prints_and_asserts_reaches_the_program() {
     assert!(got.1.contains("Assertion `holds` failed.\nafter the error"));
     assert_eq!(wanted.1, got.1);
 }
+
+#[test]
+fn events_are_known_without_asking() {
+    let text = same_both_ways("events");
+    assert_eq!(text.matches("asked 200 times: [600]").count(), 20, "{text}");
+    assert!(text.ends_with("asked 2 times: [719]\n"), "{text}");
+    let server = Server::start();
+    let mut c = remote(&server, Path::new(PROGRAM));
+    let err = finished(c.arg("events").env("BUSBAR_STATS", "1")).stderr;
+    let err = String::from_utf8_lossy(&err);
+    let json = err.lines().find_map(|l| l.strip_prefix("busbar-stats: "));
+    let v: serde_json::Value = serde_json::from_str(json.expect("statistics")).expect("JSON");
+    let trips = v["round_trips"].as_u64().expect("a counter");
+    // It asks more than 4,000 times.
+    assert!(trips < 300, "{v}");
+}

@@ -2,6 +2,7 @@
 //! at once, packed, and queued; nothing waits.
 
 use super::context;
+use super::event;
 use super::handles::Side;
 use super::runtime::{Cx, decode, enter, guard};
 use super::{shadow, stream};
@@ -519,6 +520,7 @@ pub(super) unsafe fn attributes(
         if let CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
         | CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT = a.id
         {
+            event::recorded_unseen();
             let event = cx.handle(Kind::Event, member(&a.value))?;
             set_member(&mut a.value, u64::from(event));
         }

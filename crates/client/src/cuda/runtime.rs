@@ -1,6 +1,6 @@
 //! The process's CUDA session, and what every call goes through.
 
-use super::{context, device, handles, output, retire, shadow, stream};
+use super::{context, device, event, handles, output, retire, shadow, stream};
 use crate::calls::Answer;
 use crate::config::Config;
 use crate::hello::Failure;
@@ -418,6 +418,9 @@ impl Cx {
 
     /// Ends a handle.
     pub fn destroy(self, kind: Kind, id: u32) {
+        if kind == Kind::Event {
+            event::forget(id);
+        }
         handles::destroy(kind, id);
     }
 

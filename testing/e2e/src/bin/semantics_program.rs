@@ -8,6 +8,8 @@ mod copies;
 mod corners;
 #[path = "semantics_program/device_graphs.rs"]
 mod device_graphs;
+#[path = "semantics_program/events.rs"]
+mod events;
 #[path = "semantics_program/full.rs"]
 mod full;
 #[path = "semantics_program/graph_memory.rs"]
@@ -119,6 +121,7 @@ fn main() {
         "copies" => full::copies(&api),
         "primary" => full::primary(&api),
         "library" => full::library(&api),
+        "events" => events::events(&api),
         "rows" => copies::rows(&api),
         "own_streams" => threads::own_streams(&api),
         "small_stacks" => threads::small_stacks(&api),

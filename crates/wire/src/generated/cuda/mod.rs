@@ -228,6 +228,7 @@ pub mod op {
     pub const CHIP_LAYOUT: u16 = 0x8004;
     pub const ERROR_TEXT: u16 = 0x8005;
     pub const LAUNCH_NOW: u16 = 0x8006;
+    pub const REACHED: u16 = 0x8007;
     pub const PRIMARY_RELEASE: u16 = 0x8011;
     pub const CONTEXT_CREATE: u16 = 0x8012;
     pub const CONTEXT_DESTROY: u16 = 0x8013;
@@ -626,6 +627,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CHIP_LAYOUT, "ChipLayout"),
     (op::ERROR_TEXT, "ErrorText"),
     (op::LAUNCH_NOW, "LaunchNow"),
+    (op::REACHED, "Reached"),
     (op::PRIMARY_RELEASE, "PrimaryRelease"),
     (op::CONTEXT_CREATE, "ContextCreate"),
     (op::CONTEXT_DESTROY, "ContextDestroy"),

@@ -165,6 +165,7 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::LAUNCH_KERNEL => messages::launch_kernel(w, h, body),
         op::LAUNCH_NOW => messages::launch_now(w, h, body),
         op::HOST_FUNCTION => messages::host_function(w, h, body),
+        op::REACHED => messages::reached(w, h, body),
         op::PRIMARY_RELEASE => messages::primary_release(w, h, body),
         op::CONTEXT_CREATE => messages::context_create(w, h, body),
         op::CONTEXT_DESTROY => messages::context_destroy(w, h, body),
