@@ -125,7 +125,9 @@ def lines(out):
 
 def compare(native, remote):
     if native["rc"] != remote["rc"]:
-        return "FAIL", f"exit {native['rc']} natively, {remote['rc']} remotely"
+        last = [(r["out"].splitlines() or [""])[-1] for r in (native, remote)]
+        ends = [f"{r['rc']} after {line!r}" for r, line in zip((native, remote), last)]
+        return "FAIL", f"exit natively {ends[0]}, remotely {ends[1]}"[:250]
     a, b = lines(native["out"]), lines(remote["out"])
     if a == b:
         return "same", ""

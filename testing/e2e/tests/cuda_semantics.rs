@@ -190,6 +190,18 @@ fn what_is_not_to_be_freed_stays() {
 }
 
 #[test]
+fn memory_of_graphs_is_freed_once() {
+    let text = same(&Server::start(), "1", &["graph_memory"]);
+    let freed = text.matches("cuMemFreeAsync: 0").count();
+    let refused = text.matches("cuMemFreeAsync: 1").count();
+    assert_eq!((freed, refused), (3, 4), "{text}");
+    for v in [31, 32, 34] {
+        assert!(text.contains(&format!("[{v}, {v}]")), "{text}");
+    }
+    assert!(text.ends_with("cuCtxSynchronize: 0\n"), "{text}");
+}
+
+#[test]
 fn kernels_launch_graphs_and_change_them() {
     let text = same(&Server::start(), "1", &["device_graphs"]);
     let read = |l: &str| l.strip_prefix("then ").and_then(|n| n.parse::<u32>().ok());

@@ -37,6 +37,7 @@ mod function;
 mod graph;
 mod graph_api;
 mod graph_exec;
+mod graph_memory;
 mod handle;
 mod image;
 mod kernels;

@@ -12,6 +12,8 @@ mod device_graphs;
 mod events;
 #[path = "semantics_program/full.rs"]
 mod full;
+#[path = "semantics_program/graph_memory.rs"]
+mod graph_memory;
 #[path = "semantics_program/threads.rs"]
 mod threads;
 
@@ -132,6 +134,7 @@ fn main() {
         "freed" => copies::freed(&api),
         "globals" => copies::globals(&api),
         "tables" => copies::tables(&api),
+        "graph_memory" => graph_memory::graph_memory(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
