@@ -1,8 +1,10 @@
 //! The driver's log of errors: that of the worker's driver, which is the session's own.
 
+#[remark("of the server's driver: what the client refuses itself is not in it")]
 #[id(0x1a01)] #[waits] #[by_hand(client)] #[get_proc("cuLogsCurrent", 12090)]
 fn cuLogsCurrent(#[out] iterator_out: *mut CUlogIterator, flags: u32) -> CUresult;
 
+#[remark("the file is the client's; times and threads are the server's")]
 #[custom] #[get_proc("cuLogsDumpToFile", 12090)]
 fn cuLogsDumpToFile(
     iterator: *mut CUlogIterator,
@@ -10,6 +12,7 @@ fn cuLogsDumpToFile(
     flags: u32,
 ) -> CUresult;
 
+#[remark("times and threads are the server's")]
 #[custom] #[get_proc("cuLogsDumpToMemory", 12090)]
 fn cuLogsDumpToMemory(
     iterator: *mut CUlogIterator,
@@ -18,6 +21,7 @@ fn cuLogsDumpToMemory(
     flags: u32,
 ) -> CUresult;
 
+#[remark("called before the error shows, by the thread that it shows in or by another")]
 #[custom] #[get_proc("cuLogsRegisterCallback", 12090)]
 fn cuLogsRegisterCallback(
     callbackFunc: CUlogsCallback,

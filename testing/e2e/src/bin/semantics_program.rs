@@ -14,6 +14,8 @@ mod events;
 mod full;
 #[path = "semantics_program/graph_memory.rs"]
 mod graph_memory;
+#[path = "semantics_program/logs.rs"]
+mod logs;
 #[path = "semantics_program/threads.rs"]
 mod threads;
 
@@ -133,6 +135,8 @@ fn main() {
         "freed" => copies::freed(&api),
         "globals" => copies::globals(&api),
         "graph_memory" => graph_memory::graph_memory(&api),
+        "logs" => logs::logs(&api),
+        "log_of_queued" => logs::of_queued(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
