@@ -336,3 +336,19 @@ fn events_are_known_without_asking() {
     // It asks more than 4,000 times.
     assert!(trips < 300, "{v}");
 }
+
+#[test]
+fn what_is_left_in_long_tables_is_no_address() {
+    let text = same_both_ways("tables");
+    assert_eq!(text.matches("0 7 7\n").count(), 2, "{text}");
+    let server = Server::start();
+    let mut c = remote(&server, Path::new(PROGRAM));
+    let c = c.arg("tables").env("BUSBAR_SHM", "0");
+    let err = finished(c.env("BUSBAR_LOG", "info")).stderr;
+    let err = String::from_utf8_lossy(&err);
+    assert!(
+        err.contains("\"some\" has it in parameter 3 at byte 0"),
+        "{err}"
+    );
+    assert!(!err.contains("\"many\""), "{err}");
+}

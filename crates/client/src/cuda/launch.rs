@@ -299,7 +299,7 @@ unsafe fn queue(
     let params = if shadow::concerns_launches() {
         // SAFETY: passed on to the caller.
         unsafe { pack(f, &params, &mut known) };
-        shadow::parameters(cx, &mut known)?;
+        shadow::parameters(cx, f, &mut known)?;
         if shadow::active() {
             shadow::work(cx, l.stream, false)?;
         }

@@ -24,7 +24,8 @@ use libloading::Library;
 const IMAGE: &str = "fakedev-module 1\n\
     kernel nop nop\nkernel trap trap\nkernel assert assert u32\nkernel fill fill_u32\n\
     kernel spin spin\nkernel probe probe\nkernel say say\n\
-    kernel start start\nkernel change change\n\0";
+    kernel start start\nkernel change change\n\
+    kernel some fill_u32 ptr u32 u64 bytes:1024\nkernel many fill_u32 ptr u32 u64 bytes:2048\n\0";
 
 struct Api {
     library: Library,
@@ -137,6 +138,7 @@ fn main() {
         "graph_memory" => graph_memory::graph_memory(&api),
         "logs" => logs::logs(&api),
         "log_of_queued" => logs::of_queued(&api),
+        "tables" => copies::tables(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
