@@ -190,6 +190,43 @@ fn what_is_not_to_be_freed_stays() {
 }
 
 #[test]
+fn the_drivers_log_is_the_programs() {
+    let text = same(&Server::start(), "1", &["logs"]);
+    let limit = "Returning 215 (CUDA_ERROR_UNSUPPORTED_LIMIT) from cuCtxSetLimit";
+    let no_buffer = "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLogsDumpToMemory";
+    for line in [
+        format!("heard 42: {limit}"),
+        format!("heard 42: {no_buffer}"),
+        format!("in memory: {limit}"),
+        format!("in a file: {no_buffer}"),
+        "in memory: Older messages are left out.".to_owned(),
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+    }
+    assert_eq!(text.matches("heard").count(), 4, "{text}");
+    assert!(
+        text.ends_with("cuCtxSynchronize: 719\ncuLogsCurrent: 0\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_log_tells_of_queued_calls() {
+    let server = Options::default()
+        .env("FAKEDEV_FAULTS", "cuMemsetD8Async@1=1")
+        .start();
+    let text = printed(remote(&server, Path::new(PROGRAM)).arg("log_of_queued"));
+    // When it is heard of is open, but for this: not after the error.
+    let (before, after) = text
+        .split_once("cuStreamSynchronize: 1\n")
+        .expect("the error");
+    assert!(before.contains("cuMemsetD8Async: 0\n"), "{text}");
+    let heard = "heard 42: Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuMemsetD8Async\n";
+    assert!(before.contains(heard), "{text}");
+    assert_eq!(after, "");
+}
+
+#[test]
 fn memory_of_graphs_is_freed_once() {
     let text = same(&Server::start(), "1", &["graph_memory"]);
     let freed = text.matches("cuMemFreeAsync: 0").count();

@@ -42,6 +42,7 @@ mod handle;
 mod image;
 mod kernels;
 mod launch;
+mod logs;
 mod memory;
 mod memory_api;
 mod module;

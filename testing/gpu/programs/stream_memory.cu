@@ -21,6 +21,13 @@ static unsigned long long word(int i) {
     return v;
 }
 
+// A fill is under way yet when its call returns, and the streams here do not wait for it: a word
+// that it wiped out after it was written would be waited for without end.
+static void clear() {
+    DRIVER(cuMemsetD8(d, 0, 4096));
+    DRIVER(cuCtxSynchronize());
+}
+
 static CUstreamBatchMemOpParams op(CUstreamBatchMemOpType what, int at, unsigned long long v,
                                    unsigned flags) {
     CUstreamBatchMemOpParams p;
@@ -42,7 +49,7 @@ static CUstreamBatchMemOpParams op(CUstreamBatchMemOpType what, int at, unsigned
 
 static void words() {
     puts("-- words");
-    DRIVER(cuMemsetD8(d, 0, 4096));
+    clear();
     SAY(cuStreamWriteValue32(s, d, 7, CU_STREAM_WRITE_VALUE_DEFAULT));
     SAY(cuStreamWriteValue32(s, d + 4, 8, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER));
     SAY(cuStreamWriteValue64(s, d + 8, 0x123456789abcull, 0));
@@ -109,7 +116,7 @@ static std::vector<CUstreamBatchMemOpParams> several() {
 
 static void lists() {
     puts("-- lists");
-    DRIVER(cuMemsetD8(d, 0, 4096));
+    clear();
     auto ops = several();
     SAY(cuStreamBatchMemOp(s, (unsigned)ops.size(), ops.data(), 0));
     SAY(cuStreamSynchronize(s));
@@ -134,7 +141,7 @@ static void nodes() {
         printf("%u operations, context %d, the third waits for %u\n", told.count, told.ctx == ctx,
                told.count > 2 && told.paramArray ? told.paramArray[2].waitValue.value : 0);
     if (SAY(cuGraphInstantiate(&x, g, 0))) return;
-    DRIVER(cuMemsetD8(d, 0, 4096));
+    clear();
     SAY(cuGraphLaunch(x, s));
     SAY(cuStreamSynchronize(s));
     printf("%llx %llx %llx\n", word(0), word(1), word(2));
@@ -153,7 +160,7 @@ static void captured() {
     auto ops = several();
     CUgraph g = nullptr;
     CUgraphExec x = nullptr;
-    DRIVER(cuMemsetD8(d, 0, 4096));
+    clear();
     DRIVER(cuStreamBeginCapture(s, CU_STREAM_CAPTURE_MODE_RELAXED));
     SAY(cuStreamWriteValue32(s, d, 21, 0));
     SAY(cuStreamWaitValue32(s, d, 21, CU_STREAM_WAIT_VALUE_EQ));
@@ -199,7 +206,7 @@ static void functions() {
     CUstream u;
     DRIVER(cuEventCreate(&e, CU_EVENT_DISABLE_TIMING));
     DRIVER(cuStreamCreate(&u, CU_STREAM_NON_BLOCKING));
-    DRIVER(cuMemsetD8(d, 0, 4096));
+    clear();
     SAY(cuStreamWaitValue32(s, d + 64, 1, CU_STREAM_WAIT_VALUE_EQ));
     SAY(cuLaunchHostFunc(s, note, (void *)1));
     SAY(cuEventRecord(e, s));

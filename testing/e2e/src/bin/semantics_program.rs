@@ -14,6 +14,8 @@ mod events;
 mod full;
 #[path = "semantics_program/graph_memory.rs"]
 mod graph_memory;
+#[path = "semantics_program/logs.rs"]
+mod logs;
 #[path = "semantics_program/threads.rs"]
 mod threads;
 
@@ -135,6 +137,8 @@ fn main() {
         "globals" => copies::globals(&api),
         "tables" => copies::tables(&api),
         "graph_memory" => graph_memory::graph_memory(&api),
+        "logs" => logs::logs(&api),
+        "log_of_queued" => logs::of_queued(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
