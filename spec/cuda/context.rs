@@ -86,7 +86,7 @@ fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult;
 #[local] #[get_proc("cuCtxPushCurrent", 4000)]
 fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult;
 
-#[id(0x0306)] #[waits] #[get_proc("cuCtxRecordEvent", 12050)]
+#[id(0x0306)] #[waits] #[by_hand(client)] #[get_proc("cuCtxRecordEvent", 12050)]
 fn cuCtxRecordEvent(#[handle] hCtx: CUcontext, #[handle] hEvent: CUevent) -> CUresult;
 
 #[id(0x0307)] #[queued] #[get_proc("cuCtxResetPersistingL2Cache", 11000)]

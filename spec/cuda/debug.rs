@@ -1,4 +1,4 @@
-//! Debugger hooks, core dumps, checkpoints and logs.
+//! Debugger hooks, core dumps and checkpoints.
 
 #[unsupported("the driver checkpoints processes of its own machine only")]
 #[get_proc("cuCheckpointProcessCheckpoint", 12080)]
@@ -154,36 +154,3 @@ static cudbgSessionId: u32;
 
 #[unsupported("for a debugger on the machine of the device")]
 static cudbgUseExternalDebugger: u32;
-
-#[unsupported("the driver's log belongs to the worker; Busbar has its own")]
-#[get_proc("cuLogsCurrent", 12090)]
-fn cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: u32) -> CUresult;
-
-#[unsupported("the driver's log belongs to the worker; Busbar has its own")]
-#[get_proc("cuLogsDumpToFile", 12090)]
-fn cuLogsDumpToFile(
-    iterator: *mut CUlogIterator,
-    pathToFile: *const c_char,
-    flags: u32,
-) -> CUresult;
-
-#[unsupported("the driver's log belongs to the worker; Busbar has its own")]
-#[get_proc("cuLogsDumpToMemory", 12090)]
-fn cuLogsDumpToMemory(
-    iterator: *mut CUlogIterator,
-    buffer: *mut c_char,
-    size: *mut usize,
-    flags: u32,
-) -> CUresult;
-
-#[unsupported("the driver's log belongs to the worker; Busbar has its own")]
-#[get_proc("cuLogsRegisterCallback", 12090)]
-fn cuLogsRegisterCallback(
-    callbackFunc: CUlogsCallback,
-    userData: *mut c_void,
-    callback_out: *mut CUlogsCallbackHandle,
-) -> CUresult;
-
-#[unsupported("the driver's log belongs to the worker; Busbar has its own")]
-#[get_proc("cuLogsUnregisterCallback", 12090)]
-fn cuLogsUnregisterCallback(callback: CUlogsCallbackHandle) -> CUresult;

@@ -55,7 +55,7 @@ fn cuGreenCtxGetDevResource(
 #[id(0x1607)] #[waits] #[get_proc("cuGreenCtxGetId", 12090)]
 fn cuGreenCtxGetId(#[handle] greenCtx: CUgreenCtx, #[out] greenCtxId: *mut u64) -> CUresult;
 
-#[id(0x1608)] #[waits] #[get_proc("cuGreenCtxRecordEvent", 12040)]
+#[id(0x1608)] #[waits] #[by_hand(client)] #[get_proc("cuGreenCtxRecordEvent", 12040)]
 fn cuGreenCtxRecordEvent(#[handle] hCtx: CUgreenCtx, #[handle] hEvent: CUevent) -> CUresult;
 
 #[id(0x1609)] #[waits] #[by_hand(client)] #[get_proc("cuGreenCtxStreamCreate", 12050)]

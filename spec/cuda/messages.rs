@@ -24,6 +24,10 @@ fn LaunchNow(function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared
 #[id(0x8003)] #[message] #[queued] #[family(launch)]
 fn HostFunction(stream: u32, kind: u32, function: u64, data: u64);
 
+/// Answers, by itself, once everything is done that the stream holds now.
+#[id(0x8007)] #[message] #[waits] #[family(event)]
+fn Reached(stream: u32);
+
 /// Gives a primary context back; `reset` destroys all that lives in it.
 #[id(0x8011)] #[message] #[queued] #[family(context)]
 fn PrimaryRelease(context: u32, device: i32, reset: u32);

@@ -28,18 +28,20 @@ def hiding(folder):
 
 class Remote:
     """`busbar serve` on a loopback port while the block runs; `prefix` makes a client of a command.
+    The server may be given more options.
     """
 
-    def __init__(self, dist, port, work, log):
+    def __init__(self, dist, port, work, log, options=()):
         self.busbar = pathlib.Path(dist).resolve() / "bin/busbar"
         self.server = f"127.0.0.1:{port}"
         self.log = pathlib.Path(log)
         self.hide = hiding(work)
+        self.options = options
 
     def __enter__(self):
         self.out = open(self.log, "w")
-        self.process = subprocess.Popen([self.busbar, "serve", "--listen", self.server],
-                                        stdout=subprocess.PIPE, stderr=self.out, text=True)
+        command = [self.busbar, "serve", "--listen", self.server, *self.options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.out, text=True)
         if "listening" not in self.process.stdout.readline():
             self.process.kill()
             sys.exit(f"the server did not start; see {self.log}")

@@ -16,7 +16,8 @@ pub enum Switch {
     Queue,
     /// The client answers what it knows. Off: each such call waits for a round trip.
     Local,
-    /// A wait for a stream known to be idle ends at once. Off: the worker is asked.
+    /// A wait for a stream known to be idle ends at once, and whether an event has happened the
+    /// worker tells by itself. Off: it is asked.
     Idle,
     /// Records are gathered into frames, and frames into system calls. Off: one each.
     Gather,

@@ -127,6 +127,8 @@ pub struct Item {
     pub by_hand_worker: bool,
     /// The hand-written part is missing yet.
     pub todo: bool,
+    /// What people should know of it.
+    pub remark: Option<String>,
     /// Names and first versions under which the API's own lookup gives this function.
     pub get_proc: Vec<(String, u32)>,
     /// Found by the API's own lookup only, not among its symbols.
@@ -284,6 +286,7 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
         by_hand_client: false,
         by_hand_worker: false,
         todo: false,
+        remark: None,
         get_proc: Vec::new(),
         proc_only: false,
         per_thread: None,
@@ -318,6 +321,7 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
                 }
             }
             "todo" => it.todo = true,
+            "remark" => it.remark = Some(attr.parse_args::<LitStr>()?.value()),
             "proc_only" => it.proc_only = true,
             "get_proc" => it
                 .get_proc

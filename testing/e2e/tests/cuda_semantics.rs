@@ -190,6 +190,55 @@ fn what_is_not_to_be_freed_stays() {
 }
 
 #[test]
+fn the_drivers_log_is_the_programs() {
+    let text = same(&Server::start(), "1", &["logs"]);
+    let limit = "Returning 215 (CUDA_ERROR_UNSUPPORTED_LIMIT) from cuCtxSetLimit";
+    let no_buffer = "Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLogsDumpToMemory";
+    for line in [
+        format!("heard 42: {limit}"),
+        format!("heard 42: {no_buffer}"),
+        format!("in memory: {limit}"),
+        format!("in a file: {no_buffer}"),
+        "in memory: Older messages are left out.".to_owned(),
+    ] {
+        assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+    }
+    assert_eq!(text.matches("heard").count(), 4, "{text}");
+    assert!(
+        text.ends_with("cuCtxSynchronize: 719\ncuLogsCurrent: 0\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_log_tells_of_queued_calls() {
+    let server = Options::default()
+        .env("FAKEDEV_FAULTS", "cuMemsetD8Async@1=1")
+        .start();
+    let text = printed(remote(&server, Path::new(PROGRAM)).arg("log_of_queued"));
+    // When it is heard of is open, but for this: not after the error.
+    let (before, after) = text
+        .split_once("cuStreamSynchronize: 1\n")
+        .expect("the error");
+    assert!(before.contains("cuMemsetD8Async: 0\n"), "{text}");
+    let heard = "heard 42: Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuMemsetD8Async\n";
+    assert!(before.contains(heard), "{text}");
+    assert_eq!(after, "");
+}
+
+#[test]
+fn memory_of_graphs_is_freed_once() {
+    let text = same(&Server::start(), "1", &["graph_memory"]);
+    let freed = text.matches("cuMemFreeAsync: 0").count();
+    let refused = text.matches("cuMemFreeAsync: 1").count();
+    assert_eq!((freed, refused), (3, 4), "{text}");
+    for v in [31, 32, 34] {
+        assert!(text.contains(&format!("[{v}, {v}]")), "{text}");
+    }
+    assert!(text.ends_with("cuCtxSynchronize: 0\n"), "{text}");
+}
+
+#[test]
 fn kernels_launch_graphs_and_change_them() {
     let text = same(&Server::start(), "1", &["device_graphs"]);
     let read = |l: &str| l.strip_prefix("then ").and_then(|n| n.parse::<u32>().ok());
@@ -277,4 +326,36 @@ fn what_the_device_prints_and_asserts_reaches_the_program() {
     // The message is there before the call has returned that reports the error.
     assert!(got.1.contains("Assertion `holds` failed.\nafter the error"));
     assert_eq!(wanted.1, got.1);
+}
+
+#[test]
+fn events_are_known_without_asking() {
+    let text = same_both_ways("events");
+    assert_eq!(text.matches("asked 200 times: [600]").count(), 20, "{text}");
+    assert!(text.ends_with("asked 2 times: [719]\n"), "{text}");
+    let server = Server::start();
+    let mut c = remote(&server, Path::new(PROGRAM));
+    let err = finished(c.arg("events").env("BUSBAR_STATS", "1")).stderr;
+    let err = String::from_utf8_lossy(&err);
+    let json = err.lines().find_map(|l| l.strip_prefix("busbar-stats: "));
+    let v: serde_json::Value = serde_json::from_str(json.expect("statistics")).expect("JSON");
+    let trips = v["round_trips"].as_u64().expect("a counter");
+    // It asks more than 4,000 times.
+    assert!(trips < 300, "{v}");
+}
+
+#[test]
+fn what_is_left_in_long_tables_is_no_address() {
+    let text = same_both_ways("tables");
+    assert_eq!(text.matches("0 7 7\n").count(), 2, "{text}");
+    let server = Server::start();
+    let mut c = remote(&server, Path::new(PROGRAM));
+    let c = c.arg("tables").env("BUSBAR_SHM", "0");
+    let err = finished(c.env("BUSBAR_LOG", "info")).stderr;
+    let err = String::from_utf8_lossy(&err);
+    assert!(
+        err.contains("\"some\" has it in parameter 3 at byte 0"),
+        "{err}"
+    );
+    assert!(!err.contains("\"many\""), "{err}");
 }

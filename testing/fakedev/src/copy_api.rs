@@ -27,7 +27,7 @@ pub fn copy(mut copy: Copy, stream: CUstream, flavour: Flavour, wait: bool) -> R
     if (!copy.src.device && copy.src.addr == 0) || (!copy.dst.device && copy.dst.addr == 0) {
         return Err(INVALID_VALUE);
     }
-    if !copy.check() {
+    if !copy.check(memory::usable) {
         return Err(INVALID_VALUE);
     }
     if wait {
@@ -167,7 +167,7 @@ pub fn checked_fill(fill: Fill) -> R<Fill> {
     let element = fill.element as u64;
     let odd = !fill.dst.is_multiple_of(element)
         || (fill.height > 1 && !(fill.pitch as u64).is_multiple_of(element));
-    if narrow || odd || (span != 0 && !memory::accessible(fill.dst, span)) {
+    if narrow || odd || (span != 0 && !memory::usable(fill.dst, span)) {
         return Err(INVALID_VALUE);
     }
     Ok(fill)

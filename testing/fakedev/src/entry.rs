@@ -3,6 +3,7 @@
 use crate::config;
 use crate::faults::{self, Action};
 use crate::ffi::{CUresult, Res};
+use crate::logs;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -54,19 +55,26 @@ pub fn call(site: &'static Site, f: impl FnOnce() -> Res) -> CUresult {
     if let Some(log) = &*LOG {
         log_call(log, site, nth);
     }
-    if let Some(code) = faults::lost(site.name, total) {
-        return code;
-    }
-    match faults::at(site.name, nth) {
-        Some(Action::Fail(code)) => return code,
-        Some(Action::FailSticky(code)) => {
-            crate::context::poison_current(code);
-            return code;
+    let code = if let Some(code) = faults::lost(site.name, total) {
+        code
+    } else {
+        match faults::at(site.name, nth) {
+            Some(Action::Fail(code)) => code,
+            Some(Action::FailSticky(code)) => {
+                crate::context::poison_current(code);
+                code
+            }
+            Some(Action::Slow(time)) => {
+                std::thread::sleep(time);
+                f().err().unwrap_or(0)
+            }
+            None => f().err().unwrap_or(0),
         }
-        Some(Action::Slow(time)) => std::thread::sleep(time),
-        None => {}
+    };
+    if code != 0 {
+        logs::failed(site.name, code);
     }
-    f().err().unwrap_or(0)
+    code
 }
 
 /// Burns the time that a real driver would take to issue a launch, where that was asked for.

@@ -111,7 +111,8 @@ const NAMES: &[(CUresult, &CStr)] = &[
     (999, c"CUDA_ERROR_UNKNOWN"),
 ];
 
-fn name(code: CUresult) -> R<&'static CStr> {
+/// An error's name.
+pub fn name(code: CUresult) -> R<&'static CStr> {
     let place = NAMES
         .binary_search_by_key(&code, |(code, _)| *code)
         .map_err(|_| INVALID_VALUE)?;

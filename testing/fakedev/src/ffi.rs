@@ -322,6 +322,37 @@ pub struct PoolProps {
 }
 
 #[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MemAllocParams {
+    pub pool: PoolProps,
+    pub access: usize,
+    pub access_count: usize,
+    pub size: usize,
+    pub address: CUdeviceptr,
+}
+
+impl Default for MemAllocParams {
+    fn default() -> Self {
+        let pool = PoolProps {
+            alloc_type: 0,
+            handle_types: 0,
+            location: Location::default(),
+            win32: 0,
+            max_size: 0,
+            usage: 0,
+            reserved: [0; 54],
+        };
+        MemAllocParams {
+            pool,
+            access: 0,
+            access_count: 0,
+            size: 0,
+            address: 0,
+        }
+    }
+}
+
+#[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct EdgeData(pub [u8; 8]);
 

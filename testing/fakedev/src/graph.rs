@@ -224,6 +224,8 @@ pub fn kind(work: &Work) -> u32 {
         Work::All(_) => 4,
         Work::WaitNode(_) | Work::Wait(_) => 6,
         Work::RecordNode(_) | Work::Record(_) => 7,
+        Work::Allocate(_) => 10,
+        Work::Free(_) => 11,
         Work::WaitValue(_) | Work::WriteValue(_) => 12,
         Work::Empty | Work::Callback(..) | Work::FreeAsync(_) => 5,
     }

@@ -6,7 +6,9 @@ use crate::entry::api;
 use crate::event::EVENTS;
 use crate::ffi::*;
 use crate::graph::{self, GRAPHS, Graph, NODES, Node};
+use crate::graph_memory::{self, GraphMemory};
 use crate::launch::Launch;
+use crate::memory;
 use crate::work::{Copy, Fill, HostCall, Work};
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -31,7 +33,7 @@ pub fn kernel(p: &KernelNodeParamsV1, kern: CUkernel) -> R<Work> {
 /// A copy node's work.
 pub fn copy(p: &Memcpy3D) -> R<Work> {
     let copy = copy_api::from_3d(p)?;
-    if copy.check() {
+    if copy.check(memory::usable) {
         Ok(Work::Copy(Arc::new(copy)))
     } else {
         Err(INVALID_VALUE)
@@ -57,7 +59,7 @@ pub fn fill(p: &MemsetNodeParams) -> R<Work> {
 }
 
 /// Any node's work, and a child node's graph.
-pub fn from_params(params: *const NodeParams) -> R<(Work, Option<Arc<Graph>>)> {
+pub fn from_params(params: *mut NodeParams) -> R<(Work, Option<Arc<Graph>>)> {
     if params.is_null() {
         return Err(INVALID_VALUE);
     }
@@ -80,6 +82,14 @@ pub fn from_params(params: *const NodeParams) -> R<(Work, Option<Arc<Graph>>)> {
             5 => Work::Empty,
             6 => Work::WaitNode(EVENTS.get(body.cast::<CUevent>().read())?),
             7 => Work::RecordNode(EVENTS.get(body.cast::<CUevent>().read())?),
+            10 => {
+                let p = body.cast::<MemAllocParams>().read();
+                let memory = GraphMemory::new(p, &*context::current()?)?;
+                let body = (&raw mut (*params).body).cast::<MemAllocParams>();
+                (*body).address = memory.address();
+                Work::Allocate(memory)
+            }
+            11 => Work::Free(graph_memory::find(body.cast::<CUdeviceptr>().read())?),
             _ => return Err(NOT_SUPPORTED),
         };
         Ok((work, None))
@@ -93,7 +103,11 @@ fn host(p: &HostNodeParams) -> R<Work> {
     }))
 }
 
-unsafe fn add(
+/// Adds a node to a graph.
+///
+/// # Safety
+/// The pointers are null or as the API asks.
+pub unsafe fn add(
     out: *mut CUgraphNode,
     graph: CUgraph,
     after: *const CUgraphNode,
@@ -330,7 +344,7 @@ api! {
 
     fn [cuGraphAddNode] (
         out: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, count: usize,
-        params: *const NodeParams,
+        params: *mut NodeParams,
     ) {
         let (work, child) = from_params(params)?;
         add(out, graph, after, count, work, child)
@@ -338,13 +352,13 @@ api! {
 
     fn [cuGraphAddNode_v2] (
         out: *mut CUgraphNode, graph: CUgraph, after: *const CUgraphNode, _edges: *const EdgeData,
-        count: usize, params: *const NodeParams,
+        count: usize, params: *mut NodeParams,
     ) {
         let (work, child) = from_params(params)?;
         add(out, graph, after, count, work, child)
     }
 
-    fn [cuGraphNodeSetParams] (node: CUgraphNode, params: *const NodeParams) {
+    fn [cuGraphNodeSetParams] (node: CUgraphNode, params: *mut NodeParams) {
         let (work, child) = from_params(params)?;
         if child.is_some() {
             return Err(NOT_SUPPORTED);

@@ -5,6 +5,7 @@ use crate::entry::{self, Flavour, api};
 use crate::ffi::*;
 use crate::graph::{self, EXECS, GRAPHS, Graph};
 use crate::graph_api;
+use crate::graph_memory;
 use crate::handle;
 use crate::stream;
 use crate::user_object;
@@ -15,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 const KNOWN_FLAGS: u64 = 0xf;
+const AUTO_FREE: u64 = 1;
 const UPLOAD: u64 = 2;
 const DEVICE_LAUNCH: u64 = 4;
 /// Why a graph cannot be made executable: what one of its nodes does.
@@ -197,6 +199,7 @@ fn launch(exec: CUgraphExec, stream: CUstream, flavour: Flavour) -> Res {
         Arc::make_mut(&mut plan).retain(|(node, _)| !disabled.contains(node));
     }
     drop(disabled);
+    graph_memory::launched(&plan, exec.flags & AUTO_FREE != 0)?;
     arm(&plan);
     stream::submit_to(&stream, &context, Work::All(plan))
 }
@@ -320,7 +323,7 @@ api! {
     }
 
     fn [cuGraphExecNodeSetParams] (
-        exec: CUgraphExec, node: CUgraphNode, params: *const NodeParams,
+        exec: CUgraphExec, node: CUgraphNode, params: *mut NodeParams,
     ) {
         let (work, child) = graph_api::from_params(params)?;
         if child.is_some() {

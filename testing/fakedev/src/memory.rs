@@ -29,6 +29,8 @@ pub enum Kind {
     Global,
     /// Device memory of a pool.
     Pool,
+    /// Device memory of a graph's node.
+    Graph,
     /// Device memory mapped by the virtual memory functions.
     Mapped,
     /// Memory that moves between host and device by itself.
@@ -57,7 +59,7 @@ pub struct Range {
     pub flags: u32,
     /// A number never used again.
     pub id: u64,
-    /// Whether it may be accessed: mapped memory starts closed.
+    /// Whether it may be accessed: mapped memory and that of graphs start closed.
     pub open: AtomicBool,
     /// Whether a stream is to free it: what comes before that may use it, but nobody can free it
     /// once more.
@@ -95,7 +97,7 @@ pub fn insert(
         owner,
         flags,
         id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-        open: AtomicBool::new(kind != Kind::Mapped),
+        open: AtomicBool::new(!matches!(kind, Kind::Mapped | Kind::Graph)),
         going: AtomicBool::new(false),
     };
     RANGES.write().unwrap().insert(base, Arc::new(range));
@@ -140,6 +142,18 @@ pub fn all() -> Vec<Arc<Range>> {
 
 /// Whether each byte of some addresses is live and may be accessed. Ranges that touch count as one.
 pub fn accessible(address: u64, size: usize) -> bool {
+    covered(address, size, |range| range.open.load(Ordering::Acquire))
+}
+
+/// Whether work may be asked for that accesses some addresses: memory of graphs will be there when
+/// it runs, or it fails then.
+pub fn usable(address: u64, size: usize) -> bool {
+    covered(address, size, |range| {
+        range.kind == Kind::Graph || range.open.load(Ordering::Acquire)
+    })
+}
+
+fn covered(address: u64, size: usize, good: impl Fn(&Range) -> bool) -> bool {
     let Some(end) = address.checked_add(size as u64) else {
         return false;
     };
@@ -149,7 +163,7 @@ pub fn accessible(address: u64, size: usize) -> bool {
         let Some((_, range)) = ranges.range(..=at).next_back() else {
             return false;
         };
-        if at >= range.end() || !range.open.load(Ordering::Acquire) {
+        if at >= range.end() || !good(range) {
             return false;
         }
         at = range.end();
@@ -265,7 +279,7 @@ pub fn allocate(kind: Kind, size: usize, context: usize, device: usize, owner: u
 /// Ends a range that is out of the map: its memory and its charge.
 pub fn release(range: &Range) {
     match range.kind {
-        Kind::Device | Kind::Global | Kind::Pool => {
+        Kind::Device | Kind::Global | Kind::Pool | Kind::Graph => {
             retire(range.base, range.size);
             device::get(range.device).refund(charged(range.size));
         }

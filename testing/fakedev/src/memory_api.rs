@@ -4,6 +4,7 @@ use crate::context;
 use crate::device;
 use crate::entry::api;
 use crate::ffi::*;
+use crate::graph_memory;
 use crate::memory::{self, Kind, Range};
 use crate::{capture, module};
 use std::ffi::c_void;
@@ -24,15 +25,26 @@ fn free_device(address: CUdeviceptr) -> Res {
     let context = context::current()?;
     capture::check_unsafe()?;
     let range = memory::find(address).ok_or(INVALID_VALUE)?;
-    let ours = |kind| matches!(kind, Kind::Device | Kind::Managed | Kind::Pool);
+    let ours = |kind| {
+        matches!(
+            kind,
+            Kind::Device | Kind::Managed | Kind::Pool | Kind::Graph
+        )
+    };
     if range.base != address || !ours(range.kind) {
         return Err(INVALID_VALUE);
     }
+    let of_graph = match range.kind {
+        Kind::Graph => Some(graph_memory::take(address)?),
+        _ => None,
+    };
     // Work that was handed in may still use the memory: the free waits for it, as the real one
     // does.
     let owner = context::by_handle(range.context).unwrap_or(context);
     let status = owner.synchronize();
-    if range.kind == Kind::Pool {
+    if let Some(memory) = of_graph {
+        memory.open(false);
+    } else if range.kind == Kind::Pool {
         memory::free_pooled(address).map_err(|_| INVALID_VALUE)?;
     } else {
         let found = memory::remove(address, |found| found.id == range.id).ok_or(INVALID_VALUE)?;

@@ -3,10 +3,12 @@
 //! Memory is there when the call returns and goes when the stream comes to the free, so what a
 //! program may do with it in stream order works, and nothing is kept back in the pool.
 
+use crate::capture;
 use crate::context;
 use crate::device;
 use crate::entry::{Flavour, api};
 use crate::ffi::*;
+use crate::graph_memory::{self, GraphMemory};
 use crate::handle::{self, Table};
 use crate::memory::{self, Kind};
 use crate::stream;
@@ -94,7 +96,11 @@ fn allocate(
     }
     let pool = pool_of(pool.unwrap_or_else(|| device::get(context.device).pool()))?;
     if stream.capture.lock().unwrap().is_some() {
-        return Err(NOT_SUPPORTED);
+        let memory = GraphMemory::captured(size, &context)?;
+        let address = memory.address();
+        stream::submit_to(&stream, &context, Work::Allocate(memory))?;
+        // SAFETY: not null, and valid by the caller's contract.
+        return unsafe { put(out, address) };
     }
     // SAFETY: not null, and valid by the caller's contract.
     unsafe { put(out, pool.allocate(size, context.handle)?) }
@@ -127,6 +133,13 @@ api! {
         let range = memory::find(address).filter(|range| range.base == address);
         let range = range.ok_or(INVALID_VALUE)?;
         match range.kind {
+            Kind::Graph => {
+                let memory = match capture::of(&stream)? {
+                    Some(_) => graph_memory::find(address)?,
+                    None => graph_memory::take(address)?,
+                };
+                stream::submit_to(&stream, &context, Work::Free(memory))
+            }
             Kind::Pool if range.going.swap(true, Ordering::AcqRel) => Err(INVALID_VALUE),
             Kind::Pool => stream::submit_to(&stream, &context, Work::FreeAsync(address))
                 .inspect_err(|_| range.going.store(false, Ordering::Release)),

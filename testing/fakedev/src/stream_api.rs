@@ -13,7 +13,7 @@ const WAIT_FLUSH: u32 = 1 << 30;
 
 fn value(addr: u64, value: u64, wide: bool, how: u32) -> R<Value> {
     let size = if wide { 8 } else { 4 };
-    if !addr.is_multiple_of(size) || !memory::accessible(addr, size as usize) {
+    if !addr.is_multiple_of(size) || !memory::usable(addr, size as usize) {
         return Err(INVALID_VALUE);
     }
     Ok(Value {

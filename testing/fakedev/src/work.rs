@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::event::{Event, Record};
 use crate::ffi::*;
+use crate::graph_memory::GraphMemory;
 use crate::launch::Launch;
 use crate::memory;
 use std::ffi::c_void;
@@ -38,6 +39,10 @@ pub enum Work {
     WriteValue(Value),
     /// Gives memory of a pool back.
     FreeAsync(CUdeviceptr),
+    /// Memory of a graph is there.
+    Allocate(Arc<GraphMemory>),
+    /// Memory of a graph is there no longer.
+    Free(Arc<GraphMemory>),
     /// Several pieces in order: a graph.
     All(Arc<Vec<(CUgraphNode, Work)>>),
     /// Nothing: orders other nodes.
@@ -186,6 +191,14 @@ impl Work {
             Work::WaitValue(value) => value.wait(context),
             Work::WriteValue(value) => value.write(),
             Work::FreeAsync(address) => memory::free_pooled(*address),
+            Work::Allocate(memory) => {
+                memory.open(true);
+                Ok(())
+            }
+            Work::Free(memory) => {
+                memory.open(false);
+                Ok(())
+            }
             Work::Callback(..) | Work::All(_) | Work::Empty => Ok(()),
         }
     }
@@ -216,14 +229,14 @@ impl Copy {
         self.width == 0 || self.height == 0 || self.depth == 0
     }
 
-    /// Whether each end that must be the device's is memory that it knows.
-    pub fn check(&self) -> bool {
+    /// Whether each end that must be the device's is memory that it knows to be good.
+    pub fn check(&self, good: fn(u64, usize) -> bool) -> bool {
         let ok = |plane: &Plane| {
             plane
                 .end(self.width, self.height, self.depth)
                 .is_some_and(|end| {
                     plane.addr.checked_add(end as u64).is_some()
-                        && (!plane.device || memory::accessible(plane.addr, end))
+                        && (!plane.device || good(plane.addr, end))
                 })
         };
         self.is_empty() || (ok(&self.dst) && (self.staged.is_some() || ok(&self.src)))
@@ -259,7 +272,7 @@ impl Copy {
     }
 
     fn run(&self) -> Res {
-        if !self.check() {
+        if !self.check(memory::accessible) {
             return Err(ILLEGAL_ADDRESS);
         }
         if !self.is_empty() {

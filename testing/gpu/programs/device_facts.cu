@@ -1,8 +1,11 @@
 // What a device says of itself, limits of a context, names of errors, and where functions are
 // found.
 #include "tell.h"
+#include <atomic>
 #include <cstring>
 #include <string>
+#include <sys/stat.h>
+#include <unistd.h>
 
 __global__ void nothing() {}
 
@@ -217,13 +220,54 @@ static void functions() {
 #endif
 }
 
+static std::atomic<int> heard{0};
+static void CUDA_CB hear(void *to, CUlogLevel, char *message, size_t length) {
+    if (to == &heard && message && length) heard++;
+}
+
+/// The driver's log. Its words are its own, so they are for people; times and threads are in them.
 static void words() {
     puts("-- words of the driver");
-    CUlogIterator at = 0;
+    CUlogIterator at = 0, file = 0;
     SAY(cuLogsCurrent(&at, 0));
-    char text[256] = "x";
+    char text[25601] = "x";
     size_t room = sizeof text;
     SAY(cuLogsDumpToMemory(&at, text, &room, 0));
+    printf("%zu bytes\n", room);
+    CUlogsCallbackHandle listener = nullptr;
+    SAY(cuLogsRegisterCallback(hear, &heard, &listener));
+    file = at;
+    // What is documented to be logged.
+    room = 1;
+    SAY(cuLogsDumpToMemory(&at, nullptr, &room, 0));
+    usleep(50000);
+    printf("heard %d\n", heard > 0);
+    room = sizeof text;
+    SAY(cuLogsDumpToMemory(&at, text, &room, 0));
+    printf("some %d\n", room > 0 && text[0] == '[' && !text[room]);
+    for (char *line = strtok(text, "\n"); line; line = strtok(nullptr, "\n"))
+        printf("# %s\n", line);
+    room = sizeof text;
+    SAY(cuLogsDumpToMemory(&at, text, &room, 0));
+    printf("%zu bytes\n", room);
+    char path[] = "/tmp/device-facts-XXXXXX";
+    int fd = mkstemp(path);
+    CUlogIterator again = file;
+    SAY(cuLogsDumpToFile(&file, path, 0));
+    struct stat first{}, second{};
+    fstat(fd, &first);
+    SAY(cuLogsDumpToFile(&again, path, 0));
+    stat(path, &second);
+    printf("in the file %d\n", first.st_size > 0);
+    printf("# it is %ld bytes long, then %ld\n", (long)first.st_size, (long)second.st_size);
+    close(fd);
+    unlink(path);
+    if (listener) SAY(cuLogsUnregisterCallback(listener));
+    int before = heard;
+    room = 1;
+    SAY(cuLogsDumpToMemory(&at, nullptr, &room, 0));
+    usleep(50000);
+    printf("heard more %d\n", heard != before);
 }
 
 int main() {

@@ -5,7 +5,7 @@
 //! returned here.
 
 use super::runtime::{Cx, decode, enter_local};
-use super::{fault, settled, shadow, stream};
+use super::{fault, logs, settled, shadow, stream};
 use crate::session::CHUNK;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
@@ -28,6 +28,8 @@ const MIRROR_GONE: u32 = 3;
 const READ: u32 = 4;
 /// The status that comes with a host node's function.
 const GRAPH_HOST: i32 = 1;
+/// The status that comes with a line of the driver's log.
+const LOG_LINE: i32 = 2;
 
 enum Job {
     Function {
@@ -49,6 +51,8 @@ enum Job {
         function: u64,
         data: u64,
     },
+    /// Lines of the driver's log have come.
+    Lines,
 }
 
 /// A stream callback with what it is to be called with: lives until it has run.
@@ -95,6 +99,16 @@ fn jobs() -> Result<Sender<Job>, CUresult> {
         return Err(CUDA_ERROR_OPERATING_SYSTEM);
     }
     Ok(jobs.insert(tx).clone())
+}
+
+/// Sees to it that there is a thread that runs what the program is told of.
+pub fn must_run() -> Result<(), CUresult> {
+    jobs().map(drop)
+}
+
+/// Has listeners run for lines of the driver's log.
+pub fn tell_of_lines() {
+    submit(Job::Lines);
 }
 
 fn submit(job: Job) {
@@ -229,6 +243,7 @@ fn work(job: Job) {
         Job::Destructor { function, data } => {
             let _ = catch_unwind(|| program(function, data));
         }
+        Job::Lines => logs::tell(),
     }
 }
 
@@ -258,6 +273,12 @@ pub fn run(status: i32, call: u32, body: &[u8]) {
     if status == GRAPH_HOST {
         if let Ok(m) = decode::<msg::GraphHostFunction>(body) {
             submit(Job::Node { call, m });
+        }
+        return;
+    }
+    if status == LOG_LINE {
+        if let Ok(m) = decode::<msg::LogLine<'_>>(body) {
+            logs::arrived(&m);
         }
         return;
     }

@@ -3,6 +3,7 @@
 
 use super::array;
 use super::device::{self, Device};
+use super::event;
 use super::handles;
 use super::memory;
 use super::runtime::{
@@ -643,5 +644,17 @@ pub(super) unsafe fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
         let ended = end_primary(cx, d.primary, dev, 1);
         RETAINED[slot(dev)].store(0, Ordering::Release);
         ended
+    })
+}
+
+pub(super) unsafe fn cuCtxRecordEvent(ctx: CUcontext, event: CUevent) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        event::recorded_unseen();
+        let m = msg::CuCtxRecordEvent {
+            h_ctx: cx.handle(Kind::Context, ctx as u64)?,
+            h_event: cx.handle(Kind::Event, event as u64)?,
+        };
+        cx.send(&m)
     })
 }

@@ -1,6 +1,7 @@
 //! A node's parameters: what a program gives, as it travels, and back.
 
 use super::copy_rows::rows_of;
+use super::event;
 use super::graph::{self, owner};
 use super::graph_host::{restore, travel};
 use super::launch;
@@ -107,7 +108,10 @@ pub(super) unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded, CU
         }
         CU_GRAPH_NODE_TYPE_HOST if u[0] == 0 => return Err(CUDA_ERROR_INVALID_VALUE),
         CU_GRAPH_NODE_TYPE_GRAPH => u[0] = u64::from(cx.handle(Kind::Graph, u[0])?),
-        CU_GRAPH_NODE_TYPE_WAIT_EVENT | CU_GRAPH_NODE_TYPE_EVENT_RECORD => {
+        kind @ (CU_GRAPH_NODE_TYPE_WAIT_EVENT | CU_GRAPH_NODE_TYPE_EVENT_RECORD) => {
+            if kind == CU_GRAPH_NODE_TYPE_EVENT_RECORD {
+                event::recorded_unseen();
+            }
             u[0] = u64::from(cx.handle(Kind::Event, u[0])?);
         }
         CU_GRAPH_NODE_TYPE_MEM_ALLOC => {

@@ -2,6 +2,7 @@
 //! carries from call to call.
 
 use super::context;
+use super::event;
 use super::handles;
 use super::runtime::{Cx, decode, enter, guard, put};
 use super::stream;
@@ -172,5 +173,17 @@ pub fn of_stream(cx: Cx, stream: u32) -> Result<CUgreenCtx, CUresult> {
     Ok(match decode::<msg::GreenOfStreamReply>(&reply)?.green {
         0 => std::ptr::null_mut(),
         id => handles::raw(Kind::GreenContext, id) as CUgreenCtx,
+    })
+}
+
+pub(super) unsafe fn cuGreenCtxRecordEvent(ctx: CUgreenCtx, event: CUevent) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        event::recorded_unseen();
+        let m = msg::CuGreenCtxRecordEvent {
+            h_ctx: cx.handle(Kind::GreenContext, ctx as u64)?,
+            h_event: cx.handle(Kind::Event, event as u64)?,
+        };
+        cx.send(&m)
     })
 }

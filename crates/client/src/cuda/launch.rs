@@ -2,6 +2,7 @@
 //! at once, packed, and queued; nothing waits.
 
 use super::context;
+use super::event;
 use super::handles::Side;
 use super::runtime::{Cx, decode, enter, guard};
 use super::{shadow, stream};
@@ -298,7 +299,7 @@ unsafe fn queue(
     let params = if shadow::concerns_launches() {
         // SAFETY: passed on to the caller.
         unsafe { pack(f, &params, &mut known) };
-        shadow::parameters(cx, &mut known)?;
+        shadow::parameters(cx, f, &mut known)?;
         if shadow::active() {
             shadow::work(cx, l.stream, false)?;
         }
@@ -519,6 +520,7 @@ pub(super) unsafe fn attributes(
         if let CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
         | CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT = a.id
         {
+            event::recorded_unseen();
             let event = cx.handle(Kind::Event, member(&a.value))?;
             set_member(&mut a.value, u64::from(event));
         }

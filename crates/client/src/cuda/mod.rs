@@ -33,6 +33,7 @@ mod launch;
 mod launch_old;
 mod library;
 mod link;
+mod logs;
 mod managed;
 mod memory;
 mod memset;

@@ -140,20 +140,31 @@ pub(super) unsafe fn cuMemFreeAsync(
                 e => Err(e),
             };
         }
-        forget(p)?;
-        cx.send(&msg::PoolFree { va: p, stream })
+        let m = msg::PoolFree { va: p, stream };
+        match forget(p)? {
+            Maker::Pool => cx.send(&m),
+            Maker::Graph => cx.call(&m).map(drop),
+        }
     })
 }
 
+/// What memory that is about to be freed came from.
+enum Maker {
+    /// It was there, and is no longer.
+    Pool,
+    /// Whether it is there depends on what graphs have been launched: the driver knows.
+    Graph,
+}
+
 /// Memory that a pool or a graph gave is about to be freed.
-fn forget(p: CUdeviceptr) -> Result<(), CUresult> {
+fn forget(p: CUdeviceptr) -> Result<Maker, CUresult> {
     let of_graph =
         |r: &memory::Range| r.base == p && r.sort == Sort::Foreign && r.flags & OF_GRAPH != 0;
     if memory::find(p).is_some_and(|r| of_graph(&r)) {
-        return Ok(());
+        return Ok(Maker::Graph);
     }
     let gone = memory::take(p, is_pooled);
-    gone.map(drop).ok_or(CUDA_ERROR_INVALID_VALUE)
+    gone.map(|_| Maker::Pool).ok_or(CUDA_ERROR_INVALID_VALUE)
 }
 
 /// `cuMemFree` of memory that came from a pool.

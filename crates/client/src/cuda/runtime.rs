@@ -1,6 +1,6 @@
 //! The process's CUDA session, and what every call goes through.
 
-use super::{context, device, handles, output, retire, shadow, stream};
+use super::{context, device, event, handles, logs, output, retire, shadow, stream};
 use crate::calls::Answer;
 use crate::config::Config;
 use crate::hello::Failure;
@@ -133,11 +133,25 @@ fn present() -> Result<Cx, CUresult> {
 pub fn guard(f: impl FnOnce() -> Result<(), CUresult>) -> CUresult {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(())) => CUDA_SUCCESS,
-        Ok(Err(e)) => e,
+        Ok(Err(e)) => {
+            if logs::used() {
+                log_is_told();
+            }
+            e
+        }
         Err(_) => {
             crate::log!(Error, "a bug in Busbar: a call panicked");
             CUDA_ERROR_UNKNOWN
         }
+    }
+}
+
+/// A call fails: who listens to the driver's log hears of it before the program does.
+#[cold]
+fn log_is_told() {
+    // In the child of a fork there may be no one left to let go of the lock.
+    if present().is_ok() {
+        logs::tell();
     }
 }
 
@@ -418,6 +432,9 @@ impl Cx {
 
     /// Ends a handle.
     pub fn destroy(self, kind: Kind, id: u32) {
+        if kind == Kind::Event {
+            event::forget(id);
+        }
         handles::destroy(kind, id);
     }
 

@@ -15,6 +15,7 @@
 //! Lock order: the list of areas here comes before the session's own locks, and nothing that holds
 //! it touches memory that may fault, or waits for what the worker has queued.
 
+use super::launch::Function;
 use super::memory::{self, Sort};
 use super::runtime::{Cx, enter_local};
 use super::shadow_area::Area;
@@ -493,8 +494,9 @@ pub fn device_side(p: u64, len: usize) -> Option<u64> {
     ((p - a.start).saturating_add(len as u64) <= a.size).then(|| a.device_of(p))
 }
 
-/// Where a kernel finds what a parameter points at, if that is page-locked memory.
-fn translate(cx: Cx, word: u64) -> Result<Option<u64>, CUresult> {
+/// Where a kernel finds what a parameter points at, if that is page-locked memory. The log hears of
+/// the `place` in which its address was found.
+fn translate(cx: Cx, word: u64, place: impl Fn() -> String) -> Result<Option<u64>, CUresult> {
     let host = space::start(space::HOST)..space::start(space::HOST + 1);
     let registered = REGISTERED_FROM.load(Ordering::Relaxed)..REGISTERED_TO.load(Ordering::Relaxed);
     if !host.contains(&word) && !registered.contains(&word) {
@@ -502,25 +504,45 @@ fn translate(cx: Cx, word: u64) -> Result<Option<u64>, CUresult> {
     }
     match memory::find(word) {
         Some(r) if matches!(r.sort, Sort::Host | Sort::Registered) => {
+            if !shared::holds(word) && device_side(word, 1).is_none() {
+                let (at, n) = (r.base, r.size);
+                crate::log!(Info, "kernels see {n} bytes at {at:#x}: {}", place());
+            }
             expose(cx, &r, word).map(Some)
         }
         _ => Ok(None),
     }
 }
 
+/// Bytes of the longest parameter whose words are believed to be addresses. Longer ones are tables
+/// with a fixed number of places (those of PyTorch's optimizers have some KiB), and what is in the
+/// places that are not used was on the stack before: an address of page-locked memory, as like as
+/// not, when a batch was copied from there just now.
+const BELIEVED: u32 = 1024;
+
 /// Looks through a launch's packed parameters for addresses of page-locked memory.
-pub fn parameters(cx: Cx, packed: &mut [u8]) -> Result<(), CUresult> {
+pub fn parameters(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<(), CUresult> {
     if FLAGS.load(Ordering::Relaxed) & SCAN == 0 {
         return Ok(());
     }
-    for b in packed.chunks_exact_mut(8) {
-        let mut word = [0; 8];
-        word.copy_from_slice(b);
-        let word = u64::from_le_bytes(word);
-        if let Some(there) = translate(cx, word)?
-            && there != word
-        {
-            b.copy_from_slice(&there.to_le_bytes());
+    for (i, (offset, size)) in f.params.iter().enumerate() {
+        let (from, to) = (*offset as usize, offset.saturating_add(*size) as usize);
+        let words = packed.get_mut(from..to).unwrap_or_default();
+        for (n, b) in words.chunks_exact_mut(8).enumerate() {
+            let mut word = [0; 8];
+            word.copy_from_slice(b);
+            let word = u64::from_le_bytes(word);
+            let there = if *size <= BELIEVED {
+                let place = || format!("{:?} has it in parameter {i} at byte {}", f.name, 8 * n);
+                translate(cx, word, place)?
+            } else {
+                device_side(word, 1)
+            };
+            if let Some(there) = there
+                && there != word
+            {
+                b.copy_from_slice(&there.to_le_bytes());
+            }
         }
     }
     Ok(())

@@ -101,6 +101,7 @@ fn remark(c: &Call) -> String {
     if let Some(suffix) = &c.item.per_thread {
         parts.push(format!("also `{suffix}`"));
     }
+    parts.extend(c.item.remark.clone());
     parts.join("; ")
 }
 

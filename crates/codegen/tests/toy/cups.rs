@@ -33,6 +33,7 @@ fn toyFill(cup: ToyCup, what: *const u16, n: usize) -> ToyResult;
 #[same_as(toyBreak)]
 fn toyOld(cup: ToyCup) -> ToyResult;
 
+#[remark("of the table it stands on")]
 #[local]
 fn toyMine(n: i32) -> ToyResult;
 

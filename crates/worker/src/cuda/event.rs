@@ -2,6 +2,7 @@
 
 use super::Cuda;
 use super::completer::Then;
+use super::copy::here;
 use super::waiters::Wait;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -39,6 +40,18 @@ pub(super) fn cu_event_synchronize(
             w.waiters.wait(ctx, Wait::Event(event), h.call);
         }
         rc => w.completer.now(rc, Then::Reply { call: h.call }),
+    }
+    Ok(())
+}
+
+pub(super) fn reached(w: &mut Cuda, h: &Header, m: msg::Reached) -> Result<(), WireError> {
+    let then = Then::Reply { call: h.call };
+    match w.stream(m.stream) {
+        Ok(_) => {
+            let (stream, ctx) = here(w, h, m.stream);
+            w.completer.after(stream, ctx, then);
+        }
+        Err(e) => w.completer.now(e, then),
     }
     Ok(())
 }

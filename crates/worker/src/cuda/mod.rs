@@ -29,6 +29,7 @@ mod ipc;
 mod launch;
 mod library;
 mod link;
+mod logs;
 mod memory;
 mod module;
 mod occupancy;
@@ -207,6 +208,8 @@ pub struct Cuda {
     settled: settled::Settled,
     /// Lines that may still go to the server's log.
     complaints: u32,
+    /// Who listens to the driver's log.
+    logs: logs::Logs,
 }
 
 /// Lines that one session may put into the server's log: a client must not be able to fill it.
@@ -273,6 +276,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         relaxed: false,
         settled: settled::Settled::default(),
         complaints: COMPLAINTS,
+        logs: logs::Logs::new(driver),
     }))
 }
 
@@ -509,6 +513,7 @@ impl Api for Cuda {
 
     fn close(&mut self) {
         self.waiters.close();
+        self.logs.close();
         // The process ends with the session, and the driver frees with it all that it held.
     }
 }

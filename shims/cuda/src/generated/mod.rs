@@ -18,6 +18,7 @@ mod interop;
 mod ipc;
 mod launch;
 mod library;
+mod logs;
 mod managed;
 mod memory;
 mod memset;

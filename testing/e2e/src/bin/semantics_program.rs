@@ -8,10 +8,16 @@ mod copies;
 mod corners;
 #[path = "semantics_program/device_graphs.rs"]
 mod device_graphs;
+#[path = "semantics_program/events.rs"]
+mod events;
 #[path = "semantics_program/full.rs"]
 mod full;
 #[path = "semantics_program/functions.rs"]
 mod functions;
+#[path = "semantics_program/graph_memory.rs"]
+mod graph_memory;
+#[path = "semantics_program/logs.rs"]
+mod logs;
 #[path = "semantics_program/threads.rs"]
 mod threads;
 
@@ -20,7 +26,8 @@ use libloading::Library;
 const IMAGE: &str = "fakedev-module 1\n\
     kernel nop nop\nkernel trap trap\nkernel assert assert u32\nkernel fill fill_u32\n\
     kernel spin spin\nkernel probe probe\nkernel say say\n\
-    kernel start start\nkernel change change\n\0";
+    kernel start start\nkernel change change\n\
+    kernel some fill_u32 ptr u32 u64 bytes:1024\nkernel many fill_u32 ptr u32 u64 bytes:2048\n\0";
 
 struct Api {
     library: Library,
@@ -119,6 +126,7 @@ fn main() {
         "copies" => full::copies(&api),
         "primary" => full::primary(&api),
         "library" => full::library(&api),
+        "events" => events::events(&api),
         "rows" => copies::rows(&api),
         "own_streams" => threads::own_streams(&api),
         "small_stacks" => threads::small_stacks(&api),
@@ -130,6 +138,10 @@ fn main() {
         "freed" => copies::freed(&api),
         "globals" => copies::globals(&api),
         "functions" => functions::functions(&api),
+        "tables" => copies::tables(&api),
+        "graph_memory" => graph_memory::graph_memory(&api),
+        "logs" => logs::logs(&api),
+        "log_of_queued" => logs::of_queued(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");

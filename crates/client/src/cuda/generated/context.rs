@@ -405,15 +405,8 @@ pub(in crate::cuda) unsafe fn cuCtxRecordEvent_checked(
     hCtx: CUcontext,
     hEvent: CUevent,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_ctx = cx.handle(Kind::Context, hCtx as u64)?;
-    let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
-    let v_req = wire::CuCtxRecordEvent {
-        h_ctx: v_h_ctx,
-        h_event: v_h_event,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::context::cuCtxRecordEvent(hCtx, hEvent) })
 }
 
 /// `cuCtxResetPersistingL2Cache`.

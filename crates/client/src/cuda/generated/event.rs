@@ -132,15 +132,8 @@ pub(in crate::cuda) unsafe fn cuEventRecord_checked(
     hStream: CUstream,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuEventRecord {
-        h_event: v_h_event,
-        h_stream: v_h_stream,
-    };
-    cx.send(&v_req)?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::event::cuEventRecord(hEvent, hStream, per_thread) })
 }
 
 /// `cuEventRecordWithFlags`.
@@ -170,16 +163,8 @@ pub(in crate::cuda) unsafe fn cuEventRecordWithFlags_checked(
     flags: u32,
     per_thread: bool,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuEventRecordWithFlags {
-        h_event: v_h_event,
-        h_stream: v_h_stream,
-        flags,
-    };
-    cx.send(&v_req)?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::event::cuEventRecordWithFlags(hEvent, hStream, flags, per_thread) })
 }
 
 /// `cuEventSynchronize`.

@@ -244,15 +244,8 @@ pub(in crate::cuda) unsafe fn cuGreenCtxRecordEvent_checked(
     hCtx: CUgreenCtx,
     hEvent: CUevent,
 ) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_ctx = cx.handle(Kind::GreenContext, hCtx as u64)?;
-    let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
-    let v_req = wire::CuGreenCtxRecordEvent {
-        h_ctx: v_h_ctx,
-        h_event: v_h_event,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::cuda::green::cuGreenCtxRecordEvent(hCtx, hEvent) })
 }
 
 /// `cuGreenCtxStreamCreate`.

@@ -18,6 +18,7 @@ pub mod interop;
 pub mod ipc;
 pub mod launch;
 pub mod library;
+pub mod logs;
 pub mod managed;
 pub mod memory;
 pub mod memset;

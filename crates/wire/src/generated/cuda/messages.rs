@@ -238,6 +238,29 @@ impl<'a> Request<'a> for HostFunction {
     }
 }
 
+/// Answers, by itself, once everything is done that the stream holds now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reached {
+    pub stream: u32,
+}
+
+impl<'a> Message<'a> for Reached {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.stream);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { stream: r.u32()? })
+    }
+}
+
+impl<'a> Request<'a> for Reached {
+    const OP: u16 = op::REACHED;
+    const NAME: &'static str = "Reached";
+}
+
 /// Gives a primary context back; `reset` destroys all that lives in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PrimaryRelease {
@@ -1858,6 +1881,12 @@ mod tests {
         }
     }
 
+    impl Sample for Reached {
+        fn sample(g: &mut Gen) -> Self {
+            Self { stream: g.u32() }
+        }
+    }
+
     impl Sample for PrimaryRelease {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -2342,6 +2371,7 @@ mod tests {
         check::<LaunchNow<'static>>(false);
         check::<LaunchNowReply>(false);
         check::<HostFunction>(false);
+        check::<Reached>(false);
         check::<PrimaryRelease>(false);
         check::<ContextCreate>(false);
         check::<ContextDestroy>(false);

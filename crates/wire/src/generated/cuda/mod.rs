@@ -9,12 +9,14 @@ mod event;
 mod graph;
 mod green;
 mod library;
+mod logs;
 mod memory;
 mod memset;
 mod messages;
 mod messages_context;
 mod messages_graph;
 mod messages_ipc;
+mod messages_logs;
 mod messages_managed;
 mod messages_texture;
 mod messages_vmm;
@@ -35,12 +37,14 @@ pub use event::*;
 pub use graph::*;
 pub use green::*;
 pub use library::*;
+pub use logs::*;
 pub use memory::*;
 pub use memset::*;
 pub use messages::*;
 pub use messages_context::*;
 pub use messages_graph::*;
 pub use messages_ipc::*;
+pub use messages_logs::*;
 pub use messages_managed::*;
 pub use messages_texture::*;
 pub use messages_vmm::*;
@@ -221,6 +225,7 @@ pub mod op {
     pub const CU_TENSOR_MAP_ENCODE_TILED: u16 = 0x1703;
     pub const CU_PROFILER_START: u16 = 0x1901;
     pub const CU_PROFILER_STOP: u16 = 0x1902;
+    pub const CU_LOGS_CURRENT: u16 = 0x1a01;
     pub const OPEN_CUDA: u16 = 0x8000;
     pub const LAUNCH_KERNEL: u16 = 0x8001;
     pub const SELECT_DEVICES: u16 = 0x8002;
@@ -228,6 +233,7 @@ pub mod op {
     pub const CHIP_LAYOUT: u16 = 0x8004;
     pub const ERROR_TEXT: u16 = 0x8005;
     pub const LAUNCH_NOW: u16 = 0x8006;
+    pub const REACHED: u16 = 0x8007;
     pub const PRIMARY_RELEASE: u16 = 0x8011;
     pub const CONTEXT_CREATE: u16 = 0x8012;
     pub const CONTEXT_DESTROY: u16 = 0x8013;
@@ -318,6 +324,10 @@ pub mod op {
     pub const CONTEXT_DESTROY_NOW: u16 = 0x8502;
     pub const MEM_RETIRE: u16 = 0x8503;
     pub const TENSOR_MAP_ADDRESS: u16 = 0x8504;
+    pub const LOGS_DUMP: u16 = 0x8600;
+    pub const LOGS_LISTEN: u16 = 0x8601;
+    pub const LOGS_IGNORE: u16 = 0x8602;
+    pub const LOG_LINE: u16 = 0x8603;
 }
 
 /// Message ids and names, in order of id.
@@ -619,6 +629,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CU_TENSOR_MAP_ENCODE_TILED, "cuTensorMapEncodeTiled"),
     (op::CU_PROFILER_START, "cuProfilerStart"),
     (op::CU_PROFILER_STOP, "cuProfilerStop"),
+    (op::CU_LOGS_CURRENT, "cuLogsCurrent"),
     (op::OPEN_CUDA, "OpenCuda"),
     (op::LAUNCH_KERNEL, "LaunchKernel"),
     (op::SELECT_DEVICES, "SelectDevices"),
@@ -626,6 +637,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CHIP_LAYOUT, "ChipLayout"),
     (op::ERROR_TEXT, "ErrorText"),
     (op::LAUNCH_NOW, "LaunchNow"),
+    (op::REACHED, "Reached"),
     (op::PRIMARY_RELEASE, "PrimaryRelease"),
     (op::CONTEXT_CREATE, "ContextCreate"),
     (op::CONTEXT_DESTROY, "ContextDestroy"),
@@ -716,6 +728,10 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CONTEXT_DESTROY_NOW, "ContextDestroyNow"),
     (op::MEM_RETIRE, "MemRetire"),
     (op::TENSOR_MAP_ADDRESS, "TensorMapAddress"),
+    (op::LOGS_DUMP, "LogsDump"),
+    (op::LOGS_LISTEN, "LogsListen"),
+    (op::LOGS_IGNORE, "LogsIgnore"),
+    (op::LOG_LINE, "LogLine"),
 ];
 
 /// The name of a message.

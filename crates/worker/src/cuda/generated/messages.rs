@@ -44,6 +44,13 @@ pub(super) fn host_function(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(),
     crate::cuda::launch::host_function(w, h, m)
 }
 
+pub(super) fn reached(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::Reached::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::event::reached(w, h, m)
+}
+
 pub(super) fn primary_release(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::PrimaryRelease::decode(&mut r)?;

@@ -12,12 +12,14 @@ mod event;
 mod graph;
 mod green;
 mod library;
+mod logs;
 mod memory;
 mod memset;
 mod messages;
 mod messages_context;
 mod messages_graph;
 mod messages_ipc;
+mod messages_logs;
 mod messages_managed;
 mod messages_texture;
 mod messages_vmm;
@@ -153,6 +155,7 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::CU_GREEN_CTX_STREAM_CREATE => green::cu_green_ctx_stream_create(w, h, body),
         op::CU_GREEN_CTX_WAIT_EVENT => green::cu_green_ctx_wait_event(w, h, body),
         op::CU_LIBRARY_GET_KERNEL_COUNT => library::cu_library_get_kernel_count(w, h, body),
+        op::CU_LOGS_CURRENT => logs::cu_logs_current(w, h, body),
         op::CU_MEM_GET_INFO_V2 => memory::cu_mem_get_info_v2(w, h, body),
         op::CU_MEMSET_D16_ASYNC => memset::cu_memset_d16_async(w, h, body),
         op::CU_MEMSET_D2_D16_ASYNC => memset::cu_memset_d2_d16_async(w, h, body),
@@ -165,6 +168,7 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::LAUNCH_KERNEL => messages::launch_kernel(w, h, body),
         op::LAUNCH_NOW => messages::launch_now(w, h, body),
         op::HOST_FUNCTION => messages::host_function(w, h, body),
+        op::REACHED => messages::reached(w, h, body),
         op::PRIMARY_RELEASE => messages::primary_release(w, h, body),
         op::CONTEXT_CREATE => messages::context_create(w, h, body),
         op::CONTEXT_DESTROY => messages::context_destroy(w, h, body),
@@ -236,6 +240,10 @@ pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> 
         op::IPC_IMPORT => messages_ipc::ipc_import(w, h, body),
         op::IPC_EVENT_EXPORT => messages_ipc::ipc_event_export(w, h, body),
         op::IPC_EVENT_IMPORT => messages_ipc::ipc_event_import(w, h, body),
+        op::LOGS_DUMP => messages_logs::logs_dump(w, h, body),
+        op::LOGS_LISTEN => messages_logs::logs_listen(w, h, body),
+        op::LOGS_IGNORE => messages_logs::logs_ignore(w, h, body),
+        op::LOG_LINE => messages_logs::log_line(w, h, body),
         op::MEMORY_FENCE => messages_managed::memory_fence(w, h, body),
         op::TEX_OBJECT => messages_texture::tex_object(w, h, body),
         op::SURF_OBJECT => messages_texture::surf_object(w, h, body),

@@ -25,6 +25,8 @@ mod launch;
 pub use launch::*;
 mod library;
 pub use library::*;
+mod logs;
+pub use logs::*;
 mod managed;
 pub use managed::*;
 mod memory;
@@ -299,6 +301,11 @@ pub struct Driver {
     pub cuLibraryLoadData: Option<PFN_cuLibraryLoadData>,
     pub cuLibraryLoadFromFile: Option<PFN_cuLibraryLoadFromFile>,
     pub cuLibraryUnload: Option<PFN_cuLibraryUnload>,
+    pub cuLogsCurrent: Option<PFN_cuLogsCurrent>,
+    pub cuLogsDumpToFile: Option<PFN_cuLogsDumpToFile>,
+    pub cuLogsDumpToMemory: Option<PFN_cuLogsDumpToMemory>,
+    pub cuLogsRegisterCallback: Option<PFN_cuLogsRegisterCallback>,
+    pub cuLogsUnregisterCallback: Option<PFN_cuLogsUnregisterCallback>,
     pub cuMemAdvise: Option<PFN_cuMemAdvise>,
     pub cuMemAdvise_v2: Option<PFN_cuMemAdvise_v2>,
     pub cuMemAllocManaged: Option<PFN_cuMemAllocManaged>,
@@ -772,6 +779,11 @@ impl Driver {
                 cuLibraryLoadData: function(get(c"cuLibraryLoadData")),
                 cuLibraryLoadFromFile: function(get(c"cuLibraryLoadFromFile")),
                 cuLibraryUnload: function(get(c"cuLibraryUnload")),
+                cuLogsCurrent: function(get(c"cuLogsCurrent")),
+                cuLogsDumpToFile: function(get(c"cuLogsDumpToFile")),
+                cuLogsDumpToMemory: function(get(c"cuLogsDumpToMemory")),
+                cuLogsRegisterCallback: function(get(c"cuLogsRegisterCallback")),
+                cuLogsUnregisterCallback: function(get(c"cuLogsUnregisterCallback")),
                 cuMemAdvise: function(get(c"cuMemAdvise")),
                 cuMemAdvise_v2: function(get(c"cuMemAdvise_v2")),
                 cuMemAllocManaged: function(get(c"cuMemAllocManaged")),

@@ -1,0 +1,131 @@
+//! Asking whether events have happened.
+
+use super::{Api, at};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// Whether the program lets its streams go on.
+static OPEN: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
+
+fn open(yes: bool) {
+    *OPEN.0.lock().unwrap_or_else(PoisonError::into_inner) = yes;
+    OPEN.1.notify_all();
+}
+
+/// Holds its stream until the program opens it.
+unsafe extern "C" fn gate(_: *mut std::ffi::c_void) {
+    let shut = OPEN.0.lock().unwrap_or_else(PoisonError::into_inner);
+    drop(OPEN.1.wait_while(shut, |open| !*open));
+}
+
+/// What is known of an event follows from what the program has waited for, however often it asks.
+pub fn events(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let [stream, other] = [1u64; 2].map(|flags| api.made("cuStreamCreate", &[flags]));
+    let [first, second] = [2u64; 2].map(|flags| api.made("cuEventCreate", &[flags]));
+    let p = api.made("cuMemAlloc_v2", &[4096]);
+    let hold = |stream| {
+        open(false);
+        api.tell("cuLaunchHostFunc", &[stream, gate as *const () as u64, 0]);
+    };
+    let record = |event, stream| api.tell("cuEventRecord", &[event, stream]);
+    let ask = |event, times: u32| {
+        let answers = (0..times).map(|_| api.call("cuEventQuery", &[event]));
+        let mut answers: Vec<i32> = answers.collect();
+        answers.dedup();
+        println!("asked {times} times: {answers:?}");
+    };
+    let copy = |stream| api.tell("cuMemcpyHtoDAsync_v2", &[p, p, 0, stream]);
+    ask(first, 3);
+    for round in 0..20u32 {
+        hold(stream);
+        record(first, stream);
+        copy(stream);
+        ask(first, 200);
+        // Another one does not tell of it.
+        record(second, other);
+        api.tell("cuEventSynchronize", &[second]);
+        ask(second, 2);
+        ask(first, 2);
+        open(true);
+        match round % 5 {
+            0 => api.tell("cuStreamSynchronize", &[stream]),
+            1 => {
+                record(second, stream);
+                api.tell("cuEventSynchronize", &[second])
+            }
+            2 => {
+                api.tell("cuStreamWaitEvent", &[other, first, 0]);
+                api.tell("cuStreamSynchronize", &[other])
+            }
+            3 => {
+                let mut back = [0u8; 4];
+                api.tell("cuMemcpyDtoHAsync_v2", &[at(&mut back), p, 4, stream])
+            }
+            _ => {
+                while api.call("cuEventQuery", &[first]) == 600 {}
+                0
+            }
+        };
+        ask(first, 3);
+    }
+    // Recorded twice, the later one counts.
+    record(first, other);
+    hold(stream);
+    record(first, stream);
+    api.tell("cuStreamSynchronize", &[other]);
+    ask(first, 2);
+    open(true);
+    api.tell("cuStreamSynchronize", &[stream]);
+    ask(first, 2);
+    in_graphs(api, [stream, other], first, &ask, &hold);
+    // An event that is gone, and another in its place.
+    api.tell("cuEventDestroy_v2", &[first]);
+    let third = api.made("cuEventCreate", &[2]);
+    hold(stream);
+    record(third, stream);
+    ask(third, 2);
+    open(true);
+    api.tell("cuCtxSynchronize", &[]);
+    ask(third, 2);
+    // An error is told instead.
+    record(third, stream);
+    api.tell("cuStreamSynchronize", &[stream]);
+    println!("launch: {}", api.launch(api.kernel("trap"), stream, &[]));
+    api.tell("cuStreamSynchronize", &[stream]);
+    ask(third, 2);
+}
+
+/// A captured event cannot be asked about; one that a graph records has happened when that has.
+fn in_graphs(
+    api: &Api,
+    [stream, other]: [u64; 2],
+    event: u64,
+    ask: &dyn Fn(u64, u32),
+    hold: &dyn Fn(u64),
+) {
+    const EXTERNAL: u64 = 1;
+    for flags in [0, EXTERNAL] {
+        let (mut graph, mut exec) = (0u64, 0u64);
+        api.tell("cuStreamBeginCapture_v2", &[stream, 2]);
+        api.tell("cuEventRecordWithFlags", &[event, stream, flags]);
+        println!("launch: {}", api.launch(api.kernel("nop"), stream, &[]));
+        api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
+        if flags == 0 {
+            ask(event, 2);
+            continue;
+        }
+        api.tell("cuGraphInstantiateWithFlags", &[at(&mut exec), graph, 0]);
+        for round in 0..3 {
+            api.tell("cuEventRecord", &[event, other]);
+            api.tell("cuStreamSynchronize", &[other]);
+            ask(event, 2);
+            hold(stream);
+            api.tell("cuGraphLaunch", &[exec, stream]);
+            println!("round {round}");
+            ask(event, 2);
+            open(true);
+            api.tell("cuStreamSynchronize", &[stream]);
+            ask(event, 2);
+        }
+    }
+}
