@@ -141,8 +141,10 @@ pub(super) unsafe fn cuLibraryUnload(library: CUlibrary) -> CUresult {
         for (va, _) in known.globals.values() {
             memory::remove(*va, |s| matches!(s, Sort::Foreign | Sort::Managed));
         }
+        let sent = cx.send(&msg::LibraryUnload { library: id });
+        // Not before: another thread may use the id again, and must come behind this.
         handles::destroy(Kind::Library, id);
-        cx.send(&msg::LibraryUnload { library: id })
+        sent
     })
 }
 

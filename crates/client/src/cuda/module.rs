@@ -258,9 +258,11 @@ pub(super) unsafe fn cuModuleUnload(module: CUmodule) -> CUresult {
             memory::remove(*va, |s| matches!(s, Sort::Foreign | Sort::Managed));
         }
         let scope = handles::context(Kind::Module, id);
-        handles::destroy(Kind::Module, id);
         let cx = Cx { scope, ..cx };
-        cx.send(&msg::ModuleUnload { module: id })
+        let sent = cx.send(&msg::ModuleUnload { module: id });
+        // Not before: another thread may use the id again, and must come behind this.
+        handles::destroy(Kind::Module, id);
+        sent
     })
 }
 

@@ -207,8 +207,10 @@ fn forget_unused(cx: Cx, s: &mut State, id: u32) -> Result<(), CUresult> {
         return Ok(());
     }
     s.allocations.remove(&id);
+    let sent = cx.send(&msg::VmmRelease { allocation: id });
+    // Not before: another thread may use the id again, and must come behind this.
     handles::destroy(Kind::Allocation, id);
-    cx.send(&msg::VmmRelease { allocation: id })
+    sent
 }
 
 pub(super) unsafe fn cuMemRetainAllocationHandle(
