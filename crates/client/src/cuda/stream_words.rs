@@ -33,7 +33,9 @@ fn place(cx: Cx, p: u64, len: u64, what: Use, flags: u32) -> Result<u64, CUresul
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let at = match memory::find(p) {
-        Some(r) if matches!(r.sort, Sort::Host | Sort::Registered) => shadow::expose(cx, &r, p)?,
+        Some(r) if matches!(r.sort, Sort::Host | Sort::Registered) => {
+            shadow::expose(cx, &r, p, || "a stream has a word there".into())?
+        }
         _ => p,
     };
     if what == Use::Wait && shadow::active() {
