@@ -198,16 +198,19 @@ def main():
     chosen = [e for e in PROGRAMS if not a.only or any(re.fullmatch(o, e[0]) for o in a.only)]
     with Remote(dist, a.port, work, logs / "serve.log") as server:
         with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
-            rows.extend(pool.map(one, chosen))
-    print(
-        f"{'program':<28} {'result':<6} {'native s':>9} {'remote s':>9} {'calls':>9} {'trips':>7}"
-    )
-    for r in rows:
-        n, m = (f"{r[k]:.1f}" if r.get(k) else "" for k in ("native_s", "remote_s"))
-        print(
-            f"{r['name']:<28} {r['verdict']:<6} {n:>9} {m:>9} "
-            f"{r.get('calls') or '':>9} {r.get('round_trips') or '':>7}  {r['why']}"
-        )
+            # As they come: whoever ends the lane early has seen what there is.
+            print(
+                f"{'program':<28} {'result':<6} {'native s':>9} {'remote s':>9} {'calls':>9} "
+                f"{'trips':>7}"
+            )
+            for r in pool.map(one, chosen):
+                rows.append(r)
+                n, m = (f"{r[k]:.1f}" if r.get(k) else "" for k in ("native_s", "remote_s"))
+                print(
+                    f"{r['name']:<28} {r['verdict']:<6} {n:>9} {m:>9} "
+                    f"{r.get('calls') or '':>9} {r.get('round_trips') or '':>7}  {r['why']}",
+                    flush=True,
+                )
     bad = [r for r in rows if r["verdict"] not in ("same", "-")]
     print(f"{len(rows) - len(bad)} passed, {len(bad)} failed")
     if a.json:

@@ -135,10 +135,10 @@ fn main() {
         "ordered" => copies::ordered(&api),
         "freed" => copies::freed(&api),
         "globals" => copies::globals(&api),
+        "tables" => copies::tables(&api),
         "graph_memory" => graph_memory::graph_memory(&api),
         "logs" => logs::logs(&api),
         "log_of_queued" => logs::of_queued(&api),
-        "tables" => copies::tables(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
