@@ -79,6 +79,8 @@ impl Repo {
                 });
             }
         }
+        // Git lists files that are new before the others.
+        files.sort_by(|a, b| a.path.cmp(&b.path));
         Ok(Self {
             root: root.into(),
             files,
