@@ -51,8 +51,6 @@ enum Job {
         function: u64,
         data: u64,
     },
-    /// Lines of the driver's log have come.
-    Lines,
 }
 
 /// A stream callback with what it is to be called with: lives until it has run.
@@ -99,16 +97,6 @@ fn jobs() -> Result<Sender<Job>, CUresult> {
         return Err(CUDA_ERROR_OPERATING_SYSTEM);
     }
     Ok(jobs.insert(tx).clone())
-}
-
-/// Sees to it that there is a thread that runs what the program is told of.
-pub fn must_run() -> Result<(), CUresult> {
-    jobs().map(drop)
-}
-
-/// Has listeners run for lines of the driver's log.
-pub fn tell_of_lines() {
-    submit(Job::Lines);
 }
 
 fn submit(job: Job) {
@@ -243,7 +231,6 @@ fn work(job: Job) {
         Job::Destructor { function, data } => {
             let _ = catch_unwind(|| program(function, data));
         }
-        Job::Lines => logs::tell(),
     }
 }
 

@@ -2,11 +2,10 @@
 //! What the client refuses itself, that driver never hears of.
 //!
 //! The driver calls functions that listen on the thread that has made the mistake, before its call
-//! returns. Here a line comes with, or before, the error that it is about; whichever comes first
-//! runs the function: the thread that is told of the error, or the one that runs the program's
-//! callbacks.
+//! returns. Here a line comes before the error that it is about; whichever comes first runs the
+//! function: the thread that is told of the error, or one that is there for this.
 
-use super::callback;
+use super::fault;
 use super::runtime::{decode, enter_anywhere, guard, put, put_opt};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
@@ -16,6 +15,7 @@ use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Room for all that the driver keeps.
@@ -38,6 +38,8 @@ struct Line {
 
 static LISTENERS: Mutex<BTreeMap<u32, Listener>> = Mutex::new(BTreeMap::new());
 static LINES: Mutex<VecDeque<Line>> = Mutex::new(VecDeque::new());
+/// The way to the thread that tells of lines.
+static TELLER: Mutex<Option<Sender<()>>> = Mutex::new(None);
 /// Held by the thread that runs listeners: lines are told of in order.
 static TELLING: Mutex<()> = Mutex::new(());
 /// Whether anybody has ever listened: nobody else pays for it.
@@ -66,7 +68,27 @@ pub fn arrived(m: &msg::LogLine<'_>) {
         level: m.level,
         text: m.text.to_vec(),
     });
-    callback::tell_of_lines();
+    if let Some(tx) = &*lock(&TELLER) {
+        let _ = tx.send(());
+    }
+}
+
+/// Sees to it that lines are told of which come with no error that a thread waits for. A listener
+/// may wait for functions of the program's, so it must not run on the thread that runs those.
+fn start() -> Result<(), CUresult> {
+    let mut teller = lock(&TELLER);
+    if teller.is_some() {
+        return Ok(());
+    }
+    let (tx, rx) = channel::<()>();
+    let run = move || rx.iter().for_each(|()| tell());
+    let named = std::thread::Builder::new().name("busbar-log".into());
+    if let Err(e) = fault::quietly(|| named.spawn(run)) {
+        crate::log!(Error, "cannot start the thread of listeners: {e}");
+        return Err(CUDA_ERROR_OPERATING_SYSTEM);
+    }
+    *teller = Some(tx);
+    Ok(())
 }
 
 /// Runs the listeners of what has come, unless this thread is in one.
@@ -101,7 +123,7 @@ pub(super) unsafe fn cuLogsRegisterCallback(
     guard(|| {
         let cx = enter_anywhere()?;
         let f = f.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        callback::must_run()?;
+        start()?;
         let listener = NEXT.fetch_add(1, Ordering::Relaxed);
         let data = data as u64;
         // Lines may come before the answer.

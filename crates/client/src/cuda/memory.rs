@@ -529,7 +529,7 @@ pub(super) unsafe fn cuMemHostGetDevicePointer_v2(
         let r = find(p as u64)
             .filter(|r| matches!(r.sort, Sort::Host | Sort::Registered))
             .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let there = shadow::expose(cx, &r, p as u64)?;
+        let there = shadow::expose(cx, &r, p as u64, || "its address was asked for".into())?;
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, there as CUdeviceptr) }
     })

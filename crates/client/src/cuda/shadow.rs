@@ -389,6 +389,7 @@ pub fn function_ran(cx: Cx) {
 /// Shadows new managed memory, whose pages the program may read already.
 pub fn add_managed(at: u64, len: u64, context: u32, attach: Attach) -> Result<(), CUresult> {
     fault::start()?;
+    crate::log!(Info, "{len} bytes of managed memory at {at:#x}");
     let mut a = Area::new(Sort::Managed, at, len, at, context);
     a.attach = attach;
     lock().get_or_insert_default().insert(a)
@@ -399,6 +400,7 @@ pub fn add_variable(at: u64, size: u64, context: u32) -> Result<(), CUresult> {
     const PAGE: u64 = 4096;
     let (from, to) = (at & !(PAGE - 1), (at + size.max(1)).next_multiple_of(PAGE));
     fault::start()?;
+    crate::log!(Info, "a managed variable of {size} bytes at {at:#x}");
     let mut all = lock();
     let s = all.get_or_insert_default();
     let mut page = from;
@@ -434,14 +436,25 @@ fn map_closed(at: u64, len: u64) -> Result<(), CUresult> {
 /// One thread at a time makes memory known; its calls may wait for what is queued.
 static EXPOSING: Mutex<()> = Mutex::new(());
 
-/// Makes a kernel see page-locked memory: gives its address on the device.
-pub fn expose(cx: Cx, r: &memory::Range, p: u64) -> Result<u64, CUresult> {
+/// Makes a kernel see page-locked memory: gives its address on the device. The log hears `why`.
+pub fn expose(
+    cx: Cx,
+    r: &memory::Range,
+    p: u64,
+    why: impl FnOnce() -> String,
+) -> Result<u64, CUresult> {
     if shared::holds(p) {
         return Ok(p);
     }
     if let Some(known) = device_side(p, 1) {
         return Ok(known);
     }
+    let (at, n) = (r.base, r.size);
+    crate::log!(
+        Info,
+        "kernels see {n} bytes of page-locked memory at {at:#x}: {}",
+        why()
+    );
     // Copies under way into or out of it must not meet a closed page.
     memory::settle(cx);
     fault::start()?;
@@ -494,9 +507,8 @@ pub fn device_side(p: u64, len: usize) -> Option<u64> {
     ((p - a.start).saturating_add(len as u64) <= a.size).then(|| a.device_of(p))
 }
 
-/// Where a kernel finds what a parameter points at, if that is page-locked memory. The log hears of
-/// the `place` in which its address was found.
-fn translate(cx: Cx, word: u64, place: impl Fn() -> String) -> Result<Option<u64>, CUresult> {
+/// Where a kernel finds what a parameter points at, if that is page-locked memory.
+fn translate(cx: Cx, word: u64, place: impl FnOnce() -> String) -> Result<Option<u64>, CUresult> {
     let host = space::start(space::HOST)..space::start(space::HOST + 1);
     let registered = REGISTERED_FROM.load(Ordering::Relaxed)..REGISTERED_TO.load(Ordering::Relaxed);
     if !host.contains(&word) && !registered.contains(&word) {
@@ -504,11 +516,7 @@ fn translate(cx: Cx, word: u64, place: impl Fn() -> String) -> Result<Option<u64
     }
     match memory::find(word) {
         Some(r) if matches!(r.sort, Sort::Host | Sort::Registered) => {
-            if !shared::holds(word) && device_side(word, 1).is_none() {
-                let (at, n) = (r.base, r.size);
-                crate::log!(Info, "kernels see {n} bytes at {at:#x}: {}", place());
-            }
-            expose(cx, &r, word).map(Some)
+            expose(cx, &r, word, place).map(Some)
         }
         _ => Ok(None),
     }

@@ -8,7 +8,9 @@ use super::memory::{self, Sort};
 use super::runtime::{Cx, enter, guard};
 use super::{shadow, stream};
 use busbar_abi::cuda::*;
+use busbar_wire::codec::Request;
 use busbar_wire::generated::cuda as msg;
+use busbar_wire::limits::MAX_ITEMS;
 
 /// What a word is for.
 #[derive(Clone, Copy, PartialEq)]
@@ -23,17 +25,24 @@ const WAIT_FLAGS: u32 = 3 | CU_STREAM_WAIT_VALUE_FLUSH;
 /// is a permission: a write that stays in order is right, too.
 const NO_BARRIER: u32 = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
 
-/// Where the device finds a word, if that is one.
-fn place(cx: Cx, p: u64, len: u64, what: Use, flags: u32) -> Result<u64, CUresult> {
+/// Whether a driver will take it: of anything else the program hears the driver's word at once.
+fn is_usual(p: u64, len: u64, what: Use, flags: u32) -> bool {
     let known = match what {
         Use::Wait => WAIT_FLAGS,
         Use::Write => 0,
     };
-    if p == 0 || !p.is_multiple_of(len) || flags & !known != 0 {
+    p.is_multiple_of(len) && flags & !known == 0
+}
+
+/// Where the device finds a word.
+fn place(cx: Cx, p: u64, what: Use) -> Result<u64, CUresult> {
+    if p == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let at = match memory::find(p) {
-        Some(r) if matches!(r.sort, Sort::Host | Sort::Registered) => shadow::expose(cx, &r, p)?,
+        Some(r) if matches!(r.sort, Sort::Host | Sort::Registered) => {
+            shadow::expose(cx, &r, p, || "a stream has a word there".into())?
+        }
         _ => p,
     };
     if what == Use::Wait && shadow::active() {
@@ -50,6 +59,14 @@ fn ahead(cx: Cx, stream: u32, what: Use) -> Result<(), CUresult> {
     Ok(())
 }
 
+fn send<'a, R: Request<'a>>(cx: Cx, r: &R, usual: bool) -> Result<(), CUresult> {
+    if usual {
+        cx.send(r)
+    } else {
+        cx.call(r).map(drop)
+    }
+}
+
 /// Functions with one word of a width.
 macro_rules! words {
     ($($name:ident($t:ty, $use:expr) = $message:ident;)*) => {$(
@@ -64,9 +81,10 @@ macro_rules! words {
                 let cx = enter()?;
                 cx.need_context()?;
                 let stream = stream::id(cx, stream, per_thread)?;
-                let addr = place(cx, addr, size_of::<$t>() as u64, $use, flags)?;
+                let usual = is_usual(addr, size_of::<$t>() as u64, $use, flags);
+                let addr = place(cx, addr, $use)?;
                 ahead(cx, stream, $use)?;
-                cx.send(&msg::$message { stream, addr, value, flags })
+                send(cx, &msg::$message { stream, addr, value, flags }, usual)
             })
         }
     )*};
@@ -101,8 +119,8 @@ pub(super) unsafe fn cuStreamWriteValue64(
     unsafe { cuStreamWriteValue64_v2(stream, addr, value, flags & !NO_BARRIER, per_thread) }
 }
 
-/// The most operations of a list.
-const MOST: u32 = 256;
+/// A list has fewer operations.
+const MANY: u32 = 256;
 
 pub(super) unsafe fn cuStreamBatchMemOp(
     stream: CUstream,
@@ -139,9 +157,10 @@ unsafe fn batch(
         let cx = enter()?;
         cx.need_context()?;
         let stream = stream::id(cx, stream, per_thread)?;
-        if list.is_null() || count == 0 || count > MOST || flags != 0 {
+        if list.is_null() || count as usize > MAX_ITEMS {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
+        let mut usual = (1..MANY).contains(&count) && flags == 0;
         // SAFETY: the program's array of `count` operations.
         let mut ops = unsafe { std::slice::from_raw_parts(list, count as usize) }.to_vec();
         let mut all = Use::Wait;
@@ -161,14 +180,16 @@ unsafe fn batch(
                 flags &= !u64::from(needless);
                 op.u[3] = flags;
             }
-            op.u[1] = place(cx, p, len, what, flags as u32)?;
+            usual &= is_usual(p, len, what, flags as u32);
+            op.u[1] = place(cx, p, what)?;
         }
         ahead(cx, stream, all)?;
-        cx.send(&msg::CuStreamBatchMemOpV2 {
+        let m = msg::CuStreamBatchMemOpV2 {
             stream,
             count,
             param_array: busbar_abi::slice_bytes(&ops),
             flags,
-        })
+        };
+        send(cx, &m, usual)
     })
 }

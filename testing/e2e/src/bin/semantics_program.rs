@@ -428,7 +428,12 @@ fn words(api: &Api) {
         api.tell("cuStreamWriteValue32_v2", &[s, p, 1, flags]);
     }
     api.tell("cuStreamWriteValue64_v2", &[s, host + 4, 1, 0]);
+    for (count, flags) in [(0, 0), (1, 5), (257, 0)] {
+        let mut many = [[2u64, host + 24, 21, 0, 0, 0]; 257];
+        api.tell("cuStreamBatchMemOp_v2", &[s, count, at(&mut many), flags]);
+    }
     api.tell("cuStreamSynchronize", &[s]);
+    println!("{}", get(6));
 }
 
 /// Memory ends with its context, and so can be had again, any number of times.

@@ -2,11 +2,17 @@
 
 use super::{Api, at};
 use std::ffi::{c_char, c_void};
+use std::time::Duration;
 
 /// Who listens, as the driver calls it back.
 struct Listener<'a> {
     api: &'a Api,
     number: u32,
+    stream: u64,
+}
+
+unsafe extern "C" fn slow(_: *mut c_void) {
+    std::thread::sleep(Duration::from_millis(30));
 }
 
 unsafe extern "C" fn hear(data: *mut c_void, level: u32, message: *mut c_char, length: usize) {
@@ -17,8 +23,8 @@ unsafe extern "C" fn hear(data: *mut c_void, level: u32, message: *mut c_char, l
     let text = String::from_utf8_lossy(&bytes[..length]);
     println!("heard {}: {text}", l.number);
     assert_eq!((level, bytes[length]), (0, 0));
-    // A listener may call the driver.
-    l.api.made("cuCtxGetCurrent", &[]);
+    // A listener may call the driver, and wait for functions.
+    l.api.call("cuStreamSynchronize", &[l.stream]);
 }
 
 impl Listener<'_> {
@@ -55,8 +61,14 @@ fn dump(api: &Api, iterator: u64, room: usize) {
 /// Everything that there is to do with the log.
 pub fn logs(api: &Api) {
     api.made("cuCtxCreate_v2", &[0, 0]);
-    let mut l = Listener { api, number: 42 };
+    let stream = api.made("cuStreamCreate", &[1]);
+    let mut l = Listener {
+        api,
+        number: 42,
+        stream,
+    };
     let handle = l.begin();
+    api.tell("cuLaunchHostFunc", &[stream, slow as *const () as u64, 0]);
     let mut now = 0u32;
     let it = at(&mut now);
     let fail = || api.tell("cuCtxSetLimit", &[99, 1]);
@@ -102,7 +114,11 @@ pub fn of_queued(api: &Api) {
     api.made("cuCtxCreate_v2", &[0, 0]);
     let stream = api.made("cuStreamCreate", &[1]);
     let p = api.made("cuMemAlloc_v2", &[4096]);
-    let mut l = Listener { api, number: 42 };
+    let mut l = Listener {
+        api,
+        number: 42,
+        stream,
+    };
     let f = hear as *const () as u64;
     api.call("cuLogsRegisterCallback", &[f, at(&mut l), 0]);
     api.tell("cuMemsetD8Async", &[p, 0, 64, stream]);
