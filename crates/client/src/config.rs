@@ -26,6 +26,9 @@ pub struct Config {
     pub sharing: Sharing,
     /// `BUSBAR_SIDE`: 1 for a second connection from the start; 0 for none is in `off`.
     pub side_at_once: bool,
+    /// `BUSBAR_POINTERS`: whether every word of a kernel's parameters that could be an address of
+    /// page-locked memory counts as one.
+    pub all_pointers: bool,
 }
 
 impl Config {
@@ -55,6 +58,7 @@ impl Config {
                 _ => Sharing::Direct,
             },
             side_at_once: var("BUSBAR_SIDE") == "1",
+            all_pointers: var("BUSBAR_POINTERS") == "all",
         }
     }
 

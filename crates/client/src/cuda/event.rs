@@ -170,9 +170,9 @@ fn known(cx: Cx, id: u32) -> (State, u64) {
         return (State::Unknown, 0);
     };
     e.worth = WORTH;
-    // A failure is for the worker to tell, and what a capture forbids; and who waits for work may
-    // look at managed memory then.
-    let ask = context::has_deferred(cx.scope) || stream::capturing() || shadow::active();
+    // A failure is for the worker to tell, and what a capture forbids.
+    let told = context::has_deferred(cx.scope) || stream::capturing();
+    let ask = told || shadow::needs_to_hear();
     (if ask { State::Unknown } else { e.state }, e.record)
 }
 

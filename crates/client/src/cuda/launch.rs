@@ -1,6 +1,7 @@
 //! Launches: the hottest path there is. A launch is checked here, as far as CUDA reports mistakes
 //! at once, packed, and queued; nothing waits.
 
+use super::addresses;
 use super::context;
 use super::event;
 use super::handles::Side;
@@ -37,6 +38,8 @@ pub struct Function {
     pub library: u32,
     /// The module it is a function of; 0 for a library's kernel.
     pub module: u32,
+    /// Where its parameters have addresses of page-locked memory.
+    pub places: addresses::Places,
 }
 
 /// Functions by id.
@@ -67,6 +70,7 @@ impl Function {
             attributes: std::array::from_fn(value),
             library,
             module,
+            places: addresses::Places::default(),
         })
     }
 
@@ -299,7 +303,7 @@ unsafe fn queue(
     let params = if shadow::concerns_launches() {
         // SAFETY: passed on to the caller.
         unsafe { pack(f, &params, &mut known) };
-        shadow::parameters(cx, f, &mut known)?;
+        addresses::translate(cx, f, &mut known)?;
         if shadow::active() {
             shadow::work(cx, l.stream, false)?;
         }

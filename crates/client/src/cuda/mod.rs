@@ -8,6 +8,7 @@
 // Functions of the driver API keep their C names.
 #![allow(non_snake_case)]
 
+mod addresses;
 mod array;
 mod callback;
 mod context;

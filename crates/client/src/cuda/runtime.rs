@@ -1,6 +1,6 @@
 //! The process's CUDA session, and what every call goes through.
 
-use super::{context, device, event, handles, logs, output, retire, shadow, stream};
+use super::{addresses, context, device, event, handles, logs, output, retire, shadow, stream};
 use crate::calls::Answer;
 use crate::config::Config;
 use crate::hello::Failure;
@@ -199,6 +199,9 @@ pub fn init() -> Result<(), CUresult> {
 
 fn open() -> Result<(), CUresult> {
     let config = Config::from_env();
+    if config.all_pointers {
+        addresses::believe_all();
+    }
     let Some(server) = config.servers.first() else {
         crate::log!(
             Error,

@@ -15,7 +15,6 @@
 //! Lock order: the list of areas here comes before the session's own locks, and nothing that holds
 //! it touches memory that may fault, or waits for what the worker has queued.
 
-use super::launch::Function;
 use super::memory::{self, Sort};
 use super::runtime::{Cx, enter_local};
 use super::shadow_area::Area;
@@ -36,6 +35,9 @@ const ACTIVE: u32 = 2;
 /// Registered memory lies between these addresses.
 static REGISTERED_FROM: AtomicU64 = AtomicU64::new(u64::MAX);
 static REGISTERED_TO: AtomicU64 = AtomicU64::new(0);
+
+/// Whether there has been memory of which changes are found at synchronizing calls alone.
+static EDGES: AtomicBool = AtomicBool::new(false);
 
 /// Whether a stream has ever been told to wait for what the program writes.
 static STREAMS_WAIT: AtomicBool = AtomicBool::new(false);
@@ -120,6 +122,9 @@ impl Shadows {
     }
 
     fn insert(&mut self, a: Area) -> Result<(), CUresult> {
+        if a.has_edges() {
+            EDGES.store(true, Ordering::Release);
+        }
         if a.guarded() {
             fault::watch(a.host, a.len)?;
         }
@@ -268,6 +273,13 @@ pub fn waited(cx: Cx, scope: u32, stream: Option<u32>, mark: u64) {
 /// stream before it can write.
 pub fn streams_wait() {
     STREAMS_WAIT.store(true, Ordering::Release);
+}
+
+/// Whether something is to be done where the program hears that work is over: everywhere else its
+/// next access does it.
+#[inline]
+pub fn needs_to_hear() -> bool {
+    active() && (STREAMS_WAIT.load(Ordering::Acquire) || EDGES.load(Ordering::Acquire))
 }
 
 /// The program is about to wait for streams, which may wait for what it has written.
@@ -507,53 +519,18 @@ pub fn device_side(p: u64, len: usize) -> Option<u64> {
     ((p - a.start).saturating_add(len as u64) <= a.size).then(|| a.device_of(p))
 }
 
-/// Where a kernel finds what a parameter points at, if that is page-locked memory.
-fn translate(cx: Cx, word: u64, place: impl FnOnce() -> String) -> Result<Option<u64>, CUresult> {
-    let host = space::start(space::HOST)..space::start(space::HOST + 1);
-    let registered = REGISTERED_FROM.load(Ordering::Relaxed)..REGISTERED_TO.load(Ordering::Relaxed);
-    if !host.contains(&word) && !registered.contains(&word) {
-        return Ok(None);
-    }
-    match memory::find(word) {
-        Some(r) if matches!(r.sort, Sort::Host | Sort::Registered) => {
-            expose(cx, &r, word, place).map(Some)
-        }
-        _ => Ok(None),
-    }
+/// Whether there is page-locked memory, whose address a launch's parameters may hold.
+#[inline]
+pub fn is_host_memory_known() -> bool {
+    FLAGS.load(Ordering::Relaxed) & SCAN != 0
 }
 
-/// Bytes of the longest parameter whose words are believed to be addresses. Longer ones are tables
-/// with a fixed number of places (those of PyTorch's optimizers have some KiB), and what is in the
-/// places that are not used was on the stack before: an address of page-locked memory, as like as
-/// not, when a batch was copied from there just now.
-const BELIEVED: u32 = 1024;
-
-/// Looks through a launch's packed parameters for addresses of page-locked memory.
-pub fn parameters(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<(), CUresult> {
-    if FLAGS.load(Ordering::Relaxed) & SCAN == 0 {
-        return Ok(());
-    }
-    for (i, (offset, size)) in f.params.iter().enumerate() {
-        let (from, to) = (*offset as usize, offset.saturating_add(*size) as usize);
-        let words = packed.get_mut(from..to).unwrap_or_default();
-        for (n, b) in words.chunks_exact_mut(8).enumerate() {
-            let mut word = [0; 8];
-            word.copy_from_slice(b);
-            let word = u64::from_le_bytes(word);
-            let there = if *size <= BELIEVED {
-                let place = || format!("{:?} has it in parameter {i} at byte {}", f.name, 8 * n);
-                translate(cx, word, place)?
-            } else {
-                device_side(word, 1)
-            };
-            if let Some(there) = there
-                && there != word
-            {
-                b.copy_from_slice(&there.to_le_bytes());
-            }
-        }
-    }
-    Ok(())
+/// Whether page-locked memory may be at an address.
+#[inline]
+pub fn may_be_host_memory(p: u64) -> bool {
+    let host = space::start(space::HOST)..space::start(space::HOST + 1);
+    let registered = REGISTERED_FROM.load(Ordering::Relaxed)..REGISTERED_TO.load(Ordering::Relaxed);
+    host.contains(&p) || registered.contains(&p)
 }
 
 /// Page-locked memory is about to be freed. Says whether its granule has device memory behind it.

@@ -402,6 +402,11 @@ impl Area {
         write_closed(self.host + offset, bytes)
     }
 
+    /// Whether it has partial pages, which are never closed.
+    pub fn has_edges(&self) -> bool {
+        !self.edges.is_empty()
+    }
+
     /// Edges that the device may have written: area, index, context, address and length.
     pub fn stale_edges(&self) -> Vec<(u64, usize, u32, u64, usize)> {
         let stale = self.edges.iter().enumerate().filter(|(_, e)| e.stale);

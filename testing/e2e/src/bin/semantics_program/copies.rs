@@ -495,27 +495,31 @@ pub fn at_once(api: &Api) {
     println!("{back:?}");
 }
 
-/// Kernels get tables whose places hold addresses of page-locked memory: those of the long one are
-/// what was on the stack, and the memory stays the program's alone.
+/// Kernels get structures whose places hold addresses of page-locked memory: those of a long one,
+/// and of another that has had none before, are what was on the stack, and the memory stays the
+/// program's alone.
 pub fn tables(api: &Api) {
     api.made("cuCtxCreate_v2", &[0, 0]);
     let stream = api.made("cuStreamCreate", &[1]);
     let (n, d) = (1u64 << 20, api.made("cuMemAlloc_v2", &[4096]));
-    for name in ["many", "some"] {
+    for (name, before) in [("many", 0), ("late", 9), ("some", 0)] {
         let f = api.kernel(name);
         let host = api.made("cuMemHostAlloc", &[n, 0]);
         // SAFETY: page-locked memory of that size.
         let bytes = unsafe { std::slice::from_raw_parts_mut(host as *mut u8, n as usize) };
         bytes.fill(7);
-        let (value, words, table) = (9u32, 16u64, [host; 256]);
-        let list = [
-            std::ptr::from_ref(&d) as u64,
-            std::ptr::from_ref(&value) as u64,
-            std::ptr::from_ref(&words) as u64,
-            table.as_ptr() as u64,
-        ];
-        let args = [f, 1, 1, 1, 1, 1, 1, 0, stream, list.as_ptr() as u64, 0];
-        api.tell("cuLaunchKernel", &args);
+        for round in 0..=before {
+            let (value, words) = (9u32, 16u64);
+            let table = [if round == before { host } else { d }; 256];
+            let list = [
+                std::ptr::from_ref(&d) as u64,
+                std::ptr::from_ref(&value) as u64,
+                std::ptr::from_ref(&words) as u64,
+                table.as_ptr() as u64,
+            ];
+            let args = [f, 1, 1, 1, 1, 1, 1, 0, stream, list.as_ptr() as u64, 0];
+            api.tell("cuLaunchKernel", &args);
+        }
         api.tell("cuMemcpyHtoDAsync_v2", &[d + 64, host, 64, stream]);
         api.tell("cuStreamSynchronize", &[stream]);
         let mut back = [0u8; 128];

@@ -1,0 +1,120 @@
+//! Which words of a launch's parameters are addresses of page-locked memory.
+//!
+//! Kernels may use such memory by the program's own address, in a parameter or inside a structure,
+//! and what a structure's words mean nobody says. Those that a program leaves out hold what was on
+//! the stack before, which may well be the address of the batch that was copied just now. To take
+//! that for an address makes the batch travel twice more at every step; to miss an address is an
+//! error of the kernel. So words of short parameters are believed. Of longer structures a place is
+//! believed where one of the kernel's first launches had such an address: a program that means it
+//! does so from the start, and what is left on the stack varies. Of tables with hundreds of places,
+//! most of them unused, as PyTorch's optimizers have them, nothing is believed.
+
+use super::launch::Function;
+use super::memory::{self, Sort};
+use super::runtime::Cx;
+use super::shadow;
+use busbar_abi::cuda::*;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes of the longest parameter whose words are believed at once: some pointers and sizes.
+const SHORT: u32 = 96;
+/// Bytes of the longest one whose words are believed at all.
+const LONG: u32 = 1024;
+/// Launches of a kernel after which no place is believed that has not been before.
+const FIRST: u32 = 4;
+
+/// `BUSBAR_POINTERS=all`: all words are believed.
+static ALL: AtomicBool = AtomicBool::new(false);
+
+/// From now on all words that could be addresses count as such.
+pub fn believe_all() {
+    ALL.store(true, Ordering::Relaxed);
+}
+
+/// What has been seen of a kernel's long parameters.
+#[derive(Debug, Default)]
+pub struct Places {
+    launches: AtomicU32,
+    /// Offsets in the packed parameters, and whether addresses there are believed.
+    known: Mutex<BTreeSet<(usize, bool)>>,
+}
+
+impl Places {
+    /// Whether this launch is one of the first.
+    fn early(&self) -> bool {
+        self.launches.load(Ordering::Relaxed) < FIRST
+            && self.launches.fetch_add(1, Ordering::Relaxed) < FIRST
+    }
+
+    /// Whether the address at an offset is believed; and whether that was not known before.
+    fn believes(&self, at: usize, early: bool) -> (bool, bool) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.contains(&(at, true)) {
+            return (true, false);
+        }
+        let believed = early || ALL.load(Ordering::Relaxed);
+        (believed, known.insert((at, believed)))
+    }
+}
+
+/// Finds the addresses of page-locked memory in a launch's packed parameters, shows that memory to
+/// kernels, and puts the device's addresses in their places.
+pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<(), CUresult> {
+    if !shadow::is_host_memory_known() {
+        return Ok(());
+    }
+    let early = f.packed > SHORT && f.places.early();
+    for (i, (offset, size)) in f.params.iter().enumerate() {
+        let (from, to) = (*offset as usize, offset.saturating_add(*size) as usize);
+        let words = packed.get_mut(from..to).unwrap_or_default();
+        for (n, bytes) in words.chunks_exact_mut(8).enumerate() {
+            let mut word = [0; 8];
+            word.copy_from_slice(bytes);
+            let word = u64::from_le_bytes(word);
+            if !shadow::may_be_host_memory(word) {
+                continue;
+            }
+            let Some(r) = memory::find(word) else {
+                continue;
+            };
+            if !matches!(r.sort, Sort::Host | Sort::Registered) {
+                continue;
+            }
+            let place = || format!("{:?} has it in parameter {i} at byte {}", f.name, 8 * n);
+            if *size > SHORT {
+                let early = early && *size <= LONG;
+                let (believed, new) = f.places.believes(from + 8 * n, early);
+                if !believed {
+                    if new {
+                        let why = "not taken for an address (BUSBAR_POINTERS=all does)";
+                        crate::log!(Info, "page-locked memory: {}; {why}", place());
+                    }
+                    continue;
+                }
+            }
+            let there = shadow::expose(cx, &r, word, place)?;
+            if there != word {
+                bytes.copy_from_slice(&there.to_le_bytes());
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_believed_from_the_start_or_never() {
+        let p = Places::default();
+        let launches: Vec<bool> = (0..6).map(|_| p.early()).collect();
+        assert_eq!(launches, [true, true, true, true, false, false]);
+        assert_eq!(p.believes(96, true), (true, true));
+        assert_eq!(p.believes(96, false), (true, false));
+        assert_eq!(p.believes(104, false), (false, true));
+        assert_eq!(p.believes(104, false), (false, false));
+    }
+}
