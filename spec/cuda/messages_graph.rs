@@ -81,6 +81,8 @@ fn MirrorIn(mirror: u32, stream: u32, offset: u64, data: Rest);
 #[id(0x8112)] #[message] #[waits] #[family(graph)]
 fn MirrorOut(exec: u32, mirror: u32, stream: u32);
 
+// 0x8113 to 0x8115 were what `OP_MIRROR_IN` and `OP_MIRROR_OUT` are now.
+
 /// From the worker: a host node's function is to run, after fetching the mirrors `before` and before
 /// sending the mirrors `after`.
 #[id(0x8116)] #[message] #[queued] #[family(graph)]
