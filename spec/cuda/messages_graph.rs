@@ -81,17 +81,7 @@ fn MirrorIn(mirror: u32, stream: u32, offset: u64, data: Rest);
 #[id(0x8112)] #[message] #[waits] #[family(graph)]
 fn MirrorOut(exec: u32, mirror: u32, stream: u32);
 
-/// The present bytes of a mirror.
-#[id(0x8113)] #[message] #[waits] #[family(graph)]
-fn MirrorRead(mirror: u32);
-
-/// Bytes for a mirror, at once.
-#[id(0x8114)] #[message] #[queued] #[family(graph)]
-fn MirrorWrite(mirror: u32, offset: u64, data: Rest);
-
-/// Answered once all `MirrorWrite` before it are done.
-#[id(0x8115)] #[message] #[waits] #[family(graph)]
-fn MirrorFence();
+// 0x8113 to 0x8115 were what `OP_MIRROR_IN` and `OP_MIRROR_OUT` are now.
 
 /// From the worker: a host node's function is to run, after fetching the mirrors `before` and before
 /// sending the mirrors `after`.

@@ -50,7 +50,10 @@ impl Config {
             lease: var("BUSBAR_LEASE"),
             connect_timeout: seconds("BUSBAR_CONNECT_TIMEOUT", 4),
             resume_timeout: seconds("BUSBAR_RESUME_TIMEOUT", 60),
-            silence_timeout: Some(seconds("BUSBAR_SILENCE_TIMEOUT", 60)).filter(|d| !d.is_zero()),
+            // A busy worker says four times a second that it lives.
+            silence_timeout: Some(seconds("BUSBAR_SILENCE_TIMEOUT", 60))
+                .filter(|d| !d.is_zero())
+                .map(|d| d.max(Duration::from_secs(1))),
             off: busbar_channel::switches::read_off(|name| std::env::var(name).ok()),
             sharing: match var("BUSBAR_SHM").as_str() {
                 "0" => Sharing::Never,

@@ -13,7 +13,9 @@ use busbar_channel::{Bulk, Channel, Closed, Counters, Ending, Keeper, Mark, PEEK
 use busbar_transport::Connection;
 use busbar_wire::codec::{Request, Writer};
 use busbar_wire::hello::{BUSY, Hello, Intent, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
-use busbar_wire::record::{Header, Notice, OP_GOODBYE, OP_MEMORY_IN, OP_MEMORY_OUT, Records};
+use busbar_wire::record::{
+    Header, Notice, OP_GOODBYE, OP_MEMORY_IN, OP_MEMORY_OUT, OP_MIRROR_IN, OP_MIRROR_OUT, Records,
+};
 use busbar_wire::{limits, record};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -263,6 +265,27 @@ impl Session {
         let head = |out: &mut Vec<u8>| out.extend_from_slice(&dst.to_le_bytes());
         let bytes = Bulk::Copy(bytes);
         self.channel.push_bulk(OP_MEMORY_IN, 0, scope, head, bytes)
+    }
+
+    /// Sends bytes for a mirror, ahead of what is queued.
+    pub fn mirror_in(&self, id: u32, offset: u64, bytes: &[u8]) -> Result<(), Closed> {
+        if let Some(s) = self.stats {
+            s.queued(OP_MIRROR_IN, bytes.len() + record::HEADER);
+        }
+        let head = |out: &mut Vec<u8>| {
+            out.extend_from_slice(&id.to_le_bytes());
+            out.extend_from_slice(&offset.to_le_bytes());
+        };
+        let bytes = Bulk::Copy(bytes);
+        self.channel.push_bulk(OP_MIRROR_IN, 0, 0, head, bytes)
+    }
+
+    /// Has all bytes of a mirror, ahead of what is queued.
+    pub fn mirror_out(&self, id: u32, to: &mut [u8]) -> Result<Answer, Closed> {
+        let place = (to.as_mut_ptr(), to.len());
+        self.call_raw(OP_MIRROR_OUT, 0, Some(place), |out| {
+            out.extend_from_slice(&id.to_le_bytes());
+        })
     }
 
     /// Has bytes of the device's memory, ahead of what is queued.

@@ -182,3 +182,9 @@ pub const OP_MEMORY_IN: u16 = 0xff05;
 /// Reserved op: a call for bytes of the device's memory, in the context that the scope names, which
 /// come as chunks. Executed as `OP_MEMORY_IN` is. Payload: u64 address, u64 length.
 pub const OP_MEMORY_OUT: u16 = 0xff06;
+/// Reserved op: bytes for one of the API's places for the program's memory, by its number. Executed
+/// as `OP_MEMORY_IN` is. Payload: u32 number, u64 offset, bytes.
+pub const OP_MIRROR_IN: u16 = 0xff07;
+/// Reserved op: a call for all bytes of such a place, which come as chunks. Executed as
+/// `OP_MEMORY_IN` is. Payload: u32 number.
+pub const OP_MIRROR_OUT: u16 = 0xff08;

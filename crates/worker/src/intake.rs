@@ -8,7 +8,7 @@ use crate::staging::{Arena, Lent, SLAB};
 use busbar_channel::{Closed, PEEK, Sink};
 use busbar_wire::record::{
     self, Header, OP_CALLBACK_BYTES, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE, OP_MEMORY_IN,
-    OP_MEMORY_OUT, Records,
+    OP_MEMORY_OUT, OP_MIRROR_IN, OP_MIRROR_OUT, Records,
 };
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -299,7 +299,7 @@ impl Sink for Intake {
                     let (n, callbacks) = (u32::from_le_bytes(n), self.callbacks.clone());
                     self.ahead.then(move || callbacks.done(n));
                 }
-                OP_MEMORY_IN | OP_MEMORY_OUT => {
+                OP_MEMORY_IN | OP_MEMORY_OUT | OP_MIRROR_IN | OP_MIRROR_OUT => {
                     self.ahead.push(h, Payload::Bytes(payload.to_vec()))?;
                 }
                 OP_GOODBYE => {

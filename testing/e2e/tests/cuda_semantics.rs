@@ -254,6 +254,7 @@ fn functions_have_their_memory_while_the_driver_waits_for_them() {
     let text = same_both_ways("functions");
     assert_eq!(text.matches("[7, 5, 9, 5]").count(), 2, "{text}");
     assert_eq!(text.matches("[7, 6, 9, 6]").count(), 2, "{text}");
+    assert!(text.ends_with("the function saw 250000\ncuMemcpyDtoH_v2: 0\n[7, 5, 5, 5]\n"));
 }
 
 #[test]

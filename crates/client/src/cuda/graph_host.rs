@@ -13,7 +13,6 @@ use super::stream;
 use crate::session::CHUNK;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
-use busbar_wire::codec::Request;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -215,10 +214,9 @@ pub(super) fn capture(cx: Cx, r: &Rows, stream: u32) -> Result<bool, CUresult> {
 }
 
 /// Sends the bytes of a box, in pieces.
-unsafe fn send<'a, R: Request<'a>>(
-    cx: Cx,
+unsafe fn send(
     b: &HostBox,
-    message: impl Fn(u64) -> R,
+    mut piece_at: impl FnMut(u64, &[u8]) -> Result<(), CUresult>,
 ) -> Result<(), CUresult> {
     // SAFETY: passed on to the caller.
     let (packed, p) = match b.whole() {
@@ -236,7 +234,7 @@ unsafe fn send<'a, R: Request<'a>>(
         let n = CHUNK.min(len - done);
         // SAFETY: within the box or its packed bytes.
         let piece = unsafe { std::slice::from_raw_parts(p.add(done), n) };
-        cx.send_bulk(&message(done as u64), Bulk::Copy(piece))?;
+        piece_at(done as u64, piece)?;
         done += n;
     }
     drop(packed);
@@ -255,14 +253,17 @@ pub(super) unsafe fn before_launch(cx: Cx, l: &Lists, stream: u32) -> Result<(),
             // What is queued before the launch writes what this is to read.
             cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
         }
-        let m = |offset| msg::MirrorIn {
-            mirror: *id,
-            stream,
-            offset,
-            data: &[],
+        let queue = |offset, piece: &[u8]| {
+            let m = msg::MirrorIn {
+                mirror: *id,
+                stream,
+                offset,
+                data: &[],
+            };
+            cx.send_bulk(&m, Bulk::Copy(piece))
         };
         // SAFETY: passed on to the caller.
-        unsafe { send(cx, &b, m)? };
+        unsafe { send(&b, queue)? };
     }
     Ok(())
 }
@@ -305,36 +306,31 @@ pub(super) unsafe fn after_launch(
     Ok(())
 }
 
-/// Before a host node's function runs: what copies before it have written.
+/// Before a host node's function runs: what copies before it have written. Ahead of what is queued,
+/// which may wait for the graph.
 pub fn fetch(cx: Cx, ids: &[u32]) {
     for id in ids {
         let Some(b) = host_box(*id) else { continue };
         let mut packed = vec![0u8; b.len()];
-        let place = Some((packed.as_mut_ptr(), packed.len()));
-        if cx
-            .call_into(&msg::MirrorRead { mirror: *id }, place)
-            .is_ok()
-        {
+        let answer = cx.rt.session.mirror_out(*id, &mut packed);
+        if answer.is_ok_and(|a| a.status == CUDA_SUCCESS) {
             // SAFETY: the graph that runs writes this memory of the program's now.
             unsafe { b.scatter(&packed) };
         }
     }
 }
 
-/// After a host node's function has run: what copies behind it will read.
+/// After a host node's function has run: what copies behind it will read. It is there before the
+/// worker heeds the word that the function has returned.
 pub fn give(cx: Cx, ids: &[u32]) {
     for id in ids {
         let Some(b) = host_box(*id) else { continue };
-        let m = |offset| msg::MirrorWrite {
-            mirror: *id,
-            offset,
-            data: &[],
+        let write = |offset, piece: &[u8]| {
+            let sent = cx.rt.session.mirror_in(*id, offset, piece);
+            sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
         };
         // SAFETY: the graph that runs reads this memory of the program's now.
-        let _ = unsafe { send(cx, &b, m) };
-    }
-    if !ids.is_empty() {
-        let _ = cx.call(&msg::MirrorFence {});
+        let _ = unsafe { send(&b, write) };
     }
 }
 

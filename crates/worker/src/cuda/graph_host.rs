@@ -11,7 +11,7 @@
 
 use super::address::{check_destination, check_source};
 use super::completer::{Completer, Then};
-use super::copy::{here, outgoing};
+use super::copy::here;
 use super::graph_exec::Exec;
 use super::{Cuda, attempt, check};
 use crate::callback::Callbacks;
@@ -27,7 +27,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// What a callback that nobody waits for is about; `HostFunction.kind` says it.
 const DESTRUCTOR: u32 = 2;
@@ -81,10 +81,22 @@ fn room(len: usize) -> usize {
     len.max(4096).next_power_of_two()
 }
 
+/// Mirrors by the client's numbers: functions of the program's find them ahead of the queue.
+pub(super) type ById = Arc<Mutex<HashMap<u32, Weak<Mirror>>>>;
+
+fn lock(all: &ById) -> MutexGuard<'_, HashMap<u32, Weak<Mirror>>> {
+    all.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn find(all: &ById, id: u32) -> Result<Arc<Mirror>, CUresult> {
+    let m = lock(all).get(&id).and_then(Weak::upgrade);
+    m.ok_or(CUDA_ERROR_INVALID_VALUE)
+}
+
 /// The session's mirrors.
 #[derive(Default)]
 pub(super) struct Mirrors {
-    by_id: HashMap<u32, Weak<Mirror>>,
+    by_id: ById,
     by_ptr: HashMap<u64, Weak<Mirror>>,
     pool: Arc<Pool>,
     /// Bytes of page-locked memory that were taken; they stay the session's.
@@ -107,7 +119,7 @@ fn most_taken() -> usize {
 impl Mirrors {
     /// Whether any mirror is alive.
     pub(super) fn any(&self) -> bool {
-        self.by_id.values().any(|m| m.strong_count() > 0)
+        lock(&self.by_id).values().any(|m| m.strong_count() > 0)
     }
 
     /// A context is gone: page-locked memory that nobody uses may have gone with it.
@@ -122,8 +134,12 @@ impl Mirrors {
     }
 
     fn get(&self, id: u32) -> Result<Arc<Mirror>, CUresult> {
-        let m = self.by_id.get(&id).and_then(Weak::upgrade);
-        m.ok_or(CUDA_ERROR_INVALID_VALUE)
+        find(&self.by_id, id)
+    }
+
+    /// The list of them, to be looked at by another thread.
+    pub(super) fn by_id(&self) -> ById {
+        self.by_id.clone()
     }
 }
 
@@ -167,10 +183,10 @@ fn make(w: &mut Cuda, id: u32, len: usize) -> Result<Arc<Mirror>, CUresult> {
         pool: mirrors.pool.clone(),
         outbox: w.outbox.clone(),
     });
-    mirrors.by_id.retain(|_, m| m.strong_count() > 0);
+    lock(&mirrors.by_id).retain(|_, m| m.strong_count() > 0);
     mirrors.by_ptr.retain(|_, m| m.strong_count() > 0);
     if id != 0 {
-        mirrors.by_id.insert(id, Arc::downgrade(&m));
+        lock(&mirrors.by_id).insert(id, Arc::downgrade(&m));
     }
     mirrors.by_ptr.insert(ptr, Arc::downgrade(&m));
     Ok(m)
@@ -452,58 +468,27 @@ pub(super) fn mirror_out(w: &mut Cuda, h: &Header, m: msg::MirrorOut) -> Result<
     Ok(())
 }
 
-pub(super) fn mirror_read(w: &mut Cuda, h: &Header, m: msg::MirrorRead) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let mirror = w.graphs.mirrors.get(m.mirror)?;
-        let mut done = 0;
-        while done < mirror.len {
-            let len = BULK_CHUNK.min(mirror.len - done);
-            let slab = outgoing(w)?;
-            // SAFETY: a slab holds that many bytes, and the mirror has them.
-            unsafe {
-                let from = (mirror.ptr as *const u8).add(done);
-                std::ptr::copy_nonoverlapping(from, slab.ptr(), len);
-            }
-            let then = Then::Chunk {
-                call: h.call,
-                offset: done as u64,
-                slab,
-                len,
-            };
-            w.completer.now(CUDA_SUCCESS, then);
-            done += len;
-        }
-        Ok(())
-    });
-    w.completer.now(rc, Then::Reply { call: h.call });
-    Ok(())
+/// The present bytes of a mirror.
+pub(super) fn read(all: &ById, id: u32) -> Result<Vec<u8>, CUresult> {
+    let mirror = find(all, id)?;
+    let mut bytes = vec![0; mirror.len];
+    // SAFETY: the mirror has as many bytes.
+    unsafe {
+        let from = mirror.ptr as *const u8;
+        std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), mirror.len);
+    }
+    Ok(bytes)
 }
 
-pub(super) fn mirror_write(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::MirrorWrite<'_>,
-) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let mirror = w.graphs.mirrors.get(m.mirror)?;
-        let offset = place(&mirror, m.offset, m.data.len())?;
-        // SAFETY: checked to lie within the mirror.
-        unsafe {
-            let to = (mirror.ptr as *mut u8).add(offset);
-            std::ptr::copy_nonoverlapping(m.data.as_ptr(), to, m.data.len());
-        }
-        Ok(())
-    });
-    w.done(h, rc);
-    Ok(())
-}
-
-pub(super) fn mirror_fence(
-    w: &mut Cuda,
-    h: &Header,
-    _m: msg::MirrorFence,
-) -> Result<(), WireError> {
-    w.reply(h, CUDA_SUCCESS, |_| {});
+/// Writes to a mirror at once.
+pub(super) fn write(all: &ById, id: u32, offset: u64, bytes: &[u8]) -> Result<(), CUresult> {
+    let mirror = find(all, id)?;
+    let offset = place(&mirror, offset, bytes.len())?;
+    // SAFETY: checked to lie within the mirror.
+    unsafe {
+        let to = (mirror.ptr as *mut u8).add(offset);
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+    }
     Ok(())
 }
 

@@ -239,7 +239,9 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     let completer = Completer::start(driver, setup.outbox.clone(), blame.clone())
         .map_err(|e| Refusal::new("internal", format!("cannot start a thread: {e}")))?;
     let places = shadow::Places::default();
-    let mover = shadow::Mover::new(driver, places.clone(), blame.clone(), &setup);
+    let graphs = graph_exec::Graphs::default();
+    let mirrors = graphs.mirrors.by_id();
+    let mover = shadow::Mover::new(driver, places.clone(), mirrors, blame.clone(), &setup);
     setup.ahead.serve(Box::new(mover));
     let printed = printed::Printed::capture(setup.outbox.clone());
     Ok(Box::new(Cuda {
@@ -268,7 +270,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         exports: ipc::Exports::default(),
         given: address::Given::default(),
         reserved: HashSet::new(),
-        graphs: graph_exec::Graphs::default(),
+        graphs,
         links: HashMap::new(),
         unmade: HashMap::new(),
         captures: HashSet::new(),

@@ -1,11 +1,12 @@
 //! Device memory that the program has pages of, too: its bytes come and go ahead of the queue, on
-//! streams of their own that wait for no other.
+//! streams of their own that wait for no other. So do those of mirrors, for host nodes of graphs.
 //!
 //! The executor may sit in a call that waits for a function of the program's, which cannot return
 //! before it has had such bytes. So nothing here touches the executor's state.
 
 use super::address::of_device;
 use super::blame::Blame;
+use super::graph_host::{self, ById};
 use super::memory::within;
 use super::{Cuda, attempt, check, stream};
 use crate::Setup;
@@ -16,7 +17,7 @@ use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::limits::BULK_CHUNK;
-use busbar_wire::record::{Header, OP_MEMORY_IN};
+use busbar_wire::record::{Header, OP_MEMORY_IN, OP_MEMORY_OUT, OP_MIRROR_IN};
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -84,6 +85,7 @@ const AT_ONCE: usize = 4;
 pub(super) struct Mover {
     driver: &'static Driver,
     places: Places,
+    mirrors: ById,
     outgoing: Arena,
     outbox: Outbox,
     blame: Blame,
@@ -106,12 +108,14 @@ impl Mover {
     pub(super) fn new(
         driver: &'static Driver,
         places: Places,
+        mirrors: ById,
         blame: Blame,
         setup: &Setup,
     ) -> Self {
         Self {
             driver,
             places,
+            mirrors,
             outgoing: setup.outgoing.clone(),
             outbox: setup.outbox.clone(),
             blame,
@@ -243,6 +247,23 @@ impl Mover {
     }
 }
 
+impl Mover {
+    /// The program's memory that a graph copies from or to, before and behind a host node.
+    fn mirror(&self, h: &Header, payload: &[u8]) -> Result<(), CUresult> {
+        let (id, rest) = payload
+            .split_first_chunk()
+            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let id = u32::from_le_bytes(*id);
+        if h.op == OP_MIRROR_IN {
+            let (offset, bytes) = address(rest)?;
+            return graph_host::write(&self.mirrors, id, offset, bytes);
+        }
+        let bytes = graph_host::read(&self.mirrors, id)?;
+        self.outbox.chunk(h.call, 0, &bytes);
+        Ok(())
+    }
+}
+
 impl Urgent for Mover {
     fn begin(&mut self, h: &Header, payload: &[u8]) {
         let mut b = Begun {
@@ -254,6 +275,9 @@ impl Urgent for Mover {
         let places = self.places.clone();
         let mut places = places.lock();
         b.rc = attempt(|| {
+            if !matches!(h.op, OP_MEMORY_IN | OP_MEMORY_OUT) {
+                return self.mirror(h, payload);
+            }
             let (context, stream) = self.enter(&mut places, h.aux)?;
             b.context = context;
             if h.op == OP_MEMORY_IN {
@@ -272,7 +296,7 @@ impl Urgent for Mover {
             let rc = if b.rc == CUDA_SUCCESS { waited } else { b.rc };
             let h = b.header;
             let known = rc != CUDA_SUCCESS && self.blame.failed(rc, h.op, b.context);
-            if h.op != OP_MEMORY_IN {
+            if !matches!(h.op, OP_MEMORY_IN | OP_MIRROR_IN) {
                 if rc == CUDA_SUCCESS {
                     b.pieces.into_iter().for_each(|p| self.send(p));
                 }

@@ -897,84 +897,6 @@ impl<'a> Request<'a> for MirrorOut {
     const NAME: &'static str = "MirrorOut";
 }
 
-/// The present bytes of a mirror.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MirrorRead {
-    pub mirror: u32,
-}
-
-impl<'a> Message<'a> for MirrorRead {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.mirror);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self { mirror: r.u32()? })
-    }
-}
-
-impl<'a> Request<'a> for MirrorRead {
-    const OP: u16 = op::MIRROR_READ;
-    const NAME: &'static str = "MirrorRead";
-}
-
-/// Bytes for a mirror, at once.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MirrorWrite<'a> {
-    pub mirror: u32,
-    pub offset: u64,
-    pub data: &'a [u8],
-}
-
-impl<'a> Message<'a> for MirrorWrite<'a> {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.mirror);
-        w.u64(self.offset);
-        w.raw(self.data);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            mirror: r.u32()?,
-            offset: r.u64()?,
-            data: r.rest(),
-        })
-    }
-}
-
-impl<'a> Request<'a> for MirrorWrite<'a> {
-    const OP: u16 = op::MIRROR_WRITE;
-    const NAME: &'static str = "MirrorWrite";
-
-    #[inline]
-    fn queued(&self) -> bool {
-        true
-    }
-}
-
-/// Answered once all `MirrorWrite` before it are done.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MirrorFence {}
-
-impl<'a> Message<'a> for MirrorFence {
-    #[inline]
-    fn encode(&self, _w: &mut Writer<'_>) {}
-
-    #[inline]
-    fn decode(_r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {})
-    }
-}
-
-impl<'a> Request<'a> for MirrorFence {
-    const OP: u16 = op::MIRROR_FENCE;
-    const NAME: &'static str = "MirrorFence";
-}
-
 /// From the worker: a host node's function is to run, after fetching the mirrors `before` and before
 /// sending the mirrors `after`.
 #[derive(Debug, Clone, PartialEq)]
@@ -1397,28 +1319,6 @@ mod tests {
         }
     }
 
-    impl Sample for MirrorRead {
-        fn sample(g: &mut Gen) -> Self {
-            Self { mirror: g.u32() }
-        }
-    }
-
-    impl Sample for MirrorWrite<'static> {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                mirror: g.u32(),
-                offset: g.u64(),
-                data: g.bytes(),
-            }
-        }
-    }
-
-    impl Sample for MirrorFence {
-        fn sample(_g: &mut Gen) -> Self {
-            Self {}
-        }
-    }
-
     impl Sample for GraphHostFunction {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -1489,9 +1389,6 @@ mod tests {
         check::<CaptureCopyReply>(false);
         check::<MirrorIn<'static>>(true);
         check::<MirrorOut>(false);
-        check::<MirrorRead>(false);
-        check::<MirrorWrite<'static>>(true);
-        check::<MirrorFence>(false);
         check::<GraphHostFunction>(false);
         check::<UserObjectCreate>(false);
         check::<GraphExecLists>(false);

@@ -289,9 +289,6 @@ pub mod op {
     pub const CAPTURE_COPY: u16 = 0x8110;
     pub const MIRROR_IN: u16 = 0x8111;
     pub const MIRROR_OUT: u16 = 0x8112;
-    pub const MIRROR_READ: u16 = 0x8113;
-    pub const MIRROR_WRITE: u16 = 0x8114;
-    pub const MIRROR_FENCE: u16 = 0x8115;
     pub const GRAPH_HOST_FUNCTION: u16 = 0x8116;
     pub const USER_OBJECT_CREATE: u16 = 0x8117;
     pub const GRAPH_EXEC_LISTS: u16 = 0x8118;
@@ -693,9 +690,6 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CAPTURE_COPY, "CaptureCopy"),
     (op::MIRROR_IN, "MirrorIn"),
     (op::MIRROR_OUT, "MirrorOut"),
-    (op::MIRROR_READ, "MirrorRead"),
-    (op::MIRROR_WRITE, "MirrorWrite"),
-    (op::MIRROR_FENCE, "MirrorFence"),
     (op::GRAPH_HOST_FUNCTION, "GraphHostFunction"),
     (op::USER_OBJECT_CREATE, "UserObjectCreate"),
     (op::GRAPH_EXEC_LISTS, "GraphExecLists"),

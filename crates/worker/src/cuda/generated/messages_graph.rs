@@ -135,27 +135,6 @@ pub(super) fn mirror_out(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), Wi
     crate::cuda::graph::mirror_out(w, h, m)
 }
 
-pub(super) fn mirror_read(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::MirrorRead::decode(&mut r)?;
-    r.finish()?;
-    crate::cuda::graph::mirror_read(w, h, m)
-}
-
-pub(super) fn mirror_write(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::MirrorWrite::decode(&mut r)?;
-    r.finish()?;
-    crate::cuda::graph::mirror_write(w, h, m)
-}
-
-pub(super) fn mirror_fence(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::MirrorFence::decode(&mut r)?;
-    r.finish()?;
-    crate::cuda::graph::mirror_fence(w, h, m)
-}
-
 pub(super) fn graph_host_function(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphHostFunction::decode(&mut r)?;

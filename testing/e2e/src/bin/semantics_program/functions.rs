@@ -117,6 +117,45 @@ fn turn(api: &Api, stream: u64, fill: u64, behind: Behind, written: bool) {
     }
 }
 
+/// The same of a graph, whose copies before and behind the function use the program's memory.
+fn in_a_graph(api: &Api, stream: u64, fill: u64) {
+    println!("in a graph");
+    let [from, to] = [0, 1].map(|_| api.made("cuMemAlloc_v2", &[BYTES]));
+    let host = api.made("cuMemHostAlloc", &[BYTES, 0]);
+    let spare = api.made("cuModuleLoadData", &[super::IMAGE.as_ptr() as u64]);
+    println!(
+        "launch: {}",
+        api.launch(fill, stream, &[from, 5, BYTES / 4])
+    );
+    api.tell("cuStreamSynchronize", &[stream]);
+    let turn = Turn {
+        memory: host,
+        value: 7,
+        sum: AtomicU64::new(0),
+        begun: AtomicBool::new(false),
+        go_on: AtomicBool::new(false),
+    };
+    let data = (&raw const turn) as u64;
+    let f: unsafe extern "C" fn(_) = function;
+    const RELAXED: u64 = 2;
+    api.tell("cuStreamBeginCapture_v2", &[stream, RELAXED]);
+    api.tell("cuMemcpyDtoHAsync_v2", &[host, from, BYTES, stream]);
+    api.tell("cuLaunchHostFunc", &[stream, f as *const () as u64, data]);
+    api.tell("cuMemcpyHtoDAsync_v2", &[to, host, BYTES, stream]);
+    let (mut graph, mut exec) = (0u64, 0u64);
+    api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
+    api.tell("cuGraphInstantiateWithFlags", &[at(&mut exec), graph, 0]);
+    api.tell("cuGraphLaunch", &[exec, stream]);
+    wait_for(&turn.begun);
+    turn.go_on.store(true, Ordering::Release);
+    api.tell("cuModuleUnload", &[spare]);
+    api.tell("cuStreamSynchronize", &[stream]);
+    println!("the function saw {}", turn.sum.load(Ordering::Acquire));
+    let mut seen = [0u32; 4];
+    api.tell("cuMemcpyDtoH_v2", &[at(&mut seen), to, 16]);
+    println!("{seen:?}");
+}
+
 /// A function has its memory whatever waits for it.
 pub(super) fn functions(api: &Api) {
     api.made("cuCtxCreate_v2", &[0, 0]);
@@ -127,4 +166,5 @@ pub(super) fn functions(api: &Api) {
             turn(api, stream, fill, behind, written);
         }
     }
+    in_a_graph(api, stream, fill);
 }
