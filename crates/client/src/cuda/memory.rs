@@ -424,25 +424,30 @@ pub(super) unsafe fn cuMemFreeHost(p: *mut c_void) -> CUresult {
             shared::free(Cx { scope, ..cx }, r.base, r.size);
             return Ok(());
         }
-        let gone = unplace(space::HOST, r.base, r.size);
-        let seen = shadow::forget_host(r.base, gone.map(|(at, _)| at));
-        match gone {
-            Some((va, size)) => {
-                unmap_host(va, size);
-                if seen {
-                    super::retire::unmap(cx, va, size)?;
-                } else {
-                    vacant(va, size);
-                }
+        shadow::forget_host(r.base);
+        if let Some((va, size)) = leave_host(r.base, r.size) {
+            unmap_host(va, size);
+            if shadow::forget_granule(va) {
+                super::retire::unmap(cx, va, size)?;
+            } else {
+                vacant(va, size);
             }
-            // Its neighbours live on. The pages go back to the system all the same.
-            // SAFETY: pages of ours that nobody uses any more.
-            None => unsafe {
-                libc::madvise(p, pages(r.size) as usize, libc::MADV_DONTNEED);
-            },
         }
         Ok(())
     })
+}
+
+/// Gives the room of page-locked memory back, as [`unplace`] does, and its pages to the system.
+fn leave_host(at: u64, size: u64) -> Option<(u64, u64)> {
+    // First the pages: once the room is given back it may be another thread's, with its bytes in
+    // it. What has a mapping of its own is unmapped as a whole.
+    if whole(size).is_none() {
+        // SAFETY: pages of ours that nobody uses any more, and that nobody else is given yet.
+        unsafe {
+            libc::madvise(at as *mut c_void, pages(size) as usize, libc::MADV_DONTNEED);
+        }
+    }
+    unplace(space::HOST, at, size)
 }
 
 /// Whether the program has memory at all of these addresses.
@@ -683,4 +688,33 @@ pub(super) unsafe fn cuPointerSetAttribute(
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    /// While no room is given out or taken back, freed memory is nobody's: that is when it must be
+    /// emptied. Emptied later it could be another thread's by then.
+    #[test]
+    fn freed_page_locked_memory_is_empty_before_it_is_anybodys() {
+        let at = host_map(100).expect("there is room");
+        let first = at as *mut u8;
+        // SAFETY: memory that was just mapped.
+        unsafe { first.write_volatile(0xaa) };
+        let gate = spaces();
+        let freeing = std::thread::spawn(move || leave_host(at, 100));
+        let end = Instant::now() + Duration::from_secs(10);
+        // SAFETY: its granule stays mapped.
+        while unsafe { (at as *const u8).read_volatile() } != 0 && Instant::now() < end {
+            std::thread::yield_now();
+        }
+        // SAFETY: as above.
+        let left = unsafe { (at as *const u8).read_volatile() };
+        drop(gate);
+        freeing.join().expect("it ends well");
+        assert_eq!(left, 0, "emptied only after it was given back");
+        assert_eq!(host_map(100), Ok(at), "it is given out again");
+    }
 }

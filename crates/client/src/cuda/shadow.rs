@@ -533,16 +533,19 @@ pub fn may_be_host_memory(p: u64) -> bool {
     host.contains(&p) || registered.contains(&p)
 }
 
-/// Page-locked memory is about to be freed. Says whether its granule has device memory behind it.
-pub fn forget_host(base: u64, granule: Option<u64>) -> bool {
-    let mut all = lock();
-    let Some(s) = all.as_mut() else {
-        return false;
-    };
-    if let Some(mut a) = s.remove(base) {
+/// Page-locked memory is about to be freed.
+pub fn forget_host(base: u64) {
+    if let Some(s) = lock().as_mut()
+        && let Some(mut a) = s.remove(base)
+    {
         a.open();
     }
-    granule.is_some_and(|g| s.granules.remove(&g))
+}
+
+/// A granule that no page-locked memory is in any more is about to go. Says whether it has device
+/// memory behind it.
+pub fn forget_granule(granule: u64) -> bool {
+    lock().as_mut().is_some_and(|s| s.granules.remove(&granule))
 }
 
 /// Managed memory is about to be freed.
