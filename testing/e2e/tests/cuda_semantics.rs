@@ -368,3 +368,14 @@ fn what_is_left_in_structures_is_no_address() {
     );
     assert_eq!(log("all").len(), 3);
 }
+
+#[test]
+fn a_copy_that_has_returned_is_done_for_the_first_stream_too() {
+    // With one device there is one context, and at first nothing that could overtake.
+    let server = Options::default().env("FAKEDEV_DEVICES", "1").start();
+    for shared in ["1", "0"] {
+        let mut c = remote(&server, Path::new(PROGRAM));
+        let text = printed(c.arg("first").env("BUSBAR_SHM", shared));
+        assert!(text.ends_with("2 2\n"), "{text}");
+    }
+}

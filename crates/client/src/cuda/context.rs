@@ -10,7 +10,7 @@ use super::runtime::{
     self, ALL_STREAMS, Cx, enter, enter_anywhere, enter_local, guard, put, put_opt,
 };
 use super::texture;
-use super::{shadow, stream};
+use super::{settled, shadow, stream};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::cell::{Cell, RefCell};
@@ -342,11 +342,12 @@ fn create(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
             handles::destroy(Kind::Context, id);
             return Err(CUDA_ERROR_OUT_OF_MEMORY);
         }
-        let made = cx.call(&msg::ContextCreate {
+        let message = msg::ContextCreate {
             context: id,
             device: dev,
             flags,
-        });
+        };
+        let made = settled::not_alone(cx).and_then(|()| cx.call(&message));
         if let Err(e) = made {
             handles::destroy(Kind::Context, id);
             return Err(e);
@@ -412,6 +413,7 @@ fn forget(id: u32) {
         }
     }
     stream::forget_context(id);
+    settled::forget_context(id);
     texture::forget_context(id);
     let device = info(id).map_or(0, |i| i.device);
     let unmapped = memory::forget_context(id, device);

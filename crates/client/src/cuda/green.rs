@@ -5,7 +5,7 @@ use super::context;
 use super::event;
 use super::handles;
 use super::runtime::{Cx, decode, enter, guard, put};
-use super::stream;
+use super::{settled, stream};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::collections::HashMap;
@@ -146,13 +146,14 @@ pub(super) unsafe fn cuGreenCtxStreamCreate(
         let id = cx.handle(Kind::GreenContext, green as u64)?;
         let ctx = context_of(id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
         let made = handles::create(Kind::Stream, ctx);
-        cx.call(&msg::CuGreenCtxStreamCreate {
+        let message = msg::CuGreenCtxStreamCreate {
             ph_stream: made,
             green_ctx: id,
             flags,
             priority,
-        })
-        .inspect_err(|_| cx.destroy(Kind::Stream, made))?;
+        };
+        let asked = settled::not_alone(cx).and_then(|()| cx.call(&message));
+        asked.inspect_err(|_| cx.destroy(Kind::Stream, made))?;
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, cx.raw(Kind::Stream, made) as CUstream) }
     })

@@ -9,13 +9,16 @@ use super::runtime::Cx;
 use super::{copy, handles, shadow, shared};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Whether the program has queued work that does something in its own memory: host functions, and
 /// copies that arrive by themselves.
 static SEES: AtomicBool = AtomicBool::new(false);
 /// Whether another process may look at device memory of this one's.
 static OTHERS: AtomicBool = AtomicBool::new(false);
+
+/// The context whose default stream has work that counts as waited for, and no mark behind it.
+static OPEN: AtomicU32 = AtomicU32::new(0);
 
 fn set(flag: &AtomicBool) {
     if !flag.load(Ordering::Relaxed) {
@@ -62,10 +65,28 @@ pub fn after(cx: Cx, stream: u32) -> Result<(), CUresult> {
     if shadow::active() || seen() {
         return wait(cx, stream);
     }
-    // With one context and its default stream there is nothing that could overtake.
-    let alone = handles::at_most(Kind::Stream, 0) && handles::at_most(Kind::Context, 1);
-    if alone {
+    // With one context and its default stream there is nothing yet that could overtake. First the
+    // word that there is work, then the look: another thread may make a stream meanwhile.
+    OPEN.store(cx.scope, Ordering::SeqCst);
+    std::sync::atomic::fence(Ordering::SeqCst);
+    if handles::at_most(Kind::Stream, 0) && handles::at_most(Kind::Context, 1) {
         return Ok(());
     }
+    OPEN.store(0, Ordering::SeqCst);
     cx.send(&msg::Settle { stream })
+}
+
+/// A context is gone, and its work with it.
+pub fn forget_context(id: u32) {
+    let _ = OPEN.compare_exchange(id, 0, Ordering::SeqCst, Ordering::SeqCst);
+}
+
+/// There is a stream or context more, which nothing has used yet: it comes after what the program
+/// has waited for.
+pub fn not_alone(cx: Cx) -> Result<(), CUresult> {
+    std::sync::atomic::fence(Ordering::SeqCst);
+    match OPEN.swap(0, Ordering::SeqCst) {
+        0 => Ok(()),
+        scope => Cx { scope, ..cx }.send(&msg::Settle { stream: 0 }),
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::context;
 use super::runtime::{Cx, ReplyBytes, decode, enter, enter_local, guard, put, put_opt};
-use super::{handles, shadow};
+use super::{handles, settled, shadow};
 use busbar_abi::cuda::*;
 use busbar_wire::codec::Request;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -56,6 +56,7 @@ fn own(cx: Cx) -> Result<u32, CUresult> {
         return Ok(id);
     }
     let id = cx.create(Kind::Stream);
+    settled::not_alone(cx)?;
     cx.send(&msg::CuStreamCreate {
         ph_stream: id,
         flags: 0,
@@ -129,7 +130,8 @@ fn create<'a, R: Request<'a>>(
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let id = cx.create(Kind::Stream);
-        cx.send(&message(id))
+        settled::not_alone(cx)
+            .and_then(|()| cx.send(&message(id)))
             .inspect_err(|_| cx.destroy(Kind::Stream, id))?;
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, cx.raw(Kind::Stream, id) as CUstream) }

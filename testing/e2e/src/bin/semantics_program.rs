@@ -140,6 +140,7 @@ fn main() {
         "globals" => copies::globals(&api),
         "functions" => functions::functions(&api),
         "tables" => copies::tables(&api),
+        "first" => copies::first(&api),
         "graph_memory" => graph_memory::graph_memory(&api),
         "logs" => logs::logs(&api),
         "log_of_queued" => logs::of_queued(&api),

@@ -528,3 +528,23 @@ pub fn tables(api: &Api) {
         api.tell("cuMemFreeHost", &[host]);
     }
 }
+
+/// A copy that has returned is done, also for the first stream of all, which is made only then and
+/// waits for no other.
+pub fn first(api: &Api) {
+    const N: u64 = 1 << 20;
+    let ctx = api.made("cuDevicePrimaryCtxRetain", &[0]);
+    api.tell("cuCtxSetCurrent", &[ctx]);
+    let spin = api.kernel("spin");
+    let [a, b] = [0; 2].map(|_| api.made("cuMemAlloc_v2", &[N]));
+    api.tell("cuMemsetD8_v2", &[a, 1, N]);
+    println!("busy: {}", api.launch(spin, 0, &[100_000]));
+    let mut bytes = vec![2u8; N as usize];
+    api.tell("cuMemcpyHtoD_v2", &[a, at(&mut bytes[0]), N]);
+    let stream = api.made("cuStreamCreate", &[1]);
+    api.tell("cuMemcpyDtoDAsync_v2", &[b, a, N, stream]);
+    api.tell("cuStreamSynchronize", &[stream]);
+    bytes.fill(0);
+    api.tell("cuMemcpyDtoHAsync_v2", &[at(&mut bytes[0]), b, N, stream]);
+    println!("{} {}", bytes[0], bytes[N as usize - 1]);
+}
