@@ -333,8 +333,8 @@ fn overtaking(d: &Driver) {
     say(&format!("seen: {}", seen == [9; N]));
 }
 
-/// Threads take page-locked memory, write it, look at it and free it, `times` times each. Prints how
-/// often one found other bytes than its own.
+/// Threads take page-locked memory, write it, look at it and free it, `times` times each. Prints in
+/// how many rounds one found other bytes than its own.
 fn page_locked(d: &Driver, times: u64) {
     const THREADS: u8 = 4;
     d.begin();
