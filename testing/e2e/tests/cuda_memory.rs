@@ -47,6 +47,19 @@ fn copies_of_any_host_memory_read_as_they_do_natively() {
 }
 
 #[test]
+fn page_locked_memory_of_a_thread_keeps_its_bytes_while_others_free_theirs() {
+    let server = Server::start();
+    let program = Path::new(env!("CARGO_BIN_EXE_driver_program"));
+    let args = ["page-locked", "1000"];
+    let expected = "bytes of others: 0\n";
+    assert_eq!(printed(native(program).args(args)), expected);
+    // What is not shared has neighbours of other threads.
+    let mut c = remote(&server, program);
+    assert_eq!(printed(c.args(args).env("BUSBAR_SHM", "0")), expected);
+    server.wait_for_sessions(0);
+}
+
+#[test]
 fn two_processes_share_memory_by_handle_and_nobody_without_one() {
     let server = Server::start();
     let got = printed(remote(&server, python()).arg(script("cuda_ipc.py")));

@@ -42,6 +42,7 @@ fn main() {
         Some("leave-child") => leave_child(&d, &args[1..]),
         Some("exit-while-calling") => exit_while_calling(d),
         Some("overtaking") => overtaking(&d),
+        Some("page-locked") => page_locked(&d, number(1)),
         Some("init-again") => init_again(&d, number(1)),
         Some("deep-queue") => deep_queue(&d),
         _ => {
@@ -330,6 +331,35 @@ fn overtaking(d: &Driver) {
     // SAFETY: as above; the copy before has waited for the one that writes.
     let seen = unsafe { std::slice::from_raw_parts(pinned as *const u8, N) };
     say(&format!("seen: {}", seen == [9; N]));
+}
+
+/// Threads take page-locked memory, write it, look at it and free it, `times` times each. Prints in
+/// how many rounds one found other bytes than its own.
+fn page_locked(d: &Driver, times: u64) {
+    const THREADS: u8 = 4;
+    d.begin();
+    let one = |tag: u8| {
+        d.make_current();
+        let mut others = 0;
+        for round in 0..times {
+            let (n, mut p) = (1 + (round as usize * 997) % 5000, 0);
+            assert_eq!(d.cuMemHostAlloc(&mut p, n, 0), 0, "cuMemHostAlloc");
+            // SAFETY: page-locked memory of that length, which nobody else uses.
+            unsafe { (p as *mut u8).write_bytes(tag, n) };
+            std::thread::yield_now();
+            // SAFETY: as above.
+            let seen = unsafe { std::slice::from_raw_parts(p as *const u8, n) };
+            others += usize::from(seen.iter().any(|b| *b != tag));
+            assert_eq!(d.cuMemFreeHost(p), 0, "cuMemFreeHost");
+        }
+        others
+    };
+    let all: usize = std::thread::scope(|s| {
+        let threads: Vec<_> = (1..=THREADS).map(|tag| s.spawn(move || one(tag))).collect();
+        let others = |t: std::thread::ScopedJoinHandle<'_, usize>| t.join().expect("it ends well");
+        threads.into_iter().map(others).sum()
+    });
+    say(&format!("bytes of others: {all}"));
 }
 
 /// Initializes `times` times, and waits for its stdin to end.
