@@ -98,18 +98,22 @@ const MOST_BUILDS: usize = 64;
 /// Milliseconds before a build that failed for no reason is tried again.
 const PAUSES: [u64; 3] = [10, 50, 200];
 
+/// Whether the log of a program has an error, on any of these devices.
+fn says_error(cl: &Cl, program: Handle, devices: &[(u32, Handle)]) -> bool {
+    devices.iter().any(|d| {
+        let log = describe::build_info(cl, program, d.1, CL_PROGRAM_BUILD_LOG);
+        let log = String::from_utf8_lossy(&log.unwrap_or_default()).to_lowercase();
+        log.contains("error")
+    })
+}
+
 /// Whether a compiler failed and has nothing to say of the source. PoCL's processes share a store
 /// on disk, and one that puts a program there first removes what it finds under the same name: two
 /// that build the same for the first time can each remove it once, and the second one's build
 /// fails. By then the program is there to be loaded.
 fn unexplained(p: &Program, code: i32) -> bool {
     let failed = matches!(code, CL_BUILD_PROGRAM_FAILURE | CL_COMPILE_PROGRAM_FAILURE);
-    let says = |d: &(u32, Handle)| {
-        let log = describe::build_info(p.cl, p.raw, d.1, CL_PROGRAM_BUILD_LOG);
-        let log = String::from_utf8_lossy(&log.unwrap_or_default()).to_lowercase();
-        log.contains("error")
-    };
-    failed && !p.devices.iter().any(says)
+    failed && !says_error(p.cl, p.raw, &p.devices)
 }
 
 /// Headers of the client's in a folder of this machine, for the length of a build.
@@ -533,21 +537,39 @@ impl OpenCl {
             .map(|id| Ok(self.objects.program(*id)?.raw()))
             .collect::<Result<_, i32>>()?;
         let options = c_string(m.options.to_string())?;
-        let mut code = CL_INVALID_OPERATION;
-        // SAFETY: objects of ours and a C string, each list as long as we say.
-        let p = unsafe {
-            (self.cl.clLinkProgram)(
-                c,
-                raw.len() as u32,
-                raw.as_ptr(),
-                options.as_ptr(),
-                inputs.len() as u32,
-                inputs.as_ptr(),
-                null(),
-                null_mut(),
-                &raw mut code,
-            )
+        let cl = self.cl;
+        let link = || {
+            let mut code = CL_INVALID_OPERATION;
+            // SAFETY: objects of ours and a C string, each list as long as we say.
+            let p = unsafe {
+                (cl.clLinkProgram)(
+                    c,
+                    raw.len() as u32,
+                    raw.as_ptr(),
+                    options.as_ptr(),
+                    inputs.len() as u32,
+                    inputs.as_ptr(),
+                    null(),
+                    null_mut(),
+                    &raw mut code,
+                )
+            };
+            (p, code)
         };
+        let (mut p, mut code) = link();
+        for pause in PAUSES {
+            // As with a build that is not explained.
+            let explained = !p.is_null() && says_error(cl, p, &devices);
+            if code != CL_LINK_PROGRAM_FAILURE || explained {
+                break;
+            }
+            if !p.is_null() {
+                // SAFETY: a program that nobody else knows of.
+                unsafe { (cl.clReleaseProgram)(p) };
+            }
+            std::thread::sleep(Duration::from_millis(pause));
+            (p, code) = link();
+        }
         let mut info = Vec::new();
         if !p.is_null() {
             describe::program(self.cl, p, &devices, |l| l, &mut Writer::new(&mut info));
