@@ -86,6 +86,16 @@ fn recording(id: u32) -> Option<u64> {
     Some(e.record)
 }
 
+/// A record is sent of which the worker does not tell.
+fn recorded(id: u32) {
+    if ASKS.load(Ordering::Acquire)
+        && let Some(e) = events().get_mut(&id)
+    {
+        e.record += 1;
+        e.state = State::Unknown;
+    }
+}
+
 /// Something was heard of a record, which may not be the latest any more.
 fn heard(id: u32, record: u64, state: State) {
     if let Some(e) = events().get_mut(&id)
@@ -105,7 +115,10 @@ fn record(
     send: impl FnOnce() -> Result<(), CUresult>,
 ) -> Result<(), CUresult> {
     let Some(number) = recording(id) else {
-        return send();
+        let sent = send();
+        // An answer to who has asked meanwhile may be of the record before this one.
+        recorded(id);
+        return sent;
     };
     // What went wrong the worker tells when it is asked.
     let told = move |a: Option<crate::calls::Answer>| {
@@ -172,7 +185,7 @@ fn known(cx: Cx, id: u32) -> (State, u64) {
     e.worth = WORTH;
     // A failure is for the worker to tell, and what a capture forbids.
     let told = context::has_deferred(cx.scope) || stream::capturing();
-    let ask = told || shadow::needs_to_hear();
+    let ask = told || shadow::needs_to_hear() || !Switch::Idle.on();
     (if ask { State::Unknown } else { e.state }, e.record)
 }
 

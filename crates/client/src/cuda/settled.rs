@@ -59,8 +59,7 @@ pub fn before(cx: Cx, stream: u32, p: u64, len: usize) -> Result<(), CUresult> {
 
 /// Such a copy is queued.
 pub fn after(cx: Cx, stream: u32) -> Result<(), CUresult> {
-    // No mark then: what a function has written is sent on a stream that must not stand behind one,
-    // since the function's own stream waits for it.
+    // Then the program can see what was before, and is to find it done.
     let seen = || SEES.load(Ordering::Acquire) || OTHERS.load(Ordering::Acquire);
     if shadow::active() || seen() {
         return wait(cx, stream);
