@@ -23,22 +23,10 @@ import sys
 import tempfile
 import time
 
-from side_by_side import CACHE, HERE, ROOT, Server, environment
+from side_by_side import CACHE, HERE, ROOT, Server, environment, session_of
 
 # Longer than the longest wait that Busbar is told of here.
 PATIENCE = 120
-
-
-def session_of(server, pid):
-    """The session of a program, as `busbar ps` has it."""
-    command = [server.busbar, "ps", "--json", "--server", server.address]
-    for _ in range(100):
-        said = subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
-        for s in json.loads(said)[0]["status"]["sessions"]:
-            if s["pid"] == pid:
-                return s
-        time.sleep(0.05)
-    sys.exit("a program is not listed by `busbar ps`")
 
 
 def start(program, words, address, env):
@@ -99,7 +87,7 @@ def main():
             other = start(program, ["steps", "2000"], server.address, client)
             for _ in range(args.times):
                 child = start(program, [], server.address, client)
-                worker = session_of(server, child.pid)["worker_pid"]
+                worker = session_of(server.busbar, server.address, child.pid)["worker_pid"]
                 time.sleep(random.random())
                 os.kill(worker, signal.SIGKILL)
                 begun = time.monotonic()
@@ -116,7 +104,7 @@ def main():
         for _ in range(args.times):
             with Server(args.dist, base, "opencl") as server:
                 child = start(program, [], server.address, client)
-                session_of(server, child.pid)
+                session_of(server.busbar, server.address, child.pid)
                 time.sleep(random.random())
                 server.process.kill()
                 begun = time.monotonic()

@@ -263,6 +263,23 @@ class Server:
         return [str(self.busbar), "run", "--server", self.address, "--"]
 
 
+def sessions(busbar, address):
+    """The sessions that `busbar ps` lists."""
+    command = [busbar, "ps", "--json", "--server", address]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
+    return json.loads(said)[0]["status"]["sessions"]
+
+
+def session_of(busbar, address, pid):
+    """The session of a program, as `busbar ps` has it."""
+    for _ in range(100):
+        for s in sessions(busbar, address):
+            if s["pid"] == pid:
+                return s
+        time.sleep(0.05)
+    sys.exit("a program is not listed by `busbar ps`")
+
+
 def environment(**more):
     """This process's, without what would change how Busbar or an OpenCL loader works."""
     ours = ("BUSBAR_", "OCL_ICD_", "PYOPENCL_")

@@ -26,6 +26,9 @@ import time
 from remote import Remote, start, stop
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "e2e"))
+from side_by_side import session_of, sessions  # noqa: E402
+
 # Longer than anything here takes, and than any wait that Busbar is told of.
 PATIENCE = 150
 # A session that allocates memory and ends.
@@ -117,27 +120,10 @@ class Training:
         return (said or ["no error"])[-1][:90]
 
 
-def session_of(server, pid):
-    """The session of a program, as `busbar ps` has it."""
-    for _ in range(100):
-        for s in sessions(server):
-            if s["pid"] == pid:
-                return s
-        time.sleep(0.05)
-    sys.exit("a program is not listed by `busbar ps`")
-
-
-def sessions(server):
-    """The sessions that `busbar ps` lists."""
-    command = [server.busbar, "ps", "--json", "--server", server.server]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
-    return json.loads(said)[0]["status"]["sessions"]
-
-
 def listed(server):
     """How many sessions are listed a second after the last has ended."""
     begun = time.monotonic()
-    while (left := len(sessions(server))) and time.monotonic() - begun < 1:
+    while (left := len(sessions(server.busbar, server.server))) and time.monotonic() - begun < 1:
         time.sleep(0.02)
     return left
 
@@ -197,7 +183,7 @@ class Lane:
             for _ in range(3):
                 t = Training([*server.prefix(), *self.program(10**6)])
                 t.reaches(random.randint(5, 100))
-                pid = session_of(server, t.process.pid)["worker_pid"]
+                pid = session_of(server.busbar, server.server, t.process.pid)["worker_pid"]
                 subprocess.run(["kill", "-9", str(pid)], check=True)
                 begun = time.monotonic()
                 status = t.end()
@@ -225,7 +211,10 @@ class Lane:
             for i in range(self.args.kills):
                 t = Training([*server.prefix(), *self.program(10**6)])
                 # Also while it starts, before its first step.
-                t.reaches(random.randint(1, 200)) if i else session_of(server, t.process.pid)
+                if i:
+                    t.reaches(random.randint(1, 200))
+                else:
+                    session_of(server.busbar, server.server, t.process.pid)
                 stop(t.process)
                 times.append(self.memory.falls_to(before))
                 t.end()

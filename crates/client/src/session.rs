@@ -259,25 +259,32 @@ impl Session {
 
     /// Sends bytes for the device's memory, ahead of what is queued.
     pub fn memory_in(&self, scope: u32, dst: u64, bytes: &[u8]) -> Result<(), Closed> {
-        if let Some(s) = self.stats {
-            s.queued(OP_MEMORY_IN, bytes.len() + record::HEADER);
-        }
-        let head = |out: &mut Vec<u8>| out.extend_from_slice(&dst.to_le_bytes());
-        let bytes = Bulk::Copy(bytes);
-        self.channel.push_bulk(OP_MEMORY_IN, 0, scope, head, bytes)
+        self.ahead(OP_MEMORY_IN, scope, bytes, |out| {
+            out.extend_from_slice(&dst.to_le_bytes());
+        })
     }
 
     /// Sends bytes for a mirror, ahead of what is queued.
     pub fn mirror_in(&self, id: u32, offset: u64, bytes: &[u8]) -> Result<(), Closed> {
-        if let Some(s) = self.stats {
-            s.queued(OP_MIRROR_IN, bytes.len() + record::HEADER);
-        }
-        let head = |out: &mut Vec<u8>| {
+        self.ahead(OP_MIRROR_IN, 0, bytes, |out| {
             out.extend_from_slice(&id.to_le_bytes());
             out.extend_from_slice(&offset.to_le_bytes());
-        };
-        let bytes = Bulk::Copy(bytes);
-        self.channel.push_bulk(OP_MIRROR_IN, 0, 0, head, bytes)
+        })
+    }
+
+    /// Sends bytes behind `fields` in a record that is executed ahead of what is queued.
+    fn ahead(
+        &self,
+        op: u16,
+        scope: u32,
+        bytes: &[u8],
+        fields: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), Closed> {
+        if let Some(s) = self.stats {
+            s.queued(op, bytes.len() + record::HEADER);
+        }
+        self.channel
+            .push_bulk(op, 0, scope, fields, Bulk::Copy(bytes))
     }
 
     /// Has all bytes of a mirror, ahead of what is queued.

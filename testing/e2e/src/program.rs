@@ -58,6 +58,13 @@ pub fn printed(c: &mut Command) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
+/// The counters that a client told `BUSBAR_STATS=1` has printed at its end.
+pub fn stats(out: &Output) -> serde_json::Value {
+    let err = String::from_utf8_lossy(&out.stderr);
+    let line = err.lines().find_map(|l| l.strip_prefix("busbar-stats: "));
+    serde_json::from_str(line.expect("a line of counters")).expect("JSON")
+}
+
 /// Runs a command to its end.
 pub fn finished(c: &mut Command) -> Output {
     let c = c.stdin(Stdio::null());

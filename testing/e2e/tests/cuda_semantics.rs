@@ -1,6 +1,6 @@
 //! Mistakes, errors and what works after them: the same through a server as on the driver itself.
 
-use busbar_e2e::program::{finished, native, printed, remote};
+use busbar_e2e::program::{finished, native, printed, remote, stats};
 use busbar_e2e::server::{Options, Server};
 use std::path::Path;
 
@@ -336,10 +336,7 @@ fn events_are_known_without_asking() {
     assert!(text.ends_with("asked 2 times: [719]\n"), "{text}");
     let server = Server::start();
     let mut c = remote(&server, Path::new(PROGRAM));
-    let err = finished(c.arg("events").env("BUSBAR_STATS", "1")).stderr;
-    let err = String::from_utf8_lossy(&err);
-    let json = err.lines().find_map(|l| l.strip_prefix("busbar-stats: "));
-    let v: serde_json::Value = serde_json::from_str(json.expect("statistics")).expect("JSON");
+    let v = stats(&finished(c.arg("events").env("BUSBAR_STATS", "1")));
     let trips = v["round_trips"].as_u64().expect("a counter");
     // It asks more than 4,000 times.
     assert!(trips < 300, "{v}");

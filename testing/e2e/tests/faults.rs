@@ -1,6 +1,6 @@
 //! Killed clients, workers and servers; forks and exits; sessions opened and closed many times.
 
-use busbar_e2e::program::{Running, native, printed, remote};
+use busbar_e2e::program::{Running, native, printed, remote, stats};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::{proc, until};
 use busbar_harness::rng::effort;
@@ -125,9 +125,7 @@ fn counters_are_printed_to_who_asks_for_them() {
         .env("BUSBAR_STATS", "1")
         .output()
         .unwrap();
-    let err = String::from_utf8_lossy(&out.stderr);
-    let json = err.lines().find_map(|l| l.strip_prefix("busbar-stats: "));
-    let v: serde_json::Value = serde_json::from_str(json.expect("a line of JSON")).unwrap();
+    let v = stats(&out);
     let number = |k: &str| v[k].as_u64().unwrap_or(0);
     assert!(
         number("calls") > number("round_trips") && number("round_trips") > 0,

@@ -2,7 +2,7 @@
 
 use busbar_e2e::kills::{self, OpenCl};
 use busbar_e2e::opencl::{Server, compile, finish, native, remote, run, text};
-use busbar_e2e::program::Running;
+use busbar_e2e::program::{Running, stats};
 use busbar_e2e::{cut, proc, until};
 use busbar_harness::rng::{Rng, seeds};
 use busbar_relay::{LinkSpec, Options, Relay};
@@ -71,10 +71,7 @@ fn switches_change_what_waits_and_nothing_else() {
         let mut c = server.command(&program);
         let out = run(c.env("BUSBAR_STATS", "1").env(switch, "0"));
         assert_eq!(text(&out), wanted, "{switch}=0");
-        let said = String::from_utf8_lossy(&out.stderr).into_owned();
-        let stats = said.lines().find_map(|l| l.strip_prefix("busbar-stats: "));
-        let v: serde_json::Value = serde_json::from_str(stats.expect("statistics")).expect("JSON");
-        v["round_trips"].as_u64().expect("a counter")
+        stats(&out)["round_trips"].as_u64().expect("a counter")
     };
     let plain = trips("NO_SWITCH");
     assert!(trips("BUSBAR_IDLE") > plain);

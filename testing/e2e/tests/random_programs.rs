@@ -1,10 +1,11 @@
 //! Random programs give the same results natively and through a server, whatever the link does.
 
-use busbar_e2e::program::{finished, native, printed, remote, remote_at};
+use busbar_e2e::program::{finished, native, printed, remote, remote_at, stats};
 use busbar_e2e::server::{Options, Server};
 use busbar_harness::rng::{Rng, seeds};
 use busbar_relay::{LinkSpec, Relay};
 use std::path::Path;
+use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -45,12 +46,9 @@ fn threads_of_a_program_do_not_disturb_each_other() {
     server.wait_for_sessions(0);
 }
 
-/// Bytes that a program's copies moved through shared memory, as its counters say on stderr.
-fn shared_bytes(err: &[u8]) -> u64 {
-    let text = String::from_utf8_lossy(err);
-    let line = text.lines().find_map(|l| l.strip_prefix("busbar-stats: "));
-    let stats: serde_json::Value = serde_json::from_str(line.expect("counters")).expect("JSON");
-    stats["bytes_shared"].as_u64().expect("a number")
+/// Bytes that a program's copies moved through shared memory.
+fn shared_bytes(out: &Output) -> u64 {
+    stats(out)["bytes_shared"].as_u64().expect("a number")
 }
 
 #[test]
@@ -76,7 +74,7 @@ fn shared_memory_changes_the_way_of_the_bytes_and_nothing_else() {
             let out = busbar_e2e::program::finished(c.env("BUSBAR_STATS", "1"));
             assert_eq!(wanted, String::from_utf8_lossy(&out.stdout), "seed {seed}");
             let way = format!("BUSBAR_SHM={sharing} at {address}");
-            assert_eq!(shared_bytes(&out.stderr) > 0, shares, "seed {seed}, {way}");
+            assert_eq!(shared_bytes(&out) > 0, shares, "seed {seed}, {way}");
         }
     });
     server.wait_for_sessions(0);

@@ -1,7 +1,7 @@
 //! A program's results are the same with each optimisation on and off.
 
 use busbar_channel::switches::Switch;
-use busbar_e2e::program::{native, printed, remote};
+use busbar_e2e::program::{native, printed, remote, stats};
 use busbar_e2e::server::Server;
 use busbar_harness::rng::seeds;
 use std::path::Path;
@@ -42,10 +42,9 @@ fn a_switch_that_is_off_changes_what_is_sent() {
             c.env(variable, "0");
         }
         let out = c.output().expect("the program starts");
-        let err = String::from_utf8_lossy(&out.stderr).into_owned();
+        let err = String::from_utf8_lossy(&out.stderr);
         assert!(out.status.success(), "{err}");
-        let line = err.lines().find_map(|l| l.strip_prefix("busbar-stats: "));
-        let v: serde_json::Value = serde_json::from_str(line.expect("statistics")).expect("JSON");
+        let v = stats(&out);
         move |field: &str| v[field].as_u64().expect("a counter")
     };
     let plain = counted("");

@@ -10,7 +10,7 @@
 //! most of them unused, as PyTorch's optimizers have them, nothing is believed.
 
 use super::launch::Function;
-use super::memory::{self, Sort};
+use super::memory;
 use super::runtime::Cx;
 use super::shadow;
 use busbar_abi::cuda::*;
@@ -76,12 +76,9 @@ pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<(), CUresult
             if !shadow::may_be_host_memory(word) {
                 continue;
             }
-            let Some(r) = memory::find(word) else {
+            let Some(r) = memory::find_page_locked(word) else {
                 continue;
             };
-            if !matches!(r.sort, Sort::Host | Sort::Registered) {
-                continue;
-            }
             let place = || format!("{:?} has it in parameter {i} at byte {}", f.name, 8 * n);
             if *size > SHORT {
                 let early = early && *size <= LONG;

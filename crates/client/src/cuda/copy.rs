@@ -7,7 +7,7 @@
 
 use super::copy_rows::{DEVICE, End, HOST, Rows};
 use super::graph_host;
-use super::memory::{self, Sort};
+use super::memory;
 use super::runtime::{Cx, enter, guard};
 use super::{context, copy_across};
 use super::{ring, settled, shadow, shared, space, stream};
@@ -423,7 +423,7 @@ pub(super) fn on_host(p: u64) -> bool {
     match memory::find(p) {
         // What kernels see, the device can copy.
         Some(_) if shadow::device_side(p, 1).is_some() => false,
-        Some(r) => matches!(r.sort, Sort::Host | Sort::Registered),
+        Some(r) => r.sort.is_page_locked(),
         None => !super::space::holds(p),
     }
 }

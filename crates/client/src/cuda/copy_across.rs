@@ -4,7 +4,7 @@
 //! own device alone until peers are let in, so here the copy is made where the memory is.
 
 use super::context;
-use super::memory::{self, Sort};
+use super::memory;
 use super::runtime::Cx;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
@@ -12,7 +12,7 @@ use busbar_wire::generated::cuda as msg;
 /// The context that device memory was made in, and its device.
 pub(super) fn home(p: u64) -> Option<(u32, CUdevice)> {
     let r = memory::find(p)?;
-    (!matches!(r.sort, Sort::Host | Sort::Registered)).then_some((r.context, r.device))
+    (!r.sort.is_page_locked()).then_some((r.context, r.device))
 }
 
 /// Where a copy between the host and memory with this home must run, if not in the current context.

@@ -30,6 +30,13 @@ pub enum Sort {
     Imported,
 }
 
+impl Sort {
+    /// Whether it is the program's own memory, page-locked.
+    pub fn is_page_locked(self) -> bool {
+        matches!(self, Self::Host | Self::Registered)
+    }
+}
+
 /// Set in the flags of device memory whose copies the program wants to be synchronous.
 pub const ORDERED: u32 = 1 << 31;
 
@@ -61,6 +68,11 @@ pub fn find(p: u64) -> Option<Range> {
     let ranges = RANGES.read().unwrap_or_else(PoisonError::into_inner);
     let (_, r) = ranges.range(..=p).next_back()?;
     (p - r.base < r.size.max(1)).then_some(*r)
+}
+
+/// The page-locked memory that holds an address.
+pub fn find_page_locked(p: u64) -> Option<Range> {
+    find(p).filter(|r| r.sort.is_page_locked())
 }
 
 /// Makes a range known.
@@ -128,7 +140,7 @@ pub fn is_on_device(mut p: u64, len: usize) -> bool {
     };
     while p < end {
         match find(p) {
-            Some(r) if !matches!(r.sort, Sort::Host | Sort::Registered) => p = r.base + r.size,
+            Some(r) if !r.sort.is_page_locked() => p = r.base + r.size,
             _ => return false,
         }
     }
@@ -142,7 +154,7 @@ pub fn is_managed(p: u64) -> bool {
 
 /// Whether `len` bytes at `p` are page-locked host memory.
 pub fn is_pinned(p: u64, len: usize) -> bool {
-    find(p).is_some_and(|r| matches!(r.sort, Sort::Host | Sort::Registered) && r.holds(p, len))
+    find_page_locked(p).is_some_and(|r| r.holds(p, len))
 }
 
 /// A context is gone, and the device memory in it: what the worker is to unmap.
@@ -154,7 +166,7 @@ pub fn forget_context(id: u32, device: CUdevice) -> Vec<(u64, u64)> {
     });
     let gone: Vec<Range> = {
         let mut ranges = RANGES.write().unwrap_or_else(PoisonError::into_inner);
-        let of_it = |r: &Range| r.context == id && !matches!(r.sort, Sort::Host | Sort::Registered);
+        let of_it = |r: &Range| r.context == id && !r.sort.is_page_locked();
         let gone = ranges.values().filter(|r| of_it(r)).copied().collect();
         ranges.retain(|_, r| !of_it(r));
         gone
@@ -531,9 +543,7 @@ pub(super) unsafe fn cuMemHostGetDevicePointer_v2(
         if flags != 0 || out.is_null() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        let r = find(p as u64)
-            .filter(|r| matches!(r.sort, Sort::Host | Sort::Registered))
-            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let r = find_page_locked(p as u64).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let there = shadow::expose(cx, &r, p as u64, || "its address was asked for".into())?;
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, there as CUdeviceptr) }
@@ -562,7 +572,7 @@ fn mapping_base(r: &Range) -> u64 {
 /// Writes one attribute of the range `r`, which holds `p`. What CUDA calls a boolean is 32 bits
 /// wide: a caller that has not cleared its variable would see what was there before.
 unsafe fn attribute(r: &Range, p: u64, which: u32, data: *mut c_void) -> Result<(), CUresult> {
-    let on_host = matches!(r.sort, Sort::Host | Sort::Registered);
+    let on_host = r.sort.is_page_locked();
     // What is mapped, or of a pool, or a variable of the program's that moves, is no context's.
     let (reserved, access) = match r.sort {
         Sort::Foreign => (super::vmm::reserved(p), super::vmm::access(p)),

@@ -4,7 +4,7 @@
 //! writes, even while a stream waits for just that. So what the program has written goes ahead of
 //! each wait of its own, too; see [`shadow::about_to_wait`].
 
-use super::memory::{self, Sort};
+use super::memory;
 use super::runtime::{Cx, enter, guard};
 use super::{shadow, stream};
 use busbar_abi::cuda::*;
@@ -39,11 +39,9 @@ fn place(cx: Cx, p: u64, what: Use) -> Result<u64, CUresult> {
     if p == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let at = match memory::find(p) {
-        Some(r) if matches!(r.sort, Sort::Host | Sort::Registered) => {
-            shadow::expose(cx, &r, p, || "a stream has a word there".into())?
-        }
-        _ => p,
+    let at = match memory::find_page_locked(p) {
+        Some(r) => shadow::expose(cx, &r, p, || "a stream has a word there".into())?,
+        None => p,
     };
     if what == Use::Wait && shadow::active() {
         shadow::streams_wait();

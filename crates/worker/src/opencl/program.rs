@@ -98,22 +98,34 @@ const MOST_BUILDS: usize = 64;
 /// Milliseconds before a build that failed for no reason is tried again.
 const PAUSES: [u64; 3] = [10, 50, 200];
 
-/// Whether the log of a program has an error, on any of these devices.
-fn says_error(cl: &Cl, program: Handle, devices: &[(u32, Handle)]) -> bool {
-    devices.iter().any(|d| {
+/// Whether a compiler or linker failed and has nothing to say of the source. PoCL's processes share
+/// a store on disk, and one that puts a program there first removes what it finds under the same
+/// name: two that build the same for the first time can each remove it once, and the second one's
+/// build fails. By then the program is there to be loaded.
+fn unexplained(cl: &Cl, program: Handle, devices: &[(u32, Handle)], code: i32) -> bool {
+    let failed = matches!(
+        code,
+        CL_BUILD_PROGRAM_FAILURE | CL_COMPILE_PROGRAM_FAILURE | CL_LINK_PROGRAM_FAILURE
+    );
+    let says = |d: &(u32, Handle)| {
         let log = describe::build_info(cl, program, d.1, CL_PROGRAM_BUILD_LOG);
         let log = String::from_utf8_lossy(&log.unwrap_or_default()).to_lowercase();
         log.contains("error")
-    })
+    };
+    failed && (program.is_null() || !devices.iter().any(says))
 }
 
-/// Whether a compiler failed and has nothing to say of the source. PoCL's processes share a store
-/// on disk, and one that puts a program there first removes what it finds under the same name: two
-/// that build the same for the first time can each remove it once, and the second one's build
-/// fails. By then the program is there to be loaded.
-fn unexplained(p: &Program, code: i32) -> bool {
-    let failed = matches!(code, CL_BUILD_PROGRAM_FAILURE | CL_COMPILE_PROGRAM_FAILURE);
-    failed && !says_error(p.cl, p.raw, &p.devices)
+/// Does something, and again while that is `in_vain`, a few times.
+fn persist<T>(mut attempt: impl FnMut() -> T, in_vain: impl Fn(&T) -> bool) -> T {
+    let mut made = attempt();
+    for pause in PAUSES {
+        if !in_vain(&made) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(pause));
+        made = attempt();
+    }
+    made
 }
 
 /// Headers of the client's in a folder of this machine, for the length of a build.
@@ -394,14 +406,10 @@ impl OpenCl {
                 outbox.reply(call, CL_SUCCESS, |w| reply.encode(w));
                 return;
             }
-            let mut code = f(program.cl, program.raw, &headers);
-            for pause in PAUSES {
-                if !unexplained(&program, code) {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(pause));
-                code = f(program.cl, program.raw, &headers);
-            }
+            let code = persist(
+                || f(program.cl, program.raw, &headers),
+                |code| unexplained(program.cl, program.raw, &program.devices, *code),
+            );
             let mut info = Vec::new();
             let mut w = Writer::new(&mut info);
             let log = |l| headers.log(l);
@@ -556,20 +564,14 @@ impl OpenCl {
             };
             (p, code)
         };
-        let (mut p, mut code) = link();
-        for pause in PAUSES {
-            // As with a build that is not explained.
-            let explained = !p.is_null() && says_error(cl, p, &devices);
-            if code != CL_LINK_PROGRAM_FAILURE || explained {
-                break;
+        let (p, code) = persist(link, |(p, code)| {
+            let in_vain = unexplained(cl, *p, &devices, *code);
+            if in_vain && !p.is_null() {
+                // SAFETY: a program that nobody else knows of, and another takes its place.
+                unsafe { (cl.clReleaseProgram)(*p) };
             }
-            if !p.is_null() {
-                // SAFETY: a program that nobody else knows of.
-                unsafe { (cl.clReleaseProgram)(p) };
-            }
-            std::thread::sleep(Duration::from_millis(pause));
-            (p, code) = link();
-        }
+            in_vain
+        });
         let mut info = Vec::new();
         if !p.is_null() {
             describe::program(self.cl, p, &devices, |l| l, &mut Writer::new(&mut info));

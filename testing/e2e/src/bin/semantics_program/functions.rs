@@ -22,6 +22,33 @@ struct Turn {
     go_on: AtomicBool,
 }
 
+impl Turn {
+    fn of(memory: u64) -> Self {
+        Self {
+            memory,
+            value: 7,
+            sum: AtomicU64::new(0),
+            begun: AtomicBool::new(false),
+            go_on: AtomicBool::new(false),
+        }
+    }
+
+    /// Queues the function, which uses this until the stream is idle.
+    fn queue(&self, api: &Api, stream: u64) {
+        let f: unsafe extern "C" fn(_) = function;
+        let data = std::ptr::from_ref(self) as u64;
+        api.tell("cuLaunchHostFunc", &[stream, f as *const () as u64, data]);
+    }
+
+    /// Tells what the function has found, and what is behind it on the device now.
+    fn show(&self, api: &Api, there: u64) {
+        println!("the function saw {}", self.sum.load(Ordering::Acquire));
+        let mut seen = [0u32; 4];
+        api.tell("cuMemcpyDtoH_v2", &[at(&mut seen), there, 16]);
+        println!("{seen:?}");
+    }
+}
+
 fn wait_for(flag: &AtomicBool) {
     while !flag.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(1));
@@ -71,16 +98,8 @@ fn turn(api: &Api, stream: u64, fill: u64, behind: Behind, written: bool) {
         // SAFETY: managed memory of so many bytes, which nothing else uses now.
         unsafe { std::slice::from_raw_parts_mut(memory as *mut u32, BYTES as usize / 4) }.fill(6);
     }
-    let turn = Turn {
-        memory,
-        value: 7,
-        sum: AtomicU64::new(0),
-        begun: AtomicBool::new(false),
-        go_on: AtomicBool::new(false),
-    };
-    let data = (&raw const turn) as u64;
-    let f: unsafe extern "C" fn(_) = function;
-    api.tell("cuLaunchHostFunc", &[stream, f as *const () as u64, data]);
+    let turn = Turn::of(memory);
+    turn.queue(api, stream);
     wait_for(&turn.begun);
     std::thread::scope(|s| {
         let writer = s.spawn(|| {
@@ -103,10 +122,7 @@ fn turn(api: &Api, stream: u64, fill: u64, behind: Behind, written: bool) {
         api.tell("cuMemcpyDtoDAsync_v2", &[there + 8, other, 4, stream]);
         api.tell("cuStreamSynchronize", &[stream]);
     });
-    println!("the function saw {}", turn.sum.load(Ordering::Acquire));
-    let mut seen = [0u32; 4];
-    api.tell("cuMemcpyDtoH_v2", &[at(&mut seen), there, 16]);
-    println!("{seen:?}");
+    turn.show(api, there);
     for (name, p) in [
         ("cuMemFree_v2", memory),
         ("cuMemFree_v2", other),
@@ -128,19 +144,11 @@ fn in_a_graph(api: &Api, stream: u64, fill: u64) {
         api.launch(fill, stream, &[from, 5, BYTES / 4])
     );
     api.tell("cuStreamSynchronize", &[stream]);
-    let turn = Turn {
-        memory: host,
-        value: 7,
-        sum: AtomicU64::new(0),
-        begun: AtomicBool::new(false),
-        go_on: AtomicBool::new(false),
-    };
-    let data = (&raw const turn) as u64;
-    let f: unsafe extern "C" fn(_) = function;
+    let turn = Turn::of(host);
     const RELAXED: u64 = 2;
     api.tell("cuStreamBeginCapture_v2", &[stream, RELAXED]);
     api.tell("cuMemcpyDtoHAsync_v2", &[host, from, BYTES, stream]);
-    api.tell("cuLaunchHostFunc", &[stream, f as *const () as u64, data]);
+    turn.queue(api, stream);
     api.tell("cuMemcpyHtoDAsync_v2", &[to, host, BYTES, stream]);
     let (mut graph, mut exec) = (0u64, 0u64);
     api.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
@@ -150,10 +158,7 @@ fn in_a_graph(api: &Api, stream: u64, fill: u64) {
     turn.go_on.store(true, Ordering::Release);
     api.tell("cuModuleUnload", &[spare]);
     api.tell("cuStreamSynchronize", &[stream]);
-    println!("the function saw {}", turn.sum.load(Ordering::Acquire));
-    let mut seen = [0u32; 4];
-    api.tell("cuMemcpyDtoH_v2", &[at(&mut seen), to, 16]);
-    println!("{seen:?}");
+    turn.show(api, to);
 }
 
 /// A function has its memory whatever waits for it.
