@@ -110,7 +110,7 @@ fn older(a: u64, b: u64) -> bool {
 
 /// Takes a lock that is never held for long: going to sleep for it would cost far more.
 #[inline]
-pub(crate) fn soon<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub fn soon<T>(m: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     let mut pause = 1;
     for _ in 0..64 {
         if let Ok(g) = m.try_lock() {

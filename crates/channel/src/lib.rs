@@ -21,6 +21,7 @@ pub mod switches;
 mod watch;
 
 pub use frames::Bulk;
+pub use lanes::soon;
 pub use recv::{PEEK, Sink};
 pub use send::Mark;
 pub use watch::{Patience, look, patience, spare_core};
@@ -28,7 +29,7 @@ pub use watch::{Patience, look, patience, spare_core};
 use busbar_transport::Connection;
 use busbar_wire::frame;
 use busbar_wire::window::SendWindow;
-use frames::Frame;
+use frames::Sent;
 use lanes::Lanes;
 use send::Tail;
 use side::Side;
@@ -100,7 +101,7 @@ pub struct Counters {
 }
 
 struct Link {
-    window: SendWindow<Arc<Frame>>,
+    window: SendWindow<Sent>,
     conn: Option<Arc<dyn Connection>>,
     /// How many connections there were before this one.
     number: u64,

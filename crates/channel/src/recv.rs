@@ -1,9 +1,9 @@
 //! Receiving, acknowledging and resuming.
 
-use crate::frames::retire;
+use crate::frames::Spent;
 use crate::quiet::{self, Quiet};
 use crate::side::{self, Side};
-use crate::watch::{Watch, patience};
+use crate::watch::patience;
 use crate::{Channel, Closed, Ending, Inner, Keeper, Verdict, lock};
 use busbar_transport::Connection;
 use busbar_wire::frame::{self, Kind};
@@ -50,9 +50,7 @@ pub trait Sink: Send {
 
 /// A connection with a buffer in front, so that small frames cost less than a system call each.
 struct Buffered<'a> {
-    conn: &'a dyn Connection,
-    watch: &'a Watch,
-    quiet: Quiet<'a>,
+    source: Source<'a>,
     buf: &'a mut [u8],
     start: usize,
     end: usize,
@@ -64,25 +62,41 @@ struct Buffered<'a> {
 /// From this many missing bytes on, they are received straight into their place.
 const DIRECT: usize = 16 << 10;
 
-/// Receives at least one byte: looks for it while that is worth it, then sleeps.
-fn receive(
-    conn: &dyn Connection,
-    watch: &Watch,
-    quiet: &mut Quiet<'_>,
-    out: &mut [u8],
-) -> io::Result<usize> {
-    loop {
-        if let Some(n) = conn.try_recv(out)? {
-            watch.touch();
-            quiet.heard();
-            return Ok(n);
-        }
-        if watch.alert() {
-            std::thread::yield_now();
-        } else {
-            quiet.judge()?;
-            let tick = quiet.tick();
-            quiet.during(|| watch.sleep(|alarm| conn.wait(alarm, tick)))?;
+/// A connection, and what is done while it has nothing.
+struct Source<'a> {
+    inner: &'a Inner,
+    conn: &'a dyn Connection,
+    quiet: Quiet<'a>,
+    spent: &'a mut Spent,
+}
+
+impl Source<'_> {
+    /// Uses the memory of a few frames that the peer has again. Says whether there were any.
+    fn tidy(&mut self) -> bool {
+        self.spent.some().map(|s| self.inner.reuse(s)).is_some()
+    }
+
+    /// Receives at least one byte: looks for it while that is worth it, then sleeps.
+    fn receive(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let watch = &self.inner.watch;
+        loop {
+            if let Some(n) = self.conn.try_recv(out)? {
+                watch.touch();
+                self.quiet.heard();
+                return Ok(n);
+            }
+            if self.tidy() {
+                continue;
+            }
+            if watch.alert() {
+                std::thread::yield_now();
+            } else {
+                self.quiet.judge()?;
+                let tick = self.quiet.tick();
+                let conn = self.conn;
+                self.quiet
+                    .during(|| watch.sleep(|alarm| conn.wait(alarm, tick)))?;
+            }
         }
     }
 }
@@ -96,18 +110,13 @@ impl Buffered<'_> {
         while done < out.len() {
             let left = out.len() - done;
             if left >= DIRECT {
-                match receive(self.conn, self.watch, &mut self.quiet, &mut out[done..])? {
+                match self.source.receive(&mut out[done..])? {
                     0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                     n => done += n,
                 }
             } else {
                 let most = self.ahead.clamp(left, self.buf.len());
-                let n = receive(
-                    self.conn,
-                    self.watch,
-                    &mut self.quiet,
-                    &mut self.buf[..most],
-                )?;
+                let n = self.source.receive(&mut self.buf[..most])?;
                 if n == 0 {
                     return Err(io::ErrorKind::UnexpectedEof.into());
                 }
@@ -154,10 +163,14 @@ struct Receiver<'a> {
 impl Receiver<'_> {
     /// Receives frames until the connection or the session ends.
     fn frames(&mut self, conn: &Arc<dyn Connection>, buf: &mut [u8]) -> Result<(), Stop> {
+        let mut spent = Spent::default();
         let mut input = Buffered {
-            conn: &**conn,
-            watch: &self.inner.watch,
-            quiet: Quiet::new(self.inner, self.silence),
+            source: Source {
+                inner: self.inner,
+                conn: &**conn,
+                quiet: Quiet::new(self.inner, self.silence),
+                spent: &mut spent,
+            },
             buf,
             start: 0,
             end: 0,
@@ -208,8 +221,9 @@ impl Receiver<'_> {
             }
             let freed = self
                 .inner
-                .acknowledged(h.ack)
+                .acknowledged(h.ack, input.source.spent)
                 .map_err(|e| Stop::Fatal(e.to_string()))?;
+            input.source.tidy();
             if freed >= LARGE {
                 self.speed(freed);
             }
@@ -404,11 +418,14 @@ fn resume(
         match keeper.detached(how, lost.elapsed(), last) {
             Verdict::Resume(conn, peer_last) => {
                 let mut freed = 0;
-                let mut spare = Vec::new();
+                let mut spent = Spent::default();
                 {
                     let mut link = lock(&inner.link);
                     link.window
-                        .resume(peer_last, |f| retire(f, &mut freed, &mut spare))
+                        .resume(peer_last, |f, n| {
+                            freed += n;
+                            spent.add(f);
+                        })
                         .map_err(|e| format!("the session cannot be resumed: {e}"))?;
                     inner.acked.store(peer_last, Ordering::Release);
                     link.drop_side();
@@ -420,7 +437,7 @@ fn resume(
                     inner.broken(&conn);
                     return Err("closed".into());
                 }
-                inner.release(freed, spare);
+                inner.made_room(freed);
                 inner.counters.resumed.fetch_add(1, Ordering::Relaxed);
                 inner.room.notify_all();
                 inner.wake();

@@ -1,6 +1,6 @@
 //! Queueing and sending.
 
-use crate::frames::{Bulk, Frame, retire};
+use crate::frames::{Bulk, Frame, Sent, Spent};
 use crate::lanes::{self, soon};
 use crate::side::{self, Side};
 use crate::switches::Switch;
@@ -60,7 +60,7 @@ impl Tail {
         self.seal();
         while let Some(f) = self.sealed.pop_front() {
             let n = f.len();
-            link.window.push(Arc::new(f), n);
+            link.window.push(Sent::new(f), n);
         }
     }
 
@@ -105,11 +105,25 @@ fn head(record: &mut [u8], len: usize, op: u16, call: u32, aux: u32) {
 }
 
 impl Channel {
-    /// Queues one record. `fields` appends the payload. Returns once the record is queued, which
-    /// waits only while more than the window's worth of bytes is not acknowledged, and the calling
-    /// thread's lane is full besides.
+    /// Queues one record, which is sent soon. `fields` appends the payload. Returns once the record
+    /// is queued, which waits only while more than the window's worth of bytes is not acknowledged,
+    /// and the calling thread's lane is full besides.
     #[inline]
     pub fn push(
+        &self,
+        op: u16,
+        call: u32,
+        aux: u32,
+        fields: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), Closed> {
+        self.put(op, call, aux, fields)?;
+        self.inner.notify_small();
+        Ok(())
+    }
+
+    /// As [`Channel::push`], but nobody is told: [`Channel::flush`] sends it.
+    #[inline]
+    pub fn put(
         &self,
         op: u16,
         call: u32,
@@ -129,13 +143,31 @@ impl Channel {
         if staged >= lanes::FULL || !Switch::Gather.on() {
             inner.collect()?;
         }
-        inner.notify_small();
         Ok(())
     }
 
-    /// Queues one record whose payload ends in bulk bytes. The record has a frame of its own, so
-    /// that its receiver can place the bytes where they belong without another copy.
+    /// Queues one record whose payload ends in bulk bytes, to be sent soon. The record has a frame
+    /// of its own, so that its receiver can place the bytes where they belong without another copy.
     pub fn push_bulk(
+        &self,
+        op: u16,
+        call: u32,
+        aux: u32,
+        fields: impl FnOnce(&mut Vec<u8>),
+        bulk: Bulk<'_>,
+    ) -> Result<(), Closed> {
+        let small = bulk.len() <= AT_ONCE;
+        self.put_bulk(op, call, aux, fields, bulk)?;
+        if small {
+            self.inner.notify_small();
+        } else {
+            self.inner.notify();
+        }
+        Ok(())
+    }
+
+    /// As [`Channel::push_bulk`], but nobody is told: [`Channel::flush`] sends it.
+    pub fn put_bulk(
         &self,
         op: u16,
         call: u32,
@@ -188,12 +220,6 @@ impl Channel {
             borrowed,
             _keep: keep,
         });
-        drop(tail);
-        if n <= AT_ONCE {
-            inner.notify_small();
-        } else {
-            inner.notify();
-        }
         Ok(())
     }
 
@@ -204,7 +230,7 @@ impl Channel {
         tail.bulky + self.inner.lanes.records()
     }
 
-    /// Sends what is queued from this thread, unless another thread is at it already. Called
+    /// Sends what is queued from this thread; if another is at it already, that one does. Called
     /// before waiting for a reply: it saves the hand-over to the sending thread.
     pub fn flush(&self) {
         if !self.try_send() {
@@ -378,20 +404,29 @@ impl Inner {
     }
 
     /// As `notify`, where there is little to send. Until the sending thread has woken up, which may
-    /// take longer than the network does, callers send it themselves.
+    /// take longer than the network does, callers send it themselves, and that before they wake it:
+    /// even that takes microseconds.
     #[inline]
     fn notify_small(&self) {
-        self.notify();
-        if self.signals.asleep.load(Ordering::Relaxed) != AWAKE
-            && let Ok(_role) = self.sender.try_lock()
-        {
-            self.pump();
+        if self.announce() != AWAKE {
+            if let Ok(_role) = self.sender.try_lock() {
+                self.pump();
+            }
+            self.wake();
         }
     }
 
     /// Tells the sending thread that there is something to send.
     #[inline]
     pub(crate) fn notify(&self) {
+        if self.announce() == ASLEEP {
+            self.wake();
+        }
+    }
+
+    /// Says that there is something to send. Returns whether the sending thread sleeps.
+    #[inline]
+    fn announce(&self) -> u32 {
         // Left alone when it is set: whoever clears it takes the tail's lock afterwards, and so
         // finds what was queued before this look at it.
         if !self.signals.pending.load(Ordering::Relaxed) {
@@ -399,9 +434,7 @@ impl Inner {
         }
         // Pairs with the fence in `sleep`: either we see it asleep or it sees `pending`.
         fence(Ordering::SeqCst);
-        if self.signals.asleep.load(Ordering::Relaxed) == ASLEEP {
-            self.wake();
-        }
+        self.signals.asleep.load(Ordering::Relaxed)
     }
 
     #[cold]
@@ -491,7 +524,7 @@ impl Inner {
         while frames.len() < most
             && let Some((seq, f)) = link.window.take_next()
         {
-            frames.push((seq, f.clone()));
+            frames.push((seq, f.frame.clone()));
         }
         let side = link.side.clone();
         Some(Batch { conn, side, frames })
@@ -579,36 +612,30 @@ impl Inner {
     }
 
     /// The peer has everything up to `seq`. Returns how many bytes that frees.
-    pub(crate) fn acknowledged(&self, seq: u64) -> Result<usize, busbar_wire::WireError> {
-        let mut freed = 0;
-        let mut spare = Vec::new();
-        {
-            let mut link = lock(&self.link);
-            if seq <= link.window.last_acked() {
-                return Ok(0);
-            }
-            link.window
-                .acked(seq, |f| retire(f, &mut freed, &mut spare))?;
-            self.acked.store(seq, Ordering::Release);
+    pub(crate) fn acknowledged(
+        &self,
+        seq: u64,
+        spent: &mut Spent,
+    ) -> Result<usize, busbar_wire::WireError> {
+        // Only the receiving thread, which calls this, ever changes it.
+        if seq <= self.acked.load(Ordering::Relaxed) {
+            return Ok(0);
         }
-        self.release(freed, spare);
+        let mut freed = 0;
+        lock(&self.link).window.acked(seq, |f, n| {
+            freed += n;
+            spent.add(f);
+        })?;
+        self.acked.store(seq, Ordering::Release);
+        self.made_room(freed);
         Ok(freed)
     }
 
-    /// Gives back the room of frames that are no longer needed.
-    pub(crate) fn release(&self, freed: usize, spare: Vec<Vec<u8>>) {
-        let mut tail = lock(&self.tail);
+    /// The peer has so many bytes more.
+    pub(crate) fn made_room(&self, freed: usize) {
+        let tail = lock(&self.tail);
         let before = self.in_flight.load(Ordering::Relaxed);
         self.in_flight.store(before - freed, Ordering::Release);
-        for b in spare {
-            if b.capacity() > 4 * SEAL {
-                if tail.spare_bulk.len() < SPARE_BULK {
-                    tail.spare_bulk.push(b);
-                }
-            } else if tail.spare.len() < SPARE {
-                tail.spare.push(b);
-            }
-        }
         let held = tail.held;
         drop(tail);
         if held {
@@ -617,6 +644,25 @@ impl Inner {
         if freed > 0 && before > 0 {
             self.room.notify_all();
         }
+    }
+
+    /// Keeps buffers for other frames.
+    pub(crate) fn reuse(&self, spare: impl Iterator<Item = Vec<u8>>) {
+        let mut surplus = Vec::new();
+        let mut tail = lock(&self.tail);
+        for b in spare {
+            let (kept, most) = match b.capacity() {
+                n if n > 4 * SEAL => (&mut tail.spare_bulk, SPARE_BULK),
+                _ => (&mut tail.spare, SPARE),
+            };
+            if kept.len() < most {
+                kept.push(b);
+            } else {
+                surplus.push(b);
+            }
+        }
+        drop(tail);
+        drop(surplus);
     }
 }
 

@@ -220,7 +220,7 @@ impl Session {
             .open(place)
             .ok_or_else(|| self.over_why())?;
         let mut len = 0;
-        let pushed = self.channel.push(op, id, scope, |out| {
+        let pushed = self.channel.put(op, id, scope, |out| {
             let begin = out.len();
             fields(out);
             len = out.len() - begin;

@@ -51,8 +51,13 @@ impl<T> SendWindow<T> {
         self.next < self.frames.len()
     }
 
-    /// The peer has everything up to `seq`; the frames it frees are handed to `drop_frame`.
-    pub fn acked(&mut self, seq: u64, mut drop_frame: impl FnMut(T)) -> Result<(), WireError> {
+    /// The peer has everything up to `seq`; the frames it frees are handed to `drop_frame`, each
+    /// with its weight.
+    pub fn acked(
+        &mut self,
+        seq: u64,
+        mut drop_frame: impl FnMut(T, usize),
+    ) -> Result<(), WireError> {
         let sent = self.first + self.next as u64 - 1;
         if seq > sent {
             return Err(WireError::BadValue(
@@ -62,7 +67,7 @@ impl<T> SendWindow<T> {
         while self.first <= seq {
             if let Some((frame, bytes)) = self.frames.pop_front() {
                 self.bytes -= bytes;
-                drop_frame(frame);
+                drop_frame(frame, bytes);
             }
             self.first += 1;
             self.next -= 1;
@@ -71,7 +76,7 @@ impl<T> SendWindow<T> {
     }
 
     /// A new connection: the peer has everything up to `seq`, the rest goes out again.
-    pub fn resume(&mut self, seq: u64, drop_frame: impl FnMut(T)) -> Result<(), WireError> {
+    pub fn resume(&mut self, seq: u64, drop_frame: impl FnMut(T, usize)) -> Result<(), WireError> {
         let Some(new) = seq.checked_sub(self.first - 1) else {
             return Err(WireError::BadValue("resume point: those frames are gone"));
         };
@@ -154,11 +159,11 @@ mod tests {
                 .collect::<Vec<_>>(),
             [0, 1, 2, 3]
         );
-        w.acked(1, |_| {}).unwrap();
-        w.resume(2, |_| {}).unwrap();
+        w.acked(1, |_, _| {}).unwrap();
+        w.resume(2, |_, _| {}).unwrap();
         assert_eq!(w.take_next(), Some((3, &2)));
         assert_eq!(w.bytes(), 30);
-        w.resume(5, |_| {}).unwrap();
+        w.resume(5, |_, _| {}).unwrap();
         assert!(w.take_next().is_none());
         assert_eq!((w.bytes(), w.last()), (0, 5));
     }
@@ -167,14 +172,14 @@ mod tests {
     fn a_peer_cannot_acknowledge_what_was_not_sent() {
         let mut w = SendWindow::default();
         w.push((), 1);
-        assert!(w.acked(1, |_| {}).is_err());
+        assert!(w.acked(1, |_, _| {}).is_err());
         w.take_next();
-        assert!(w.acked(2, |_| {}).is_err());
-        assert!(w.resume(7, |_| {}).is_err());
-        assert!(w.resume(u64::MAX, |_| {}).is_err());
-        w.acked(1, |_| {}).unwrap();
+        assert!(w.acked(2, |_, _| {}).is_err());
+        assert!(w.resume(7, |_, _| {}).is_err());
+        assert!(w.resume(u64::MAX, |_, _| {}).is_err());
+        w.acked(1, |_, _| {}).unwrap();
         w.push((), 1);
-        assert!(w.resume(0, |_| {}).is_err(), "frame 1 is gone");
+        assert!(w.resume(0, |_, _| {}).is_err(), "frame 1 is gone");
     }
 
     #[test]

@@ -35,17 +35,40 @@ impl Outbox {
         status: i32,
         fields: impl FnOnce(&mut Writer<'_>),
     ) -> Result<(), Closed> {
-        let c = self.channel()?;
-        c.push(kind as u16, call, status as u32, |out| {
-            fields(&mut Writer::new(out))
-        })?;
-        c.flush();
+        self.put(kind, call, status, fields)?;
+        self.flush();
         Ok(())
+    }
+
+    fn put(
+        &self,
+        kind: Notice,
+        call: u32,
+        status: i32,
+        fields: impl FnOnce(&mut Writer<'_>),
+    ) -> Result<(), Closed> {
+        self.channel()?
+            .put(kind as u16, call, status as u32, |out| {
+                fields(&mut Writer::new(out))
+            })
+    }
+
+    /// Sends what was put here and not sent.
+    pub fn flush(&self) {
+        if let Ok(c) = self.channel() {
+            c.flush();
+        }
     }
 
     /// Answers a call. Whether the client is still there shows at the next record, not here.
     pub fn reply(&self, call: u32, status: i32, fields: impl FnOnce(&mut Writer<'_>)) {
-        let _ = self.say(Notice::Reply, call, status, fields);
+        self.put_reply(call, status, fields);
+        self.flush();
+    }
+
+    /// As [`Outbox::reply`], but [`Outbox::flush`] sends it.
+    pub fn put_reply(&self, call: u32, status: i32, fields: impl FnOnce(&mut Writer<'_>)) {
+        let _ = self.put(Notice::Reply, call, status, fields);
         // Only what breaks the protocol asks without a number.
         if call != 0
             && let Ok(c) = self.channel()
@@ -58,7 +81,8 @@ impl Outbox {
     pub fn chunk(&self, call: u32, offset: u64, bytes: &[u8]) {
         for (i, piece) in bytes.chunks(BULK_CHUNK).enumerate() {
             let at = offset + (i * BULK_CHUNK) as u64;
-            self.bulk(call, at, Bulk::Copy(piece));
+            self.put_bulk(call, at, Bulk::Copy(piece));
+            self.flush();
         }
     }
 
@@ -75,14 +99,30 @@ impl Outbox {
         len: usize,
         keep: &Arc<dyn Any + Send + Sync>,
     ) {
-        self.bulk(call, offset, Bulk::Shared(ptr, len, keep));
+        // SAFETY: passed on to the caller.
+        unsafe { self.put_chunk(call, offset, ptr, len, keep) };
+        self.flush();
     }
 
-    fn bulk(&self, call: u32, offset: u64, bulk: Bulk<'_>) {
+    /// As [`Outbox::chunk_shared`], but [`Outbox::flush`] sends it.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn put_chunk(
+        &self,
+        call: u32,
+        offset: u64,
+        ptr: *const u8,
+        len: usize,
+        keep: &Arc<dyn Any + Send + Sync>,
+    ) {
+        self.put_bulk(call, offset, Bulk::Shared(ptr, len, keep));
+    }
+
+    fn put_bulk(&self, call: u32, offset: u64, bulk: Bulk<'_>) {
         if let Ok(c) = self.channel() {
             let head = |out: &mut Vec<u8>| out.extend_from_slice(&offset.to_le_bytes());
-            let _ = c.push_bulk(Notice::Chunk as u16, call, 0, head, bulk);
-            c.flush();
+            let _ = c.put_bulk(Notice::Chunk as u16, call, 0, head, bulk);
         }
     }
 

@@ -4,15 +4,20 @@
 //! between records, and a thread of its own when the executor has none. An answer is sent only
 //! after everything that was complete before it: a client that hears that a stream is idle has the
 //! bytes that were copied on it.
+//!
+//! So one thread at a time does what is due, and it does that without the lock of the list: others
+//! add to the list meanwhile, and leave theirs to it. What is due at once is sent at once: the
+//! bytes of a copy and the word that its stream is idle are one system call.
 
 use super::blame::Blame;
 use crate::outbox::Outbox;
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
-use busbar_channel::{patience, spare_core};
+use busbar_channel::{patience, soon, spare_core};
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// What happens when an entry's time has come.
@@ -66,8 +71,13 @@ struct Shared {
     driver: &'static Driver,
     outbox: Outbox,
     blame: Blame,
+    /// Locked after `role` by who needs both.
     state: Mutex<State>,
     came: Condvar,
+    /// Held by whoever does what is due.
+    role: Mutex<()>,
+    /// Somebody has come while another held the role.
+    missed: AtomicBool,
 }
 
 /// The most entries.
@@ -91,9 +101,8 @@ fn drop_chunks(s: &mut State, failed: u32) {
     }
 }
 
-fn lock(m: &Mutex<State>) -> MutexGuard<'_, State> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// An entry whose time has come, and its result.
+type Due = (Entry, CUresult);
 
 impl Completer {
     /// A completer and its thread.
@@ -108,6 +117,8 @@ impl Completer {
             blame,
             state: Mutex::default(),
             came: Condvar::new(),
+            role: Mutex::new(()),
+            missed: AtomicBool::new(false),
         });
         let me = Self {
             shared: shared.clone(),
@@ -122,7 +133,7 @@ impl Completer {
     /// Waits while more is to come than any program has under way. Whoever calls has nothing that
     /// the entries wait for: as with the driver's own queues, its client waits, too.
     fn wait_for_room(&self) {
-        while lock(&self.shared.state).entries.len() >= MOST && !self.shared.outbox.closed() {
+        while soon(&self.shared.state).entries.len() >= MOST && !self.shared.outbox.closed() {
             self.sweep();
             std::thread::sleep(Duration::from_micros(50));
         }
@@ -155,7 +166,7 @@ impl Completer {
     }
 
     fn try_record(&self, stream: CUstream, context: u64) -> Result<(Event, u64), CUresult> {
-        let free = lock(&self.shared.state)
+        let free = soon(&self.shared.state)
             .free
             .entry(context)
             .or_default()
@@ -176,7 +187,7 @@ impl Completer {
         match unsafe { self.shared.driver.cuEventRecord(event.0, stream) } {
             CUDA_SUCCESS => Ok((event, context)),
             rc => {
-                lock(&self.shared.state)
+                soon(&self.shared.state)
                     .free
                     .entry(context)
                     .or_default()
@@ -187,7 +198,7 @@ impl Completer {
     }
 
     fn push(&self, e: Entry) {
-        let mut s = lock(&self.shared.state);
+        let mut s = soon(&self.shared.state);
         s.entries.push_back(e);
         if s.entries.len() == 1 {
             self.shared.came.notify_one();
@@ -197,12 +208,19 @@ impl Completer {
     /// A context is about to go, and its events with it: what waits for them is to be given to
     /// [`Completer::bereft`] when it has gone.
     pub(super) fn leave(&self, context: u64) -> Bereft {
-        let mut s = lock(&self.shared.state);
-        self.sweep_locked(&mut s);
+        let _role = self
+            .shared
+            .role
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut s = soon(&self.shared.state);
+        let due = self.take_due(&mut s);
         let of_it = |e: &Entry| matches!(e.event, Ok((_, c)) if c == context);
         let (left, rest): (Vec<_>, Vec<_>) = s.entries.drain(..).partition(of_it);
         s.entries = rest.into();
         s.free.remove(&context);
+        drop(s);
+        self.finish(due);
         Bereft(left)
     }
 
@@ -218,25 +236,45 @@ impl Completer {
         }
     }
 
-    /// Does everything whose time has come. Returns whether anything is left.
+    /// Does everything whose time has come, or has the thread do it that is at it. Returns whether
+    /// anything may be left.
     pub(super) fn sweep(&self) -> bool {
-        let mut s = lock(&self.shared.state);
-        self.sweep_locked(&mut s);
-        !s.entries.is_empty()
+        self.shared.missed.store(true, Ordering::Relaxed);
+        // Either we get the role, or whoever has it sees that.
+        fence(Ordering::SeqCst);
+        self.glance()
     }
 
-    /// As [`Completer::sweep`], unless another thread is at it.
+    /// As [`Completer::sweep`], for nothing in particular.
     pub(super) fn glance(&self) -> bool {
-        let mut s = match self.shared.state.try_lock() {
-            Ok(s) => s,
-            Err(TryLockError::Poisoned(e)) => e.into_inner(),
-            Err(TryLockError::WouldBlock) => return true,
-        };
-        self.sweep_locked(&mut s);
-        !s.entries.is_empty()
+        loop {
+            let role = match self.shared.role.try_lock() {
+                Ok(role) => role,
+                Err(TryLockError::Poisoned(e)) => e.into_inner(),
+                Err(TryLockError::WouldBlock) => return true,
+            };
+            self.shared.missed.store(false, Ordering::Relaxed);
+            let left = loop {
+                let mut s = soon(&self.shared.state);
+                let due = self.take_due(&mut s);
+                let left = !s.entries.is_empty();
+                drop(s);
+                if due.is_empty() {
+                    break left;
+                }
+                self.finish(due);
+            };
+            drop(role);
+            fence(Ordering::SeqCst);
+            if !self.shared.missed.load(Ordering::Relaxed) {
+                return left;
+            }
+        }
     }
 
-    fn sweep_locked(&self, s: &mut State) {
+    /// Takes out what is due, in the order in which it is to be done.
+    fn take_due(&self, s: &mut State) -> Vec<Due> {
+        let mut due = Vec::new();
         let mut i = 0;
         while i < s.entries.len() {
             let Some(rc) = self.ripe(&s.entries[i]) else {
@@ -250,10 +288,18 @@ impl Completer {
                 i = j;
                 continue;
             }
-            if let Some(e) = s.entries.remove(i) {
-                self.finish(s, e, rc);
+            let Some(e) = s.entries.remove(i) else {
+                continue;
+            };
+            if let Ok((event, context)) = e.event {
+                s.free.entry(context).or_default().push(event);
             }
+            if let (Then::Reply { call }, true) = (&e.then, rc != CUDA_SUCCESS) {
+                drop_chunks(s, *call);
+            }
+            due.push((e, rc));
         }
+        due
     }
 
     /// The entry's result, if its time has come.
@@ -270,39 +316,40 @@ impl Completer {
         }
     }
 
-    fn finish(&self, s: &mut State, e: Entry, rc: CUresult) {
-        let mut near = 0;
-        if let Ok((event, context)) = e.event {
-            s.free.entry(context).or_default().push(event);
-            near = context;
-        }
+    /// Does what is due. The caller has the role.
+    fn finish(&self, due: Vec<Due>) {
         let outbox = &self.shared.outbox;
-        // Whatever it was that failed, it failed in what was queued before: a copy itself does not.
-        if rc != CUDA_SUCCESS {
-            self.shared.blame.failed(rc, 0, near);
+        let mut put = false;
+        for (e, rc) in due {
+            put |= matches!(&e.then, Then::Chunk { .. } | Then::Reply { .. });
+            // Whatever it was that failed, it failed in what was queued before: a copy itself does
+            // not.
+            if rc != CUDA_SUCCESS {
+                let near = e.event.map_or(0, |(_, context)| context);
+                self.shared.blame.failed(rc, 0, near);
+            }
+            match e.then {
+                Then::Release(slab) => drop(slab),
+                Then::Chunk {
+                    call,
+                    offset,
+                    slab,
+                    len,
+                } => {
+                    if rc == CUDA_SUCCESS {
+                        let p = slab.ptr();
+                        let keep: Arc<dyn Any + Send + Sync> = Arc::new(slab);
+                        // SAFETY: the slab holds `len` bytes, which nobody writes until it is
+                        // dropped.
+                        unsafe { outbox.put_chunk(call, offset, p, len, &keep) };
+                    }
+                }
+                Then::Reply { call } => outbox.put_reply(call, rc, |_| {}),
+                Then::Run(f) => f(rc),
+            }
         }
-        match e.then {
-            Then::Release(slab) => drop(slab),
-            Then::Chunk {
-                call,
-                offset,
-                slab,
-                len,
-            } => {
-                if rc == CUDA_SUCCESS {
-                    let p = slab.ptr();
-                    let keep: Arc<dyn Any + Send + Sync> = Arc::new(slab);
-                    // SAFETY: the slab holds `len` bytes, which nobody writes until it is dropped.
-                    unsafe { outbox.chunk_shared(call, offset, p, len, &keep) };
-                }
-            }
-            Then::Reply { call } => {
-                if rc != CUDA_SUCCESS {
-                    drop_chunks(s, call);
-                }
-                outbox.reply(call, rc, |_| {});
-            }
-            Then::Run(f) => f(rc),
+        if put {
+            outbox.flush();
         }
     }
 
@@ -313,27 +360,23 @@ impl Completer {
         super::stream::relax(self.shared.driver);
         let mut idle = Instant::now();
         loop {
-            let left = {
-                let mut s = lock(&self.shared.state);
-                if s.entries.is_empty() {
-                    while s.entries.is_empty() {
-                        s = self
-                            .shared
-                            .came
-                            .wait(s)
-                            .unwrap_or_else(PoisonError::into_inner);
-                    }
+            let before = {
+                let mut s = soon(&self.shared.state);
+                while s.entries.is_empty() {
+                    s = self
+                        .shared
+                        .came
+                        .wait(s)
+                        .unwrap_or_else(PoisonError::into_inner);
                     idle = Instant::now();
-                    s.entries.len()
-                } else {
-                    let before = s.entries.len();
-                    self.sweep_locked(&mut s);
-                    if s.entries.len() < before {
-                        idle = Instant::now();
-                    }
-                    s.entries.len()
                 }
+                s.entries.len()
             };
+            self.glance();
+            let left = soon(&self.shared.state).entries.len();
+            if left < before {
+                idle = Instant::now();
+            }
             let patience = patience().waiting;
             if left > 0 && idle.elapsed() < patience && spare_core() {
                 // Somebody may wait for what is on its way: the device's own calls would spin, too.
