@@ -48,46 +48,33 @@ impl Frame {
     }
 }
 
-impl Frame {
-    /// Whether it holds memory that somebody may wait for, the program's or the device's staging.
-    pub(crate) fn is_scarce(&self) -> bool {
-        self.borrowed.is_some()
-    }
-
-    /// The buffer, for another frame.
-    pub(crate) fn into_spare(self) -> Option<Vec<u8>> {
-        let mut body = self.body;
-        body.clear();
-        self.borrowed.is_none().then_some(body)
-    }
-}
-
 /// A frame in the window.
 pub(crate) struct Sent {
     pub(crate) frame: Arc<Frame>,
-    /// [`Frame::is_scarce`], which is not to be looked up in memory that another core has written.
+    /// It holds memory that somebody may wait for, the program's or the device's staging. Noted
+    /// here, so as not to be looked up in memory that another core has written.
     scarce: bool,
 }
 
 impl Sent {
-    pub(crate) fn new(frame: Frame) -> Self {
+    pub(crate) fn new(frame: Arc<Frame>) -> Self {
         Self {
-            scarce: frame.is_scarce(),
-            frame: Arc::new(frame),
+            scarce: frame.borrowed.is_some(),
+            frame,
         }
     }
 }
 
-/// Frames that the peer has, and whose memory is still to be used again.
+/// Frames that the peer has, and that are still to be made ready for use again.
 ///
-/// That takes a quarter of a microsecond for each, and after a step of a program that launches much
-/// there are hundreds: an answer that arrives with the word that the peer has them must not wait
-/// for it. So they are taken apart a few at a time, when there is nothing to receive.
+/// That takes a while for each, and after a step of a program that launches much there are
+/// hundreds: an answer that arrives with the word that the peer has them must not wait for it. So
+/// it is done for a few at a time, when there is nothing to receive.
 #[derive(Default)]
 pub(crate) struct Spent(VecDeque<Arc<Frame>>);
 
 impl Spent {
-    /// Frames taken apart in one go.
+    /// Frames in one go.
     const FEW: usize = 16;
     /// With more than this many nothing is put off.
     const MOST: usize = 1 << 13;
@@ -99,16 +86,74 @@ impl Spent {
         }
     }
 
-    /// Takes a few apart. Their buffers, if there are any.
-    pub(crate) fn some(&mut self) -> Option<impl Iterator<Item = Vec<u8>>> {
+    /// A few frames to be used again, if there are any left.
+    pub(crate) fn some(&mut self) -> Option<impl Iterator<Item = Arc<Frame>>> {
         let n = match self.0.len() {
             0 => return None,
             n if n > Self::MOST => n,
             n => n.min(Self::FEW),
         };
-        let frames = self.0.drain(..n);
-        // Whoever sends one at this moment frees it.
-        Some(frames.filter_map(|f| Arc::try_unwrap(f).ok().and_then(Frame::into_spare)))
+        Some(self.0.drain(..n))
+    }
+}
+
+/// Frames for reuse, each with an empty buffer: in steady state a program's records cost no memory
+/// from the allocator, whose locks the program's own threads need.
+#[derive(Default)]
+pub(crate) struct Spares {
+    frames: Vec<Arc<Frame>>,
+    /// The size of their buffers.
+    bytes: usize,
+    /// How many buffers are large.
+    large: usize,
+}
+
+impl Spares {
+    /// As many bytes as a program may launch between two words of the peer's, and some more.
+    const BYTES: usize = 4 << 20;
+    /// For buffers that hold little.
+    const MOST: usize = 1 << 13;
+    /// A larger buffer than most frames need.
+    const LARGE: usize = 4 << 10;
+    /// The most of those.
+    const MOST_LARGE: usize = 32;
+
+    /// Keeps a frame, or gives it back where there are enough or somebody still sends it.
+    pub(crate) fn put(&mut self, mut f: Arc<Frame>) -> Option<Arc<Frame>> {
+        let Some(frame) = Arc::get_mut(&mut f) else {
+            return Some(f);
+        };
+        frame.body.clear();
+        let size = frame.body.capacity();
+        let large = usize::from(size > Self::LARGE);
+        let enough = self.frames.len() == Self::MOST
+            || self.bytes + size > Self::BYTES
+            || self.large + large > Self::MOST_LARGE;
+        if enough {
+            return Some(f);
+        }
+        self.bytes += size;
+        self.large += large;
+        self.frames.push(f);
+        None
+    }
+
+    /// Makes a frame of a body, which is empty afterwards, with another buffer if there is one.
+    pub(crate) fn seal(&mut self, body: &mut Vec<u8>) -> Arc<Frame> {
+        if let Some(mut f) = self.frames.pop()
+            && let Some(frame) = Arc::get_mut(&mut f)
+        {
+            let size = frame.body.capacity();
+            self.bytes -= size;
+            self.large -= usize::from(size > Self::LARGE);
+            std::mem::swap(&mut frame.body, body);
+            return f;
+        }
+        Arc::new(Frame {
+            body: std::mem::take(body),
+            borrowed: None,
+            _keep: None,
+        })
     }
 }
 
@@ -116,8 +161,8 @@ impl Spent {
 mod tests {
     use super::*;
 
-    fn sent(body: Vec<u8>, borrowed: Option<(*const u8, usize)>) -> Sent {
-        Sent::new(Frame {
+    fn frame(body: Vec<u8>, borrowed: Option<(*const u8, usize)>) -> Arc<Frame> {
+        Arc::new(Frame {
             body,
             borrowed,
             _keep: None,
@@ -125,15 +170,14 @@ mod tests {
     }
 
     #[test]
-    fn buffers_come_back_a_few_at_a_time() {
+    fn frames_come_back_a_few_at_a_time() {
         let mut spent = Spent::default();
         for _ in 0..=Spent::FEW {
-            spent.add(sent(vec![1], None));
+            spent.add(Sent::new(frame(vec![1], None)));
         }
         for n in [Spent::FEW, 1] {
-            let some: Vec<_> = spent.some().expect("some are left").collect();
-            assert_eq!(some.len(), n);
-            assert!(some.iter().all(|b| b.is_empty() && b.capacity() > 0));
+            let some = spent.some().expect("some are left");
+            assert_eq!(some.count(), n);
         }
         assert!(spent.some().is_none());
     }
@@ -141,9 +185,33 @@ mod tests {
     #[test]
     fn borrowed_memory_is_given_back_at_once() {
         let mut spent = Spent::default();
-        let f = sent(vec![], Some((std::ptr::null(), 1)));
-        let held = Arc::downgrade(&f.frame);
-        spent.add(f);
+        let f = frame(vec![], Some((std::ptr::null(), 1)));
+        let held = Arc::downgrade(&f);
+        spent.add(Sent::new(f));
         assert!(held.upgrade().is_none());
+    }
+
+    #[test]
+    fn spare_frames_are_used_again_and_are_bounded() {
+        let mut spares = Spares::default();
+        let first = frame(vec![1; 100], None);
+        let (at, held) = (Arc::as_ptr(&first), first.clone());
+        let first = spares.put(first).expect("somebody still has it");
+        drop(held);
+        assert!(spares.put(first).is_none());
+        let mut body = vec![2; 10];
+        let f = spares.seal(&mut body);
+        assert_eq!((Arc::as_ptr(&f), &*f.body), (at, &[2; 10][..]));
+        assert!(body.is_empty() && body.capacity() >= 100);
+
+        let kept = |spares: &mut Spares, size: usize| {
+            let one = || spares.put(frame(Vec::with_capacity(size), None));
+            std::iter::repeat_with(one)
+                .take_while(Option::is_none)
+                .count()
+        };
+        assert_eq!(kept(&mut spares, Spares::LARGE + 1), Spares::MOST_LARGE);
+        let left = Spares::BYTES - spares.bytes;
+        assert_eq!(kept(&mut spares, Spares::LARGE), left / Spares::LARGE);
     }
 }

@@ -1,6 +1,6 @@
 //! Queueing and sending.
 
-use crate::frames::{Bulk, Frame, Sent, Spent};
+use crate::frames::{Bulk, Frame, Sent, Spares, Spent};
 use crate::lanes::{self, soon};
 use crate::side::{self, Side};
 use crate::switches::Switch;
@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 const SEAL: usize = 32 << 10;
 /// Frames put into one system call.
 const BATCH: usize = 16;
-/// Empty buffers kept for reuse.
-const SPARE: usize = 32;
+/// What has gathered up to this size is copied into a frame: the lane keeps its buffer, which is in
+/// its processor's cache, and the frame its own.
+const COPIED: usize = 4 << 10;
 /// Large buffers kept for reuse: getting fresh ones from the kernel costs as much as filling them.
 const SPARE_BULK: usize = 8;
 /// A data segment of at least this many bytes is not copied when the caller can keep it in place.
@@ -41,8 +42,8 @@ pub(crate) struct Tail {
     /// Records with bulk bytes, which have never been in a lane.
     bulky: u64,
     buf: Vec<u8>,
-    sealed: VecDeque<Frame>,
-    spare: Vec<Vec<u8>>,
+    sealed: VecDeque<Arc<Frame>>,
+    spares: Spares,
     spare_bulk: Vec<Vec<u8>>,
     /// The lanes were left alone, because the window is full.
     held: bool,
@@ -66,13 +67,8 @@ impl Tail {
 
     fn seal(&mut self) {
         if !self.buf.is_empty() {
-            let next = self.spare.pop().unwrap_or_default();
-            let body = std::mem::replace(&mut self.buf, next);
-            self.sealed.push_back(Frame {
-                body,
-                borrowed: None,
-                _keep: None,
-            });
+            let frame = self.spares.seal(&mut self.buf);
+            self.sealed.push_back(frame);
         }
     }
 }
@@ -215,11 +211,11 @@ impl Channel {
         tail.seal();
         inner.add_in_flight(&tail, len);
         tail.bulky += 1;
-        tail.sealed.push_back(Frame {
+        tail.sealed.push_back(Arc::new(Frame {
             body,
             borrowed,
             _keep: keep,
-        });
+        }));
         Ok(())
     }
 
@@ -326,7 +322,11 @@ impl Inner {
                 let free = tail.buf.is_empty();
                 if free {
                     self.add_in_flight(&tail, batch.len());
-                    std::mem::swap(&mut tail.buf, batch);
+                    if batch.len() <= COPIED {
+                        tail.buf.extend_from_slice(batch);
+                    } else {
+                        std::mem::swap(&mut tail.buf, batch);
+                    }
                     tail.seal_if_long();
                 }
                 free
@@ -646,19 +646,17 @@ impl Inner {
         }
     }
 
-    /// Keeps buffers for other frames.
-    pub(crate) fn reuse(&self, spare: impl Iterator<Item = Vec<u8>>) {
+    /// Keeps frames for other records.
+    pub(crate) fn reuse(&self, spent: impl Iterator<Item = Arc<Frame>>) {
         let mut surplus = Vec::new();
         let mut tail = lock(&self.tail);
-        for b in spare {
-            let (kept, most) = match b.capacity() {
-                n if n > 4 * SEAL => (&mut tail.spare_bulk, SPARE_BULK),
-                _ => (&mut tail.spare, SPARE),
-            };
-            if kept.len() < most {
-                kept.push(b);
-            } else {
-                surplus.push(b);
+        surplus.extend(spent.filter_map(|f| tail.spares.put(f)));
+        for f in &mut surplus {
+            if tail.spare_bulk.len() < SPARE_BULK
+                && let Some(f) = Arc::get_mut(f)
+                && f.body.capacity() > 4 * SEAL
+            {
+                tail.spare_bulk.push(std::mem::take(&mut f.body));
             }
         }
         drop(tail);

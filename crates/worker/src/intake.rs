@@ -46,9 +46,16 @@ const TELL: Duration = Duration::from_millis(250);
 #[derive(Default)]
 struct State {
     frames: VecDeque<Frame>,
+    /// Empty buffers.
+    spare: Vec<Vec<u8>>,
     closed: Option<String>,
     asleep: bool,
 }
+
+/// Buffers of up to this size are used again.
+const SPARE_SIZE: usize = 4 << 10;
+/// The most of those.
+const SPARES: usize = 256;
 
 /// The queue between intake and executor.
 #[derive(Default)]
@@ -72,15 +79,15 @@ fn lock(m: &Mutex<State>) -> MutexGuard<'_, State> {
 }
 
 impl Queue {
-    /// Queues a frame; an error ends the session. `go_on` says whether the intake must go on
-    /// reading though the queue is full.
+    /// Queues a frame and returns an empty buffer for another; an error ends the session. `go_on`
+    /// says whether the intake must go on reading though the queue is full.
     fn push(
         &self,
         f: Frame,
         bytes: usize,
         content: &Content,
         go_on: impl Fn() -> bool,
-    ) -> Result<(), String> {
+    ) -> Result<Vec<u8>, String> {
         let bytes = bytes + FRAME_COST;
         let mut s = lock(&self.state);
         while self.bytes.load(Ordering::Relaxed) > QUEUE_BYTES && s.closed.is_none() && !go_on() {
@@ -101,7 +108,7 @@ impl Queue {
             s.asleep = false;
             self.changed.notify_all();
         }
-        Ok(())
+        Ok(s.spare.pop().unwrap_or_default())
     }
 
     /// Bytes that wait for the executor.
@@ -131,12 +138,16 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// The next frame, without waiting.
-    pub(crate) fn next(&self) -> Next {
+    /// The next frame, without waiting. `used` is the buffer of an earlier one, which is taken.
+    pub(crate) fn next(&self, used: &mut Vec<u8>) -> Next {
         if !self.ready.load(Ordering::Acquire) {
             return Next::Empty;
         }
         let mut s = lock(&self.state);
+        if (1..=SPARE_SIZE).contains(&used.capacity()) && s.spare.len() < SPARES {
+            used.clear();
+            s.spare.push(std::mem::take(used));
+        }
         match s.frames.pop_front() {
             Some(f) => {
                 if s.frames.is_empty() && s.closed.is_none() {
@@ -228,7 +239,7 @@ impl Intake {
         self.content.wanting() || self.outbox.hung_up() || awaited()
     }
 
-    fn queue(&self, f: Frame, bytes: usize) -> Result<(), String> {
+    fn queue(&self, f: Frame, bytes: usize) -> Result<Vec<u8>, String> {
         self.queue
             .push(f, bytes, &self.content, || self.must_read())
     }
@@ -238,13 +249,14 @@ impl Intake {
         if n == 0 {
             return Ok(());
         }
-        let mut body = std::mem::take(body);
+        let mut full = std::mem::take(body);
         // The buffer may have held a far longer frame before: what waits must not be more than what
         // is counted.
-        if body.capacity() > 2 * n + 4096 {
-            body.shrink_to_fit();
+        if full.capacity() > 2 * n + SPARE_SIZE {
+            full.shrink_to_fit();
         }
-        self.queue(Frame::Records(body), n)
+        *body = self.queue(Frame::Records(full), n)?;
+        Ok(())
     }
 }
 
@@ -282,7 +294,8 @@ impl Sink for Intake {
             if h.op == OP_MEMORY_IN {
                 return self.ahead.push(h, Payload::Slab(slab, len));
             }
-            return self.queue(Frame::Bulk(slab, len), len);
+            self.queue(Frame::Bulk(slab, len), len)?;
+            return Ok(());
         }
         // Records that must not wait in the queue are picked out here; the executor would not get
         // to them while it waits for what they bring.

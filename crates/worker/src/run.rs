@@ -356,8 +356,9 @@ fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
     // SAFETY: plain prctl; polls of some microseconds need the finest timer slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let mut idle = None::<Instant>;
+    let mut used = Vec::new();
     loop {
-        let frame = match queue.next() {
+        let frame = match queue.next(&mut used) {
             Next::Frame(f) => f,
             Next::Closed(why) => return why,
             Next::Empty => {
@@ -390,7 +391,11 @@ fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
             api.wake();
         }
         let (done, bytes) = match frame {
-            Frame::Records(body) => (records(api, channel, &body, None), body.len()),
+            Frame::Records(body) => {
+                let done = records(api, channel, &body, None);
+                used = body;
+                (done, used.len())
+            }
             Frame::Bulk(slab, len) => {
                 // SAFETY: the intake filled `len` bytes of the slab, and the slab outlives the
                 // slice: `records` gets it as an option that only the API takes, which then keeps
