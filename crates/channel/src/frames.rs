@@ -106,6 +106,8 @@ pub(crate) struct Spares {
     bytes: usize,
     /// How many buffers are large.
     large: usize,
+    /// Empty buffers for bulk records.
+    bulk: Vec<Vec<u8>>,
 }
 
 impl Spares {
@@ -117,6 +119,11 @@ impl Spares {
     const LARGE: usize = 4 << 10;
     /// The most of those.
     const MOST_LARGE: usize = 32;
+    /// From this size on a buffer is for bulk records: to get fresh memory from the kernel costs as
+    /// much as to fill it.
+    const BULK: usize = 128 << 10;
+    /// The most of those.
+    const MOST_BULK: usize = 8;
 
     /// Keeps a frame, or gives it back where there are enough or somebody still sends it.
     pub(crate) fn put(&mut self, mut f: Arc<Frame>) -> Option<Arc<Frame>> {
@@ -125,6 +132,12 @@ impl Spares {
         };
         frame.body.clear();
         let size = frame.body.capacity();
+        if size > Self::BULK {
+            if self.bulk.len() < Self::MOST_BULK {
+                self.bulk.push(std::mem::take(&mut frame.body));
+            }
+            return Some(f);
+        }
         let large = usize::from(size > Self::LARGE);
         let enough = self.frames.len() == Self::MOST
             || self.bytes + size > Self::BYTES
@@ -136,6 +149,11 @@ impl Spares {
         self.large += large;
         self.frames.push(f);
         None
+    }
+
+    /// An empty buffer for a bulk record, with room already if there is one.
+    pub(crate) fn bulk(&mut self) -> Vec<u8> {
+        self.bulk.pop().unwrap_or_default()
     }
 
     /// Makes a frame of a body, which is empty afterwards, with another buffer if there is one.
@@ -199,6 +217,11 @@ mod tests {
         let first = spares.put(first).expect("somebody still has it");
         drop(held);
         assert!(spares.put(first).is_none());
+        let mut bulk = vec![3; Spares::BULK + 1];
+        bulk.shrink_to_fit();
+        spares.put(frame(bulk, None));
+        let bulk = spares.bulk();
+        assert!(bulk.is_empty() && bulk.capacity() > Spares::BULK);
         let mut body = vec![2; 10];
         let f = spares.seal(&mut body);
         assert_eq!((Arc::as_ptr(&f), &*f.body), (at, &[2; 10][..]));

@@ -23,8 +23,6 @@ const BATCH: usize = 16;
 /// What has gathered up to this size is copied into a frame: the lane keeps its buffer, which is in
 /// its processor's cache, and the frame its own.
 const COPIED: usize = 4 << 10;
-/// Large buffers kept for reuse: getting fresh ones from the kernel costs as much as filling them.
-const SPARE_BULK: usize = 8;
 /// A data segment of at least this many bytes is not copied when the caller can keep it in place.
 const BORROW_FROM: usize = 16 << 10;
 
@@ -44,7 +42,6 @@ pub(crate) struct Tail {
     buf: Vec<u8>,
     sealed: VecDeque<Arc<Frame>>,
     spares: Spares,
-    spare_bulk: Vec<Vec<u8>>,
     /// The lanes were left alone, because the window is full.
     held: bool,
 }
@@ -175,7 +172,7 @@ impl Channel {
         let n = bulk.len();
         let mut body = match bulk {
             Bulk::Copy(_) if n > 4 * SEAL => {
-                let mut b = lock(&inner.tail).spare_bulk.pop().unwrap_or_default();
+                let mut b = lock(&inner.tail).spares.bulk();
                 b.reserve(n + 256);
                 b
             }
@@ -651,14 +648,6 @@ impl Inner {
         let mut surplus = Vec::new();
         let mut tail = lock(&self.tail);
         surplus.extend(spent.filter_map(|f| tail.spares.put(f)));
-        for f in &mut surplus {
-            if tail.spare_bulk.len() < SPARE_BULK
-                && let Some(f) = Arc::get_mut(f)
-                && f.body.capacity() > 4 * SEAL
-            {
-                tail.spare_bulk.push(std::mem::take(&mut f.body));
-            }
-        }
         drop(tail);
         drop(surplus);
     }
