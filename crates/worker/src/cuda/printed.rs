@@ -3,7 +3,7 @@
 
 use crate::outbox::Outbox;
 use std::io::Write;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The longest line of stderr that is put together before it goes on as it is.
@@ -89,17 +89,9 @@ impl Printed {
             (p.out.as_raw_fd(), p.err.as_raw_fd())
         };
         loop {
-            let poll = |fd| libc::pollfd {
-                fd,
-                events: libc::POLLIN,
-                revents: 0,
-            };
-            let mut fds = [poll(out), poll(err)];
-            // SAFETY: two live descriptors.
-            if unsafe { libc::poll(fds.as_mut_ptr(), 2, -1) } < 0 {
-                continue;
+            if readable(out, err, -1) {
+                self.drain();
             }
-            self.drain();
         }
     }
 
@@ -120,6 +112,10 @@ impl Printed {
 
     fn drain(&self) {
         let mut p = self.lock();
+        // Every call that waits comes here, and next to none of them has printed.
+        if !readable(p.out.as_raw_fd(), p.err.as_raw_fd(), 0) {
+            return;
+        }
         let mut buf = vec![0u8; 64 << 10];
         while let Some(n) = read(&p.out, &mut buf) {
             self.outbox.output(&buf[..n]);
@@ -145,6 +141,17 @@ impl Printed {
             self.outbox.complaint(&told);
         }
     }
+}
+
+/// Whether one of two live descriptors has something, within so many milliseconds (-1: any number).
+fn readable(one: RawFd, other: RawFd, within: i32) -> bool {
+    let mut fds = [one, other].map(|fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    // SAFETY: as many live entries as said.
+    unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, within) > 0 }
 }
 
 fn read(from: &OwnedFd, buf: &mut [u8]) -> Option<usize> {
