@@ -71,7 +71,10 @@ impl Sent {
 /// hundreds: an answer that arrives with the word that the peer has them must not wait for it. So
 /// it is done for a few at a time, when there is nothing to receive.
 #[derive(Default)]
-pub(crate) struct Spent(VecDeque<Arc<Frame>>);
+pub(crate) struct Spent {
+    frames: VecDeque<Arc<Frame>>,
+    scarce: Vec<Arc<Frame>>,
+}
 
 impl Spent {
     /// Frames in one go.
@@ -81,19 +84,27 @@ impl Spent {
 
     /// The peer has a frame.
     pub(crate) fn add(&mut self, sent: Sent) {
-        if !sent.scarce {
-            self.0.push_back(sent.frame);
+        if sent.scarce {
+            self.scarce.push(sent.frame);
+        } else {
+            self.frames.push_back(sent.frame);
         }
+    }
+
+    /// Gives back what somebody may wait for. Not while a lock of the channel's is held: whose
+    /// memory it was may have something to say when it gets it back.
+    pub(crate) fn let_go(&mut self) {
+        self.scarce.clear();
     }
 
     /// A few frames to be used again, if there are any left.
     pub(crate) fn some(&mut self) -> Option<impl Iterator<Item = Arc<Frame>>> {
-        let n = match self.0.len() {
+        let n = match self.frames.len() {
             0 => return None,
             n if n > Self::MOST => n,
             n => n.min(Self::FEW),
         };
-        Some(self.0.drain(..n))
+        Some(self.frames.drain(..n))
     }
 }
 
@@ -206,6 +217,7 @@ mod tests {
         let f = frame(vec![], Some((std::ptr::null(), 1)));
         let held = Arc::downgrade(&f);
         spent.add(Sent::new(f));
+        spent.let_go();
         assert!(held.upgrade().is_none());
     }
 

@@ -146,6 +146,8 @@ pub(crate) struct Inner {
     watch: Watch,
     closed: Mutex<Option<Closed>>,
     on_fast: OnceLock<OnFast>,
+    /// See [`Channel::is_owed`].
+    owed: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
     /// This end is about to close, so that a peer which closes first is not a loss.
     closing: AtomicBool,
     /// Public counters.
@@ -194,6 +196,7 @@ impl Channel {
             watch: Watch::new()?,
             closed: Mutex::new(None),
             on_fast: OnceLock::new(),
+            owed: OnceLock::new(),
             closing: AtomicBool::new(false),
             counters: Counters::default(),
         });
@@ -233,6 +236,12 @@ impl Channel {
     pub fn answered(&self) {
         self.inner.watch.end();
         self.inner.watch.rouse();
+    }
+
+    /// `f` says whether the peer owes an answer that no thread waits for at the moment: until it
+    /// comes, the peer may not be silent for longer than [`Keeper::silence`].
+    pub fn is_owed(&self, f: impl Fn() -> bool + Send + Sync + 'static) {
+        let _ = self.inner.owed.set(Box::new(f));
     }
 
     /// How many answers are waited for, at this end or by the peer.

@@ -74,7 +74,9 @@ impl<'a> Quiet<'a> {
 
     /// Whether the peer owes anything: an answer, or the word that it has what was sent.
     fn is_owed(&self) -> bool {
-        self.inner.in_flight.load(Ordering::Acquire) > 0 || self.inner.watch.waiting() > 0
+        self.inner.in_flight.load(Ordering::Acquire) > 0
+            || self.inner.watch.waiting() > 0
+            || self.inner.owed.get().is_some_and(|f| f())
     }
 
     /// An error when the peer has been silent for too long. Asks it when it might.

@@ -437,6 +437,7 @@ fn resume(
                     inner.broken(&conn);
                     return Err("closed".into());
                 }
+                spent.let_go();
                 inner.made_room(freed);
                 inner.counters.resumed.fetch_add(1, Ordering::Relaxed);
                 inner.room.notify_all();

@@ -624,6 +624,7 @@ impl Inner {
             spent.add(f);
         })?;
         self.acked.store(seq, Ordering::Release);
+        spent.let_go();
         self.made_room(freed);
         Ok(freed)
     }

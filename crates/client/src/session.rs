@@ -125,6 +125,8 @@ impl Session {
         });
         let channel = Channel::start("busbar", conn, sink, keeper)?;
         let _ = shared.channel.set(channel.clone());
+        let calls = Arc::downgrade(&shared);
+        channel.is_owed(move || calls.upgrade().is_some_and(|s| s.calls.live() > 0));
         let stats = Stats::if_asked(op_name);
         Ok(Self {
             op_name,
@@ -136,6 +138,12 @@ impl Session {
             welcome,
             neighbour: None,
         })
+    }
+
+    /// Somebody waits for an answer to a call that was made without waiting, until the guard is
+    /// dropped.
+    pub fn expect(&self) -> busbar_channel::Expecting {
+        self.channel.expect()
     }
 
     /// Why the session is over, if it is.

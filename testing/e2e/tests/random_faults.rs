@@ -67,6 +67,8 @@ fn a_worker_killed_at_any_moment_fails_its_client_and_nobody_else() {
         let mut rng = Rng::new(seed);
         let args = random(seed + 50, "400");
         let wanted = printed(native(program()).args(&args));
+        // Else the next one that is listed need not be the victim's.
+        server.wait_for_sessions(0);
         std::thread::scope(|s| {
             let other = s.spawn(|| printed(remote(&server, program()).args(&args)));
             let before = until("the other's session", || {

@@ -1,13 +1,14 @@
 //! How sessions end: in good order, by a lost peer, by one that breaks the protocol.
 
-use busbar_channel::{Bulk, Counters, Ending, Keeper, Verdict, recv_hello, send_hello};
+use busbar_channel::{Bulk, Channel, Counters, Ending, Keeper, Verdict, recv_hello, send_hello};
 use busbar_harness::link::{Weather, link};
 use busbar_harness::toy::{Fail, Pair, Read, Sum, Write};
 use busbar_transport::Connection;
 use busbar_transport::mem;
 use busbar_wire::frame;
+use busbar_wire::record::Notice;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Gives a session up at once.
@@ -222,4 +223,46 @@ fn a_write_outside_of_memory_reaches_nothing() {
     pair.session.queue(0, &m).unwrap();
     assert!(pair.session.call(0, &Sum { nonce: 1 }, None).is_err());
     assert!(pair.worker_ended().contains("stretch of memory"));
+}
+
+/// Memory that was sent from where it lies may belong to something that has a last word.
+struct LastWord {
+    bytes: Vec<u8>,
+    channel: Channel,
+    said: Arc<AtomicBool>,
+}
+
+impl Drop for LastWord {
+    fn drop(&mut self) {
+        let output = Notice::Output as u16;
+        self.channel.push(output, 0, 0, |_| {}).unwrap();
+        self.channel.flush();
+        self.said.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn what_is_given_back_may_speak() {
+    let l = link(1, STEADY);
+    let pair = Pair::start(l.client, l.worker, None);
+    pair.session.call(0, &Sum { nonce: 1 }, None).unwrap();
+    let channel = pair.worker_channel.get().expect("it has answered").clone();
+    let said = Arc::new(AtomicBool::new(false));
+    let word = LastWord {
+        bytes: vec![b'x'; 64 << 10],
+        channel: channel.clone(),
+        said: said.clone(),
+    };
+    let (p, n) = (word.bytes.as_ptr(), word.bytes.len());
+    let keep: Arc<dyn std::any::Any + Send + Sync> = Arc::new(word);
+    let bulk = Bulk::Shared(p, n, &keep);
+    let output = Notice::Output as u16;
+    channel.push_bulk(output, 0, 0, |_| {}, bulk).unwrap();
+    drop(keep);
+    // Each brings the worker the word of what has arrived.
+    while !said.load(Ordering::Acquire) {
+        pair.session.call(0, &Sum { nonce: 2 }, None).unwrap();
+    }
+    pair.session.call(0, &Sum { nonce: 3 }, None).unwrap();
+    pair.finish();
 }

@@ -224,7 +224,9 @@ struct Ended {
 }
 
 impl Ended {
-    fn wait(&self) -> (Piece, CUresult) {
+    fn wait(&self, cx: Cx) -> (Piece, CUresult) {
+        // Else nobody looks for the answer, or notices that it does not come.
+        let _expecting = cx.rt.session.expect();
         let mut how = self.how.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(x) = how.take() {
@@ -356,7 +358,7 @@ unsafe fn arrive(
         let Some((at, n, ended)) = coming.pop_front() else {
             continue;
         };
-        let (piece, rc) = ended.wait();
+        let (piece, rc) = ended.wait(cx);
         done = done.and(match rc {
             CUDA_SUCCESS => Ok(()),
             e => Err(e),

@@ -208,7 +208,7 @@ impl Completer {
     /// A context is about to go, and its events with it: what waits for them is to be given to
     /// [`Completer::bereft`] when it has gone.
     pub(super) fn leave(&self, context: u64) -> Bereft {
-        let _role = self
+        let role = self
             .shared
             .role
             .lock()
@@ -221,6 +221,9 @@ impl Completer {
         s.free.remove(&context);
         drop(s);
         self.finish(due);
+        drop(role);
+        // For who has come meanwhile.
+        self.sweep();
         Bereft(left)
     }
 
