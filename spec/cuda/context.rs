@@ -1,17 +1,17 @@
 //! Contexts and primary contexts.
 
 #[local] #[get_proc("cuCtxAttach", 2000)]
-fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult;
+fn cuCtxAttach(#[gives] pctx: *mut CUcontext, flags: u32) -> CUresult;
 
 #[custom] #[get_proc("cuCtxCreate", 2000)]
-fn cuCtxCreate(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult;
+fn cuCtxCreate(#[new] pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult;
 
 #[custom] #[get_proc("cuCtxCreate", 3020)]
-fn cuCtxCreate_v2(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult;
+fn cuCtxCreate_v2(#[new] pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult;
 
 #[custom] #[get_proc("cuCtxCreate", 11040)]
 fn cuCtxCreate_v3(
-    pctx: *mut CUcontext,
+    #[new] pctx: *mut CUcontext,
     paramsArray: *mut CUexecAffinityParam,
     numParams: i32,
     flags: u32,
@@ -20,7 +20,7 @@ fn cuCtxCreate_v3(
 
 #[custom] #[get_proc("cuCtxCreate", 12050)]
 fn cuCtxCreate_v4(
-    pctx: *mut CUcontext,
+    #[new] pctx: *mut CUcontext,
     ctxCreateParams: *mut CUctxCreateParams,
     flags: u32,
     dev: CUdevice,
@@ -42,7 +42,7 @@ fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult;
 fn cuCtxGetCacheConfig(#[out] pconfig: *mut CUfunc_cache) -> CUresult;
 
 #[local] #[get_proc("cuCtxGetCurrent", 4000)]
-fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult;
+fn cuCtxGetCurrent(#[gives] pctx: *mut CUcontext) -> CUresult;
 
 #[local] #[get_proc("cuCtxGetDevice", 2000)]
 fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult;
@@ -78,7 +78,7 @@ fn cuCtxGetStreamPriorityRange(
 fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult;
 
 #[local] #[get_proc("cuCtxPopCurrent", 4000)]
-fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult;
+fn cuCtxPopCurrent_v2(#[gives] pctx: *mut CUcontext) -> CUresult;
 
 #[same_as(cuCtxPushCurrent_v2)] #[get_proc("cuCtxPushCurrent", 2000)]
 fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult;
@@ -87,12 +87,14 @@ fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult;
 fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult;
 
 #[id(0x0306)] #[waits] #[by_hand(client)] #[get_proc("cuCtxRecordEvent", 12050)]
+#[changes(Event, "what it stands for")]
 fn cuCtxRecordEvent(#[handle] hCtx: CUcontext, #[handle] hEvent: CUevent) -> CUresult;
 
 #[id(0x0307)] #[queued] #[get_proc("cuCtxResetPersistingL2Cache", 11000)]
 fn cuCtxResetPersistingL2Cache() -> CUresult;
 
 #[id(0x0308)] #[waits] #[get_proc("cuCtxSetCacheConfig", 3020)]
+#[changes(Context, "cache preference")]
 fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult;
 
 #[local] #[get_proc("cuCtxSetCurrent", 4000)]
@@ -102,9 +104,11 @@ fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult;
 fn cuCtxSetFlags(flags: u32) -> CUresult;
 
 #[id(0x0309)] #[waits] #[by_hand(client)] #[get_proc("cuCtxSetLimit", 3010)]
+#[changes(Context, "limit")]
 fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult;
 
 #[id(0x030a)] #[waits] #[get_proc("cuCtxSetSharedMemConfig", 4020)]
+#[changes(Context, "shared memory banks")]
 fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult;
 
 #[custom] #[get_proc("cuCtxSynchronize", 2000)]
@@ -132,7 +136,7 @@ fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult;
 fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult;
 
 #[custom] #[get_proc("cuDevicePrimaryCtxRetain", 7000)]
-fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult;
+fn cuDevicePrimaryCtxRetain(#[new] pctx: *mut CUcontext, dev: CUdevice) -> CUresult;
 
 #[same_as(cuDevicePrimaryCtxSetFlags_v2)] #[get_proc("cuDevicePrimaryCtxSetFlags", 7000)]
 fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -> CUresult;

@@ -23,11 +23,13 @@ fn cuEventElapsedTime_v2(pMilliseconds: *mut f32, hStart: CUevent, hEnd: CUevent
 fn cuEventQuery(#[handle] hEvent: CUevent) -> CUresult;
 
 #[id(0x0d05)] #[queued] #[by_hand(client)] #[get_proc("cuEventRecord", 2000)] #[per_thread("_ptsz")]
+#[changes(Event, "what it stands for")]
 fn cuEventRecord(#[handle] hEvent: CUevent, #[handle] hStream: CUstream) -> CUresult;
 
 // Some flags are for captures only.
 #[id(0x0d06)] #[queued_if(flags == 0)] #[by_hand(client)]
 #[get_proc("cuEventRecordWithFlags", 11010)] #[per_thread("_ptsz")]
+#[changes(Event, "what it stands for")]
 fn cuEventRecordWithFlags(
     #[handle] hEvent: CUevent,
     #[handle] hStream: CUstream,

@@ -19,7 +19,7 @@ fn cuDeviceSetGraphMemAttribute(
 
 #[custom] #[get_proc("cuGraphAddBatchMemOpNode", 11070)]
 fn cuGraphAddBatchMemOpNode(
-    phGraphNode: *mut CUgraphNode,
+    #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
@@ -28,7 +28,7 @@ fn cuGraphAddBatchMemOpNode(
 
 #[custom] #[get_proc("cuGraphAddChildGraphNode", 10000)]
 fn cuGraphAddChildGraphNode(
-    phGraphNode: *mut CUgraphNode,
+    #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
@@ -36,6 +36,7 @@ fn cuGraphAddChildGraphNode(
 ) -> CUresult;
 
 #[id(0x0f03)] #[waits] #[get_proc("cuGraphAddDependencies", 10000)]
+#[changes(Graph, "edges")]
 fn cuGraphAddDependencies(
     #[handle] hGraph: CUgraph,
     #[handle_array(numDependencies)] from: *const CUgraphNode,
@@ -44,6 +45,7 @@ fn cuGraphAddDependencies(
 ) -> CUresult;
 
 #[id(0x0f04)] #[waits] #[get_proc("cuGraphAddDependencies", 12030)]
+#[changes(Graph, "edges")]
 fn cuGraphAddDependencies_v2(
     #[handle] hGraph: CUgraph,
     #[handle_array(numDependencies)] from: *const CUgraphNode,
@@ -54,7 +56,7 @@ fn cuGraphAddDependencies_v2(
 
 #[custom] #[get_proc("cuGraphAddEmptyNode", 10000)]
 fn cuGraphAddEmptyNode(
-    phGraphNode: *mut CUgraphNode,
+    #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
@@ -62,7 +64,7 @@ fn cuGraphAddEmptyNode(
 
 #[custom] #[get_proc("cuGraphAddEventRecordNode", 11010)]
 fn cuGraphAddEventRecordNode(
-    phGraphNode: *mut CUgraphNode,
+    #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
@@ -71,7 +73,7 @@ fn cuGraphAddEventRecordNode(
 
 #[custom] #[get_proc("cuGraphAddEventWaitNode", 11010)]
 fn cuGraphAddEventWaitNode(
-    phGraphNode: *mut CUgraphNode,
+    #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
@@ -100,7 +102,7 @@ fn cuGraphAddExternalSemaphoresWaitNode(
 
 #[custom] #[get_proc("cuGraphAddHostNode", 10000)]
 fn cuGraphAddHostNode(
-    phGraphNode: *mut CUgraphNode,
+    #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
@@ -109,7 +111,7 @@ fn cuGraphAddHostNode(
 
 #[custom] #[get_proc("cuGraphAddKernelNode", 10000)]
 fn cuGraphAddKernelNode(
-    phGraphNode: *mut CUgraphNode,
+    #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
@@ -118,7 +120,7 @@ fn cuGraphAddKernelNode(
 
 #[custom] #[get_proc("cuGraphAddKernelNode", 12000)]
 fn cuGraphAddKernelNode_v2(
-    phGraphNode: *mut CUgraphNode,
+    #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
@@ -127,7 +129,7 @@ fn cuGraphAddKernelNode_v2(
 
 #[custom] #[get_proc("cuGraphAddMemAllocNode", 11040)]
 fn cuGraphAddMemAllocNode(
-    phGraphNode: *mut CUgraphNode,
+    #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
@@ -136,7 +138,7 @@ fn cuGraphAddMemAllocNode(
 
 #[custom] #[get_proc("cuGraphAddMemcpyNode", 10000)]
 fn cuGraphAddMemcpyNode(
-    phGraphNode: *mut CUgraphNode,
+    #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
@@ -146,7 +148,7 @@ fn cuGraphAddMemcpyNode(
 
 #[custom] #[get_proc("cuGraphAddMemFreeNode", 11040)]
 fn cuGraphAddMemFreeNode(
-    phGraphNode: *mut CUgraphNode,
+    #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
@@ -155,7 +157,7 @@ fn cuGraphAddMemFreeNode(
 
 #[custom] #[get_proc("cuGraphAddMemsetNode", 10000)]
 fn cuGraphAddMemsetNode(
-    phGraphNode: *mut CUgraphNode,
+    #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
@@ -165,7 +167,7 @@ fn cuGraphAddMemsetNode(
 
 #[custom] #[get_proc("cuGraphAddNode", 12020)]
 fn cuGraphAddNode(
-    phGraphNode: *mut CUgraphNode,
+    #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
@@ -174,7 +176,7 @@ fn cuGraphAddNode(
 
 #[custom] #[get_proc("cuGraphAddNode", 12030)]
 fn cuGraphAddNode_v2(
-    phGraphNode: *mut CUgraphNode,
+    #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     dependencyData: *const CUgraphEdgeData,
@@ -195,7 +197,7 @@ fn cuGraphBatchMemOpNodeSetParams(
 ) -> CUresult;
 
 #[custom] #[get_proc("cuGraphChildGraphNodeGetGraph", 10000)]
-fn cuGraphChildGraphNodeGetGraph(hNode: CUgraphNode, phGraph: *mut CUgraph) -> CUresult;
+fn cuGraphChildGraphNodeGetGraph(hNode: CUgraphNode, #[gives] phGraph: *mut CUgraph) -> CUresult;
 
 #[id(0x0f1e)] #[waits] #[get_proc("cuGraphClone", 10000)]
 fn cuGraphClone(#[new] phGraphClone: *mut CUgraph, #[handle] originalGraph: CUgraph) -> CUresult;
@@ -222,18 +224,20 @@ fn cuGraphDestroy(#[del] hGraph: CUgraph) -> CUresult;
 fn cuGraphDestroyNode(#[del] hNode: CUgraphNode) -> CUresult;
 
 #[custom] #[get_proc("cuGraphEventRecordNodeGetEvent", 11010)]
-fn cuGraphEventRecordNodeGetEvent(hNode: CUgraphNode, event_out: *mut CUevent) -> CUresult;
+fn cuGraphEventRecordNodeGetEvent(hNode: CUgraphNode, #[gives] event_out: *mut CUevent) -> CUresult;
 
 #[id(0x0f0d)] #[waits] #[get_proc("cuGraphEventRecordNodeSetEvent", 11010)]
+#[changes(GraphNode, "event")]
 fn cuGraphEventRecordNodeSetEvent(
     #[handle] hNode: CUgraphNode,
     #[handle] event: CUevent,
 ) -> CUresult;
 
 #[custom] #[get_proc("cuGraphEventWaitNodeGetEvent", 11010)]
-fn cuGraphEventWaitNodeGetEvent(hNode: CUgraphNode, event_out: *mut CUevent) -> CUresult;
+fn cuGraphEventWaitNodeGetEvent(hNode: CUgraphNode, #[gives] event_out: *mut CUevent) -> CUresult;
 
 #[id(0x0f0e)] #[waits] #[get_proc("cuGraphEventWaitNodeSetEvent", 11010)]
+#[changes(GraphNode, "event")]
 fn cuGraphEventWaitNodeSetEvent(#[handle] hNode: CUgraphNode, #[handle] event: CUevent) -> CUresult;
 
 #[custom] #[get_proc("cuGraphExecBatchMemOpNodeSetParams", 11070)]
@@ -254,6 +258,7 @@ fn cuGraphExecChildGraphNodeSetParams(
 fn cuGraphExecDestroy(#[del] hGraphExec: CUgraphExec) -> CUresult;
 
 #[id(0x0f11)] #[waits] #[get_proc("cuGraphExecEventRecordNodeSetEvent", 11010)]
+#[changes(GraphExec, "parameters of a node")]
 fn cuGraphExecEventRecordNodeSetEvent(
     #[handle] hGraphExec: CUgraphExec,
     #[handle] hNode: CUgraphNode,
@@ -261,6 +266,7 @@ fn cuGraphExecEventRecordNodeSetEvent(
 ) -> CUresult;
 
 #[id(0x0f12)] #[waits] #[get_proc("cuGraphExecEventWaitNodeSetEvent", 11010)]
+#[changes(GraphExec, "parameters of a node")]
 fn cuGraphExecEventWaitNodeSetEvent(
     #[handle] hGraphExec: CUgraphExec,
     #[handle] hNode: CUgraphNode,
@@ -334,7 +340,7 @@ fn cuGraphExecNodeSetParams(
 fn cuGraphExecUpdate(
     hGraphExec: CUgraphExec,
     hGraph: CUgraph,
-    hErrorNode_out: *mut CUgraphNode,
+    #[gives] hErrorNode_out: *mut CUgraphNode,
     updateResult_out: *mut CUgraphExecUpdateResult,
 ) -> CUresult;
 
@@ -376,27 +382,27 @@ fn cuGraphExternalSemaphoresWaitNodeSetParams(
 #[custom] #[get_proc("cuGraphGetEdges", 10000)]
 fn cuGraphGetEdges(
     hGraph: CUgraph,
-    from: *mut CUgraphNode,
-    to: *mut CUgraphNode,
+    #[gives] from: *mut CUgraphNode,
+    #[gives] to: *mut CUgraphNode,
     numEdges: *mut usize,
 ) -> CUresult;
 
 #[custom] #[get_proc("cuGraphGetEdges", 12030)]
 fn cuGraphGetEdges_v2(
     hGraph: CUgraph,
-    from: *mut CUgraphNode,
-    to: *mut CUgraphNode,
+    #[gives] from: *mut CUgraphNode,
+    #[gives] to: *mut CUgraphNode,
     edgeData: *mut CUgraphEdgeData,
     numEdges: *mut usize,
 ) -> CUresult;
 
 #[custom] #[get_proc("cuGraphGetNodes", 10000)]
-fn cuGraphGetNodes(hGraph: CUgraph, nodes: *mut CUgraphNode, numNodes: *mut usize) -> CUresult;
+fn cuGraphGetNodes(hGraph: CUgraph, #[gives] nodes: *mut CUgraphNode, numNodes: *mut usize) -> CUresult;
 
 #[custom] #[get_proc("cuGraphGetRootNodes", 10000)]
 fn cuGraphGetRootNodes(
     hGraph: CUgraph,
-    rootNodes: *mut CUgraphNode,
+    #[gives] rootNodes: *mut CUgraphNode,
     numRootNodes: *mut usize,
 ) -> CUresult;
 
@@ -411,9 +417,9 @@ fn cuGraphHostNodeSetParams(
 
 #[custom] #[get_proc("cuGraphInstantiate", 10000)]
 fn cuGraphInstantiate(
-    phGraphExec: *mut CUgraphExec,
+    #[new] phGraphExec: *mut CUgraphExec,
     hGraph: CUgraph,
-    phErrorNode: *mut CUgraphNode,
+    #[gives] phErrorNode: *mut CUgraphNode,
     logBuffer: *mut c_char,
     bufferSize: usize,
 ) -> CUresult;
@@ -429,19 +435,20 @@ fn cuGraphInstantiate_v2(
 
 #[custom] #[get_proc("cuGraphInstantiateWithFlags", 11040)]
 fn cuGraphInstantiateWithFlags(
-    phGraphExec: *mut CUgraphExec,
+    #[new] phGraphExec: *mut CUgraphExec,
     hGraph: CUgraph,
     flags: u64,
 ) -> CUresult;
 
 #[custom] #[get_proc("cuGraphInstantiateWithParams", 12000)] #[per_thread("_ptsz")]
 fn cuGraphInstantiateWithParams(
-    phGraphExec: *mut CUgraphExec,
+    #[new] phGraphExec: *mut CUgraphExec,
     hGraph: CUgraph,
     instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
 ) -> CUresult;
 
 #[id(0x0f15)] #[waits] #[get_proc("cuGraphKernelNodeCopyAttributes", 11000)]
+#[changes(GraphNode, dst, "attribute")]
 fn cuGraphKernelNodeCopyAttributes(
     #[handle] dst: CUgraphNode,
     #[handle] src: CUgraphNode,
@@ -467,6 +474,7 @@ fn cuGraphKernelNodeGetParams_v2(
 ) -> CUresult;
 
 #[id(0x0f1f)] #[waits] #[by_hand(client)] #[get_proc("cuGraphKernelNodeSetAttribute", 11000)]
+#[changes(GraphNode, "attribute")]
 fn cuGraphKernelNodeSetAttribute(
     #[handle] hNode: CUgraphNode,
     attr: CUkernelNodeAttrID,
@@ -520,7 +528,7 @@ fn cuGraphMemsetNodeSetParams(
 
 #[custom] #[get_proc("cuGraphNodeFindInClone", 10000)]
 fn cuGraphNodeFindInClone(
-    phNode: *mut CUgraphNode,
+    #[gives] phNode: *mut CUgraphNode,
     hOriginalNode: CUgraphNode,
     hClonedGraph: CUgraph,
 ) -> CUresult;
@@ -528,14 +536,14 @@ fn cuGraphNodeFindInClone(
 #[custom] #[get_proc("cuGraphNodeGetDependencies", 10000)]
 fn cuGraphNodeGetDependencies(
     hNode: CUgraphNode,
-    dependencies: *mut CUgraphNode,
+    #[gives] dependencies: *mut CUgraphNode,
     numDependencies: *mut usize,
 ) -> CUresult;
 
 #[custom] #[get_proc("cuGraphNodeGetDependencies", 12030)]
 fn cuGraphNodeGetDependencies_v2(
     hNode: CUgraphNode,
-    dependencies: *mut CUgraphNode,
+    #[gives] dependencies: *mut CUgraphNode,
     edgeData: *mut CUgraphEdgeData,
     numDependencies: *mut usize,
 ) -> CUresult;
@@ -543,14 +551,14 @@ fn cuGraphNodeGetDependencies_v2(
 #[custom] #[get_proc("cuGraphNodeGetDependentNodes", 10000)]
 fn cuGraphNodeGetDependentNodes(
     hNode: CUgraphNode,
-    dependentNodes: *mut CUgraphNode,
+    #[gives] dependentNodes: *mut CUgraphNode,
     numDependentNodes: *mut usize,
 ) -> CUresult;
 
 #[custom] #[get_proc("cuGraphNodeGetDependentNodes", 12030)]
 fn cuGraphNodeGetDependentNodes_v2(
     hNode: CUgraphNode,
-    dependentNodes: *mut CUgraphNode,
+    #[gives] dependentNodes: *mut CUgraphNode,
     edgeData: *mut CUgraphEdgeData,
     numDependentNodes: *mut usize,
 ) -> CUresult;
@@ -570,6 +578,7 @@ fn cuGraphNodeGetType(
 
 #[id(0x0f1a)] #[waits] #[by_hand(client, worker)]
 #[get_proc("cuGraphNodeSetEnabled", 11060)]
+#[changes(GraphExec, "whether a node is enabled")]
 fn cuGraphNodeSetEnabled(
     #[handle] hGraphExec: CUgraphExec,
     #[handle] hNode: CUgraphNode,
@@ -580,6 +589,7 @@ fn cuGraphNodeSetEnabled(
 fn cuGraphNodeSetParams(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams) -> CUresult;
 
 #[id(0x0f1b)] #[waits] #[get_proc("cuGraphRemoveDependencies", 10000)]
+#[changes(Graph, "edges")]
 fn cuGraphRemoveDependencies(
     #[handle] hGraph: CUgraph,
     #[handle_array(numDependencies)] from: *const CUgraphNode,
@@ -588,6 +598,7 @@ fn cuGraphRemoveDependencies(
 ) -> CUresult;
 
 #[id(0x0f1c)] #[waits] #[get_proc("cuGraphRemoveDependencies", 12030)]
+#[changes(Graph, "edges")]
 fn cuGraphRemoveDependencies_v2(
     #[handle] hGraph: CUgraph,
     #[handle_array(numDependencies)] from: *const CUgraphNode,

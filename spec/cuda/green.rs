@@ -1,7 +1,7 @@
 //! Green contexts and device resources.
 
 #[custom] #[get_proc("cuCtxFromGreenCtx", 12040)]
-fn cuCtxFromGreenCtx(pContext: *mut CUcontext, hCtx: CUgreenCtx) -> CUresult;
+fn cuCtxFromGreenCtx(#[new] pContext: *mut CUcontext, hCtx: CUgreenCtx) -> CUresult;
 
 #[id(0x1601)] #[waits] #[get_proc("cuCtxGetDevResource", 12040)]
 fn cuCtxGetDevResource(
@@ -56,6 +56,7 @@ fn cuGreenCtxGetDevResource(
 fn cuGreenCtxGetId(#[handle] greenCtx: CUgreenCtx, #[out] greenCtxId: *mut u64) -> CUresult;
 
 #[id(0x1608)] #[waits] #[by_hand(client)] #[get_proc("cuGreenCtxRecordEvent", 12040)]
+#[changes(Event, "what it stands for")]
 fn cuGreenCtxRecordEvent(#[handle] hCtx: CUgreenCtx, #[handle] hEvent: CUevent) -> CUresult;
 
 #[id(0x1609)] #[waits] #[by_hand(client)] #[get_proc("cuGreenCtxStreamCreate", 12050)]
@@ -70,4 +71,4 @@ fn cuGreenCtxStreamCreate(
 fn cuGreenCtxWaitEvent(#[handle] hCtx: CUgreenCtx, #[handle] hEvent: CUevent) -> CUresult;
 
 #[custom] #[get_proc("cuStreamGetGreenCtx", 12040)]
-fn cuStreamGetGreenCtx(hStream: CUstream, phCtx: *mut CUgreenCtx) -> CUresult;
+fn cuStreamGetGreenCtx(hStream: CUstream, #[gives] phCtx: *mut CUgreenCtx) -> CUresult;

@@ -10,7 +10,7 @@ fn cuIpcGetEventHandle(pHandle: *mut CUipcEventHandle, event: CUevent) -> CUresu
 fn cuIpcGetMemHandle(pHandle: *mut CUipcMemHandle, dptr: CUdeviceptr) -> CUresult;
 
 #[custom] #[get_proc("cuIpcOpenEventHandle", 4010)]
-fn cuIpcOpenEventHandle(phEvent: *mut CUevent, handle: CUipcEventHandle) -> CUresult;
+fn cuIpcOpenEventHandle(#[new] phEvent: *mut CUevent, handle: CUipcEventHandle) -> CUresult;
 
 #[same_as(cuIpcOpenMemHandle_v2)] #[get_proc("cuIpcOpenMemHandle", 4010)]
 fn cuIpcOpenMemHandle(pdptr: *mut CUdeviceptr, handle: CUipcMemHandle, Flags: u32) -> CUresult;

@@ -9,10 +9,10 @@ fn cuKernelGetAttribute(
 ) -> CUresult;
 
 #[local] #[get_proc("cuKernelGetFunction", 12000)]
-fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult;
+fn cuKernelGetFunction(#[gives] pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult;
 
 #[local] #[get_proc("cuKernelGetLibrary", 12050)]
-fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult;
+fn cuKernelGetLibrary(#[gives] pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult;
 
 #[local] #[get_proc("cuKernelGetName", 12030)]
 fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult;
@@ -37,7 +37,7 @@ fn cuKernelSetAttribute(
 fn cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, dev: CUdevice) -> CUresult;
 
 #[custom] #[get_proc("cuLibraryEnumerateKernels", 12040)]
-fn cuLibraryEnumerateKernels(kernels: *mut CUkernel, numKernels: u32, lib: CUlibrary) -> CUresult;
+fn cuLibraryEnumerateKernels(#[gives] kernels: *mut CUkernel, numKernels: u32, lib: CUlibrary) -> CUresult;
 
 #[custom] #[get_proc("cuLibraryGetGlobal", 12000)]
 fn cuLibraryGetGlobal(
@@ -48,7 +48,7 @@ fn cuLibraryGetGlobal(
 ) -> CUresult;
 
 #[custom] #[get_proc("cuLibraryGetKernel", 12000)]
-fn cuLibraryGetKernel(pKernel: *mut CUkernel, library: CUlibrary, name: *const c_char) -> CUresult;
+fn cuLibraryGetKernel(#[new] pKernel: *mut CUkernel, library: CUlibrary, name: *const c_char) -> CUresult;
 
 #[id(0x0501)] #[cached] #[get_proc("cuLibraryGetKernelCount", 12040)]
 fn cuLibraryGetKernelCount(#[out] count: *mut u32, #[handle] lib: CUlibrary) -> CUresult;
@@ -62,7 +62,7 @@ fn cuLibraryGetManaged(
 ) -> CUresult;
 
 #[custom] #[get_proc("cuLibraryGetModule", 12000)]
-fn cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult;
+fn cuLibraryGetModule(#[new] pMod: *mut CUmodule, library: CUlibrary) -> CUresult;
 
 #[unsupported("a function that runs on both processors needs the device in the same machine")]
 #[get_proc("cuLibraryGetUnifiedFunction", 12000)]
@@ -74,7 +74,7 @@ fn cuLibraryGetUnifiedFunction(
 
 #[custom] #[get_proc("cuLibraryLoadData", 12000)]
 fn cuLibraryLoadData(
-    library: *mut CUlibrary,
+    #[new] library: *mut CUlibrary,
     code: *const c_void,
     jitOptions: *mut CUjit_option,
     jitOptionsValues: *mut *mut c_void,
@@ -86,7 +86,7 @@ fn cuLibraryLoadData(
 
 #[custom] #[get_proc("cuLibraryLoadFromFile", 12000)]
 fn cuLibraryLoadFromFile(
-    library: *mut CUlibrary,
+    #[new] library: *mut CUlibrary,
     fileName: *const c_char,
     jitOptions: *mut CUjit_option,
     jitOptionsValues: *mut *mut c_void,

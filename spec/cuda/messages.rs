@@ -30,14 +30,17 @@ fn Reached(stream: u32);
 
 /// Gives a primary context back; `reset` destroys all that lives in it.
 #[id(0x8011)] #[message] #[queued] #[family(context)]
+#[destroys(Context)]
 fn PrimaryRelease(context: u32, device: i32, reset: u32);
 
 /// Creates a context under the id `context`.
 #[id(0x8012)] #[message] #[waits] #[family(context)]
+#[creates(Context)]
 fn ContextCreate(context: u32, device: i32, flags: u32);
 
 /// Destroys a context and all that lives in it.
 #[id(0x8013)] #[message] #[queued] #[family(context)]
+#[destroys(Context)]
 fn ContextDestroy(context: u32);
 
 /// Waits for all work of a context.
@@ -46,15 +49,18 @@ fn ContextSynchronize(context: u32);
 
 /// Device memory at an address that the client chose.
 #[id(0x8020)] #[message] #[waits] #[family(memory)]
+#[creates(Memory, va)]
 fn MemMapAt(va: u64, size: u64, device: i32);
 
 /// Memory that the client has handed over under `number` is mapped at the client's own address, and
 /// made known to the driver as page-locked.
 #[id(0x8023)] #[message] #[waits] #[family(shared)]
+#[creates(SharedMemory, va)]
 fn ShareHost(va: u64, size: u64, number: u64);
 
 /// Ends that, once all work of the context is done.
 #[id(0x8024)] #[message] #[queued] #[family(shared)]
+#[destroys(SharedMemory, va)]
 fn UnshareHost(va: u64, size: u64);
 
 /// A copy between shared memory and the device. Answered when it is done, if an answer is wanted.
@@ -93,14 +99,17 @@ fn CopyRowsOnDevice(shape: Bytes, src_array: u32, dst_array: u32, src_context: u
 
 /// Loads a library by its content's hash.
 #[id(0x8040)] #[message] #[queued] #[family(library)]
+#[creates(Library)]
 fn LibraryLoad(library: u32, hash: [u8; 32], options: Bytes);
 
 /// Loads a library whose failure the program is waiting to hear of.
 #[id(0x8041)] #[message] #[waits] #[family(library)]
+#[creates(Library)]
 fn LibraryLoadNow(library: u32, hash: [u8; 32], options: Bytes) -> (info_log: Bytes, error_log: Bytes, wall_ms: f32);
 
 /// Finds a kernel and says all there is to know of it.
 #[id(0x8042)] #[message] #[waits] #[family(library)]
+#[creates(Function)]
 fn LibraryKernel(library: u32, name: Str, function: u32, device: i32) -> (params: U32s, attributes: U32s);
 
 /// The kernels of a library; those without an id get one of the worker's.
@@ -113,10 +122,12 @@ fn LibraryGlobal(library: u32, name: Str, managed: u32) -> (va: u64, size: u64, 
 
 /// Loads a module into the current context.
 #[id(0x8050)] #[message] #[waits] #[family(module)]
+#[creates(Module)]
 fn ModuleLoad(module: u32, hash: [u8; 32], options: Bytes) -> (info_log: Bytes, error_log: Bytes, wall_ms: f32);
 
 /// Finds a function of a module and says all there is to know of it.
 #[id(0x8051)] #[message] #[waits] #[family(module)]
+#[creates(Function)]
 fn ModuleFunction(module: u32, name: Str, function: u32) -> (params: U32s, attributes: U32s);
 
 /// A global variable of a module.
@@ -129,10 +140,12 @@ fn ModuleFunctionNames(module: u32) -> (names: Bytes);
 
 /// Begins to link.
 #[id(0x8057)] #[message] #[waits] #[family(module)]
+#[creates(Link)]
 fn LinkCreate(link: u32, options: Bytes);
 
 /// Adds a piece of code, which may be compiled at once; the logs are those of the whole link so far.
 #[id(0x8058)] #[message] #[waits] #[family(module)]
+#[changes(Link, "code")]
 fn LinkAdd(link: u32, kind: u32, hash: [u8; 32], name: Bytes, options: Bytes) -> (info_log: Bytes, error_log: Bytes, wall_ms: f32);
 
 /// Links what was added into an image.
@@ -141,6 +154,7 @@ fn LinkComplete(link: u32) -> (info_log: Bytes, error_log: Bytes, wall_ms: f32, 
 
 /// Ends a link, finished or not.
 #[id(0x805a)] #[message] #[queued] #[family(module)]
+#[destroys(Link)]
 fn LinkDestroy(link: u32);
 
 /// Sets an attribute of a function or kernel.
@@ -149,22 +163,27 @@ fn LinkDestroy(link: u32);
 #[id(0x8055)] #[message] #[family(module)]
 #[queued_if(attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     || attribute == CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT && matches!(value, -1..=100))]
+#[changes(Function, "attribute")]
 fn FunctionSetAttribute(function: u32, attribute: i32, value: i32, device: i32);
 
 /// Whether a stream captures, into which graph, and behind which nodes. Unknown nodes get an id here.
 #[id(0x8060)] #[message] #[waits] #[family(stream)]
+#[names(Graph, graph)] #[names(GraphNode, nodes)]
 fn CaptureInfo(stream: u32, detail: u32) -> (status: u32, id: u64, graph: u32, nodes: U32s, edges: Bytes);
 
 /// Unloads a library.
 #[id(0x8045)] #[message] #[queued] #[family(library)]
+#[destroys(Library)]
 fn LibraryUnload(library: u32);
 
 /// The module of a library in the current context.
 #[id(0x8046)] #[message] #[waits] #[family(library)]
+#[creates(Module)] #[child_of(Library)] #[child_of(Context)]
 fn LibraryModule(library: u32, module: u32);
 
 /// Unloads a module.
 #[id(0x8056)] #[message] #[queued] #[family(module)]
+#[destroys(Module)]
 fn ModuleUnload(module: u32);
 
 /// How the chip's processors are grouped: two bytes for each pair of them.
@@ -173,18 +192,22 @@ fn ChipLayout(device: i32) -> (index_in_gpc: Bytes, gpc_of_tpc: Bytes);
 
 /// Stream-ordered memory of a pool; 0 for the device's present one.
 #[id(0x8070)] #[message] #[waits] #[family(pool)]
+#[creates(PoolMemory, va)] #[child_of(MemoryPool, pool)]
 fn PoolAlloc(pool: u32, size: u64, stream: u32) -> (va: u64);
 
 /// Frees stream-ordered memory.
 #[id(0x8071)] #[message] #[queued] #[family(pool)]
+#[destroys(PoolMemory, va)]
 fn PoolFree(va: u64, stream: u32);
 
 /// Frees stream-ordered memory at once, outside any stream.
 #[id(0x8072)] #[message] #[waits] #[family(pool)]
+#[destroys(PoolMemory, va)]
 fn PoolFreeNow(va: u64);
 
 /// Makes a pool.
 #[id(0x8074)] #[message] #[waits] #[family(pool)]
+#[creates(MemoryPool, pool)]
 fn PoolCreate(pool: u32, props: Bytes);
 
 /// What the driver calls an error, and its text; empty if it knows none of that number.

@@ -11,14 +11,17 @@
 #[id(0x8100)] #[message] #[family(graph)]
 #[queued_if(matches!(kind, CU_GRAPH_NODE_TYPE_KERNEL | CU_GRAPH_NODE_TYPE_MEMCPY
     | CU_GRAPH_NODE_TYPE_MEMSET | CU_GRAPH_NODE_TYPE_HOST | CU_GRAPH_NODE_TYPE_EMPTY))]
+#[creates(GraphNode, node)] #[names(Graph, graphs)] #[child_of(GraphNode, node)]
 fn GraphAddNode(node: u32, graph: u32, kind: u32, after: U32s, edges: Bytes, params: Bytes, extra: Bytes, mirrors: [u32; 2]) -> (va: u64, graphs: U32s);
 
 /// Changes a node of a graph.
 #[id(0x8102)] #[message] #[waits] #[family(graph)]
+#[changes(GraphNode, node, "parameters")]
 fn GraphSetNode(graph: u32, node: u32, params: Bytes, extra: Bytes, mirrors: [u32; 2]);
 
 /// Changes a node of an executable graph, and says which mirrors it now reads and writes.
 #[id(0x8103)] #[message] #[waits] #[family(graph)]
+#[changes(GraphExec, exec, "parameters of a node")]
 fn GraphExecSetNode(exec: u32, node: u32, params: Bytes, extra: Bytes, mirrors: [u32; 2]) -> (sources: U32s, destinations: U32s);
 
 /// The parameters of a node.
@@ -27,26 +30,32 @@ fn GraphGetNode(node: u32, kind: u32) -> (params: Bytes, extra: Bytes, mirrors: 
 
 /// The nodes of a graph, or its root nodes.
 #[id(0x8105)] #[message] #[waits] #[family(graph)]
+#[names(GraphNode, nodes)]
 fn GraphNodes(graph: u32, roots: u32) -> (nodes: U32s);
 
 /// The edges of a graph.
 #[id(0x8106)] #[message] #[waits] #[family(graph)]
+#[names(GraphNode, from)] #[names(GraphNode, to)]
 fn GraphEdges(graph: u32) -> (from: U32s, to: U32s, edges: Bytes);
 
 /// The nodes before a node, or those behind it.
 #[id(0x8107)] #[message] #[waits] #[family(graph)]
+#[names(GraphNode, nodes)]
 fn GraphNeighbours(node: u32, dependents: u32) -> (nodes: U32s, edges: Bytes);
 
 /// A node's likeness in a clone of its graph.
 #[id(0x8108)] #[message] #[waits] #[family(graph)]
+#[names(GraphNode, found)]
 fn GraphFind(node: u32, graph: u32) -> (found: u32);
 
 /// Makes an executable graph. `handle` is the driver's own, for one that kernels may launch; else 0.
 #[id(0x8109)] #[message] #[waits] #[family(graph)]
+#[creates(GraphExec, exec)] #[names(GraphNode, node)]
 fn GraphInstantiate(exec: u32, graph: u32, flags: u64, stream: u32) -> (result: u32, node: u32, handle: u64, sources: U32s, destinations: U32s);
 
 /// Changes an executable graph to what a graph now says.
 #[id(0x810a)] #[message] #[waits] #[family(graph)]
+#[changes(GraphExec, exec, "all of it")] #[names(GraphNode, node)] #[names(GraphNode, from)]
 fn GraphExecUpdate(exec: u32, graph: u32) -> (result: u32, node: u32, from: u32, sources: U32s, destinations: U32s);
 
 /// A graph as text for graphviz.
@@ -55,18 +64,22 @@ fn GraphDot(graph: u32, flags: u32) -> (text: Bytes);
 
 /// Reads or sets an attribute of a device's memory for graphs.
 #[id(0x810c)] #[message] #[waits] #[family(graph)]
+#[changes(Device, "attribute of memory for graphs")]
 fn GraphMemAttribute(device: i32, attribute: u32, set: u32, value: u64) -> (present: u64);
 
 /// Ends a capture. The graph may have an id already; else it gets `graph`.
 #[id(0x810d)] #[message] #[waits] #[family(stream)]
+#[creates(Graph, graph)] #[names(Graph, actual)] #[changes(Stream, "capture")]
 fn CaptureEnd(stream: u32, graph: u32) -> (actual: u32);
 
 /// Begins a capture into a graph that is there.
 #[id(0x810e)] #[message] #[waits] #[family(stream)]
+#[changes(Stream, "capture")]
 fn CaptureToGraph(stream: u32, graph: u32, after: U32s, edges: Bytes, mode: u32);
 
 /// Changes what a capturing stream's next node depends on.
 #[id(0x810f)] #[message] #[waits] #[family(stream)]
+#[changes(Stream, "capture")]
 fn CaptureUpdate(stream: u32, after: U32s, edges: Bytes, flags: u32);
 
 /// A copy with host memory on a stream that may be capturing; `captured` says whether it was.
@@ -90,6 +103,7 @@ fn GraphHostFunction(function: u64, data: u64, before: U32s, after: U32s);
 
 /// Makes a user object, whose destructor is a function of the program's.
 #[id(0x8117)] #[message] #[queued] #[family(user_object)]
+#[creates(UserObject, object)]
 fn UserObjectCreate(object: u32, function: u64, data: u64, count: u32);
 
 /// The mirrors that an executable graph now reads and writes.

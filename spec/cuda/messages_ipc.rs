@@ -7,6 +7,7 @@ fn IpcExport(va: u64) -> (tag: [u8; 8], secret: [u8; 16], base: u64, size: u64);
 
 /// Maps what another worker offers.
 #[id(0x8241)] #[message] #[waits] #[family(ipc)]
+#[creates(Memory, va)]
 fn IpcImport(va: u64, size: u64, device: i32, tag: [u8; 8], secret: [u8; 16]);
 
 /// The driver's own handle of an event.
@@ -15,4 +16,5 @@ fn IpcEventExport(event: u32) -> (handle: Bytes);
 
 /// Opens an event by another process's handle.
 #[id(0x8243)] #[message] #[waits] #[family(ipc)]
+#[creates(Event)]
 fn IpcEventImport(event: u32, handle: Bytes);

@@ -6,10 +6,12 @@ fn LogsDump(from: u32, iterator: u32, buffer: u32, size: u64, flags: u32) -> (ne
 
 /// From now on the driver's lines come as `LogLine` with this number.
 #[id(0x8601)] #[message] #[waits] #[family(logs)]
+#[creates(Listener)]
 fn LogsListen(listener: u32);
 
 /// Ends that.
 #[id(0x8602)] #[message] #[waits] #[family(logs)]
+#[destroys(Listener)]
 fn LogsIgnore(listener: u32);
 
 /// From the worker: the driver has logged something.

@@ -2,22 +2,27 @@
 
 /// Makes device memory that is mapped nowhere yet.
 #[id(0x8400)] #[message] #[waits] #[family(vmm)]
+#[creates(Allocation)]
 fn VmmCreate(allocation: u32, size: u64, props: Bytes);
 
 /// Maps it where the client has reserved addresses.
 #[id(0x8401)] #[message] #[queued] #[family(vmm)]
+#[creates(Mapping, va)]
 fn VmmMap(va: u64, size: u64, offset: u64, allocation: u32);
 
 /// Lets devices use mapped memory.
 #[id(0x8402)] #[message] #[queued] #[family(vmm)]
+#[changes(Mapping, va, "access")]
 fn VmmSetAccess(va: u64, size: u64, access: Bytes);
 
 /// Ends a mapping.
 #[id(0x8403)] #[message] #[queued] #[family(vmm)]
+#[destroys(Mapping | Memory, va)]
 fn VmmUnmap(va: u64, size: u64);
 
 /// Lets go of memory; it is freed when its last mapping ends.
 #[id(0x8404)] #[message] #[queued] #[family(vmm)]
+#[destroys(Allocation)]
 fn VmmRelease(allocation: u32);
 
 /// What sizes must be multiples of.
@@ -39,4 +44,5 @@ fn VmmExport(allocation: u32) -> (tag: [u8; 8], secret: [u8; 16]);
 
 /// Takes memory that another worker offers, and says what it is.
 #[id(0x8408)] #[message] #[waits] #[family(vmm)]
+#[creates(Allocation)]
 fn VmmImport(allocation: u32, tag: [u8; 8], secret: [u8; 16]) -> (props: Bytes);

@@ -4,7 +4,7 @@
 fn cuFuncGetAttribute(pi: *mut i32, attrib: CUfunction_attribute, hfunc: CUfunction) -> CUresult;
 
 #[local] #[get_proc("cuFuncGetModule", 11000)]
-fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult;
+fn cuFuncGetModule(#[gives] hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult;
 
 #[local] #[get_proc("cuFuncGetName", 12030)]
 fn cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult;
@@ -24,15 +24,18 @@ fn cuFuncIsLoaded(
 ) -> CUresult;
 
 #[id(0x0402)] #[waits] #[get_proc("cuFuncLoad", 12040)]
+#[changes(Function, "whether it is loaded")]
 fn cuFuncLoad(#[handle] function: CUfunction) -> CUresult;
 
 #[custom] #[get_proc("cuFuncSetAttribute", 9000)]
 fn cuFuncSetAttribute(hfunc: CUfunction, attrib: CUfunction_attribute, value: i32) -> CUresult;
 
 #[id(0x0403)] #[queued_if(config <= CU_FUNC_CACHE_PREFER_EQUAL)] #[get_proc("cuFuncSetCacheConfig", 3000)]
+#[changes(Function, "cache preference")]
 fn cuFuncSetCacheConfig(#[handle] hfunc: CUfunction, config: CUfunc_cache) -> CUresult;
 
 #[id(0x0404)] #[waits] #[get_proc("cuFuncSetSharedMemConfig", 4020)]
+#[changes(Function, "shared memory banks")]
 fn cuFuncSetSharedMemConfig(#[handle] hfunc: CUfunction, config: CUsharedconfig) -> CUresult;
 
 #[same_as(cuLinkAddData_v2)] #[get_proc("cuLinkAddData", 5050)]
@@ -95,7 +98,7 @@ fn cuLinkCreate_v2(
     numOptions: u32,
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
-    stateOut: *mut CUlinkState,
+    #[new] stateOut: *mut CUlinkState,
 ) -> CUresult;
 
 #[custom] #[get_proc("cuLinkDestroy", 5050)]
@@ -103,13 +106,13 @@ fn cuLinkDestroy(state: CUlinkState) -> CUresult;
 
 #[custom] #[get_proc("cuModuleEnumerateFunctions", 12040)]
 fn cuModuleEnumerateFunctions(
-    functions: *mut CUfunction,
+    #[gives] functions: *mut CUfunction,
     numFunctions: u32,
     r#mod: CUmodule,
 ) -> CUresult;
 
 #[custom] #[get_proc("cuModuleGetFunction", 2000)]
-fn cuModuleGetFunction(hfunc: *mut CUfunction, hmod: CUmodule, name: *const c_char) -> CUresult;
+fn cuModuleGetFunction(#[new] hfunc: *mut CUfunction, hmod: CUmodule, name: *const c_char) -> CUresult;
 
 #[id(0x0405)] #[cached] #[get_proc("cuModuleGetFunctionCount", 12040)]
 fn cuModuleGetFunctionCount(#[out] count: *mut u32, #[handle] r#mod: CUmodule) -> CUresult;
@@ -149,14 +152,14 @@ fn cuModuleGetTexRef(
 ) -> CUresult;
 
 #[custom] #[get_proc("cuModuleLoad", 2000)]
-fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult;
+fn cuModuleLoad(#[new] module: *mut CUmodule, fname: *const c_char) -> CUresult;
 
 #[custom] #[get_proc("cuModuleLoadData", 2000)]
-fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult;
+fn cuModuleLoadData(#[new] module: *mut CUmodule, image: *const c_void) -> CUresult;
 
 #[custom] #[get_proc("cuModuleLoadDataEx", 2010)]
 fn cuModuleLoadDataEx(
-    module: *mut CUmodule,
+    #[new] module: *mut CUmodule,
     image: *const c_void,
     numOptions: u32,
     options: *mut CUjit_option,
@@ -164,7 +167,7 @@ fn cuModuleLoadDataEx(
 ) -> CUresult;
 
 #[custom] #[get_proc("cuModuleLoadFatBinary", 2000)]
-fn cuModuleLoadFatBinary(module: *mut CUmodule, fatCubin: *const c_void) -> CUresult;
+fn cuModuleLoadFatBinary(#[new] module: *mut CUmodule, fatCubin: *const c_void) -> CUresult;
 
 #[custom] #[get_proc("cuModuleUnload", 2000)]
 fn cuModuleUnload(hmod: CUmodule) -> CUresult;

@@ -1,12 +1,13 @@
 //! Memory pools and stream-ordered allocation.
 
 #[custom] #[get_proc("cuDeviceGetDefaultMemPool", 11020)]
-fn cuDeviceGetDefaultMemPool(pool_out: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
+fn cuDeviceGetDefaultMemPool(#[gives] pool_out: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
 
 #[custom] #[get_proc("cuDeviceGetMemPool", 11020)]
-fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
+fn cuDeviceGetMemPool(#[gives] pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
 
 #[id(0x0806)] #[waits] #[by_hand(client)] #[get_proc("cuDeviceSetMemPool", 11020)]
+#[changes(Device, dev, "memory pool")]
 fn cuDeviceSetMemPool(dev: CUdevice, #[handle] pool: CUmemoryPool) -> CUresult;
 
 #[custom] #[get_proc("cuMemAllocAsync", 11020)] #[per_thread("_ptsz")]
@@ -25,20 +26,20 @@ fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult;
 
 #[custom] #[get_proc("cuMemGetDefaultMemPool", 13000)]
 fn cuMemGetDefaultMemPool(
-    pool_out: *mut CUmemoryPool,
+    #[gives] pool_out: *mut CUmemoryPool,
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult;
 
 #[custom] #[get_proc("cuMemGetMemPool", 13000)]
 fn cuMemGetMemPool(
-    pool: *mut CUmemoryPool,
+    #[gives] pool: *mut CUmemoryPool,
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult;
 
 #[custom] #[get_proc("cuMemPoolCreate", 11020)]
-fn cuMemPoolCreate(pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) -> CUresult;
+fn cuMemPoolCreate(#[new] pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) -> CUresult;
 
 #[id(0x0801)] #[queued] #[by_hand(client)] #[get_proc("cuMemPoolDestroy", 11020)]
 fn cuMemPoolDestroy(#[del] pool: CUmemoryPool) -> CUresult;
@@ -91,6 +92,7 @@ fn cuMemPoolImportPointer(
 ) -> CUresult;
 
 #[id(0x0804)] #[waits] #[by_hand(worker)] #[get_proc("cuMemPoolSetAccess", 11020)]
+#[changes(MemoryPool, "access")]
 fn cuMemPoolSetAccess(
     #[handle] pool: CUmemoryPool,
     #[in_array(count)] map: *const CUmemAccessDesc,

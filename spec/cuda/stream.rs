@@ -39,9 +39,11 @@ fn cuStreamBeginCaptureToGraph(
 
 #[id(0x0c02)] #[waits] #[by_hand(client, worker)] #[get_proc("cuStreamBeginCapture", 10010)]
 #[per_thread("_ptsz")]
+#[changes(Stream, "capture")]
 fn cuStreamBeginCapture_v2(#[handle] hStream: CUstream, mode: CUstreamCaptureMode) -> CUresult;
 
 #[id(0x0c03)] #[waits] #[get_proc("cuStreamCopyAttributes", 11000)] #[per_thread("_ptsz")]
+#[changes(Stream, dstStream, "attribute")]
 fn cuStreamCopyAttributes(#[handle] dstStream: CUstream, #[handle] srcStream: CUstream) -> CUresult;
 
 #[id(0x0c04)] #[queued] #[by_hand(client)] #[get_proc("cuStreamCreate", 2000)]
@@ -61,7 +63,7 @@ fn cuStreamDestroy(hStream: CUstream) -> CUresult;
 fn cuStreamDestroy_v2(#[del] hStream: CUstream) -> CUresult;
 
 #[custom] #[get_proc("cuStreamEndCapture", 10000)] #[per_thread("_ptsz")]
-fn cuStreamEndCapture(hStream: CUstream, phGraph: *mut CUgraph) -> CUresult;
+fn cuStreamEndCapture(hStream: CUstream, #[new] phGraph: *mut CUgraph) -> CUresult;
 
 #[id(0x0c08)] #[waits] #[get_proc("cuStreamGetAttribute", 11000)] #[per_thread("_ptsz")]
 fn cuStreamGetAttribute(
@@ -82,7 +84,7 @@ fn cuStreamGetCaptureInfo_v2(
     hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
     id_out: *mut u64,
-    graph_out: *mut CUgraph,
+    #[gives] graph_out: *mut CUgraph,
     dependencies_out: *mut *const CUgraphNode,
     numDependencies_out: *mut usize,
 ) -> CUresult;
@@ -92,20 +94,20 @@ fn cuStreamGetCaptureInfo_v3(
     hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
     id_out: *mut u64,
-    graph_out: *mut CUgraph,
+    #[gives] graph_out: *mut CUgraph,
     dependencies_out: *mut *const CUgraphNode,
     edgeData_out: *mut *const CUgraphEdgeData,
     numDependencies_out: *mut usize,
 ) -> CUresult;
 
 #[local] #[get_proc("cuStreamGetCtx", 9020)] #[per_thread("_ptsz")]
-fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult;
+fn cuStreamGetCtx(hStream: CUstream, #[gives] pctx: *mut CUcontext) -> CUresult;
 
 #[custom] #[get_proc("cuStreamGetCtx", 12050)] #[per_thread("_ptsz")]
 fn cuStreamGetCtx_v2(
     hStream: CUstream,
-    pCtx: *mut CUcontext,
-    pGreenCtx: *mut CUgreenCtx,
+    #[gives] pCtx: *mut CUcontext,
+    #[gives] pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult;
 
 #[local] #[get_proc("cuStreamGetDevice", 12080)] #[per_thread("_ptsz")]
@@ -131,6 +133,7 @@ fn cuStreamQuery(#[handle] hStream: CUstream) -> CUresult;
 // Seldom done, and which values are good is the driver's to say.
 #[id(0x0c0d)] #[waits] #[get_proc("cuStreamSetAttribute", 11000)]
 #[per_thread("_ptsz")]
+#[changes(Stream, "attribute")]
 fn cuStreamSetAttribute(
     #[handle] hStream: CUstream,
     attr: CUstreamAttrID,
@@ -144,7 +147,7 @@ fn cuStreamSynchronize(#[handle] hStream: CUstream) -> CUresult;
 #[custom] #[get_proc("cuStreamUpdateCaptureDependencies", 11030)] #[per_thread("_ptsz")]
 fn cuStreamUpdateCaptureDependencies(
     hStream: CUstream,
-    dependencies: *mut CUgraphNode,
+    #[takes] dependencies: *mut CUgraphNode,
     numDependencies: usize,
     flags: u32,
 ) -> CUresult;
@@ -152,7 +155,7 @@ fn cuStreamUpdateCaptureDependencies(
 #[custom] #[get_proc("cuStreamUpdateCaptureDependencies", 12030)] #[per_thread("_ptsz")]
 fn cuStreamUpdateCaptureDependencies_v2(
     hStream: CUstream,
-    dependencies: *mut CUgraphNode,
+    #[takes] dependencies: *mut CUgraphNode,
     dependencyData: *const CUgraphEdgeData,
     numDependencies: usize,
     flags: u32,

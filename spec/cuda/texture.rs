@@ -7,6 +7,7 @@ fn cuSurfObjectCreate(
 ) -> CUresult;
 
 #[id(0x1101)] #[queued] #[by_hand(client)] #[get_proc("cuSurfObjectDestroy", 5000)]
+#[destroys(SurfObject, surfObject)]
 fn cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult;
 
 #[local] #[get_proc("cuSurfObjectGetResourceDesc", 5000)]
@@ -16,9 +17,10 @@ fn cuSurfObjectGetResourceDesc(
 ) -> CUresult;
 
 #[custom] #[get_proc("cuSurfRefGetArray", 3000)]
-fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult;
+fn cuSurfRefGetArray(#[gives] phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult;
 
 #[id(0x1102)] #[waits] #[get_proc("cuSurfRefSetArray", 3000)]
+#[changes(SurfRef, "array")]
 fn cuSurfRefSetArray(
     #[handle] hSurfRef: CUsurfref,
     #[handle] hArray: CUarray,
@@ -34,6 +36,7 @@ fn cuTexObjectCreate(
 ) -> CUresult;
 
 #[id(0x1103)] #[queued] #[by_hand(client)] #[get_proc("cuTexObjectDestroy", 5000)]
+#[destroys(TexObject, texObject)]
 fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult;
 
 #[local] #[get_proc("cuTexObjectGetResourceDesc", 5000)]
@@ -75,7 +78,7 @@ fn cuTexRefGetAddressMode(
 fn cuTexRefGetAddress_v2(#[out] pdptr: *mut CUdeviceptr, #[handle] hTexRef: CUtexref) -> CUresult;
 
 #[custom] #[get_proc("cuTexRefGetArray", 2000)]
-fn cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult;
+fn cuTexRefGetArray(#[gives] phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult;
 
 #[id(0x110a)] #[waits] #[get_proc("cuTexRefGetBorderColor", 8000)]
 fn cuTexRefGetBorderColor(
@@ -117,7 +120,7 @@ fn cuTexRefGetMipmapLevelClamp(
 
 #[custom] #[get_proc("cuTexRefGetMipmappedArray", 5000)]
 fn cuTexRefGetMipmappedArray(
-    phMipmappedArray: *mut CUmipmappedArray,
+    #[gives] phMipmappedArray: *mut CUmipmappedArray,
     hTexRef: CUtexref,
 ) -> CUresult;
 
@@ -148,6 +151,7 @@ fn cuTexRefSetAddress2D_v2(
 ) -> CUresult;
 
 #[id(0x1112)] #[waits] #[get_proc("cuTexRefSetAddress2D", 4010)]
+#[changes(TexRef, "address")]
 fn cuTexRefSetAddress2D_v3(
     #[handle] hTexRef: CUtexref,
     #[in_ref] desc: *const CUDA_ARRAY_DESCRIPTOR,
@@ -156,9 +160,11 @@ fn cuTexRefSetAddress2D_v3(
 ) -> CUresult;
 
 #[id(0x1113)] #[waits] #[get_proc("cuTexRefSetAddressMode", 2000)]
+#[changes(TexRef, "address mode")]
 fn cuTexRefSetAddressMode(#[handle] hTexRef: CUtexref, dim: i32, am: CUaddress_mode) -> CUresult;
 
 #[id(0x1114)] #[waits] #[get_proc("cuTexRefSetAddress", 3020)]
+#[changes(TexRef, "address")]
 fn cuTexRefSetAddress_v2(
     #[out(optional)] ByteOffset: *mut usize,
     #[handle] hTexRef: CUtexref,
@@ -167,6 +173,7 @@ fn cuTexRefSetAddress_v2(
 ) -> CUresult;
 
 #[id(0x1115)] #[waits] #[get_proc("cuTexRefSetArray", 2000)]
+#[changes(TexRef, "array")]
 fn cuTexRefSetArray(
     #[handle] hTexRef: CUtexref,
     #[handle(optional)] hArray: CUarray,
@@ -174,18 +181,22 @@ fn cuTexRefSetArray(
 ) -> CUresult;
 
 #[id(0x1116)] #[waits] #[get_proc("cuTexRefSetBorderColor", 8000)]
+#[changes(TexRef, "border color")]
 fn cuTexRefSetBorderColor(
     #[handle] hTexRef: CUtexref,
     #[in_array(4)] pBorderColor: *mut f32,
 ) -> CUresult;
 
 #[id(0x1117)] #[waits] #[get_proc("cuTexRefSetFilterMode", 2000)]
+#[changes(TexRef, "filter mode")]
 fn cuTexRefSetFilterMode(#[handle] hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult;
 
 #[id(0x1118)] #[waits] #[get_proc("cuTexRefSetFlags", 2000)]
+#[changes(TexRef, "flags")]
 fn cuTexRefSetFlags(#[handle] hTexRef: CUtexref, Flags: u32) -> CUresult;
 
 #[id(0x1119)] #[waits] #[get_proc("cuTexRefSetFormat", 2000)]
+#[changes(TexRef, "format")]
 fn cuTexRefSetFormat(
     #[handle] hTexRef: CUtexref,
     fmt: CUarray_format,
@@ -193,15 +204,19 @@ fn cuTexRefSetFormat(
 ) -> CUresult;
 
 #[id(0x111a)] #[waits] #[get_proc("cuTexRefSetMaxAnisotropy", 5000)]
+#[changes(TexRef, "max anisotropy")]
 fn cuTexRefSetMaxAnisotropy(#[handle] hTexRef: CUtexref, maxAniso: u32) -> CUresult;
 
 #[id(0x111b)] #[waits] #[get_proc("cuTexRefSetMipmapFilterMode", 5000)]
+#[changes(TexRef, "mipmap filter mode")]
 fn cuTexRefSetMipmapFilterMode(#[handle] hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult;
 
 #[id(0x111c)] #[waits] #[get_proc("cuTexRefSetMipmapLevelBias", 5000)]
+#[changes(TexRef, "mipmap level bias")]
 fn cuTexRefSetMipmapLevelBias(#[handle] hTexRef: CUtexref, bias: f32) -> CUresult;
 
 #[id(0x111d)] #[waits] #[get_proc("cuTexRefSetMipmapLevelClamp", 5000)]
+#[changes(TexRef, "mipmap level clamp")]
 fn cuTexRefSetMipmapLevelClamp(
     #[handle] hTexRef: CUtexref,
     minMipmapLevelClamp: f32,
@@ -209,6 +224,7 @@ fn cuTexRefSetMipmapLevelClamp(
 ) -> CUresult;
 
 #[id(0x111e)] #[waits] #[get_proc("cuTexRefSetMipmappedArray", 5000)]
+#[changes(TexRef, "mipmapped array")]
 fn cuTexRefSetMipmappedArray(
     #[handle] hTexRef: CUtexref,
     #[handle(optional)] hMipmappedArray: CUmipmappedArray,

@@ -1,9 +1,11 @@
 //! User objects of graphs.
 
 #[id(0x0f21)] #[waits] #[get_proc("cuGraphReleaseUserObject", 11030)]
+#[changes(Graph, "user objects")]
 fn cuGraphReleaseUserObject(#[handle] graph: CUgraph, #[handle] object: CUuserObject, count: u32) -> CUresult;
 
 #[id(0x0f22)] #[waits] #[get_proc("cuGraphRetainUserObject", 11030)]
+#[changes(Graph, "user objects")]
 fn cuGraphRetainUserObject(
     #[handle] graph: CUgraph,
     #[handle] object: CUuserObject,
@@ -13,7 +15,7 @@ fn cuGraphRetainUserObject(
 
 #[custom] #[get_proc("cuUserObjectCreate", 11030)]
 fn cuUserObjectCreate(
-    object_out: *mut CUuserObject,
+    #[new] object_out: *mut CUuserObject,
     ptr: *mut c_void,
     destroy: CUhostFn,
     initialRefcount: u32,
@@ -21,7 +23,9 @@ fn cuUserObjectCreate(
 ) -> CUresult;
 
 #[id(0x0f23)] #[waits] #[get_proc("cuUserObjectRelease", 11030)]
+#[destroys(UserObject)]
 fn cuUserObjectRelease(#[handle] object: CUuserObject, count: u32) -> CUresult;
 
 #[id(0x0f24)] #[waits] #[get_proc("cuUserObjectRetain", 11030)]
+#[changes(UserObject, "references")]
 fn cuUserObjectRetain(#[handle] object: CUuserObject, count: u32) -> CUresult;

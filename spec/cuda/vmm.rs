@@ -14,7 +14,7 @@ fn cuMemAddressReserve(
 
 #[custom] #[get_proc("cuMemCreate", 10020)]
 fn cuMemCreate(
-    handle: *mut CUmemGenericAllocationHandle,
+    #[new] handle: *mut CUmemGenericAllocationHandle,
     size: usize,
     prop: *const CUmemAllocationProp,
     flags: u64,
@@ -46,7 +46,7 @@ fn cuMemGetAllocationPropertiesFromHandle(
 
 #[custom] #[get_proc("cuMemImportFromShareableHandle", 10020)]
 fn cuMemImportFromShareableHandle(
-    handle: *mut CUmemGenericAllocationHandle,
+    #[new] handle: *mut CUmemGenericAllocationHandle,
     osHandle: *mut c_void,
     shHandleType: CUmemAllocationHandleType,
 ) -> CUresult;
@@ -68,7 +68,7 @@ fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult;
 
 #[local] #[get_proc("cuMemRetainAllocationHandle", 11000)]
 fn cuMemRetainAllocationHandle(
-    handle: *mut CUmemGenericAllocationHandle,
+    #[gives] handle: *mut CUmemGenericAllocationHandle,
     addr: *mut c_void,
 ) -> CUresult;
 

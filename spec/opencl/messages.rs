@@ -12,6 +12,7 @@ fn DeviceInfo(device: u32, param: u32) -> (value: Bytes);
 
 /// Sub-devices get the ids from `first` on.
 #[id(0x0103)] #[message] #[waits]
+#[creates(Device, first)] #[child_of(Device)]
 fn CreateSubDevices(device: u32, first: u32, most: u32, properties: U64s) -> (devices: Bytes);
 
 /// The device's clock and the worker's.
@@ -20,6 +21,7 @@ fn DeviceTimer(device: u32) -> (device_time: u64, host_time: u64);
 
 /// Drops the client's reference to an object of any kind.
 #[id(0x0105)] #[message] #[queued]
+#[destroys(Device | Context | Queue | Memory | Sampler | Program | Kernel | Event, object)]
 fn Release(object: u32);
 
 /// Whether an object came to be; the status says why not.
@@ -33,6 +35,7 @@ fn Blob(blob: u32, total: u64, offset: u64, data: Rest);
 /// A context over devices of one platform. With `notify`, what the library tells the context's error
 /// callback comes back as callback notices whose call is the context's id.
 #[id(0x0201)] #[message] #[queued]
+#[creates(Context)] #[child_of(Device, devices)]
 fn CreateContext(context: u32, devices: U32s, notify: u32);
 
 /// Supported formats as pairs of u32.
@@ -41,22 +44,27 @@ fn ImageFormats(context: u32, flags: u64, kind: u32) -> (formats: Bytes);
 
 /// A queue; `properties` is the zero-ended list of pairs.
 #[id(0x0203)] #[message] #[queued]
+#[creates(Queue)]
 fn CreateQueue(queue: u32, context: u32, device: u32, properties: U64s);
 
 /// Sets the default queue of a device.
 #[id(0x0204)] #[message] #[waits]
+#[changes(Context, "default queue of a device")]
 fn SetDefaultQueue(context: u32, device: u32, queue: u32);
 
 /// A buffer, with its contents in `blob` or `data` if the flags say so.
 #[id(0x0301)] #[message] #[queued]
+#[creates(Memory, buffer)]
 fn CreateBuffer(buffer: u32, context: u32, flags: u64, size: u64, svm: u64, blob: u32, data: Rest);
 
 /// A region of a buffer.
 #[id(0x0302)] #[message] #[queued]
+#[creates(Memory, buffer)] #[child_of(Memory, parent)]
 fn CreateSubBuffer(buffer: u32, parent: u32, flags: u64, origin: u64, size: u64);
 
 /// An image. `shape`: width, height, depth, array size, row pitch, slice pitch, levels, samples.
 #[id(0x0303)] #[message] #[queued]
+#[creates(Memory, image)] #[child_of(Context)] #[child_of(Memory, parent)]
 fn CreateImage(image: u32, context: u32, flags: u64, format: [u32; 2], kind: u32, shape: [u64; 8], parent: u32, blob: u32, data: Rest);
 
 /// Answers to the queries about an image.
@@ -65,34 +73,42 @@ fn ImageInfo(image: u32) -> (table: Bytes);
 
 /// A sampler.
 #[id(0x0305)] #[message] #[queued]
+#[creates(Sampler)]
 fn CreateSampler(sampler: u32, context: u32, normalized: u32, addressing: u32, filter: u32, properties: U64s);
 
 /// A program from source, in `blob` or `data`.
 #[id(0x0401)] #[message] #[queued]
+#[creates(Program)]
 fn CreateProgramWithSource(program: u32, context: u32, blob: u32, data: Rest);
 
 /// A program from one binary for each device, one after the other in `blob`.
 #[id(0x0402)] #[message] #[waits]
+#[creates(Program)]
 fn CreateProgramWithBinary(program: u32, context: u32, devices: U32s, lengths: U64s, blob: u32) -> (statuses: U32s, info: Bytes);
 
 /// A program of kernels that the devices bring along.
 #[id(0x0403)] #[message] #[waits]
+#[creates(Program)]
 fn CreateProgramWithBuiltInKernels(program: u32, context: u32, devices: U32s, names: Str) -> (info: Bytes);
 
 /// A program from intermediate language.
 #[id(0x0404)] #[message] #[waits]
+#[creates(Program)]
 fn CreateProgramWithIl(program: u32, context: u32, blob: u32) -> (info: Bytes);
 
 /// Compiles and links. `files` are the headers found on the client; see the client's `headers`.
 #[id(0x0405)] #[message] #[waits]
+#[changes(Program, "build")]
 fn BuildProgram(program: u32, devices: U32s, options: Str, files: u32) -> (info: Bytes);
 
 /// Compiles with programs as headers.
 #[id(0x0406)] #[message] #[waits]
+#[changes(Program, "build")]
 fn CompileProgram(program: u32, devices: U32s, options: Str, headers: U32s, names: Bytes, files: u32) -> (info: Bytes);
 
 /// Links compiled programs into a new one.
 #[id(0x0407)] #[message] #[waits]
+#[creates(Program)]
 fn LinkProgram(program: u32, context: u32, devices: U32s, options: Str, inputs: U32s) -> (info: Bytes);
 
 /// The binaries, one after the other, as bulk bytes; asked with `bytes` 0 for their sizes, and for the
@@ -102,26 +118,32 @@ fn ProgramBinaries(program: u32, bytes: u64) -> (sizes: U64s, data: Bytes);
 
 /// As `CreateProgramWithBinary`, of binaries that this session has given out.
 #[id(0x040b)] #[message] #[queued]
+#[creates(Program)]
 fn LoadProgram(program: u32, context: u32, devices: U32s, lengths: U64s, blob: u32);
 
 /// As `BuildProgram`, of a program made by `LoadProgram`.
 #[id(0x040c)] #[message] #[queued]
+#[changes(Program, "build")]
 fn BuildLoaded(program: u32, options: Str);
 
 /// A specialization constant.
 #[id(0x0409)] #[message] #[waits]
+#[changes(Program, "specialization constant")]
 fn SetSpecializationConstant(program: u32, id: u32, value: Bytes);
 
 /// A kernel by name.
 #[id(0x0501)] #[message] #[queued]
+#[creates(Kernel)]
 fn CreateKernel(kernel: u32, program: u32, name: Str);
 
 /// A copy of a kernel with its arguments; `args` are those set since its last launch.
 #[id(0x0502)] #[message] #[queued]
+#[creates(Kernel)]
 fn CloneKernel(kernel: u32, source: u32, args: Bytes);
 
 /// Execution information: pointers as they are.
 #[id(0x0504)] #[message] #[waits]
+#[changes(Kernel, "execution information")]
 fn KernelExecInfo(kernel: u32, param: u32, value: Bytes);
 
 /// A sub-group query.
@@ -134,66 +156,82 @@ fn SuggestedLocalSize(queue: u32, kernel: u32, dims: u32, offset: [u64; 3], glob
 
 /// A launch. `args` are those set since the kernel's last launch; `dims` above 3 means no local size.
 #[id(0x0507)] #[message] #[queued]
+#[creates(Event)]
 fn LaunchKernel(queue: u32, kernel: u32, event: u32, dims: u32, offset: [u64; 3], global: [u64; 3], local: [u64; 3], args: Bytes, waits: U32s);
 
 /// Bytes to a buffer.
 #[id(0x0601)] #[message] #[queued]
+#[creates(Event)]
 fn WriteBuffer(queue: u32, buffer: u32, event: u32, waits: U32s, offset: u64, blob: u32, data: Rest);
 
 /// Bytes from a buffer, as bulk.
 #[id(0x0602)] #[message] #[waits]
+#[creates(Event)]
 fn ReadBuffer(queue: u32, buffer: u32, event: u32, waits: U32s, offset: u64, size: u64);
 
 /// Buffer to buffer.
 #[id(0x0603)] #[message] #[queued]
+#[creates(Event)]
 fn CopyBuffer(queue: u32, from: u32, to: u32, event: u32, waits: U32s, from_offset: u64, to_offset: u64, size: u64);
 
 /// A box of bytes to a buffer, without gaps.
 #[id(0x0604)] #[message] #[queued]
+#[creates(Event)]
 fn WriteBufferRect(queue: u32, buffer: u32, event: u32, waits: U32s, origin: [u64; 3], region: [u64; 3], pitch: [u64; 2], blob: u32, data: Rest);
 
 /// A box of bytes from a buffer, without gaps, as bulk.
 #[id(0x0605)] #[message] #[waits]
+#[creates(Event)]
 fn ReadBufferRect(queue: u32, buffer: u32, event: u32, waits: U32s, origin: [u64; 3], region: [u64; 3], pitch: [u64; 2]);
 
 /// A box of bytes between buffers.
 #[id(0x0606)] #[message] #[queued]
+#[creates(Event)]
 fn CopyBufferRect(queue: u32, from: u32, to: u32, event: u32, waits: U32s, from_origin: [u64; 3], to_origin: [u64; 3], region: [u64; 3], from_pitch: [u64; 2], to_pitch: [u64; 2]);
 
 /// A pattern over a range.
 #[id(0x0607)] #[message] #[queued]
+#[creates(Event)]
 fn FillBuffer(queue: u32, buffer: u32, event: u32, waits: U32s, pattern: Bytes, offset: u64, size: u64);
 
 /// Pixels to an image, without gaps.
 #[id(0x0608)] #[message] #[queued]
+#[creates(Event)]
 fn WriteImage(queue: u32, image: u32, event: u32, waits: U32s, origin: [u64; 3], region: [u64; 3], blob: u32, data: Rest);
 
 /// Pixels from an image, without gaps, as bulk.
 #[id(0x0609)] #[message] #[waits]
+#[creates(Event)]
 fn ReadImage(queue: u32, image: u32, event: u32, waits: U32s, origin: [u64; 3], region: [u64; 3], bytes: u64);
 
 /// Image to image.
 #[id(0x060a)] #[message] #[queued]
+#[creates(Event)]
 fn CopyImage(queue: u32, from: u32, to: u32, event: u32, waits: U32s, from_origin: [u64; 3], to_origin: [u64; 3], region: [u64; 3]);
 
 /// Image to buffer.
 #[id(0x060b)] #[message] #[queued]
+#[creates(Event)]
 fn CopyImageToBuffer(queue: u32, from: u32, to: u32, event: u32, waits: U32s, origin: [u64; 3], region: [u64; 3], offset: u64);
 
 /// Buffer to image.
 #[id(0x060c)] #[message] #[queued]
+#[creates(Event)]
 fn CopyBufferToImage(queue: u32, from: u32, to: u32, event: u32, waits: U32s, offset: u64, origin: [u64; 3], region: [u64; 3]);
 
 /// One colour over a region.
 #[id(0x060d)] #[message] #[queued]
+#[creates(Event)]
 fn FillImage(queue: u32, image: u32, event: u32, waits: U32s, color: [u32; 4], origin: [u64; 3], region: [u64; 3]);
 
 /// Moves objects to the queue's device.
 #[id(0x060e)] #[message] #[queued]
+#[creates(Event)]
 fn Migrate(queue: u32, objects: U32s, flags: u64, event: u32, waits: U32s);
 
 /// A marker, or with `barrier` a barrier.
 #[id(0x060f)] #[message] #[queued]
+#[creates(Event)]
 fn Marker(queue: u32, event: u32, waits: U32s, barrier: u32);
 
 /// Waits for everything in a queue. The answer brings the times of those of these events that are
@@ -207,10 +245,12 @@ fn Flush(queue: u32);
 
 /// A user event.
 #[id(0x0701)] #[message] #[queued]
+#[creates(Event)]
 fn CreateUserEvent(event: u32, context: u32);
 
 /// Ends a user event.
 #[id(0x0702)] #[message] #[queued]
+#[changes(Event, "status")]
 fn SetUserEventStatus(event: u32, status: i32);
 
 /// Waits for events. The answer is as that of `Finish`.
@@ -231,28 +271,35 @@ fn EventCallback(event: u32, trigger: i32, token: u64);
 
 /// Shared virtual memory. The pointer is valid at the worker, and at the client if it can be had.
 #[id(0x0801)] #[message] #[waits]
+#[creates(Svm, pointer)]
 fn SvmAlloc(context: u32, flags: u64, size: u64, align: u32) -> (pointer: u64);
 
 /// Frees it at once.
 #[id(0x0802)] #[message] #[queued]
+#[destroys(Svm, pointer)]
 fn SvmFree(context: u32, pointer: u64);
 
 /// Bytes to it.
 #[id(0x0803)] #[message] #[queued]
+#[creates(Event)]
 fn SvmWrite(queue: u32, event: u32, waits: U32s, pointer: u64, command: u32, blob: u32, data: Rest);
 
 /// Bytes from it, as bulk.
 #[id(0x0804)] #[message] #[waits]
+#[creates(Event)]
 fn SvmRead(queue: u32, event: u32, waits: U32s, pointer: u64, size: u64);
 
 /// From one place in it to another.
 #[id(0x0805)] #[message] #[queued]
+#[creates(Event)]
 fn SvmCopy(queue: u32, event: u32, waits: U32s, to: u64, from: u64, size: u64);
 
 /// A pattern over a range of it.
 #[id(0x0806)] #[message] #[queued]
+#[creates(Event)]
 fn SvmFill(queue: u32, event: u32, waits: U32s, pointer: u64, pattern: Bytes, size: u64);
 
 /// Moves ranges of it to the queue's device.
 #[id(0x0807)] #[message] #[queued]
+#[creates(Event)]
 fn SvmMigrate(queue: u32, event: u32, waits: U32s, pointers: U64s, sizes: U64s, flags: u64);

@@ -1,6 +1,7 @@
 //! What holds of an API's lines together: names and ids are unique, aliases fit, and every symbol
 //! of the library has a line.
 
+use crate::effect;
 use crate::model::{Api, Call, RESERVED_IDS};
 use crate::spec::{Class, Item, Sort};
 use anyhow::{Context, Result, bail};
@@ -23,6 +24,7 @@ pub fn api(api: &Api) -> Result<()> {
         }
     }
     procs(api)?;
+    effect::kinds(api)?;
     exports(api, &names)
 }
 

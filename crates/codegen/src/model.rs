@@ -1,8 +1,9 @@
 //! The spec, resolved: what each call puts on the wire, and what is wrong with a line by itself.
 
 use crate::abi::Types;
+use crate::effect::Effect;
 use crate::role::{self, Role, wire_number};
-use crate::spec::{self, Class, Item, Param, Sort};
+use crate::spec::{self, Class, Item, Mark, Param, Sort};
 use crate::{check, condition};
 use anyhow::{Context, Result, bail};
 use quote::ToTokens as _;
@@ -39,9 +40,32 @@ pub struct Config {
     pub result: Option<ResultConfig>,
     /// The handle that names a stream.
     pub stream: Option<StreamConfig>,
-    /// C handle type = table.
+    /// C handle type = kind of object.
     #[serde(default)]
     pub handles: BTreeMap<String, String>,
+    /// The kind of object that each record is executed in.
+    pub scope: Option<String>,
+    /// A word in the names of lines that change an object: such a line says what changes.
+    pub setter: Option<String>,
+    /// The kinds of objects.
+    #[serde(default)]
+    pub kinds: BTreeMap<String, KindConfig>,
+}
+
+/// How long objects of a kind live.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KindConfig {
+    /// The kinds of objects with which one dies.
+    #[serde(default)]
+    pub dies_with: Vec<String>,
+    /// The kinds of objects that one keeps alive.
+    #[serde(default)]
+    pub keeps: Vec<String>,
+    /// Why no line creates one.
+    pub given: Option<String>,
+    /// Why one lives as long as the session.
+    pub stays: Option<String>,
 }
 
 /// What the API calls its result codes.
@@ -132,6 +156,8 @@ pub struct Call {
     pub reply: Vec<Field>,
     /// Whether the sender goes on: an expression over the request's fields.
     pub queued: String,
+    /// What it does to objects.
+    pub effects: Vec<Effect>,
 }
 
 impl Call {
@@ -306,6 +332,7 @@ impl Api {
             request: Vec::new(),
             reply: Vec::new(),
             queued: String::new(),
+            effects: Vec::new(),
             item,
         };
         match call.item.sort {
@@ -340,6 +367,7 @@ impl Api {
             }
         }
         call.queued = self.queued(&call).context("when it is queued")?;
+        call.effects = self.effects(&call)?;
         Ok(call)
     }
 
@@ -364,7 +392,10 @@ impl Api {
             let name = arg.field.clone();
             message.push(Field { name, wire });
             arg.role = Some(role);
-        } else if p.mark.is_some() {
+        } else if !matches!(
+            p.mark,
+            None | Some(Mark::New | Mark::Del | Mark::Gives | Mark::Takes)
+        ) {
             bail!(
                 "parameter `{}` is marked, but the call has no message",
                 p.name
@@ -481,7 +512,7 @@ pub fn camel(name: &str) -> String {
         .collect()
 }
 
-fn field_name(name: &str) -> String {
+pub(crate) fn field_name(name: &str) -> String {
     let s = snake(name);
     let keyword = [
         "type", "match", "ref", "fn", "move", "in", "use", "mod", "loop", "self",

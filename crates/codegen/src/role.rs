@@ -102,6 +102,7 @@ impl Api {
                 target()?;
                 (Role::Address, Wire::Number("u64"))
             }
+            Mark::Gives | Mark::Takes => bail!("that is for lines without a message"),
         })
     }
 
@@ -117,8 +118,8 @@ impl Api {
         Ok((Role::OutNumber(is_size, optional), Wire::Number(number)))
     }
 
-    /// The table of a handle's type.
-    fn kind(&self, ty: &Type) -> Result<String> {
+    /// The kind of object that a handle's type names.
+    pub(crate) fn kind(&self, ty: &Type) -> Result<String> {
         abi::name_of(ty)
             .and_then(|n| self.config.handles.get(&n).cloned())
             .ok_or_else(|| anyhow!("`{}` is no handle", ty.to_token_stream()))

@@ -71,6 +71,36 @@ pub enum Mark {
     CStr,
     /// A pointer that is a device address: only its value goes in.
     Address,
+    /// A handle, or several, of objects that are there already come back. For lines without a
+    /// message.
+    Gives,
+    /// Handles go in, although the pointer's type would let them come back. For lines without a
+    /// message.
+    Takes,
+}
+
+/// What a line does to an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Act {
+    /// It is there afterwards.
+    Creates,
+    /// It was there already, and has an id afterwards.
+    Names,
+    /// It is gone afterwards.
+    Destroys,
+    /// This of it is another.
+    Changes(String),
+}
+
+/// An effect as a line states it: `#[creates(Kind, field)]` and its like.
+#[derive(Debug, Clone)]
+pub struct Statement {
+    /// What is done; absent for `child_of`.
+    pub act: Option<Act>,
+    /// To an object of one of these kinds.
+    pub kinds: Vec<String>,
+    /// The parameter or field that names it, where the kind does not say.
+    pub field: Option<String>,
 }
 
 /// How many items an array parameter has.
@@ -135,6 +165,8 @@ pub struct Item {
     pub proc_only: bool,
     /// The suffix of the variant for per-thread default streams.
     pub per_thread: Option<String>,
+    /// What it does to objects, beyond what its parameters say.
+    pub statements: Vec<Statement>,
     /// Parameters, or fields.
     pub params: Vec<Param>,
     /// Fields of a message's reply.
@@ -290,6 +322,7 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
         get_proc: Vec::new(),
         proc_only: false,
         per_thread: None,
+        statements: Vec::new(),
         params: raw.params.into_iter().map(param).collect::<Result<_>>()?,
         reply: raw.reply.into_iter().map(param).collect::<Result<_>>()?,
         data: raw.data,
@@ -331,6 +364,9 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
                     Ok((name, input.parse::<LitInt>()?.base10_parse()?))
                 })?),
             "per_thread" => it.per_thread = Some(attr.parse_args::<LitStr>()?.value()),
+            "creates" | "names" | "destroys" | "changes" | "child_of" => {
+                it.statements.push(statement(&word, attr)?);
+            }
             other => bail!("unknown attribute `{other}`"),
         }
     }
@@ -363,6 +399,37 @@ fn class_of(word: &str, attr: &Attribute) -> Result<Option<Class>> {
         "on_default_stream" => Class::OnDefaultStream(attr.parse_args::<Ident>()?.to_string()),
         _ => return Ok(None),
     }))
+}
+
+/// `creates(Kind)`, `destroys(This | That, field)`, `changes(Kind, field, "what")`.
+fn statement(word: &str, attr: &Attribute) -> Result<Statement> {
+    let (kinds, field, what) = attr.parse_args_with(|input: ParseStream<'_>| {
+        let kinds = Punctuated::<Ident, Token![|]>::parse_separated_nonempty(input)?;
+        let (mut field, mut what) = (None, None);
+        while input.peek(Token![,]) {
+            input.parse::<Token![,]>()?;
+            if input.peek(LitStr) {
+                what = Some(input.parse::<LitStr>()?.value());
+            } else {
+                field = Some(input.parse::<Ident>()?.to_string());
+            }
+        }
+        Ok((kinds, field, what))
+    })?;
+    let act = match (word, what) {
+        ("creates", None) => Some(Act::Creates),
+        ("names", None) => Some(Act::Names),
+        ("destroys", None) => Some(Act::Destroys),
+        ("changes", Some(what)) => Some(Act::Changes(what)),
+        ("child_of", None) => None,
+        ("changes", None) => bail!("`changes` wants to know what changes"),
+        _ => bail!("`{word}` takes a kind and a field"),
+    };
+    Ok(Statement {
+        act,
+        kinds: kinds.iter().map(ToString::to_string).collect(),
+        field,
+    })
 }
 
 fn doc(attr: &Attribute) -> Result<String> {
@@ -426,6 +493,8 @@ fn param_mark(attr: &Attribute) -> Result<Mark> {
         "bytes_in" => Mark::BytesIn(next()?),
         "cstr" => Mark::CStr,
         "address" => Mark::Address,
+        "gives" => Mark::Gives,
+        "takes" => Mark::Takes,
         other => bail!("unknown attribute `{other}`"),
     };
     let takes_optional = matches!(mark, Mark::Handle(_) | Mark::Out(_) | Mark::InArray(..));

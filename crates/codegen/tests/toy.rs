@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const GOLDEN: [(&str, &str); 5] = [
+const GOLDEN: [(&str, &str); 6] = [
     ("wire.rs", "crates/wire/src/generated/toy/cups.rs"),
+    ("effects.rs", "crates/wire/src/generated/toy/effects.rs"),
     ("client.rs", "crates/client/src/toy/generated/cups.rs"),
     ("worker.rs", "crates/worker/src/toy/generated/cups.rs"),
     ("exports.rs", "shims/toy/src/generated/cups.rs"),
@@ -237,4 +238,83 @@ fn an_alias_has_the_parameters_of_its_target() {
     );
     let e = refusal("cups.rs", "same_as(toyBreak)", "same_as(toyNever)");
     assert!(e.contains("there is no `toyNever`"), "{e}");
+}
+
+#[test]
+fn a_line_says_what_becomes_of_objects() {
+    let e = refusal("cups.rs", "#[gives] ", "");
+    assert!(
+        e.contains("toyFavourite: parameter `cup` brings a Cup back"),
+        "{e}"
+    );
+    let e = refusal("cups.rs", "#[changes(Cup, \"colour\")]", "#[changes(Cup)]");
+    assert!(e.contains("`changes` wants to know what changes"), "{e}");
+    let e = refusal(
+        "cups.rs",
+        "#[creates(Handle)] #[changes(Cup, \"colour\")]",
+        "",
+    );
+    assert!(e.contains("does not say what it changes"), "{e}");
+    let e = refusal("cups.rs", "#[creates(Handle)]", "#[creates(Handle, lid)]");
+    assert!(
+        e.contains("nothing is called `lid`, which names a Handle"),
+        "{e}"
+    );
+    let e = refusal("cups.rs", "#[creates(Handle)]", "#[creates(Spoon)]");
+    assert!(e.contains("`Spoon` is not a kind of object"), "{e}");
+    let e = refusal("cups.rs", "handle: u32", "grip: u32");
+    assert!(e.contains("nothing names a Handle"), "{e}");
+    let e = refusal(
+        "cups.rs",
+        "#[creates(Handle)]",
+        "#[creates(Handle)] #[child_of(Table, cup)]",
+    );
+    assert!(e.contains("no new object dies with such a parent"), "{e}");
+    let e = refusal(
+        "cups.rs",
+        "#[local]\nfn toyMine",
+        "#[local] #[destroys(Cup)]\nfn toyMine",
+    );
+    assert!(
+        e.contains("effects are stated of what has a message"),
+        "{e}"
+    );
+}
+
+#[test]
+fn what_is_created_comes_to_an_end() {
+    let e = refusal(
+        "api.toml",
+        "Handle = { dies_with = [\"Cup\"],",
+        "Handle = {",
+    );
+    assert!(
+        e.contains("nothing destroys a Handle: `stays` says why"),
+        "{e}"
+    );
+    let e = refusal("api.toml", "Cup = {", "Cup = { stays = \"so\",");
+    assert!(e.contains("a Cup is said to stay, but it does not"), "{e}");
+    let e = refusal(
+        "api.toml",
+        "Table = { given = \"it stands there\" }",
+        "Table = {}",
+    );
+    assert!(
+        e.contains("no line creates a Table: `given` says why"),
+        "{e}"
+    );
+    let e = refusal("api.toml", "Cup = {", "Cup = { given = \"so\",");
+    assert!(
+        e.contains("a line creates a Cup, which is said to be given"),
+        "{e}"
+    );
+    let e = refusal(
+        "api.toml",
+        "Stream = { given = \"the house has them\" }\n",
+        "",
+    );
+    assert!(
+        e.contains("`Stream` is not among the kinds of objects"),
+        "{e}"
+    );
 }

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+pub mod effects;
 pub mod frame;
 pub mod generated;
 pub mod gpu;

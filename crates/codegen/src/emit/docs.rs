@@ -56,6 +56,7 @@ pub fn emit(api: &Api, files: &mut Files) {
         s.push('\n');
     }
     conditions(api, &mut s);
+    super::effects::table(api, &mut s);
     by_hand(api, &mut s);
     put(files, path, s);
 }

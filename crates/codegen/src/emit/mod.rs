@@ -3,6 +3,7 @@
 mod abi;
 mod client;
 mod docs;
+mod effects;
 mod loader;
 mod wire;
 mod worker;
@@ -24,6 +25,7 @@ pub const ALLOW: &str = "#![allow(missing_docs, non_camel_case_types, non_snake_
 /// Adds every file of one API.
 pub fn api(api: &Api, files: &mut Files) {
     wire::emit(api, files);
+    effects::emit(api, files);
     if api.generates_functions() {
         abi::emit(api, files);
         client::emit(api, files);

@@ -79,14 +79,12 @@ pub fn emit(api: &Api, files: &mut Files) {
 }
 
 fn kinds(api: &Api, s: &mut String) {
-    let mut kinds: Vec<_> = api.config.handles.values().cloned().collect();
-    kinds.sort();
-    kinds.dedup();
+    let kinds: Vec<_> = api.config.kinds.keys().collect();
     if kinds.is_empty() {
         return;
     }
     s.push_str(
-        "/// The tables that handles live in.\n\
+        "mod effects;\npub use effects::effects;\n\n/// The kinds of objects.\n\
          #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]\n\
          #[repr(u8)]\npub enum Kind {\n",
     );

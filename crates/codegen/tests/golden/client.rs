@@ -210,3 +210,15 @@ pub(in crate::toy) unsafe fn toyMine_checked(n: i32) -> Result<(), ToyResult> {
 pub unsafe extern "C" fn toyGone(_cup: ToyCup) -> ToyResult {
     runtime::unsupported("toyGone", "nobody has one")
 }
+
+/// `toyFavourite`.
+pub unsafe extern "C" fn toyFavourite(cup: *mut ToyCup) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    runtime::guard(|| unsafe { toyFavourite_checked(cup) })
+}
+
+/// `toyFavourite`, with the result as a `Result`.
+pub(in crate::toy) unsafe fn toyFavourite_checked(cup: *mut ToyCup) -> Result<(), ToyResult> {
+    // SAFETY: the arguments are the program's.
+    check(unsafe { crate::toy::cups::toyFavourite(cup) })
+}

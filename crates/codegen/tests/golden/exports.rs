@@ -98,3 +98,10 @@ pub unsafe extern "C" fn toyGone(cup: ToyCup) -> ToyResult {
 // SAFETY: the name is the API's own.
 #[unsafe(no_mangle)]
 pub static toyData: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn toyFavourite(cup: *mut ToyCup) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::toyFavourite(cup) }
+}

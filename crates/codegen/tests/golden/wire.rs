@@ -198,6 +198,42 @@ impl<'a> Request<'a> for ToyStir {
     }
 }
 
+/// Fits a handle, and paints it in the same go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetHandle {
+    pub handle: u32,
+    pub cup: u32,
+    pub stream: u32,
+}
+
+impl<'a> Message<'a> for SetHandle {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.handle);
+        w.u32(self.cup);
+        w.u32(self.stream);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            handle: r.u32()?,
+            cup: r.u32()?,
+            stream: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for SetHandle {
+    const OP: u16 = op::SET_HANDLE;
+    const NAME: &'static str = "SetHandle";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
+}
+
 /// `Shake`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shake {
@@ -371,6 +407,16 @@ mod tests {
         }
     }
 
+    impl Sample for SetHandle {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                handle: g.u32(),
+                cup: g.u32(),
+                stream: g.u32(),
+            }
+        }
+    }
+
     impl Sample for Shake {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -413,6 +459,7 @@ mod tests {
         check::<ToyMeasureReply<'static>>(false);
         check::<ToyFillAsync<'static>>(false);
         check::<ToyStir>(false);
+        check::<SetHandle>(false);
         check::<Shake>(false);
         check::<ShakeReply>(false);
         check::<Pour<'static>>(false);

@@ -111,6 +111,13 @@ pub(super) fn toy_stir(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireE
     Ok(())
 }
 
+pub(super) fn set_handle(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::SetHandle::decode(&mut r)?;
+    r.finish()?;
+    crate::toy::cups::set_handle(w, h, m)
+}
+
 pub(super) fn shake(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::Shake::decode(&mut r)?;

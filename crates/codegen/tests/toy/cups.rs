@@ -43,6 +43,13 @@ fn toyGone(cup: ToyCup) -> ToyResult;
 #[unsupported("for a debugger")]
 static toyData: u32;
 
+#[local]
+fn toyFavourite(#[gives] cup: *mut ToyCup) -> ToyResult;
+
+/// Fits a handle, and paints it in the same go.
+#[id(0x8003)] #[message] #[queued] #[creates(Handle)] #[changes(Cup, "colour")]
+fn SetHandle(handle: u32, cup: u32, stream: u32);
+
 #[id(0x8002)] #[message] #[queued_if(lid == 0)]
 fn Shake(cup: u32, lid: u32) -> (spilt: u32);
 

@@ -734,13 +734,17 @@ pub fn name(op: u16) -> Option<&'static str> {
     Some(NAMES[at].1)
 }
 
-/// The tables that handles live in.
+mod effects;
+pub use effects::effects;
+
+/// The kinds of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
     Allocation,
     Array,
     Context,
+    Device,
     Event,
     Function,
     Graph,
@@ -749,24 +753,32 @@ pub enum Kind {
     GreenContext,
     Library,
     Link,
+    Listener,
+    Mapping,
+    Memory,
     MemoryPool,
     MipmappedArray,
     Module,
+    PoolMemory,
     ResourceDesc,
+    SharedMemory,
     Stream,
+    SurfObject,
     SurfRef,
+    TexObject,
     TexRef,
     UserObject,
 }
 
 impl Kind {
     /// How many there are.
-    pub const COUNT: usize = 19;
+    pub const COUNT: usize = 27;
     /// All of them, by number.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Allocation,
         Self::Array,
         Self::Context,
+        Self::Device,
         Self::Event,
         Self::Function,
         Self::Graph,
@@ -775,12 +787,19 @@ impl Kind {
         Self::GreenContext,
         Self::Library,
         Self::Link,
+        Self::Listener,
+        Self::Mapping,
+        Self::Memory,
         Self::MemoryPool,
         Self::MipmappedArray,
         Self::Module,
+        Self::PoolMemory,
         Self::ResourceDesc,
+        Self::SharedMemory,
         Self::Stream,
+        Self::SurfObject,
         Self::SurfRef,
+        Self::TexObject,
         Self::TexRef,
         Self::UserObject,
     ];

@@ -146,3 +146,38 @@ pub fn name(op: u16) -> Option<&'static str> {
     let at = NAMES.binary_search_by_key(&op, |n| n.0).ok()?;
     Some(NAMES[at].1)
 }
+
+mod effects;
+pub use effects::effects;
+
+/// The kinds of objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    Context,
+    Device,
+    Event,
+    Kernel,
+    Memory,
+    Program,
+    Queue,
+    Sampler,
+    Svm,
+}
+
+impl Kind {
+    /// How many there are.
+    pub const COUNT: usize = 9;
+    /// All of them, by number.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Context,
+        Self::Device,
+        Self::Event,
+        Self::Kernel,
+        Self::Memory,
+        Self::Program,
+        Self::Queue,
+        Self::Sampler,
+        Self::Svm,
+    ];
+}
