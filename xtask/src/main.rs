@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "usage: cargo xtask COMMAND
     codegen [--check]         write what comes of spec/, or say what is stale
     tidy                      check layering, line lengths, links, and other habits
+    circles TREE              what makes the circles of modules in this folder
     ci [STEP ...]             every check that needs no GPU (./test runs the same)
     dist [--glibc VERSION]    the release tree, in dist/; for glibc 2.28 unless told otherwise";
 
@@ -34,6 +35,7 @@ fn run(args: &[&str]) -> Result<()> {
         ["codegen"] => println!("codegen: {}", busbar_codegen::run(root, false)?),
         ["codegen", "--check"] => println!("codegen: {}", busbar_codegen::run(root, true)?),
         ["tidy"] => tidy::run(root)?,
+        ["circles", tree] => tidy::circles(root, tree)?,
         ["ci", steps @ ..] => ci(root, steps)?,
         ["dist", rest @ ..] => dist::run(root, rest)?,
         _ => bail!("{USAGE}"),

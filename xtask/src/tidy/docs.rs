@@ -1,6 +1,6 @@
 //! What the documents say of the tree: links, variables, flags, records.
 
-use super::{File, Repo};
+use super::repo::{File, Repo};
 use std::collections::BTreeSet;
 
 /// The page that explains every flag and variable.

@@ -1,7 +1,7 @@
 //! Lines of the spec that nothing uses. The generator refuses what is missing; this finds what is
 //! too much.
 
-use super::Repo;
+use super::repo::Repo;
 
 pub fn check(repo: &Repo) -> Vec<String> {
     let mut found = Vec::new();

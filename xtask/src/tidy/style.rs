@@ -1,6 +1,6 @@
 //! What a line and a file may look like.
 
-use super::{File, Repo};
+use super::repo::{File, Repo};
 
 const LINE: usize = 100;
 const FILE: usize = 800;
