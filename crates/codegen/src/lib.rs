@@ -4,8 +4,8 @@
 //! compiled: a line per C function or message, with attributes that say how it travels.
 //! `spec/<api>/api.toml` says what the API calls its result codes and handles; `spec/<api>/abi/`
 //! holds its C types.
-//! [`spec`] parses, [`model`] resolves line by line, [`role`] parameter by parameter, [`effect`] what
-//! becomes of objects; [`check`] refuses what does not fit together, [`emit`] writes.
+//! [`spec`] parses, [`model`] resolves line by line, [`role`] parameter by parameter, [`effect`]
+//! what becomes of objects; [`check`] refuses what does not fit together, [`emit`] writes.
 //!
 //! Everything generated is checked in, so that it can be reviewed and built without the generator;
 //! [`run`] with `check` fails when a checked-in file is not what the spec gives.
