@@ -74,21 +74,22 @@ fn lookup(
     list: &dyn Fn(&crate::model::KindConfig) -> String,
     s: &mut String,
 ) {
+    let kinds = api.config.kinds.iter();
+    let rows: Vec<_> = kinds.map(|(kind, k)| (kind, list(k))).collect();
+    let said = rows.iter().filter(|(_, list)| list != "&[]");
+    let arms: String = said
+        .clone()
+        .map(|(kind, list)| format!("Self::{kind} => {list},\n"))
+        .collect();
+    let body = match said.count() {
+        0 => "&[]".to_owned(),
+        n if n == rows.len() => format!("match self {{\n{arms}}}"),
+        _ => format!("match self {{\n{arms}_ => &[],\n}}"),
+    };
     let _ = writeln!(
         s,
-        "{about}\npub const fn {name}(self) -> &'static [Self] {{\nmatch self {{"
+        "{about}\npub const fn {name}(self) -> &'static [Self] {{\n{body}\n}}\n"
     );
-    let mut all = true;
-    for (kind, k) in &api.config.kinds {
-        let list = list(k);
-        if list == "&[]" {
-            all = false;
-        } else {
-            let _ = writeln!(s, "Self::{kind} => {list},");
-        }
-    }
-    s.push_str(if all { "" } else { "_ => &[],\n" });
-    s.push_str("}\n}\n\n");
 }
 
 fn act(act: &Act) -> String {

@@ -7,9 +7,7 @@ use crate::effects::{Act, At, Effect};
 impl Kind {
     /// The kinds of objects of which this may be a child: it dies with its parent.
     pub const fn parents(self) -> &'static [Self] {
-        match self {
-            _ => &[],
-        }
+        &[]
     }
 
     /// The kinds of objects that one of this keeps alive.
