@@ -4,36 +4,11 @@
 //! argument of a kind that the new object dies with, or else the object that the record is executed
 //! in. A line states the rest.
 
-use crate::model::{Api, Call, field_name, snake};
-use crate::role::Role;
+use crate::model::{Api, At, Call, Effect, Role, field_name, snake};
 use crate::spec::{Act, Class, Mark, Sort, Statement};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
 use syn::Type;
-
-/// What names an object.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum At {
-    /// A field of the request, or a parameter of a function without a message.
-    Field(String),
-    /// A field of the reply.
-    Reply(String),
-    /// The record itself: the object that it is executed in.
-    Scope,
-}
-
-/// One effect of a call.
-#[derive(Debug, Clone)]
-pub struct Effect {
-    /// What is done.
-    pub act: Act,
-    /// The kind of the object.
-    pub kind: String,
-    /// Which object.
-    pub at: At,
-    /// Of a new object: what it dies with, and what it keeps alive.
-    pub of: Vec<(String, At)>,
-}
 
 impl Api {
     /// All effects of a line.

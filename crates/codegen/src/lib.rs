@@ -4,8 +4,9 @@
 //! compiled: a line per C function or message, with attributes that say how it travels.
 //! `spec/<api>/api.toml` says what the API calls its result codes and handles; `spec/<api>/abi/`
 //! holds its C types.
-//! [`spec`] parses, [`model`] resolves line by line, [`role`] parameter by parameter, [`effect`]
-//! what becomes of objects; [`check`] refuses what does not fit together, [`emit`] writes.
+//! [`spec`] parses; [`resolve`] makes the [`model`] of it line by line, [`role`] parameter by
+//! parameter, [`effect`] object by object; [`check`] refuses what does not fit together, [`emit`]
+//! writes.
 //!
 //! Everything generated is checked in, so that it can be reviewed and built without the generator;
 //! [`run`] with `check` fails when a checked-in file is not what the spec gives.
@@ -15,19 +16,19 @@ pub mod check;
 pub mod condition;
 pub mod effect;
 pub mod emit;
+pub mod file;
 pub mod model;
+pub mod resolve;
 pub mod role;
 pub mod spec;
 
 use anyhow::{Context, Result, bail};
-use std::collections::{BTreeMap, BTreeSet};
+use file::Files;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-/// Files to be, by path below the repository root.
-pub type Files = BTreeMap<PathBuf, String>;
 
 /// Generates every API below `root/spec`. With `check`, writes nothing and fails when anything on
 /// disk differs.

@@ -1,16 +1,9 @@
-//! The spec, resolved: what each call puts on the wire, and what is wrong with a line by itself.
+//! The spec, resolved: what each call puts on the wire, and what it does.
 
 use crate::abi::Types;
-use crate::effect::Effect;
-use crate::role::{self, Role, wire_number};
-use crate::spec::{self, Class, Item, Mark, Param, Sort};
-use crate::{check, condition};
-use anyhow::{Context, Result, bail};
-use quote::ToTokens as _;
+use crate::spec::{Act, Class, Count, Item, Sort};
 use serde::Deserialize;
-use std::collections::{BTreeMap, HashSet};
-use std::path::Path;
-use syn::Type;
+use std::collections::BTreeMap;
 
 /// First of the ids that the record layer keeps for itself.
 pub const RESERVED_IDS: u16 = 0xff00;
@@ -122,6 +115,71 @@ pub struct Field {
     pub wire: Wire,
 }
 
+/// What one parameter of a forwarded function does.
+#[derive(Debug, Clone)]
+pub enum Role {
+    /// A number; `true` for `usize`, which travels as u64.
+    Number(bool),
+    /// A handle of that kind; may be null; names a stream.
+    Handle(String, bool, bool),
+    /// Created, of that kind.
+    New(String),
+    /// Destroyed, of that kind.
+    Del(String),
+    /// A number comes back; `usize`; may be null.
+    OutNumber(bool, bool),
+    /// A structure of that size comes back; may be null.
+    OutPlain(usize, bool),
+    /// Counted values come back.
+    OutArray(Count),
+    /// A structure of that size goes in.
+    InRef(usize),
+    /// Counted values go in; may be null.
+    InArray(Count, bool),
+    /// Counted handles of that kind go in.
+    HandleArray(Count, String),
+    /// Counted bytes go in.
+    BytesIn(Count),
+    /// A C string goes in.
+    CStr,
+    /// The value of a pointer goes in.
+    Address,
+}
+
+impl Role {
+    /// Whether it is a field of the reply; all others are of the request.
+    pub fn comes_back(&self) -> bool {
+        matches!(
+            self,
+            Self::OutNumber(..) | Self::OutPlain(..) | Self::OutArray(_)
+        )
+    }
+}
+
+/// What names an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum At {
+    /// A field of the request, or a parameter of a function without a message.
+    Field(String),
+    /// A field of the reply.
+    Reply(String),
+    /// The record itself: the object that it is executed in.
+    Scope,
+}
+
+/// One effect of a call.
+#[derive(Debug, Clone)]
+pub struct Effect {
+    /// What is done.
+    pub act: Act,
+    /// The kind of the object.
+    pub kind: String,
+    /// Which object.
+    pub at: At,
+    /// Of a new object: what it dies with, and what it keeps alive.
+    pub of: Vec<(String, At)>,
+}
+
 /// One parameter of a C function.
 #[derive(Debug, Clone)]
 pub struct Arg {
@@ -217,84 +275,6 @@ pub struct Api {
 }
 
 impl Api {
-    /// Reads and checks `spec/<api>`.
-    pub fn load(dir: &Path) -> Result<Self> {
-        let name = dir
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let at = dir.join("api.toml");
-        let text = std::fs::read_to_string(&at).with_context(|| at.display().to_string())?;
-        let config: Config = toml::from_str(&text).with_context(|| at.display().to_string())?;
-        let list = |file: &Option<String>| match file {
-            Some(file) => std::fs::read_to_string(dir.join(file))
-                .with_context(|| dir.join(file).display().to_string()),
-            None => Ok(String::new()),
-        };
-        let exports = list(&config.exports)?
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect();
-        let loader = list(&config.loader)?
-            .split_whitespace()
-            .map(str::to_owned)
-            .collect();
-        let procs = list(&config.procs)?
-            .lines()
-            .map(|l| {
-                let (name, version) = l
-                    .split_once(' ')
-                    .context("a line is a name and a version")?;
-                Ok((name.to_owned(), version.parse()?))
-            })
-            .collect::<Result<_>>()
-            .context("the list of procs")?;
-        let types = Types::load(&dir.join("abi"))?;
-        let mut items = Vec::new();
-        let mut paths: Vec<_> = std::fs::read_dir(dir)?
-            .map(|e| e.map(|e| e.path()))
-            .collect::<std::io::Result<_>>()?;
-        paths.retain(|p| p.extension().is_some_and(|e| e == "rs"));
-        paths.sort();
-        for path in paths {
-            items.push((
-                path.file_stem()
-                    .unwrap_or_default()
-                    .to_string_lossy()
-                    .into_owned(),
-                spec::read(&path)?,
-            ));
-        }
-        let empty = Self {
-            name,
-            config,
-            types,
-            families: Vec::new(),
-            exports,
-            procs,
-            loader,
-        };
-        empty.resolve(items)
-    }
-
-    /// Resolves parsed families, and refuses what does not hold together.
-    pub fn resolve(mut self, items: Vec<(String, Vec<Item>)>) -> Result<Self> {
-        for (family, list) in items {
-            let mut calls = Vec::new();
-            for item in list {
-                let at = format!("{}: {}", item.place, item.name);
-                calls.push(self.call(item).with_context(|| at)?);
-            }
-            self.families.push(Family {
-                name: family,
-                calls,
-            });
-        }
-        check::api(&self)?;
-        Ok(self)
-    }
-
     /// Whether C types and entry points are generated. Without result codes all entry points are
     /// hand-written, and so are their types.
     pub fn generates_functions(&self) -> bool {
@@ -310,174 +290,13 @@ impl Api {
     pub fn find(&self, name: &str) -> Option<&Call> {
         self.calls().find(|c| c.item.name == name)
     }
-
-    fn call(&self, item: Item) -> Result<Call> {
-        let travels = travels(&item);
-        if travels != item.id.is_some() {
-            bail!(if travels {
-                "it travels and has no id"
-            } else {
-                "it has an id and no message"
-            });
-        }
-        if (item.by_hand_client || item.by_hand_worker) && !travels {
-            bail!("by_hand is for what has a message");
-        }
-        let snake = snake(&item.name);
-        let mut call = Call {
-            message: camel(&item.name),
-            op: snake.to_uppercase(),
-            snake,
-            args: Vec::new(),
-            request: Vec::new(),
-            reply: Vec::new(),
-            queued: String::new(),
-            effects: Vec::new(),
-            item,
-        };
-        match call.item.sort {
-            Sort::Data => {}
-            Sort::Message => {
-                if !travels || call.item.class == Class::Cached {
-                    bail!("a message is queued or waits");
-                }
-                if call.item.class == Class::Queued && !call.item.reply.is_empty() {
-                    bail!("a queued message has no reply");
-                }
-                call.request = message_fields(&call.item.params)?;
-                call.reply = message_fields(&call.item.reply)?;
-            }
-            Sort::Function => {
-                if !self.config.functions {
-                    bail!("this API has messages only");
-                }
-                for p in call.item.params.clone() {
-                    self.add_arg(&mut call, &p)?;
-                }
-                if !call.waits() && !call.reply.is_empty() {
-                    bail!("a queued call brings nothing back");
-                }
-                role::check_counts(&call)?;
-            }
-        }
-        let mut seen = HashSet::new();
-        for f in call.request.iter().chain(&call.reply) {
-            if !seen.insert(&f.name) {
-                bail!("two fields are called `{}`", f.name);
-            }
-        }
-        call.queued = self.queued(&call).context("when it is queued")?;
-        call.effects = self.effects(&call)?;
-        Ok(call)
-    }
-
-    /// Adds a parameter of a function, and its field where the call travels.
-    fn add_arg(&self, call: &mut Call, p: &Param) -> Result<()> {
-        let (ty, pointee) = type_text(&p.ty);
-        let mut arg = Arg {
-            name: p.name.clone(),
-            field: field_name(&p.name),
-            ty,
-            pointee,
-            role: None,
-        };
-        if call.travels() {
-            let (role, wire) = self
-                .role(p)
-                .with_context(|| format!("parameter `{}`", p.name))?;
-            let message = match role.comes_back() {
-                true => &mut call.reply,
-                false => &mut call.request,
-            };
-            let name = arg.field.clone();
-            message.push(Field { name, wire });
-            arg.role = Some(role);
-        } else if !matches!(
-            p.mark,
-            None | Some(Mark::New | Mark::Del | Mark::Gives | Mark::Takes)
-        ) {
-            bail!(
-                "parameter `{}` is marked, but the call has no message",
-                p.name
-            );
-        }
-        call.args.push(arg);
-        Ok(())
-    }
-
-    /// [`Call::queued`].
-    fn queued(&self, call: &Call) -> Result<String> {
-        let Class::QueuedIf(condition) = &call.item.class else {
-            return Ok((call.item.class == Class::Queued).to_string());
-        };
-        let names: Vec<_> = match call.item.sort {
-            Sort::Function => call
-                .args
-                .iter()
-                .filter(|a| matches!(a.role, Some(Role::Number(_))))
-                .map(|a| (a.name.as_str(), a.field.as_str()))
-                .collect(),
-            _ => call
-                .request
-                .iter()
-                .filter(|f| matches!(f.wire, Wire::Number(_)))
-                .map(|f| (f.name.as_str(), f.name.as_str()))
-                .collect(),
-        };
-        condition::resolve(condition, &names, &self.types)
-    }
 }
 
-fn travels(item: &Item) -> bool {
+pub(crate) fn travels(item: &Item) -> bool {
     matches!(
         item.class,
         Class::Queued | Class::QueuedIf(_) | Class::Waits | Class::Cached
     )
-}
-
-fn message_fields(params: &[Param]) -> Result<Vec<Field>> {
-    params
-        .iter()
-        .map(|p| {
-            if p.mark.is_some() {
-                bail!("field `{}`: attributes are for C functions", p.name);
-            }
-            let text = p.ty.to_token_stream().to_string();
-            let wire = match text.as_str() {
-                "Str" => Wire::Str,
-                "Bytes" => Wire::Bytes,
-                "Rest" => Wire::Rest,
-                "U32s" => Wire::U32s,
-                "U64s" => Wire::U64s,
-                other => match (&p.ty, wire_number(other)) {
-                    (_, Some(n)) => Wire::Number(n),
-                    (Type::Array(a), None) => {
-                        let item = a.elem.to_token_stream().to_string();
-                        let n = a.len.to_token_stream().to_string().parse()?;
-                        match wire_number(&item) {
-                            Some("u8") => Wire::Blob(n),
-                            Some(item) => Wire::Array(item, n),
-                            None => bail!("field `{}`: `{item}` cannot travel", p.name),
-                        }
-                    }
-                    _ => bail!("field `{}`: `{other}` cannot travel", p.name),
-                },
-            };
-            Ok(Field {
-                name: field_name(&p.name),
-                wire,
-            })
-        })
-        .collect()
-}
-
-fn type_text(ty: &Type) -> (String, String) {
-    let tidy = |t: &Type| t.to_token_stream().to_string().replace("* ", "*");
-    let pointee = match ty {
-        Type::Ptr(p) => tidy(&p.elem),
-        _ => String::new(),
-    };
-    (tidy(ty), pointee)
 }
 
 /// `cuMemsetD8Async_v2` to `cu_memset_d8_async_v2`.

@@ -1,52 +1,11 @@
 //! What each parameter of a forwarded function does, and what of it is on the wire.
 
 use crate::abi::{self, Shape};
-use crate::model::{Api, Call, Wire};
+use crate::model::{Api, Call, Role, Wire};
 use crate::spec::{Count, Mark, Param};
 use anyhow::{Context, Result, anyhow, bail};
 use quote::ToTokens as _;
 use syn::Type;
-
-/// What one parameter of a forwarded function does.
-#[derive(Debug, Clone)]
-pub enum Role {
-    /// A number; `true` for `usize`, which travels as u64.
-    Number(bool),
-    /// A handle of that kind; may be null; names a stream.
-    Handle(String, bool, bool),
-    /// Created, of that kind.
-    New(String),
-    /// Destroyed, of that kind.
-    Del(String),
-    /// A number comes back; `usize`; may be null.
-    OutNumber(bool, bool),
-    /// A structure of that size comes back; may be null.
-    OutPlain(usize, bool),
-    /// Counted values come back.
-    OutArray(Count),
-    /// A structure of that size goes in.
-    InRef(usize),
-    /// Counted values go in; may be null.
-    InArray(Count, bool),
-    /// Counted handles of that kind go in.
-    HandleArray(Count, String),
-    /// Counted bytes go in.
-    BytesIn(Count),
-    /// A C string goes in.
-    CStr,
-    /// The value of a pointer goes in.
-    Address,
-}
-
-impl Role {
-    /// Whether it is a field of the reply; all others are of the request.
-    pub fn comes_back(&self) -> bool {
-        matches!(
-            self,
-            Self::OutNumber(..) | Self::OutPlain(..) | Self::OutArray(_)
-        )
-    }
-}
 
 /// What a handle is on the wire.
 const ID: Wire = Wire::Number("u32");

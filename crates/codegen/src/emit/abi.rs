@@ -1,8 +1,7 @@
 //! C types and the driver's function table: `crates/abi/src/generated`.
 
-use super::{ALLOW, put, rust};
-use crate::Files;
 use crate::abi::Module;
+use crate::file::{ALLOW, Files, put, rust};
 use crate::model::{Api, Call};
 use crate::spec::{Class, Sort};
 use std::fmt::Write as _;

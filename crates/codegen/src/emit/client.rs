@@ -1,9 +1,7 @@
 //! Entry points: `crates/client/src/<api>/generated`, and their exports in the shim.
 
-use super::{ALLOW, put, rust};
-use crate::Files;
-use crate::model::{Api, Arg, Call, Family, ResultConfig};
-use crate::role::Role;
+use crate::file::{ALLOW, Files, put, rust};
+use crate::model::{Api, Arg, Call, Family, ResultConfig, Role};
 use crate::spec::{Class, Count, Sort};
 use quote::ToTokens as _;
 use std::fmt::Write as _;

@@ -1,7 +1,6 @@
 //! The table of every symbol and what becomes of it.
 
-use super::put;
-use crate::Files;
+use crate::file::{Files, put};
 use crate::model::{Api, Call};
 use crate::spec::{Class, Sort};
 use std::collections::BTreeMap;

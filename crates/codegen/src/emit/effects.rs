@@ -1,9 +1,7 @@
 //! What calls do to objects: a table in `crates/wire/src/generated`, and one for people.
 
-use super::{put, rust};
-use crate::Files;
-use crate::effect::At;
-use crate::model::{Api, Call};
+use crate::file::{Files, put, rust};
+use crate::model::{Api, At, Call};
 use crate::spec::Act;
 use std::fmt::Write as _;
 

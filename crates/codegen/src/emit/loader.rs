@@ -1,8 +1,7 @@
 //! The exports of a shim that is also its API's loader: each calls the dispatch table that the
 //! client has for loaders.
 
-use super::{ALLOW, put, rust};
-use crate::Files;
+use crate::file::{ALLOW, Files, put, rust};
 use crate::model::{Api, Call, Family};
 use quote::ToTokens as _;
 use std::fmt::Write as _;

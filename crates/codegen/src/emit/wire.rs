@@ -1,7 +1,6 @@
 //! Messages: `crates/wire/src/generated`.
 
-use super::{BANNER, put, rust};
-use crate::Files;
+use crate::file::{BANNER, Files, put, rust};
 use crate::model::{Api, Call, Family, Field, Wire};
 use crate::spec::Class;
 use std::fmt::Write as _;

@@ -1,9 +1,7 @@
 //! Dispatch: `crates/worker/src/<api>/generated`.
 
-use super::{ALLOW, put, rust};
-use crate::Files;
-use crate::model::{Api, Arg, Call, Family};
-use crate::role::Role;
+use crate::file::{ALLOW, Files, put, rust};
+use crate::model::{Api, Arg, Call, Family, Role};
 use crate::spec::{Count, Sort};
 use std::fmt::Write as _;
 
