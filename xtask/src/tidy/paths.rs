@@ -31,9 +31,11 @@ impl Paths {
                 methods: &methods,
                 module,
                 bound: Vec::new(),
+                calls: Vec::new(),
                 found: &mut found,
             };
             m.items.iter().for_each(|i| walk.visit_item(i));
+            walk.count_calls();
         }
         found
     }
@@ -44,8 +46,9 @@ impl Paths {
 struct Methods {
     /// By the module and the name of the type, and the method's name.
     given: BTreeMap<(usize, String, String), usize>,
-    /// The module of each such method that is the only one of its name in the crate.
-    unique: BTreeMap<String, usize>,
+    /// Of each such method that is the only one of its name in the crate: the type's module, and
+    /// the method's.
+    unique: BTreeMap<String, (usize, usize)>,
 }
 
 impl Methods {
@@ -76,7 +79,7 @@ impl Methods {
         }
         let alone = |name: &String| times[name] == 1;
         let unique = given.iter().filter(|((_, _, name), _)| alone(name));
-        let unique = unique.map(|((_, _, name), module)| (name.clone(), *module));
+        let unique = unique.map(|((home, _, name), module)| (name.clone(), (*home, *module)));
         Self {
             unique: unique.collect(),
             given,
@@ -105,6 +108,9 @@ struct Walk<'a> {
     module: usize,
     /// The names that are bound to values in the functions around.
     bound: Vec<BTreeSet<String>>,
+    /// Calls of methods that may be of another module's: the module of the type, that of the
+    /// method, how it is called and where.
+    calls: Vec<(usize, usize, String, usize)>,
     found: &'a mut Paths,
 }
 
@@ -150,10 +156,20 @@ impl Walk<'_> {
     }
 
     fn method(&mut self, name: &str, line: usize) {
-        if let Some(module) = self.methods.unique.get(name)
+        if let Some(&(home, module)) = self.methods.unique.get(name)
             && !STANDARD.contains(&name)
         {
-            self.edge(*module, format!(".{name}()"), line);
+            self.calls.push((home, module, format!(".{name}()"), line));
+        }
+    }
+
+    /// A call is of the method that is known if the module knows the method's type, too: other
+    /// types may have methods of that name that are not to be seen here.
+    fn count_calls(&mut self) {
+        for (home, module, name, line) in std::mem::take(&mut self.calls) {
+            if home == self.module || self.found.edges.contains_key(&(self.module, home)) {
+                self.edge(module, name, line);
+            }
         }
     }
 

@@ -381,7 +381,7 @@ mod tests {
             "impl crate::b::T for u8 {}",
             "pub use super::b::*;",
             "pub use super::b::B;",
-            "fn a() { B.of_b() }",
+            "fn a(x: crate::ground::G) { x.of_b() }",
             "pub(super) fn a() { made!() }",
         ];
         let b = "use crate::a::of_a; pub struct B; pub fn b() {} pub trait T {}
@@ -407,6 +407,8 @@ mod tests {
             "#[doc = \"crate::b::b()\"] fn a() { \"crate::b::b()\"; }",
             "use crate::b::*; fn a(b: u8) -> u8 { b }",
             "fn a() { x.b() }",
+            "fn a() { x.of_b() }",
+            "fn a(_: super::c::C) { x.push() }",
             "use crate::b::generated::b;",
             "use other::b::B;",
             "pub(in crate::b) fn a() {}",
@@ -416,9 +418,13 @@ mod tests {
             let a = format!("{a} fn of_a() {{}}");
             let files = [
                 ("a", a.as_str()),
-                ("b", "use crate::a::of_a; pub fn b() {} mod generated;"),
+                (
+                    "b",
+                    "use crate::a::of_a; impl super::c::C { fn of_b(&self) {} fn push(&self) {} }
+                    pub fn b() {} mod generated;",
+                ),
                 ("b/generated/mod", "pub fn b() {}"),
-                ("c", "pub fn b() {}"),
+                ("c", "pub fn b() {} pub struct C;"),
             ];
             assert!(circles("", &files).is_empty(), "{a}");
         }
