@@ -3,6 +3,7 @@
 //! A worker runs code for a client through a vendor's library, and on a CPU device the client's own
 //! machine code. What it does not need it should not have, so that a flaw there is worth little.
 
+use crate::folder::Folder;
 use busbar_worker::signals;
 use std::ffi::{CStr, CString};
 use std::io;
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 pub struct User {
     /// What it is called.
     pub name: String,
-    uid: u32,
+    /// Its number.
+    pub uid: u32,
     gid: u32,
     groups: Vec<u32>,
     /// Its home folder.
@@ -66,8 +68,8 @@ impl User {
     }
 
     /// Gives a folder to this user.
-    pub fn own(&self, folder: &Path) -> io::Result<()> {
-        std::os::unix::fs::chown(folder, Some(self.uid), Some(self.gid))
+    pub fn own(&self, folder: &Folder) -> io::Result<()> {
+        folder.give(self.uid, self.gid)
     }
 }
 
@@ -80,24 +82,39 @@ pub fn close_the_rest() {
     unsafe { libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, CLOEXEC) };
 }
 
-/// Gives up what any worker can do without: new rights through an exec, being looked into by other
-/// processes of its user, core files with a client's data, files that others can read, and
-/// outliving the server.
-pub fn harden() {
+/// Keeps what this process knows to itself: other processes of its user cannot look into it or
+/// trace it, and a crash leaves no core file. The server does so before it reads its token, and
+/// each process that it starts does so first of all.
+pub fn keep_to_itself() {
     let none = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // Not death at once: a worker that has to end tells its client first.
-    signals::block();
     // SAFETY: plain system calls, and a pointer to a live structure.
     unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
-        libc::prctl(libc::PR_SET_PDEATHSIG, signals::orphaned(), 0, 0, 0);
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+    }
+}
+
+/// Gives up, besides, what no process can need that serves clients: new rights through an exec, and
+/// files that others can read.
+pub fn give_up_rights() {
+    keep_to_itself();
+    // SAFETY: plain system calls.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         libc::umask(0o077);
     }
+}
+
+/// Gives up what any worker can do without: all of that, and outliving the server.
+pub fn harden() {
+    // Not death at once: a worker that has to end tells its client first.
+    signals::block();
+    give_up_rights();
+    // SAFETY: a plain system call.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signals::orphaned(), 0, 0, 0) };
 }
 
 // The kernel's interface for restricting oneself, from its documentation.
@@ -128,17 +145,26 @@ struct Beneath {
     folder: i32,
 }
 
+/// The version of the kernel's interface, or why there is none.
+pub fn landlock() -> Result<i64, String> {
+    let none = std::ptr::null::<Ruleset>();
+    // SAFETY: asks for the version; no pointer is read.
+    match unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) } {
+        abi if abi >= 1 => Ok(abi),
+        _ => Err(
+            "this kernel has no Landlock, which --sandbox takes (Linux 5.13, and `landlock` in the \
+             kernel's list of security modules): leave --sandbox out, and give workers a user of \
+             their own with --worker-user"
+                .into(),
+        ),
+    }
+}
+
 /// Lets this process, from now on, write only below the folders `writable`, read only there and
 /// below `readable` (those that exist), reach nothing by TCP but what it has open, and signal only
 /// itself, as far as the kernel can see to it.
 pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf]) -> Result<(), String> {
-    let none = std::ptr::null::<Ruleset>();
-    // SAFETY: asks for the version; no pointer is read.
-    let abi = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) };
-    if abi < 1 {
-        return Err("the kernel has no Landlock".into());
-    }
-    let (rules, size) = rules(abi);
+    let (rules, size) = rules(landlock()?);
     // SAFETY: a pointer to a live structure of that size; the descriptor that comes is ours.
     let set = unsafe {
         let fd = libc::syscall(libc::SYS_landlock_create_ruleset, &raw const rules, size, 0);

@@ -2,6 +2,7 @@
 
 mod confine;
 mod doctor;
+mod folder;
 mod launch;
 mod opencl;
 mod program;

@@ -5,6 +5,7 @@ mod connection;
 mod door;
 mod greeting;
 mod monitor;
+mod refusals;
 mod workers;
 
 pub use config::Args;
@@ -47,8 +48,10 @@ pub(crate) struct Server {
     pub monitor: monitor::Monitor,
     pub started: Instant,
     pub greeting: greeting::Greetings,
+    /// What the log says of clients that are refused.
+    pub refusals: refusals::Refusals,
     /// Clients that are known and being served, other than by a worker.
-    pub busy: AtomicUsize,
+    pub busy: Arc<AtomicUsize>,
 }
 
 pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -104,6 +107,7 @@ fn offer(config: &Config, found: &mut Found) -> Result<Pool> {
 
 /// Runs the server until it is killed.
 pub fn run(args: Args) -> Result<()> {
+    crate::confine::keep_to_itself();
     let check = args.check;
     let config = Config::resolve(args)?;
     let token = config.token()?;
@@ -126,17 +130,17 @@ pub fn run(args: Args) -> Result<()> {
         )
     })?;
     config::allow_many_files();
+    let workers = Workers::new(&config)?;
     if let Some(dir) = &config.cache_dir
-        && let Err(e) = config::try_writing(dir)
+        && let Err(e) = workers.try_cache()
     {
         // Workers do without; it costs their clients time, and nothing else.
         tracing::warn!(
             cache = %dir.display(),
-            error = %e,
+            error = e,
             "the cache cannot be written to: programs send their modules in each session again"
         );
     }
-    let workers = Workers::new(&config)?;
     let mut found = workers.probe()?;
     let pool = offer(&config, &mut found)?;
     let local = listener.local_addr()?;
@@ -151,7 +155,8 @@ pub fn run(args: Args) -> Result<()> {
         monitor: monitor::Monitor::default(),
         started: Instant::now(),
         greeting: greeting::Greetings::default(),
-        busy: AtomicUsize::new(0),
+        refusals: refusals::Refusals::default(),
+        busy: Arc::default(),
     });
     server.workers.keep_spare();
     if server.found.devices.iter().any(|d| d.api == "cuda") {

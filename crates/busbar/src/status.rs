@@ -175,5 +175,8 @@ pub fn ps(a: &Args) -> Result<()> {
                 text(s, "program"),
             );
         }
+        if let Some(n) = v["sessions_left_out"].as_u64().filter(|n| *n > 0) {
+            println!("{server:<24} and {n} more");
+        }
     })
 }

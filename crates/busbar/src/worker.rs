@@ -2,6 +2,7 @@
 
 use crate::confine;
 use anyhow::{Result, bail};
+use busbar_worker::content;
 use busbar_worker::run::Options;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
@@ -33,6 +34,9 @@ pub struct Args {
     /// Print readings of the GPUs as JSON for each line on stdin
     #[arg(long)]
     readings: bool,
+    /// Say whether the cache can be written to
+    #[arg(long)]
+    try_cache: bool,
     /// Write only where a worker must, and open no TCP connections
     #[arg(long)]
     sandbox: bool,
@@ -40,7 +44,9 @@ pub struct Args {
 
 /// Serves one session, or probes.
 pub fn run(a: Args) -> Result<()> {
+    confine::keep_to_itself();
     if a.readings {
+        confine::give_up_rights();
         busbar_worker::nvml::serve(a.nvml_library.as_deref());
         return Ok(());
     }
@@ -54,9 +60,9 @@ pub fn run(a: Args) -> Result<()> {
         println!("{}", busbar_worker::apis::probe(&a.probe, &options));
         return Ok(());
     }
-    let Some(fd) = a.control_fd else {
+    if a.control_fd.is_none() && !a.try_cache {
         bail!("`busbar worker` is started by `busbar serve`")
-    };
+    }
     // After the probe, not before: a driver's helper may have to make device files, with rights
     // that nothing started from here can get any more.
     confine::harden();
@@ -69,8 +75,12 @@ pub fn run(a: Args) -> Result<()> {
             ]),
         )
     {
-        busbar_worker::complain!("no sandbox: {why}");
+        bail!("no sandbox, so no worker: {why}");
     }
+    let Some(fd) = a.control_fd else {
+        let tried = options.cache_dir.as_deref().map(content::try_writing);
+        return tried.unwrap_or(Ok(())).map_err(Into::into);
+    };
     // SAFETY: the server made this descriptor for us and nothing else in this process knows it.
     let control = unsafe { OwnedFd::from_raw_fd(fd) };
     let warm = || busbar_worker::apis::warm(&options);

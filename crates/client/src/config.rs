@@ -1,4 +1,8 @@
 //! What the environment tells a client.
+//!
+//! In a program that has more rights than its caller (setuid, setgid, file capabilities) the
+//! environment is the caller's, and says nothing here: it would have the program send a file that
+//! only it can read to a server of the caller's choice, and write where the caller cannot.
 
 use crate::shared::Sharing;
 use std::time::Duration;
@@ -31,10 +35,18 @@ pub struct Config {
     pub all_pointers: bool,
 }
 
+/// A variable of the environment, if that is to be trusted.
+pub fn var(name: &str) -> Option<String> {
+    // SAFETY: reads what the kernel told the process as it started.
+    let secure = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    std::env::var(name).ok().filter(|_| !secure)
+}
+
 impl Config {
     /// Reads the environment.
     pub fn from_env() -> Self {
-        let var = |name: &str| std::env::var(name).unwrap_or_default();
+        let env = var;
+        let var = |name: &str| env(name).unwrap_or_default();
         let seconds = |name: &str, default: u64| {
             let v = var(name).parse().unwrap_or(default as f64);
             Duration::from_secs_f64(v.clamp(0.0, 86_400.0))
@@ -54,7 +66,7 @@ impl Config {
             silence_timeout: Some(seconds("BUSBAR_SILENCE_TIMEOUT", 60))
                 .filter(|d| !d.is_zero())
                 .map(|d| d.max(Duration::from_secs(1))),
-            off: busbar_channel::switches::read_off(|name| std::env::var(name).ok()),
+            off: busbar_channel::switches::read_off(env),
             sharing: match var("BUSBAR_SHM").as_str() {
                 "0" => Sharing::Never,
                 "1" => Sharing::Always,
@@ -95,7 +107,56 @@ pub fn with_port(addr: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::with_port;
+    use super::{Config, var, with_port};
+    use std::os::unix::fs::{PermissionsExt, chown};
+    use std::process::Command;
+
+    const CHILD: &str = "TEST_OF_SETUID";
+
+    /// Runs this very test in a copy of this program that belongs to another user, as that user or
+    /// not.
+    fn child(exe: &std::path::Path, mode: u32) -> String {
+        std::fs::set_permissions(exe, PermissionsExt::from_mode(mode)).unwrap();
+        let out = Command::new(exe)
+            .args(["--exact", "--nocapture"])
+            .arg("config::tests::a_setuid_program_heeds_nothing_in_its_environment")
+            .env(CHILD, "1")
+            .env("BUSBAR_SERVER", "evil")
+            .env("BUSBAR_TOKEN_FILE", "/etc/shadow")
+            .env("BUSBAR_LOG", "debug:/tmp/busbar-setuid.log")
+            .env("BUSBAR_STATS", "1")
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    }
+
+    #[test]
+    fn a_setuid_program_heeds_nothing_in_its_environment() {
+        if std::env::var_os(CHILD).is_some() {
+            let c = Config::from_env();
+            let log = crate::log::enabled(crate::log::Level::Error);
+            let seen = (c.servers, c.token_file, var("BUSBAR_STATS"), log);
+            std::io::Write::write_all(&mut std::io::stdout(), format!("=[{seen:?}]\n").as_bytes())
+                .unwrap();
+            return;
+        }
+        // SAFETY: no preconditions.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let exe = dir.path().join("program");
+        std::fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
+        chown(&exe, Some(65534), Some(65534)).unwrap();
+        let plain = child(&exe, 0o755);
+        assert!(
+            plain.contains("evil:7400") && plain.contains("shadow"),
+            "{plain}"
+        );
+        let setuid = child(&exe, 0o4755);
+        assert!(setuid.contains("=[([], None, None, false)]"), "{setuid}");
+    }
 
     #[test]
     fn a_server_without_a_port_gets_the_default() {

@@ -43,7 +43,7 @@ struct Target {
 fn target() -> &'static Target {
     static TARGET: OnceLock<Target> = OnceLock::new();
     TARGET.get_or_init(|| {
-        let var = std::env::var("BUSBAR_LOG").unwrap_or_default();
+        let var = crate::config::var("BUSBAR_LOG").unwrap_or_default();
         let (level, path) = parse(&var).unwrap_or((0, ""));
         let file = (!path.is_empty())
             .then(|| {

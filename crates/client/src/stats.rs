@@ -28,7 +28,7 @@ impl Stats {
         static STATS: OnceLock<Option<Stats>> = OnceLock::new();
         STATS
             .get_or_init(|| {
-                std::env::var_os("BUSBAR_STATS")
+                crate::config::var("BUSBAR_STATS")
                     .is_some_and(|v| !v.is_empty() && v != "0")
                     .then(|| Self {
                         rows: (0..OPS).map(|_| Row::default()).collect(),

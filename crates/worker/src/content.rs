@@ -1,14 +1,15 @@
 //! Module images by hash: asked for once, kept on disk for every later session. What was made here,
-//! such as built programs, is kept beside them under the hash of what it was made from.
+//! such as built programs, is kept beside them under the hash of all that it was made from.
 //!
 //! The name of a file is the BLAKE3 hash of its bytes, checked on the way in and on the way out, so
 //! sessions of different users can share the store: nobody can put anything under another's hash,
-//! and a damaged file is only a miss.
+//! and a damaged file is only a miss. A file of what was made begins with a sum of its bytes that
+//! only its own name gives: under another name it is a miss, too. No link is followed.
 
 use crate::outbox::Outbox;
 use std::collections::HashMap;
 use std::fs::{DirEntry, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -165,23 +166,22 @@ impl Content {
     /// is.
     pub fn kept(&self, key: &Hash) -> Option<Vec<u8>> {
         let path = self.path(key)?.with_extension(MADE);
-        let bytes = std::fs::read(&path).ok()?;
-        let Some((sum, made)) = bytes.split_first_chunk::<32>() else {
-            let _ = std::fs::remove_file(&path);
-            return None;
-        };
-        if blake3::hash(made).as_bytes() != sum {
+        let (mut bytes, file) = read_file(&path)?;
+        let whole = bytes
+            .split_first_chunk::<32>()
+            .is_some_and(|(sum, made)| blake3::keyed_hash(key, made) == *sum);
+        if !whole {
             let _ = std::fs::remove_file(&path);
             return None;
         }
-        used_now(&path);
-        Some(made.to_vec())
+        used_now(&file);
+        Some(bytes.split_off(32))
     }
 
     /// Puts something that was made here under `key`, for later sessions.
     pub fn keep(&self, key: &Hash, made: &[u8]) {
         if let Some(path) = self.path(key) {
-            let sum = blake3::hash(made);
+            let sum = blake3::keyed_hash(key, made);
             self.write_file(&path.with_extension(MADE), &[sum.as_bytes(), made].concat());
         }
     }
@@ -193,12 +193,12 @@ impl Content {
 
     fn read_disk(&self, hash: &Hash) -> Option<Arc<[u8]>> {
         let path = self.path(hash)?;
-        let bytes = std::fs::read(&path).ok()?;
+        let (bytes, file) = read_file(&path)?;
         if blake3::hash(&bytes).as_bytes() != hash {
             let _ = std::fs::remove_file(&path);
             return None;
         }
-        used_now(&path);
+        used_now(&file);
         Some(bytes.into())
     }
 
@@ -243,18 +243,42 @@ fn write_locked(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
     Ok(f)
 }
 
-/// Whether nobody writes this file any more.
-fn abandoned(path: &Path) -> bool {
+/// Opens what lies at a path itself, no link to something elsewhere, and waits for nobody.
+fn open(path: &Path) -> std::io::Result<File> {
     let mut o = File::options();
     let o = o
         .read(true)
         .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-    o.open(path).is_ok_and(|f| f.try_lock().is_ok())
+    o.open(path)
+}
+
+/// A file's bytes, and the file.
+fn read_file(path: &Path) -> Option<(Vec<u8>, File)> {
+    let file = open(path).ok()?;
+    let m = file.metadata().ok()?;
+    if !m.is_file() || m.len() > 2 * MAX_CONTENT {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    (&file).take(2 * MAX_CONTENT).read_to_end(&mut bytes).ok()?;
+    Some((bytes, file))
+}
+
+/// Whether nobody writes this file any more.
+fn abandoned(path: &Path) -> bool {
+    open(path).is_ok_and(|f| f.try_lock().is_ok())
 }
 
 /// The time of last use decides what goes when the store is full.
-fn used_now(path: &Path) {
-    let _ = File::open(path).and_then(|f| f.set_modified(std::time::SystemTime::now()));
+fn used_now(file: &File) {
+    let _ = file.set_modified(std::time::SystemTime::now());
+}
+
+/// Whether a store can be written to, in a folder that is made if need be.
+pub fn try_writing(dir: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    let probe = dir.join(format!(".{}.probe", std::process::id()));
+    write_locked(&probe, &[0; 4096]).and_then(|_| std::fs::remove_file(&probe))
 }
 
 fn entries(dir: &Path) -> impl Iterator<Item = DirEntry> {
@@ -344,6 +368,25 @@ mod tests {
         drop(writes);
         trim(&dir, 1000);
         assert!(!being_written.exists());
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_was_made_counts_under_its_own_name_alone() {
+        let dir = folder("names");
+        let outbox = Outbox::default();
+        let store = Content::new(Some(dir.clone()), 1 << 20, outbox);
+        let (mine, yours) = ([1; 32], [2; 32]);
+        store.keep(&mine, b"my code");
+        assert_eq!(store.kept(&mine).as_deref(), Some(&b"my code"[..]));
+        let file = |key| store.path(key).unwrap().with_extension(MADE);
+        std::fs::create_dir_all(file(&yours).parent().unwrap()).unwrap();
+        std::fs::copy(file(&mine), file(&yours)).unwrap();
+        assert_eq!(store.kept(&yours), None);
+        assert!(!file(&yours).exists(), "it is of no use to anybody");
+        std::os::unix::fs::symlink(file(&mine), file(&yours)).unwrap();
+        assert_eq!(store.kept(&yours), None, "no link is followed");
+        assert!(store.kept(&mine).is_some());
         std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// A new folder that is this process's alone, removed when this is dropped.
@@ -40,13 +41,15 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes what a process that has ended left behind.
-pub fn sweep(process: u32) {
+/// Removes what a process of this user that has ended left behind. What others have put there under
+/// such a name is theirs.
+pub fn sweep(process: u32, user: u32) {
     let prefix = prefix(process);
     let all = std::fs::read_dir(std::env::temp_dir());
     for f in all.into_iter().flatten().flatten() {
         let name = f.file_name();
-        if name.as_encoded_bytes().starts_with(prefix.as_bytes()) {
+        let named = name.as_encoded_bytes().starts_with(prefix.as_bytes());
+        if named && f.metadata().is_ok_and(|m| m.is_dir() && m.uid() == user) {
             // Follows no link: no more than what is in the folder goes.
             let _ = std::fs::remove_dir_all(f.path());
         }
@@ -66,9 +69,11 @@ mod tests {
         assert!(!path.exists());
         let left = std::mem::ManuallyDrop::new(Scratch::new().expect("a folder"));
         std::fs::create_dir(left.path().join("folder")).expect("a folder");
-        sweep(u32::MAX);
+        let us = std::fs::metadata(left.path()).expect("it is there").uid();
+        sweep(u32::MAX, us);
+        sweep(std::process::id(), us + 1);
         assert!(left.path().exists());
-        sweep(std::process::id());
+        sweep(std::process::id(), us);
         assert!(!left.path().exists());
     }
 }

@@ -96,11 +96,11 @@ impl Server {
             .args(["serve", "--resume-timeout", "3600"])
             .args(["--listen", "127.0.0.1:0", "--cache-dir"])
             .arg(dir.path().join("cache"))
-            .env("POCL_CACHE_DIR", kernels());
+            .env("POCL_CACHE_DIR", kernels())
+            .stderr(Stdio::null());
         change(&mut command);
         let mut child = command
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
             .spawn()
             .expect("busbar serve starts");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();

@@ -1,6 +1,7 @@
 //! The server's settings: flags over file over defaults.
 
-use crate::confine::User;
+use crate::confine::{self, User};
+use crate::folder::Folder;
 use anyhow::{Context, Result, bail};
 use busbar_client::config::with_port;
 use serde::Deserialize;
@@ -60,8 +61,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     worker_user: Option<String>,
     /// Let workers read only the system's folders, write only to the cache, /dev, /tmp and their
-    /// compilers' caches, and open no TCP connections (Linux's Landlock, as far as the kernel has
-    /// it)
+    /// compilers' caches, and open no TCP connections (Linux's Landlock; a kernel that has none of
+    /// it is an error)
     #[arg(long)]
     sandbox: bool,
     /// Write logs as JSON lines
@@ -135,9 +136,16 @@ impl Config {
         let worker_user = worker_user(a.worker_user.or(file.worker_user))?;
         let cache_dir = a.cache_dir.or(file.cache_dir);
         let cache_dir = match &worker_user {
-            Some(u) => Some(users_cache(cache_dir, u)?),
+            Some(_) => Some(cache_dir.unwrap_or_else(|| "/var/cache/busbar".into())),
             None => cache_dir.or_else(default_cache),
         };
+        if let Some(dir) = &cache_dir {
+            check_cache(dir, worker_user.as_ref())?;
+        }
+        let sandbox = a.sandbox || file.sandbox;
+        if sandbox {
+            confine::landlock().map_err(anyhow::Error::msg)?;
+        }
         let exists = |what: &str, p: Option<PathBuf>| match p {
             Some(p) if !p.exists() => bail!("{what} {} does not exist", p.display()),
             p => Ok(p),
@@ -161,7 +169,7 @@ impl Config {
                 .saturating_mul(1 << 20),
             resume_seconds: a.resume_timeout.or(file.resume_timeout).unwrap_or(60),
             worker_user,
-            sandbox: a.sandbox || file.sandbox,
+            sandbox,
             max_sessions: a.max_sessions.or(file.max_sessions).unwrap_or(1024),
             json_logs: a.json || file.json_logs,
         })
@@ -250,22 +258,26 @@ fn worker_user(name: Option<String>) -> Result<Option<User>> {
     }
 }
 
-/// The cache of workers that run as a user of their own: theirs.
-fn users_cache(dir: Option<PathBuf>, u: &User) -> Result<PathBuf> {
-    let dir = dir.unwrap_or_else(|| "/var/cache/busbar".into());
-    std::fs::create_dir_all(&dir)
-        .and_then(|()| u.own(&dir))
-        .with_context(|| format!("cannot make the cache {}", dir.display()))?;
-    Ok(dir)
-}
-
-/// Whether files can be made in the folder, which is made if need be.
-pub(crate) fn try_writing(dir: &Path) -> std::io::Result<()> {
-    std::fs::create_dir_all(dir)?;
-    let probe = dir.join(format!(".{}.probe", std::process::id()));
-    let written = std::fs::write(&probe, [0; 4096]);
-    let _ = std::fs::remove_file(&probe);
-    written
+/// Makes the cache of workers that run as a user of their own theirs; where root's own use it, it
+/// must be a folder that only root can write to. The server itself opens nothing in it.
+fn check_cache(dir: &Path, user: Option<&User>) -> Result<()> {
+    let cannot = || format!("cannot use {} as the cache", dir.display());
+    if let Some(u) = user {
+        let given = Folder::make(dir).and_then(|f| u.own(&f));
+        return given.with_context(cannot);
+    }
+    // SAFETY: no preconditions.
+    if unsafe { libc::geteuid() } == 0
+        && let Ok(f) = Folder::make(dir)
+        && !f.guarded(false).with_context(cannot)?
+    {
+        bail!(
+            "others than root can write to the cache {}: choose a folder of root's, or let workers \
+             run as another user with --worker-user",
+            dir.display()
+        );
+    }
+    Ok(())
 }
 
 /// Raises the limit of open files as far as it goes: each session takes some.

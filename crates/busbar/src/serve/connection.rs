@@ -10,11 +10,13 @@ use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::frame::Kind;
 use busbar_wire::hello::{BUSY, Hello, Intent, PATIENCE, Refusal, Welcome};
+use busbar_wire::limits::MAX_WELCOME;
+use busbar_worker::complain::one_line;
 use busbar_worker::control::{self, Attach, Report};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long who was answered may take to read the answer.
@@ -27,32 +29,42 @@ const SETTLE_TIME: Duration = Duration::from_secs(1);
 const TURN_AWAY_TIME: Duration = Duration::from_millis(100);
 /// The most clients that are served at a time other than by a worker.
 const MOST_BUSY: usize = 1024;
+/// As many more of those that come back to a session: new ones must not keep them out.
+const KEPT_FOR_OLD: usize = 256;
 /// The longest reason of a session's end that is kept.
 const MOST_WHY: usize = 1000;
-/// The longest text about a client that is kept and shown.
-const MOST_TEXT: usize = 256;
+/// The longest name in a hello, in bytes.
+const MOST_NAME: usize = 256;
+/// The longest text about a client that is kept and shown, in bytes: a document with all sessions
+/// must have room for them.
+const MOST_TEXT: usize = 128;
+/// The longest error about a hello, in bytes.
+const MOST_ERROR: usize = 200;
+/// Letters of a lease's name that are shown. Whole it is a secret: who knows it is in the lease.
+const SHOWN: usize = 8;
+/// Bytes of a status document that are kept free for its envelope.
+const ENVELOPE: usize = 4096;
 
 /// Serves one connection; runs on a thread of its own.
 pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
-    let greeted = greet(server, stream);
+    let greeted = greet(server, stream, &guest);
     drop(guest);
     let Some((conn, hello, protocol)) = greeted else {
         return;
     };
     let peer = conn.peer();
     let refuse = |conn: &Tcp, r: Refusal| {
-        tracing::info!(peer, code = r.code, why = r.message, "refused");
+        server.refusals.log(&peer, &r);
         answer(conn, &Welcome::refuse(r));
     };
     // By this it knows that somebody is at work here.
     if is_patient(&hello) && send_hello(&conn, Kind::Ping, &[]).is_err() {
         return;
     }
-    let busy = Busy::new(server);
-    if server.busy.load(Ordering::Acquire) > MOST_BUSY {
+    let Some(busy) = Busy::enter(&server.busy, hello.intent) else {
         let text = "the server is busy with other clients; try later";
         return refuse(&conn, Refusal::new(BUSY, text));
-    }
+    };
     match hello.intent {
         Intent::Open => open(server, conn, hello, protocol, refuse, busy),
         Intent::Resume | Intent::Side => resume(server, conn, hello, protocol, refuse),
@@ -84,31 +96,36 @@ pub(super) fn turn_away(stream: TcpStream, why: &str) {
 }
 
 /// Counts a client that is served.
-struct Busy(Arc<Server>);
+struct Busy(Arc<AtomicUsize>);
 
 impl Busy {
-    fn new(server: &Arc<Server>) -> Self {
-        server.busy.fetch_add(1, Ordering::AcqRel);
-        Self(server.clone())
+    /// A place for a client, if there is one for those that want the same.
+    fn enter(all: &Arc<AtomicUsize>, intent: Intent) -> Option<Self> {
+        let most = match intent {
+            Intent::Resume | Intent::Side => MOST_BUSY + KEPT_FOR_OLD,
+            Intent::Open | Intent::Status | Intent::Lease => MOST_BUSY,
+        };
+        let place = Self(all.clone());
+        (all.fetch_add(1, Ordering::AcqRel) < most).then_some(place)
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.busy.fetch_sub(1, Ordering::AcqRel);
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// Shortens what a client says of itself, and leaves nothing in it that a terminal would obey.
 fn tidy(text: &mut String) {
-    let clean = |c: char| if c.is_control() { '?' } else { c };
-    *text = text.chars().take(MOST_TEXT).map(clean).collect();
+    text.truncate(text.floor_char_boundary(MOST_TEXT));
+    *text = text.replace(char::is_control, "?");
 }
 
 /// Checks the names in a hello, and tidies what is only shown.
 fn check_texts(h: &mut Hello) -> Result<(), Refusal> {
     for text in [&h.api, &h.session, &h.secret, &h.lease] {
-        if text.len() > MOST_TEXT || text.contains(char::is_control) {
+        if text.len() > MOST_NAME || text.contains(char::is_control) {
             return Err(Refusal::new(
                 "hello",
                 "the hello makes no sense: a name is too long",
@@ -146,13 +163,17 @@ fn answer(conn: &Tcp, w: &Welcome) {
 }
 
 /// Reads and checks the hello.
-fn greet(server: &Server, stream: TcpStream) -> Option<(Tcp, Hello, u32)> {
+fn greet(server: &Server, stream: TcpStream, guest: &Guest) -> Option<(Tcp, Hello, u32)> {
     let conn = Tcp::new(stream).ok()?;
     conn.send_timeout(Some(ANSWER_TIME)).ok()?;
-    let body = recv_hello(&Hasty::new(&conn), Kind::Hello).ok()?;
+    let body = recv_hello(&Hasty::new(&conn, guest), Kind::Hello).ok()?;
     conn.recv_timeout(None).ok()?;
     let checked = serde_json::from_slice::<Hello>(&body)
-        .map_err(|e| Refusal::new("hello", format!("the hello makes no sense: {e}")))
+        .map_err(|e| {
+            // The error quotes the hello.
+            let e = one_line(&e.to_string(), MOST_ERROR);
+            Refusal::new("hello", format!("the hello makes no sense: {e}"))
+        })
         .and_then(|mut h| {
             if let Some(token) = &server.token
                 && blake3::hash(h.token.as_bytes()) != *token
@@ -174,12 +195,7 @@ fn greet(server: &Server, stream: TcpStream) -> Option<(Tcp, Hello, u32)> {
         // A worker's answers may take as long as they take.
         Ok((protocol, hello)) => Some((conn, hello, protocol)),
         Err(r) => {
-            tracing::info!(
-                peer = conn.peer(),
-                code = r.code,
-                why = r.message,
-                "refused"
-            );
+            server.refusals.log(&conn.peer(), &r);
             answer(&conn, &Welcome::refuse(r));
             None
         }
@@ -255,6 +271,15 @@ fn give(server: &Arc<Server>, conn: &Tcp, hello: &Hello) -> Result<Given, Refusa
     }
 }
 
+/// What a worker has to know of a hello. Its lease is a secret that is none of its business.
+fn without_lease(hello: &Hello) -> Hello {
+    let lease = String::new();
+    Hello {
+        lease,
+        ..hello.clone()
+    }
+}
+
 /// Opens a session, hands its connection to its worker, and sees it to its end.
 fn open(
     server: &Arc<Server>,
@@ -275,7 +300,7 @@ fn open(
     };
     let peer = conn.peer();
     let attach = Attach {
-        hello: hello.clone(),
+        hello: without_lease(&hello),
         session: session.clone(),
         secret: secret.clone(),
         protocol,
@@ -374,7 +399,7 @@ fn resume(
     let _ = conn.send_timeout(None);
     let session = hello.session.clone();
     let attach = Attach {
-        hello,
+        hello: without_lease(&hello),
         session,
         secret,
         protocol,
@@ -428,7 +453,8 @@ fn lease(
         Ok(d) => d,
         Err(r) => return refuse(conn, refusal(&r)),
     };
-    tracing::info!(lease = name, holder, ?devices, "lease begins");
+    let shown = shown(&name);
+    tracing::info!(lease = shown, holder, ?devices, "lease begins");
     let document = json!({ "lease": name, "devices": devices });
     answer(
         conn,
@@ -441,7 +467,12 @@ fn lease(
     let mut byte = [0; 1];
     while matches!(conn.recv(&mut byte), Ok(n) if n > 0) {}
     lock(&server.pool).end_lease(&name);
-    tracing::info!(lease = name, "lease ended");
+    tracing::info!(lease = shown, "lease ended");
+}
+
+/// What of a lease's name may be shown.
+fn shown(lease: &str) -> &str {
+    &lease[..lease.floor_char_boundary(SHOWN)]
 }
 
 /// Everything `busbar devices` and `busbar ps` show.
@@ -453,7 +484,7 @@ fn status(server: &Server) -> serde_json::Value {
     let leases: Vec<_> = pool
         .leases()
         .map(|(n, holder, devices)| {
-            json!({ "lease": &n[..8], "holder": holder, "devices": devices })
+            json!({ "lease": shown(n), "holder": holder, "devices": devices })
         })
         .collect();
     let devices: Vec<_> = server
@@ -481,16 +512,78 @@ fn status(server: &Server) -> serde_json::Value {
                 "session": name, "api": s.api, "devices": s.devices, "connected": s.connected,
                 "peer": s.peer, "host": s.client.host, "user": s.client.user, "pid": s.client.pid,
                 "program": s.client.program, "worker_pid": s.worker.pid,
-                "lease": pool.lease_of(name).map(|l| &l[..l.len().min(8)]),
+                "lease": pool.lease_of(name).map(shown),
                 "seconds": s.since.elapsed().as_secs(),
             })
         })
         .collect();
     list.sort_by_key(|s| std::cmp::Reverse(s["seconds"].as_u64()));
-    json!({
+    let document = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_seconds": server.started.elapsed().as_secs(),
-        "devices": devices, "sessions": list, "leases": leases,
+        "devices": devices, "sessions": [], "leases": leases,
         "missing": server.found.missing, "gpus": gpus.unwrap_or_default(),
-    })
+    });
+    with_sessions(document, list)
+}
+
+/// Puts as many sessions into a document as it has room for, and how many it leaves out.
+fn with_sessions(mut document: Value, mut sessions: Vec<Value>) -> Value {
+    let size = |v: &Value| v.to_string().len() + 1;
+    let mut room = MAX_WELCOME.saturating_sub(ENVELOPE + size(&document));
+    let fits = sessions.iter().take_while(|s| {
+        let left = room.checked_sub(size(s));
+        room = left.unwrap_or(room);
+        left.is_some()
+    });
+    let left_out = sessions.len() - fits.count();
+    sessions.truncate(sessions.len() - left_out);
+    document["sessions"] = sessions.into();
+    document["sessions_left_out"] = left_out.into();
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_that_come_back_find_room_where_new_ones_do_not() {
+        let all = Arc::default();
+        let enter = |intent| Busy::enter(&all, intent);
+        let mut inside: Vec<_> = (0..MOST_BUSY).map(|_| enter(Intent::Open)).collect();
+        assert!(inside.iter().all(Option::is_some));
+        for intent in [Intent::Open, Intent::Status, Intent::Lease] {
+            assert!(enter(intent).is_none());
+        }
+        inside.extend((0..KEPT_FOR_OLD).map(|_| enter(Intent::Resume)));
+        assert!(inside.iter().all(Option::is_some));
+        assert!(enter(Intent::Side).is_none());
+        drop(inside);
+        assert!(enter(Intent::Open).is_some());
+    }
+
+    #[test]
+    fn a_status_fits_into_a_welcome_whatever_clients_are_called() {
+        let mut hello = Hello::new(Intent::Open);
+        let text = "\"\\".repeat(5000);
+        hello.client.host = text.clone();
+        hello.client.user = text.clone();
+        hello.client.program = format!("{}\u{1b}", "ä\"".repeat(5000));
+        check_texts(&mut hello).expect("it is only shortened");
+        let c = hello.client;
+        assert!(c.host.len() <= MOST_TEXT && c.program.len() <= MOST_TEXT);
+        let one = json!({ "host": c.host, "user": c.user, "program": c.program });
+        for n in [10, 330, 4096] {
+            let d = with_sessions(json!({ "version": "1" }), vec![one.clone(); n]);
+            let shown = d["sessions"].as_array().expect("a list").len();
+            assert_eq!(shown + d["sessions_left_out"].as_u64().unwrap() as usize, n);
+            assert_eq!(shown == n, n <= 330, "{shown} of {n}");
+            let w = Welcome {
+                document: d,
+                ..welcome()
+            };
+            assert!(serde_json::to_vec(&w).unwrap().len() <= MAX_WELCOME);
+        }
+    }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Worker {
     pub control: OwnedFd,
     child: Mutex<Child>,
     pub pid: u32,
+    /// The number of its user.
+    uid: u32,
 }
 
 /// Starts workers.
@@ -151,7 +153,7 @@ impl Worker {
     /// Waits for the process to end and says how it did when that was not in good order.
     pub fn wait(&self) -> Option<String> {
         let status = lock(&self.child).wait().ok()?;
-        scratch::sweep(self.pid);
+        scratch::sweep(self.pid, self.uid);
         match (status.signal(), status.code()) {
             (Some(s), _) => Some(format!("the worker was killed by signal {s}")),
             (None, Some(0)) => None,
@@ -266,18 +268,28 @@ impl Workers {
 
     /// The process that reads the GPUs, ready to be started.
     pub fn readings(&self) -> Command {
-        let mut c = self.command();
+        let mut c = self.as_user(None);
         c.arg("--readings");
         c
     }
 
-    fn start(&self) -> Result<Worker> {
-        let (ours, theirs) = control::pair().map_err(not_started)?;
-        let fd = theirs.as_raw_fd();
+    /// Whether a worker can write to the cache: asked of a process that may do what workers may.
+    pub fn try_cache(&self) -> Result<(), String> {
+        let out = self
+            .as_user(None)
+            .arg("--try-cache")
+            .output()
+            .map_err(|e| e.to_string())?;
+        match out.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&out.stderr).trim().into()),
+        }
+    }
+
+    /// A command that runs as the workers' user, with no descriptors but the standard ones and
+    /// perhaps one more.
+    fn as_user(&self, keep: Option<i32>) -> Command {
         let mut c = self.command();
-        c.arg(format!("--control-fd={fd}"));
-        // Nothing a tenant prints may mix with the server's own stdout.
-        c.stdout(Stdio::null());
         let user = self.user.clone();
         if let Some(u) = &user {
             // Vendors' libraries keep caches there.
@@ -290,18 +302,33 @@ impl Workers {
                 if let Some(u) = &user {
                     u.become_it()?;
                 }
-                if libc::fcntl(fd, libc::F_SETFD, 0) < 0 {
-                    return Err(std::io::Error::last_os_error());
+                match keep.map(|fd| libc::fcntl(fd, libc::F_SETFD, 0)) {
+                    Some(-1) => Err(std::io::Error::last_os_error()),
+                    _ => Ok(()),
                 }
-                Ok(())
             });
         }
+        c
+    }
+
+    fn start(&self) -> Result<Worker> {
+        let (ours, theirs) = control::pair().map_err(not_started)?;
+        let fd = theirs.as_raw_fd();
+        let mut c = self.as_user(Some(fd));
+        c.arg(format!("--control-fd={fd}"));
+        // Nothing a tenant prints may mix with the server's own stdout.
+        c.stdout(Stdio::null());
         let child = self.spawner.spawn(c).map_err(not_started)?;
         let pid = child.id();
         Ok(Worker {
             control: ours,
             child: Mutex::new(child),
             pid,
+            // SAFETY: no preconditions.
+            uid: self
+                .user
+                .as_ref()
+                .map_or(unsafe { libc::geteuid() }, |u| u.uid),
         })
     }
 

@@ -168,7 +168,7 @@ pub fn parse(
 /// Adds a server's address to a name. At the end: programs tell vendors and models by how a name
 /// begins.
 pub fn say_where(t: &mut Table, param: u32, address: &str) {
-    if std::env::var("BUSBAR_DEVICE_NAMES").is_ok_and(|v| v == "plain") {
+    if crate::config::var("BUSBAR_DEVICE_NAMES").is_some_and(|v| v == "plain") {
         return;
     }
     if let Some(v) = t.get_mut(&param) {

@@ -29,6 +29,9 @@ pub struct Program {
     /// The hash of its source, if it came as such.
     source: Option<Hash>,
     built: Mutex<Built>,
+    /// Held for the length of a build, and while what it gave is read: what is kept is the work of
+    /// the build that it is kept for, whatever the client asks for in the meantime.
+    building: Mutex<()>,
 }
 
 /// What a program was built into.
@@ -43,6 +46,11 @@ struct Built {
 impl Program {
     fn built(&self) -> MutexGuard<'_, Built> {
         self.built.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the end of any build, and keeps the next one from beginning.
+    fn alone(&self) -> MutexGuard<'_, ()> {
+        self.building.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The library's program: what kernels are made from and queries are about.
@@ -129,7 +137,12 @@ fn persist<T>(mut attempt: impl FnMut() -> T, in_vain: impl Fn(&T) -> bool) -> T
 }
 
 /// Headers of the client's in a folder of this machine, for the length of a build.
-struct Headers(Option<Scratch>);
+struct Headers {
+    folder: Option<Scratch>,
+    /// Whether all of them are there. A build without some of them is not the one that the client's
+    /// files name.
+    whole: bool,
+}
 
 /// A path of the client's below a folder of ours, and nowhere else.
 fn below(root: &Path, path: &str) -> PathBuf {
@@ -149,10 +162,14 @@ fn below(root: &Path, path: &str) -> PathBuf {
 impl Headers {
     fn unpack(files: &[u8]) -> Result<Self, Fail> {
         if files.is_empty() {
-            return Ok(Self(None));
+            return Ok(Self {
+                folder: None,
+                whole: true,
+            });
         }
         let scratch = Scratch::new().map_err(|_| Fail::Cl(CL_OUT_OF_HOST_MEMORY))?;
         let mut r = Reader::new(files);
+        let mut whole = true;
         for _ in 0..r.count(1 << 16, 8)? {
             let (path, contents) = (r.str()?, r.bytes()?);
             let to = below(scratch.path(), path);
@@ -162,10 +179,14 @@ impl Headers {
                 .and_then(|()| std::fs::write(&to, contents));
             // A header that cannot be stored shows as a missing one in the build's log.
             if written.is_err() {
+                whole = false;
                 break;
             }
         }
-        Ok(Self(Some(scratch)))
+        Ok(Self {
+            folder: Some(scratch),
+            whole,
+        })
     }
 
     /// The options with include folders where the headers are now.
@@ -177,7 +198,7 @@ impl Headers {
             rest = &rest[i + 3..];
             let end = rest.find('"').unwrap_or(rest.len());
             let mut dir = rest[..end].to_string();
-            if let Some(root) = &self.0 {
+            if let Some(root) = &self.folder {
                 let here = below(root.path(), &dir);
                 let _ = std::fs::create_dir_all(&here);
                 dir = here.display().to_string();
@@ -195,7 +216,7 @@ impl Headers {
 
     /// A log without the folder that only this machine has.
     fn log(&self, log: Vec<u8>) -> Vec<u8> {
-        match &self.0 {
+        match &self.folder {
             None => log,
             Some(root) => String::from_utf8_lossy(&log)
                 .replace(&root.path().display().to_string(), "")
@@ -221,6 +242,7 @@ impl OpenCl {
                 devices,
                 source,
                 built: Mutex::default(),
+                building: Mutex::default(),
             }))
         });
         self.keep(id, op, made)
@@ -396,6 +418,7 @@ impl OpenCl {
         let content = self.content.clone();
         let work = move || {
             let _counted = counted;
+            let _alone = program.alone();
             program.unbuild();
             let hit = key
                 .as_ref()
@@ -458,8 +481,9 @@ impl OpenCl {
         let devices = self.chosen(&p, &m.devices)?;
         let headers = Headers::unpack(files.bytes())?;
         let options = c_string(headers.options(m.options))?;
-        // Only a build for all devices at once is one thing to keep.
-        let source = p.source.filter(|_| devices.get().len() == p.devices.len());
+        // Only a build for all devices at once, with all it was given, is one thing to keep.
+        let all = devices.get().len() == p.devices.len() && headers.whole;
+        let source = p.source.filter(|_| all);
         let key = source.map(|source| {
             let key = cache::key(self.cl, &source, files.bytes(), m.options, &p.devices);
             (key, options.clone())
@@ -476,6 +500,10 @@ impl OpenCl {
     /// program.
     pub(super) fn build_loaded(&mut self, m: wire::BuildLoaded<'_>) -> Result<(), Fail> {
         let p = self.objects.program(m.program)?;
+        if p.source.is_some() {
+            // The answer of such a build is the first build's, which one from source has not had.
+            return Err(Fail::Wire(WireError::BadValue("program from binaries")));
+        }
         let options = c_string(m.options.to_string())?;
         let list: Vec<_> = p.devices.iter().map(|d| d.1).collect();
         let (n, list) = (list.len() as u32, list.as_ptr());
@@ -592,6 +620,7 @@ impl OpenCl {
         call: u32,
     ) -> Result<(), Fail> {
         let p = self.objects.program(m.program)?;
+        let _alone = p.alone();
         let sizes = cache::binary_sizes(self.cl, p.raw())?;
         let mut data = Vec::new();
         if m.bytes == 0 && sizes.iter().sum::<u64>() <= BULK_CHUNK as u64 {

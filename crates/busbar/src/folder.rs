@@ -1,0 +1,220 @@
+//! Folders that the server makes for workers that may do less than it.
+//!
+//! Anyone who can write to a folder can put a link in the place of any name in it. So a path is
+//! followed name by name, each in the folder that is open by then, and a link only where root or
+//! this process's user alone could have put it. Beyond making the folder and giving it to its user
+//! the server does nothing there: workers do the rest, with their own rights.
+
+use std::collections::VecDeque;
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+
+/// The most links on a path.
+const MOST_LINKS: usize = 40;
+
+/// A folder that is open, whatever happens to its name.
+pub struct Folder {
+    fd: OwnedFd,
+    /// Whether nobody but root and this user could have chosen what lies under each name on the way
+    /// here.
+    certain: bool,
+}
+
+fn check(rc: i32) -> io::Result<i32> {
+    match rc {
+        -1 => Err(io::Error::last_os_error()),
+        n => Ok(n),
+    }
+}
+
+fn c(name: &[u8]) -> io::Result<CString> {
+    CString::new(name).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+impl Folder {
+    /// Opens a folder without following a last link; `None` when it is no folder.
+    fn open(at: i32, name: &[u8], certain: bool) -> io::Result<Option<Self>> {
+        let flags = libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        // SAFETY: a C string; the descriptor that comes is ours.
+        let fd = unsafe {
+            let fd = check(libc::openat(at, c(name)?.as_ptr(), flags))?;
+            OwnedFd::from_raw_fd(fd)
+        };
+        let it = Self { fd, certain };
+        let is_folder = it.status()?.st_mode & libc::S_IFMT == libc::S_IFDIR;
+        Ok(is_folder.then_some(it))
+    }
+
+    fn status(&self) -> io::Result<libc::stat> {
+        // SAFETY: all zeros is a valid structure of numbers, and it is live.
+        unsafe {
+            let mut s: libc::stat = std::mem::zeroed();
+            check(libc::fstat(self.fd.as_raw_fd(), &raw mut s))?;
+            Ok(s)
+        }
+    }
+
+    /// Whether root and this user alone can put names into it; `sticky`: or take away others'.
+    pub fn guarded(&self, sticky: bool) -> io::Result<bool> {
+        let s = self.status()?;
+        let others = s.st_mode & 0o022 != 0 && !(sticky && s.st_mode & libc::S_ISVTX != 0);
+        Ok(is_ours(s.st_uid) && !others)
+    }
+
+    /// Opens a folder, and makes what is missing on the way there.
+    pub fn make(path: &Path) -> io::Result<Self> {
+        let path = std::path::absolute(path)?;
+        let mut names: VecDeque<OsString> = VecDeque::new();
+        let split = |p: &Path| -> Vec<OsString> {
+            let plain = |c: Component<'_>| match c {
+                Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+                c => Some(c.as_os_str().to_os_string()),
+            };
+            p.components().filter_map(plain).collect()
+        };
+        let none = || io::Error::from(io::ErrorKind::NotADirectory);
+        let root = || Self::open(libc::AT_FDCWD, b"/", true)?.ok_or_else(none);
+        names.extend(split(&path));
+        let (mut here, mut links): (Self, usize) = (root()?, 0);
+        while let Some(name) = names.pop_front() {
+            let at = here.fd.as_raw_fd();
+            let name = name.as_bytes();
+            // SAFETY: a C string and an open folder.
+            let made = unsafe { check(libc::mkdirat(at, c(name)?.as_ptr(), 0o755)) };
+            if let Err(e) = made
+                && e.kind() != io::ErrorKind::AlreadyExists
+                // On a file system that is read only, or where it may not, what is there will do.
+                && !exists(at, name)
+            {
+                return Err(e);
+            }
+            let certain = here.certain && here.guarded(true)?;
+            if let Some(next) = Self::open(at, name, certain)? {
+                // In a folder for all, only what is ours stays what it is.
+                let certain = certain && (here.guarded(false)? || is_ours(next.status()?.st_uid));
+                here = Self { certain, ..next };
+                continue;
+            }
+            links += 1;
+            let target = read_link(at, name)?;
+            if !(here.certain && here.guarded(false)?) || links > MOST_LINKS {
+                return Err(io::Error::other(format!(
+                    "{} is a link that others could have made; name the folder itself",
+                    String::from_utf8_lossy(name)
+                )));
+            }
+            for n in split(&target).into_iter().rev() {
+                names.push_front(n);
+            }
+            if target.is_absolute() {
+                here = root()?;
+            }
+        }
+        Ok(here)
+    }
+
+    /// Gives it to a user, if it is not that user's already: only what root made or could have made
+    /// is root's to give.
+    pub fn give(&self, uid: u32, gid: u32) -> io::Result<()> {
+        if self.status()?.st_uid == uid {
+            return Ok(());
+        }
+        if !self.certain || !is_ours(self.status()?.st_uid) {
+            return Err(io::Error::other(
+                "it belongs to another user, or lies in a folder that others can write to; make it \
+                 and give it to the workers' user yourself",
+            ));
+        }
+        let (fd, flags) = (self.fd.as_raw_fd(), libc::AT_EMPTY_PATH);
+        // SAFETY: an open folder and an empty C string.
+        check(unsafe { libc::fchownat(fd, c"".as_ptr(), uid, gid, flags) }).map(drop)
+    }
+}
+
+fn is_ours(uid: u32) -> bool {
+    // SAFETY: no preconditions.
+    uid == 0 || uid == unsafe { libc::geteuid() }
+}
+
+fn exists(at: i32, name: &[u8]) -> bool {
+    let Ok(name) = c(name) else { return false };
+    // SAFETY: a C string, an open folder, and a live structure of numbers.
+    unsafe {
+        let mut s: libc::stat = std::mem::zeroed();
+        libc::fstatat(at, name.as_ptr(), &raw mut s, libc::AT_SYMLINK_NOFOLLOW) == 0
+    }
+}
+
+fn read_link(at: i32, name: &[u8]) -> io::Result<PathBuf> {
+    let mut buf = vec![0u8; libc::PATH_MAX as usize];
+    // SAFETY: a C string, an open folder, and a buffer of the length given.
+    let n = unsafe {
+        let place = buf.as_mut_ptr().cast();
+        libc::readlinkat(at, c(name)?.as_ptr(), place, buf.len())
+    };
+    // What is no link is a file.
+    let n = usize::try_from(n).map_err(|_| io::Error::from(io::ErrorKind::NotADirectory))?;
+    buf.truncate(n);
+    Ok(PathBuf::from(OsString::from_vec(buf)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn links_count_only_where_others_cannot_make_them() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        fs::create_dir(at("real")).unwrap();
+        symlink("real", at("link")).unwrap();
+        symlink(at("real"), at("absolute")).unwrap();
+        Folder::make(&at("link/new/deep")).unwrap();
+        Folder::make(&at("absolute/more")).unwrap();
+        assert!(at("real/new/deep").is_dir() && at("real/more").is_dir());
+        mode(home.path(), 0o777);
+        for name in ["link", "link/other", "absolute/other"] {
+            let e = Folder::make(&at(name)).err().expect("a link of others");
+            assert!(e.to_string().contains("is a link"), "{e}");
+        }
+        assert!(!at("real/other").exists());
+        assert!(Folder::make(&at("real")).is_ok());
+        fs::write(at("file"), "x").unwrap();
+        assert!(Folder::make(&at("file/in")).is_err());
+        mode(home.path(), 0o700);
+        symlink("round", at("round")).unwrap();
+        assert!(Folder::make(&at("round")).is_err());
+    }
+
+    #[test]
+    fn only_what_is_certain_is_given_away() {
+        // SAFETY: no preconditions.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let cache = home.path().join("cache");
+        let owner = || fs::metadata(&cache).unwrap().uid();
+        Folder::make(&cache).unwrap().give(1234, 1234).unwrap();
+        assert_eq!(owner(), 1234);
+        let again = Folder::make(&cache).unwrap();
+        again.give(1234, 1234).unwrap();
+        assert!(again.give(1235, 1235).is_err(), "it is somebody's");
+        // A folder of root's that somebody else has put there.
+        let theirs = home.path().join("theirs");
+        fs::create_dir_all(theirs.join("cache")).unwrap();
+        std::os::unix::fs::chown(&theirs, Some(1234), Some(1234)).unwrap();
+        let moved = Folder::make(&theirs.join("cache")).unwrap();
+        assert!(moved.give(1234, 1234).is_err());
+        assert_eq!(fs::metadata(theirs.join("cache")).unwrap().uid(), 0);
+    }
+}

@@ -1,0 +1,162 @@
+//! What the log says of clients that are refused.
+//!
+//! Anyone who reaches the server can make it refuse them, as often as they like. Each refusal is a
+//! short line, and each network gets only so many of them in a while, as do all networks together;
+//! the next line says how many were left out.
+
+use busbar_wire::hello::Refusal;
+use busbar_worker::complain::one_line;
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// The longest reason in a line, in bytes.
+const LONGEST: usize = 300;
+/// Lines that one network has at once, and how many come back each second.
+const OF_ONE: (f64, f64) = (20.0, 1.0);
+/// The same for all networks together.
+const OF_ALL: (f64, f64) = (100.0, 10.0);
+/// The most networks that are told apart.
+const NETWORKS: usize = 1024;
+
+/// Addresses that count as one: an IPv4 network of 256, an IPv6 site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Network {
+    V4([u8; 3]),
+    V6([u8; 6]),
+    /// No address that could be told.
+    Unknown,
+}
+
+impl Network {
+    /// The network of an address.
+    pub(crate) fn of(ip: IpAddr) -> Self {
+        match ip.to_canonical() {
+            IpAddr::V4(a) => Self::V4([a.octets()[0], a.octets()[1], a.octets()[2]]),
+            IpAddr::V6(a) => a
+                .octets()
+                .first_chunk()
+                .map_or(Self::Unknown, |c| Self::V6(*c)),
+        }
+    }
+
+    fn of_peer(peer: &str) -> Self {
+        let address = peer.parse::<SocketAddr>();
+        address.map_or(Self::Unknown, |a| Self::of(a.ip()))
+    }
+}
+
+/// Lines that may still be written.
+#[derive(Clone, Copy)]
+struct Left {
+    lines: f64,
+    at: Instant,
+}
+
+impl Left {
+    /// How many there are by now.
+    fn now(self, now: Instant, (most, back): (f64, f64)) -> f64 {
+        let waited = now.saturating_duration_since(self.at).as_secs_f64();
+        (self.lines + back * waited).min(most)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    all: Option<Left>,
+    networks: HashMap<Network, Left>,
+    left_out: u64,
+}
+
+impl State {
+    /// Whether a line may be written; if so, how many were left out before it.
+    fn line(&mut self, from: Network, now: Instant) -> Option<u64> {
+        let fresh = |(most, _)| Left {
+            lines: most,
+            at: now,
+        };
+        if self.networks.len() >= NETWORKS && !self.networks.contains_key(&from) {
+            self.networks.retain(|_, l| l.now(now, OF_ONE) < OF_ONE.0);
+        }
+        // Those that find no place of their own share one.
+        let full = self.networks.len() >= NETWORKS && !self.networks.contains_key(&from);
+        let from = if full { Network::Unknown } else { from };
+        let one = *self.networks.entry(from).or_insert(fresh(OF_ONE));
+        let all = *self.all.get_or_insert(fresh(OF_ALL));
+        let (of_one, of_all) = (one.now(now, OF_ONE), all.now(now, OF_ALL));
+        if of_one < 1.0 || of_all < 1.0 {
+            self.left_out += 1;
+            return None;
+        }
+        let spent = |lines| Left {
+            lines: lines - 1.0,
+            at: now,
+        };
+        self.networks.insert(from, spent(of_one));
+        self.all = Some(spent(of_all));
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+/// Keeps count of refusals.
+#[derive(Default)]
+pub(crate) struct Refusals(Mutex<State>);
+
+impl Refusals {
+    /// Logs that a client was refused, unless the log has heard enough of its like.
+    pub(crate) fn log(&self, peer: &str, r: &Refusal) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = state.line(Network::of_peer(peer), Instant::now());
+        drop(state);
+        let Some(left_out) = line else { return };
+        let left_out = Some(left_out).filter(|n| *n > 0);
+        let why = one_line(&r.message, LONGEST);
+        tracing::info!(peer, code = r.code, why, left_out, "refused");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn net(n: u16) -> Network {
+        let [a, b] = n.to_be_bytes();
+        Network::of(IpAddr::from([10, a, b, 7]))
+    }
+
+    #[test]
+    fn a_network_has_its_lines_and_then_one_a_second() {
+        let (mut s, start) = (State::default(), Instant::now());
+        let all: Vec<_> = (0..1000).filter_map(|_| s.line(net(1), start)).collect();
+        assert_eq!(all, [0; 20]);
+        assert_eq!(s.line(net(2), start), Some(980), "others are heard");
+        let later = start + Duration::from_millis(1100);
+        assert_eq!(s.line(net(1), later), Some(0));
+        assert_eq!(s.line(net(1), later), None);
+        assert_eq!(s.line(net(2), later), Some(1));
+    }
+
+    #[test]
+    fn many_networks_share_what_there_is() {
+        let (mut s, start) = (State::default(), Instant::now());
+        let lines = |s: &mut State, now| {
+            let all = (0..60_000).filter_map(|n| s.line(net(n), now));
+            all.count()
+        };
+        assert_eq!(lines(&mut s, start), 100);
+        assert!(s.networks.len() <= NETWORKS + 1);
+        assert_eq!(lines(&mut s, start + Duration::from_secs(2)), 20);
+        let mapped: IpAddr = "::ffff:10.0.1.9".parse().unwrap();
+        assert_eq!(Network::of(mapped), net(1));
+        assert_eq!(
+            Network::of_peer("[2001:db8::1]:7"),
+            Network::of_peer("[2001:db8::2]:8")
+        );
+        assert_ne!(
+            Network::of_peer("10.0.1.9:7"),
+            Network::of_peer("10.0.2.9:7")
+        );
+    }
+}

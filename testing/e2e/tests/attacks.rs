@@ -1,0 +1,352 @@
+//! Attacks that have succeeded once, by strangers and by clients with the token; each must fail.
+
+use busbar_e2e::hostile::{Recording, Tap, frame_of, greet, read_frame, record_of, records};
+use busbar_e2e::program::{LIMIT, clear};
+use busbar_e2e::server::{Options, Server};
+use busbar_e2e::tree::tree;
+use busbar_e2e::{opencl, proc, until};
+use busbar_wire::Writer;
+use busbar_wire::codec::Message;
+use busbar_wire::frame::Kind;
+use busbar_wire::generated::opencl as wire;
+use busbar_wire::hello::{Hello, Intent};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Plays a recorded session back with another record after each build, as a client that no library
+/// of ours holds back. Every call is waited for.
+fn play(address: &str, r: &Recording, then: impl Fn(u32) -> Vec<u8>) {
+    let (mut to, _) = greet(address, &r.hello).expect("the server takes it");
+    let mut from = to.try_clone().expect("a copy");
+    let _ = from.set_read_timeout(Some(LIMIT));
+    let mut answered = move |call: u32| {
+        while let Some((h, body)) = read_frame(&mut from) {
+            let all = records(&[body]);
+            if h.kind == Kind::Data && all.iter().any(|(r, _)| r.op == 1 && r.call == call) {
+                return true;
+            }
+        }
+        false
+    };
+    let mut seq = 0;
+    for (h, payload) in records(&r.bodies) {
+        let mut say = |record: &[u8]| {
+            seq += 1;
+            let _ = to.write_all(&frame_of(Kind::Data, seq, 0, record));
+        };
+        say(&record_of(h.op, h.call, h.aux, &payload));
+        if h.call != 0 && !answered(h.call) {
+            return;
+        }
+        if h.op == wire::op::BUILD_PROGRAM {
+            let mut reader = busbar_wire::Reader::new(&payload);
+            say(&then(reader.u32().expect("it begins with the program")));
+        }
+    }
+}
+
+#[test]
+fn a_tenants_build_is_never_kept_as_another_build() {
+    let program = opencl::compile("opencl_faults");
+    let wanted = opencl::text(&opencl::run(opencl::native(&program).arg("build")));
+    assert!(wanted.contains("42"), "{wanted}");
+    // What an honest client says, recorded where its build is of no use to anybody else.
+    let elsewhere = opencl::Server::start();
+    let tap = Tap::start(&elsewhere.address);
+    opencl::run(opencl::remote(&tap.address, &program).arg("build"));
+    let recording = until("the end of what was recorded", || tap.recordings().pop());
+    let attacks: [fn(u32) -> Vec<u8>; 2] = [
+        // The same program once more, with other options.
+        |program| {
+            let mut payload = Vec::new();
+            let options = "-DFACTOR=1000 -cl-kernel-arg-info";
+            wire::BuildLoaded { program, options }.encode(&mut Writer::new(&mut payload));
+            record_of(wire::op::BUILD_LOADED, 0, 0, &payload)
+        },
+        // The same while the next record already asks for what to keep.
+        |program| {
+            let mut payload = Vec::new();
+            wire::CompileProgram {
+                program,
+                devices: vec![1],
+                options: "-DFACTOR=1000 -cl-kernel-arg-info",
+                headers: vec![],
+                names: &[],
+                files: 0,
+            }
+            .encode(&mut Writer::new(&mut payload));
+            record_of(wire::op::COMPILE_PROGRAM, 900_000, 0, &payload)
+        },
+    ];
+    for attack in attacks {
+        let server = opencl::Server::start();
+        play(&server.address, &recording, attack);
+        let got = opencl::run(server.command(&program).arg("build"));
+        assert_eq!(opencl::text(&got), wanted);
+    }
+}
+
+/// A hello of a stranger.
+fn stranger(address: &str, body: &[u8]) -> Vec<u8> {
+    let mut to = TcpStream::connect(address).expect("the server listens");
+    let _ = to.set_read_timeout(Some(Duration::from_secs(20)));
+    let _ = to.write_all(&frame_of(Kind::Hello, 0, 0, body));
+    let mut back = Vec::new();
+    let _ = to.read_to_end(&mut back);
+    back
+}
+
+#[test]
+fn strangers_cannot_fill_the_log() {
+    let token = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(token.path(), "a-token-of-many-letters\n").expect("a token");
+    let path = token.path().to_str().expect("a path");
+    let server = Options::default().arg("--token-file", path).start();
+    let before = server.log().len();
+    let long = format!(r#"{{"intent":"{}\n2026 forged"}}"#, "A".repeat(60_000));
+    for _ in 0..300 {
+        let answer = stranger(&server.address, long.as_bytes());
+        assert!(answer.len() < 1000, "{} bytes", answer.len());
+    }
+    let log = server.log();
+    let more = log.len() - before;
+    assert!(more < 30_000, "{more} bytes of log");
+    assert!(!log.lines().any(|l| l.starts_with("2026 forged")));
+    assert!(log.contains("makes no sense"), "the first ones are there");
+}
+
+#[test]
+fn whole_names_of_leases_are_not_in_the_log() {
+    let server = Server::start();
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    let out = c
+        .args(["run", "--server", &server.address, "--gpus", "1", "--"])
+        .args(["sh", "-c", "echo $BUSBAR_LEASE"])
+        .output()
+        .expect("it runs");
+    let lease = String::from_utf8_lossy(&out.stdout).trim().to_string();
+    assert_eq!(lease.len(), 32, "{lease}");
+    until("the end of the lease", || {
+        server.log().contains("lease ended").then_some(())
+    });
+    let log = server.log();
+    assert!(
+        log.contains(&lease[..8]) && !log.contains(&lease[..16]),
+        "{log}"
+    );
+}
+
+fn is_root() -> bool {
+    // SAFETY: no preconditions.
+    unsafe { libc::geteuid() == 0 }
+}
+
+#[test]
+fn a_root_server_follows_no_link_in_its_workers_cache() {
+    if !is_root() {
+        return;
+    }
+    let home = tempfile::Builder::new()
+        .prefix("busbar-links")
+        .tempdir()
+        .expect("a folder");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(home.path(), open).expect("it is ours");
+    let library = home.path().join("libcuda.so.1");
+    std::fs::copy(tree().fakedev_library(), &library).expect("room");
+    let (cache, secret) = (home.path().join("cache"), home.path().join("secret"));
+    std::fs::create_dir(&cache).expect("a folder");
+    std::os::unix::fs::chown(&cache, Some(65534), None).expect("we are root");
+    std::fs::write(&secret, "for root alone").expect("a file");
+    let start = |cache: &Path| {
+        let path = |p: &Path| p.to_str().expect("a path").to_string();
+        Options::default()
+            .arg("--worker-user", "nobody")
+            .arg("--cuda-library", &path(&library))
+            .arg("--cache-dir", &path(cache))
+            .try_start()
+    };
+    // The name of every process that the server could be or start.
+    let us = std::process::id();
+    let links: Vec<_> = (1..4000)
+        .map(|n| cache.join(format!(".{}.probe", us + n)))
+        .collect();
+    for l in &links {
+        std::os::unix::fs::symlink(&secret, l).expect("a link");
+    }
+    drop(start(&cache).expect("it starts"));
+    let text = std::fs::read_to_string(&secret).expect("it is there");
+    assert_eq!(text, "for root alone");
+    assert!(links.iter().filter(|l| l.is_symlink()).count() >= 3998);
+    // Nor is a link given to that user, where the user could have made it.
+    let theirs = home.path().join("theirs");
+    std::fs::create_dir(&theirs).expect("a folder");
+    std::os::unix::fs::chown(&theirs, Some(65534), None).expect("we are root");
+    let target = home.path().join("target");
+    std::fs::create_dir(&target).expect("a folder");
+    std::os::unix::fs::symlink(&target, theirs.join("cache")).expect("a link");
+    let log = start(&theirs.join("cache")).err().expect("it is refused");
+    assert!(log.contains("link"), "{log}");
+    let owner = std::os::unix::fs::MetadataExt::uid(&target.metadata().expect("it is there"));
+    assert_eq!(owner, 0);
+}
+
+/// Whether a process of the same user without rights of its own can read a process's memory.
+fn can_be_read(pid: u32, uid: u32) -> bool {
+    let mut c = Command::new("head");
+    c.args(["-c", "0", &format!("/proc/{pid}/environ")])
+        .uid(uid);
+    c.stderr(Stdio::null());
+    c.status().expect("it runs").success()
+}
+
+#[test]
+fn no_process_of_the_server_can_be_looked_into() {
+    if !is_root() {
+        return;
+    }
+    const NOBODY: u32 = 65534;
+    let home = tempfile::Builder::new()
+        .prefix("busbar-hard")
+        .tempdir()
+        .expect("a folder");
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(home.path(), open).expect("it is ours");
+    let copy = |from: &Path, name: &str| {
+        let to = home.path().join(name);
+        std::fs::copy(from, &to).expect("room");
+        to
+    };
+    let busbar = copy(&tree().busbar, "busbar");
+    let library = copy(&tree().fakedev_library(), "libcuda.so.1");
+    let mut c = Command::new(busbar);
+    clear(&mut c);
+    c.args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--api",
+        "cuda",
+        "--cuda-library",
+    ])
+    .arg(library)
+    .args(["--cache-dir", "/proc/no/cache"])
+    .current_dir("/")
+    .uid(NOBODY)
+    .stdout(Stdio::piped())
+    .stderr(Stdio::null());
+    let mut server = c.spawn().expect("it starts");
+    let mut line = [0; 64];
+    let out = server.stdout.as_mut().expect("a pipe");
+    let n = out.read(&mut line).expect("it says where it listens");
+    assert!(n > 0);
+    let mut plain = Command::new("sleep")
+        .arg("100")
+        .uid(NOBODY)
+        .spawn()
+        .expect("it starts");
+    until("a process that can be looked into", || {
+        can_be_read(plain.id(), NOBODY).then_some(())
+    });
+    // A spare worker, and the process that reads the GPUs.
+    let children = until("what the server starts", || {
+        let all = proc::children(server.id());
+        (all.len() >= 2).then_some(all)
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    let readable: Vec<_> = std::iter::once(server.id())
+        .chain(children)
+        .filter(|pid| proc::alive(*pid) && can_be_read(*pid, NOBODY))
+        .collect();
+    for child in [&mut server, &mut plain] {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    assert!(readable.is_empty(), "{readable:?}");
+}
+
+/// Makes the kernel deny Landlock, in this process and what it starts.
+fn deny_landlock() -> std::io::Result<()> {
+    let step = |code: u32, jt, jf, k| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    let mut program = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            0,
+            1,
+            libc::SYS_landlock_create_ruleset as u32,
+        ),
+        step(
+            libc::BPF_RET | libc::BPF_K,
+            0,
+            0,
+            libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32,
+        ),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let list = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_mut_ptr(),
+    };
+    // SAFETY: plain system calls; the filter is live.
+    let done = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        libc::prctl(
+            libc::PR_SET_SECCOMP,
+            libc::SECCOMP_MODE_FILTER,
+            &raw const list,
+        )
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+#[test]
+fn without_landlock_there_is_no_sandbox_and_no_server() {
+    let run = |args: &[&str]| {
+        let mut c = Command::new(&tree().busbar);
+        clear(&mut c);
+        // SAFETY: system calls alone between fork and exec.
+        unsafe { c.args(args).pre_exec(deny_landlock) };
+        let out = c.stdin(Stdio::null()).output().expect("it runs");
+        (
+            out.status.code(),
+            String::from_utf8_lossy(&out.stderr).into_owned(),
+        )
+    };
+    let (code, says) = run(&["serve", "--check"]);
+    assert_eq!(code, Some(0), "{says}");
+    for args in [
+        &["serve", "--sandbox", "--check"][..],
+        &["serve", "--sandbox", "--listen", "127.0.0.1:0"],
+        &["worker", "--sandbox", "--try-cache"],
+    ] {
+        let (code, says) = run(args);
+        assert_eq!(code, Some(125), "{says}");
+        assert!(says.contains("Landlock"), "{says}");
+    }
+}
+
+#[test]
+fn a_hello_without_a_token_gets_no_more_than_a_sentence() {
+    let server = Server::start();
+    let mut hello = Hello::new(Intent::Open);
+    hello.api = "x".repeat(200);
+    let body = serde_json::to_vec(&hello).expect("JSON");
+    for _ in 0..200 {
+        stranger(&server.address, &body);
+    }
+    assert!(server.log().len() < 30_000, "{}", server.log().len());
+}
