@@ -265,7 +265,7 @@ impl Types {
 }
 
 /// The text of a line of documentation.
-fn doc_text(attr: &syn::Attribute) -> Option<String> {
+pub(crate) fn doc_text(attr: &syn::Attribute) -> Option<String> {
     match &attr.meta.require_name_value().ok()?.value {
         syn::Expr::Lit(syn::ExprLit {
             lit: syn::Lit::Str(s),

@@ -14,6 +14,7 @@
 pub mod abi;
 pub mod check;
 pub mod condition;
+pub mod contract;
 pub mod effect;
 pub mod emit;
 pub mod file;

@@ -1,6 +1,7 @@
 //! The spec, resolved: what each call puts on the wire, and what it does.
 
 use crate::abi::Types;
+use crate::contract::Contract;
 use crate::spec::{Act, Class, Count, Item, Sort};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -272,6 +273,8 @@ pub struct Api {
     pub procs: Vec<(String, u32)>,
     /// Every function that a loader of the API exports.
     pub loader: Vec<String>,
+    /// What both ends agree on beside the messages.
+    pub contract: Option<Contract>,
 }
 
 impl Api {

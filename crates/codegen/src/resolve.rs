@@ -1,6 +1,7 @@
 //! From parsed lines to the model: what is wrong with a line by itself is refused here.
 
 use crate::abi::Types;
+use crate::contract::Contract;
 use crate::model::{Api, Arg, Call, Config, Family, Field, Role, Wire};
 use crate::model::{camel, field_name, snake, travels};
 use crate::role::{self, wire_number};
@@ -51,7 +52,8 @@ impl Api {
         let mut paths: Vec<_> = std::fs::read_dir(dir)?
             .map(|e| e.map(|e| e.path()))
             .collect::<std::io::Result<_>>()?;
-        paths.retain(|p| p.extension().is_some_and(|e| e == "rs"));
+        let contract = dir.join("contract.rs");
+        paths.retain(|p| *p != contract && p.extension().is_some_and(|e| e == "rs"));
         paths.sort();
         for path in paths {
             items.push((
@@ -70,6 +72,7 @@ impl Api {
             exports,
             procs,
             loader,
+            contract: Contract::load(&contract)?,
         };
         empty.resolve(items)
     }

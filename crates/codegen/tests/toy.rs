@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const GOLDEN: [(&str, &str); 6] = [
+const GOLDEN: [(&str, &str); 7] = [
     ("wire.rs", "crates/wire/src/generated/toy/cups.rs"),
+    ("contract.rs", "crates/wire/src/generated/toy/contract.rs"),
     ("effects.rs", "crates/wire/src/generated/toy/effects.rs"),
     ("client.rs", "crates/client/src/toy/generated/cups.rs"),
     ("worker.rs", "crates/worker/src/toy/generated/cups.rs"),
@@ -30,6 +31,7 @@ fn toy(file: &str, change: impl Fn(String) -> String) -> tempfile::TempDir {
         "api.toml",
         "exports.txt",
         "procs.txt",
+        "contract.rs",
         "cups.rs",
         "abi/types.rs",
     ] {
@@ -317,4 +319,20 @@ fn what_is_created_comes_to_an_end() {
         e.contains("`Stream` is not among the kinds of objects"),
         "{e}"
     );
+}
+
+#[test]
+fn ranges_of_addresses_are_disjoint_and_whole() {
+    let e = refusal("contract.rs", "0x30_0000", "0x20_0000");
+    assert!(e.contains("two ranges begin at 0x200000"), "{e}");
+    let e = refusal("contract.rs", "0x30_0000", "0x38_0000");
+    assert!(e.contains("1 ranges cannot begin at 0x380000"), "{e}");
+    let e = refusal("contract.rs", "[0x30_0000; 1]", "[0x8000_0000_0000; 1]");
+    assert!(e.contains("1 ranges cannot begin at 0x800000000000"), "{e}");
+    let e = refusal("contract.rs", "[0x30_0000; 1]", "0x30_0000");
+    assert!(e.contains("is not a first address and a count"), "{e}");
+    let e = refusal("contract.rs", "Coffee = 3", "Coffee");
+    assert!(e.contains("`Coffee` wants a value and no fields"), "{e}");
+    let e = refusal("contract.rs", "const MOST: u64 = 1 << 8;", "fn most() {}");
+    assert!(e.contains("a contract cannot hold"), "{e}");
 }

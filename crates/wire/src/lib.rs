@@ -14,6 +14,8 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+#[cfg(test)]
+mod contract;
 pub mod effects;
 pub mod frame;
 pub mod generated;

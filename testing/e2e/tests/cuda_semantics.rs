@@ -264,6 +264,13 @@ fn devices_of_one_process_reach_each_other() {
 }
 
 #[test]
+fn a_program_uses_64_devices() {
+    let server = Options::default().env("FAKEDEV_DEVICES", "64").start();
+    let text = same(&server, "64", &["devices"]);
+    assert!(text.ends_with("63: 0 63, 0 [64, 64], 0\n"), "{text}");
+}
+
+#[test]
 fn a_capture_survives_what_happens_beside_it() {
     let text = same(&Server::start(), "1", &["capture"]);
     assert!(text.contains("[42]") && text.contains("[41]") && text.contains("[40]"));

@@ -9,6 +9,7 @@ use super::{fault, logs, settled, shadow, stream};
 use crate::session::CHUNK;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
+use busbar_wire::generated::cuda::contract::MOST_READ;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::record::OP_CALLBACK_BYTES;
 use std::collections::BTreeMap;
@@ -70,8 +71,6 @@ static IN_GRAPHS: AtomicBool = AtomicBool::new(false);
 /// Reads that are to come: where, and how many bytes.
 static READS: Mutex<BTreeMap<u64, (u64, usize)>> = Mutex::new(BTreeMap::new());
 static NUMBER: AtomicU64 = AtomicU64::new(0);
-/// The most bytes of one of them: the worker has page-locked memory for each.
-const MOST_READ: usize = 16 << 20;
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
@@ -141,7 +140,7 @@ pub fn read_in_order(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Res
     jobs()?;
     let mut done = 0;
     while done < len {
-        let n = MOST_READ.min(len - done);
+        let n = (MOST_READ as usize).min(len - done);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         lock(&READS).insert(number, (src + done as u64, n));
         let m = msg::CopyInLater {

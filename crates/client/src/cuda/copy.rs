@@ -49,7 +49,7 @@ pub fn wait_for_copies(cx: Cx) {
 /// Fails at once, as CUDA does, when the bytes are not all in memory that the device has. A mistake
 /// that only the worker noticed would be reported late.
 pub(super) fn must_be_on_device(p: u64, len: usize) -> Result<(), CUresult> {
-    let window = space::start(space::WINDOW)..space::start(space::WINDOW + 1);
+    let window = space::span(space::WINDOW);
     let shadowed = window.contains(&p) || shadow::device_side(p, len).is_some();
     // Page-locked memory that the worker has, too, is at the same address there.
     let shared = shared::holds(p) && memory::is_pinned(p, len);

@@ -4,6 +4,7 @@ use super::handles;
 use super::runtime::{self, enter_local, guard, put};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
+use busbar_wire::generated::cuda::contract::DEVICES;
 use busbar_wire::{Reader, WireError};
 use std::collections::HashMap;
 use std::ffi::c_char;
@@ -124,6 +125,12 @@ pub fn visible(mut all: Vec<Device>) -> Result<Vec<Device>, CUresult> {
         None => all,
         Some(list) => choose(&all, &list.to_string_lossy())?,
     };
+    let most = DEVICES.len();
+    if chosen.len() > most {
+        let (all, say) = (chosen.len(), "CUDA_VISIBLE_DEVICES can choose others");
+        crate::log!(Warn, "the program sees {most} of {all} devices: {say}");
+        chosen.truncate(most);
+    }
     for d in &mut chosen {
         d.primary = handles::create(Kind::Context, 0);
     }

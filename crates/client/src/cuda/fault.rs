@@ -47,7 +47,7 @@ const RETRY: u32 = 1;
 const REFUSE: u32 = 2;
 
 fn in_our_ranges(p: u64) -> bool {
-    (space::start(space::MANAGED)..space::start(space::HOST + 1)).contains(&p)
+    matches!(space::number(p), Some(space::MANAGED | space::HOST))
 }
 
 /// Guards an area's pages.

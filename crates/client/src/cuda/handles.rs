@@ -28,7 +28,8 @@ const ID_MASK: u64 = (1 << ID_BITS) - 1;
 const CHUNK: usize = 4096;
 const CHUNKS: usize = (1 << ID_BITS) / CHUNK;
 /// Ids from here on are chosen by the worker.
-pub const WORKER_IDS: u32 = 1 << (ID_BITS - 1);
+pub use busbar_wire::generated::cuda::contract::WORKER_IDS;
+const _: () = assert!(WORKER_IDS == 1 << (ID_BITS - 1));
 
 /// One entry: bit 0 alive, bits 8..16 generation, bits 32..64 the context it was made in.
 type Slot = AtomicU64;

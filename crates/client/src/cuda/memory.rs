@@ -251,7 +251,9 @@ pub fn unplace(range: u32, at: u64, size: u64) -> Option<(u64, u64)> {
 /// Something that [`unplace`] gave is unmapped, or will be before anything else is mapped there: it
 /// may be anybody's.
 pub fn vacant(at: u64, bytes: u64) {
-    if let Some(s) = spaces().get_mut(&space::number(at)) {
+    if let Some(range) = space::number(at)
+        && let Some(s) = spaces().get_mut(&range)
+    {
         s.vacant(at, bytes);
     }
 }

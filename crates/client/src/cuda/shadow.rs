@@ -528,7 +528,7 @@ pub fn is_host_memory_known() -> bool {
 /// Whether page-locked memory may be at an address.
 #[inline]
 pub fn may_be_host_memory(p: u64) -> bool {
-    let host = space::start(space::HOST)..space::start(space::HOST + 1);
+    let host = space::span(space::HOST);
     let registered = REGISTERED_FROM.load(Ordering::Relaxed)..REGISTERED_TO.load(Ordering::Relaxed);
     host.contains(&p) || registered.contains(&p)
 }

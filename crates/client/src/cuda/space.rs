@@ -6,38 +6,13 @@
 
 use std::collections::BTreeMap;
 
-/// First address of the first device's range. Chosen where neither the loader nor the heap nor the
-/// driver puts anything, in the program and in the worker.
-pub const BASE: u64 = 0x3000_0000_0000;
-/// Bytes of a device's range.
-pub const RANGE: u64 = 1 << 40;
-/// Ranges for devices; behind them lie those for addresses that programs reserve themselves.
-const DEVICE_RANGES: u64 = 16;
-/// Ranges for reservations.
-const RESERVED_RANGES: u64 = 16;
-/// The number of the range of managed memory. The worker lets all devices use it and those behind
-/// it.
-pub const MANAGED: u32 = (DEVICE_RANGES + RESERVED_RANGES) as u32;
-/// The number of the range of page-locked host memory.
-pub const HOST: u32 = MANAGED + 1;
-/// The number of the range in which kernels see memory that the program registered.
-pub const WINDOW: u32 = MANAGED + 2;
-/// The number of the range of page-locked memory that a worker on this host has mapped as well.
-pub const SHARED: u32 = MANAGED + 3;
-
-/// First address of a range.
-pub const fn start(range: u32) -> u64 {
-    BASE + range as u64 * RANGE
-}
-
-/// The number of the range that an address of ours lies in.
-pub const fn number(p: u64) -> u32 {
-    ((p - BASE) / RANGE) as u32
-}
+pub use busbar_wire::generated::cuda::contract::{
+    DEVICES, GRANULE, HOST, MANAGED, RANGE, RESERVED, SHARED, WINDOW, number, span,
+};
 
 /// Whether an address lies in a range for device memory.
 pub fn holds(p: u64) -> bool {
-    (BASE..BASE + (DEVICE_RANGES + RESERVED_RANGES) * RANGE).contains(&p)
+    number(p).is_some_and(|n| DEVICES.contains(&n) || RESERVED.contains(&n))
 }
 
 /// Addresses that the program has reserved for mappings of its own.
@@ -51,9 +26,9 @@ impl Default for Reservations {
     fn default() -> Self {
         // The worker reserves range by range, and a mapping cannot lie in two.
         let mut free = Free::default();
-        for i in 0..RESERVED_RANGES {
+        for range in RESERVED {
             // The last granule stays free, or the ranges would join.
-            free.give(BASE + (DEVICE_RANGES + i) * RANGE, RANGE - GRANULE);
+            free.give(span(range).start, RANGE - GRANULE);
         }
         Self {
             free,
@@ -102,8 +77,6 @@ impl Reservations {
     }
 }
 
-/// What the worker maps at least.
-pub const GRANULE: u64 = 2 << 20;
 /// Requests from this size on have granules of their own.
 pub const LARGE: u64 = 1 << 20;
 /// Alignment of small allocations.
@@ -199,7 +172,7 @@ impl Space {
     /// The range of a number: the program's device of that ordinal, or one of those above.
     pub fn new(range: u32) -> Self {
         let mut free = Free::default();
-        free.give(start(range), RANGE);
+        free.give(span(range).start, RANGE);
         Self {
             free,
             slabs: BTreeMap::new(),
@@ -340,7 +313,10 @@ mod tests {
 
     #[test]
     fn a_program_and_its_heap_are_not_in_a_devices_range() {
-        assert!(holds(BASE) && holds(BASE + 31 * RANGE));
+        for range in DEVICES.chain(RESERVED) {
+            assert!(holds(span(range).start) && holds(span(range).end - 1));
+        }
+        assert!(!holds(span(MANAGED).start));
         assert!(!holds(0x5555_5555_4000));
         assert!(!holds(0x7fff_ffff_f000));
     }
@@ -358,7 +334,7 @@ mod tests {
         assert_ne!(at, other);
         s.vacant(at, bytes);
         assert_eq!(s.alloc(LARGE), Some(Alloc::Map { at, bytes }));
-        assert_eq!((number(at), number(start(SHARED))), (2, SHARED));
+        assert_eq!(number(at), Some(2));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod abi;
 mod client;
+mod contract;
 mod docs;
 mod effects;
 mod loader;
@@ -15,6 +16,7 @@ use crate::model::Api;
 pub fn api(api: &Api, files: &mut Files) {
     wire::emit(api, files);
     effects::emit(api, files);
+    contract::emit(api, files);
     if api.generates_functions() {
         abi::emit(api, files);
         client::emit(api, files);

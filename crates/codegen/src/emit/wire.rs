@@ -61,6 +61,9 @@ pub fn emit(api: &Api, files: &mut Files) {
         "];\n\n/// The name of a message.\npub fn name(op: u16) -> Option<&'static str> {\n\
          let at = NAMES.binary_search_by_key(&op, |n| n.0).ok()?;\nSome(NAMES[at].1)\n}\n\n",
     );
+    if api.contract.is_some() {
+        s.push_str("pub mod contract;\n");
+    }
     kinds(api, &mut s);
     put(
         files,

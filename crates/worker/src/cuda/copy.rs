@@ -10,6 +10,7 @@ use busbar_abi::cuda::*;
 use busbar_channel::switches::Switch;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
+use busbar_wire::generated::cuda::contract::MOST_READ;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Header;
@@ -65,8 +66,6 @@ pub(super) fn copy_in(w: &mut Cuda, h: &Header, m: msg::CopyIn<'_>) -> Result<()
 
 /// The kind of a callback that asks for bytes of the program's.
 const READ: u32 = 4;
-/// The most bytes of one.
-const MOST_READ: u64 = 16 << 20;
 
 /// What the driver's callback needs to ask for bytes.
 struct Read {

@@ -5,7 +5,7 @@ use super::frees::Free;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
-use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::generated::cuda::{self as msg, Kind, contract};
 use busbar_wire::record::Header;
 
 /// A pinned allocation on a device.
@@ -17,65 +17,55 @@ fn properties(dev: i32) -> CUmemAllocationProp {
     p
 }
 
-/// Where the client puts a device's memory: ranges of a tebibyte, one behind the other.
-const BASE: u64 = 0x3000_0000_0000;
-const RANGE: u64 = 1 << 40;
-/// All of them end well below where Linux puts a program and its heap (0x5555_5555_4000 and up).
-const RANGES: u64 = 36;
-/// Ranges from here on belong to no device: what lies there, all of them may use.
-const SHARED: u64 = BASE + 32 * RANGE;
-/// From here on lies memory in the place of the program's page-locked memory.
-const HOST: u64 = SHARED + RANGE;
-
 /// Memory that was mapped where the client said.
 pub(super) struct Mapped {
     size: u64,
     device: i32,
 }
 
+/// Whether what lies at an address all devices may use: it is managed, or stands for the program's
+/// own memory.
+fn is_of_all(va: u64) -> bool {
+    contract::number(va).is_some_and(|n| n >= contract::MANAGED)
+}
+
 /// Whether an address lies where sessions put device memory.
 #[inline]
 pub(super) fn in_ranges(va: u64) -> bool {
-    (BASE..BASE + RANGES * RANGE).contains(&va)
+    contract::number(va).is_some()
 }
 
-/// Checks that all of some addresses lie there.
-pub(super) fn within(va: u64, size: u64) -> Result<(), CUresult> {
-    let end = va.checked_add(size).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    if in_ranges(va) && end <= BASE + RANGES * RANGE {
-        Ok(())
-    } else {
-        Err(CUDA_ERROR_INVALID_VALUE)
-    }
+/// Checks that all of some addresses lie in one range, and says in which.
+pub(super) fn within(va: u64, size: u64) -> Result<u32, CUresult> {
+    let last = va.checked_add(size.max(1) - 1);
+    let range = contract::number(va).filter(|n| last.and_then(contract::number) == Some(*n));
+    range.ok_or(CUDA_ERROR_INVALID_VALUE)
 }
 
 /// Reserves the whole range that `va` lies in, once. The driver honours the wish for an address
 /// when the range is large; for a few megabytes it does as it likes.
-pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<(), CUresult> {
-    let range = va.checked_sub(BASE).ok_or(CUDA_ERROR_INVALID_VALUE)? / RANGE;
-    let start = BASE + range * RANGE;
-    if range >= RANGES || size > RANGE || va + size > start + RANGE {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<u32, CUresult> {
+    let range = within(va, size)?;
+    let start = contract::span(range).start;
     if w.reserved.contains(&range) {
-        return Ok(());
+        return Ok(range);
     }
     let mut at: CUdeviceptr = 0;
     // SAFETY: a pointer to a live address.
     check(unsafe {
         w.driver
-            .cuMemAddressReserve(&mut at, RANGE as usize, 0, start, 0)
+            .cuMemAddressReserve(&mut at, contract::RANGE as usize, 0, start, 0)
     })?;
     if at != start {
         // SAFETY: the reservation that was just made.
-        unsafe { w.driver.cuMemAddressFree(at, RANGE as usize) };
+        unsafe { w.driver.cuMemAddressFree(at, contract::RANGE as usize) };
         if w.may_complain() {
             crate::complain!("the driver put device memory at {at:#x} instead of {start:#x}");
         }
         return Err(CUDA_ERROR_OUT_OF_MEMORY);
     }
     w.reserved.insert(range);
-    Ok(())
+    Ok(range)
 }
 
 /// Who else may use what lies there.
@@ -93,7 +83,8 @@ fn access(dev: i32, yes: bool) -> CUmemAccessDesc {
 /// Lets a device use another's memory, or no longer. New memory is mapped for all who may.
 pub(super) fn allow(w: &Cuda, user: i32, owner: i32, yes: bool) -> Result<(), CUresult> {
     let access = access(user, yes);
-    for (va, m) in w.mapped.range(..SHARED).filter(|(_, m)| m.device == owner) {
+    let of_owner = |(va, m): &(&u64, &Mapped)| m.device == owner && !is_of_all(**va);
+    for (va, m) in w.mapped.iter().filter(of_owner) {
         // SAFETY: a range that `map` made, and a pointer to a live structure.
         check(unsafe { w.driver.cuMemSetAccess(*va, m.size as usize, &access, 1) })?;
     }
@@ -170,10 +161,10 @@ pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, m: msg::MemMapAt) -> Result<(
         if w.mapped.contains_key(&m.va) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        reserve(w, m.va, m.size)?;
+        let range = reserve(w, m.va, m.size)?;
         let memory = create(w.driver, m.size as usize, dev)?;
         map(w.driver, m.va, m.size as usize, memory, &users(w, dev))?;
-        if m.va >= SHARED {
+        if range >= contract::MANAGED {
             for other in w.devices.iter().filter(|d| **d != dev) {
                 let access = access(*other, true);
                 // Devices that cannot reach each other's memory stay without.
@@ -242,7 +233,11 @@ pub(super) fn mem_retire(w: &mut Cuda, h: &Header, m: msg::MemRetire) -> Result<
 /// Frees what shows the program's page-locked memory to a device whose primary context goes. All
 /// else that lived in the context the client frees by name.
 pub(super) fn unmap_host(w: &mut Cuda, dev: i32) {
-    let of_it = w.mapped.range(HOST..).filter(|(_, m)| m.device == dev);
+    let host = |va| contract::number(va).is_some_and(|n| n > contract::MANAGED);
+    let of_it = w
+        .mapped
+        .iter()
+        .filter(|(va, m)| m.device == dev && host(**va));
     let gone: Vec<_> = of_it.map(|(a, m)| (*a, m.size)).collect();
     for (va, size) in gone {
         let _ = unmap(w.driver, va, size as usize);
@@ -259,5 +254,26 @@ pub(super) fn is_managed(d: &Driver, va: u64) -> u32 {
     match unsafe { d.cuPointerGetAttribute((&raw mut managed).cast(), which, va) } {
         CUDA_SUCCESS => u32::from(managed & 0xff != 0),
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_lie_in_one_range_or_are_refused() {
+        let first = contract::span(0);
+        assert_eq!(within(first.start, contract::RANGE), Ok(0));
+        assert_eq!(within(first.end - 1, 1), Ok(0));
+        assert!(
+            within(first.end - 1, 2).is_err(),
+            "the next range is another's"
+        );
+        assert!(within(contract::span(contract::SHARED).end, 1).is_err());
+        assert!(within(u64::MAX, 2).is_err());
+        let far = contract::span(contract::DEVICES.end - 1);
+        assert_eq!(within(far.start, 8), Ok(63));
+        assert!(is_of_all(contract::span(contract::HOST).start) && !is_of_all(far.start));
     }
 }

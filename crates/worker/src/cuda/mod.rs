@@ -54,6 +54,7 @@ use crate::staging::{Arena, Hold, Lent};
 use crate::{Api, Setup};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
+use busbar_wire::generated::cuda::contract::WORKER_IDS;
 use busbar_wire::hello::Refusal;
 use busbar_wire::record::Header;
 use busbar_wire::{WireError, Writer};
@@ -109,9 +110,6 @@ struct Table {
     /// The id of each handle.
     ids: HashMap<u64, u32>,
 }
-
-/// Ids from here on are chosen by the worker; see the client's handles.
-const WORKER_IDS: u32 = 1 << 21;
 
 /// A kernel or function.
 #[derive(Clone)]
@@ -192,7 +190,7 @@ pub struct Cuda {
     /// Addresses and objects that the driver gave.
     given: address::Given,
     /// Ranges of addresses that are reserved, by number.
-    reserved: HashSet<u64>,
+    reserved: HashSet<u32>,
     graphs: graph_exec::Graphs,
     /// Links in progress, by the client's ids.
     links: HashMap<u32, link::Link>,

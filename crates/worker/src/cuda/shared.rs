@@ -8,12 +8,12 @@ use crate::shared::Offers;
 use busbar_abi::cuda::*;
 use busbar_transport::shared::Segment;
 use busbar_wire::WireError;
-use busbar_wire::generated::cuda as msg;
+use busbar_wire::generated::cuda::{self as msg, contract};
 use busbar_wire::record::Header;
 use std::collections::BTreeMap;
 
 /// Where the client puts such memory: a range that the driver has no part in.
-const RANGE: std::ops::Range<u64> = 0x5300_0000_0000..0x5400_0000_0000;
+const RANGE: std::ops::Range<u64> = contract::span(contract::SHARED);
 const PAGE: u64 = 4096;
 /// Segments of one session: each is a mapping, of which a process may not have very many.
 const MOST: usize = 16 << 10;

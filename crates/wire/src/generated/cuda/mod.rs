@@ -734,6 +734,7 @@ pub fn name(op: u16) -> Option<&'static str> {
     Some(NAMES[at].1)
 }
 
+pub mod contract;
 mod effects;
 pub use effects::effects;
 
