@@ -8,8 +8,6 @@ mod copies;
 mod corners;
 #[path = "semantics_program/device_graphs.rs"]
 mod device_graphs;
-#[path = "semantics_program/devices.rs"]
-mod devices;
 #[path = "semantics_program/events.rs"]
 mod events;
 #[path = "semantics_program/full.rs"]
@@ -119,7 +117,7 @@ fn main() {
         "lives" => lives(&api),
         "peers" => peers(&api),
         "visible" => visible(&api),
-        "devices" => devices::devices(&api),
+        "devices" => full::devices(&api),
         "capture" => capture(&api),
         "prints" => prints(&api),
         "refused" => refused(&api),
