@@ -1,6 +1,5 @@
 //! Occupancy: what no single question to the driver answers.
 
-use super::generated::occupancy::cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_checked;
 use super::launch::{attributes, function};
 use super::runtime::{Cx, decode, enter, guard, put};
 use super::{context, device};
@@ -63,7 +62,7 @@ fn best_block(
     limit: i32,
     flags: u32,
 ) -> Result<(i32, i32), CUresult> {
-    let (_, info) = function(cx, f)?;
+    let (id, info) = function(cx, f)?;
     let d = device::get(cx, context::current_device(cx)?)?;
     let get = |a| d.attributes.get(&(a as i32)).copied().unwrap_or(0);
     let threads = get(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
@@ -76,17 +75,15 @@ fn best_block(
         let size = aligned.min(most);
         // SAFETY: the program's function.
         let bytes = shared.map_or(fixed, |of| unsafe { of(size) });
-        let mut blocks = 0;
-        // SAFETY: a pointer to a live number.
-        unsafe {
-            cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_checked(
-                &mut blocks,
-                f,
-                size,
-                bytes,
-                flags,
-            )?;
-        }
+        let active = msg::CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags {
+            func: id,
+            block_size: size,
+            dynamic_s_mem_size: bytes as u64,
+            flags,
+        };
+        let bytes = cx.cached(&active)?;
+        let reply: msg::CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply = decode(&bytes)?;
+        let blocks = reply.num_blocks;
         if size * blocks > best_threads {
             (best, best_blocks, best_threads) = (size, blocks, size * blocks);
         }

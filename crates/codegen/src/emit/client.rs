@@ -81,12 +81,6 @@ use busbar_wire::codec::{{Message, Reader}};
 use busbar_wire::limits::MAX_BYTES;
 use std::ffi::{{CStr, c_char}};
 
-/// A result code as a `Result`.
-#[inline]
-fn check(rc: {rc}) -> Result<(), {rc}> {{
-    if rc == 0 {{ Ok(()) }} else {{ Err(rc) }}
-}}
-
 #[inline]
 fn not_null<T>(p: *const T) -> Result<(), {rc}> {{
     if p.is_null() {{ Err({invalid_value}) }} else {{ Ok(()) }}
@@ -236,95 +230,66 @@ fn plain<'a>(name: &'a str, prefix: &str) -> &'a str {
 fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
     let rc = &result.ty;
     let name = &c.item.name;
-    let variants: Vec<(String, &str)> = match &c.item.per_thread {
-        Some(suffix) => {
-            vec![(name.clone(), "false"), (format!("{name}{suffix}"), "true")]
-        }
-        None => vec![(name.clone(), "")],
-    };
-    if let Some(reason) = refusal(api, c) {
-        for (variant, _) in &variants {
-            let _ = writeln!(
-                s,
-                "/// `{variant}`: refused.\npub unsafe extern \"C\" fn {variant}({}) -> {rc} {{\n\
-                 runtime::unsupported(\"{name}\", {reason:?})\n}}\n",
-                params(&c.args, "_")
-            );
-        }
-        return;
-    }
-    let mut inner = params(&c.args, "");
-    if c.item.per_thread.is_some() {
-        inner.push_str(if inner.is_empty() {
-            "per_thread: bool"
-        } else {
-            ", per_thread: bool"
-        });
+    let refused = refusal(api, c);
+    let mut variants = vec![(name.clone(), false)];
+    if let Some(suffix) = &c.item.per_thread {
+        variants.push((format!("{name}{suffix}"), true));
     }
     for (variant, per_thread) in &variants {
-        let mut args: Vec<_> = c.args.iter().map(|a| a.name.as_str()).collect();
-        if !per_thread.is_empty() {
-            args.push(per_thread);
-        }
+        let about = if refused.is_some() { ": refused" } else { "" };
+        let params = params(&c.args, if refused.is_some() { "_" } else { "" });
         let _ = writeln!(
             s,
-            "/// `{variant}`.\npub unsafe extern \"C\" fn {variant}({}) -> {rc} {{\n\
-             // SAFETY: the arguments are the program's.\n\
-             runtime::guard(|| unsafe {{ {name}_checked({}) }})\n}}\n",
-            params(&c.args, ""),
-            args.join(", ")
+            "/// `{variant}`{about}.\n\
+             pub unsafe extern \"C\" fn {variant}({params}) -> {rc} {{"
         );
+        match refused {
+            Some(reason) => {
+                let _ = writeln!(s, "runtime::unsupported(\"{name}\", {reason:?})");
+            }
+            None => body(api, c, *per_thread, s),
+        }
+        s.push_str("}\n\n");
     }
-    let _ = writeln!(
-        s,
-        "/// `{name}`, with the result as a `Result`.\n\
-         pub(in crate::{}) unsafe fn {name}_checked({inner}) -> Result<(), {rc}> {{",
-        api.name
-    );
-    body(api, c, s);
-    s.push_str("}\n\n");
 }
 
-fn body(api: &Api, c: &Call, s: &mut String) {
+/// What an entry point does: what another does, what is hand-written, or a message.
+fn body(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
     let mut args: Vec<String> = c.args.iter().map(|a| a.name.clone()).collect();
-    match &c.item.class {
+    let call = match &c.item.class {
         Class::SameAs(to) | Class::OnDefaultStream(to) => {
             if matches!(c.item.class, Class::OnDefaultStream(_)) {
                 args.push("std::ptr::null_mut()".to_owned());
             }
-            let target = api.find(to);
-            if target.is_some_and(|t| t.item.per_thread.is_some()) {
-                let mine = c.item.per_thread.is_some();
-                args.push(if mine { "per_thread" } else { "false" }.to_owned());
-            }
+            let suffix = api
+                .find(to)
+                .and_then(|t| t.item.per_thread.as_deref())
+                .filter(|_| per_thread);
             let family = api
                 .families
                 .iter()
                 .find(|f| f.calls.iter().any(|x| x.item.name == *to))
                 .map_or("", |f| f.name.as_str());
-            let _ = writeln!(
-                s,
-                "// SAFETY: the arguments are the program's.\n\
-                 unsafe {{ super::{family}::{to}_checked({}) }}",
-                args.join(", ")
-            );
+            format!("super::{family}::{to}{}", suffix.unwrap_or_default())
         }
         _ if c.client_by_hand() => {
             if c.item.per_thread.is_some() {
-                args.push("per_thread".to_owned());
+                args.push(per_thread.to_string());
             }
-            let _ = writeln!(
-                s,
-                "// SAFETY: the arguments are the program's.\n\
-                 check(unsafe {{ crate::{}::{}::{}({}) }})",
-                api.name,
-                c.item.family,
-                c.item.name,
-                args.join(", ")
-            );
+            format!("crate::{}::{}::{}", api.name, c.item.family, c.item.name)
         }
-        _ => forward(c, s),
-    }
+        _ => {
+            let mut inner = String::new();
+            forward(c, per_thread, &mut inner);
+            let _ = writeln!(s, "runtime::guard(|| {{\n{inner}}})");
+            return;
+        }
+    };
+    let _ = writeln!(
+        s,
+        "// SAFETY: the arguments are the program's.\nunsafe {{ {call}({}) }}",
+        args.join(", ")
+    );
 }
 
 /// The parts of a forwarding body, in the order in which they are written.
@@ -344,12 +309,12 @@ struct Parts {
     after: String,
 }
 
-fn forward(c: &Call, s: &mut String) {
+fn forward(c: &Call, per_thread: bool, s: &mut String) {
     s.push_str("let cx = runtime::enter()?;\n");
     let mut parts = Parts::default();
     for a in &c.args {
         if let Some(role) = &a.role {
-            parts.add(c, a, role);
+            parts.add(a, role, per_thread);
         }
     }
     let Parts {
@@ -403,7 +368,7 @@ fn forward(c: &Call, s: &mut String) {
 const THEIRS: &str = "// SAFETY: the program's pointer; the API asks that it be valid.\n";
 
 impl Parts {
-    fn add(&mut self, c: &Call, a: &Arg, role: &Role) {
+    fn add(&mut self, a: &Arg, role: &Role, per_thread: bool) {
         let Arg { name, field: f, .. } = a;
         let local = format!("v_{}", f.trim_start_matches("r#"));
         let mut value = local.clone();
@@ -417,11 +382,6 @@ impl Parts {
             }
             Role::Address => value = format!("{name} as u64"),
             Role::Handle(_, _, true) => {
-                let per_thread = if c.item.per_thread.is_some() {
-                    "per_thread"
-                } else {
-                    "false"
-                };
                 let get = format!("cx.stream({name}, {per_thread})?");
                 let _ = writeln!(self.reads, "let {local} = {get};");
             }

@@ -14,50 +14,38 @@ pub unsafe extern "C" fn toyMake(
     size: *const ToySize,
     name: *const c_char,
 ) -> ToyResult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { toyMake_checked(cup, size, name) })
-}
-
-/// `toyMake`, with the result as a `Result`.
-pub(in crate::toy) unsafe fn toyMake_checked(
-    cup: *mut ToyCup,
-    size: *const ToySize,
-    name: *const c_char,
-) -> Result<(), ToyResult> {
-    let cx = runtime::enter()?;
-    not_null(cup)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_size = unsafe { structure(size) }?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_name = unsafe { text(name) }?;
-    let v_cup = cx.create(Kind::Cup);
-    let v_req = wire::ToyMake {
-        cup: v_cup,
-        size: v_size,
-        name: v_name,
-    };
-    cx.send(&v_req).inspect_err(|_| {
-        cx.destroy(Kind::Cup, v_cup);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { cup.write(cx.raw(Kind::Cup, v_cup) as ToyCup) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(cup)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_size = unsafe { structure(size) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_name = unsafe { text(name) }?;
+        let v_cup = cx.create(Kind::Cup);
+        let v_req = wire::ToyMake {
+            cup: v_cup,
+            size: v_size,
+            name: v_name,
+        };
+        cx.send(&v_req).inspect_err(|_| {
+            cx.destroy(Kind::Cup, v_cup);
+        })?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { cup.write(cx.raw(Kind::Cup, v_cup) as ToyCup) };
+        Ok(())
+    })
 }
 
 /// `toyBreak`.
 pub unsafe extern "C" fn toyBreak(cup: ToyCup) -> ToyResult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { toyBreak_checked(cup) })
-}
-
-/// `toyBreak`, with the result as a `Result`.
-pub(in crate::toy) unsafe fn toyBreak_checked(cup: ToyCup) -> Result<(), ToyResult> {
-    let cx = runtime::enter()?;
-    let v_cup = cx.handle(Kind::Cup, cup as u64)?;
-    let v_req = wire::ToyBreak { cup: v_cup };
-    cx.send(&v_req)?;
-    cx.destroy(Kind::Cup, v_cup);
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_cup = cx.handle(Kind::Cup, cup as u64)?;
+        let v_req = wire::ToyBreak { cup: v_cup };
+        cx.send(&v_req)?;
+        cx.destroy(Kind::Cup, v_cup);
+        Ok(())
+    })
 }
 
 /// `toyMeasure`.
@@ -68,34 +56,24 @@ pub unsafe extern "C" fn toyMeasure(
     marks: *mut u32,
     n: i32,
 ) -> ToyResult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { toyMeasure_checked(cup, size, weight, marks, n) })
-}
-
-/// `toyMeasure`, with the result as a `Result`.
-pub(in crate::toy) unsafe fn toyMeasure_checked(
-    cup: ToyCup,
-    size: *mut ToySize,
-    weight: *mut usize,
-    marks: *mut u32,
-    n: i32,
-) -> Result<(), ToyResult> {
-    let cx = runtime::enter()?;
-    not_null(size)?;
-    not_null(marks)?;
-    let v_cup = cx.handle(Kind::Cup, cup as u64)?;
-    let v_req = wire::ToyMeasure { cup: v_cup, n };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::ToyMeasureReply<'_> = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(size, v_reply.size) };
-    if !weight.is_null() {
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(size)?;
+        not_null(marks)?;
+        let v_cup = cx.handle(Kind::Cup, cup as u64)?;
+        let v_req = wire::ToyMeasure { cup: v_cup, n };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::ToyMeasureReply<'_> = decode(&v_bytes)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { weight.write(v_reply.weight as usize) };
-    }
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { fill(marks, counted(n)?, v_reply.marks) }?;
-    Ok(())
+        unsafe { put(size, v_reply.size) };
+        if !weight.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { weight.write(v_reply.weight as usize) };
+        }
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { fill(marks, counted(n)?, v_reply.marks) }?;
+        Ok(())
+    })
 }
 
 /// `toyFillAsync`.
@@ -105,8 +83,21 @@ pub unsafe extern "C" fn toyFillAsync(
     n: usize,
     stream: ToyStream,
 ) -> ToyResult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { toyFillAsync_checked(cup, what, n, stream, false) })
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_cup = cx.handle(Kind::Cup, cup as u64)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_what = unsafe { bytes_at(what, counted(n)?.saturating_sub(1)) }?;
+        let v_stream = cx.stream(stream, false)?;
+        let v_req = wire::ToyFillAsync {
+            cup: v_cup,
+            what: v_what,
+            n: n as u64,
+            stream: v_stream,
+        };
+        cx.send(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `toyFillAsync_ptsz`.
@@ -116,94 +107,54 @@ pub unsafe extern "C" fn toyFillAsync_ptsz(
     n: usize,
     stream: ToyStream,
 ) -> ToyResult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { toyFillAsync_checked(cup, what, n, stream, true) })
-}
-
-/// `toyFillAsync`, with the result as a `Result`.
-pub(in crate::toy) unsafe fn toyFillAsync_checked(
-    cup: ToyCup,
-    what: *const u16,
-    n: usize,
-    stream: ToyStream,
-    per_thread: bool,
-) -> Result<(), ToyResult> {
-    let cx = runtime::enter()?;
-    let v_cup = cx.handle(Kind::Cup, cup as u64)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_what = unsafe { bytes_at(what, counted(n)?.saturating_sub(1)) }?;
-    let v_stream = cx.stream(stream, per_thread)?;
-    let v_req = wire::ToyFillAsync {
-        cup: v_cup,
-        what: v_what,
-        n: n as u64,
-        stream: v_stream,
-    };
-    cx.send(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_cup = cx.handle(Kind::Cup, cup as u64)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_what = unsafe { bytes_at(what, counted(n)?.saturating_sub(1)) }?;
+        let v_stream = cx.stream(stream, true)?;
+        let v_req = wire::ToyFillAsync {
+            cup: v_cup,
+            what: v_what,
+            n: n as u64,
+            stream: v_stream,
+        };
+        cx.send(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `toyStir`.
 pub unsafe extern "C" fn toyStir(cup: ToyCup, speed: i32, how: u32) -> ToyResult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { toyStir_checked(cup, speed, how) })
-}
-
-/// `toyStir`, with the result as a `Result`.
-pub(in crate::toy) unsafe fn toyStir_checked(
-    cup: ToyCup,
-    speed: i32,
-    how: u32,
-) -> Result<(), ToyResult> {
-    let cx = runtime::enter()?;
-    let v_cup = cx.handle(Kind::Cup, cup as u64)?;
-    let v_req = wire::ToyStir {
-        cup: v_cup,
-        speed,
-        how,
-    };
-    cx.send(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_cup = cx.handle(Kind::Cup, cup as u64)?;
+        let v_req = wire::ToyStir {
+            cup: v_cup,
+            speed,
+            how,
+        };
+        cx.send(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `toyFill`.
 pub unsafe extern "C" fn toyFill(cup: ToyCup, what: *const u16, n: usize) -> ToyResult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { toyFill_checked(cup, what, n) })
-}
-
-/// `toyFill`, with the result as a `Result`.
-pub(in crate::toy) unsafe fn toyFill_checked(
-    cup: ToyCup,
-    what: *const u16,
-    n: usize,
-) -> Result<(), ToyResult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::cups::toyFillAsync_checked(cup, what, n, std::ptr::null_mut(), false) }
+    unsafe { super::cups::toyFillAsync(cup, what, n, std::ptr::null_mut()) }
 }
 
 /// `toyOld`.
 pub unsafe extern "C" fn toyOld(cup: ToyCup) -> ToyResult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { toyOld_checked(cup) })
-}
-
-/// `toyOld`, with the result as a `Result`.
-pub(in crate::toy) unsafe fn toyOld_checked(cup: ToyCup) -> Result<(), ToyResult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::cups::toyBreak_checked(cup) }
+    unsafe { super::cups::toyBreak(cup) }
 }
 
 /// `toyMine`.
 pub unsafe extern "C" fn toyMine(n: i32) -> ToyResult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { toyMine_checked(n) })
-}
-
-/// `toyMine`, with the result as a `Result`.
-pub(in crate::toy) unsafe fn toyMine_checked(n: i32) -> Result<(), ToyResult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::toy::cups::toyMine(n) })
+    unsafe { crate::toy::cups::toyMine(n) }
 }
 
 /// `toyGone`: refused.
@@ -214,11 +165,5 @@ pub unsafe extern "C" fn toyGone(_cup: ToyCup) -> ToyResult {
 /// `toyFavourite`.
 pub unsafe extern "C" fn toyFavourite(cup: *mut ToyCup) -> ToyResult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { toyFavourite_checked(cup) })
-}
-
-/// `toyFavourite`, with the result as a `Result`.
-pub(in crate::toy) unsafe fn toyFavourite_checked(cup: *mut ToyCup) -> Result<(), ToyResult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::toy::cups::toyFavourite(cup) })
+    unsafe { crate::toy::cups::toyFavourite(cup) }
 }

@@ -35,13 +35,14 @@ pub const TABLES: std::ops::Range<u32> = 0..3;
 pub const SINK: u32 = 3;
 
 /// Where cups stand.
-pub static STARTS: [u64; 4] = [0x100000, 0x200000, 0x500000, 0x300000];
+pub const STARTS: [u64; 4] = [0x100000, 0x200000, 0x500000, 0x300000];
 
 /// The number of the range that begins at a multiple of [`RANGE`].
 static NUMBERS: [u8; 6] = [255, 0, 1, 3, 255, 2];
 
 /// The addresses of a range.
-pub fn span(number: u32) -> std::ops::Range<u64> {
+#[inline]
+pub const fn span(number: u32) -> std::ops::Range<u64> {
     let start = STARTS[number as usize];
     start..start + RANGE
 }

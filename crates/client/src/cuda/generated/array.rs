@@ -24,30 +24,23 @@ pub unsafe extern "C" fn cuArray3DCreate_v2(
     pHandle: *mut CUarray,
     pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuArray3DCreate_v2_checked(pHandle, pAllocateArray) })
-}
-
-/// `cuArray3DCreate_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuArray3DCreate_v2_checked(
-    pHandle: *mut CUarray,
-    pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pHandle)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_p_allocate_array = unsafe { structure(pAllocateArray) }?;
-    let v_p_handle = cx.create(Kind::Array);
-    let v_req = wire::CuArray3DCreateV2 {
-        p_handle: v_p_handle,
-        p_allocate_array: v_p_allocate_array,
-    };
-    cx.call(&v_req).inspect_err(|_| {
-        cx.destroy(Kind::Array, v_p_handle);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pHandle.write(cx.raw(Kind::Array, v_p_handle) as CUarray) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pHandle)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_p_allocate_array = unsafe { structure(pAllocateArray) }?;
+        let v_p_handle = cx.create(Kind::Array);
+        let v_req = wire::CuArray3DCreateV2 {
+            p_handle: v_p_handle,
+            p_allocate_array: v_p_allocate_array,
+        };
+        cx.call(&v_req).inspect_err(|_| {
+            cx.destroy(Kind::Array, v_p_handle);
+        })?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pHandle.write(cx.raw(Kind::Array, v_p_handle) as CUarray) };
+        Ok(())
+    })
 }
 
 /// `cuArray3DGetDescriptor`: refused.
@@ -66,24 +59,17 @@ pub unsafe extern "C" fn cuArray3DGetDescriptor_v2(
     pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR,
     hArray: CUarray,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuArray3DGetDescriptor_v2_checked(pArrayDescriptor, hArray) })
-}
-
-/// `cuArray3DGetDescriptor_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuArray3DGetDescriptor_v2_checked(
-    pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR,
-    hArray: CUarray,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pArrayDescriptor)?;
-    let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
-    let v_req = wire::CuArray3DGetDescriptorV2 { h_array: v_h_array };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuArray3DGetDescriptorV2Reply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(pArrayDescriptor, v_reply.p_array_descriptor) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pArrayDescriptor)?;
+        let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
+        let v_req = wire::CuArray3DGetDescriptorV2 { h_array: v_h_array };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuArray3DGetDescriptorV2Reply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(pArrayDescriptor, v_reply.p_array_descriptor) };
+        Ok(())
+    })
 }
 
 /// `cuArrayCreate`: refused.
@@ -102,42 +88,29 @@ pub unsafe extern "C" fn cuArrayCreate_v2(
     pHandle: *mut CUarray,
     pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuArrayCreate_v2_checked(pHandle, pAllocateArray) })
-}
-
-/// `cuArrayCreate_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuArrayCreate_v2_checked(
-    pHandle: *mut CUarray,
-    pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pHandle)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_p_allocate_array = unsafe { structure(pAllocateArray) }?;
-    let v_p_handle = cx.create(Kind::Array);
-    let v_req = wire::CuArrayCreateV2 {
-        p_handle: v_p_handle,
-        p_allocate_array: v_p_allocate_array,
-    };
-    cx.call(&v_req).inspect_err(|_| {
-        cx.destroy(Kind::Array, v_p_handle);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pHandle.write(cx.raw(Kind::Array, v_p_handle) as CUarray) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pHandle)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_p_allocate_array = unsafe { structure(pAllocateArray) }?;
+        let v_p_handle = cx.create(Kind::Array);
+        let v_req = wire::CuArrayCreateV2 {
+            p_handle: v_p_handle,
+            p_allocate_array: v_p_allocate_array,
+        };
+        cx.call(&v_req).inspect_err(|_| {
+            cx.destroy(Kind::Array, v_p_handle);
+        })?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pHandle.write(cx.raw(Kind::Array, v_p_handle) as CUarray) };
+        Ok(())
+    })
 }
 
 /// `cuArrayDestroy`.
 pub unsafe extern "C" fn cuArrayDestroy(hArray: CUarray) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuArrayDestroy_checked(hArray) })
-}
-
-/// `cuArrayDestroy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuArrayDestroy_checked(hArray: CUarray) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::array::cuArrayDestroy(hArray) })
+    unsafe { crate::cuda::array::cuArrayDestroy(hArray) }
 }
 
 /// `cuArrayGetDescriptor`: refused.
@@ -156,24 +129,17 @@ pub unsafe extern "C" fn cuArrayGetDescriptor_v2(
     pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR,
     hArray: CUarray,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuArrayGetDescriptor_v2_checked(pArrayDescriptor, hArray) })
-}
-
-/// `cuArrayGetDescriptor_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuArrayGetDescriptor_v2_checked(
-    pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR,
-    hArray: CUarray,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pArrayDescriptor)?;
-    let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
-    let v_req = wire::CuArrayGetDescriptorV2 { h_array: v_h_array };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuArrayGetDescriptorV2Reply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(pArrayDescriptor, v_reply.p_array_descriptor) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pArrayDescriptor)?;
+        let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
+        let v_req = wire::CuArrayGetDescriptorV2 { h_array: v_h_array };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuArrayGetDescriptorV2Reply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(pArrayDescriptor, v_reply.p_array_descriptor) };
+        Ok(())
+    })
 }
 
 /// `cuArrayGetMemoryRequirements`.
@@ -182,30 +148,20 @@ pub unsafe extern "C" fn cuArrayGetMemoryRequirements(
     array: CUarray,
     device: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuArrayGetMemoryRequirements_checked(memoryRequirements, array, device)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(memoryRequirements)?;
+        let v_array = cx.handle(Kind::Array, array as u64)?;
+        let v_req = wire::CuArrayGetMemoryRequirements {
+            array: v_array,
+            device,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuArrayGetMemoryRequirementsReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(memoryRequirements, v_reply.memory_requirements) };
+        Ok(())
     })
-}
-
-/// `cuArrayGetMemoryRequirements`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuArrayGetMemoryRequirements_checked(
-    memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
-    array: CUarray,
-    device: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(memoryRequirements)?;
-    let v_array = cx.handle(Kind::Array, array as u64)?;
-    let v_req = wire::CuArrayGetMemoryRequirements {
-        array: v_array,
-        device,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuArrayGetMemoryRequirementsReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(memoryRequirements, v_reply.memory_requirements) };
-    Ok(())
 }
 
 /// `cuArrayGetPlane`.
@@ -214,31 +170,23 @@ pub unsafe extern "C" fn cuArrayGetPlane(
     hArray: CUarray,
     planeIdx: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuArrayGetPlane_checked(pPlaneArray, hArray, planeIdx) })
-}
-
-/// `cuArrayGetPlane`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuArrayGetPlane_checked(
-    pPlaneArray: *mut CUarray,
-    hArray: CUarray,
-    planeIdx: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pPlaneArray)?;
-    let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
-    let v_p_plane_array = cx.create(Kind::Array);
-    let v_req = wire::CuArrayGetPlane {
-        p_plane_array: v_p_plane_array,
-        h_array: v_h_array,
-        plane_idx: planeIdx,
-    };
-    cx.call(&v_req).inspect_err(|_| {
-        cx.destroy(Kind::Array, v_p_plane_array);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pPlaneArray.write(cx.raw(Kind::Array, v_p_plane_array) as CUarray) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pPlaneArray)?;
+        let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
+        let v_p_plane_array = cx.create(Kind::Array);
+        let v_req = wire::CuArrayGetPlane {
+            p_plane_array: v_p_plane_array,
+            h_array: v_h_array,
+            plane_idx: planeIdx,
+        };
+        cx.call(&v_req).inspect_err(|_| {
+            cx.destroy(Kind::Array, v_p_plane_array);
+        })?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pPlaneArray.write(cx.raw(Kind::Array, v_p_plane_array) as CUarray) };
+        Ok(())
+    })
 }
 
 /// `cuArrayGetSparseProperties`.
@@ -246,24 +194,17 @@ pub unsafe extern "C" fn cuArrayGetSparseProperties(
     sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     array: CUarray,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuArrayGetSparseProperties_checked(sparseProperties, array) })
-}
-
-/// `cuArrayGetSparseProperties`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuArrayGetSparseProperties_checked(
-    sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
-    array: CUarray,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(sparseProperties)?;
-    let v_array = cx.handle(Kind::Array, array as u64)?;
-    let v_req = wire::CuArrayGetSparseProperties { array: v_array };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuArrayGetSparsePropertiesReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(sparseProperties, v_reply.sparse_properties) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(sparseProperties)?;
+        let v_array = cx.handle(Kind::Array, array as u64)?;
+        let v_req = wire::CuArrayGetSparseProperties { array: v_array };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuArrayGetSparsePropertiesReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(sparseProperties, v_reply.sparse_properties) };
+        Ok(())
+    })
 }
 
 /// `cuMipmappedArrayCreate`.
@@ -272,54 +213,38 @@ pub unsafe extern "C" fn cuMipmappedArrayCreate(
     pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR,
     numMipmapLevels: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMipmappedArrayCreate_checked(pHandle, pMipmappedArrayDesc, numMipmapLevels)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pHandle)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_p_mipmapped_array_desc = unsafe { structure(pMipmappedArrayDesc) }?;
+        let v_p_handle = cx.create(Kind::MipmappedArray);
+        let v_req = wire::CuMipmappedArrayCreate {
+            p_handle: v_p_handle,
+            p_mipmapped_array_desc: v_p_mipmapped_array_desc,
+            num_mipmap_levels: numMipmapLevels,
+        };
+        cx.call(&v_req).inspect_err(|_| {
+            cx.destroy(Kind::MipmappedArray, v_p_handle);
+        })?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pHandle.write(cx.raw(Kind::MipmappedArray, v_p_handle) as CUmipmappedArray) };
+        Ok(())
     })
-}
-
-/// `cuMipmappedArrayCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMipmappedArrayCreate_checked(
-    pHandle: *mut CUmipmappedArray,
-    pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR,
-    numMipmapLevels: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pHandle)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_p_mipmapped_array_desc = unsafe { structure(pMipmappedArrayDesc) }?;
-    let v_p_handle = cx.create(Kind::MipmappedArray);
-    let v_req = wire::CuMipmappedArrayCreate {
-        p_handle: v_p_handle,
-        p_mipmapped_array_desc: v_p_mipmapped_array_desc,
-        num_mipmap_levels: numMipmapLevels,
-    };
-    cx.call(&v_req).inspect_err(|_| {
-        cx.destroy(Kind::MipmappedArray, v_p_handle);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pHandle.write(cx.raw(Kind::MipmappedArray, v_p_handle) as CUmipmappedArray) };
-    Ok(())
 }
 
 /// `cuMipmappedArrayDestroy`.
 pub unsafe extern "C" fn cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMipmappedArrayDestroy_checked(hMipmappedArray) })
-}
-
-/// `cuMipmappedArrayDestroy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMipmappedArrayDestroy_checked(
-    hMipmappedArray: CUmipmappedArray,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_mipmapped_array = cx.handle(Kind::MipmappedArray, hMipmappedArray as u64)?;
-    let v_req = wire::CuMipmappedArrayDestroy {
-        h_mipmapped_array: v_h_mipmapped_array,
-    };
-    cx.send(&v_req)?;
-    cx.destroy(Kind::MipmappedArray, v_h_mipmapped_array);
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_mipmapped_array = cx.handle(Kind::MipmappedArray, hMipmappedArray as u64)?;
+        let v_req = wire::CuMipmappedArrayDestroy {
+            h_mipmapped_array: v_h_mipmapped_array,
+        };
+        cx.send(&v_req)?;
+        cx.destroy(Kind::MipmappedArray, v_h_mipmapped_array);
+        Ok(())
+    })
 }
 
 /// `cuMipmappedArrayGetLevel`.
@@ -328,33 +253,23 @@ pub unsafe extern "C" fn cuMipmappedArrayGetLevel(
     hMipmappedArray: CUmipmappedArray,
     level: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMipmappedArrayGetLevel_checked(pLevelArray, hMipmappedArray, level)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pLevelArray)?;
+        let v_h_mipmapped_array = cx.handle(Kind::MipmappedArray, hMipmappedArray as u64)?;
+        let v_p_level_array = cx.create(Kind::Array);
+        let v_req = wire::CuMipmappedArrayGetLevel {
+            p_level_array: v_p_level_array,
+            h_mipmapped_array: v_h_mipmapped_array,
+            level,
+        };
+        cx.call(&v_req).inspect_err(|_| {
+            cx.destroy(Kind::Array, v_p_level_array);
+        })?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pLevelArray.write(cx.raw(Kind::Array, v_p_level_array) as CUarray) };
+        Ok(())
     })
-}
-
-/// `cuMipmappedArrayGetLevel`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMipmappedArrayGetLevel_checked(
-    pLevelArray: *mut CUarray,
-    hMipmappedArray: CUmipmappedArray,
-    level: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pLevelArray)?;
-    let v_h_mipmapped_array = cx.handle(Kind::MipmappedArray, hMipmappedArray as u64)?;
-    let v_p_level_array = cx.create(Kind::Array);
-    let v_req = wire::CuMipmappedArrayGetLevel {
-        p_level_array: v_p_level_array,
-        h_mipmapped_array: v_h_mipmapped_array,
-        level,
-    };
-    cx.call(&v_req).inspect_err(|_| {
-        cx.destroy(Kind::Array, v_p_level_array);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pLevelArray.write(cx.raw(Kind::Array, v_p_level_array) as CUarray) };
-    Ok(())
 }
 
 /// `cuMipmappedArrayGetMemoryRequirements`.
@@ -363,30 +278,20 @@ pub unsafe extern "C" fn cuMipmappedArrayGetMemoryRequirements(
     mipmap: CUmipmappedArray,
     device: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMipmappedArrayGetMemoryRequirements_checked(memoryRequirements, mipmap, device)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(memoryRequirements)?;
+        let v_mipmap = cx.handle(Kind::MipmappedArray, mipmap as u64)?;
+        let v_req = wire::CuMipmappedArrayGetMemoryRequirements {
+            mipmap: v_mipmap,
+            device,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuMipmappedArrayGetMemoryRequirementsReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(memoryRequirements, v_reply.memory_requirements) };
+        Ok(())
     })
-}
-
-/// `cuMipmappedArrayGetMemoryRequirements`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMipmappedArrayGetMemoryRequirements_checked(
-    memoryRequirements: *mut CUDA_ARRAY_MEMORY_REQUIREMENTS,
-    mipmap: CUmipmappedArray,
-    device: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(memoryRequirements)?;
-    let v_mipmap = cx.handle(Kind::MipmappedArray, mipmap as u64)?;
-    let v_req = wire::CuMipmappedArrayGetMemoryRequirements {
-        mipmap: v_mipmap,
-        device,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuMipmappedArrayGetMemoryRequirementsReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(memoryRequirements, v_reply.memory_requirements) };
-    Ok(())
 }
 
 /// `cuMipmappedArrayGetSparseProperties`.
@@ -394,24 +299,15 @@ pub unsafe extern "C" fn cuMipmappedArrayGetSparseProperties(
     sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     mipmap: CUmipmappedArray,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMipmappedArrayGetSparseProperties_checked(sparseProperties, mipmap)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(sparseProperties)?;
+        let v_mipmap = cx.handle(Kind::MipmappedArray, mipmap as u64)?;
+        let v_req = wire::CuMipmappedArrayGetSparseProperties { mipmap: v_mipmap };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuMipmappedArrayGetSparsePropertiesReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(sparseProperties, v_reply.sparse_properties) };
+        Ok(())
     })
-}
-
-/// `cuMipmappedArrayGetSparseProperties`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMipmappedArrayGetSparseProperties_checked(
-    sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
-    mipmap: CUmipmappedArray,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(sparseProperties)?;
-    let v_mipmap = cx.handle(Kind::MipmappedArray, mipmap as u64)?;
-    let v_req = wire::CuMipmappedArrayGetSparseProperties { mipmap: v_mipmap };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuMipmappedArrayGetSparsePropertiesReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(sparseProperties, v_reply.sparse_properties) };
-    Ok(())
 }

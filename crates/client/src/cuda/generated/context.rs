@@ -11,32 +11,13 @@ use wire::Kind;
 /// `cuCtxAttach`.
 pub unsafe extern "C" fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxAttach_checked(pctx, flags) })
-}
-
-/// `cuCtxAttach`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxAttach_checked(
-    pctx: *mut CUcontext,
-    flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxAttach(pctx, flags) })
+    unsafe { crate::cuda::context::cuCtxAttach(pctx, flags) }
 }
 
 /// `cuCtxCreate`.
 pub unsafe extern "C" fn cuCtxCreate(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxCreate_checked(pctx, flags, dev) })
-}
-
-/// `cuCtxCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxCreate_checked(
-    pctx: *mut CUcontext,
-    flags: u32,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxCreate(pctx, flags, dev) })
+    unsafe { crate::cuda::context::cuCtxCreate(pctx, flags, dev) }
 }
 
 /// `cuCtxCreate_v2`.
@@ -46,17 +27,7 @@ pub unsafe extern "C" fn cuCtxCreate_v2(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxCreate_v2_checked(pctx, flags, dev) })
-}
-
-/// `cuCtxCreate_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxCreate_v2_checked(
-    pctx: *mut CUcontext,
-    flags: u32,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxCreate_v2(pctx, flags, dev) })
+    unsafe { crate::cuda::context::cuCtxCreate_v2(pctx, flags, dev) }
 }
 
 /// `cuCtxCreate_v3`.
@@ -68,19 +39,7 @@ pub unsafe extern "C" fn cuCtxCreate_v3(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxCreate_v3_checked(pctx, paramsArray, numParams, flags, dev) })
-}
-
-/// `cuCtxCreate_v3`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxCreate_v3_checked(
-    pctx: *mut CUcontext,
-    paramsArray: *mut CUexecAffinityParam,
-    numParams: i32,
-    flags: u32,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) })
+    unsafe { crate::cuda::context::cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) }
 }
 
 /// `cuCtxCreate_v4`.
@@ -91,132 +50,63 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxCreate_v4_checked(pctx, ctxCreateParams, flags, dev) })
-}
-
-/// `cuCtxCreate_v4`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxCreate_v4_checked(
-    pctx: *mut CUcontext,
-    ctxCreateParams: *mut CUctxCreateParams,
-    flags: u32,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) })
+    unsafe { crate::cuda::context::cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) }
 }
 
 /// `cuCtxDestroy`.
 pub unsafe extern "C" fn cuCtxDestroy(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxDestroy_checked(ctx) })
-}
-
-/// `cuCtxDestroy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxDestroy_checked(ctx: CUcontext) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::context::cuCtxDestroy_v2_checked(ctx) }
+    unsafe { super::context::cuCtxDestroy_v2(ctx) }
 }
 
 /// `cuCtxDestroy_v2`.
 pub unsafe extern "C" fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxDestroy_v2_checked(ctx) })
-}
-
-/// `cuCtxDestroy_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxDestroy_v2_checked(ctx: CUcontext) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxDestroy_v2(ctx) })
+    unsafe { crate::cuda::context::cuCtxDestroy_v2(ctx) }
 }
 
 /// `cuCtxDetach`.
 pub unsafe extern "C" fn cuCtxDetach(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxDetach_checked(ctx) })
-}
-
-/// `cuCtxDetach`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxDetach_checked(ctx: CUcontext) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxDetach(ctx) })
+    unsafe { crate::cuda::context::cuCtxDetach(ctx) }
 }
 
 /// `cuCtxGetApiVersion`.
 pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxGetApiVersion_checked(ctx, version) })
-}
-
-/// `cuCtxGetApiVersion`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxGetApiVersion_checked(
-    ctx: CUcontext,
-    version: *mut u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxGetApiVersion(ctx, version) })
+    unsafe { crate::cuda::context::cuCtxGetApiVersion(ctx, version) }
 }
 
 /// `cuCtxGetCacheConfig`.
 pub unsafe extern "C" fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxGetCacheConfig_checked(pconfig) })
-}
-
-/// `cuCtxGetCacheConfig`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxGetCacheConfig_checked(
-    pconfig: *mut CUfunc_cache,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pconfig)?;
-    let v_req = wire::CuCtxGetCacheConfig {};
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuCtxGetCacheConfigReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pconfig.write(v_reply.pconfig) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pconfig)?;
+        let v_req = wire::CuCtxGetCacheConfig {};
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuCtxGetCacheConfigReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pconfig.write(v_reply.pconfig) };
+        Ok(())
+    })
 }
 
 /// `cuCtxGetCurrent`.
 pub unsafe extern "C" fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxGetCurrent_checked(pctx) })
-}
-
-/// `cuCtxGetCurrent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxGetCurrent_checked(
-    pctx: *mut CUcontext,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxGetCurrent(pctx) })
+    unsafe { crate::cuda::context::cuCtxGetCurrent(pctx) }
 }
 
 /// `cuCtxGetDevice`.
 pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxGetDevice_checked(device) })
-}
-
-/// `cuCtxGetDevice`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxGetDevice_checked(
-    device: *mut CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxGetDevice(device) })
+    unsafe { crate::cuda::context::cuCtxGetDevice(device) }
 }
 
 /// `cuCtxGetDevice_v2`.
 pub unsafe extern "C" fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxGetDevice_v2_checked(device, ctx) })
-}
-
-/// `cuCtxGetDevice_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxGetDevice_v2_checked(
-    device: *mut CUdevice,
-    ctx: CUcontext,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxGetDevice_v2(device, ctx) })
+    unsafe { crate::cuda::context::cuCtxGetDevice_v2(device, ctx) }
 }
 
 /// `cuCtxGetExecAffinity`.
@@ -224,91 +114,56 @@ pub unsafe extern "C" fn cuCtxGetExecAffinity(
     pExecAffinity: *mut CUexecAffinityParam,
     r#type: CUexecAffinityType,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxGetExecAffinity_checked(pExecAffinity, r#type) })
-}
-
-/// `cuCtxGetExecAffinity`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxGetExecAffinity_checked(
-    pExecAffinity: *mut CUexecAffinityParam,
-    r#type: CUexecAffinityType,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pExecAffinity)?;
-    let v_req = wire::CuCtxGetExecAffinity { r#type };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuCtxGetExecAffinityReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(pExecAffinity, v_reply.p_exec_affinity) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pExecAffinity)?;
+        let v_req = wire::CuCtxGetExecAffinity { r#type };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuCtxGetExecAffinityReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(pExecAffinity, v_reply.p_exec_affinity) };
+        Ok(())
+    })
 }
 
 /// `cuCtxGetFlags`.
 pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxGetFlags_checked(flags) })
-}
-
-/// `cuCtxGetFlags`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxGetFlags_checked(flags: *mut u32) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxGetFlags(flags) })
+    unsafe { crate::cuda::context::cuCtxGetFlags(flags) }
 }
 
 /// `cuCtxGetId`.
 pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxGetId_checked(ctx, ctxId) })
-}
-
-/// `cuCtxGetId`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxGetId_checked(
-    ctx: CUcontext,
-    ctxId: *mut u64,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxGetId(ctx, ctxId) })
+    unsafe { crate::cuda::context::cuCtxGetId(ctx, ctxId) }
 }
 
 /// `cuCtxGetLimit`.
 pub unsafe extern "C" fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxGetLimit_checked(pvalue, limit) })
-}
-
-/// `cuCtxGetLimit`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxGetLimit_checked(
-    pvalue: *mut usize,
-    limit: CUlimit,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pvalue)?;
-    let v_req = wire::CuCtxGetLimit { limit };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuCtxGetLimitReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pvalue.write(v_reply.pvalue as usize) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pvalue)?;
+        let v_req = wire::CuCtxGetLimit { limit };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuCtxGetLimitReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pvalue.write(v_reply.pvalue as usize) };
+        Ok(())
+    })
 }
 
 /// `cuCtxGetSharedMemConfig`.
 pub unsafe extern "C" fn cuCtxGetSharedMemConfig(pConfig: *mut CUsharedconfig) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxGetSharedMemConfig_checked(pConfig) })
-}
-
-/// `cuCtxGetSharedMemConfig`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxGetSharedMemConfig_checked(
-    pConfig: *mut CUsharedconfig,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pConfig)?;
-    let v_req = wire::CuCtxGetSharedMemConfig {};
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuCtxGetSharedMemConfigReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pConfig.write(v_reply.p_config) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pConfig)?;
+        let v_req = wire::CuCtxGetSharedMemConfig {};
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuCtxGetSharedMemConfigReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pConfig.write(v_reply.p_config) };
+        Ok(())
+    })
 }
 
 /// `cuCtxGetStreamPriorityRange`.
@@ -316,228 +171,126 @@ pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(
     leastPriority: *mut i32,
     greatestPriority: *mut i32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuCtxGetStreamPriorityRange_checked(leastPriority, greatestPriority)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_req = wire::CuCtxGetStreamPriorityRange {};
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuCtxGetStreamPriorityRangeReply = decode(&v_bytes)?;
+        if !leastPriority.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { leastPriority.write(v_reply.least_priority) };
+        }
+        if !greatestPriority.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { greatestPriority.write(v_reply.greatest_priority) };
+        }
+        Ok(())
     })
-}
-
-/// `cuCtxGetStreamPriorityRange`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxGetStreamPriorityRange_checked(
-    leastPriority: *mut i32,
-    greatestPriority: *mut i32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_req = wire::CuCtxGetStreamPriorityRange {};
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuCtxGetStreamPriorityRangeReply = decode(&v_bytes)?;
-    if !leastPriority.is_null() {
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { leastPriority.write(v_reply.least_priority) };
-    }
-    if !greatestPriority.is_null() {
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { greatestPriority.write(v_reply.greatest_priority) };
-    }
-    Ok(())
 }
 
 /// `cuCtxPopCurrent`.
 pub unsafe extern "C" fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxPopCurrent_checked(pctx) })
-}
-
-/// `cuCtxPopCurrent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxPopCurrent_checked(
-    pctx: *mut CUcontext,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::context::cuCtxPopCurrent_v2_checked(pctx) }
+    unsafe { super::context::cuCtxPopCurrent_v2(pctx) }
 }
 
 /// `cuCtxPopCurrent_v2`.
 pub unsafe extern "C" fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxPopCurrent_v2_checked(pctx) })
-}
-
-/// `cuCtxPopCurrent_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxPopCurrent_v2_checked(
-    pctx: *mut CUcontext,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxPopCurrent_v2(pctx) })
+    unsafe { crate::cuda::context::cuCtxPopCurrent_v2(pctx) }
 }
 
 /// `cuCtxPushCurrent`.
 pub unsafe extern "C" fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxPushCurrent_checked(ctx) })
-}
-
-/// `cuCtxPushCurrent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxPushCurrent_checked(ctx: CUcontext) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::context::cuCtxPushCurrent_v2_checked(ctx) }
+    unsafe { super::context::cuCtxPushCurrent_v2(ctx) }
 }
 
 /// `cuCtxPushCurrent_v2`.
 pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxPushCurrent_v2_checked(ctx) })
-}
-
-/// `cuCtxPushCurrent_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxPushCurrent_v2_checked(ctx: CUcontext) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxPushCurrent_v2(ctx) })
+    unsafe { crate::cuda::context::cuCtxPushCurrent_v2(ctx) }
 }
 
 /// `cuCtxRecordEvent`.
 pub unsafe extern "C" fn cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxRecordEvent_checked(hCtx, hEvent) })
-}
-
-/// `cuCtxRecordEvent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxRecordEvent_checked(
-    hCtx: CUcontext,
-    hEvent: CUevent,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxRecordEvent(hCtx, hEvent) })
+    unsafe { crate::cuda::context::cuCtxRecordEvent(hCtx, hEvent) }
 }
 
 /// `cuCtxResetPersistingL2Cache`.
 pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxResetPersistingL2Cache_checked() })
-}
-
-/// `cuCtxResetPersistingL2Cache`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxResetPersistingL2Cache_checked() -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_req = wire::CuCtxResetPersistingL2Cache {};
-    cx.send(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_req = wire::CuCtxResetPersistingL2Cache {};
+        cx.send(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuCtxSetCacheConfig`.
 pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxSetCacheConfig_checked(config) })
-}
-
-/// `cuCtxSetCacheConfig`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxSetCacheConfig_checked(
-    config: CUfunc_cache,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_req = wire::CuCtxSetCacheConfig { config };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_req = wire::CuCtxSetCacheConfig { config };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuCtxSetCurrent`.
 pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxSetCurrent_checked(ctx) })
-}
-
-/// `cuCtxSetCurrent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxSetCurrent_checked(ctx: CUcontext) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxSetCurrent(ctx) })
+    unsafe { crate::cuda::context::cuCtxSetCurrent(ctx) }
 }
 
 /// `cuCtxSetFlags`.
 pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxSetFlags_checked(flags) })
-}
-
-/// `cuCtxSetFlags`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxSetFlags_checked(flags: u32) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxSetFlags(flags) })
+    unsafe { crate::cuda::context::cuCtxSetFlags(flags) }
 }
 
 /// `cuCtxSetLimit`.
 pub unsafe extern "C" fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxSetLimit_checked(limit, value) })
-}
-
-/// `cuCtxSetLimit`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxSetLimit_checked(
-    limit: CUlimit,
-    value: usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxSetLimit(limit, value) })
+    unsafe { crate::cuda::context::cuCtxSetLimit(limit, value) }
 }
 
 /// `cuCtxSetSharedMemConfig`.
 pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxSetSharedMemConfig_checked(config) })
-}
-
-/// `cuCtxSetSharedMemConfig`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxSetSharedMemConfig_checked(
-    config: CUsharedconfig,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_req = wire::CuCtxSetSharedMemConfig { config };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_req = wire::CuCtxSetSharedMemConfig { config };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuCtxSynchronize`.
 pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxSynchronize_checked() })
-}
-
-/// `cuCtxSynchronize`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxSynchronize_checked() -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxSynchronize() })
+    unsafe { crate::cuda::context::cuCtxSynchronize() }
 }
 
 /// `cuCtxSynchronize_v2`.
 pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxSynchronize_v2_checked(ctx) })
-}
-
-/// `cuCtxSynchronize_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxSynchronize_v2_checked(ctx: CUcontext) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuCtxSynchronize_v2(ctx) })
+    unsafe { crate::cuda::context::cuCtxSynchronize_v2(ctx) }
 }
 
 /// `cuCtxWaitEvent`.
 pub unsafe extern "C" fn cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxWaitEvent_checked(hCtx, hEvent) })
-}
-
-/// `cuCtxWaitEvent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxWaitEvent_checked(
-    hCtx: CUcontext,
-    hEvent: CUevent,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_ctx = cx.handle(Kind::Context, hCtx as u64)?;
-    let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
-    let v_req = wire::CuCtxWaitEvent {
-        h_ctx: v_h_ctx,
-        h_event: v_h_event,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_ctx = cx.handle(Kind::Context, hCtx as u64)?;
+        let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
+        let v_req = wire::CuCtxWaitEvent {
+            h_ctx: v_h_ctx,
+            h_event: v_h_event,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuDevicePrimaryCtxGetState`.
@@ -547,116 +300,47 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     active: *mut i32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDevicePrimaryCtxGetState_checked(dev, flags, active) })
-}
-
-/// `cuDevicePrimaryCtxGetState`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxGetState_checked(
-    dev: CUdevice,
-    flags: *mut u32,
-    active: *mut i32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuDevicePrimaryCtxGetState(dev, flags, active) })
+    unsafe { crate::cuda::context::cuDevicePrimaryCtxGetState(dev, flags, active) }
 }
 
 /// `cuDevicePrimaryCtxRelease`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDevicePrimaryCtxRelease_checked(dev) })
-}
-
-/// `cuDevicePrimaryCtxRelease`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxRelease_checked(
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::context::cuDevicePrimaryCtxRelease_v2_checked(dev) }
+    unsafe { super::context::cuDevicePrimaryCtxRelease_v2(dev) }
 }
 
 /// `cuDevicePrimaryCtxRelease_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDevicePrimaryCtxRelease_v2_checked(dev) })
-}
-
-/// `cuDevicePrimaryCtxRelease_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxRelease_v2_checked(
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuDevicePrimaryCtxRelease_v2(dev) })
+    unsafe { crate::cuda::context::cuDevicePrimaryCtxRelease_v2(dev) }
 }
 
 /// `cuDevicePrimaryCtxReset`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDevicePrimaryCtxReset_checked(dev) })
-}
-
-/// `cuDevicePrimaryCtxReset`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxReset_checked(
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::context::cuDevicePrimaryCtxReset_v2_checked(dev) }
+    unsafe { super::context::cuDevicePrimaryCtxReset_v2(dev) }
 }
 
 /// `cuDevicePrimaryCtxReset_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDevicePrimaryCtxReset_v2_checked(dev) })
-}
-
-/// `cuDevicePrimaryCtxReset_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxReset_v2_checked(
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuDevicePrimaryCtxReset_v2(dev) })
+    unsafe { crate::cuda::context::cuDevicePrimaryCtxReset_v2(dev) }
 }
 
 /// `cuDevicePrimaryCtxRetain`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDevicePrimaryCtxRetain_checked(pctx, dev) })
-}
-
-/// `cuDevicePrimaryCtxRetain`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxRetain_checked(
-    pctx: *mut CUcontext,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuDevicePrimaryCtxRetain(pctx, dev) })
+    unsafe { crate::cuda::context::cuDevicePrimaryCtxRetain(pctx, dev) }
 }
 
 /// `cuDevicePrimaryCtxSetFlags`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDevicePrimaryCtxSetFlags_checked(dev, flags) })
-}
-
-/// `cuDevicePrimaryCtxSetFlags`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxSetFlags_checked(
-    dev: CUdevice,
-    flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::context::cuDevicePrimaryCtxSetFlags_v2_checked(dev, flags) }
+    unsafe { super::context::cuDevicePrimaryCtxSetFlags_v2(dev, flags) }
 }
 
 /// `cuDevicePrimaryCtxSetFlags_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDevicePrimaryCtxSetFlags_v2_checked(dev, flags) })
-}
-
-/// `cuDevicePrimaryCtxSetFlags_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDevicePrimaryCtxSetFlags_v2_checked(
-    dev: CUdevice,
-    flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::context::cuDevicePrimaryCtxSetFlags_v2(dev, flags) })
+    unsafe { crate::cuda::context::cuDevicePrimaryCtxSetFlags_v2(dev, flags) }
 }

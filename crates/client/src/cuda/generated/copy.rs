@@ -43,7 +43,7 @@ pub unsafe extern "C" fn cuMemcpy(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy_checked(dst, src, ByteCount, false) })
+    unsafe { crate::cuda::copy::cuMemcpy(dst, src, ByteCount, false) }
 }
 
 /// `cuMemcpy_ptds`.
@@ -53,18 +53,7 @@ pub unsafe extern "C" fn cuMemcpy_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy_checked(dst, src, ByteCount, true) })
-}
-
-/// `cuMemcpy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpy_checked(
-    dst: CUdeviceptr,
-    src: CUdeviceptr,
-    ByteCount: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::copy::cuMemcpy(dst, src, ByteCount, per_thread) })
+    unsafe { crate::cuda::copy::cuMemcpy(dst, src, ByteCount, true) }
 }
 
 /// `cuMemcpy2D`: refused.
@@ -89,7 +78,7 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy2DAsync_v2_checked(pCopy, hStream, false) })
+    unsafe { crate::cuda::copy::cuMemcpy2DAsync_v2(pCopy, hStream, false) }
 }
 
 /// `cuMemcpy2DAsync_v2_ptsz`.
@@ -98,17 +87,7 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy2DAsync_v2_checked(pCopy, hStream, true) })
-}
-
-/// `cuMemcpy2DAsync_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpy2DAsync_v2_checked(
-    pCopy: *const CUDA_MEMCPY2D,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::copy::cuMemcpy2DAsync_v2(pCopy, hStream, per_thread) })
+    unsafe { crate::cuda::copy::cuMemcpy2DAsync_v2(pCopy, hStream, true) }
 }
 
 /// `cuMemcpy2DUnaligned`: refused.
@@ -122,43 +101,25 @@ pub unsafe extern "C" fn cuMemcpy2DUnaligned(_pCopy: *const CUDA_MEMCPY2D_v1) ->
 /// `cuMemcpy2DUnaligned_v2`.
 pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy2DUnaligned_v2_checked(pCopy, false) })
+    unsafe { crate::cuda::copy::cuMemcpy2DUnaligned_v2(pCopy, false) }
 }
 
 /// `cuMemcpy2DUnaligned_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy2DUnaligned_v2_checked(pCopy, true) })
-}
-
-/// `cuMemcpy2DUnaligned_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpy2DUnaligned_v2_checked(
-    pCopy: *const CUDA_MEMCPY2D,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::copy::cuMemcpy2DUnaligned_v2(pCopy, per_thread) })
+    unsafe { crate::cuda::copy::cuMemcpy2DUnaligned_v2(pCopy, true) }
 }
 
 /// `cuMemcpy2D_v2`.
 pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy2D_v2_checked(pCopy, false) })
+    unsafe { crate::cuda::copy::cuMemcpy2D_v2(pCopy, false) }
 }
 
 /// `cuMemcpy2D_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy2D_v2_checked(pCopy, true) })
-}
-
-/// `cuMemcpy2D_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpy2D_v2_checked(
-    pCopy: *const CUDA_MEMCPY2D,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::copy::cuMemcpy2D_v2(pCopy, per_thread) })
+    unsafe { crate::cuda::copy::cuMemcpy2D_v2(pCopy, true) }
 }
 
 /// `cuMemcpy3D`: refused.
@@ -183,7 +144,7 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy3DAsync_v2_checked(pCopy, hStream, false) })
+    unsafe { crate::cuda::copy::cuMemcpy3DAsync_v2(pCopy, hStream, false) }
 }
 
 /// `cuMemcpy3DAsync_v2_ptsz`.
@@ -192,17 +153,7 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy3DAsync_v2_checked(pCopy, hStream, true) })
-}
-
-/// `cuMemcpy3DAsync_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpy3DAsync_v2_checked(
-    pCopy: *const CUDA_MEMCPY3D,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::copy::cuMemcpy3DAsync_v2(pCopy, hStream, per_thread) })
+    unsafe { crate::cuda::copy::cuMemcpy3DAsync_v2(pCopy, hStream, true) }
 }
 
 /// `cuMemcpy3DBatchAsync`.
@@ -214,9 +165,9 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpy3DBatchAsync_checked(numOps, opList, failIdx, flags, hStream, false)
-    })
+    unsafe {
+        crate::cuda::copy::cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, false)
+    }
 }
 
 /// `cuMemcpy3DBatchAsync_ptsz`.
@@ -228,24 +179,9 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpy3DBatchAsync_checked(numOps, opList, failIdx, flags, hStream, true)
-    })
-}
-
-/// `cuMemcpy3DBatchAsync`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpy3DBatchAsync_checked(
-    numOps: usize,
-    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
-    failIdx: *mut usize,
-    flags: u64,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::copy::cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, per_thread)
-    })
+    unsafe {
+        crate::cuda::copy::cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, true)
+    }
 }
 
 /// `cuMemcpy3DBatchAsync_v2`.
@@ -256,9 +192,7 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpy3DBatchAsync_v2_checked(numOps, opList, flags, hStream, false)
-    })
+    unsafe { crate::cuda::copy::cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, false) }
 }
 
 /// `cuMemcpy3DBatchAsync_v2_ptsz`.
@@ -269,44 +203,19 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpy3DBatchAsync_v2_checked(numOps, opList, flags, hStream, true)
-    })
-}
-
-/// `cuMemcpy3DBatchAsync_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpy3DBatchAsync_v2_checked(
-    numOps: usize,
-    opList: *mut CUDA_MEMCPY3D_BATCH_OP,
-    flags: u64,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::copy::cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, per_thread)
-    })
+    unsafe { crate::cuda::copy::cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, true) }
 }
 
 /// `cuMemcpy3DPeer`.
 pub unsafe extern "C" fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy3DPeer_checked(pCopy, false) })
+    unsafe { crate::cuda::copy::cuMemcpy3DPeer(pCopy, false) }
 }
 
 /// `cuMemcpy3DPeer_ptds`.
 pub unsafe extern "C" fn cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy3DPeer_checked(pCopy, true) })
-}
-
-/// `cuMemcpy3DPeer`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpy3DPeer_checked(
-    pCopy: *const CUDA_MEMCPY3D_PEER,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::copy::cuMemcpy3DPeer(pCopy, per_thread) })
+    unsafe { crate::cuda::copy::cuMemcpy3DPeer(pCopy, true) }
 }
 
 /// `cuMemcpy3DPeerAsync`.
@@ -315,7 +224,7 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy3DPeerAsync_checked(pCopy, hStream, false) })
+    unsafe { crate::cuda::copy::cuMemcpy3DPeerAsync(pCopy, hStream, false) }
 }
 
 /// `cuMemcpy3DPeerAsync_ptsz`.
@@ -324,38 +233,19 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy3DPeerAsync_checked(pCopy, hStream, true) })
-}
-
-/// `cuMemcpy3DPeerAsync`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpy3DPeerAsync_checked(
-    pCopy: *const CUDA_MEMCPY3D_PEER,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::copy::cuMemcpy3DPeerAsync(pCopy, hStream, per_thread) })
+    unsafe { crate::cuda::copy::cuMemcpy3DPeerAsync(pCopy, hStream, true) }
 }
 
 /// `cuMemcpy3D_v2`.
 pub unsafe extern "C" fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy3D_v2_checked(pCopy, false) })
+    unsafe { crate::cuda::copy::cuMemcpy3D_v2(pCopy, false) }
 }
 
 /// `cuMemcpy3D_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpy3D_v2_checked(pCopy, true) })
-}
-
-/// `cuMemcpy3D_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpy3D_v2_checked(
-    pCopy: *const CUDA_MEMCPY3D,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::copy::cuMemcpy3D_v2(pCopy, per_thread) })
+    unsafe { crate::cuda::copy::cuMemcpy3D_v2(pCopy, true) }
 }
 
 /// `cuMemcpyAsync`.
@@ -366,7 +256,7 @@ pub unsafe extern "C" fn cuMemcpyAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpyAsync_checked(dst, src, ByteCount, hStream, false) })
+    unsafe { crate::cuda::copy::cuMemcpyAsync(dst, src, ByteCount, hStream, false) }
 }
 
 /// `cuMemcpyAsync_ptsz`.
@@ -377,19 +267,7 @@ pub unsafe extern "C" fn cuMemcpyAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpyAsync_checked(dst, src, ByteCount, hStream, true) })
-}
-
-/// `cuMemcpyAsync`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyAsync_checked(
-    dst: CUdeviceptr,
-    src: CUdeviceptr,
-    ByteCount: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::copy::cuMemcpyAsync(dst, src, ByteCount, hStream, per_thread) })
+    unsafe { crate::cuda::copy::cuMemcpyAsync(dst, src, ByteCount, hStream, true) }
 }
 
 /// `cuMemcpyAtoA`: refused.
@@ -415,9 +293,11 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyAtoA_v2_checked(dstArray, dstOffset, srcArray, srcOffset, ByteCount, false)
-    })
+    unsafe {
+        crate::cuda::copy::cuMemcpyAtoA_v2(
+            dstArray, dstOffset, srcArray, srcOffset, ByteCount, false,
+        )
+    }
 }
 
 /// `cuMemcpyAtoA_v2_ptds`.
@@ -429,26 +309,11 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyAtoA_v2_checked(dstArray, dstOffset, srcArray, srcOffset, ByteCount, true)
-    })
-}
-
-/// `cuMemcpyAtoA_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyAtoA_v2_checked(
-    dstArray: CUarray,
-    dstOffset: usize,
-    srcArray: CUarray,
-    srcOffset: usize,
-    ByteCount: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::copy::cuMemcpyAtoA_v2(
-            dstArray, dstOffset, srcArray, srcOffset, ByteCount, per_thread,
+            dstArray, dstOffset, srcArray, srcOffset, ByteCount, true,
         )
-    })
+    }
 }
 
 /// `cuMemcpyAtoD`: refused.
@@ -472,9 +337,7 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyAtoD_v2_checked(dstDevice, srcArray, srcOffset, ByteCount, false)
-    })
+    unsafe { crate::cuda::copy::cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, false) }
 }
 
 /// `cuMemcpyAtoD_v2_ptds`.
@@ -485,23 +348,7 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyAtoD_v2_checked(dstDevice, srcArray, srcOffset, ByteCount, true)
-    })
-}
-
-/// `cuMemcpyAtoD_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyAtoD_v2_checked(
-    dstDevice: CUdeviceptr,
-    srcArray: CUarray,
-    srcOffset: usize,
-    ByteCount: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::copy::cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, per_thread)
-    })
+    unsafe { crate::cuda::copy::cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, true) }
 }
 
 /// `cuMemcpyAtoH`: refused.
@@ -540,9 +387,11 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyAtoHAsync_v2_checked(dstHost, srcArray, srcOffset, ByteCount, hStream, false)
-    })
+    unsafe {
+        crate::cuda::copy::cuMemcpyAtoHAsync_v2(
+            dstHost, srcArray, srcOffset, ByteCount, hStream, false,
+        )
+    }
 }
 
 /// `cuMemcpyAtoHAsync_v2_ptsz`.
@@ -554,26 +403,11 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyAtoHAsync_v2_checked(dstHost, srcArray, srcOffset, ByteCount, hStream, true)
-    })
-}
-
-/// `cuMemcpyAtoHAsync_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyAtoHAsync_v2_checked(
-    dstHost: *mut c_void,
-    srcArray: CUarray,
-    srcOffset: usize,
-    ByteCount: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::copy::cuMemcpyAtoHAsync_v2(
-            dstHost, srcArray, srcOffset, ByteCount, hStream, per_thread,
+            dstHost, srcArray, srcOffset, ByteCount, hStream, true,
         )
-    })
+    }
 }
 
 /// `cuMemcpyAtoH_v2`.
@@ -584,9 +418,7 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyAtoH_v2_checked(dstHost, srcArray, srcOffset, ByteCount, false)
-    })
+    unsafe { crate::cuda::copy::cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, false) }
 }
 
 /// `cuMemcpyAtoH_v2_ptds`.
@@ -597,23 +429,7 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyAtoH_v2_checked(dstHost, srcArray, srcOffset, ByteCount, true)
-    })
-}
-
-/// `cuMemcpyAtoH_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyAtoH_v2_checked(
-    dstHost: *mut c_void,
-    srcArray: CUarray,
-    srcOffset: usize,
-    ByteCount: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::copy::cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, per_thread)
-    })
+    unsafe { crate::cuda::copy::cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, true) }
 }
 
 /// `cuMemcpyBatchAsync`.
@@ -629,11 +445,11 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyBatchAsync_checked(
+    unsafe {
+        crate::cuda::copy::cuMemcpyBatchAsync(
             dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, false,
         )
-    })
+    }
 }
 
 /// `cuMemcpyBatchAsync_ptsz`.
@@ -649,32 +465,11 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyBatchAsync_checked(
+    unsafe {
+        crate::cuda::copy::cuMemcpyBatchAsync(
             dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, true,
         )
-    })
-}
-
-/// `cuMemcpyBatchAsync`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyBatchAsync_checked(
-    dsts: *mut CUdeviceptr,
-    srcs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    attrs: *mut CUmemcpyAttributes,
-    attrsIdxs: *mut usize,
-    numAttrs: usize,
-    failIdx: *mut usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::copy::cuMemcpyBatchAsync(
-            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, per_thread,
-        )
-    })
+    }
 }
 
 /// `cuMemcpyBatchAsync_v2`.
@@ -689,11 +484,11 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyBatchAsync_v2_checked(
+    unsafe {
+        crate::cuda::copy::cuMemcpyBatchAsync_v2(
             dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, false,
         )
-    })
+    }
 }
 
 /// `cuMemcpyBatchAsync_v2_ptsz`.
@@ -708,31 +503,11 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyBatchAsync_v2_checked(
+    unsafe {
+        crate::cuda::copy::cuMemcpyBatchAsync_v2(
             dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, true,
         )
-    })
-}
-
-/// `cuMemcpyBatchAsync_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyBatchAsync_v2_checked(
-    dsts: *mut CUdeviceptr,
-    srcs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    attrs: *mut CUmemcpyAttributes,
-    attrsIdxs: *mut usize,
-    numAttrs: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::copy::cuMemcpyBatchAsync_v2(
-            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, per_thread,
-        )
-    })
+    }
 }
 
 /// `cuMemcpyDtoA`: refused.
@@ -756,9 +531,7 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyDtoA_v2_checked(dstArray, dstOffset, srcDevice, ByteCount, false)
-    })
+    unsafe { crate::cuda::copy::cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, false) }
 }
 
 /// `cuMemcpyDtoA_v2_ptds`.
@@ -769,23 +542,7 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyDtoA_v2_checked(dstArray, dstOffset, srcDevice, ByteCount, true)
-    })
-}
-
-/// `cuMemcpyDtoA_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyDtoA_v2_checked(
-    dstArray: CUarray,
-    dstOffset: usize,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::copy::cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, per_thread)
-    })
+    unsafe { crate::cuda::copy::cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, true) }
 }
 
 /// `cuMemcpyDtoD`: refused.
@@ -821,9 +578,9 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyDtoDAsync_v2_checked(dstDevice, srcDevice, ByteCount, hStream, false)
-    })
+    unsafe {
+        crate::cuda::copy::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, false)
+    }
 }
 
 /// `cuMemcpyDtoDAsync_v2_ptsz`.
@@ -834,25 +591,9 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyDtoDAsync_v2_checked(dstDevice, srcDevice, ByteCount, hStream, true)
-    })
-}
-
-/// `cuMemcpyDtoDAsync_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyDtoDAsync_v2_checked(
-    dstDevice: CUdeviceptr,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::copy::cuMemcpyDtoDAsync_v2(
-            dstDevice, srcDevice, ByteCount, hStream, per_thread,
-        )
-    })
+    unsafe {
+        crate::cuda::copy::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, true)
+    }
 }
 
 /// `cuMemcpyDtoD_v2`.
@@ -862,7 +603,9 @@ pub unsafe extern "C" fn cuMemcpyDtoD_v2(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpyDtoD_v2_checked(dstDevice, srcDevice, ByteCount, false) })
+    unsafe {
+        super::copy::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, std::ptr::null_mut())
+    }
 }
 
 /// `cuMemcpyDtoD_v2_ptds`.
@@ -872,24 +615,12 @@ pub unsafe extern "C" fn cuMemcpyDtoD_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpyDtoD_v2_checked(dstDevice, srcDevice, ByteCount, true) })
-}
-
-/// `cuMemcpyDtoD_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyDtoD_v2_checked(
-    dstDevice: CUdeviceptr,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
     unsafe {
-        super::copy::cuMemcpyDtoDAsync_v2_checked(
+        super::copy::cuMemcpyDtoDAsync_v2_ptsz(
             dstDevice,
             srcDevice,
             ByteCount,
             std::ptr::null_mut(),
-            per_thread,
         )
     }
 }
@@ -927,9 +658,9 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyDtoHAsync_v2_checked(dstHost, srcDevice, ByteCount, hStream, false)
-    })
+    unsafe {
+        crate::cuda::copy::cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, false)
+    }
 }
 
 /// `cuMemcpyDtoHAsync_v2_ptsz`.
@@ -940,23 +671,7 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyDtoHAsync_v2_checked(dstHost, srcDevice, ByteCount, hStream, true)
-    })
-}
-
-/// `cuMemcpyDtoHAsync_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyDtoHAsync_v2_checked(
-    dstHost: *mut c_void,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::copy::cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, per_thread)
-    })
+    unsafe { crate::cuda::copy::cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, true) }
 }
 
 /// `cuMemcpyDtoH_v2`.
@@ -966,7 +681,7 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpyDtoH_v2_checked(dstHost, srcDevice, ByteCount, false) })
+    unsafe { crate::cuda::copy::cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, false) }
 }
 
 /// `cuMemcpyDtoH_v2_ptds`.
@@ -976,18 +691,7 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpyDtoH_v2_checked(dstHost, srcDevice, ByteCount, true) })
-}
-
-/// `cuMemcpyDtoH_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyDtoH_v2_checked(
-    dstHost: *mut c_void,
-    srcDevice: CUdeviceptr,
-    ByteCount: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::copy::cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, per_thread) })
+    unsafe { crate::cuda::copy::cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, true) }
 }
 
 /// `cuMemcpyHtoA`: refused.
@@ -1026,9 +730,11 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyHtoAAsync_v2_checked(dstArray, dstOffset, srcHost, ByteCount, hStream, false)
-    })
+    unsafe {
+        crate::cuda::copy::cuMemcpyHtoAAsync_v2(
+            dstArray, dstOffset, srcHost, ByteCount, hStream, false,
+        )
+    }
 }
 
 /// `cuMemcpyHtoAAsync_v2_ptsz`.
@@ -1040,26 +746,11 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyHtoAAsync_v2_checked(dstArray, dstOffset, srcHost, ByteCount, hStream, true)
-    })
-}
-
-/// `cuMemcpyHtoAAsync_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyHtoAAsync_v2_checked(
-    dstArray: CUarray,
-    dstOffset: usize,
-    srcHost: *const c_void,
-    ByteCount: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::copy::cuMemcpyHtoAAsync_v2(
-            dstArray, dstOffset, srcHost, ByteCount, hStream, per_thread,
+            dstArray, dstOffset, srcHost, ByteCount, hStream, true,
         )
-    })
+    }
 }
 
 /// `cuMemcpyHtoA_v2`.
@@ -1070,9 +761,7 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyHtoA_v2_checked(dstArray, dstOffset, srcHost, ByteCount, false)
-    })
+    unsafe { crate::cuda::copy::cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, false) }
 }
 
 /// `cuMemcpyHtoA_v2_ptds`.
@@ -1083,23 +772,7 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyHtoA_v2_checked(dstArray, dstOffset, srcHost, ByteCount, true)
-    })
-}
-
-/// `cuMemcpyHtoA_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyHtoA_v2_checked(
-    dstArray: CUarray,
-    dstOffset: usize,
-    srcHost: *const c_void,
-    ByteCount: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::copy::cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, per_thread)
-    })
+    unsafe { crate::cuda::copy::cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, true) }
 }
 
 /// `cuMemcpyHtoD`: refused.
@@ -1135,9 +808,9 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyHtoDAsync_v2_checked(dstDevice, srcHost, ByteCount, hStream, false)
-    })
+    unsafe {
+        crate::cuda::copy::cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, false)
+    }
 }
 
 /// `cuMemcpyHtoDAsync_v2_ptsz`.
@@ -1148,23 +821,7 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyHtoDAsync_v2_checked(dstDevice, srcHost, ByteCount, hStream, true)
-    })
-}
-
-/// `cuMemcpyHtoDAsync_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyHtoDAsync_v2_checked(
-    dstDevice: CUdeviceptr,
-    srcHost: *const c_void,
-    ByteCount: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::copy::cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, per_thread)
-    })
+    unsafe { crate::cuda::copy::cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, true) }
 }
 
 /// `cuMemcpyHtoD_v2`.
@@ -1174,7 +831,7 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpyHtoD_v2_checked(dstDevice, srcHost, ByteCount, false) })
+    unsafe { crate::cuda::copy::cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, false) }
 }
 
 /// `cuMemcpyHtoD_v2_ptds`.
@@ -1184,18 +841,7 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemcpyHtoD_v2_checked(dstDevice, srcHost, ByteCount, true) })
-}
-
-/// `cuMemcpyHtoD_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyHtoD_v2_checked(
-    dstDevice: CUdeviceptr,
-    srcHost: *const c_void,
-    ByteCount: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::copy::cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, per_thread) })
+    unsafe { crate::cuda::copy::cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, true) }
 }
 
 /// `cuMemcpyPeer`.
@@ -1207,11 +853,16 @@ pub unsafe extern "C" fn cuMemcpyPeer(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyPeer_checked(
-            dstDevice, dstContext, srcDevice, srcContext, ByteCount, false,
+    unsafe {
+        super::copy::cuMemcpyPeerAsync(
+            dstDevice,
+            dstContext,
+            srcDevice,
+            srcContext,
+            ByteCount,
+            std::ptr::null_mut(),
         )
-    })
+    }
 }
 
 /// `cuMemcpyPeer_ptds`.
@@ -1223,32 +874,14 @@ pub unsafe extern "C" fn cuMemcpyPeer_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyPeer_checked(
-            dstDevice, dstContext, srcDevice, srcContext, ByteCount, true,
-        )
-    })
-}
-
-/// `cuMemcpyPeer`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyPeer_checked(
-    dstDevice: CUdeviceptr,
-    dstContext: CUcontext,
-    srcDevice: CUdeviceptr,
-    srcContext: CUcontext,
-    ByteCount: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
     unsafe {
-        super::copy::cuMemcpyPeerAsync_checked(
+        super::copy::cuMemcpyPeerAsync_ptsz(
             dstDevice,
             dstContext,
             srcDevice,
             srcContext,
             ByteCount,
             std::ptr::null_mut(),
-            per_thread,
         )
     }
 }
@@ -1262,11 +895,21 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyPeerAsync_checked(
-            dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, false,
-        )
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_dst_context = cx.handle_opt(Kind::Context, dstContext as u64)?;
+        let v_src_context = cx.handle_opt(Kind::Context, srcContext as u64)?;
+        let v_h_stream = cx.stream(hStream, false)?;
+        let v_req = wire::CuMemcpyPeerAsync {
+            dst_device: dstDevice,
+            dst_context: v_dst_context,
+            src_device: srcDevice,
+            src_context: v_src_context,
+            byte_count: ByteCount as u64,
+            h_stream: v_h_stream,
+        };
+        cx.send(&v_req)?;
+        Ok(())
     })
 }
 
@@ -1279,36 +922,20 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemcpyPeerAsync_checked(
-            dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, true,
-        )
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_dst_context = cx.handle_opt(Kind::Context, dstContext as u64)?;
+        let v_src_context = cx.handle_opt(Kind::Context, srcContext as u64)?;
+        let v_h_stream = cx.stream(hStream, true)?;
+        let v_req = wire::CuMemcpyPeerAsync {
+            dst_device: dstDevice,
+            dst_context: v_dst_context,
+            src_device: srcDevice,
+            src_context: v_src_context,
+            byte_count: ByteCount as u64,
+            h_stream: v_h_stream,
+        };
+        cx.send(&v_req)?;
+        Ok(())
     })
-}
-
-/// `cuMemcpyPeerAsync`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemcpyPeerAsync_checked(
-    dstDevice: CUdeviceptr,
-    dstContext: CUcontext,
-    srcDevice: CUdeviceptr,
-    srcContext: CUcontext,
-    ByteCount: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_dst_context = cx.handle_opt(Kind::Context, dstContext as u64)?;
-    let v_src_context = cx.handle_opt(Kind::Context, srcContext as u64)?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuMemcpyPeerAsync {
-        dst_device: dstDevice,
-        dst_context: v_dst_context,
-        src_device: srcDevice,
-        src_context: v_src_context,
-        byte_count: ByteCount as u64,
-        h_stream: v_h_stream,
-    };
-    cx.send(&v_req)?;
-    Ok(())
 }

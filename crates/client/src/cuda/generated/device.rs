@@ -14,42 +14,25 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
     minor: *mut i32,
     dev: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceComputeCapability_checked(major, minor, dev) })
-}
-
-/// `cuDeviceComputeCapability`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceComputeCapability_checked(
-    major: *mut i32,
-    minor: *mut i32,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(major)?;
-    not_null(minor)?;
-    let v_req = wire::CuDeviceComputeCapability { dev };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuDeviceComputeCapabilityReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { major.write(v_reply.major) };
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { minor.write(v_reply.minor) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(major)?;
+        not_null(minor)?;
+        let v_req = wire::CuDeviceComputeCapability { dev };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuDeviceComputeCapabilityReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { major.write(v_reply.major) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { minor.write(v_reply.minor) };
+        Ok(())
+    })
 }
 
 /// `cuDeviceGet`.
 pub unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGet_checked(device, ordinal) })
-}
-
-/// `cuDeviceGet`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGet_checked(
-    device: *mut CUdevice,
-    ordinal: i32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::device::cuDeviceGet(device, ordinal) })
+    unsafe { crate::cuda::device::cuDeviceGet(device, ordinal) }
 }
 
 /// `cuDeviceGetAttribute`.
@@ -59,17 +42,7 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGetAttribute_checked(pi, attrib, dev) })
-}
-
-/// `cuDeviceGetAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetAttribute_checked(
-    pi: *mut i32,
-    attrib: CUdevice_attribute,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::device::cuDeviceGetAttribute(pi, attrib, dev) })
+    unsafe { crate::cuda::device::cuDeviceGetAttribute(pi, attrib, dev) }
 }
 
 /// `cuDeviceGetByPCIBusId`.
@@ -77,39 +50,26 @@ pub unsafe extern "C" fn cuDeviceGetByPCIBusId(
     dev: *mut CUdevice,
     pciBusId: *const c_char,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGetByPCIBusId_checked(dev, pciBusId) })
-}
-
-/// `cuDeviceGetByPCIBusId`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetByPCIBusId_checked(
-    dev: *mut CUdevice,
-    pciBusId: *const c_char,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(dev)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_pci_bus_id = unsafe { text(pciBusId) }?;
-    let v_req = wire::CuDeviceGetByPCIBusId {
-        pci_bus_id: v_pci_bus_id,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuDeviceGetByPCIBusIdReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { dev.write(v_reply.dev) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(dev)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_pci_bus_id = unsafe { text(pciBusId) }?;
+        let v_req = wire::CuDeviceGetByPCIBusId {
+            pci_bus_id: v_pci_bus_id,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuDeviceGetByPCIBusIdReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { dev.write(v_reply.dev) };
+        Ok(())
+    })
 }
 
 /// `cuDeviceGetCount`.
 pub unsafe extern "C" fn cuDeviceGetCount(count: *mut i32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGetCount_checked(count) })
-}
-
-/// `cuDeviceGetCount`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetCount_checked(count: *mut i32) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::device::cuDeviceGetCount(count) })
+    unsafe { crate::cuda::device::cuDeviceGetCount(count) }
 }
 
 /// `cuDeviceGetExecAffinitySupport`.
@@ -118,24 +78,16 @@ pub unsafe extern "C" fn cuDeviceGetExecAffinitySupport(
     r#type: CUexecAffinityType,
     dev: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGetExecAffinitySupport_checked(pi, r#type, dev) })
-}
-
-/// `cuDeviceGetExecAffinitySupport`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetExecAffinitySupport_checked(
-    pi: *mut i32,
-    r#type: CUexecAffinityType,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pi)?;
-    let v_req = wire::CuDeviceGetExecAffinitySupport { r#type, dev };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuDeviceGetExecAffinitySupportReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pi.write(v_reply.pi) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pi)?;
+        let v_req = wire::CuDeviceGetExecAffinitySupport { r#type, dev };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuDeviceGetExecAffinitySupportReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pi.write(v_reply.pi) };
+        Ok(())
+    })
 }
 
 /// `cuDeviceGetHostAtomicCapabilities`.
@@ -145,33 +97,22 @@ pub unsafe extern "C" fn cuDeviceGetHostAtomicCapabilities(
     count: u32,
     dev: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuDeviceGetHostAtomicCapabilities_checked(capabilities, operations, count, dev)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(capabilities)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_operations = unsafe { bytes_at(operations, counted(count)?) }?;
+        let v_req = wire::CuDeviceGetHostAtomicCapabilities {
+            operations: v_operations,
+            count,
+            dev,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuDeviceGetHostAtomicCapabilitiesReply<'_> = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { fill(capabilities, counted(count)?, v_reply.capabilities) }?;
+        Ok(())
     })
-}
-
-/// `cuDeviceGetHostAtomicCapabilities`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetHostAtomicCapabilities_checked(
-    capabilities: *mut u32,
-    operations: *const CUatomicOperation,
-    count: u32,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(capabilities)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_operations = unsafe { bytes_at(operations, counted(count)?) }?;
-    let v_req = wire::CuDeviceGetHostAtomicCapabilities {
-        operations: v_operations,
-        count,
-        dev,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuDeviceGetHostAtomicCapabilitiesReply<'_> = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { fill(capabilities, counted(count)?, v_reply.capabilities) }?;
-    Ok(())
 }
 
 /// `cuDeviceGetLuid`: refused.
@@ -186,17 +127,7 @@ pub unsafe extern "C" fn cuDeviceGetLuid(
 /// `cuDeviceGetName`.
 pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGetName_checked(name, len, dev) })
-}
-
-/// `cuDeviceGetName`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetName_checked(
-    name: *mut c_char,
-    len: i32,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::device::cuDeviceGetName(name, len, dev) })
+    unsafe { crate::cuda::device::cuDeviceGetName(name, len, dev) }
 }
 
 /// `cuDeviceGetPCIBusId`.
@@ -205,45 +136,30 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
     len: i32,
     dev: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGetPCIBusId_checked(pciBusId, len, dev) })
-}
-
-/// `cuDeviceGetPCIBusId`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetPCIBusId_checked(
-    pciBusId: *mut c_char,
-    len: i32,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pciBusId)?;
-    let v_req = wire::CuDeviceGetPCIBusId { len, dev };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuDeviceGetPCIBusIdReply<'_> = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { fill(pciBusId, counted(len)?, v_reply.pci_bus_id) }?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pciBusId)?;
+        let v_req = wire::CuDeviceGetPCIBusId { len, dev };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuDeviceGetPCIBusIdReply<'_> = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { fill(pciBusId, counted(len)?, v_reply.pci_bus_id) }?;
+        Ok(())
+    })
 }
 
 /// `cuDeviceGetProperties`.
 pub unsafe extern "C" fn cuDeviceGetProperties(prop: *mut CUdevprop, dev: CUdevice) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGetProperties_checked(prop, dev) })
-}
-
-/// `cuDeviceGetProperties`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetProperties_checked(
-    prop: *mut CUdevprop,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(prop)?;
-    let v_req = wire::CuDeviceGetProperties { dev };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuDeviceGetPropertiesReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(prop, v_reply.prop) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(prop)?;
+        let v_req = wire::CuDeviceGetProperties { dev };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuDeviceGetPropertiesReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(prop, v_reply.prop) };
+        Ok(())
+    })
 }
 
 /// `cuDeviceGetTexture1DLinearMaxWidth`.
@@ -253,73 +169,48 @@ pub unsafe extern "C" fn cuDeviceGetTexture1DLinearMaxWidth(
     numChannels: u32,
     dev: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuDeviceGetTexture1DLinearMaxWidth_checked(maxWidthInElements, format, numChannels, dev)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(maxWidthInElements)?;
+        let v_req = wire::CuDeviceGetTexture1DLinearMaxWidth {
+            format,
+            num_channels: numChannels,
+            dev,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuDeviceGetTexture1DLinearMaxWidthReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { maxWidthInElements.write(v_reply.max_width_in_elements as usize) };
+        Ok(())
     })
-}
-
-/// `cuDeviceGetTexture1DLinearMaxWidth`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetTexture1DLinearMaxWidth_checked(
-    maxWidthInElements: *mut usize,
-    format: CUarray_format,
-    numChannels: u32,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(maxWidthInElements)?;
-    let v_req = wire::CuDeviceGetTexture1DLinearMaxWidth {
-        format,
-        num_channels: numChannels,
-        dev,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuDeviceGetTexture1DLinearMaxWidthReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { maxWidthInElements.write(v_reply.max_width_in_elements as usize) };
-    Ok(())
 }
 
 /// `cuDeviceGetUuid`.
 pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGetUuid_checked(uuid, dev) })
-}
-
-/// `cuDeviceGetUuid`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetUuid_checked(
-    uuid: *mut CUuuid,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(uuid)?;
-    let v_req = wire::CuDeviceGetUuid { dev };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuDeviceGetUuidReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(uuid, v_reply.uuid) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(uuid)?;
+        let v_req = wire::CuDeviceGetUuid { dev };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuDeviceGetUuidReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(uuid, v_reply.uuid) };
+        Ok(())
+    })
 }
 
 /// `cuDeviceGetUuid_v2`.
 pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGetUuid_v2_checked(uuid, dev) })
-}
-
-/// `cuDeviceGetUuid_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetUuid_v2_checked(
-    uuid: *mut CUuuid,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(uuid)?;
-    let v_req = wire::CuDeviceGetUuidV2 { dev };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuDeviceGetUuidV2Reply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(uuid, v_reply.uuid) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(uuid)?;
+        let v_req = wire::CuDeviceGetUuidV2 { dev };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuDeviceGetUuidV2Reply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(uuid, v_reply.uuid) };
+        Ok(())
+    })
 }
 
 /// `cuDeviceRegisterAsyncNotification`: refused.
@@ -345,23 +236,16 @@ pub unsafe extern "C" fn cuDeviceTotalMem(_bytes: *mut u32, _dev: CUdevice) -> C
 
 /// `cuDeviceTotalMem_v2`.
 pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, dev: CUdevice) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceTotalMem_v2_checked(bytes, dev) })
-}
-
-/// `cuDeviceTotalMem_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceTotalMem_v2_checked(
-    bytes: *mut usize,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(bytes)?;
-    let v_req = wire::CuDeviceTotalMemV2 { dev };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuDeviceTotalMemV2Reply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { bytes.write(v_reply.bytes as usize) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(bytes)?;
+        let v_req = wire::CuDeviceTotalMemV2 { dev };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuDeviceTotalMemV2Reply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { bytes.write(v_reply.bytes as usize) };
+        Ok(())
+    })
 }
 
 /// `cuDeviceUnregisterAsyncNotification`: refused.
@@ -380,17 +264,10 @@ pub unsafe extern "C" fn cuFlushGPUDirectRDMAWrites(
     target: CUflushGPUDirectRDMAWritesTarget,
     scope: CUflushGPUDirectRDMAWritesScope,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuFlushGPUDirectRDMAWrites_checked(target, scope) })
-}
-
-/// `cuFlushGPUDirectRDMAWrites`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuFlushGPUDirectRDMAWrites_checked(
-    target: CUflushGPUDirectRDMAWritesTarget,
-    scope: CUflushGPUDirectRDMAWritesScope,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_req = wire::CuFlushGPUDirectRDMAWrites { target, scope };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_req = wire::CuFlushGPUDirectRDMAWrites { target, scope };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }

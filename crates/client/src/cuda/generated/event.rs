@@ -11,44 +11,25 @@ use wire::Kind;
 /// `cuEventCreate`.
 pub unsafe extern "C" fn cuEventCreate(phEvent: *mut CUevent, Flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuEventCreate_checked(phEvent, Flags) })
-}
-
-/// `cuEventCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuEventCreate_checked(
-    phEvent: *mut CUevent,
-    Flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::event::cuEventCreate(phEvent, Flags) })
+    unsafe { crate::cuda::event::cuEventCreate(phEvent, Flags) }
 }
 
 /// `cuEventDestroy`.
 pub unsafe extern "C" fn cuEventDestroy(hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuEventDestroy_checked(hEvent) })
-}
-
-/// `cuEventDestroy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuEventDestroy_checked(hEvent: CUevent) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::event::cuEventDestroy_v2_checked(hEvent) }
+    unsafe { super::event::cuEventDestroy_v2(hEvent) }
 }
 
 /// `cuEventDestroy_v2`.
 pub unsafe extern "C" fn cuEventDestroy_v2(hEvent: CUevent) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuEventDestroy_v2_checked(hEvent) })
-}
-
-/// `cuEventDestroy_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuEventDestroy_v2_checked(hEvent: CUevent) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
-    let v_req = wire::CuEventDestroyV2 { h_event: v_h_event };
-    cx.send(&v_req)?;
-    cx.destroy(Kind::Event, v_h_event);
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
+        let v_req = wire::CuEventDestroyV2 { h_event: v_h_event };
+        cx.send(&v_req)?;
+        cx.destroy(Kind::Event, v_h_event);
+        Ok(())
+    })
 }
 
 /// `cuEventElapsedTime`.
@@ -57,29 +38,21 @@ pub unsafe extern "C" fn cuEventElapsedTime(
     hStart: CUevent,
     hEnd: CUevent,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuEventElapsedTime_checked(pMilliseconds, hStart, hEnd) })
-}
-
-/// `cuEventElapsedTime`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuEventElapsedTime_checked(
-    pMilliseconds: *mut f32,
-    hStart: CUevent,
-    hEnd: CUevent,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pMilliseconds)?;
-    let v_h_start = cx.handle(Kind::Event, hStart as u64)?;
-    let v_h_end = cx.handle(Kind::Event, hEnd as u64)?;
-    let v_req = wire::CuEventElapsedTime {
-        h_start: v_h_start,
-        h_end: v_h_end,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuEventElapsedTimeReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pMilliseconds.write(v_reply.p_milliseconds) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pMilliseconds)?;
+        let v_h_start = cx.handle(Kind::Event, hStart as u64)?;
+        let v_h_end = cx.handle(Kind::Event, hEnd as u64)?;
+        let v_req = wire::CuEventElapsedTime {
+            h_start: v_h_start,
+            h_end: v_h_end,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuEventElapsedTimeReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pMilliseconds.write(v_reply.p_milliseconds) };
+        Ok(())
+    })
 }
 
 /// `cuEventElapsedTime_v2`.
@@ -89,51 +62,25 @@ pub unsafe extern "C" fn cuEventElapsedTime_v2(
     hEnd: CUevent,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuEventElapsedTime_v2_checked(pMilliseconds, hStart, hEnd) })
-}
-
-/// `cuEventElapsedTime_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuEventElapsedTime_v2_checked(
-    pMilliseconds: *mut f32,
-    hStart: CUevent,
-    hEnd: CUevent,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::event::cuEventElapsedTime_checked(pMilliseconds, hStart, hEnd) }
+    unsafe { super::event::cuEventElapsedTime(pMilliseconds, hStart, hEnd) }
 }
 
 /// `cuEventQuery`.
 pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuEventQuery_checked(hEvent) })
-}
-
-/// `cuEventQuery`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuEventQuery_checked(hEvent: CUevent) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::event::cuEventQuery(hEvent) })
+    unsafe { crate::cuda::event::cuEventQuery(hEvent) }
 }
 
 /// `cuEventRecord`.
 pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuEventRecord_checked(hEvent, hStream, false) })
+    unsafe { crate::cuda::event::cuEventRecord(hEvent, hStream, false) }
 }
 
 /// `cuEventRecord_ptsz`.
 pub unsafe extern "C" fn cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuEventRecord_checked(hEvent, hStream, true) })
-}
-
-/// `cuEventRecord`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuEventRecord_checked(
-    hEvent: CUevent,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::event::cuEventRecord(hEvent, hStream, per_thread) })
+    unsafe { crate::cuda::event::cuEventRecord(hEvent, hStream, true) }
 }
 
 /// `cuEventRecordWithFlags`.
@@ -143,7 +90,7 @@ pub unsafe extern "C" fn cuEventRecordWithFlags(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuEventRecordWithFlags_checked(hEvent, hStream, flags, false) })
+    unsafe { crate::cuda::event::cuEventRecordWithFlags(hEvent, hStream, flags, false) }
 }
 
 /// `cuEventRecordWithFlags_ptsz`.
@@ -153,28 +100,11 @@ pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuEventRecordWithFlags_checked(hEvent, hStream, flags, true) })
-}
-
-/// `cuEventRecordWithFlags`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuEventRecordWithFlags_checked(
-    hEvent: CUevent,
-    hStream: CUstream,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::event::cuEventRecordWithFlags(hEvent, hStream, flags, per_thread) })
+    unsafe { crate::cuda::event::cuEventRecordWithFlags(hEvent, hStream, flags, true) }
 }
 
 /// `cuEventSynchronize`.
 pub unsafe extern "C" fn cuEventSynchronize(hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuEventSynchronize_checked(hEvent) })
-}
-
-/// `cuEventSynchronize`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuEventSynchronize_checked(hEvent: CUevent) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::event::cuEventSynchronize(hEvent) })
+    unsafe { crate::cuda::event::cuEventSynchronize(hEvent) }
 }

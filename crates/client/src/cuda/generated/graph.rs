@@ -15,33 +15,17 @@ pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
     value: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGetGraphMemAttribute_checked(device, attr, value) })
-}
-
-/// `cuDeviceGetGraphMemAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetGraphMemAttribute_checked(
-    device: CUdevice,
-    attr: CUgraphMem_attribute,
-    value: *mut c_void,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuDeviceGetGraphMemAttribute(device, attr, value) })
+    unsafe { crate::cuda::graph::cuDeviceGetGraphMemAttribute(device, attr, value) }
 }
 
 /// `cuDeviceGraphMemTrim`.
 pub unsafe extern "C" fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGraphMemTrim_checked(device) })
-}
-
-/// `cuDeviceGraphMemTrim`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGraphMemTrim_checked(
-    device: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_req = wire::CuDeviceGraphMemTrim { device };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_req = wire::CuDeviceGraphMemTrim { device };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuDeviceSetGraphMemAttribute`.
@@ -51,17 +35,7 @@ pub unsafe extern "C" fn cuDeviceSetGraphMemAttribute(
     value: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceSetGraphMemAttribute_checked(device, attr, value) })
-}
-
-/// `cuDeviceSetGraphMemAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceSetGraphMemAttribute_checked(
-    device: CUdevice,
-    attr: CUgraphMem_attribute,
-    value: *mut c_void,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuDeviceSetGraphMemAttribute(device, attr, value) })
+    unsafe { crate::cuda::graph::cuDeviceSetGraphMemAttribute(device, attr, value) }
 }
 
 /// `cuGraphAddBatchMemOpNode`.
@@ -73,27 +47,7 @@ pub unsafe extern "C" fn cuGraphAddBatchMemOpNode(
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddBatchMemOpNode_checked(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        )
-    })
-}
-
-/// `cuGraphAddBatchMemOpNode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddBatchMemOpNode_checked(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphAddBatchMemOpNode(
             phGraphNode,
             hGraph,
@@ -101,7 +55,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddBatchMemOpNode_checked(
             numDependencies,
             nodeParams,
         )
-    })
+    }
 }
 
 /// `cuGraphAddChildGraphNode`.
@@ -113,27 +67,7 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
     childGraph: CUgraph,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddChildGraphNode_checked(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            childGraph,
-        )
-    })
-}
-
-/// `cuGraphAddChildGraphNode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddChildGraphNode_checked(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    childGraph: CUgraph,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphAddChildGraphNode(
             phGraphNode,
             hGraph,
@@ -141,7 +75,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddChildGraphNode_checked(
             numDependencies,
             childGraph,
         )
-    })
+    }
 }
 
 /// `cuGraphAddDependencies`.
@@ -151,41 +85,32 @@ pub unsafe extern "C" fn cuGraphAddDependencies(
     to: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphAddDependencies_checked(hGraph, from, to, numDependencies) })
-}
-
-/// `cuGraphAddDependencies`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddDependencies_checked(
-    hGraph: CUgraph,
-    from: *const CUgraphNode,
-    to: *const CUgraphNode,
-    numDependencies: usize,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
-    let mut v_from = Vec::new();
-    for i in 0..counted(numDependencies)? {
-        not_null(from)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        let raw = unsafe { from.add(i).read() };
-        v_from.push(cx.handle(Kind::GraphNode, raw as u64)?);
-    }
-    let mut v_to = Vec::new();
-    for i in 0..counted(numDependencies)? {
-        not_null(to)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        let raw = unsafe { to.add(i).read() };
-        v_to.push(cx.handle(Kind::GraphNode, raw as u64)?);
-    }
-    let v_req = wire::CuGraphAddDependencies {
-        h_graph: v_h_graph,
-        from: v_from,
-        to: v_to,
-        num_dependencies: numDependencies as u64,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
+        let mut v_from = Vec::new();
+        for i in 0..counted(numDependencies)? {
+            not_null(from)?;
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            let raw = unsafe { from.add(i).read() };
+            v_from.push(cx.handle(Kind::GraphNode, raw as u64)?);
+        }
+        let mut v_to = Vec::new();
+        for i in 0..counted(numDependencies)? {
+            not_null(to)?;
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            let raw = unsafe { to.add(i).read() };
+            v_to.push(cx.handle(Kind::GraphNode, raw as u64)?);
+        }
+        let v_req = wire::CuGraphAddDependencies {
+            h_graph: v_h_graph,
+            from: v_from,
+            to: v_to,
+            num_dependencies: numDependencies as u64,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuGraphAddDependencies_v2`.
@@ -196,51 +121,39 @@ pub unsafe extern "C" fn cuGraphAddDependencies_v2(
     edgeData: *const CUgraphEdgeData,
     numDependencies: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddDependencies_v2_checked(hGraph, from, to, edgeData, numDependencies)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
+        let mut v_from = Vec::new();
+        for i in 0..counted(numDependencies)? {
+            not_null(from)?;
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            let raw = unsafe { from.add(i).read() };
+            v_from.push(cx.handle(Kind::GraphNode, raw as u64)?);
+        }
+        let mut v_to = Vec::new();
+        for i in 0..counted(numDependencies)? {
+            not_null(to)?;
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            let raw = unsafe { to.add(i).read() };
+            v_to.push(cx.handle(Kind::GraphNode, raw as u64)?);
+        }
+        let v_edge_data = if edgeData.is_null() {
+            &[][..]
+        } else {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { bytes_at(edgeData, counted(numDependencies)?) }?
+        };
+        let v_req = wire::CuGraphAddDependenciesV2 {
+            h_graph: v_h_graph,
+            from: v_from,
+            to: v_to,
+            edge_data: v_edge_data,
+            num_dependencies: numDependencies as u64,
+        };
+        cx.call(&v_req)?;
+        Ok(())
     })
-}
-
-/// `cuGraphAddDependencies_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddDependencies_v2_checked(
-    hGraph: CUgraph,
-    from: *const CUgraphNode,
-    to: *const CUgraphNode,
-    edgeData: *const CUgraphEdgeData,
-    numDependencies: usize,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
-    let mut v_from = Vec::new();
-    for i in 0..counted(numDependencies)? {
-        not_null(from)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        let raw = unsafe { from.add(i).read() };
-        v_from.push(cx.handle(Kind::GraphNode, raw as u64)?);
-    }
-    let mut v_to = Vec::new();
-    for i in 0..counted(numDependencies)? {
-        not_null(to)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        let raw = unsafe { to.add(i).read() };
-        v_to.push(cx.handle(Kind::GraphNode, raw as u64)?);
-    }
-    let v_edge_data = if edgeData.is_null() {
-        &[][..]
-    } else {
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { bytes_at(edgeData, counted(numDependencies)?) }?
-    };
-    let v_req = wire::CuGraphAddDependenciesV2 {
-        h_graph: v_h_graph,
-        from: v_from,
-        to: v_to,
-        edge_data: v_edge_data,
-        num_dependencies: numDependencies as u64,
-    };
-    cx.call(&v_req)?;
-    Ok(())
 }
 
 /// `cuGraphAddEmptyNode`.
@@ -251,22 +164,9 @@ pub unsafe extern "C" fn cuGraphAddEmptyNode(
     numDependencies: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddEmptyNode_checked(phGraphNode, hGraph, dependencies, numDependencies)
-    })
-}
-
-/// `cuGraphAddEmptyNode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddEmptyNode_checked(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies)
-    })
+    }
 }
 
 /// `cuGraphAddEventRecordNode`.
@@ -278,21 +178,7 @@ pub unsafe extern "C" fn cuGraphAddEventRecordNode(
     event: CUevent,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddEventRecordNode_checked(phGraphNode, hGraph, dependencies, numDependencies, event)
-    })
-}
-
-/// `cuGraphAddEventRecordNode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddEventRecordNode_checked(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    event: CUevent,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphAddEventRecordNode(
             phGraphNode,
             hGraph,
@@ -300,7 +186,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddEventRecordNode_checked(
             numDependencies,
             event,
         )
-    })
+    }
 }
 
 /// `cuGraphAddEventWaitNode`.
@@ -312,21 +198,7 @@ pub unsafe extern "C" fn cuGraphAddEventWaitNode(
     event: CUevent,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddEventWaitNode_checked(phGraphNode, hGraph, dependencies, numDependencies, event)
-    })
-}
-
-/// `cuGraphAddEventWaitNode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddEventWaitNode_checked(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    event: CUevent,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphAddEventWaitNode(
             phGraphNode,
             hGraph,
@@ -334,7 +206,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddEventWaitNode_checked(
             numDependencies,
             event,
         )
-    })
+    }
 }
 
 /// `cuGraphAddExternalSemaphoresSignalNode`: refused.
@@ -374,27 +246,7 @@ pub unsafe extern "C" fn cuGraphAddHostNode(
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddHostNode_checked(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        )
-    })
-}
-
-/// `cuGraphAddHostNode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddHostNode_checked(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    nodeParams: *const CUDA_HOST_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphAddHostNode(
             phGraphNode,
             hGraph,
@@ -402,7 +254,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddHostNode_checked(
             numDependencies,
             nodeParams,
         )
-    })
+    }
 }
 
 /// `cuGraphAddKernelNode`.
@@ -414,27 +266,7 @@ pub unsafe extern "C" fn cuGraphAddKernelNode(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddKernelNode_checked(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        )
-    })
-}
-
-/// `cuGraphAddKernelNode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddKernelNode_checked(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphAddKernelNode(
             phGraphNode,
             hGraph,
@@ -442,7 +274,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddKernelNode_checked(
             numDependencies,
             nodeParams,
         )
-    })
+    }
 }
 
 /// `cuGraphAddKernelNode_v2`.
@@ -454,27 +286,7 @@ pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddKernelNode_v2_checked(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        )
-    })
-}
-
-/// `cuGraphAddKernelNode_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddKernelNode_v2_checked(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphAddKernelNode_v2(
             phGraphNode,
             hGraph,
@@ -482,7 +294,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddKernelNode_v2_checked(
             numDependencies,
             nodeParams,
         )
-    })
+    }
 }
 
 /// `cuGraphAddMemAllocNode`.
@@ -494,27 +306,7 @@ pub unsafe extern "C" fn cuGraphAddMemAllocNode(
     nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddMemAllocNode_checked(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        )
-    })
-}
-
-/// `cuGraphAddMemAllocNode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddMemAllocNode_checked(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphAddMemAllocNode(
             phGraphNode,
             hGraph,
@@ -522,7 +314,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddMemAllocNode_checked(
             numDependencies,
             nodeParams,
         )
-    })
+    }
 }
 
 /// `cuGraphAddMemcpyNode`.
@@ -535,29 +327,7 @@ pub unsafe extern "C" fn cuGraphAddMemcpyNode(
     ctx: CUcontext,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddMemcpyNode_checked(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            copyParams,
-            ctx,
-        )
-    })
-}
-
-/// `cuGraphAddMemcpyNode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddMemcpyNode_checked(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    copyParams: *const CUDA_MEMCPY3D,
-    ctx: CUcontext,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphAddMemcpyNode(
             phGraphNode,
             hGraph,
@@ -566,7 +336,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddMemcpyNode_checked(
             copyParams,
             ctx,
         )
-    })
+    }
 }
 
 /// `cuGraphAddMemFreeNode`.
@@ -578,21 +348,7 @@ pub unsafe extern "C" fn cuGraphAddMemFreeNode(
     dptr: CUdeviceptr,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddMemFreeNode_checked(phGraphNode, hGraph, dependencies, numDependencies, dptr)
-    })
-}
-
-/// `cuGraphAddMemFreeNode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddMemFreeNode_checked(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    dptr: CUdeviceptr,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphAddMemFreeNode(
             phGraphNode,
             hGraph,
@@ -600,7 +356,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddMemFreeNode_checked(
             numDependencies,
             dptr,
         )
-    })
+    }
 }
 
 /// `cuGraphAddMemsetNode`.
@@ -613,29 +369,7 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
     ctx: CUcontext,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddMemsetNode_checked(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            memsetParams,
-            ctx,
-        )
-    })
-}
-
-/// `cuGraphAddMemsetNode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddMemsetNode_checked(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
-    ctx: CUcontext,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphAddMemsetNode(
             phGraphNode,
             hGraph,
@@ -644,7 +378,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddMemsetNode_checked(
             memsetParams,
             ctx,
         )
-    })
+    }
 }
 
 /// `cuGraphAddNode`.
@@ -656,27 +390,7 @@ pub unsafe extern "C" fn cuGraphAddNode(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddNode_checked(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        )
-    })
-}
-
-/// `cuGraphAddNode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddNode_checked(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    numDependencies: usize,
-    nodeParams: *mut CUgraphNodeParams,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphAddNode(
             phGraphNode,
             hGraph,
@@ -684,7 +398,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddNode_checked(
             numDependencies,
             nodeParams,
         )
-    })
+    }
 }
 
 /// `cuGraphAddNode_v2`.
@@ -697,29 +411,7 @@ pub unsafe extern "C" fn cuGraphAddNode_v2(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphAddNode_v2_checked(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            nodeParams,
-        )
-    })
-}
-
-/// `cuGraphAddNode_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphAddNode_v2_checked(
-    phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    dependencyData: *const CUgraphEdgeData,
-    numDependencies: usize,
-    nodeParams: *mut CUgraphNodeParams,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphAddNode_v2(
             phGraphNode,
             hGraph,
@@ -728,7 +420,7 @@ pub(in crate::cuda) unsafe fn cuGraphAddNode_v2_checked(
             numDependencies,
             nodeParams,
         )
-    })
+    }
 }
 
 /// `cuGraphBatchMemOpNodeGetParams`.
@@ -737,16 +429,7 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeGetParams(
     nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphBatchMemOpNodeGetParams_checked(hNode, nodeParams_out) })
-}
-
-/// `cuGraphBatchMemOpNodeGetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphBatchMemOpNodeGetParams_checked(
-    hNode: CUgraphNode,
-    nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out) })
+    unsafe { crate::cuda::graph::cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out) }
 }
 
 /// `cuGraphBatchMemOpNodeSetParams`.
@@ -755,16 +438,7 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeSetParams(
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphBatchMemOpNodeSetParams_checked(hNode, nodeParams) })
-}
-
-/// `cuGraphBatchMemOpNodeSetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphBatchMemOpNodeSetParams_checked(
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphBatchMemOpNodeSetParams(hNode, nodeParams) })
+    unsafe { crate::cuda::graph::cuGraphBatchMemOpNodeSetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphChildGraphNodeGetGraph`.
@@ -773,16 +447,7 @@ pub unsafe extern "C" fn cuGraphChildGraphNodeGetGraph(
     phGraph: *mut CUgraph,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphChildGraphNodeGetGraph_checked(hNode, phGraph) })
-}
-
-/// `cuGraphChildGraphNodeGetGraph`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphChildGraphNodeGetGraph_checked(
-    hNode: CUgraphNode,
-    phGraph: *mut CUgraph,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphChildGraphNodeGetGraph(hNode, phGraph) })
+    unsafe { crate::cuda::graph::cuGraphChildGraphNodeGetGraph(hNode, phGraph) }
 }
 
 /// `cuGraphClone`.
@@ -790,29 +455,22 @@ pub unsafe extern "C" fn cuGraphClone(
     phGraphClone: *mut CUgraph,
     originalGraph: CUgraph,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphClone_checked(phGraphClone, originalGraph) })
-}
-
-/// `cuGraphClone`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphClone_checked(
-    phGraphClone: *mut CUgraph,
-    originalGraph: CUgraph,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(phGraphClone)?;
-    let v_original_graph = cx.handle(Kind::Graph, originalGraph as u64)?;
-    let v_ph_graph_clone = cx.create(Kind::Graph);
-    let v_req = wire::CuGraphClone {
-        ph_graph_clone: v_ph_graph_clone,
-        original_graph: v_original_graph,
-    };
-    cx.call(&v_req).inspect_err(|_| {
-        cx.destroy(Kind::Graph, v_ph_graph_clone);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { phGraphClone.write(cx.raw(Kind::Graph, v_ph_graph_clone) as CUgraph) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(phGraphClone)?;
+        let v_original_graph = cx.handle(Kind::Graph, originalGraph as u64)?;
+        let v_ph_graph_clone = cx.create(Kind::Graph);
+        let v_req = wire::CuGraphClone {
+            ph_graph_clone: v_ph_graph_clone,
+            original_graph: v_original_graph,
+        };
+        cx.call(&v_req).inspect_err(|_| {
+            cx.destroy(Kind::Graph, v_ph_graph_clone);
+        })?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phGraphClone.write(cx.raw(Kind::Graph, v_ph_graph_clone) as CUgraph) };
+        Ok(())
+    })
 }
 
 /// `cuGraphConditionalHandleCreate`.
@@ -823,61 +481,42 @@ pub unsafe extern "C" fn cuGraphConditionalHandleCreate(
     defaultLaunchValue: u32,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphConditionalHandleCreate_checked(pHandle_out, hGraph, ctx, defaultLaunchValue, flags)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pHandle_out)?;
+        let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
+        let v_ctx = cx.handle_opt(Kind::Context, ctx as u64)?;
+        let v_req = wire::CuGraphConditionalHandleCreate {
+            h_graph: v_h_graph,
+            ctx: v_ctx,
+            default_launch_value: defaultLaunchValue,
+            flags,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuGraphConditionalHandleCreateReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pHandle_out.write(v_reply.p_handle_out) };
+        Ok(())
     })
-}
-
-/// `cuGraphConditionalHandleCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphConditionalHandleCreate_checked(
-    pHandle_out: *mut CUgraphConditionalHandle,
-    hGraph: CUgraph,
-    ctx: CUcontext,
-    defaultLaunchValue: u32,
-    flags: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pHandle_out)?;
-    let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
-    let v_ctx = cx.handle_opt(Kind::Context, ctx as u64)?;
-    let v_req = wire::CuGraphConditionalHandleCreate {
-        h_graph: v_h_graph,
-        ctx: v_ctx,
-        default_launch_value: defaultLaunchValue,
-        flags,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuGraphConditionalHandleCreateReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pHandle_out.write(v_reply.p_handle_out) };
-    Ok(())
 }
 
 /// `cuGraphCreate`.
 pub unsafe extern "C" fn cuGraphCreate(phGraph: *mut CUgraph, flags: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphCreate_checked(phGraph, flags) })
-}
-
-/// `cuGraphCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphCreate_checked(
-    phGraph: *mut CUgraph,
-    flags: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(phGraph)?;
-    let v_ph_graph = cx.create(Kind::Graph);
-    let v_req = wire::CuGraphCreate {
-        ph_graph: v_ph_graph,
-        flags,
-    };
-    cx.send(&v_req).inspect_err(|_| {
-        cx.destroy(Kind::Graph, v_ph_graph);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { phGraph.write(cx.raw(Kind::Graph, v_ph_graph) as CUgraph) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(phGraph)?;
+        let v_ph_graph = cx.create(Kind::Graph);
+        let v_req = wire::CuGraphCreate {
+            ph_graph: v_ph_graph,
+            flags,
+        };
+        cx.send(&v_req).inspect_err(|_| {
+            cx.destroy(Kind::Graph, v_ph_graph);
+        })?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phGraph.write(cx.raw(Kind::Graph, v_ph_graph) as CUgraph) };
+        Ok(())
+    })
 }
 
 /// `cuGraphDebugDotPrint`.
@@ -887,43 +526,19 @@ pub unsafe extern "C" fn cuGraphDebugDotPrint(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphDebugDotPrint_checked(hGraph, path, flags) })
-}
-
-/// `cuGraphDebugDotPrint`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphDebugDotPrint_checked(
-    hGraph: CUgraph,
-    path: *const c_char,
-    flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphDebugDotPrint(hGraph, path, flags) })
+    unsafe { crate::cuda::graph::cuGraphDebugDotPrint(hGraph, path, flags) }
 }
 
 /// `cuGraphDestroy`.
 pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphDestroy_checked(hGraph) })
-}
-
-/// `cuGraphDestroy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphDestroy_checked(hGraph: CUgraph) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphDestroy(hGraph) })
+    unsafe { crate::cuda::graph::cuGraphDestroy(hGraph) }
 }
 
 /// `cuGraphDestroyNode`.
 pub unsafe extern "C" fn cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphDestroyNode_checked(hNode) })
-}
-
-/// `cuGraphDestroyNode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphDestroyNode_checked(
-    hNode: CUgraphNode,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphDestroyNode(hNode) })
+    unsafe { crate::cuda::graph::cuGraphDestroyNode(hNode) }
 }
 
 /// `cuGraphEventRecordNodeGetEvent`.
@@ -932,16 +547,7 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeGetEvent(
     event_out: *mut CUevent,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphEventRecordNodeGetEvent_checked(hNode, event_out) })
-}
-
-/// `cuGraphEventRecordNodeGetEvent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphEventRecordNodeGetEvent_checked(
-    hNode: CUgraphNode,
-    event_out: *mut CUevent,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphEventRecordNodeGetEvent(hNode, event_out) })
+    unsafe { crate::cuda::graph::cuGraphEventRecordNodeGetEvent(hNode, event_out) }
 }
 
 /// `cuGraphEventRecordNodeSetEvent`.
@@ -949,24 +555,17 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphEventRecordNodeSetEvent_checked(hNode, event) })
-}
-
-/// `cuGraphEventRecordNodeSetEvent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphEventRecordNodeSetEvent_checked(
-    hNode: CUgraphNode,
-    event: CUevent,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
-    let v_event = cx.handle(Kind::Event, event as u64)?;
-    let v_req = wire::CuGraphEventRecordNodeSetEvent {
-        h_node: v_h_node,
-        event: v_event,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
+        let v_event = cx.handle(Kind::Event, event as u64)?;
+        let v_req = wire::CuGraphEventRecordNodeSetEvent {
+            h_node: v_h_node,
+            event: v_event,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuGraphEventWaitNodeGetEvent`.
@@ -975,16 +574,7 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeGetEvent(
     event_out: *mut CUevent,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphEventWaitNodeGetEvent_checked(hNode, event_out) })
-}
-
-/// `cuGraphEventWaitNodeGetEvent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphEventWaitNodeGetEvent_checked(
-    hNode: CUgraphNode,
-    event_out: *mut CUevent,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphEventWaitNodeGetEvent(hNode, event_out) })
+    unsafe { crate::cuda::graph::cuGraphEventWaitNodeGetEvent(hNode, event_out) }
 }
 
 /// `cuGraphEventWaitNodeSetEvent`.
@@ -992,24 +582,17 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphEventWaitNodeSetEvent_checked(hNode, event) })
-}
-
-/// `cuGraphEventWaitNodeSetEvent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphEventWaitNodeSetEvent_checked(
-    hNode: CUgraphNode,
-    event: CUevent,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
-    let v_event = cx.handle(Kind::Event, event as u64)?;
-    let v_req = wire::CuGraphEventWaitNodeSetEvent {
-        h_node: v_h_node,
-        event: v_event,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
+        let v_event = cx.handle(Kind::Event, event as u64)?;
+        let v_req = wire::CuGraphEventWaitNodeSetEvent {
+            h_node: v_h_node,
+            event: v_event,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuGraphExecBatchMemOpNodeSetParams`.
@@ -1019,21 +602,7 @@ pub unsafe extern "C" fn cuGraphExecBatchMemOpNodeSetParams(
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphExecBatchMemOpNodeSetParams_checked(hGraphExec, hNode, nodeParams)
-    })
-}
-
-/// `cuGraphExecBatchMemOpNodeSetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphExecBatchMemOpNodeSetParams_checked(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::graph::cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams)
-    })
+    unsafe { crate::cuda::graph::cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams) }
 }
 
 /// `cuGraphExecChildGraphNodeSetParams`.
@@ -1043,35 +612,13 @@ pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
     childGraph: CUgraph,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphExecChildGraphNodeSetParams_checked(hGraphExec, hNode, childGraph)
-    })
-}
-
-/// `cuGraphExecChildGraphNodeSetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphExecChildGraphNodeSetParams_checked(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    childGraph: CUgraph,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::graph::cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph)
-    })
+    unsafe { crate::cuda::graph::cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph) }
 }
 
 /// `cuGraphExecDestroy`.
 pub unsafe extern "C" fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphExecDestroy_checked(hGraphExec) })
-}
-
-/// `cuGraphExecDestroy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphExecDestroy_checked(
-    hGraphExec: CUgraphExec,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphExecDestroy(hGraphExec) })
+    unsafe { crate::cuda::graph::cuGraphExecDestroy(hGraphExec) }
 }
 
 /// `cuGraphExecEventRecordNodeSetEvent`.
@@ -1080,29 +627,19 @@ pub unsafe extern "C" fn cuGraphExecEventRecordNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphExecEventRecordNodeSetEvent_checked(hGraphExec, hNode, event)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
+        let v_event = cx.handle(Kind::Event, event as u64)?;
+        let v_req = wire::CuGraphExecEventRecordNodeSetEvent {
+            h_graph_exec: v_h_graph_exec,
+            h_node: v_h_node,
+            event: v_event,
+        };
+        cx.call(&v_req)?;
+        Ok(())
     })
-}
-
-/// `cuGraphExecEventRecordNodeSetEvent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphExecEventRecordNodeSetEvent_checked(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    event: CUevent,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
-    let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
-    let v_event = cx.handle(Kind::Event, event as u64)?;
-    let v_req = wire::CuGraphExecEventRecordNodeSetEvent {
-        h_graph_exec: v_h_graph_exec,
-        h_node: v_h_node,
-        event: v_event,
-    };
-    cx.call(&v_req)?;
-    Ok(())
 }
 
 /// `cuGraphExecEventWaitNodeSetEvent`.
@@ -1111,27 +648,19 @@ pub unsafe extern "C" fn cuGraphExecEventWaitNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphExecEventWaitNodeSetEvent_checked(hGraphExec, hNode, event) })
-}
-
-/// `cuGraphExecEventWaitNodeSetEvent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphExecEventWaitNodeSetEvent_checked(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    event: CUevent,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
-    let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
-    let v_event = cx.handle(Kind::Event, event as u64)?;
-    let v_req = wire::CuGraphExecEventWaitNodeSetEvent {
-        h_graph_exec: v_h_graph_exec,
-        h_node: v_h_node,
-        event: v_event,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
+        let v_event = cx.handle(Kind::Event, event as u64)?;
+        let v_req = wire::CuGraphExecEventWaitNodeSetEvent {
+            h_graph_exec: v_h_graph_exec,
+            h_node: v_h_node,
+            event: v_event,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuGraphExecExternalSemaphoresSignalNodeSetParams`: refused.
@@ -1160,26 +689,19 @@ pub unsafe extern "C" fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
 
 /// `cuGraphExecGetFlags`.
 pub unsafe extern "C" fn cuGraphExecGetFlags(hGraphExec: CUgraphExec, flags: *mut u64) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphExecGetFlags_checked(hGraphExec, flags) })
-}
-
-/// `cuGraphExecGetFlags`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphExecGetFlags_checked(
-    hGraphExec: CUgraphExec,
-    flags: *mut u64,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(flags)?;
-    let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
-    let v_req = wire::CuGraphExecGetFlags {
-        h_graph_exec: v_h_graph_exec,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuGraphExecGetFlagsReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { flags.write(v_reply.flags) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(flags)?;
+        let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let v_req = wire::CuGraphExecGetFlags {
+            h_graph_exec: v_h_graph_exec,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuGraphExecGetFlagsReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { flags.write(v_reply.flags) };
+        Ok(())
+    })
 }
 
 /// `cuGraphExecHostNodeSetParams`.
@@ -1189,21 +711,7 @@ pub unsafe extern "C" fn cuGraphExecHostNodeSetParams(
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphExecHostNodeSetParams_checked(hGraphExec, hNode, nodeParams)
-    })
-}
-
-/// `cuGraphExecHostNodeSetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphExecHostNodeSetParams_checked(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_HOST_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::graph::cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams)
-    })
+    unsafe { crate::cuda::graph::cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams) }
 }
 
 /// `cuGraphExecKernelNodeSetParams`.
@@ -1213,21 +721,7 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphExecKernelNodeSetParams_checked(hGraphExec, hNode, nodeParams)
-    })
-}
-
-/// `cuGraphExecKernelNodeSetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphExecKernelNodeSetParams_checked(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::graph::cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams)
-    })
+    unsafe { crate::cuda::graph::cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams) }
 }
 
 /// `cuGraphExecKernelNodeSetParams_v2`.
@@ -1237,21 +731,7 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphExecKernelNodeSetParams_v2_checked(hGraphExec, hNode, nodeParams)
-    })
-}
-
-/// `cuGraphExecKernelNodeSetParams_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphExecKernelNodeSetParams_v2_checked(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::graph::cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams)
-    })
+    unsafe { crate::cuda::graph::cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams) }
 }
 
 /// `cuGraphExecMemcpyNodeSetParams`.
@@ -1262,22 +742,9 @@ pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
     ctx: CUcontext,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphExecMemcpyNodeSetParams_checked(hGraphExec, hNode, copyParams, ctx)
-    })
-}
-
-/// `cuGraphExecMemcpyNodeSetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphExecMemcpyNodeSetParams_checked(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    copyParams: *const CUDA_MEMCPY3D,
-    ctx: CUcontext,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx)
-    })
+    }
 }
 
 /// `cuGraphExecMemsetNodeSetParams`.
@@ -1288,22 +755,9 @@ pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
     ctx: CUcontext,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphExecMemsetNodeSetParams_checked(hGraphExec, hNode, memsetParams, ctx)
-    })
-}
-
-/// `cuGraphExecMemsetNodeSetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphExecMemsetNodeSetParams_checked(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
-    ctx: CUcontext,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx)
-    })
+    }
 }
 
 /// `cuGraphExecNodeSetParams`.
@@ -1313,17 +767,7 @@ pub unsafe extern "C" fn cuGraphExecNodeSetParams(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphExecNodeSetParams_checked(hGraphExec, hNode, nodeParams) })
-}
-
-/// `cuGraphExecNodeSetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphExecNodeSetParams_checked(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    nodeParams: *mut CUgraphNodeParams,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams) })
+    unsafe { crate::cuda::graph::cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams) }
 }
 
 /// `cuGraphExecUpdate`.
@@ -1334,22 +778,9 @@ pub unsafe extern "C" fn cuGraphExecUpdate(
     updateResult_out: *mut CUgraphExecUpdateResult,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphExecUpdate_checked(hGraphExec, hGraph, hErrorNode_out, updateResult_out)
-    })
-}
-
-/// `cuGraphExecUpdate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphExecUpdate_checked(
-    hGraphExec: CUgraphExec,
-    hGraph: CUgraph,
-    hErrorNode_out: *mut CUgraphNode,
-    updateResult_out: *mut CUgraphExecUpdateResult,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out)
-    })
+    }
 }
 
 /// `cuGraphExecUpdate_v2`.
@@ -1359,17 +790,7 @@ pub unsafe extern "C" fn cuGraphExecUpdate_v2(
     resultInfo: *mut CUgraphExecUpdateResultInfo,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphExecUpdate_v2_checked(hGraphExec, hGraph, resultInfo) })
-}
-
-/// `cuGraphExecUpdate_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphExecUpdate_v2_checked(
-    hGraphExec: CUgraphExec,
-    hGraph: CUgraph,
-    resultInfo: *mut CUgraphExecUpdateResultInfo,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) })
+    unsafe { crate::cuda::graph::cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) }
 }
 
 /// `cuGraphExternalSemaphoresSignalNodeGetParams`: refused.
@@ -1424,18 +845,7 @@ pub unsafe extern "C" fn cuGraphGetEdges(
     numEdges: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphGetEdges_checked(hGraph, from, to, numEdges) })
-}
-
-/// `cuGraphGetEdges`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphGetEdges_checked(
-    hGraph: CUgraph,
-    from: *mut CUgraphNode,
-    to: *mut CUgraphNode,
-    numEdges: *mut usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphGetEdges(hGraph, from, to, numEdges) })
+    unsafe { crate::cuda::graph::cuGraphGetEdges(hGraph, from, to, numEdges) }
 }
 
 /// `cuGraphGetEdges_v2`.
@@ -1447,19 +857,7 @@ pub unsafe extern "C" fn cuGraphGetEdges_v2(
     numEdges: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphGetEdges_v2_checked(hGraph, from, to, edgeData, numEdges) })
-}
-
-/// `cuGraphGetEdges_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphGetEdges_v2_checked(
-    hGraph: CUgraph,
-    from: *mut CUgraphNode,
-    to: *mut CUgraphNode,
-    edgeData: *mut CUgraphEdgeData,
-    numEdges: *mut usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) })
+    unsafe { crate::cuda::graph::cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) }
 }
 
 /// `cuGraphGetNodes`.
@@ -1469,17 +867,7 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     numNodes: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphGetNodes_checked(hGraph, nodes, numNodes) })
-}
-
-/// `cuGraphGetNodes`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphGetNodes_checked(
-    hGraph: CUgraph,
-    nodes: *mut CUgraphNode,
-    numNodes: *mut usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphGetNodes(hGraph, nodes, numNodes) })
+    unsafe { crate::cuda::graph::cuGraphGetNodes(hGraph, nodes, numNodes) }
 }
 
 /// `cuGraphGetRootNodes`.
@@ -1489,17 +877,7 @@ pub unsafe extern "C" fn cuGraphGetRootNodes(
     numRootNodes: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphGetRootNodes_checked(hGraph, rootNodes, numRootNodes) })
-}
-
-/// `cuGraphGetRootNodes`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphGetRootNodes_checked(
-    hGraph: CUgraph,
-    rootNodes: *mut CUgraphNode,
-    numRootNodes: *mut usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes) })
+    unsafe { crate::cuda::graph::cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes) }
 }
 
 /// `cuGraphHostNodeGetParams`.
@@ -1508,16 +886,7 @@ pub unsafe extern "C" fn cuGraphHostNodeGetParams(
     nodeParams: *mut CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphHostNodeGetParams_checked(hNode, nodeParams) })
-}
-
-/// `cuGraphHostNodeGetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphHostNodeGetParams_checked(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUDA_HOST_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphHostNodeGetParams(hNode, nodeParams) })
+    unsafe { crate::cuda::graph::cuGraphHostNodeGetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphHostNodeSetParams`.
@@ -1526,16 +895,7 @@ pub unsafe extern "C" fn cuGraphHostNodeSetParams(
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphHostNodeSetParams_checked(hNode, nodeParams) })
-}
-
-/// `cuGraphHostNodeSetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphHostNodeSetParams_checked(
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_HOST_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphHostNodeSetParams(hNode, nodeParams) })
+    unsafe { crate::cuda::graph::cuGraphHostNodeSetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphInstantiate`.
@@ -1547,21 +907,7 @@ pub unsafe extern "C" fn cuGraphInstantiate(
     bufferSize: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphInstantiate_checked(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
-    })
-}
-
-/// `cuGraphInstantiate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphInstantiate_checked(
-    phGraphExec: *mut CUgraphExec,
-    hGraph: CUgraph,
-    phErrorNode: *mut CUgraphNode,
-    logBuffer: *mut c_char,
-    bufferSize: usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphInstantiate(
             phGraphExec,
             hGraph,
@@ -1569,7 +915,7 @@ pub(in crate::cuda) unsafe fn cuGraphInstantiate_checked(
             logBuffer,
             bufferSize,
         )
-    })
+    }
 }
 
 /// `cuGraphInstantiate_v2`.
@@ -1581,28 +927,8 @@ pub unsafe extern "C" fn cuGraphInstantiate_v2(
     bufferSize: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphInstantiate_v2_checked(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
-    })
-}
-
-/// `cuGraphInstantiate_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphInstantiate_v2_checked(
-    phGraphExec: *mut CUgraphExec,
-    hGraph: CUgraph,
-    phErrorNode: *mut CUgraphNode,
-    logBuffer: *mut c_char,
-    bufferSize: usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
     unsafe {
-        super::graph::cuGraphInstantiate_checked(
-            phGraphExec,
-            hGraph,
-            phErrorNode,
-            logBuffer,
-            bufferSize,
-        )
+        super::graph::cuGraphInstantiate(phGraphExec, hGraph, phErrorNode, logBuffer, bufferSize)
     }
 }
 
@@ -1613,17 +939,7 @@ pub unsafe extern "C" fn cuGraphInstantiateWithFlags(
     flags: u64,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphInstantiateWithFlags_checked(phGraphExec, hGraph, flags) })
-}
-
-/// `cuGraphInstantiateWithFlags`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphInstantiateWithFlags_checked(
-    phGraphExec: *mut CUgraphExec,
-    hGraph: CUgraph,
-    flags: u64,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags) })
+    unsafe { crate::cuda::graph::cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags) }
 }
 
 /// `cuGraphInstantiateWithParams`.
@@ -1633,9 +949,14 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams(
     instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphInstantiateWithParams_checked(phGraphExec, hGraph, instantiateParams, false)
-    })
+    unsafe {
+        crate::cuda::graph::cuGraphInstantiateWithParams(
+            phGraphExec,
+            hGraph,
+            instantiateParams,
+            false,
+        )
+    }
 }
 
 /// `cuGraphInstantiateWithParams_ptsz`.
@@ -1645,27 +966,14 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams_ptsz(
     instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphInstantiateWithParams_checked(phGraphExec, hGraph, instantiateParams, true)
-    })
-}
-
-/// `cuGraphInstantiateWithParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphInstantiateWithParams_checked(
-    phGraphExec: *mut CUgraphExec,
-    hGraph: CUgraph,
-    instantiateParams: *mut CUDA_GRAPH_INSTANTIATE_PARAMS,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphInstantiateWithParams(
             phGraphExec,
             hGraph,
             instantiateParams,
-            per_thread,
+            true,
         )
-    })
+    }
 }
 
 /// `cuGraphKernelNodeCopyAttributes`.
@@ -1673,24 +981,17 @@ pub unsafe extern "C" fn cuGraphKernelNodeCopyAttributes(
     dst: CUgraphNode,
     src: CUgraphNode,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphKernelNodeCopyAttributes_checked(dst, src) })
-}
-
-/// `cuGraphKernelNodeCopyAttributes`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphKernelNodeCopyAttributes_checked(
-    dst: CUgraphNode,
-    src: CUgraphNode,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_dst = cx.handle(Kind::GraphNode, dst as u64)?;
-    let v_src = cx.handle(Kind::GraphNode, src as u64)?;
-    let v_req = wire::CuGraphKernelNodeCopyAttributes {
-        dst: v_dst,
-        src: v_src,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_dst = cx.handle(Kind::GraphNode, dst as u64)?;
+        let v_src = cx.handle(Kind::GraphNode, src as u64)?;
+        let v_req = wire::CuGraphKernelNodeCopyAttributes {
+            dst: v_dst,
+            src: v_src,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuGraphKernelNodeGetAttribute`.
@@ -1699,28 +1000,20 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetAttribute(
     attr: CUkernelNodeAttrID,
     value_out: *mut CUkernelNodeAttrValue,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphKernelNodeGetAttribute_checked(hNode, attr, value_out) })
-}
-
-/// `cuGraphKernelNodeGetAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphKernelNodeGetAttribute_checked(
-    hNode: CUgraphNode,
-    attr: CUkernelNodeAttrID,
-    value_out: *mut CUkernelNodeAttrValue,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(value_out)?;
-    let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
-    let v_req = wire::CuGraphKernelNodeGetAttribute {
-        h_node: v_h_node,
-        attr,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuGraphKernelNodeGetAttributeReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(value_out, v_reply.value_out) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(value_out)?;
+        let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
+        let v_req = wire::CuGraphKernelNodeGetAttribute {
+            h_node: v_h_node,
+            attr,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuGraphKernelNodeGetAttributeReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(value_out, v_reply.value_out) };
+        Ok(())
+    })
 }
 
 /// `cuGraphKernelNodeGetParams`.
@@ -1729,16 +1022,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams(
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphKernelNodeGetParams_checked(hNode, nodeParams) })
-}
-
-/// `cuGraphKernelNodeGetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphKernelNodeGetParams_checked(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphKernelNodeGetParams(hNode, nodeParams) })
+    unsafe { crate::cuda::graph::cuGraphKernelNodeGetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphKernelNodeGetParams_v2`.
@@ -1747,16 +1031,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams_v2(
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphKernelNodeGetParams_v2_checked(hNode, nodeParams) })
-}
-
-/// `cuGraphKernelNodeGetParams_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphKernelNodeGetParams_v2_checked(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphKernelNodeGetParams_v2(hNode, nodeParams) })
+    unsafe { crate::cuda::graph::cuGraphKernelNodeGetParams_v2(hNode, nodeParams) }
 }
 
 /// `cuGraphKernelNodeSetAttribute`.
@@ -1766,17 +1041,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetAttribute(
     value: *const CUkernelNodeAttrValue,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphKernelNodeSetAttribute_checked(hNode, attr, value) })
-}
-
-/// `cuGraphKernelNodeSetAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphKernelNodeSetAttribute_checked(
-    hNode: CUgraphNode,
-    attr: CUkernelNodeAttrID,
-    value: *const CUkernelNodeAttrValue,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphKernelNodeSetAttribute(hNode, attr, value) })
+    unsafe { crate::cuda::graph::cuGraphKernelNodeSetAttribute(hNode, attr, value) }
 }
 
 /// `cuGraphKernelNodeSetParams`.
@@ -1785,16 +1050,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphKernelNodeSetParams_checked(hNode, nodeParams) })
-}
-
-/// `cuGraphKernelNodeSetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphKernelNodeSetParams_checked(
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphKernelNodeSetParams(hNode, nodeParams) })
+    unsafe { crate::cuda::graph::cuGraphKernelNodeSetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphKernelNodeSetParams_v2`.
@@ -1803,38 +1059,19 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphKernelNodeSetParams_v2_checked(hNode, nodeParams) })
-}
-
-/// `cuGraphKernelNodeSetParams_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphKernelNodeSetParams_v2_checked(
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphKernelNodeSetParams_v2(hNode, nodeParams) })
+    unsafe { crate::cuda::graph::cuGraphKernelNodeSetParams_v2(hNode, nodeParams) }
 }
 
 /// `cuGraphLaunch`.
 pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphLaunch_checked(hGraph, hStream, false) })
+    unsafe { crate::cuda::graph::cuGraphLaunch(hGraph, hStream, false) }
 }
 
 /// `cuGraphLaunch_ptsz`.
 pub unsafe extern "C" fn cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphLaunch_checked(hGraph, hStream, true) })
-}
-
-/// `cuGraphLaunch`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphLaunch_checked(
-    hGraph: CUgraphExec,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphLaunch(hGraph, hStream, per_thread) })
+    unsafe { crate::cuda::graph::cuGraphLaunch(hGraph, hStream, true) }
 }
 
 /// `cuGraphMemAllocNodeGetParams`.
@@ -1843,16 +1080,7 @@ pub unsafe extern "C" fn cuGraphMemAllocNodeGetParams(
     params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphMemAllocNodeGetParams_checked(hNode, params_out) })
-}
-
-/// `cuGraphMemAllocNodeGetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphMemAllocNodeGetParams_checked(
-    hNode: CUgraphNode,
-    params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphMemAllocNodeGetParams(hNode, params_out) })
+    unsafe { crate::cuda::graph::cuGraphMemAllocNodeGetParams(hNode, params_out) }
 }
 
 /// `cuGraphMemcpyNodeGetParams`.
@@ -1861,16 +1089,7 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeGetParams(
     nodeParams: *mut CUDA_MEMCPY3D,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphMemcpyNodeGetParams_checked(hNode, nodeParams) })
-}
-
-/// `cuGraphMemcpyNodeGetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphMemcpyNodeGetParams_checked(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUDA_MEMCPY3D,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphMemcpyNodeGetParams(hNode, nodeParams) })
+    unsafe { crate::cuda::graph::cuGraphMemcpyNodeGetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphMemcpyNodeSetParams`.
@@ -1879,16 +1098,7 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeSetParams(
     nodeParams: *const CUDA_MEMCPY3D,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphMemcpyNodeSetParams_checked(hNode, nodeParams) })
-}
-
-/// `cuGraphMemcpyNodeSetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphMemcpyNodeSetParams_checked(
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_MEMCPY3D,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphMemcpyNodeSetParams(hNode, nodeParams) })
+    unsafe { crate::cuda::graph::cuGraphMemcpyNodeSetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphMemFreeNodeGetParams`.
@@ -1896,24 +1106,17 @@ pub unsafe extern "C" fn cuGraphMemFreeNodeGetParams(
     hNode: CUgraphNode,
     dptr_out: *mut CUdeviceptr,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphMemFreeNodeGetParams_checked(hNode, dptr_out) })
-}
-
-/// `cuGraphMemFreeNodeGetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphMemFreeNodeGetParams_checked(
-    hNode: CUgraphNode,
-    dptr_out: *mut CUdeviceptr,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(dptr_out)?;
-    let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
-    let v_req = wire::CuGraphMemFreeNodeGetParams { h_node: v_h_node };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuGraphMemFreeNodeGetParamsReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { dptr_out.write(v_reply.dptr_out) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(dptr_out)?;
+        let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
+        let v_req = wire::CuGraphMemFreeNodeGetParams { h_node: v_h_node };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuGraphMemFreeNodeGetParamsReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { dptr_out.write(v_reply.dptr_out) };
+        Ok(())
+    })
 }
 
 /// `cuGraphMemsetNodeGetParams`.
@@ -1922,16 +1125,7 @@ pub unsafe extern "C" fn cuGraphMemsetNodeGetParams(
     nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphMemsetNodeGetParams_checked(hNode, nodeParams) })
-}
-
-/// `cuGraphMemsetNodeGetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphMemsetNodeGetParams_checked(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphMemsetNodeGetParams(hNode, nodeParams) })
+    unsafe { crate::cuda::graph::cuGraphMemsetNodeGetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphMemsetNodeSetParams`.
@@ -1940,16 +1134,7 @@ pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(
     nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphMemsetNodeSetParams_checked(hNode, nodeParams) })
-}
-
-/// `cuGraphMemsetNodeSetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphMemsetNodeSetParams_checked(
-    hNode: CUgraphNode,
-    nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphMemsetNodeSetParams(hNode, nodeParams) })
+    unsafe { crate::cuda::graph::cuGraphMemsetNodeSetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphNodeFindInClone`.
@@ -1959,21 +1144,7 @@ pub unsafe extern "C" fn cuGraphNodeFindInClone(
     hClonedGraph: CUgraph,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphNodeFindInClone_checked(phNode, hOriginalNode, hClonedGraph)
-    })
-}
-
-/// `cuGraphNodeFindInClone`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphNodeFindInClone_checked(
-    phNode: *mut CUgraphNode,
-    hOriginalNode: CUgraphNode,
-    hClonedGraph: CUgraph,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::graph::cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph)
-    })
+    unsafe { crate::cuda::graph::cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph) }
 }
 
 /// `cuGraphNodeGetDependencies`.
@@ -1983,21 +1154,7 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies(
     numDependencies: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphNodeGetDependencies_checked(hNode, dependencies, numDependencies)
-    })
-}
-
-/// `cuGraphNodeGetDependencies`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphNodeGetDependencies_checked(
-    hNode: CUgraphNode,
-    dependencies: *mut CUgraphNode,
-    numDependencies: *mut usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::graph::cuGraphNodeGetDependencies(hNode, dependencies, numDependencies)
-    })
+    unsafe { crate::cuda::graph::cuGraphNodeGetDependencies(hNode, dependencies, numDependencies) }
 }
 
 /// `cuGraphNodeGetDependencies_v2`.
@@ -2008,27 +1165,14 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies_v2(
     numDependencies: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphNodeGetDependencies_v2_checked(hNode, dependencies, edgeData, numDependencies)
-    })
-}
-
-/// `cuGraphNodeGetDependencies_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphNodeGetDependencies_v2_checked(
-    hNode: CUgraphNode,
-    dependencies: *mut CUgraphNode,
-    edgeData: *mut CUgraphEdgeData,
-    numDependencies: *mut usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphNodeGetDependencies_v2(
             hNode,
             dependencies,
             edgeData,
             numDependencies,
         )
-    })
+    }
 }
 
 /// `cuGraphNodeGetDependentNodes`.
@@ -2038,21 +1182,9 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes(
     numDependentNodes: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphNodeGetDependentNodes_checked(hNode, dependentNodes, numDependentNodes)
-    })
-}
-
-/// `cuGraphNodeGetDependentNodes`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphNodeGetDependentNodes_checked(
-    hNode: CUgraphNode,
-    dependentNodes: *mut CUgraphNode,
-    numDependentNodes: *mut usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes)
-    })
+    }
 }
 
 /// `cuGraphNodeGetDependentNodes_v2`.
@@ -2063,27 +1195,14 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
     numDependentNodes: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphNodeGetDependentNodes_v2_checked(hNode, dependentNodes, edgeData, numDependentNodes)
-    })
-}
-
-/// `cuGraphNodeGetDependentNodes_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphNodeGetDependentNodes_v2_checked(
-    hNode: CUgraphNode,
-    dependentNodes: *mut CUgraphNode,
-    edgeData: *mut CUgraphEdgeData,
-    numDependentNodes: *mut usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::graph::cuGraphNodeGetDependentNodes_v2(
             hNode,
             dependentNodes,
             edgeData,
             numDependentNodes,
         )
-    })
+    }
 }
 
 /// `cuGraphNodeGetEnabled`.
@@ -2092,29 +1211,21 @@ pub unsafe extern "C" fn cuGraphNodeGetEnabled(
     hNode: CUgraphNode,
     isEnabled: *mut u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphNodeGetEnabled_checked(hGraphExec, hNode, isEnabled) })
-}
-
-/// `cuGraphNodeGetEnabled`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphNodeGetEnabled_checked(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    isEnabled: *mut u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(isEnabled)?;
-    let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
-    let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
-    let v_req = wire::CuGraphNodeGetEnabled {
-        h_graph_exec: v_h_graph_exec,
-        h_node: v_h_node,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuGraphNodeGetEnabledReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { isEnabled.write(v_reply.is_enabled) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(isEnabled)?;
+        let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
+        let v_req = wire::CuGraphNodeGetEnabled {
+            h_graph_exec: v_h_graph_exec,
+            h_node: v_h_node,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuGraphNodeGetEnabledReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { isEnabled.write(v_reply.is_enabled) };
+        Ok(())
+    })
 }
 
 /// `cuGraphNodeGetType`.
@@ -2122,24 +1233,17 @@ pub unsafe extern "C" fn cuGraphNodeGetType(
     hNode: CUgraphNode,
     r#type: *mut CUgraphNodeType,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphNodeGetType_checked(hNode, r#type) })
-}
-
-/// `cuGraphNodeGetType`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphNodeGetType_checked(
-    hNode: CUgraphNode,
-    r#type: *mut CUgraphNodeType,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(r#type)?;
-    let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
-    let v_req = wire::CuGraphNodeGetType { h_node: v_h_node };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuGraphNodeGetTypeReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { r#type.write(v_reply.r#type) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(r#type)?;
+        let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
+        let v_req = wire::CuGraphNodeGetType { h_node: v_h_node };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuGraphNodeGetTypeReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { r#type.write(v_reply.r#type) };
+        Ok(())
+    })
 }
 
 /// `cuGraphNodeSetEnabled`.
@@ -2149,17 +1253,7 @@ pub unsafe extern "C" fn cuGraphNodeSetEnabled(
     isEnabled: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphNodeSetEnabled_checked(hGraphExec, hNode, isEnabled) })
-}
-
-/// `cuGraphNodeSetEnabled`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphNodeSetEnabled_checked(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
-    isEnabled: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) })
+    unsafe { crate::cuda::graph::cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) }
 }
 
 /// `cuGraphNodeSetParams`.
@@ -2168,16 +1262,7 @@ pub unsafe extern "C" fn cuGraphNodeSetParams(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphNodeSetParams_checked(hNode, nodeParams) })
-}
-
-/// `cuGraphNodeSetParams`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphNodeSetParams_checked(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUgraphNodeParams,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::graph::cuGraphNodeSetParams(hNode, nodeParams) })
+    unsafe { crate::cuda::graph::cuGraphNodeSetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphRemoveDependencies`.
@@ -2187,43 +1272,32 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies(
     to: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphRemoveDependencies_checked(hGraph, from, to, numDependencies)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
+        let mut v_from = Vec::new();
+        for i in 0..counted(numDependencies)? {
+            not_null(from)?;
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            let raw = unsafe { from.add(i).read() };
+            v_from.push(cx.handle(Kind::GraphNode, raw as u64)?);
+        }
+        let mut v_to = Vec::new();
+        for i in 0..counted(numDependencies)? {
+            not_null(to)?;
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            let raw = unsafe { to.add(i).read() };
+            v_to.push(cx.handle(Kind::GraphNode, raw as u64)?);
+        }
+        let v_req = wire::CuGraphRemoveDependencies {
+            h_graph: v_h_graph,
+            from: v_from,
+            to: v_to,
+            num_dependencies: numDependencies as u64,
+        };
+        cx.call(&v_req)?;
+        Ok(())
     })
-}
-
-/// `cuGraphRemoveDependencies`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphRemoveDependencies_checked(
-    hGraph: CUgraph,
-    from: *const CUgraphNode,
-    to: *const CUgraphNode,
-    numDependencies: usize,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
-    let mut v_from = Vec::new();
-    for i in 0..counted(numDependencies)? {
-        not_null(from)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        let raw = unsafe { from.add(i).read() };
-        v_from.push(cx.handle(Kind::GraphNode, raw as u64)?);
-    }
-    let mut v_to = Vec::new();
-    for i in 0..counted(numDependencies)? {
-        not_null(to)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        let raw = unsafe { to.add(i).read() };
-        v_to.push(cx.handle(Kind::GraphNode, raw as u64)?);
-    }
-    let v_req = wire::CuGraphRemoveDependencies {
-        h_graph: v_h_graph,
-        from: v_from,
-        to: v_to,
-        num_dependencies: numDependencies as u64,
-    };
-    cx.call(&v_req)?;
-    Ok(())
 }
 
 /// `cuGraphRemoveDependencies_v2`.
@@ -2234,78 +1308,67 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
     edgeData: *const CUgraphEdgeData,
     numDependencies: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGraphRemoveDependencies_v2_checked(hGraph, from, to, edgeData, numDependencies)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
+        let mut v_from = Vec::new();
+        for i in 0..counted(numDependencies)? {
+            not_null(from)?;
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            let raw = unsafe { from.add(i).read() };
+            v_from.push(cx.handle(Kind::GraphNode, raw as u64)?);
+        }
+        let mut v_to = Vec::new();
+        for i in 0..counted(numDependencies)? {
+            not_null(to)?;
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            let raw = unsafe { to.add(i).read() };
+            v_to.push(cx.handle(Kind::GraphNode, raw as u64)?);
+        }
+        let v_edge_data = if edgeData.is_null() {
+            &[][..]
+        } else {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { bytes_at(edgeData, counted(numDependencies)?) }?
+        };
+        let v_req = wire::CuGraphRemoveDependenciesV2 {
+            h_graph: v_h_graph,
+            from: v_from,
+            to: v_to,
+            edge_data: v_edge_data,
+            num_dependencies: numDependencies as u64,
+        };
+        cx.call(&v_req)?;
+        Ok(())
     })
-}
-
-/// `cuGraphRemoveDependencies_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphRemoveDependencies_v2_checked(
-    hGraph: CUgraph,
-    from: *const CUgraphNode,
-    to: *const CUgraphNode,
-    edgeData: *const CUgraphEdgeData,
-    numDependencies: usize,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
-    let mut v_from = Vec::new();
-    for i in 0..counted(numDependencies)? {
-        not_null(from)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        let raw = unsafe { from.add(i).read() };
-        v_from.push(cx.handle(Kind::GraphNode, raw as u64)?);
-    }
-    let mut v_to = Vec::new();
-    for i in 0..counted(numDependencies)? {
-        not_null(to)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        let raw = unsafe { to.add(i).read() };
-        v_to.push(cx.handle(Kind::GraphNode, raw as u64)?);
-    }
-    let v_edge_data = if edgeData.is_null() {
-        &[][..]
-    } else {
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { bytes_at(edgeData, counted(numDependencies)?) }?
-    };
-    let v_req = wire::CuGraphRemoveDependenciesV2 {
-        h_graph: v_h_graph,
-        from: v_from,
-        to: v_to,
-        edge_data: v_edge_data,
-        num_dependencies: numDependencies as u64,
-    };
-    cx.call(&v_req)?;
-    Ok(())
 }
 
 /// `cuGraphUpload`.
 pub unsafe extern "C" fn cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphUpload_checked(hGraph, hStream, false) })
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_graph = cx.handle(Kind::GraphExec, hGraph as u64)?;
+        let v_h_stream = cx.stream(hStream, false)?;
+        let v_req = wire::CuGraphUpload {
+            h_graph: v_h_graph,
+            h_stream: v_h_stream,
+        };
+        cx.send(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuGraphUpload_ptsz`.
 pub unsafe extern "C" fn cuGraphUpload_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphUpload_checked(hGraph, hStream, true) })
-}
-
-/// `cuGraphUpload`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphUpload_checked(
-    hGraph: CUgraphExec,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_graph = cx.handle(Kind::GraphExec, hGraph as u64)?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuGraphUpload {
-        h_graph: v_h_graph,
-        h_stream: v_h_stream,
-    };
-    cx.send(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_graph = cx.handle(Kind::GraphExec, hGraph as u64)?;
+        let v_h_stream = cx.stream(hStream, true)?;
+        let v_req = wire::CuGraphUpload {
+            h_graph: v_h_graph,
+            h_stream: v_h_stream,
+        };
+        cx.send(&v_req)?;
+        Ok(())
+    })
 }

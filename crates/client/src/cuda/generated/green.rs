@@ -11,16 +11,7 @@ use wire::Kind;
 /// `cuCtxFromGreenCtx`.
 pub unsafe extern "C" fn cuCtxFromGreenCtx(pContext: *mut CUcontext, hCtx: CUgreenCtx) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxFromGreenCtx_checked(pContext, hCtx) })
-}
-
-/// `cuCtxFromGreenCtx`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxFromGreenCtx_checked(
-    pContext: *mut CUcontext,
-    hCtx: CUgreenCtx,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::green::cuCtxFromGreenCtx(pContext, hCtx) })
+    unsafe { crate::cuda::green::cuCtxFromGreenCtx(pContext, hCtx) }
 }
 
 /// `cuCtxGetDevResource`.
@@ -29,28 +20,20 @@ pub unsafe extern "C" fn cuCtxGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxGetDevResource_checked(hCtx, resource, r#type) })
-}
-
-/// `cuCtxGetDevResource`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxGetDevResource_checked(
-    hCtx: CUcontext,
-    resource: *mut CUdevResource,
-    r#type: CUdevResourceType,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(resource)?;
-    let v_h_ctx = cx.handle(Kind::Context, hCtx as u64)?;
-    let v_req = wire::CuCtxGetDevResource {
-        h_ctx: v_h_ctx,
-        r#type,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuCtxGetDevResourceReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(resource, v_reply.resource) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(resource)?;
+        let v_h_ctx = cx.handle(Kind::Context, hCtx as u64)?;
+        let v_req = wire::CuCtxGetDevResource {
+            h_ctx: v_h_ctx,
+            r#type,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuCtxGetDevResourceReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(resource, v_reply.resource) };
+        Ok(())
+    })
 }
 
 /// `cuDeviceGetDevResource`.
@@ -59,24 +42,16 @@ pub unsafe extern "C" fn cuDeviceGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGetDevResource_checked(device, resource, r#type) })
-}
-
-/// `cuDeviceGetDevResource`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetDevResource_checked(
-    device: CUdevice,
-    resource: *mut CUdevResource,
-    r#type: CUdevResourceType,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(resource)?;
-    let v_req = wire::CuDeviceGetDevResource { device, r#type };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuDeviceGetDevResourceReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(resource, v_reply.resource) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(resource)?;
+        let v_req = wire::CuDeviceGetDevResource { device, r#type };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuDeviceGetDevResourceReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(resource, v_reply.resource) };
+        Ok(())
+    })
 }
 
 /// `cuDevResourceGenerateDesc`.
@@ -85,32 +60,24 @@ pub unsafe extern "C" fn cuDevResourceGenerateDesc(
     resources: *mut CUdevResource,
     nbResources: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDevResourceGenerateDesc_checked(phDesc, resources, nbResources) })
-}
-
-/// `cuDevResourceGenerateDesc`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDevResourceGenerateDesc_checked(
-    phDesc: *mut CUdevResourceDesc,
-    resources: *mut CUdevResource,
-    nbResources: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(phDesc)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_resources = unsafe { bytes_at(resources, counted(nbResources)?) }?;
-    let v_ph_desc = cx.create(Kind::ResourceDesc);
-    let v_req = wire::CuDevResourceGenerateDesc {
-        ph_desc: v_ph_desc,
-        resources: v_resources,
-        nb_resources: nbResources,
-    };
-    cx.call(&v_req).inspect_err(|_| {
-        cx.destroy(Kind::ResourceDesc, v_ph_desc);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { phDesc.write(cx.raw(Kind::ResourceDesc, v_ph_desc) as CUdevResourceDesc) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(phDesc)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_resources = unsafe { bytes_at(resources, counted(nbResources)?) }?;
+        let v_ph_desc = cx.create(Kind::ResourceDesc);
+        let v_req = wire::CuDevResourceGenerateDesc {
+            ph_desc: v_ph_desc,
+            resources: v_resources,
+            nb_resources: nbResources,
+        };
+        cx.call(&v_req).inspect_err(|_| {
+            cx.destroy(Kind::ResourceDesc, v_ph_desc);
+        })?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phDesc.write(cx.raw(Kind::ResourceDesc, v_ph_desc) as CUdevResourceDesc) };
+        Ok(())
+    })
 }
 
 /// `cuDevSmResourceSplitByCount`.
@@ -123,26 +90,11 @@ pub unsafe extern "C" fn cuDevSmResourceSplitByCount(
     minCount: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuDevSmResourceSplitByCount_checked(result, nbGroups, input, remaining, useFlags, minCount)
-    })
-}
-
-/// `cuDevSmResourceSplitByCount`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDevSmResourceSplitByCount_checked(
-    result: *mut CUdevResource,
-    nbGroups: *mut u32,
-    input: *const CUdevResource,
-    remaining: *mut CUdevResource,
-    useFlags: u32,
-    minCount: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::green::cuDevSmResourceSplitByCount(
             result, nbGroups, input, remaining, useFlags, minCount,
         )
-    })
+    }
 }
 
 /// `cuGreenCtxCreate`.
@@ -153,30 +105,13 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGreenCtxCreate_checked(phCtx, desc, dev, flags) })
-}
-
-/// `cuGreenCtxCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGreenCtxCreate_checked(
-    phCtx: *mut CUgreenCtx,
-    desc: CUdevResourceDesc,
-    dev: CUdevice,
-    flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::green::cuGreenCtxCreate(phCtx, desc, dev, flags) })
+    unsafe { crate::cuda::green::cuGreenCtxCreate(phCtx, desc, dev, flags) }
 }
 
 /// `cuGreenCtxDestroy`.
 pub unsafe extern "C" fn cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGreenCtxDestroy_checked(hCtx) })
-}
-
-/// `cuGreenCtxDestroy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGreenCtxDestroy_checked(hCtx: CUgreenCtx) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::green::cuGreenCtxDestroy(hCtx) })
+    unsafe { crate::cuda::green::cuGreenCtxDestroy(hCtx) }
 }
 
 /// `cuGreenCtxGetDevResource`.
@@ -185,67 +120,43 @@ pub unsafe extern "C" fn cuGreenCtxGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGreenCtxGetDevResource_checked(hCtx, resource, r#type) })
-}
-
-/// `cuGreenCtxGetDevResource`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGreenCtxGetDevResource_checked(
-    hCtx: CUgreenCtx,
-    resource: *mut CUdevResource,
-    r#type: CUdevResourceType,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(resource)?;
-    let v_h_ctx = cx.handle(Kind::GreenContext, hCtx as u64)?;
-    let v_req = wire::CuGreenCtxGetDevResource {
-        h_ctx: v_h_ctx,
-        r#type,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuGreenCtxGetDevResourceReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(resource, v_reply.resource) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(resource)?;
+        let v_h_ctx = cx.handle(Kind::GreenContext, hCtx as u64)?;
+        let v_req = wire::CuGreenCtxGetDevResource {
+            h_ctx: v_h_ctx,
+            r#type,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuGreenCtxGetDevResourceReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(resource, v_reply.resource) };
+        Ok(())
+    })
 }
 
 /// `cuGreenCtxGetId`.
 pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut u64) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGreenCtxGetId_checked(greenCtx, greenCtxId) })
-}
-
-/// `cuGreenCtxGetId`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGreenCtxGetId_checked(
-    greenCtx: CUgreenCtx,
-    greenCtxId: *mut u64,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(greenCtxId)?;
-    let v_green_ctx = cx.handle(Kind::GreenContext, greenCtx as u64)?;
-    let v_req = wire::CuGreenCtxGetId {
-        green_ctx: v_green_ctx,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuGreenCtxGetIdReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { greenCtxId.write(v_reply.green_ctx_id) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(greenCtxId)?;
+        let v_green_ctx = cx.handle(Kind::GreenContext, greenCtx as u64)?;
+        let v_req = wire::CuGreenCtxGetId {
+            green_ctx: v_green_ctx,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuGreenCtxGetIdReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { greenCtxId.write(v_reply.green_ctx_id) };
+        Ok(())
+    })
 }
 
 /// `cuGreenCtxRecordEvent`.
 pub unsafe extern "C" fn cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGreenCtxRecordEvent_checked(hCtx, hEvent) })
-}
-
-/// `cuGreenCtxRecordEvent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGreenCtxRecordEvent_checked(
-    hCtx: CUgreenCtx,
-    hEvent: CUevent,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::green::cuGreenCtxRecordEvent(hCtx, hEvent) })
+    unsafe { crate::cuda::green::cuGreenCtxRecordEvent(hCtx, hEvent) }
 }
 
 /// `cuGreenCtxStreamCreate`.
@@ -256,44 +167,22 @@ pub unsafe extern "C" fn cuGreenCtxStreamCreate(
     priority: i32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGreenCtxStreamCreate_checked(phStream, greenCtx, flags, priority)
-    })
-}
-
-/// `cuGreenCtxStreamCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGreenCtxStreamCreate_checked(
-    phStream: *mut CUstream,
-    greenCtx: CUgreenCtx,
-    flags: u32,
-    priority: i32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::green::cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority)
-    })
+    unsafe { crate::cuda::green::cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority) }
 }
 
 /// `cuGreenCtxWaitEvent`.
 pub unsafe extern "C" fn cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGreenCtxWaitEvent_checked(hCtx, hEvent) })
-}
-
-/// `cuGreenCtxWaitEvent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGreenCtxWaitEvent_checked(
-    hCtx: CUgreenCtx,
-    hEvent: CUevent,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_ctx = cx.handle(Kind::GreenContext, hCtx as u64)?;
-    let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
-    let v_req = wire::CuGreenCtxWaitEvent {
-        h_ctx: v_h_ctx,
-        h_event: v_h_event,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_ctx = cx.handle(Kind::GreenContext, hCtx as u64)?;
+        let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
+        let v_req = wire::CuGreenCtxWaitEvent {
+            h_ctx: v_h_ctx,
+            h_event: v_h_event,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuStreamGetGreenCtx`.
@@ -302,14 +191,5 @@ pub unsafe extern "C" fn cuStreamGetGreenCtx(
     phCtx: *mut CUgreenCtx,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetGreenCtx_checked(hStream, phCtx) })
-}
-
-/// `cuStreamGetGreenCtx`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamGetGreenCtx_checked(
-    hStream: CUstream,
-    phCtx: *mut CUgreenCtx,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::green::cuStreamGetGreenCtx(hStream, phCtx) })
+    unsafe { crate::cuda::green::cuStreamGetGreenCtx(hStream, phCtx) }
 }

@@ -11,45 +11,19 @@ use wire::Kind;
 /// `cuDriverGetVersion`.
 pub unsafe extern "C" fn cuDriverGetVersion(driverVersion: *mut i32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDriverGetVersion_checked(driverVersion) })
-}
-
-/// `cuDriverGetVersion`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDriverGetVersion_checked(
-    driverVersion: *mut i32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::init::cuDriverGetVersion(driverVersion) })
+    unsafe { crate::cuda::init::cuDriverGetVersion(driverVersion) }
 }
 
 /// `cuGetErrorName`.
 pub unsafe extern "C" fn cuGetErrorName(error: CUresult, pStr: *mut *const c_char) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGetErrorName_checked(error, pStr) })
-}
-
-/// `cuGetErrorName`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGetErrorName_checked(
-    error: CUresult,
-    pStr: *mut *const c_char,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::init::cuGetErrorName(error, pStr) })
+    unsafe { crate::cuda::init::cuGetErrorName(error, pStr) }
 }
 
 /// `cuGetErrorString`.
 pub unsafe extern "C" fn cuGetErrorString(error: CUresult, pStr: *mut *const c_char) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGetErrorString_checked(error, pStr) })
-}
-
-/// `cuGetErrorString`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGetErrorString_checked(
-    error: CUresult,
-    pStr: *mut *const c_char,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::init::cuGetErrorString(error, pStr) })
+    unsafe { crate::cuda::init::cuGetErrorString(error, pStr) }
 }
 
 /// `cuGetProcAddress`.
@@ -60,18 +34,7 @@ pub unsafe extern "C" fn cuGetProcAddress(
     flags: u64,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGetProcAddress_checked(symbol, pfn, cudaVersion, flags) })
-}
-
-/// `cuGetProcAddress`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGetProcAddress_checked(
-    symbol: *const c_char,
-    pfn: *mut *mut c_void,
-    cudaVersion: i32,
-    flags: u64,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::init::cuGetProcAddress(symbol, pfn, cudaVersion, flags) })
+    unsafe { crate::cuda::init::cuGetProcAddress(symbol, pfn, cudaVersion, flags) }
 }
 
 /// `cuGetProcAddress_v2`.
@@ -83,33 +46,11 @@ pub unsafe extern "C" fn cuGetProcAddress_v2(
     symbolStatus: *mut CUdriverProcAddressQueryResult,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuGetProcAddress_v2_checked(symbol, pfn, cudaVersion, flags, symbolStatus)
-    })
-}
-
-/// `cuGetProcAddress_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGetProcAddress_v2_checked(
-    symbol: *const c_char,
-    pfn: *mut *mut c_void,
-    cudaVersion: i32,
-    flags: u64,
-    symbolStatus: *mut CUdriverProcAddressQueryResult,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::init::cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus)
-    })
+    unsafe { crate::cuda::init::cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus) }
 }
 
 /// `cuInit`.
 pub unsafe extern "C" fn cuInit(Flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuInit_checked(Flags) })
-}
-
-/// `cuInit`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuInit_checked(Flags: u32) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::init::cuInit(Flags) })
+    unsafe { crate::cuda::init::cuInit(Flags) }
 }

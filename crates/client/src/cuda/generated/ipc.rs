@@ -11,15 +11,7 @@ use wire::Kind;
 /// `cuIpcCloseMemHandle`.
 pub unsafe extern "C" fn cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuIpcCloseMemHandle_checked(dptr) })
-}
-
-/// `cuIpcCloseMemHandle`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuIpcCloseMemHandle_checked(
-    dptr: CUdeviceptr,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::ipc::cuIpcCloseMemHandle(dptr) })
+    unsafe { crate::cuda::ipc::cuIpcCloseMemHandle(dptr) }
 }
 
 /// `cuIpcGetEventHandle`.
@@ -28,16 +20,7 @@ pub unsafe extern "C" fn cuIpcGetEventHandle(
     event: CUevent,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuIpcGetEventHandle_checked(pHandle, event) })
-}
-
-/// `cuIpcGetEventHandle`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuIpcGetEventHandle_checked(
-    pHandle: *mut CUipcEventHandle,
-    event: CUevent,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::ipc::cuIpcGetEventHandle(pHandle, event) })
+    unsafe { crate::cuda::ipc::cuIpcGetEventHandle(pHandle, event) }
 }
 
 /// `cuIpcGetMemHandle`.
@@ -46,16 +29,7 @@ pub unsafe extern "C" fn cuIpcGetMemHandle(
     dptr: CUdeviceptr,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuIpcGetMemHandle_checked(pHandle, dptr) })
-}
-
-/// `cuIpcGetMemHandle`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuIpcGetMemHandle_checked(
-    pHandle: *mut CUipcMemHandle,
-    dptr: CUdeviceptr,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::ipc::cuIpcGetMemHandle(pHandle, dptr) })
+    unsafe { crate::cuda::ipc::cuIpcGetMemHandle(pHandle, dptr) }
 }
 
 /// `cuIpcOpenEventHandle`.
@@ -64,16 +38,7 @@ pub unsafe extern "C" fn cuIpcOpenEventHandle(
     handle: CUipcEventHandle,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuIpcOpenEventHandle_checked(phEvent, handle) })
-}
-
-/// `cuIpcOpenEventHandle`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuIpcOpenEventHandle_checked(
-    phEvent: *mut CUevent,
-    handle: CUipcEventHandle,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::ipc::cuIpcOpenEventHandle(phEvent, handle) })
+    unsafe { crate::cuda::ipc::cuIpcOpenEventHandle(phEvent, handle) }
 }
 
 /// `cuIpcOpenMemHandle`.
@@ -83,17 +48,7 @@ pub unsafe extern "C" fn cuIpcOpenMemHandle(
     Flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuIpcOpenMemHandle_checked(pdptr, handle, Flags) })
-}
-
-/// `cuIpcOpenMemHandle`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuIpcOpenMemHandle_checked(
-    pdptr: *mut CUdeviceptr,
-    handle: CUipcMemHandle,
-    Flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::ipc::cuIpcOpenMemHandle_v2_checked(pdptr, handle, Flags) }
+    unsafe { super::ipc::cuIpcOpenMemHandle_v2(pdptr, handle, Flags) }
 }
 
 /// `cuIpcOpenMemHandle_v2`.
@@ -103,15 +58,5 @@ pub unsafe extern "C" fn cuIpcOpenMemHandle_v2(
     Flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuIpcOpenMemHandle_v2_checked(pdptr, handle, Flags) })
-}
-
-/// `cuIpcOpenMemHandle_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuIpcOpenMemHandle_v2_checked(
-    pdptr: *mut CUdeviceptr,
-    handle: CUipcMemHandle,
-    Flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::ipc::cuIpcOpenMemHandle_v2(pdptr, handle, Flags) })
+    unsafe { crate::cuda::ipc::cuIpcOpenMemHandle_v2(pdptr, handle, Flags) }
 }

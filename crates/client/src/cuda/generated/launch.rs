@@ -16,45 +16,19 @@ pub unsafe extern "C" fn cuFuncSetBlockShape(
     z: i32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuFuncSetBlockShape_checked(hfunc, x, y, z) })
-}
-
-/// `cuFuncSetBlockShape`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuFuncSetBlockShape_checked(
-    hfunc: CUfunction,
-    x: i32,
-    y: i32,
-    z: i32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::launch::cuFuncSetBlockShape(hfunc, x, y, z) })
+    unsafe { crate::cuda::launch::cuFuncSetBlockShape(hfunc, x, y, z) }
 }
 
 /// `cuFuncSetSharedSize`.
 pub unsafe extern "C" fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuFuncSetSharedSize_checked(hfunc, bytes) })
-}
-
-/// `cuFuncSetSharedSize`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuFuncSetSharedSize_checked(
-    hfunc: CUfunction,
-    bytes: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::launch::cuFuncSetSharedSize(hfunc, bytes) })
+    unsafe { crate::cuda::launch::cuFuncSetSharedSize(hfunc, bytes) }
 }
 
 /// `cuLaunch`.
 pub unsafe extern "C" fn cuLaunch(f: CUfunction) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLaunch_checked(f) })
-}
-
-/// `cuLaunch`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLaunch_checked(f: CUfunction) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::launch::cuLaunch(f) })
+    unsafe { crate::cuda::launch::cuLaunch(f) }
 }
 
 /// `cuLaunchCooperativeKernel`.
@@ -71,8 +45,8 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
     kernelParams: *mut *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuLaunchCooperativeKernel_checked(
+    unsafe {
+        crate::cuda::launch::cuLaunchCooperativeKernel(
             f,
             gridDimX,
             gridDimY,
@@ -85,7 +59,7 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
             kernelParams,
             false,
         )
-    })
+    }
 }
 
 /// `cuLaunchCooperativeKernel_ptsz`.
@@ -102,8 +76,8 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel_ptsz(
     kernelParams: *mut *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuLaunchCooperativeKernel_checked(
+    unsafe {
+        crate::cuda::launch::cuLaunchCooperativeKernel(
             f,
             gridDimX,
             gridDimY,
@@ -116,39 +90,7 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel_ptsz(
             kernelParams,
             true,
         )
-    })
-}
-
-/// `cuLaunchCooperativeKernel`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLaunchCooperativeKernel_checked(
-    f: CUfunction,
-    gridDimX: u32,
-    gridDimY: u32,
-    gridDimZ: u32,
-    blockDimX: u32,
-    blockDimY: u32,
-    blockDimZ: u32,
-    sharedMemBytes: u32,
-    hStream: CUstream,
-    kernelParams: *mut *mut c_void,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::launch::cuLaunchCooperativeKernel(
-            f,
-            gridDimX,
-            gridDimY,
-            gridDimZ,
-            blockDimX,
-            blockDimY,
-            blockDimZ,
-            sharedMemBytes,
-            hStream,
-            kernelParams,
-            per_thread,
-        )
-    })
+    }
 }
 
 /// `cuLaunchCooperativeKernelMultiDevice`: refused.
@@ -170,17 +112,7 @@ pub unsafe extern "C" fn cuLaunchGrid(
     grid_height: i32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLaunchGrid_checked(f, grid_width, grid_height) })
-}
-
-/// `cuLaunchGrid`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLaunchGrid_checked(
-    f: CUfunction,
-    grid_width: i32,
-    grid_height: i32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::launch::cuLaunchGrid(f, grid_width, grid_height) })
+    unsafe { crate::cuda::launch::cuLaunchGrid(f, grid_width, grid_height) }
 }
 
 /// `cuLaunchGridAsync`.
@@ -191,18 +123,7 @@ pub unsafe extern "C" fn cuLaunchGridAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLaunchGridAsync_checked(f, grid_width, grid_height, hStream) })
-}
-
-/// `cuLaunchGridAsync`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLaunchGridAsync_checked(
-    f: CUfunction,
-    grid_width: i32,
-    grid_height: i32,
-    hStream: CUstream,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::launch::cuLaunchGridAsync(f, grid_width, grid_height, hStream) })
+    unsafe { crate::cuda::launch::cuLaunchGridAsync(f, grid_width, grid_height, hStream) }
 }
 
 /// `cuLaunchHostFunc`.
@@ -212,7 +133,7 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
     userData: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLaunchHostFunc_checked(hStream, r#fn, userData, false) })
+    unsafe { crate::cuda::launch::cuLaunchHostFunc(hStream, r#fn, userData, false) }
 }
 
 /// `cuLaunchHostFunc_ptsz`.
@@ -222,18 +143,7 @@ pub unsafe extern "C" fn cuLaunchHostFunc_ptsz(
     userData: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLaunchHostFunc_checked(hStream, r#fn, userData, true) })
-}
-
-/// `cuLaunchHostFunc`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLaunchHostFunc_checked(
-    hStream: CUstream,
-    r#fn: CUhostFn,
-    userData: *mut c_void,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::launch::cuLaunchHostFunc(hStream, r#fn, userData, per_thread) })
+    unsafe { crate::cuda::launch::cuLaunchHostFunc(hStream, r#fn, userData, true) }
 }
 
 /// `cuLaunchKernel`.
@@ -251,8 +161,8 @@ pub unsafe extern "C" fn cuLaunchKernel(
     extra: *mut *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuLaunchKernel_checked(
+    unsafe {
+        crate::cuda::launch::cuLaunchKernel(
             f,
             gridDimX,
             gridDimY,
@@ -266,7 +176,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
             extra,
             false,
         )
-    })
+    }
 }
 
 /// `cuLaunchKernel_ptsz`.
@@ -284,8 +194,8 @@ pub unsafe extern "C" fn cuLaunchKernel_ptsz(
     extra: *mut *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuLaunchKernel_checked(
+    unsafe {
+        crate::cuda::launch::cuLaunchKernel(
             f,
             gridDimX,
             gridDimY,
@@ -299,41 +209,7 @@ pub unsafe extern "C" fn cuLaunchKernel_ptsz(
             extra,
             true,
         )
-    })
-}
-
-/// `cuLaunchKernel`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLaunchKernel_checked(
-    f: CUfunction,
-    gridDimX: u32,
-    gridDimY: u32,
-    gridDimZ: u32,
-    blockDimX: u32,
-    blockDimY: u32,
-    blockDimZ: u32,
-    sharedMemBytes: u32,
-    hStream: CUstream,
-    kernelParams: *mut *mut c_void,
-    extra: *mut *mut c_void,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::launch::cuLaunchKernel(
-            f,
-            gridDimX,
-            gridDimY,
-            gridDimZ,
-            blockDimX,
-            blockDimY,
-            blockDimZ,
-            sharedMemBytes,
-            hStream,
-            kernelParams,
-            extra,
-            per_thread,
-        )
-    })
+    }
 }
 
 /// `cuLaunchKernelEx`.
@@ -344,7 +220,7 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     extra: *mut *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLaunchKernelEx_checked(config, f, kernelParams, extra, false) })
+    unsafe { crate::cuda::launch::cuLaunchKernelEx(config, f, kernelParams, extra, false) }
 }
 
 /// `cuLaunchKernelEx_ptsz`.
@@ -355,68 +231,25 @@ pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
     extra: *mut *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLaunchKernelEx_checked(config, f, kernelParams, extra, true) })
-}
-
-/// `cuLaunchKernelEx`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLaunchKernelEx_checked(
-    config: *const CUlaunchConfig,
-    f: CUfunction,
-    kernelParams: *mut *mut c_void,
-    extra: *mut *mut c_void,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::launch::cuLaunchKernelEx(config, f, kernelParams, extra, per_thread)
-    })
+    unsafe { crate::cuda::launch::cuLaunchKernelEx(config, f, kernelParams, extra, true) }
 }
 
 /// `cuParamSetf`.
 pub unsafe extern "C" fn cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuParamSetf_checked(hfunc, offset, value) })
-}
-
-/// `cuParamSetf`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuParamSetf_checked(
-    hfunc: CUfunction,
-    offset: i32,
-    value: f32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::launch::cuParamSetf(hfunc, offset, value) })
+    unsafe { crate::cuda::launch::cuParamSetf(hfunc, offset, value) }
 }
 
 /// `cuParamSeti`.
 pub unsafe extern "C" fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuParamSeti_checked(hfunc, offset, value) })
-}
-
-/// `cuParamSeti`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuParamSeti_checked(
-    hfunc: CUfunction,
-    offset: i32,
-    value: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::launch::cuParamSeti(hfunc, offset, value) })
+    unsafe { crate::cuda::launch::cuParamSeti(hfunc, offset, value) }
 }
 
 /// `cuParamSetSize`.
 pub unsafe extern "C" fn cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuParamSetSize_checked(hfunc, numbytes) })
-}
-
-/// `cuParamSetSize`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuParamSetSize_checked(
-    hfunc: CUfunction,
-    numbytes: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::launch::cuParamSetSize(hfunc, numbytes) })
+    unsafe { crate::cuda::launch::cuParamSetSize(hfunc, numbytes) }
 }
 
 /// `cuParamSetTexRef`.
@@ -426,17 +259,7 @@ pub unsafe extern "C" fn cuParamSetTexRef(
     hTexRef: CUtexref,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuParamSetTexRef_checked(hfunc, texunit, hTexRef) })
-}
-
-/// `cuParamSetTexRef`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuParamSetTexRef_checked(
-    hfunc: CUfunction,
-    texunit: i32,
-    hTexRef: CUtexref,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::launch::cuParamSetTexRef(hfunc, texunit, hTexRef) })
+    unsafe { crate::cuda::launch::cuParamSetTexRef(hfunc, texunit, hTexRef) }
 }
 
 /// `cuParamSetv`.
@@ -447,16 +270,5 @@ pub unsafe extern "C" fn cuParamSetv(
     numbytes: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuParamSetv_checked(hfunc, offset, ptr, numbytes) })
-}
-
-/// `cuParamSetv`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuParamSetv_checked(
-    hfunc: CUfunction,
-    offset: i32,
-    ptr: *mut c_void,
-    numbytes: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::launch::cuParamSetv(hfunc, offset, ptr, numbytes) })
+    unsafe { crate::cuda::launch::cuParamSetv(hfunc, offset, ptr, numbytes) }
 }

@@ -16,63 +16,25 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuKernelGetAttribute_checked(pi, attrib, kernel, dev) })
-}
-
-/// `cuKernelGetAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuKernelGetAttribute_checked(
-    pi: *mut i32,
-    attrib: CUfunction_attribute,
-    kernel: CUkernel,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::library::cuKernelGetAttribute(pi, attrib, kernel, dev) })
+    unsafe { crate::cuda::library::cuKernelGetAttribute(pi, attrib, kernel, dev) }
 }
 
 /// `cuKernelGetFunction`.
 pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuKernelGetFunction_checked(pFunc, kernel) })
-}
-
-/// `cuKernelGetFunction`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuKernelGetFunction_checked(
-    pFunc: *mut CUfunction,
-    kernel: CUkernel,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::library::cuKernelGetFunction(pFunc, kernel) })
+    unsafe { crate::cuda::library::cuKernelGetFunction(pFunc, kernel) }
 }
 
 /// `cuKernelGetLibrary`.
 pub unsafe extern "C" fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuKernelGetLibrary_checked(pLib, kernel) })
-}
-
-/// `cuKernelGetLibrary`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuKernelGetLibrary_checked(
-    pLib: *mut CUlibrary,
-    kernel: CUkernel,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::library::cuKernelGetLibrary(pLib, kernel) })
+    unsafe { crate::cuda::library::cuKernelGetLibrary(pLib, kernel) }
 }
 
 /// `cuKernelGetName`.
 pub unsafe extern "C" fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuKernelGetName_checked(name, hfunc) })
-}
-
-/// `cuKernelGetName`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuKernelGetName_checked(
-    name: *mut *const c_char,
-    hfunc: CUkernel,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::library::cuKernelGetName(name, hfunc) })
+    unsafe { crate::cuda::library::cuKernelGetName(name, hfunc) }
 }
 
 /// `cuKernelGetParamInfo`.
@@ -83,22 +45,9 @@ pub unsafe extern "C" fn cuKernelGetParamInfo(
     paramSize: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuKernelGetParamInfo_checked(kernel, paramIndex, paramOffset, paramSize)
-    })
-}
-
-/// `cuKernelGetParamInfo`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuKernelGetParamInfo_checked(
-    kernel: CUkernel,
-    paramIndex: usize,
-    paramOffset: *mut usize,
-    paramSize: *mut usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::library::cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize)
-    })
+    }
 }
 
 /// `cuKernelSetAttribute`.
@@ -109,18 +58,7 @@ pub unsafe extern "C" fn cuKernelSetAttribute(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuKernelSetAttribute_checked(attrib, val, kernel, dev) })
-}
-
-/// `cuKernelSetAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuKernelSetAttribute_checked(
-    attrib: CUfunction_attribute,
-    val: i32,
-    kernel: CUkernel,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::library::cuKernelSetAttribute(attrib, val, kernel, dev) })
+    unsafe { crate::cuda::library::cuKernelSetAttribute(attrib, val, kernel, dev) }
 }
 
 /// `cuKernelSetCacheConfig`.
@@ -130,17 +68,7 @@ pub unsafe extern "C" fn cuKernelSetCacheConfig(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuKernelSetCacheConfig_checked(kernel, config, dev) })
-}
-
-/// `cuKernelSetCacheConfig`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuKernelSetCacheConfig_checked(
-    kernel: CUkernel,
-    config: CUfunc_cache,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::library::cuKernelSetCacheConfig(kernel, config, dev) })
+    unsafe { crate::cuda::library::cuKernelSetCacheConfig(kernel, config, dev) }
 }
 
 /// `cuLibraryEnumerateKernels`.
@@ -150,17 +78,7 @@ pub unsafe extern "C" fn cuLibraryEnumerateKernels(
     lib: CUlibrary,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLibraryEnumerateKernels_checked(kernels, numKernels, lib) })
-}
-
-/// `cuLibraryEnumerateKernels`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLibraryEnumerateKernels_checked(
-    kernels: *mut CUkernel,
-    numKernels: u32,
-    lib: CUlibrary,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::library::cuLibraryEnumerateKernels(kernels, numKernels, lib) })
+    unsafe { crate::cuda::library::cuLibraryEnumerateKernels(kernels, numKernels, lib) }
 }
 
 /// `cuLibraryGetGlobal`.
@@ -171,18 +89,7 @@ pub unsafe extern "C" fn cuLibraryGetGlobal(
     name: *const c_char,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLibraryGetGlobal_checked(dptr, bytes, library, name) })
-}
-
-/// `cuLibraryGetGlobal`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLibraryGetGlobal_checked(
-    dptr: *mut CUdeviceptr,
-    bytes: *mut usize,
-    library: CUlibrary,
-    name: *const c_char,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::library::cuLibraryGetGlobal(dptr, bytes, library, name) })
+    unsafe { crate::cuda::library::cuLibraryGetGlobal(dptr, bytes, library, name) }
 }
 
 /// `cuLibraryGetKernel`.
@@ -192,39 +99,22 @@ pub unsafe extern "C" fn cuLibraryGetKernel(
     name: *const c_char,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLibraryGetKernel_checked(pKernel, library, name) })
-}
-
-/// `cuLibraryGetKernel`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLibraryGetKernel_checked(
-    pKernel: *mut CUkernel,
-    library: CUlibrary,
-    name: *const c_char,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::library::cuLibraryGetKernel(pKernel, library, name) })
+    unsafe { crate::cuda::library::cuLibraryGetKernel(pKernel, library, name) }
 }
 
 /// `cuLibraryGetKernelCount`.
 pub unsafe extern "C" fn cuLibraryGetKernelCount(count: *mut u32, lib: CUlibrary) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLibraryGetKernelCount_checked(count, lib) })
-}
-
-/// `cuLibraryGetKernelCount`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLibraryGetKernelCount_checked(
-    count: *mut u32,
-    lib: CUlibrary,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(count)?;
-    let v_lib = cx.handle(Kind::Library, lib as u64)?;
-    let v_req = wire::CuLibraryGetKernelCount { lib: v_lib };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuLibraryGetKernelCountReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { count.write(v_reply.count) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(count)?;
+        let v_lib = cx.handle(Kind::Library, lib as u64)?;
+        let v_req = wire::CuLibraryGetKernelCount { lib: v_lib };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuLibraryGetKernelCountReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { count.write(v_reply.count) };
+        Ok(())
+    })
 }
 
 /// `cuLibraryGetManaged`.
@@ -235,33 +125,13 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
     name: *const c_char,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLibraryGetManaged_checked(dptr, bytes, library, name) })
-}
-
-/// `cuLibraryGetManaged`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLibraryGetManaged_checked(
-    dptr: *mut CUdeviceptr,
-    bytes: *mut usize,
-    library: CUlibrary,
-    name: *const c_char,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::library::cuLibraryGetManaged(dptr, bytes, library, name) })
+    unsafe { crate::cuda::library::cuLibraryGetManaged(dptr, bytes, library, name) }
 }
 
 /// `cuLibraryGetModule`.
 pub unsafe extern "C" fn cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLibraryGetModule_checked(pMod, library) })
-}
-
-/// `cuLibraryGetModule`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLibraryGetModule_checked(
-    pMod: *mut CUmodule,
-    library: CUlibrary,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::library::cuLibraryGetModule(pMod, library) })
+    unsafe { crate::cuda::library::cuLibraryGetModule(pMod, library) }
 }
 
 /// `cuLibraryGetUnifiedFunction`: refused.
@@ -288,33 +158,7 @@ pub unsafe extern "C" fn cuLibraryLoadData(
     numLibraryOptions: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuLibraryLoadData_checked(
-            library,
-            code,
-            jitOptions,
-            jitOptionsValues,
-            numJitOptions,
-            libraryOptions,
-            libraryOptionValues,
-            numLibraryOptions,
-        )
-    })
-}
-
-/// `cuLibraryLoadData`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLibraryLoadData_checked(
-    library: *mut CUlibrary,
-    code: *const c_void,
-    jitOptions: *mut CUjit_option,
-    jitOptionsValues: *mut *mut c_void,
-    numJitOptions: u32,
-    libraryOptions: *mut CUlibraryOption,
-    libraryOptionValues: *mut *mut c_void,
-    numLibraryOptions: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::library::cuLibraryLoadData(
             library,
             code,
@@ -325,7 +169,7 @@ pub(in crate::cuda) unsafe fn cuLibraryLoadData_checked(
             libraryOptionValues,
             numLibraryOptions,
         )
-    })
+    }
 }
 
 /// `cuLibraryLoadFromFile`.
@@ -340,33 +184,7 @@ pub unsafe extern "C" fn cuLibraryLoadFromFile(
     numLibraryOptions: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuLibraryLoadFromFile_checked(
-            library,
-            fileName,
-            jitOptions,
-            jitOptionsValues,
-            numJitOptions,
-            libraryOptions,
-            libraryOptionValues,
-            numLibraryOptions,
-        )
-    })
-}
-
-/// `cuLibraryLoadFromFile`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLibraryLoadFromFile_checked(
-    library: *mut CUlibrary,
-    fileName: *const c_char,
-    jitOptions: *mut CUjit_option,
-    jitOptionsValues: *mut *mut c_void,
-    numJitOptions: u32,
-    libraryOptions: *mut CUlibraryOption,
-    libraryOptionValues: *mut *mut c_void,
-    numLibraryOptions: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::library::cuLibraryLoadFromFile(
             library,
             fileName,
@@ -377,17 +195,11 @@ pub(in crate::cuda) unsafe fn cuLibraryLoadFromFile_checked(
             libraryOptionValues,
             numLibraryOptions,
         )
-    })
+    }
 }
 
 /// `cuLibraryUnload`.
 pub unsafe extern "C" fn cuLibraryUnload(library: CUlibrary) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLibraryUnload_checked(library) })
-}
-
-/// `cuLibraryUnload`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLibraryUnload_checked(library: CUlibrary) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::library::cuLibraryUnload(library) })
+    unsafe { crate::cuda::library::cuLibraryUnload(library) }
 }

@@ -11,16 +11,7 @@ use wire::Kind;
 /// `cuLogsCurrent`.
 pub unsafe extern "C" fn cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLogsCurrent_checked(iterator_out, flags) })
-}
-
-/// `cuLogsCurrent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLogsCurrent_checked(
-    iterator_out: *mut CUlogIterator,
-    flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::logs::cuLogsCurrent(iterator_out, flags) })
+    unsafe { crate::cuda::logs::cuLogsCurrent(iterator_out, flags) }
 }
 
 /// `cuLogsDumpToFile`.
@@ -30,17 +21,7 @@ pub unsafe extern "C" fn cuLogsDumpToFile(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLogsDumpToFile_checked(iterator, pathToFile, flags) })
-}
-
-/// `cuLogsDumpToFile`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLogsDumpToFile_checked(
-    iterator: *mut CUlogIterator,
-    pathToFile: *const c_char,
-    flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::logs::cuLogsDumpToFile(iterator, pathToFile, flags) })
+    unsafe { crate::cuda::logs::cuLogsDumpToFile(iterator, pathToFile, flags) }
 }
 
 /// `cuLogsDumpToMemory`.
@@ -51,18 +32,7 @@ pub unsafe extern "C" fn cuLogsDumpToMemory(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLogsDumpToMemory_checked(iterator, buffer, size, flags) })
-}
-
-/// `cuLogsDumpToMemory`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLogsDumpToMemory_checked(
-    iterator: *mut CUlogIterator,
-    buffer: *mut c_char,
-    size: *mut usize,
-    flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::logs::cuLogsDumpToMemory(iterator, buffer, size, flags) })
+    unsafe { crate::cuda::logs::cuLogsDumpToMemory(iterator, buffer, size, flags) }
 }
 
 /// `cuLogsRegisterCallback`.
@@ -72,33 +42,11 @@ pub unsafe extern "C" fn cuLogsRegisterCallback(
     callback_out: *mut CUlogsCallbackHandle,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuLogsRegisterCallback_checked(callbackFunc, userData, callback_out)
-    })
-}
-
-/// `cuLogsRegisterCallback`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLogsRegisterCallback_checked(
-    callbackFunc: CUlogsCallback,
-    userData: *mut c_void,
-    callback_out: *mut CUlogsCallbackHandle,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::logs::cuLogsRegisterCallback(callbackFunc, userData, callback_out)
-    })
+    unsafe { crate::cuda::logs::cuLogsRegisterCallback(callbackFunc, userData, callback_out) }
 }
 
 /// `cuLogsUnregisterCallback`.
 pub unsafe extern "C" fn cuLogsUnregisterCallback(callback: CUlogsCallbackHandle) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLogsUnregisterCallback_checked(callback) })
-}
-
-/// `cuLogsUnregisterCallback`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLogsUnregisterCallback_checked(
-    callback: CUlogsCallbackHandle,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::logs::cuLogsUnregisterCallback(callback) })
+    unsafe { crate::cuda::logs::cuLogsUnregisterCallback(callback) }
 }

@@ -16,18 +16,7 @@ pub unsafe extern "C" fn cuMemAdvise(
     device: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemAdvise_checked(devPtr, count, advice, device) })
-}
-
-/// `cuMemAdvise`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemAdvise_checked(
-    devPtr: CUdeviceptr,
-    count: usize,
-    advice: CUmem_advise,
-    device: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::managed::cuMemAdvise(devPtr, count, advice, device) })
+    unsafe { crate::cuda::managed::cuMemAdvise(devPtr, count, advice, device) }
 }
 
 /// `cuMemAdvise_v2`.
@@ -38,18 +27,7 @@ pub unsafe extern "C" fn cuMemAdvise_v2(
     location: CUmemLocation,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemAdvise_v2_checked(devPtr, count, advice, location) })
-}
-
-/// `cuMemAdvise_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemAdvise_v2_checked(
-    devPtr: CUdeviceptr,
-    count: usize,
-    advice: CUmem_advise,
-    location: CUmemLocation,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::managed::cuMemAdvise_v2(devPtr, count, advice, location) })
+    unsafe { crate::cuda::managed::cuMemAdvise_v2(devPtr, count, advice, location) }
 }
 
 /// `cuMemAllocManaged`.
@@ -59,17 +37,7 @@ pub unsafe extern "C" fn cuMemAllocManaged(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemAllocManaged_checked(dptr, bytesize, flags) })
-}
-
-/// `cuMemAllocManaged`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemAllocManaged_checked(
-    dptr: *mut CUdeviceptr,
-    bytesize: usize,
-    flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::managed::cuMemAllocManaged(dptr, bytesize, flags) })
+    unsafe { crate::cuda::managed::cuMemAllocManaged(dptr, bytesize, flags) }
 }
 
 /// `cuMemDiscardAndPrefetchBatchAsync`.
@@ -84,8 +52,8 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemDiscardAndPrefetchBatchAsync_checked(
+    unsafe {
+        crate::cuda::managed::cuMemDiscardAndPrefetchBatchAsync(
             dptrs,
             sizes,
             count,
@@ -96,7 +64,7 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync(
             hStream,
             false,
         )
-    })
+    }
 }
 
 /// `cuMemDiscardAndPrefetchBatchAsync_ptsz`.
@@ -111,8 +79,8 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemDiscardAndPrefetchBatchAsync_checked(
+    unsafe {
+        crate::cuda::managed::cuMemDiscardAndPrefetchBatchAsync(
             dptrs,
             sizes,
             count,
@@ -123,35 +91,7 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync_ptsz(
             hStream,
             true,
         )
-    })
-}
-
-/// `cuMemDiscardAndPrefetchBatchAsync`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemDiscardAndPrefetchBatchAsync_checked(
-    dptrs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    prefetchLocs: *mut CUmemLocation,
-    prefetchLocIdxs: *mut usize,
-    numPrefetchLocs: usize,
-    flags: u64,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::managed::cuMemDiscardAndPrefetchBatchAsync(
-            dptrs,
-            sizes,
-            count,
-            prefetchLocs,
-            prefetchLocIdxs,
-            numPrefetchLocs,
-            flags,
-            hStream,
-            per_thread,
-        )
-    })
+    }
 }
 
 /// `cuMemDiscardBatchAsync`.
@@ -163,9 +103,9 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemDiscardBatchAsync_checked(dptrs, sizes, count, flags, hStream, false)
-    })
+    unsafe {
+        crate::cuda::managed::cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, false)
+    }
 }
 
 /// `cuMemDiscardBatchAsync_ptsz`.
@@ -177,26 +117,9 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemDiscardBatchAsync_checked(dptrs, sizes, count, flags, hStream, true)
-    })
-}
-
-/// `cuMemDiscardBatchAsync`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemDiscardBatchAsync_checked(
-    dptrs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    flags: u64,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::managed::cuMemDiscardBatchAsync(
-            dptrs, sizes, count, flags, hStream, per_thread,
-        )
-    })
+    unsafe {
+        crate::cuda::managed::cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, true)
+    }
 }
 
 /// `cuMemPrefetchAsync`.
@@ -207,9 +130,7 @@ pub unsafe extern "C" fn cuMemPrefetchAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemPrefetchAsync_checked(devPtr, count, dstDevice, hStream, false)
-    })
+    unsafe { crate::cuda::managed::cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, false) }
 }
 
 /// `cuMemPrefetchAsync_ptsz`.
@@ -220,23 +141,7 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemPrefetchAsync_checked(devPtr, count, dstDevice, hStream, true)
-    })
-}
-
-/// `cuMemPrefetchAsync`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemPrefetchAsync_checked(
-    devPtr: CUdeviceptr,
-    count: usize,
-    dstDevice: CUdevice,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::managed::cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, per_thread)
-    })
+    unsafe { crate::cuda::managed::cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, true) }
 }
 
 /// `cuMemPrefetchAsync_v2`.
@@ -248,9 +153,9 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemPrefetchAsync_v2_checked(devPtr, count, location, flags, hStream, false)
-    })
+    unsafe {
+        crate::cuda::managed::cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, false)
+    }
 }
 
 /// `cuMemPrefetchAsync_v2_ptsz`.
@@ -262,26 +167,9 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemPrefetchAsync_v2_checked(devPtr, count, location, flags, hStream, true)
-    })
-}
-
-/// `cuMemPrefetchAsync_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemPrefetchAsync_v2_checked(
-    devPtr: CUdeviceptr,
-    count: usize,
-    location: CUmemLocation,
-    flags: u32,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::managed::cuMemPrefetchAsync_v2(
-            devPtr, count, location, flags, hStream, per_thread,
-        )
-    })
+    unsafe {
+        crate::cuda::managed::cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, true)
+    }
 }
 
 /// `cuMemPrefetchBatchAsync`.
@@ -296,8 +184,8 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemPrefetchBatchAsync_checked(
+    unsafe {
+        crate::cuda::managed::cuMemPrefetchBatchAsync(
             dptrs,
             sizes,
             count,
@@ -308,7 +196,7 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
             hStream,
             false,
         )
-    })
+    }
 }
 
 /// `cuMemPrefetchBatchAsync_ptsz`.
@@ -323,8 +211,8 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemPrefetchBatchAsync_checked(
+    unsafe {
+        crate::cuda::managed::cuMemPrefetchBatchAsync(
             dptrs,
             sizes,
             count,
@@ -335,35 +223,7 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
             hStream,
             true,
         )
-    })
-}
-
-/// `cuMemPrefetchBatchAsync`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemPrefetchBatchAsync_checked(
-    dptrs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    prefetchLocs: *mut CUmemLocation,
-    prefetchLocIdxs: *mut usize,
-    numPrefetchLocs: usize,
-    flags: u64,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::managed::cuMemPrefetchBatchAsync(
-            dptrs,
-            sizes,
-            count,
-            prefetchLocs,
-            prefetchLocIdxs,
-            numPrefetchLocs,
-            flags,
-            hStream,
-            per_thread,
-        )
-    })
+    }
 }
 
 /// `cuMemRangeGetAttribute`.
@@ -375,23 +235,9 @@ pub unsafe extern "C" fn cuMemRangeGetAttribute(
     count: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemRangeGetAttribute_checked(data, dataSize, attribute, devPtr, count)
-    })
-}
-
-/// `cuMemRangeGetAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemRangeGetAttribute_checked(
-    data: *mut c_void,
-    dataSize: usize,
-    attribute: CUmem_range_attribute,
-    devPtr: CUdeviceptr,
-    count: usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::managed::cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count)
-    })
+    }
 }
 
 /// `cuMemRangeGetAttributes`.
@@ -404,22 +250,7 @@ pub unsafe extern "C" fn cuMemRangeGetAttributes(
     count: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemRangeGetAttributes_checked(data, dataSizes, attributes, numAttributes, devPtr, count)
-    })
-}
-
-/// `cuMemRangeGetAttributes`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemRangeGetAttributes_checked(
-    data: *mut *mut c_void,
-    dataSizes: *mut usize,
-    attributes: *mut CUmem_range_attribute,
-    numAttributes: usize,
-    devPtr: CUdeviceptr,
-    count: usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::managed::cuMemRangeGetAttributes(
             data,
             dataSizes,
@@ -428,7 +259,7 @@ pub(in crate::cuda) unsafe fn cuMemRangeGetAttributes_checked(
             devPtr,
             count,
         )
-    })
+    }
 }
 
 /// `cuStreamAttachMemAsync`.
@@ -439,9 +270,7 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamAttachMemAsync_checked(hStream, dptr, length, flags, false)
-    })
+    unsafe { crate::cuda::managed::cuStreamAttachMemAsync(hStream, dptr, length, flags, false) }
 }
 
 /// `cuStreamAttachMemAsync_ptsz`.
@@ -452,19 +281,5 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamAttachMemAsync_checked(hStream, dptr, length, flags, true) })
-}
-
-/// `cuStreamAttachMemAsync`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamAttachMemAsync_checked(
-    hStream: CUstream,
-    dptr: CUdeviceptr,
-    length: usize,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::managed::cuStreamAttachMemAsync(hStream, dptr, length, flags, per_thread)
-    })
+    unsafe { crate::cuda::managed::cuStreamAttachMemAsync(hStream, dptr, length, flags, true) }
 }

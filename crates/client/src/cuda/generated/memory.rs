@@ -24,16 +24,7 @@ pub unsafe extern "C" fn cuMemAllocHost(_pp: *mut *mut c_void, _bytesize: u32) -
 /// `cuMemAllocHost_v2`.
 pub unsafe extern "C" fn cuMemAllocHost_v2(pp: *mut *mut c_void, bytesize: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemAllocHost_v2_checked(pp, bytesize) })
-}
-
-/// `cuMemAllocHost_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemAllocHost_v2_checked(
-    pp: *mut *mut c_void,
-    bytesize: usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memory::cuMemAllocHost_v2(pp, bytesize) })
+    unsafe { crate::cuda::memory::cuMemAllocHost_v2(pp, bytesize) }
 }
 
 /// `cuMemAllocPitch`: refused.
@@ -59,21 +50,7 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
     ElementSizeBytes: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemAllocPitch_v2_checked(dptr, pPitch, WidthInBytes, Height, ElementSizeBytes)
-    })
-}
-
-/// `cuMemAllocPitch_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemAllocPitch_v2_checked(
-    dptr: *mut CUdeviceptr,
-    pPitch: *mut usize,
-    WidthInBytes: usize,
-    Height: usize,
-    ElementSizeBytes: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::memory::cuMemAllocPitch_v2(
             dptr,
             pPitch,
@@ -81,22 +58,13 @@ pub(in crate::cuda) unsafe fn cuMemAllocPitch_v2_checked(
             Height,
             ElementSizeBytes,
         )
-    })
+    }
 }
 
 /// `cuMemAlloc_v2`.
 pub unsafe extern "C" fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemAlloc_v2_checked(dptr, bytesize) })
-}
-
-/// `cuMemAlloc_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemAlloc_v2_checked(
-    dptr: *mut CUdeviceptr,
-    bytesize: usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memory::cuMemAlloc_v2(dptr, bytesize) })
+    unsafe { crate::cuda::memory::cuMemAlloc_v2(dptr, bytesize) }
 }
 
 /// `cuMemFree`: refused.
@@ -107,25 +75,13 @@ pub unsafe extern "C" fn cuMemFree(_dptr: CUdeviceptr_v1) -> CUresult {
 /// `cuMemFreeHost`.
 pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemFreeHost_checked(p) })
-}
-
-/// `cuMemFreeHost`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemFreeHost_checked(p: *mut c_void) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memory::cuMemFreeHost(p) })
+    unsafe { crate::cuda::memory::cuMemFreeHost(p) }
 }
 
 /// `cuMemFree_v2`.
 pub unsafe extern "C" fn cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemFree_v2_checked(dptr) })
-}
-
-/// `cuMemFree_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemFree_v2_checked(dptr: CUdeviceptr) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memory::cuMemFree_v2(dptr) })
+    unsafe { crate::cuda::memory::cuMemFree_v2(dptr) }
 }
 
 /// `cuMemGetAddressRange`: refused.
@@ -147,17 +103,7 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     dptr: CUdeviceptr,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemGetAddressRange_v2_checked(pbase, psize, dptr) })
-}
-
-/// `cuMemGetAddressRange_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemGetAddressRange_v2_checked(
-    pbase: *mut CUdeviceptr,
-    psize: *mut usize,
-    dptr: CUdeviceptr,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memory::cuMemGetAddressRange_v2(pbase, psize, dptr) })
+    unsafe { crate::cuda::memory::cuMemGetAddressRange_v2(pbase, psize, dptr) }
 }
 
 /// `cuMemGetAttribute`: refused.
@@ -200,28 +146,21 @@ pub unsafe extern "C" fn cuMemGetInfo(_free: *mut u32, _total: *mut u32) -> CUre
 
 /// `cuMemGetInfo_v2`.
 pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemGetInfo_v2_checked(free, total) })
-}
-
-/// `cuMemGetInfo_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemGetInfo_v2_checked(
-    free: *mut usize,
-    total: *mut usize,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_req = wire::CuMemGetInfoV2 {};
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuMemGetInfoV2Reply = decode(&v_bytes)?;
-    if !free.is_null() {
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { free.write(v_reply.free as usize) };
-    }
-    if !total.is_null() {
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { total.write(v_reply.total as usize) };
-    }
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_req = wire::CuMemGetInfoV2 {};
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuMemGetInfoV2Reply = decode(&v_bytes)?;
+        if !free.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { free.write(v_reply.free as usize) };
+        }
+        if !total.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { total.write(v_reply.total as usize) };
+        }
+        Ok(())
+    })
 }
 
 /// `cuMemHostAlloc`.
@@ -231,17 +170,7 @@ pub unsafe extern "C" fn cuMemHostAlloc(
     Flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemHostAlloc_checked(pp, bytesize, Flags) })
-}
-
-/// `cuMemHostAlloc`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemHostAlloc_checked(
-    pp: *mut *mut c_void,
-    bytesize: usize,
-    Flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memory::cuMemHostAlloc(pp, bytesize, Flags) })
+    unsafe { crate::cuda::memory::cuMemHostAlloc(pp, bytesize, Flags) }
 }
 
 /// `cuMemHostGetDevicePointer`: refused.
@@ -263,32 +192,13 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
     Flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemHostGetDevicePointer_v2_checked(pdptr, p, Flags) })
-}
-
-/// `cuMemHostGetDevicePointer_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemHostGetDevicePointer_v2_checked(
-    pdptr: *mut CUdeviceptr,
-    p: *mut c_void,
-    Flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memory::cuMemHostGetDevicePointer_v2(pdptr, p, Flags) })
+    unsafe { crate::cuda::memory::cuMemHostGetDevicePointer_v2(pdptr, p, Flags) }
 }
 
 /// `cuMemHostGetFlags`.
 pub unsafe extern "C" fn cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemHostGetFlags_checked(pFlags, p) })
-}
-
-/// `cuMemHostGetFlags`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemHostGetFlags_checked(
-    pFlags: *mut u32,
-    p: *mut c_void,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memory::cuMemHostGetFlags(pFlags, p) })
+    unsafe { crate::cuda::memory::cuMemHostGetFlags(pFlags, p) }
 }
 
 /// `cuMemHostRegister`.
@@ -298,17 +208,7 @@ pub unsafe extern "C" fn cuMemHostRegister(
     Flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemHostRegister_checked(p, bytesize, Flags) })
-}
-
-/// `cuMemHostRegister`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemHostRegister_checked(
-    p: *mut c_void,
-    bytesize: usize,
-    Flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::memory::cuMemHostRegister_v2_checked(p, bytesize, Flags) }
+    unsafe { super::memory::cuMemHostRegister_v2(p, bytesize, Flags) }
 }
 
 /// `cuMemHostRegister_v2`.
@@ -318,29 +218,13 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
     Flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemHostRegister_v2_checked(p, bytesize, Flags) })
-}
-
-/// `cuMemHostRegister_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemHostRegister_v2_checked(
-    p: *mut c_void,
-    bytesize: usize,
-    Flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memory::cuMemHostRegister_v2(p, bytesize, Flags) })
+    unsafe { crate::cuda::memory::cuMemHostRegister_v2(p, bytesize, Flags) }
 }
 
 /// `cuMemHostUnregister`.
 pub unsafe extern "C" fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemHostUnregister_checked(p) })
-}
-
-/// `cuMemHostUnregister`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemHostUnregister_checked(p: *mut c_void) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memory::cuMemHostUnregister(p) })
+    unsafe { crate::cuda::memory::cuMemHostUnregister(p) }
 }
 
 /// `cuPointerGetAttribute`.
@@ -350,17 +234,7 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     ptr: CUdeviceptr,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuPointerGetAttribute_checked(data, attribute, ptr) })
-}
-
-/// `cuPointerGetAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuPointerGetAttribute_checked(
-    data: *mut c_void,
-    attribute: CUpointer_attribute,
-    ptr: CUdeviceptr,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memory::cuPointerGetAttribute(data, attribute, ptr) })
+    unsafe { crate::cuda::memory::cuPointerGetAttribute(data, attribute, ptr) }
 }
 
 /// `cuPointerGetAttributes`.
@@ -371,22 +245,7 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
     ptr: CUdeviceptr,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuPointerGetAttributes_checked(numAttributes, attributes, data, ptr)
-    })
-}
-
-/// `cuPointerGetAttributes`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuPointerGetAttributes_checked(
-    numAttributes: u32,
-    attributes: *mut CUpointer_attribute,
-    data: *mut *mut c_void,
-    ptr: CUdeviceptr,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr)
-    })
+    unsafe { crate::cuda::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr) }
 }
 
 /// `cuPointerSetAttribute`.
@@ -396,15 +255,5 @@ pub unsafe extern "C" fn cuPointerSetAttribute(
     ptr: CUdeviceptr,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuPointerSetAttribute_checked(value, attribute, ptr) })
-}
-
-/// `cuPointerSetAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuPointerSetAttribute_checked(
-    value: *const c_void,
-    attribute: CUpointer_attribute,
-    ptr: CUdeviceptr,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memory::cuPointerSetAttribute(value, attribute, ptr) })
+    unsafe { crate::cuda::memory::cuPointerSetAttribute(value, attribute, ptr) }
 }

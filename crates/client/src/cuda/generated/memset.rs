@@ -24,7 +24,7 @@ pub unsafe extern "C" fn cuMemsetD16Async(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemsetD16Async_checked(dstDevice, us, N, hStream, false) })
+    unsafe { crate::cuda::memset::cuMemsetD16Async(dstDevice, us, N, hStream, false) }
 }
 
 /// `cuMemsetD16Async_ptsz`.
@@ -35,25 +35,13 @@ pub unsafe extern "C" fn cuMemsetD16Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemsetD16Async_checked(dstDevice, us, N, hStream, true) })
-}
-
-/// `cuMemsetD16Async`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemsetD16Async_checked(
-    dstDevice: CUdeviceptr,
-    us: u16,
-    N: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memset::cuMemsetD16Async(dstDevice, us, N, hStream, per_thread) })
+    unsafe { crate::cuda::memset::cuMemsetD16Async(dstDevice, us, N, hStream, true) }
 }
 
 /// `cuMemsetD16_v2`.
 pub unsafe extern "C" fn cuMemsetD16_v2(dstDevice: CUdeviceptr, us: u16, N: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemsetD16_v2_checked(dstDevice, us, N, false) })
+    unsafe { super::memset::cuMemsetD16Async(dstDevice, us, N, std::ptr::null_mut()) }
 }
 
 /// `cuMemsetD16_v2_ptds`.
@@ -63,20 +51,7 @@ pub unsafe extern "C" fn cuMemsetD16_v2_ptds(
     N: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemsetD16_v2_checked(dstDevice, us, N, true) })
-}
-
-/// `cuMemsetD16_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemsetD16_v2_checked(
-    dstDevice: CUdeviceptr,
-    us: u16,
-    N: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        super::memset::cuMemsetD16Async_checked(dstDevice, us, N, std::ptr::null_mut(), per_thread)
-    }
+    unsafe { super::memset::cuMemsetD16Async_ptsz(dstDevice, us, N, std::ptr::null_mut()) }
 }
 
 /// `cuMemsetD2D16`: refused.
@@ -103,9 +78,11 @@ pub unsafe extern "C" fn cuMemsetD2D16Async(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemsetD2D16Async_checked(dstDevice, dstPitch, us, Width, Height, hStream, false)
-    })
+    unsafe {
+        crate::cuda::memset::cuMemsetD2D16Async(
+            dstDevice, dstPitch, us, Width, Height, hStream, false,
+        )
+    }
 }
 
 /// `cuMemsetD2D16Async_ptsz`.
@@ -118,27 +95,11 @@ pub unsafe extern "C" fn cuMemsetD2D16Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemsetD2D16Async_checked(dstDevice, dstPitch, us, Width, Height, hStream, true)
-    })
-}
-
-/// `cuMemsetD2D16Async`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemsetD2D16Async_checked(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    us: u16,
-    Width: usize,
-    Height: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::memset::cuMemsetD2D16Async(
-            dstDevice, dstPitch, us, Width, Height, hStream, per_thread,
+            dstDevice, dstPitch, us, Width, Height, hStream, true,
         )
-    })
+    }
 }
 
 /// `cuMemsetD2D16_v2`.
@@ -150,9 +111,16 @@ pub unsafe extern "C" fn cuMemsetD2D16_v2(
     Height: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemsetD2D16_v2_checked(dstDevice, dstPitch, us, Width, Height, false)
-    })
+    unsafe {
+        super::memset::cuMemsetD2D16Async(
+            dstDevice,
+            dstPitch,
+            us,
+            Width,
+            Height,
+            std::ptr::null_mut(),
+        )
+    }
 }
 
 /// `cuMemsetD2D16_v2_ptds`.
@@ -164,30 +132,14 @@ pub unsafe extern "C" fn cuMemsetD2D16_v2_ptds(
     Height: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemsetD2D16_v2_checked(dstDevice, dstPitch, us, Width, Height, true)
-    })
-}
-
-/// `cuMemsetD2D16_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemsetD2D16_v2_checked(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    us: u16,
-    Width: usize,
-    Height: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
     unsafe {
-        super::memset::cuMemsetD2D16Async_checked(
+        super::memset::cuMemsetD2D16Async_ptsz(
             dstDevice,
             dstPitch,
             us,
             Width,
             Height,
             std::ptr::null_mut(),
-            per_thread,
         )
     }
 }
@@ -216,9 +168,11 @@ pub unsafe extern "C" fn cuMemsetD2D32Async(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemsetD2D32Async_checked(dstDevice, dstPitch, ui, Width, Height, hStream, false)
-    })
+    unsafe {
+        crate::cuda::memset::cuMemsetD2D32Async(
+            dstDevice, dstPitch, ui, Width, Height, hStream, false,
+        )
+    }
 }
 
 /// `cuMemsetD2D32Async_ptsz`.
@@ -231,27 +185,11 @@ pub unsafe extern "C" fn cuMemsetD2D32Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemsetD2D32Async_checked(dstDevice, dstPitch, ui, Width, Height, hStream, true)
-    })
-}
-
-/// `cuMemsetD2D32Async`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemsetD2D32Async_checked(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    ui: u32,
-    Width: usize,
-    Height: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::memset::cuMemsetD2D32Async(
-            dstDevice, dstPitch, ui, Width, Height, hStream, per_thread,
+            dstDevice, dstPitch, ui, Width, Height, hStream, true,
         )
-    })
+    }
 }
 
 /// `cuMemsetD2D32_v2`.
@@ -263,9 +201,16 @@ pub unsafe extern "C" fn cuMemsetD2D32_v2(
     Height: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemsetD2D32_v2_checked(dstDevice, dstPitch, ui, Width, Height, false)
-    })
+    unsafe {
+        super::memset::cuMemsetD2D32Async(
+            dstDevice,
+            dstPitch,
+            ui,
+            Width,
+            Height,
+            std::ptr::null_mut(),
+        )
+    }
 }
 
 /// `cuMemsetD2D32_v2_ptds`.
@@ -277,30 +222,14 @@ pub unsafe extern "C" fn cuMemsetD2D32_v2_ptds(
     Height: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemsetD2D32_v2_checked(dstDevice, dstPitch, ui, Width, Height, true)
-    })
-}
-
-/// `cuMemsetD2D32_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemsetD2D32_v2_checked(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    ui: u32,
-    Width: usize,
-    Height: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
     unsafe {
-        super::memset::cuMemsetD2D32Async_checked(
+        super::memset::cuMemsetD2D32Async_ptsz(
             dstDevice,
             dstPitch,
             ui,
             Width,
             Height,
             std::ptr::null_mut(),
-            per_thread,
         )
     }
 }
@@ -329,9 +258,11 @@ pub unsafe extern "C" fn cuMemsetD2D8Async(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemsetD2D8Async_checked(dstDevice, dstPitch, uc, Width, Height, hStream, false)
-    })
+    unsafe {
+        crate::cuda::memset::cuMemsetD2D8Async(
+            dstDevice, dstPitch, uc, Width, Height, hStream, false,
+        )
+    }
 }
 
 /// `cuMemsetD2D8Async_ptsz`.
@@ -344,27 +275,11 @@ pub unsafe extern "C" fn cuMemsetD2D8Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemsetD2D8Async_checked(dstDevice, dstPitch, uc, Width, Height, hStream, true)
-    })
-}
-
-/// `cuMemsetD2D8Async`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemsetD2D8Async_checked(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    uc: u8,
-    Width: usize,
-    Height: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::memset::cuMemsetD2D8Async(
-            dstDevice, dstPitch, uc, Width, Height, hStream, per_thread,
+            dstDevice, dstPitch, uc, Width, Height, hStream, true,
         )
-    })
+    }
 }
 
 /// `cuMemsetD2D8_v2`.
@@ -376,9 +291,16 @@ pub unsafe extern "C" fn cuMemsetD2D8_v2(
     Height: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemsetD2D8_v2_checked(dstDevice, dstPitch, uc, Width, Height, false)
-    })
+    unsafe {
+        super::memset::cuMemsetD2D8Async(
+            dstDevice,
+            dstPitch,
+            uc,
+            Width,
+            Height,
+            std::ptr::null_mut(),
+        )
+    }
 }
 
 /// `cuMemsetD2D8_v2_ptds`.
@@ -390,30 +312,14 @@ pub unsafe extern "C" fn cuMemsetD2D8_v2_ptds(
     Height: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemsetD2D8_v2_checked(dstDevice, dstPitch, uc, Width, Height, true)
-    })
-}
-
-/// `cuMemsetD2D8_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemsetD2D8_v2_checked(
-    dstDevice: CUdeviceptr,
-    dstPitch: usize,
-    uc: u8,
-    Width: usize,
-    Height: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
     unsafe {
-        super::memset::cuMemsetD2D8Async_checked(
+        super::memset::cuMemsetD2D8Async_ptsz(
             dstDevice,
             dstPitch,
             uc,
             Width,
             Height,
             std::ptr::null_mut(),
-            per_thread,
         )
     }
 }
@@ -434,7 +340,7 @@ pub unsafe extern "C" fn cuMemsetD32Async(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemsetD32Async_checked(dstDevice, ui, N, hStream, false) })
+    unsafe { crate::cuda::memset::cuMemsetD32Async(dstDevice, ui, N, hStream, false) }
 }
 
 /// `cuMemsetD32Async_ptsz`.
@@ -445,25 +351,13 @@ pub unsafe extern "C" fn cuMemsetD32Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemsetD32Async_checked(dstDevice, ui, N, hStream, true) })
-}
-
-/// `cuMemsetD32Async`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemsetD32Async_checked(
-    dstDevice: CUdeviceptr,
-    ui: u32,
-    N: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memset::cuMemsetD32Async(dstDevice, ui, N, hStream, per_thread) })
+    unsafe { crate::cuda::memset::cuMemsetD32Async(dstDevice, ui, N, hStream, true) }
 }
 
 /// `cuMemsetD32_v2`.
 pub unsafe extern "C" fn cuMemsetD32_v2(dstDevice: CUdeviceptr, ui: u32, N: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemsetD32_v2_checked(dstDevice, ui, N, false) })
+    unsafe { super::memset::cuMemsetD32Async(dstDevice, ui, N, std::ptr::null_mut()) }
 }
 
 /// `cuMemsetD32_v2_ptds`.
@@ -473,20 +367,7 @@ pub unsafe extern "C" fn cuMemsetD32_v2_ptds(
     N: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemsetD32_v2_checked(dstDevice, ui, N, true) })
-}
-
-/// `cuMemsetD32_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemsetD32_v2_checked(
-    dstDevice: CUdeviceptr,
-    ui: u32,
-    N: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        super::memset::cuMemsetD32Async_checked(dstDevice, ui, N, std::ptr::null_mut(), per_thread)
-    }
+    unsafe { super::memset::cuMemsetD32Async_ptsz(dstDevice, ui, N, std::ptr::null_mut()) }
 }
 
 /// `cuMemsetD8`: refused.
@@ -502,7 +383,7 @@ pub unsafe extern "C" fn cuMemsetD8Async(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemsetD8Async_checked(dstDevice, uc, N, hStream, false) })
+    unsafe { crate::cuda::memset::cuMemsetD8Async(dstDevice, uc, N, hStream, false) }
 }
 
 /// `cuMemsetD8Async_ptsz`.
@@ -513,42 +394,17 @@ pub unsafe extern "C" fn cuMemsetD8Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemsetD8Async_checked(dstDevice, uc, N, hStream, true) })
-}
-
-/// `cuMemsetD8Async`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemsetD8Async_checked(
-    dstDevice: CUdeviceptr,
-    uc: u8,
-    N: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::memset::cuMemsetD8Async(dstDevice, uc, N, hStream, per_thread) })
+    unsafe { crate::cuda::memset::cuMemsetD8Async(dstDevice, uc, N, hStream, true) }
 }
 
 /// `cuMemsetD8_v2`.
 pub unsafe extern "C" fn cuMemsetD8_v2(dstDevice: CUdeviceptr, uc: u8, N: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemsetD8_v2_checked(dstDevice, uc, N, false) })
+    unsafe { super::memset::cuMemsetD8Async(dstDevice, uc, N, std::ptr::null_mut()) }
 }
 
 /// `cuMemsetD8_v2_ptds`.
 pub unsafe extern "C" fn cuMemsetD8_v2_ptds(dstDevice: CUdeviceptr, uc: u8, N: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemsetD8_v2_checked(dstDevice, uc, N, true) })
-}
-
-/// `cuMemsetD8_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemsetD8_v2_checked(
-    dstDevice: CUdeviceptr,
-    uc: u8,
-    N: usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        super::memset::cuMemsetD8Async_checked(dstDevice, uc, N, std::ptr::null_mut(), per_thread)
-    }
+    unsafe { super::memset::cuMemsetD8Async_ptsz(dstDevice, uc, N, std::ptr::null_mut()) }
 }

@@ -40,12 +40,6 @@ use busbar_wire::codec::{Message, Reader};
 use busbar_wire::limits::MAX_BYTES;
 use std::ffi::{CStr, c_char};
 
-/// A result code as a `Result`.
-#[inline]
-fn check(rc: CUresult) -> Result<(), CUresult> {
-    if rc == 0 { Ok(()) } else { Err(rc) }
-}
-
 #[inline]
 fn not_null<T>(p: *const T) -> Result<(), CUresult> {
     if p.is_null() {

@@ -15,47 +15,19 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
     hfunc: CUfunction,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuFuncGetAttribute_checked(pi, attrib, hfunc) })
-}
-
-/// `cuFuncGetAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuFuncGetAttribute_checked(
-    pi: *mut i32,
-    attrib: CUfunction_attribute,
-    hfunc: CUfunction,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::module::cuFuncGetAttribute(pi, attrib, hfunc) })
+    unsafe { crate::cuda::module::cuFuncGetAttribute(pi, attrib, hfunc) }
 }
 
 /// `cuFuncGetModule`.
 pub unsafe extern "C" fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuFuncGetModule_checked(hmod, hfunc) })
-}
-
-/// `cuFuncGetModule`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuFuncGetModule_checked(
-    hmod: *mut CUmodule,
-    hfunc: CUfunction,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::module::cuFuncGetModule(hmod, hfunc) })
+    unsafe { crate::cuda::module::cuFuncGetModule(hmod, hfunc) }
 }
 
 /// `cuFuncGetName`.
 pub unsafe extern "C" fn cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuFuncGetName_checked(name, hfunc) })
-}
-
-/// `cuFuncGetName`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuFuncGetName_checked(
-    name: *mut *const c_char,
-    hfunc: CUfunction,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::module::cuFuncGetName(name, hfunc) })
+    unsafe { crate::cuda::module::cuFuncGetName(name, hfunc) }
 }
 
 /// `cuFuncGetParamInfo`.
@@ -66,22 +38,7 @@ pub unsafe extern "C" fn cuFuncGetParamInfo(
     paramSize: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuFuncGetParamInfo_checked(func, paramIndex, paramOffset, paramSize)
-    })
-}
-
-/// `cuFuncGetParamInfo`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuFuncGetParamInfo_checked(
-    func: CUfunction,
-    paramIndex: usize,
-    paramOffset: *mut usize,
-    paramSize: *mut usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::module::cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize)
-    })
+    unsafe { crate::cuda::module::cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize) }
 }
 
 /// `cuFuncIsLoaded`.
@@ -89,43 +46,32 @@ pub unsafe extern "C" fn cuFuncIsLoaded(
     state: *mut CUfunctionLoadingState,
     function: CUfunction,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuFuncIsLoaded_checked(state, function) })
-}
-
-/// `cuFuncIsLoaded`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuFuncIsLoaded_checked(
-    state: *mut CUfunctionLoadingState,
-    function: CUfunction,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(state)?;
-    let v_function = cx.handle(Kind::Function, function as u64)?;
-    let v_req = wire::CuFuncIsLoaded {
-        function: v_function,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuFuncIsLoadedReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { state.write(v_reply.state) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(state)?;
+        let v_function = cx.handle(Kind::Function, function as u64)?;
+        let v_req = wire::CuFuncIsLoaded {
+            function: v_function,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuFuncIsLoadedReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { state.write(v_reply.state) };
+        Ok(())
+    })
 }
 
 /// `cuFuncLoad`.
 pub unsafe extern "C" fn cuFuncLoad(function: CUfunction) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuFuncLoad_checked(function) })
-}
-
-/// `cuFuncLoad`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuFuncLoad_checked(function: CUfunction) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_function = cx.handle(Kind::Function, function as u64)?;
-    let v_req = wire::CuFuncLoad {
-        function: v_function,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_function = cx.handle(Kind::Function, function as u64)?;
+        let v_req = wire::CuFuncLoad {
+            function: v_function,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuFuncSetAttribute`.
@@ -135,38 +81,21 @@ pub unsafe extern "C" fn cuFuncSetAttribute(
     value: i32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuFuncSetAttribute_checked(hfunc, attrib, value) })
-}
-
-/// `cuFuncSetAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuFuncSetAttribute_checked(
-    hfunc: CUfunction,
-    attrib: CUfunction_attribute,
-    value: i32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::module::cuFuncSetAttribute(hfunc, attrib, value) })
+    unsafe { crate::cuda::module::cuFuncSetAttribute(hfunc, attrib, value) }
 }
 
 /// `cuFuncSetCacheConfig`.
 pub unsafe extern "C" fn cuFuncSetCacheConfig(hfunc: CUfunction, config: CUfunc_cache) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuFuncSetCacheConfig_checked(hfunc, config) })
-}
-
-/// `cuFuncSetCacheConfig`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuFuncSetCacheConfig_checked(
-    hfunc: CUfunction,
-    config: CUfunc_cache,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_hfunc = cx.handle(Kind::Function, hfunc as u64)?;
-    let v_req = wire::CuFuncSetCacheConfig {
-        hfunc: v_hfunc,
-        config,
-    };
-    cx.send(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_hfunc = cx.handle(Kind::Function, hfunc as u64)?;
+        let v_req = wire::CuFuncSetCacheConfig {
+            hfunc: v_hfunc,
+            config,
+        };
+        cx.send(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuFuncSetSharedMemConfig`.
@@ -174,23 +103,16 @@ pub unsafe extern "C" fn cuFuncSetSharedMemConfig(
     hfunc: CUfunction,
     config: CUsharedconfig,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuFuncSetSharedMemConfig_checked(hfunc, config) })
-}
-
-/// `cuFuncSetSharedMemConfig`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuFuncSetSharedMemConfig_checked(
-    hfunc: CUfunction,
-    config: CUsharedconfig,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_hfunc = cx.handle(Kind::Function, hfunc as u64)?;
-    let v_req = wire::CuFuncSetSharedMemConfig {
-        hfunc: v_hfunc,
-        config,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_hfunc = cx.handle(Kind::Function, hfunc as u64)?;
+        let v_req = wire::CuFuncSetSharedMemConfig {
+            hfunc: v_hfunc,
+            config,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuLinkAddData`.
@@ -205,34 +127,8 @@ pub unsafe extern "C" fn cuLinkAddData(
     optionValues: *mut *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuLinkAddData_checked(
-            state,
-            r#type,
-            data,
-            size,
-            name,
-            numOptions,
-            options,
-            optionValues,
-        )
-    })
-}
-
-/// `cuLinkAddData`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLinkAddData_checked(
-    state: CUlinkState,
-    r#type: CUjitInputType,
-    data: *mut c_void,
-    size: usize,
-    name: *const c_char,
-    numOptions: u32,
-    options: *mut CUjit_option,
-    optionValues: *mut *mut c_void,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
     unsafe {
-        super::module::cuLinkAddData_v2_checked(
+        super::module::cuLinkAddData_v2(
             state,
             r#type,
             data,
@@ -257,33 +153,7 @@ pub unsafe extern "C" fn cuLinkAddData_v2(
     optionValues: *mut *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuLinkAddData_v2_checked(
-            state,
-            r#type,
-            data,
-            size,
-            name,
-            numOptions,
-            options,
-            optionValues,
-        )
-    })
-}
-
-/// `cuLinkAddData_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLinkAddData_v2_checked(
-    state: CUlinkState,
-    r#type: CUjitInputType,
-    data: *mut c_void,
-    size: usize,
-    name: *const c_char,
-    numOptions: u32,
-    options: *mut CUjit_option,
-    optionValues: *mut *mut c_void,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::module::cuLinkAddData_v2(
             state,
             r#type,
@@ -294,7 +164,7 @@ pub(in crate::cuda) unsafe fn cuLinkAddData_v2_checked(
             options,
             optionValues,
         )
-    })
+    }
 }
 
 /// `cuLinkAddFile`.
@@ -307,30 +177,8 @@ pub unsafe extern "C" fn cuLinkAddFile(
     optionValues: *mut *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuLinkAddFile_checked(state, r#type, path, numOptions, options, optionValues)
-    })
-}
-
-/// `cuLinkAddFile`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLinkAddFile_checked(
-    state: CUlinkState,
-    r#type: CUjitInputType,
-    path: *const c_char,
-    numOptions: u32,
-    options: *mut CUjit_option,
-    optionValues: *mut *mut c_void,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
     unsafe {
-        super::module::cuLinkAddFile_v2_checked(
-            state,
-            r#type,
-            path,
-            numOptions,
-            options,
-            optionValues,
-        )
+        super::module::cuLinkAddFile_v2(state, r#type, path, numOptions, options, optionValues)
     }
 }
 
@@ -344,22 +192,7 @@ pub unsafe extern "C" fn cuLinkAddFile_v2(
     optionValues: *mut *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuLinkAddFile_v2_checked(state, r#type, path, numOptions, options, optionValues)
-    })
-}
-
-/// `cuLinkAddFile_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLinkAddFile_v2_checked(
-    state: CUlinkState,
-    r#type: CUjitInputType,
-    path: *const c_char,
-    numOptions: u32,
-    options: *mut CUjit_option,
-    optionValues: *mut *mut c_void,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::module::cuLinkAddFile_v2(
             state,
             r#type,
@@ -368,7 +201,7 @@ pub(in crate::cuda) unsafe fn cuLinkAddFile_v2_checked(
             options,
             optionValues,
         )
-    })
+    }
 }
 
 /// `cuLinkComplete`.
@@ -378,17 +211,7 @@ pub unsafe extern "C" fn cuLinkComplete(
     sizeOut: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLinkComplete_checked(state, cubinOut, sizeOut) })
-}
-
-/// `cuLinkComplete`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLinkComplete_checked(
-    state: CUlinkState,
-    cubinOut: *mut *mut c_void,
-    sizeOut: *mut usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::module::cuLinkComplete(state, cubinOut, sizeOut) })
+    unsafe { crate::cuda::module::cuLinkComplete(state, cubinOut, sizeOut) }
 }
 
 /// `cuLinkCreate`.
@@ -399,18 +222,7 @@ pub unsafe extern "C" fn cuLinkCreate(
     stateOut: *mut CUlinkState,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLinkCreate_checked(numOptions, options, optionValues, stateOut) })
-}
-
-/// `cuLinkCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLinkCreate_checked(
-    numOptions: u32,
-    options: *mut CUjit_option,
-    optionValues: *mut *mut c_void,
-    stateOut: *mut CUlinkState,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::module::cuLinkCreate_v2_checked(numOptions, options, optionValues, stateOut) }
+    unsafe { super::module::cuLinkCreate_v2(numOptions, options, optionValues, stateOut) }
 }
 
 /// `cuLinkCreate_v2`.
@@ -421,34 +233,13 @@ pub unsafe extern "C" fn cuLinkCreate_v2(
     stateOut: *mut CUlinkState,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuLinkCreate_v2_checked(numOptions, options, optionValues, stateOut)
-    })
-}
-
-/// `cuLinkCreate_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLinkCreate_v2_checked(
-    numOptions: u32,
-    options: *mut CUjit_option,
-    optionValues: *mut *mut c_void,
-    stateOut: *mut CUlinkState,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::module::cuLinkCreate_v2(numOptions, options, optionValues, stateOut)
-    })
+    unsafe { crate::cuda::module::cuLinkCreate_v2(numOptions, options, optionValues, stateOut) }
 }
 
 /// `cuLinkDestroy`.
 pub unsafe extern "C" fn cuLinkDestroy(state: CUlinkState) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuLinkDestroy_checked(state) })
-}
-
-/// `cuLinkDestroy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuLinkDestroy_checked(state: CUlinkState) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::module::cuLinkDestroy(state) })
+    unsafe { crate::cuda::module::cuLinkDestroy(state) }
 }
 
 /// `cuModuleEnumerateFunctions`.
@@ -458,19 +249,7 @@ pub unsafe extern "C" fn cuModuleEnumerateFunctions(
     r#mod: CUmodule,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuModuleEnumerateFunctions_checked(functions, numFunctions, r#mod) })
-}
-
-/// `cuModuleEnumerateFunctions`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuModuleEnumerateFunctions_checked(
-    functions: *mut CUfunction,
-    numFunctions: u32,
-    r#mod: CUmodule,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::module::cuModuleEnumerateFunctions(functions, numFunctions, r#mod)
-    })
+    unsafe { crate::cuda::module::cuModuleEnumerateFunctions(functions, numFunctions, r#mod) }
 }
 
 /// `cuModuleGetFunction`.
@@ -480,39 +259,22 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     name: *const c_char,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuModuleGetFunction_checked(hfunc, hmod, name) })
-}
-
-/// `cuModuleGetFunction`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuModuleGetFunction_checked(
-    hfunc: *mut CUfunction,
-    hmod: CUmodule,
-    name: *const c_char,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::module::cuModuleGetFunction(hfunc, hmod, name) })
+    unsafe { crate::cuda::module::cuModuleGetFunction(hfunc, hmod, name) }
 }
 
 /// `cuModuleGetFunctionCount`.
 pub unsafe extern "C" fn cuModuleGetFunctionCount(count: *mut u32, r#mod: CUmodule) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuModuleGetFunctionCount_checked(count, r#mod) })
-}
-
-/// `cuModuleGetFunctionCount`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuModuleGetFunctionCount_checked(
-    count: *mut u32,
-    r#mod: CUmodule,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(count)?;
-    let v_mod = cx.handle(Kind::Module, r#mod as u64)?;
-    let v_req = wire::CuModuleGetFunctionCount { r#mod: v_mod };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuModuleGetFunctionCountReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { count.write(v_reply.count) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(count)?;
+        let v_mod = cx.handle(Kind::Module, r#mod as u64)?;
+        let v_req = wire::CuModuleGetFunctionCount { r#mod: v_mod };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuModuleGetFunctionCountReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { count.write(v_reply.count) };
+        Ok(())
+    })
 }
 
 /// `cuModuleGetGlobal`: refused.
@@ -536,32 +298,13 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
     name: *const c_char,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuModuleGetGlobal_v2_checked(dptr, bytes, hmod, name) })
-}
-
-/// `cuModuleGetGlobal_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuModuleGetGlobal_v2_checked(
-    dptr: *mut CUdeviceptr,
-    bytes: *mut usize,
-    hmod: CUmodule,
-    name: *const c_char,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::module::cuModuleGetGlobal_v2(dptr, bytes, hmod, name) })
+    unsafe { crate::cuda::module::cuModuleGetGlobal_v2(dptr, bytes, hmod, name) }
 }
 
 /// `cuModuleGetLoadingMode`.
 pub unsafe extern "C" fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuModuleGetLoadingMode_checked(mode) })
-}
-
-/// `cuModuleGetLoadingMode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuModuleGetLoadingMode_checked(
-    mode: *mut CUmoduleLoadingMode,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::module::cuModuleGetLoadingMode(mode) })
+    unsafe { crate::cuda::module::cuModuleGetLoadingMode(mode) }
 }
 
 /// `cuModuleGetSurfRef`.
@@ -570,33 +313,25 @@ pub unsafe extern "C" fn cuModuleGetSurfRef(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuModuleGetSurfRef_checked(pSurfRef, hmod, name) })
-}
-
-/// `cuModuleGetSurfRef`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuModuleGetSurfRef_checked(
-    pSurfRef: *mut CUsurfref,
-    hmod: CUmodule,
-    name: *const c_char,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pSurfRef)?;
-    let v_hmod = cx.handle(Kind::Module, hmod as u64)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_name = unsafe { text(name) }?;
-    let v_p_surf_ref = cx.create(Kind::SurfRef);
-    let v_req = wire::CuModuleGetSurfRef {
-        p_surf_ref: v_p_surf_ref,
-        hmod: v_hmod,
-        name: v_name,
-    };
-    cx.call(&v_req).inspect_err(|_| {
-        cx.destroy(Kind::SurfRef, v_p_surf_ref);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pSurfRef.write(cx.raw(Kind::SurfRef, v_p_surf_ref) as CUsurfref) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pSurfRef)?;
+        let v_hmod = cx.handle(Kind::Module, hmod as u64)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_name = unsafe { text(name) }?;
+        let v_p_surf_ref = cx.create(Kind::SurfRef);
+        let v_req = wire::CuModuleGetSurfRef {
+            p_surf_ref: v_p_surf_ref,
+            hmod: v_hmod,
+            name: v_name,
+        };
+        cx.call(&v_req).inspect_err(|_| {
+            cx.destroy(Kind::SurfRef, v_p_surf_ref);
+        })?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pSurfRef.write(cx.raw(Kind::SurfRef, v_p_surf_ref) as CUsurfref) };
+        Ok(())
+    })
 }
 
 /// `cuModuleGetTexRef`.
@@ -605,63 +340,37 @@ pub unsafe extern "C" fn cuModuleGetTexRef(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuModuleGetTexRef_checked(pTexRef, hmod, name) })
-}
-
-/// `cuModuleGetTexRef`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuModuleGetTexRef_checked(
-    pTexRef: *mut CUtexref,
-    hmod: CUmodule,
-    name: *const c_char,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pTexRef)?;
-    let v_hmod = cx.handle(Kind::Module, hmod as u64)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_name = unsafe { text(name) }?;
-    let v_p_tex_ref = cx.create(Kind::TexRef);
-    let v_req = wire::CuModuleGetTexRef {
-        p_tex_ref: v_p_tex_ref,
-        hmod: v_hmod,
-        name: v_name,
-    };
-    cx.call(&v_req).inspect_err(|_| {
-        cx.destroy(Kind::TexRef, v_p_tex_ref);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pTexRef.write(cx.raw(Kind::TexRef, v_p_tex_ref) as CUtexref) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pTexRef)?;
+        let v_hmod = cx.handle(Kind::Module, hmod as u64)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_name = unsafe { text(name) }?;
+        let v_p_tex_ref = cx.create(Kind::TexRef);
+        let v_req = wire::CuModuleGetTexRef {
+            p_tex_ref: v_p_tex_ref,
+            hmod: v_hmod,
+            name: v_name,
+        };
+        cx.call(&v_req).inspect_err(|_| {
+            cx.destroy(Kind::TexRef, v_p_tex_ref);
+        })?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pTexRef.write(cx.raw(Kind::TexRef, v_p_tex_ref) as CUtexref) };
+        Ok(())
+    })
 }
 
 /// `cuModuleLoad`.
 pub unsafe extern "C" fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuModuleLoad_checked(module, fname) })
-}
-
-/// `cuModuleLoad`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuModuleLoad_checked(
-    module: *mut CUmodule,
-    fname: *const c_char,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::module::cuModuleLoad(module, fname) })
+    unsafe { crate::cuda::module::cuModuleLoad(module, fname) }
 }
 
 /// `cuModuleLoadData`.
 pub unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuModuleLoadData_checked(module, image) })
-}
-
-/// `cuModuleLoadData`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuModuleLoadData_checked(
-    module: *mut CUmodule,
-    image: *const c_void,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::module::cuModuleLoadData(module, image) })
+    unsafe { crate::cuda::module::cuModuleLoadData(module, image) }
 }
 
 /// `cuModuleLoadDataEx`.
@@ -673,23 +382,9 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     optionValues: *mut *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuModuleLoadDataEx_checked(module, image, numOptions, options, optionValues)
-    })
-}
-
-/// `cuModuleLoadDataEx`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuModuleLoadDataEx_checked(
-    module: *mut CUmodule,
-    image: *const c_void,
-    numOptions: u32,
-    options: *mut CUjit_option,
-    optionValues: *mut *mut c_void,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::module::cuModuleLoadDataEx(module, image, numOptions, options, optionValues)
-    })
+    }
 }
 
 /// `cuModuleLoadFatBinary`.
@@ -698,26 +393,11 @@ pub unsafe extern "C" fn cuModuleLoadFatBinary(
     fatCubin: *const c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuModuleLoadFatBinary_checked(module, fatCubin) })
-}
-
-/// `cuModuleLoadFatBinary`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuModuleLoadFatBinary_checked(
-    module: *mut CUmodule,
-    fatCubin: *const c_void,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::module::cuModuleLoadFatBinary(module, fatCubin) })
+    unsafe { crate::cuda::module::cuModuleLoadFatBinary(module, fatCubin) }
 }
 
 /// `cuModuleUnload`.
 pub unsafe extern "C" fn cuModuleUnload(hmod: CUmodule) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuModuleUnload_checked(hmod) })
-}
-
-/// `cuModuleUnload`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuModuleUnload_checked(hmod: CUmodule) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::module::cuModuleUnload(hmod) })
+    unsafe { crate::cuda::module::cuModuleUnload(hmod) }
 }

@@ -15,32 +15,21 @@ pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
     numBlocks: i32,
     blockSize: i32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuOccupancyAvailableDynamicSMemPerBlock_checked(dynamicSmemSize, func, numBlocks, blockSize)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(dynamicSmemSize)?;
+        let v_func = cx.handle(Kind::Function, func as u64)?;
+        let v_req = wire::CuOccupancyAvailableDynamicSMemPerBlock {
+            func: v_func,
+            num_blocks: numBlocks,
+            block_size: blockSize,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuOccupancyAvailableDynamicSMemPerBlockReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { dynamicSmemSize.write(v_reply.dynamic_smem_size as usize) };
+        Ok(())
     })
-}
-
-/// `cuOccupancyAvailableDynamicSMemPerBlock`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuOccupancyAvailableDynamicSMemPerBlock_checked(
-    dynamicSmemSize: *mut usize,
-    func: CUfunction,
-    numBlocks: i32,
-    blockSize: i32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(dynamicSmemSize)?;
-    let v_func = cx.handle(Kind::Function, func as u64)?;
-    let v_req = wire::CuOccupancyAvailableDynamicSMemPerBlock {
-        func: v_func,
-        num_blocks: numBlocks,
-        block_size: blockSize,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuOccupancyAvailableDynamicSMemPerBlockReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { dynamicSmemSize.write(v_reply.dynamic_smem_size as usize) };
-    Ok(())
 }
 
 /// `cuOccupancyMaxActiveBlocksPerMultiprocessor`.
@@ -50,37 +39,21 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     blockSize: i32,
     dynamicSMemSize: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuOccupancyMaxActiveBlocksPerMultiprocessor_checked(
-            numBlocks,
-            func,
-            blockSize,
-            dynamicSMemSize,
-        )
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(numBlocks)?;
+        let v_func = cx.handle(Kind::Function, func as u64)?;
+        let v_req = wire::CuOccupancyMaxActiveBlocksPerMultiprocessor {
+            func: v_func,
+            block_size: blockSize,
+            dynamic_s_mem_size: dynamicSMemSize as u64,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuOccupancyMaxActiveBlocksPerMultiprocessorReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { numBlocks.write(v_reply.num_blocks) };
+        Ok(())
     })
-}
-
-/// `cuOccupancyMaxActiveBlocksPerMultiprocessor`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuOccupancyMaxActiveBlocksPerMultiprocessor_checked(
-    numBlocks: *mut i32,
-    func: CUfunction,
-    blockSize: i32,
-    dynamicSMemSize: usize,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(numBlocks)?;
-    let v_func = cx.handle(Kind::Function, func as u64)?;
-    let v_req = wire::CuOccupancyMaxActiveBlocksPerMultiprocessor {
-        func: v_func,
-        block_size: blockSize,
-        dynamic_s_mem_size: dynamicSMemSize as u64,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuOccupancyMaxActiveBlocksPerMultiprocessorReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { numBlocks.write(v_reply.num_blocks) };
-    Ok(())
 }
 
 /// `cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags`.
@@ -91,41 +64,23 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     dynamicSMemSize: usize,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_checked(
-            numBlocks,
-            func,
-            blockSize,
-            dynamicSMemSize,
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(numBlocks)?;
+        let v_func = cx.handle(Kind::Function, func as u64)?;
+        let v_req = wire::CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags {
+            func: v_func,
+            block_size: blockSize,
+            dynamic_s_mem_size: dynamicSMemSize as u64,
             flags,
-        )
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply =
+            decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { numBlocks.write(v_reply.num_blocks) };
+        Ok(())
     })
-}
-
-/// `cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags_checked(
-    numBlocks: *mut i32,
-    func: CUfunction,
-    blockSize: i32,
-    dynamicSMemSize: usize,
-    flags: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(numBlocks)?;
-    let v_func = cx.handle(Kind::Function, func as u64)?;
-    let v_req = wire::CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags {
-        func: v_func,
-        block_size: blockSize,
-        dynamic_s_mem_size: dynamicSMemSize as u64,
-        flags,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply =
-        decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { numBlocks.write(v_reply.num_blocks) };
-    Ok(())
 }
 
 /// `cuOccupancyMaxActiveClusters`.
@@ -135,19 +90,7 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveClusters(
     config: *const CUlaunchConfig,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuOccupancyMaxActiveClusters_checked(numClusters, func, config) })
-}
-
-/// `cuOccupancyMaxActiveClusters`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuOccupancyMaxActiveClusters_checked(
-    numClusters: *mut i32,
-    func: CUfunction,
-    config: *const CUlaunchConfig,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::occupancy::cuOccupancyMaxActiveClusters(numClusters, func, config)
-    })
+    unsafe { crate::cuda::occupancy::cuOccupancyMaxActiveClusters(numClusters, func, config) }
 }
 
 /// `cuOccupancyMaxPotentialBlockSize`.
@@ -160,29 +103,7 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
     blockSizeLimit: i32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuOccupancyMaxPotentialBlockSize_checked(
-            minGridSize,
-            blockSize,
-            func,
-            blockSizeToDynamicSMemSize,
-            dynamicSMemSize,
-            blockSizeLimit,
-        )
-    })
-}
-
-/// `cuOccupancyMaxPotentialBlockSize`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuOccupancyMaxPotentialBlockSize_checked(
-    minGridSize: *mut i32,
-    blockSize: *mut i32,
-    func: CUfunction,
-    blockSizeToDynamicSMemSize: CUoccupancyB2DSize,
-    dynamicSMemSize: usize,
-    blockSizeLimit: i32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::occupancy::cuOccupancyMaxPotentialBlockSize(
             minGridSize,
             blockSize,
@@ -191,7 +112,7 @@ pub(in crate::cuda) unsafe fn cuOccupancyMaxPotentialBlockSize_checked(
             dynamicSMemSize,
             blockSizeLimit,
         )
-    })
+    }
 }
 
 /// `cuOccupancyMaxPotentialBlockSizeWithFlags`.
@@ -205,31 +126,7 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuOccupancyMaxPotentialBlockSizeWithFlags_checked(
-            minGridSize,
-            blockSize,
-            func,
-            blockSizeToDynamicSMemSize,
-            dynamicSMemSize,
-            blockSizeLimit,
-            flags,
-        )
-    })
-}
-
-/// `cuOccupancyMaxPotentialBlockSizeWithFlags`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuOccupancyMaxPotentialBlockSizeWithFlags_checked(
-    minGridSize: *mut i32,
-    blockSize: *mut i32,
-    func: CUfunction,
-    blockSizeToDynamicSMemSize: CUoccupancyB2DSize,
-    dynamicSMemSize: usize,
-    blockSizeLimit: i32,
-    flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::occupancy::cuOccupancyMaxPotentialBlockSizeWithFlags(
             minGridSize,
             blockSize,
@@ -239,7 +136,7 @@ pub(in crate::cuda) unsafe fn cuOccupancyMaxPotentialBlockSizeWithFlags_checked(
             blockSizeLimit,
             flags,
         )
-    })
+    }
 }
 
 /// `cuOccupancyMaxPotentialClusterSize`.
@@ -249,19 +146,5 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialClusterSize(
     config: *const CUlaunchConfig,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuOccupancyMaxPotentialClusterSize_checked(clusterSize, func, config)
-    })
-}
-
-/// `cuOccupancyMaxPotentialClusterSize`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuOccupancyMaxPotentialClusterSize_checked(
-    clusterSize: *mut i32,
-    func: CUfunction,
-    config: *const CUlaunchConfig,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::occupancy::cuOccupancyMaxPotentialClusterSize(clusterSize, func, config)
-    })
+    unsafe { crate::cuda::occupancy::cuOccupancyMaxPotentialClusterSize(clusterSize, func, config) }
 }

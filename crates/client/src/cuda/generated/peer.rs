@@ -10,42 +10,29 @@ use wire::Kind;
 
 /// `cuCtxDisablePeerAccess`.
 pub unsafe extern "C" fn cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxDisablePeerAccess_checked(peerContext) })
-}
-
-/// `cuCtxDisablePeerAccess`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxDisablePeerAccess_checked(
-    peerContext: CUcontext,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_peer_context = cx.handle(Kind::Context, peerContext as u64)?;
-    let v_req = wire::CuCtxDisablePeerAccess {
-        peer_context: v_peer_context,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_peer_context = cx.handle(Kind::Context, peerContext as u64)?;
+        let v_req = wire::CuCtxDisablePeerAccess {
+            peer_context: v_peer_context,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuCtxEnablePeerAccess`.
 pub unsafe extern "C" fn cuCtxEnablePeerAccess(peerContext: CUcontext, Flags: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuCtxEnablePeerAccess_checked(peerContext, Flags) })
-}
-
-/// `cuCtxEnablePeerAccess`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuCtxEnablePeerAccess_checked(
-    peerContext: CUcontext,
-    Flags: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_peer_context = cx.handle(Kind::Context, peerContext as u64)?;
-    let v_req = wire::CuCtxEnablePeerAccess {
-        peer_context: v_peer_context,
-        flags: Flags,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_peer_context = cx.handle(Kind::Context, peerContext as u64)?;
+        let v_req = wire::CuCtxEnablePeerAccess {
+            peer_context: v_peer_context,
+            flags: Flags,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuDeviceCanAccessPeer`.
@@ -54,27 +41,19 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(
     dev: CUdevice,
     peerDev: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceCanAccessPeer_checked(canAccessPeer, dev, peerDev) })
-}
-
-/// `cuDeviceCanAccessPeer`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceCanAccessPeer_checked(
-    canAccessPeer: *mut i32,
-    dev: CUdevice,
-    peerDev: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(canAccessPeer)?;
-    let v_req = wire::CuDeviceCanAccessPeer {
-        dev,
-        peer_dev: peerDev,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuDeviceCanAccessPeerReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { canAccessPeer.write(v_reply.can_access_peer) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(canAccessPeer)?;
+        let v_req = wire::CuDeviceCanAccessPeer {
+            dev,
+            peer_dev: peerDev,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuDeviceCanAccessPeerReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { canAccessPeer.write(v_reply.can_access_peer) };
+        Ok(())
+    })
 }
 
 /// `cuDeviceGetP2PAtomicCapabilities`.
@@ -85,41 +64,23 @@ pub unsafe extern "C" fn cuDeviceGetP2PAtomicCapabilities(
     srcDevice: CUdevice,
     dstDevice: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuDeviceGetP2PAtomicCapabilities_checked(
-            capabilities,
-            operations,
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(capabilities)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_operations = unsafe { bytes_at(operations, counted(count)?) }?;
+        let v_req = wire::CuDeviceGetP2PAtomicCapabilities {
+            operations: v_operations,
             count,
-            srcDevice,
-            dstDevice,
-        )
+            src_device: srcDevice,
+            dst_device: dstDevice,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuDeviceGetP2PAtomicCapabilitiesReply<'_> = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { fill(capabilities, counted(count)?, v_reply.capabilities) }?;
+        Ok(())
     })
-}
-
-/// `cuDeviceGetP2PAtomicCapabilities`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetP2PAtomicCapabilities_checked(
-    capabilities: *mut u32,
-    operations: *const CUatomicOperation,
-    count: u32,
-    srcDevice: CUdevice,
-    dstDevice: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(capabilities)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_operations = unsafe { bytes_at(operations, counted(count)?) }?;
-    let v_req = wire::CuDeviceGetP2PAtomicCapabilities {
-        operations: v_operations,
-        count,
-        src_device: srcDevice,
-        dst_device: dstDevice,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuDeviceGetP2PAtomicCapabilitiesReply<'_> = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { fill(capabilities, counted(count)?, v_reply.capabilities) }?;
-    Ok(())
 }
 
 /// `cuDeviceGetP2PAttribute`.
@@ -129,29 +90,18 @@ pub unsafe extern "C" fn cuDeviceGetP2PAttribute(
     srcDevice: CUdevice,
     dstDevice: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuDeviceGetP2PAttribute_checked(value, attrib, srcDevice, dstDevice)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(value)?;
+        let v_req = wire::CuDeviceGetP2PAttribute {
+            attrib,
+            src_device: srcDevice,
+            dst_device: dstDevice,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuDeviceGetP2PAttributeReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { value.write(v_reply.value) };
+        Ok(())
     })
-}
-
-/// `cuDeviceGetP2PAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetP2PAttribute_checked(
-    value: *mut i32,
-    attrib: CUdevice_P2PAttribute,
-    srcDevice: CUdevice,
-    dstDevice: CUdevice,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(value)?;
-    let v_req = wire::CuDeviceGetP2PAttribute {
-        attrib,
-        src_device: srcDevice,
-        dst_device: dstDevice,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuDeviceGetP2PAttributeReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { value.write(v_reply.value) };
-    Ok(())
 }

@@ -14,46 +14,19 @@ pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGetDefaultMemPool_checked(pool_out, dev) })
-}
-
-/// `cuDeviceGetDefaultMemPool`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetDefaultMemPool_checked(
-    pool_out: *mut CUmemoryPool,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::pool::cuDeviceGetDefaultMemPool(pool_out, dev) })
+    unsafe { crate::cuda::pool::cuDeviceGetDefaultMemPool(pool_out, dev) }
 }
 
 /// `cuDeviceGetMemPool`.
 pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceGetMemPool_checked(pool, dev) })
-}
-
-/// `cuDeviceGetMemPool`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceGetMemPool_checked(
-    pool: *mut CUmemoryPool,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::pool::cuDeviceGetMemPool(pool, dev) })
+    unsafe { crate::cuda::pool::cuDeviceGetMemPool(pool, dev) }
 }
 
 /// `cuDeviceSetMemPool`.
 pub unsafe extern "C" fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuDeviceSetMemPool_checked(dev, pool) })
-}
-
-/// `cuDeviceSetMemPool`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuDeviceSetMemPool_checked(
-    dev: CUdevice,
-    pool: CUmemoryPool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::pool::cuDeviceSetMemPool(dev, pool) })
+    unsafe { crate::cuda::pool::cuDeviceSetMemPool(dev, pool) }
 }
 
 /// `cuMemAllocAsync`.
@@ -63,7 +36,7 @@ pub unsafe extern "C" fn cuMemAllocAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemAllocAsync_checked(dptr, bytesize, hStream, false) })
+    unsafe { crate::cuda::pool::cuMemAllocAsync(dptr, bytesize, hStream, false) }
 }
 
 /// `cuMemAllocAsync_ptsz`.
@@ -73,18 +46,7 @@ pub unsafe extern "C" fn cuMemAllocAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemAllocAsync_checked(dptr, bytesize, hStream, true) })
-}
-
-/// `cuMemAllocAsync`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemAllocAsync_checked(
-    dptr: *mut CUdeviceptr,
-    bytesize: usize,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::pool::cuMemAllocAsync(dptr, bytesize, hStream, per_thread) })
+    unsafe { crate::cuda::pool::cuMemAllocAsync(dptr, bytesize, hStream, true) }
 }
 
 /// `cuMemAllocFromPoolAsync`.
@@ -95,9 +57,7 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemAllocFromPoolAsync_checked(dptr, bytesize, pool, hStream, false)
-    })
+    unsafe { crate::cuda::pool::cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, false) }
 }
 
 /// `cuMemAllocFromPoolAsync_ptsz`.
@@ -108,45 +68,19 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemAllocFromPoolAsync_checked(dptr, bytesize, pool, hStream, true)
-    })
-}
-
-/// `cuMemAllocFromPoolAsync`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemAllocFromPoolAsync_checked(
-    dptr: *mut CUdeviceptr,
-    bytesize: usize,
-    pool: CUmemoryPool,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::pool::cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, per_thread)
-    })
+    unsafe { crate::cuda::pool::cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, true) }
 }
 
 /// `cuMemFreeAsync`.
 pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemFreeAsync_checked(dptr, hStream, false) })
+    unsafe { crate::cuda::pool::cuMemFreeAsync(dptr, hStream, false) }
 }
 
 /// `cuMemFreeAsync_ptsz`.
 pub unsafe extern "C" fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemFreeAsync_checked(dptr, hStream, true) })
-}
-
-/// `cuMemFreeAsync`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemFreeAsync_checked(
-    dptr: CUdeviceptr,
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::pool::cuMemFreeAsync(dptr, hStream, per_thread) })
+    unsafe { crate::cuda::pool::cuMemFreeAsync(dptr, hStream, true) }
 }
 
 /// `cuMemGetDefaultMemPool`.
@@ -156,17 +90,7 @@ pub unsafe extern "C" fn cuMemGetDefaultMemPool(
     r#type: CUmemAllocationType,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemGetDefaultMemPool_checked(pool_out, location, r#type) })
-}
-
-/// `cuMemGetDefaultMemPool`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemGetDefaultMemPool_checked(
-    pool_out: *mut CUmemoryPool,
-    location: *mut CUmemLocation,
-    r#type: CUmemAllocationType,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::pool::cuMemGetDefaultMemPool(pool_out, location, r#type) })
+    unsafe { crate::cuda::pool::cuMemGetDefaultMemPool(pool_out, location, r#type) }
 }
 
 /// `cuMemGetMemPool`.
@@ -176,17 +100,7 @@ pub unsafe extern "C" fn cuMemGetMemPool(
     r#type: CUmemAllocationType,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemGetMemPool_checked(pool, location, r#type) })
-}
-
-/// `cuMemGetMemPool`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemGetMemPool_checked(
-    pool: *mut CUmemoryPool,
-    location: *mut CUmemLocation,
-    r#type: CUmemAllocationType,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::pool::cuMemGetMemPool(pool, location, r#type) })
+    unsafe { crate::cuda::pool::cuMemGetMemPool(pool, location, r#type) }
 }
 
 /// `cuMemPoolCreate`.
@@ -195,28 +109,13 @@ pub unsafe extern "C" fn cuMemPoolCreate(
     poolProps: *const CUmemPoolProps,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemPoolCreate_checked(pool, poolProps) })
-}
-
-/// `cuMemPoolCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemPoolCreate_checked(
-    pool: *mut CUmemoryPool,
-    poolProps: *const CUmemPoolProps,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::pool::cuMemPoolCreate(pool, poolProps) })
+    unsafe { crate::cuda::pool::cuMemPoolCreate(pool, poolProps) }
 }
 
 /// `cuMemPoolDestroy`.
 pub unsafe extern "C" fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemPoolDestroy_checked(pool) })
-}
-
-/// `cuMemPoolDestroy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemPoolDestroy_checked(pool: CUmemoryPool) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::pool::cuMemPoolDestroy(pool) })
+    unsafe { crate::cuda::pool::cuMemPoolDestroy(pool) }
 }
 
 /// `cuMemPoolExportPointer`: refused.
@@ -249,30 +148,22 @@ pub unsafe extern "C" fn cuMemPoolGetAccess(
     memPool: CUmemoryPool,
     location: *mut CUmemLocation,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemPoolGetAccess_checked(flags, memPool, location) })
-}
-
-/// `cuMemPoolGetAccess`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemPoolGetAccess_checked(
-    flags: *mut CUmemAccess_flags,
-    memPool: CUmemoryPool,
-    location: *mut CUmemLocation,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(flags)?;
-    let v_mem_pool = cx.handle(Kind::MemoryPool, memPool as u64)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_location = unsafe { structure(location) }?;
-    let v_req = wire::CuMemPoolGetAccess {
-        mem_pool: v_mem_pool,
-        location: v_location,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuMemPoolGetAccessReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { flags.write(v_reply.flags) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(flags)?;
+        let v_mem_pool = cx.handle(Kind::MemoryPool, memPool as u64)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_location = unsafe { structure(location) }?;
+        let v_req = wire::CuMemPoolGetAccess {
+            mem_pool: v_mem_pool,
+            location: v_location,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuMemPoolGetAccessReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { flags.write(v_reply.flags) };
+        Ok(())
+    })
 }
 
 /// `cuMemPoolGetAttribute`.
@@ -282,17 +173,7 @@ pub unsafe extern "C" fn cuMemPoolGetAttribute(
     value: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemPoolGetAttribute_checked(pool, attr, value) })
-}
-
-/// `cuMemPoolGetAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemPoolGetAttribute_checked(
-    pool: CUmemoryPool,
-    attr: CUmemPool_attribute,
-    value: *mut c_void,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::pool::cuMemPoolGetAttribute(pool, attr, value) })
+    unsafe { crate::cuda::pool::cuMemPoolGetAttribute(pool, attr, value) }
 }
 
 /// `cuMemPoolImportFromShareableHandle`: refused.
@@ -326,27 +207,19 @@ pub unsafe extern "C" fn cuMemPoolSetAccess(
     map: *const CUmemAccessDesc,
     count: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemPoolSetAccess_checked(pool, map, count) })
-}
-
-/// `cuMemPoolSetAccess`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemPoolSetAccess_checked(
-    pool: CUmemoryPool,
-    map: *const CUmemAccessDesc,
-    count: usize,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_pool = cx.handle(Kind::MemoryPool, pool as u64)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_map = unsafe { bytes_at(map, counted(count)?) }?;
-    let v_req = wire::CuMemPoolSetAccess {
-        pool: v_pool,
-        map: v_map,
-        count: count as u64,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_map = unsafe { bytes_at(map, counted(count)?) }?;
+        let v_req = wire::CuMemPoolSetAccess {
+            pool: v_pool,
+            map: v_map,
+            count: count as u64,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuMemPoolSetAttribute`.
@@ -356,38 +229,21 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(
     value: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemPoolSetAttribute_checked(pool, attr, value) })
-}
-
-/// `cuMemPoolSetAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemPoolSetAttribute_checked(
-    pool: CUmemoryPool,
-    attr: CUmemPool_attribute,
-    value: *mut c_void,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::pool::cuMemPoolSetAttribute(pool, attr, value) })
+    unsafe { crate::cuda::pool::cuMemPoolSetAttribute(pool, attr, value) }
 }
 
 /// `cuMemPoolTrimTo`.
 pub unsafe extern "C" fn cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemPoolTrimTo_checked(pool, minBytesToKeep) })
-}
-
-/// `cuMemPoolTrimTo`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemPoolTrimTo_checked(
-    pool: CUmemoryPool,
-    minBytesToKeep: usize,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_pool = cx.handle(Kind::MemoryPool, pool as u64)?;
-    let v_req = wire::CuMemPoolTrimTo {
-        pool: v_pool,
-        min_bytes_to_keep: minBytesToKeep as u64,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+        let v_req = wire::CuMemPoolTrimTo {
+            pool: v_pool,
+            min_bytes_to_keep: minBytesToKeep as u64,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuMemSetMemPool`.
@@ -397,15 +253,5 @@ pub unsafe extern "C" fn cuMemSetMemPool(
     pool: CUmemoryPool,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemSetMemPool_checked(location, r#type, pool) })
-}
-
-/// `cuMemSetMemPool`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemSetMemPool_checked(
-    location: *mut CUmemLocation,
-    r#type: CUmemAllocationType,
-    pool: CUmemoryPool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::pool::cuMemSetMemPool(location, r#type, pool) })
+    unsafe { crate::cuda::pool::cuMemSetMemPool(location, r#type, pool) }
 }

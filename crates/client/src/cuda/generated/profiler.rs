@@ -22,28 +22,20 @@ pub unsafe extern "C" fn cuProfilerInitialize(
 
 /// `cuProfilerStart`.
 pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuProfilerStart_checked() })
-}
-
-/// `cuProfilerStart`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuProfilerStart_checked() -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_req = wire::CuProfilerStart {};
-    cx.send(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_req = wire::CuProfilerStart {};
+        cx.send(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuProfilerStop`.
 pub unsafe extern "C" fn cuProfilerStop() -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuProfilerStop_checked() })
-}
-
-/// `cuProfilerStop`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuProfilerStop_checked() -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_req = wire::CuProfilerStop {};
-    cx.send(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_req = wire::CuProfilerStop {};
+        cx.send(&v_req)?;
+        Ok(())
+    })
 }

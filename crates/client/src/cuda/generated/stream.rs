@@ -16,9 +16,7 @@ pub unsafe extern "C" fn cuStreamAddCallback(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamAddCallback_checked(hStream, callback, userData, flags, false)
-    })
+    unsafe { crate::cuda::stream::cuStreamAddCallback(hStream, callback, userData, flags, false) }
 }
 
 /// `cuStreamAddCallback_ptsz`.
@@ -29,23 +27,7 @@ pub unsafe extern "C" fn cuStreamAddCallback_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamAddCallback_checked(hStream, callback, userData, flags, true)
-    })
-}
-
-/// `cuStreamAddCallback`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamAddCallback_checked(
-    hStream: CUstream,
-    callback: CUstreamCallback,
-    userData: *mut c_void,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream::cuStreamAddCallback(hStream, callback, userData, flags, per_thread)
-    })
+    unsafe { crate::cuda::stream::cuStreamAddCallback(hStream, callback, userData, flags, true) }
 }
 
 /// `cuStreamBatchMemOp`.
@@ -56,9 +38,9 @@ pub unsafe extern "C" fn cuStreamBatchMemOp(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamBatchMemOp_checked(stream, count, paramArray, flags, false)
-    })
+    unsafe {
+        crate::cuda::stream_words::cuStreamBatchMemOp(stream, count, paramArray, flags, false)
+    }
 }
 
 /// `cuStreamBatchMemOp_ptsz`.
@@ -69,21 +51,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamBatchMemOp_checked(stream, count, paramArray, flags, true) })
-}
-
-/// `cuStreamBatchMemOp`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamBatchMemOp_checked(
-    stream: CUstream,
-    count: u32,
-    paramArray: *mut CUstreamBatchMemOpParams,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream_words::cuStreamBatchMemOp(stream, count, paramArray, flags, per_thread)
-    })
+    unsafe { crate::cuda::stream_words::cuStreamBatchMemOp(stream, count, paramArray, flags, true) }
 }
 
 /// `cuStreamBatchMemOp_v2`.
@@ -94,9 +62,9 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamBatchMemOp_v2_checked(stream, count, paramArray, flags, false)
-    })
+    unsafe {
+        crate::cuda::stream_words::cuStreamBatchMemOp_v2(stream, count, paramArray, flags, false)
+    }
 }
 
 /// `cuStreamBatchMemOp_v2_ptsz`.
@@ -107,46 +75,21 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamBatchMemOp_v2_checked(stream, count, paramArray, flags, true)
-    })
-}
-
-/// `cuStreamBatchMemOp_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamBatchMemOp_v2_checked(
-    stream: CUstream,
-    count: u32,
-    paramArray: *mut CUstreamBatchMemOpParams,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream_words::cuStreamBatchMemOp_v2(
-            stream, count, paramArray, flags, per_thread,
-        )
-    })
+    unsafe {
+        crate::cuda::stream_words::cuStreamBatchMemOp_v2(stream, count, paramArray, flags, true)
+    }
 }
 
 /// `cuStreamBeginCapture`.
 pub unsafe extern "C" fn cuStreamBeginCapture(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamBeginCapture_checked(hStream, false) })
+    unsafe { crate::cuda::stream::cuStreamBeginCapture(hStream, false) }
 }
 
 /// `cuStreamBeginCapture_ptsz`.
 pub unsafe extern "C" fn cuStreamBeginCapture_ptsz(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamBeginCapture_checked(hStream, true) })
-}
-
-/// `cuStreamBeginCapture`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamBeginCapture_checked(
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::stream::cuStreamBeginCapture(hStream, per_thread) })
+    unsafe { crate::cuda::stream::cuStreamBeginCapture(hStream, true) }
 }
 
 /// `cuStreamBeginCaptureToGraph`.
@@ -159,8 +102,8 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
     mode: CUstreamCaptureMode,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamBeginCaptureToGraph_checked(
+    unsafe {
+        crate::cuda::stream::cuStreamBeginCaptureToGraph(
             hStream,
             hGraph,
             dependencies,
@@ -169,7 +112,7 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
             mode,
             false,
         )
-    })
+    }
 }
 
 /// `cuStreamBeginCaptureToGraph_ptsz`.
@@ -182,8 +125,8 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
     mode: CUstreamCaptureMode,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamBeginCaptureToGraph_checked(
+    unsafe {
+        crate::cuda::stream::cuStreamBeginCaptureToGraph(
             hStream,
             hGraph,
             dependencies,
@@ -192,31 +135,7 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
             mode,
             true,
         )
-    })
-}
-
-/// `cuStreamBeginCaptureToGraph`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamBeginCaptureToGraph_checked(
-    hStream: CUstream,
-    hGraph: CUgraph,
-    dependencies: *const CUgraphNode,
-    dependencyData: *const CUgraphEdgeData,
-    numDependencies: usize,
-    mode: CUstreamCaptureMode,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream::cuStreamBeginCaptureToGraph(
-            hStream,
-            hGraph,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            mode,
-            per_thread,
-        )
-    })
+    }
 }
 
 /// `cuStreamBeginCapture_v2`.
@@ -225,7 +144,7 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2(
     mode: CUstreamCaptureMode,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamBeginCapture_v2_checked(hStream, mode, false) })
+    unsafe { crate::cuda::stream::cuStreamBeginCapture_v2(hStream, mode, false) }
 }
 
 /// `cuStreamBeginCapture_v2_ptsz`.
@@ -234,17 +153,7 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2_ptsz(
     mode: CUstreamCaptureMode,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamBeginCapture_v2_checked(hStream, mode, true) })
-}
-
-/// `cuStreamBeginCapture_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamBeginCapture_v2_checked(
-    hStream: CUstream,
-    mode: CUstreamCaptureMode,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::stream::cuStreamBeginCapture_v2(hStream, mode, per_thread) })
+    unsafe { crate::cuda::stream::cuStreamBeginCapture_v2(hStream, mode, true) }
 }
 
 /// `cuStreamCopyAttributes`.
@@ -252,8 +161,17 @@ pub unsafe extern "C" fn cuStreamCopyAttributes(
     dstStream: CUstream,
     srcStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamCopyAttributes_checked(dstStream, srcStream, false) })
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_dst_stream = cx.stream(dstStream, false)?;
+        let v_src_stream = cx.stream(srcStream, false)?;
+        let v_req = wire::CuStreamCopyAttributes {
+            dst_stream: v_dst_stream,
+            src_stream: v_src_stream,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuStreamCopyAttributes_ptsz`.
@@ -261,40 +179,23 @@ pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
     dstStream: CUstream,
     srcStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamCopyAttributes_checked(dstStream, srcStream, true) })
-}
-
-/// `cuStreamCopyAttributes`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamCopyAttributes_checked(
-    dstStream: CUstream,
-    srcStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_dst_stream = cx.stream(dstStream, per_thread)?;
-    let v_src_stream = cx.stream(srcStream, per_thread)?;
-    let v_req = wire::CuStreamCopyAttributes {
-        dst_stream: v_dst_stream,
-        src_stream: v_src_stream,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_dst_stream = cx.stream(dstStream, true)?;
+        let v_src_stream = cx.stream(srcStream, true)?;
+        let v_req = wire::CuStreamCopyAttributes {
+            dst_stream: v_dst_stream,
+            src_stream: v_src_stream,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuStreamCreate`.
 pub unsafe extern "C" fn cuStreamCreate(phStream: *mut CUstream, Flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamCreate_checked(phStream, Flags) })
-}
-
-/// `cuStreamCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamCreate_checked(
-    phStream: *mut CUstream,
-    Flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::stream::cuStreamCreate(phStream, Flags) })
+    unsafe { crate::cuda::stream::cuStreamCreate(phStream, Flags) }
 }
 
 /// `cuStreamCreateWithPriority`.
@@ -304,55 +205,33 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
     priority: i32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamCreateWithPriority_checked(phStream, flags, priority) })
-}
-
-/// `cuStreamCreateWithPriority`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamCreateWithPriority_checked(
-    phStream: *mut CUstream,
-    flags: u32,
-    priority: i32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::stream::cuStreamCreateWithPriority(phStream, flags, priority) })
+    unsafe { crate::cuda::stream::cuStreamCreateWithPriority(phStream, flags, priority) }
 }
 
 /// `cuStreamDestroy`.
 pub unsafe extern "C" fn cuStreamDestroy(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamDestroy_checked(hStream) })
-}
-
-/// `cuStreamDestroy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamDestroy_checked(hStream: CUstream) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::stream::cuStreamDestroy_v2_checked(hStream) }
+    unsafe { super::stream::cuStreamDestroy_v2(hStream) }
 }
 
 /// `cuStreamDestroy_v2`.
 pub unsafe extern "C" fn cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamDestroy_v2_checked(hStream) })
-}
-
-/// `cuStreamDestroy_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamDestroy_v2_checked(
-    hStream: CUstream,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_stream = cx.handle(Kind::Stream, hStream as u64)?;
-    let v_req = wire::CuStreamDestroyV2 {
-        h_stream: v_h_stream,
-    };
-    cx.send(&v_req)?;
-    cx.destroy(Kind::Stream, v_h_stream);
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_stream = cx.handle(Kind::Stream, hStream as u64)?;
+        let v_req = wire::CuStreamDestroyV2 {
+            h_stream: v_h_stream,
+        };
+        cx.send(&v_req)?;
+        cx.destroy(Kind::Stream, v_h_stream);
+        Ok(())
+    })
 }
 
 /// `cuStreamEndCapture`.
 pub unsafe extern "C" fn cuStreamEndCapture(hStream: CUstream, phGraph: *mut CUgraph) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamEndCapture_checked(hStream, phGraph, false) })
+    unsafe { crate::cuda::stream::cuStreamEndCapture(hStream, phGraph, false) }
 }
 
 /// `cuStreamEndCapture_ptsz`.
@@ -361,17 +240,7 @@ pub unsafe extern "C" fn cuStreamEndCapture_ptsz(
     phGraph: *mut CUgraph,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamEndCapture_checked(hStream, phGraph, true) })
-}
-
-/// `cuStreamEndCapture`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamEndCapture_checked(
-    hStream: CUstream,
-    phGraph: *mut CUgraph,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::stream::cuStreamEndCapture(hStream, phGraph, per_thread) })
+    unsafe { crate::cuda::stream::cuStreamEndCapture(hStream, phGraph, true) }
 }
 
 /// `cuStreamGetAttribute`.
@@ -380,8 +249,20 @@ pub unsafe extern "C" fn cuStreamGetAttribute(
     attr: CUstreamAttrID,
     value: *mut CUstreamAttrValue,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetAttribute_checked(hStream, attr, value, false) })
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(value)?;
+        let v_h_stream = cx.stream(hStream, false)?;
+        let v_req = wire::CuStreamGetAttribute {
+            h_stream: v_h_stream,
+            attr,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuStreamGetAttributeReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(value, v_reply.value) };
+        Ok(())
+    })
 }
 
 /// `cuStreamGetAttribute_ptsz`.
@@ -390,29 +271,20 @@ pub unsafe extern "C" fn cuStreamGetAttribute_ptsz(
     attr: CUstreamAttrID,
     value: *mut CUstreamAttrValue,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetAttribute_checked(hStream, attr, value, true) })
-}
-
-/// `cuStreamGetAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamGetAttribute_checked(
-    hStream: CUstream,
-    attr: CUstreamAttrID,
-    value: *mut CUstreamAttrValue,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(value)?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuStreamGetAttribute {
-        h_stream: v_h_stream,
-        attr,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuStreamGetAttributeReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(value, v_reply.value) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(value)?;
+        let v_h_stream = cx.stream(hStream, true)?;
+        let v_req = wire::CuStreamGetAttribute {
+            h_stream: v_h_stream,
+            attr,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuStreamGetAttributeReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(value, v_reply.value) };
+        Ok(())
+    })
 }
 
 /// `cuStreamGetCaptureInfo`.
@@ -422,9 +294,9 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo(
     id_out: *mut u64,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamGetCaptureInfo_checked(hStream, captureStatus_out, id_out, false)
-    })
+    unsafe {
+        crate::cuda::stream::cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, false)
+    }
 }
 
 /// `cuStreamGetCaptureInfo_ptsz`.
@@ -434,22 +306,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_ptsz(
     id_out: *mut u64,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamGetCaptureInfo_checked(hStream, captureStatus_out, id_out, true)
-    })
-}
-
-/// `cuStreamGetCaptureInfo`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamGetCaptureInfo_checked(
-    hStream: CUstream,
-    captureStatus_out: *mut CUstreamCaptureStatus,
-    id_out: *mut u64,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream::cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, per_thread)
-    })
+    unsafe { crate::cuda::stream::cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, true) }
 }
 
 /// `cuStreamGetCaptureInfo_v2`.
@@ -462,8 +319,8 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
     numDependencies_out: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamGetCaptureInfo_v2_checked(
+    unsafe {
+        crate::cuda::stream::cuStreamGetCaptureInfo_v2(
             hStream,
             captureStatus_out,
             id_out,
@@ -472,7 +329,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
             numDependencies_out,
             false,
         )
-    })
+    }
 }
 
 /// `cuStreamGetCaptureInfo_v2_ptsz`.
@@ -485,8 +342,8 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2_ptsz(
     numDependencies_out: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamGetCaptureInfo_v2_checked(
+    unsafe {
+        crate::cuda::stream::cuStreamGetCaptureInfo_v2(
             hStream,
             captureStatus_out,
             id_out,
@@ -495,31 +352,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2_ptsz(
             numDependencies_out,
             true,
         )
-    })
-}
-
-/// `cuStreamGetCaptureInfo_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamGetCaptureInfo_v2_checked(
-    hStream: CUstream,
-    captureStatus_out: *mut CUstreamCaptureStatus,
-    id_out: *mut u64,
-    graph_out: *mut CUgraph,
-    dependencies_out: *mut *const CUgraphNode,
-    numDependencies_out: *mut usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream::cuStreamGetCaptureInfo_v2(
-            hStream,
-            captureStatus_out,
-            id_out,
-            graph_out,
-            dependencies_out,
-            numDependencies_out,
-            per_thread,
-        )
-    })
+    }
 }
 
 /// `cuStreamGetCaptureInfo_v3`.
@@ -533,8 +366,8 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
     numDependencies_out: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamGetCaptureInfo_v3_checked(
+    unsafe {
+        crate::cuda::stream::cuStreamGetCaptureInfo_v3(
             hStream,
             captureStatus_out,
             id_out,
@@ -544,7 +377,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
             numDependencies_out,
             false,
         )
-    })
+    }
 }
 
 /// `cuStreamGetCaptureInfo_v3_ptsz`.
@@ -558,8 +391,8 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
     numDependencies_out: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamGetCaptureInfo_v3_checked(
+    unsafe {
+        crate::cuda::stream::cuStreamGetCaptureInfo_v3(
             hStream,
             captureStatus_out,
             id_out,
@@ -569,55 +402,19 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
             numDependencies_out,
             true,
         )
-    })
-}
-
-/// `cuStreamGetCaptureInfo_v3`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamGetCaptureInfo_v3_checked(
-    hStream: CUstream,
-    captureStatus_out: *mut CUstreamCaptureStatus,
-    id_out: *mut u64,
-    graph_out: *mut CUgraph,
-    dependencies_out: *mut *const CUgraphNode,
-    edgeData_out: *mut *const CUgraphEdgeData,
-    numDependencies_out: *mut usize,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream::cuStreamGetCaptureInfo_v3(
-            hStream,
-            captureStatus_out,
-            id_out,
-            graph_out,
-            dependencies_out,
-            edgeData_out,
-            numDependencies_out,
-            per_thread,
-        )
-    })
+    }
 }
 
 /// `cuStreamGetCtx`.
 pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetCtx_checked(hStream, pctx, false) })
+    unsafe { crate::cuda::stream::cuStreamGetCtx(hStream, pctx, false) }
 }
 
 /// `cuStreamGetCtx_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCtx_ptsz(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetCtx_checked(hStream, pctx, true) })
-}
-
-/// `cuStreamGetCtx`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamGetCtx_checked(
-    hStream: CUstream,
-    pctx: *mut CUcontext,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::stream::cuStreamGetCtx(hStream, pctx, per_thread) })
+    unsafe { crate::cuda::stream::cuStreamGetCtx(hStream, pctx, true) }
 }
 
 /// `cuStreamGetCtx_v2`.
@@ -627,7 +424,7 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2(
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetCtx_v2_checked(hStream, pCtx, pGreenCtx, false) })
+    unsafe { crate::cuda::stream::cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, false) }
 }
 
 /// `cuStreamGetCtx_v2_ptsz`.
@@ -637,24 +434,13 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetCtx_v2_checked(hStream, pCtx, pGreenCtx, true) })
-}
-
-/// `cuStreamGetCtx_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamGetCtx_v2_checked(
-    hStream: CUstream,
-    pCtx: *mut CUcontext,
-    pGreenCtx: *mut CUgreenCtx,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::stream::cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, per_thread) })
+    unsafe { crate::cuda::stream::cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, true) }
 }
 
 /// `cuStreamGetDevice`.
 pub unsafe extern "C" fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetDevice_checked(hStream, device, false) })
+    unsafe { crate::cuda::stream::cuStreamGetDevice(hStream, device, false) }
 }
 
 /// `cuStreamGetDevice_ptsz`.
@@ -663,85 +449,92 @@ pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
     device: *mut CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetDevice_checked(hStream, device, true) })
-}
-
-/// `cuStreamGetDevice`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamGetDevice_checked(
-    hStream: CUstream,
-    device: *mut CUdevice,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::stream::cuStreamGetDevice(hStream, device, per_thread) })
+    unsafe { crate::cuda::stream::cuStreamGetDevice(hStream, device, true) }
 }
 
 /// `cuStreamGetFlags`.
 pub unsafe extern "C" fn cuStreamGetFlags(hStream: CUstream, flags: *mut u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetFlags_checked(hStream, flags, false) })
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(flags)?;
+        let v_h_stream = cx.stream(hStream, false)?;
+        let v_req = wire::CuStreamGetFlags {
+            h_stream: v_h_stream,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuStreamGetFlagsReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { flags.write(v_reply.flags) };
+        Ok(())
+    })
 }
 
 /// `cuStreamGetFlags_ptsz`.
 pub unsafe extern "C" fn cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetFlags_checked(hStream, flags, true) })
-}
-
-/// `cuStreamGetFlags`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamGetFlags_checked(
-    hStream: CUstream,
-    flags: *mut u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(flags)?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuStreamGetFlags {
-        h_stream: v_h_stream,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuStreamGetFlagsReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { flags.write(v_reply.flags) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(flags)?;
+        let v_h_stream = cx.stream(hStream, true)?;
+        let v_req = wire::CuStreamGetFlags {
+            h_stream: v_h_stream,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuStreamGetFlagsReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { flags.write(v_reply.flags) };
+        Ok(())
+    })
 }
 
 /// `cuStreamGetId`.
 pub unsafe extern "C" fn cuStreamGetId(hStream: CUstream, streamId: *mut u64) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetId_checked(hStream, streamId, false) })
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(streamId)?;
+        let v_h_stream = cx.stream(hStream, false)?;
+        let v_req = wire::CuStreamGetId {
+            h_stream: v_h_stream,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuStreamGetIdReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { streamId.write(v_reply.stream_id) };
+        Ok(())
+    })
 }
 
 /// `cuStreamGetId_ptsz`.
 pub unsafe extern "C" fn cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u64) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetId_checked(hStream, streamId, true) })
-}
-
-/// `cuStreamGetId`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamGetId_checked(
-    hStream: CUstream,
-    streamId: *mut u64,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(streamId)?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuStreamGetId {
-        h_stream: v_h_stream,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuStreamGetIdReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { streamId.write(v_reply.stream_id) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(streamId)?;
+        let v_h_stream = cx.stream(hStream, true)?;
+        let v_req = wire::CuStreamGetId {
+            h_stream: v_h_stream,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuStreamGetIdReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { streamId.write(v_reply.stream_id) };
+        Ok(())
+    })
 }
 
 /// `cuStreamGetPriority`.
 pub unsafe extern "C" fn cuStreamGetPriority(hStream: CUstream, priority: *mut i32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetPriority_checked(hStream, priority, false) })
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(priority)?;
+        let v_h_stream = cx.stream(hStream, false)?;
+        let v_req = wire::CuStreamGetPriority {
+            h_stream: v_h_stream,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuStreamGetPriorityReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { priority.write(v_reply.priority) };
+        Ok(())
+    })
 }
 
 /// `cuStreamGetPriority_ptsz`.
@@ -749,27 +542,19 @@ pub unsafe extern "C" fn cuStreamGetPriority_ptsz(
     hStream: CUstream,
     priority: *mut i32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamGetPriority_checked(hStream, priority, true) })
-}
-
-/// `cuStreamGetPriority`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamGetPriority_checked(
-    hStream: CUstream,
-    priority: *mut i32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(priority)?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_req = wire::CuStreamGetPriority {
-        h_stream: v_h_stream,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuStreamGetPriorityReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { priority.write(v_reply.priority) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(priority)?;
+        let v_h_stream = cx.stream(hStream, true)?;
+        let v_req = wire::CuStreamGetPriority {
+            h_stream: v_h_stream,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuStreamGetPriorityReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { priority.write(v_reply.priority) };
+        Ok(())
+    })
 }
 
 /// `cuStreamIsCapturing`.
@@ -778,7 +563,7 @@ pub unsafe extern "C" fn cuStreamIsCapturing(
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamIsCapturing_checked(hStream, captureStatus, false) })
+    unsafe { crate::cuda::stream::cuStreamIsCapturing(hStream, captureStatus, false) }
 }
 
 /// `cuStreamIsCapturing_ptsz`.
@@ -787,38 +572,19 @@ pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamIsCapturing_checked(hStream, captureStatus, true) })
-}
-
-/// `cuStreamIsCapturing`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamIsCapturing_checked(
-    hStream: CUstream,
-    captureStatus: *mut CUstreamCaptureStatus,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::stream::cuStreamIsCapturing(hStream, captureStatus, per_thread) })
+    unsafe { crate::cuda::stream::cuStreamIsCapturing(hStream, captureStatus, true) }
 }
 
 /// `cuStreamQuery`.
 pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamQuery_checked(hStream, false) })
+    unsafe { crate::cuda::stream::cuStreamQuery(hStream, false) }
 }
 
 /// `cuStreamQuery_ptsz`.
 pub unsafe extern "C" fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamQuery_checked(hStream, true) })
-}
-
-/// `cuStreamQuery`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamQuery_checked(
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::stream::cuStreamQuery(hStream, per_thread) })
+    unsafe { crate::cuda::stream::cuStreamQuery(hStream, true) }
 }
 
 /// `cuStreamSetAttribute`.
@@ -827,8 +593,19 @@ pub unsafe extern "C" fn cuStreamSetAttribute(
     attr: CUstreamAttrID,
     param: *const CUstreamAttrValue,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamSetAttribute_checked(hStream, attr, param, false) })
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_stream = cx.stream(hStream, false)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_param = unsafe { structure(param) }?;
+        let v_req = wire::CuStreamSetAttribute {
+            h_stream: v_h_stream,
+            attr,
+            param: v_param,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuStreamSetAttribute_ptsz`.
@@ -837,49 +614,31 @@ pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
     attr: CUstreamAttrID,
     param: *const CUstreamAttrValue,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamSetAttribute_checked(hStream, attr, param, true) })
-}
-
-/// `cuStreamSetAttribute`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamSetAttribute_checked(
-    hStream: CUstream,
-    attr: CUstreamAttrID,
-    param: *const CUstreamAttrValue,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_param = unsafe { structure(param) }?;
-    let v_req = wire::CuStreamSetAttribute {
-        h_stream: v_h_stream,
-        attr,
-        param: v_param,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_stream = cx.stream(hStream, true)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_param = unsafe { structure(param) }?;
+        let v_req = wire::CuStreamSetAttribute {
+            h_stream: v_h_stream,
+            attr,
+            param: v_param,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuStreamSynchronize`.
 pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamSynchronize_checked(hStream, false) })
+    unsafe { crate::cuda::stream::cuStreamSynchronize(hStream, false) }
 }
 
 /// `cuStreamSynchronize_ptsz`.
 pub unsafe extern "C" fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamSynchronize_checked(hStream, true) })
-}
-
-/// `cuStreamSynchronize`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamSynchronize_checked(
-    hStream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::stream::cuStreamSynchronize(hStream, per_thread) })
+    unsafe { crate::cuda::stream::cuStreamSynchronize(hStream, true) }
 }
 
 /// `cuStreamUpdateCaptureDependencies`.
@@ -890,15 +649,15 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamUpdateCaptureDependencies_checked(
+    unsafe {
+        crate::cuda::stream::cuStreamUpdateCaptureDependencies(
             hStream,
             dependencies,
             numDependencies,
             flags,
             false,
         )
-    })
+    }
 }
 
 /// `cuStreamUpdateCaptureDependencies_ptsz`.
@@ -909,35 +668,15 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamUpdateCaptureDependencies_checked(
+    unsafe {
+        crate::cuda::stream::cuStreamUpdateCaptureDependencies(
             hStream,
             dependencies,
             numDependencies,
             flags,
             true,
         )
-    })
-}
-
-/// `cuStreamUpdateCaptureDependencies`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamUpdateCaptureDependencies_checked(
-    hStream: CUstream,
-    dependencies: *mut CUgraphNode,
-    numDependencies: usize,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream::cuStreamUpdateCaptureDependencies(
-            hStream,
-            dependencies,
-            numDependencies,
-            flags,
-            per_thread,
-        )
-    })
+    }
 }
 
 /// `cuStreamUpdateCaptureDependencies_v2`.
@@ -949,8 +688,8 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamUpdateCaptureDependencies_v2_checked(
+    unsafe {
+        crate::cuda::stream::cuStreamUpdateCaptureDependencies_v2(
             hStream,
             dependencies,
             dependencyData,
@@ -958,7 +697,7 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
             flags,
             false,
         )
-    })
+    }
 }
 
 /// `cuStreamUpdateCaptureDependencies_v2_ptsz`.
@@ -970,8 +709,8 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuStreamUpdateCaptureDependencies_v2_checked(
+    unsafe {
+        crate::cuda::stream::cuStreamUpdateCaptureDependencies_v2(
             hStream,
             dependencies,
             dependencyData,
@@ -979,29 +718,7 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
             flags,
             true,
         )
-    })
-}
-
-/// `cuStreamUpdateCaptureDependencies_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamUpdateCaptureDependencies_v2_checked(
-    hStream: CUstream,
-    dependencies: *mut CUgraphNode,
-    dependencyData: *const CUgraphEdgeData,
-    numDependencies: usize,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream::cuStreamUpdateCaptureDependencies_v2(
-            hStream,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            flags,
-            per_thread,
-        )
-    })
+    }
 }
 
 /// `cuStreamWaitEvent`.
@@ -1010,8 +727,18 @@ pub unsafe extern "C" fn cuStreamWaitEvent(
     hEvent: CUevent,
     Flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWaitEvent_checked(hStream, hEvent, Flags, false) })
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_stream = cx.stream(hStream, false)?;
+        let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
+        let v_req = wire::CuStreamWaitEvent {
+            h_stream: v_h_stream,
+            h_event: v_h_event,
+            flags: Flags,
+        };
+        cx.send(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuStreamWaitEvent_ptsz`.
@@ -1020,27 +747,18 @@ pub unsafe extern "C" fn cuStreamWaitEvent_ptsz(
     hEvent: CUevent,
     Flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWaitEvent_checked(hStream, hEvent, Flags, true) })
-}
-
-/// `cuStreamWaitEvent`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamWaitEvent_checked(
-    hStream: CUstream,
-    hEvent: CUevent,
-    Flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_stream = cx.stream(hStream, per_thread)?;
-    let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
-    let v_req = wire::CuStreamWaitEvent {
-        h_stream: v_h_stream,
-        h_event: v_h_event,
-        flags: Flags,
-    };
-    cx.send(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_stream = cx.stream(hStream, true)?;
+        let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
+        let v_req = wire::CuStreamWaitEvent {
+            h_stream: v_h_stream,
+            h_event: v_h_event,
+            flags: Flags,
+        };
+        cx.send(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuStreamWaitValue32`.
@@ -1051,7 +769,7 @@ pub unsafe extern "C" fn cuStreamWaitValue32(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWaitValue32_checked(stream, addr, value, flags, false) })
+    unsafe { super::stream::cuStreamWaitValue32_v2(stream, addr, value, flags) }
 }
 
 /// `cuStreamWaitValue32_ptsz`.
@@ -1062,19 +780,7 @@ pub unsafe extern "C" fn cuStreamWaitValue32_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWaitValue32_checked(stream, addr, value, flags, true) })
-}
-
-/// `cuStreamWaitValue32`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamWaitValue32_checked(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u32,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::stream::cuStreamWaitValue32_v2_checked(stream, addr, value, flags, per_thread) }
+    unsafe { super::stream::cuStreamWaitValue32_v2_ptsz(stream, addr, value, flags) }
 }
 
 /// `cuStreamWaitValue32_v2`.
@@ -1085,7 +791,7 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWaitValue32_v2_checked(stream, addr, value, flags, false) })
+    unsafe { crate::cuda::stream_words::cuStreamWaitValue32_v2(stream, addr, value, flags, false) }
 }
 
 /// `cuStreamWaitValue32_v2_ptsz`.
@@ -1096,21 +802,7 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWaitValue32_v2_checked(stream, addr, value, flags, true) })
-}
-
-/// `cuStreamWaitValue32_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamWaitValue32_v2_checked(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u32,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream_words::cuStreamWaitValue32_v2(stream, addr, value, flags, per_thread)
-    })
+    unsafe { crate::cuda::stream_words::cuStreamWaitValue32_v2(stream, addr, value, flags, true) }
 }
 
 /// `cuStreamWaitValue64`.
@@ -1121,7 +813,7 @@ pub unsafe extern "C" fn cuStreamWaitValue64(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWaitValue64_checked(stream, addr, value, flags, false) })
+    unsafe { super::stream::cuStreamWaitValue64_v2(stream, addr, value, flags) }
 }
 
 /// `cuStreamWaitValue64_ptsz`.
@@ -1132,19 +824,7 @@ pub unsafe extern "C" fn cuStreamWaitValue64_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWaitValue64_checked(stream, addr, value, flags, true) })
-}
-
-/// `cuStreamWaitValue64`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamWaitValue64_checked(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u64,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::stream::cuStreamWaitValue64_v2_checked(stream, addr, value, flags, per_thread) }
+    unsafe { super::stream::cuStreamWaitValue64_v2_ptsz(stream, addr, value, flags) }
 }
 
 /// `cuStreamWaitValue64_v2`.
@@ -1155,7 +835,7 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWaitValue64_v2_checked(stream, addr, value, flags, false) })
+    unsafe { crate::cuda::stream_words::cuStreamWaitValue64_v2(stream, addr, value, flags, false) }
 }
 
 /// `cuStreamWaitValue64_v2_ptsz`.
@@ -1166,21 +846,7 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWaitValue64_v2_checked(stream, addr, value, flags, true) })
-}
-
-/// `cuStreamWaitValue64_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamWaitValue64_v2_checked(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u64,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream_words::cuStreamWaitValue64_v2(stream, addr, value, flags, per_thread)
-    })
+    unsafe { crate::cuda::stream_words::cuStreamWaitValue64_v2(stream, addr, value, flags, true) }
 }
 
 /// `cuStreamWriteValue32`.
@@ -1191,7 +857,7 @@ pub unsafe extern "C" fn cuStreamWriteValue32(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWriteValue32_checked(stream, addr, value, flags, false) })
+    unsafe { crate::cuda::stream_words::cuStreamWriteValue32(stream, addr, value, flags, false) }
 }
 
 /// `cuStreamWriteValue32_ptsz`.
@@ -1202,21 +868,7 @@ pub unsafe extern "C" fn cuStreamWriteValue32_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWriteValue32_checked(stream, addr, value, flags, true) })
-}
-
-/// `cuStreamWriteValue32`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamWriteValue32_checked(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u32,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream_words::cuStreamWriteValue32(stream, addr, value, flags, per_thread)
-    })
+    unsafe { crate::cuda::stream_words::cuStreamWriteValue32(stream, addr, value, flags, true) }
 }
 
 /// `cuStreamWriteValue32_v2`.
@@ -1227,7 +879,7 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWriteValue32_v2_checked(stream, addr, value, flags, false) })
+    unsafe { crate::cuda::stream_words::cuStreamWriteValue32_v2(stream, addr, value, flags, false) }
 }
 
 /// `cuStreamWriteValue32_v2_ptsz`.
@@ -1238,21 +890,7 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWriteValue32_v2_checked(stream, addr, value, flags, true) })
-}
-
-/// `cuStreamWriteValue32_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamWriteValue32_v2_checked(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u32,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream_words::cuStreamWriteValue32_v2(stream, addr, value, flags, per_thread)
-    })
+    unsafe { crate::cuda::stream_words::cuStreamWriteValue32_v2(stream, addr, value, flags, true) }
 }
 
 /// `cuStreamWriteValue64`.
@@ -1263,7 +901,7 @@ pub unsafe extern "C" fn cuStreamWriteValue64(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWriteValue64_checked(stream, addr, value, flags, false) })
+    unsafe { crate::cuda::stream_words::cuStreamWriteValue64(stream, addr, value, flags, false) }
 }
 
 /// `cuStreamWriteValue64_ptsz`.
@@ -1274,21 +912,7 @@ pub unsafe extern "C" fn cuStreamWriteValue64_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWriteValue64_checked(stream, addr, value, flags, true) })
-}
-
-/// `cuStreamWriteValue64`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamWriteValue64_checked(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u64,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream_words::cuStreamWriteValue64(stream, addr, value, flags, per_thread)
-    })
+    unsafe { crate::cuda::stream_words::cuStreamWriteValue64(stream, addr, value, flags, true) }
 }
 
 /// `cuStreamWriteValue64_v2`.
@@ -1299,7 +923,7 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWriteValue64_v2_checked(stream, addr, value, flags, false) })
+    unsafe { crate::cuda::stream_words::cuStreamWriteValue64_v2(stream, addr, value, flags, false) }
 }
 
 /// `cuStreamWriteValue64_v2_ptsz`.
@@ -1310,21 +934,7 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuStreamWriteValue64_v2_checked(stream, addr, value, flags, true) })
-}
-
-/// `cuStreamWriteValue64_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuStreamWriteValue64_v2_checked(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u64,
-    flags: u32,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::stream_words::cuStreamWriteValue64_v2(stream, addr, value, flags, per_thread)
-    })
+    unsafe { crate::cuda::stream_words::cuStreamWriteValue64_v2(stream, addr, value, flags, true) }
 }
 
 /// `cuThreadExchangeStreamCaptureMode`.
@@ -1332,13 +942,5 @@ pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(
     mode: *mut CUstreamCaptureMode,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuThreadExchangeStreamCaptureMode_checked(mode) })
-}
-
-/// `cuThreadExchangeStreamCaptureMode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuThreadExchangeStreamCaptureMode_checked(
-    mode: *mut CUstreamCaptureMode,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::stream::cuThreadExchangeStreamCaptureMode(mode) })
+    unsafe { crate::cuda::stream::cuThreadExchangeStreamCaptureMode(mode) }
 }

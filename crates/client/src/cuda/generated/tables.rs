@@ -14,14 +14,5 @@ pub unsafe extern "C" fn cuGetExportTable(
     pExportTableId: *const CUuuid,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGetExportTable_checked(ppExportTable, pExportTableId) })
-}
-
-/// `cuGetExportTable`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGetExportTable_checked(
-    ppExportTable: *mut *const c_void,
-    pExportTableId: *const CUuuid,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::tables::cuGetExportTable(ppExportTable, pExportTableId) })
+    unsafe { crate::cuda::tables::cuGetExportTable(ppExportTable, pExportTableId) }
 }

@@ -26,82 +26,44 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2col(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuTensorMapEncodeIm2col_checked(
-            tensorMap,
-            tensorDataType,
-            tensorRank,
-            globalAddress,
-            globalDim,
-            globalStrides,
-            pixelBoxLowerCorner,
-            pixelBoxUpperCorner,
-            channelsPerPixel,
-            pixelsPerColumn,
-            elementStrides,
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(tensorMap)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_global_dim = unsafe { bytes_at(globalDim, counted(tensorRank)?) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_global_strides =
+            unsafe { bytes_at(globalStrides, counted(tensorRank)?.saturating_sub(1)) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_pixel_box_lower_corner =
+            unsafe { bytes_at(pixelBoxLowerCorner, counted(tensorRank)?.saturating_sub(2)) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_pixel_box_upper_corner =
+            unsafe { bytes_at(pixelBoxUpperCorner, counted(tensorRank)?.saturating_sub(2)) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_element_strides = unsafe { bytes_at(elementStrides, counted(tensorRank)?) }?;
+        let v_req = wire::CuTensorMapEncodeIm2col {
+            tensor_data_type: tensorDataType,
+            tensor_rank: tensorRank,
+            global_address: globalAddress as u64,
+            global_dim: v_global_dim,
+            global_strides: v_global_strides,
+            pixel_box_lower_corner: v_pixel_box_lower_corner,
+            pixel_box_upper_corner: v_pixel_box_upper_corner,
+            channels_per_pixel: channelsPerPixel,
+            pixels_per_column: pixelsPerColumn,
+            element_strides: v_element_strides,
             interleave,
             swizzle,
-            l2Promotion,
-            oobFill,
-        )
+            l2_promotion: l2Promotion,
+            oob_fill: oobFill,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuTensorMapEncodeIm2colReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(tensorMap, v_reply.tensor_map) };
+        Ok(())
     })
-}
-
-/// `cuTensorMapEncodeIm2col`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTensorMapEncodeIm2col_checked(
-    tensorMap: *mut CUtensorMap,
-    tensorDataType: CUtensorMapDataType,
-    tensorRank: u32,
-    globalAddress: *mut c_void,
-    globalDim: *const u64,
-    globalStrides: *const u64,
-    pixelBoxLowerCorner: *const i32,
-    pixelBoxUpperCorner: *const i32,
-    channelsPerPixel: u32,
-    pixelsPerColumn: u32,
-    elementStrides: *const u32,
-    interleave: CUtensorMapInterleave,
-    swizzle: CUtensorMapSwizzle,
-    l2Promotion: CUtensorMapL2promotion,
-    oobFill: CUtensorMapFloatOOBfill,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(tensorMap)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_global_dim = unsafe { bytes_at(globalDim, counted(tensorRank)?) }?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_global_strides =
-        unsafe { bytes_at(globalStrides, counted(tensorRank)?.saturating_sub(1)) }?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_pixel_box_lower_corner =
-        unsafe { bytes_at(pixelBoxLowerCorner, counted(tensorRank)?.saturating_sub(2)) }?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_pixel_box_upper_corner =
-        unsafe { bytes_at(pixelBoxUpperCorner, counted(tensorRank)?.saturating_sub(2)) }?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_element_strides = unsafe { bytes_at(elementStrides, counted(tensorRank)?) }?;
-    let v_req = wire::CuTensorMapEncodeIm2col {
-        tensor_data_type: tensorDataType,
-        tensor_rank: tensorRank,
-        global_address: globalAddress as u64,
-        global_dim: v_global_dim,
-        global_strides: v_global_strides,
-        pixel_box_lower_corner: v_pixel_box_lower_corner,
-        pixel_box_upper_corner: v_pixel_box_upper_corner,
-        channels_per_pixel: channelsPerPixel,
-        pixels_per_column: pixelsPerColumn,
-        element_strides: v_element_strides,
-        interleave,
-        swizzle,
-        l2_promotion: l2Promotion,
-        oob_fill: oobFill,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuTensorMapEncodeIm2colReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(tensorMap, v_reply.tensor_map) };
-    Ok(())
 }
 
 /// `cuTensorMapEncodeIm2colWide`.
@@ -123,79 +85,39 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2colWide(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuTensorMapEncodeIm2colWide_checked(
-            tensorMap,
-            tensorDataType,
-            tensorRank,
-            globalAddress,
-            globalDim,
-            globalStrides,
-            pixelBoxLowerCornerWidth,
-            pixelBoxUpperCornerWidth,
-            channelsPerPixel,
-            pixelsPerColumn,
-            elementStrides,
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(tensorMap)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_global_dim = unsafe { bytes_at(globalDim, counted(tensorRank)?) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_global_strides =
+            unsafe { bytes_at(globalStrides, counted(tensorRank)?.saturating_sub(1)) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_element_strides = unsafe { bytes_at(elementStrides, counted(tensorRank)?) }?;
+        let v_req = wire::CuTensorMapEncodeIm2colWide {
+            tensor_data_type: tensorDataType,
+            tensor_rank: tensorRank,
+            global_address: globalAddress as u64,
+            global_dim: v_global_dim,
+            global_strides: v_global_strides,
+            pixel_box_lower_corner_width: pixelBoxLowerCornerWidth,
+            pixel_box_upper_corner_width: pixelBoxUpperCornerWidth,
+            channels_per_pixel: channelsPerPixel,
+            pixels_per_column: pixelsPerColumn,
+            element_strides: v_element_strides,
             interleave,
             mode,
             swizzle,
-            l2Promotion,
-            oobFill,
-        )
+            l2_promotion: l2Promotion,
+            oob_fill: oobFill,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuTensorMapEncodeIm2colWideReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(tensorMap, v_reply.tensor_map) };
+        Ok(())
     })
-}
-
-/// `cuTensorMapEncodeIm2colWide`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTensorMapEncodeIm2colWide_checked(
-    tensorMap: *mut CUtensorMap,
-    tensorDataType: CUtensorMapDataType,
-    tensorRank: u32,
-    globalAddress: *mut c_void,
-    globalDim: *const u64,
-    globalStrides: *const u64,
-    pixelBoxLowerCornerWidth: i32,
-    pixelBoxUpperCornerWidth: i32,
-    channelsPerPixel: u32,
-    pixelsPerColumn: u32,
-    elementStrides: *const u32,
-    interleave: CUtensorMapInterleave,
-    mode: CUtensorMapIm2ColWideMode,
-    swizzle: CUtensorMapSwizzle,
-    l2Promotion: CUtensorMapL2promotion,
-    oobFill: CUtensorMapFloatOOBfill,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(tensorMap)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_global_dim = unsafe { bytes_at(globalDim, counted(tensorRank)?) }?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_global_strides =
-        unsafe { bytes_at(globalStrides, counted(tensorRank)?.saturating_sub(1)) }?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_element_strides = unsafe { bytes_at(elementStrides, counted(tensorRank)?) }?;
-    let v_req = wire::CuTensorMapEncodeIm2colWide {
-        tensor_data_type: tensorDataType,
-        tensor_rank: tensorRank,
-        global_address: globalAddress as u64,
-        global_dim: v_global_dim,
-        global_strides: v_global_strides,
-        pixel_box_lower_corner_width: pixelBoxLowerCornerWidth,
-        pixel_box_upper_corner_width: pixelBoxUpperCornerWidth,
-        channels_per_pixel: channelsPerPixel,
-        pixels_per_column: pixelsPerColumn,
-        element_strides: v_element_strides,
-        interleave,
-        mode,
-        swizzle,
-        l2_promotion: l2Promotion,
-        oob_fill: oobFill,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuTensorMapEncodeIm2colWideReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(tensorMap, v_reply.tensor_map) };
-    Ok(())
 }
 
 /// `cuTensorMapEncodeTiled`.
@@ -213,69 +135,37 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuTensorMapEncodeTiled_checked(
-            tensorMap,
-            tensorDataType,
-            tensorRank,
-            globalAddress,
-            globalDim,
-            globalStrides,
-            boxDim,
-            elementStrides,
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(tensorMap)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_global_dim = unsafe { bytes_at(globalDim, counted(tensorRank)?) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_global_strides =
+            unsafe { bytes_at(globalStrides, counted(tensorRank)?.saturating_sub(1)) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_box_dim = unsafe { bytes_at(boxDim, counted(tensorRank)?) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_element_strides = unsafe { bytes_at(elementStrides, counted(tensorRank)?) }?;
+        let v_req = wire::CuTensorMapEncodeTiled {
+            tensor_data_type: tensorDataType,
+            tensor_rank: tensorRank,
+            global_address: globalAddress as u64,
+            global_dim: v_global_dim,
+            global_strides: v_global_strides,
+            box_dim: v_box_dim,
+            element_strides: v_element_strides,
             interleave,
             swizzle,
-            l2Promotion,
-            oobFill,
-        )
+            l2_promotion: l2Promotion,
+            oob_fill: oobFill,
+        };
+        let v_bytes = cx.cached(&v_req)?;
+        let v_reply: wire::CuTensorMapEncodeTiledReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(tensorMap, v_reply.tensor_map) };
+        Ok(())
     })
-}
-
-/// `cuTensorMapEncodeTiled`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTensorMapEncodeTiled_checked(
-    tensorMap: *mut CUtensorMap,
-    tensorDataType: CUtensorMapDataType,
-    tensorRank: u32,
-    globalAddress: *mut c_void,
-    globalDim: *const u64,
-    globalStrides: *const u64,
-    boxDim: *const u32,
-    elementStrides: *const u32,
-    interleave: CUtensorMapInterleave,
-    swizzle: CUtensorMapSwizzle,
-    l2Promotion: CUtensorMapL2promotion,
-    oobFill: CUtensorMapFloatOOBfill,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(tensorMap)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_global_dim = unsafe { bytes_at(globalDim, counted(tensorRank)?) }?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_global_strides =
-        unsafe { bytes_at(globalStrides, counted(tensorRank)?.saturating_sub(1)) }?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_box_dim = unsafe { bytes_at(boxDim, counted(tensorRank)?) }?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_element_strides = unsafe { bytes_at(elementStrides, counted(tensorRank)?) }?;
-    let v_req = wire::CuTensorMapEncodeTiled {
-        tensor_data_type: tensorDataType,
-        tensor_rank: tensorRank,
-        global_address: globalAddress as u64,
-        global_dim: v_global_dim,
-        global_strides: v_global_strides,
-        box_dim: v_box_dim,
-        element_strides: v_element_strides,
-        interleave,
-        swizzle,
-        l2_promotion: l2Promotion,
-        oob_fill: oobFill,
-    };
-    let v_bytes = cx.cached(&v_req)?;
-    let v_reply: wire::CuTensorMapEncodeTiledReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(tensorMap, v_reply.tensor_map) };
-    Ok(())
 }
 
 /// `cuTensorMapReplaceAddress`.
@@ -284,14 +174,5 @@ pub unsafe extern "C" fn cuTensorMapReplaceAddress(
     globalAddress: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTensorMapReplaceAddress_checked(tensorMap, globalAddress) })
-}
-
-/// `cuTensorMapReplaceAddress`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTensorMapReplaceAddress_checked(
-    tensorMap: *mut CUtensorMap,
-    globalAddress: *mut c_void,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::tensor::cuTensorMapReplaceAddress(tensorMap, globalAddress) })
+    unsafe { crate::cuda::tensor::cuTensorMapReplaceAddress(tensorMap, globalAddress) }
 }

@@ -14,30 +14,13 @@ pub unsafe extern "C" fn cuSurfObjectCreate(
     pResDesc: *const CUDA_RESOURCE_DESC,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuSurfObjectCreate_checked(pSurfObject, pResDesc) })
-}
-
-/// `cuSurfObjectCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuSurfObjectCreate_checked(
-    pSurfObject: *mut CUsurfObject,
-    pResDesc: *const CUDA_RESOURCE_DESC,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::texture::cuSurfObjectCreate(pSurfObject, pResDesc) })
+    unsafe { crate::cuda::texture::cuSurfObjectCreate(pSurfObject, pResDesc) }
 }
 
 /// `cuSurfObjectDestroy`.
 pub unsafe extern "C" fn cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuSurfObjectDestroy_checked(surfObject) })
-}
-
-/// `cuSurfObjectDestroy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuSurfObjectDestroy_checked(
-    surfObject: CUsurfObject,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::texture::cuSurfObjectDestroy(surfObject) })
+    unsafe { crate::cuda::texture::cuSurfObjectDestroy(surfObject) }
 }
 
 /// `cuSurfObjectGetResourceDesc`.
@@ -46,31 +29,13 @@ pub unsafe extern "C" fn cuSurfObjectGetResourceDesc(
     surfObject: CUsurfObject,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuSurfObjectGetResourceDesc_checked(pResDesc, surfObject) })
-}
-
-/// `cuSurfObjectGetResourceDesc`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuSurfObjectGetResourceDesc_checked(
-    pResDesc: *mut CUDA_RESOURCE_DESC,
-    surfObject: CUsurfObject,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::texture::cuSurfObjectGetResourceDesc(pResDesc, surfObject) })
+    unsafe { crate::cuda::texture::cuSurfObjectGetResourceDesc(pResDesc, surfObject) }
 }
 
 /// `cuSurfRefGetArray`.
 pub unsafe extern "C" fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuSurfRefGetArray_checked(phArray, hSurfRef) })
-}
-
-/// `cuSurfRefGetArray`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuSurfRefGetArray_checked(
-    phArray: *mut CUarray,
-    hSurfRef: CUsurfref,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::texture::cuSurfRefGetArray(phArray, hSurfRef) })
+    unsafe { crate::cuda::texture::cuSurfRefGetArray(phArray, hSurfRef) }
 }
 
 /// `cuSurfRefSetArray`.
@@ -79,26 +44,18 @@ pub unsafe extern "C" fn cuSurfRefSetArray(
     hArray: CUarray,
     Flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuSurfRefSetArray_checked(hSurfRef, hArray, Flags) })
-}
-
-/// `cuSurfRefSetArray`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuSurfRefSetArray_checked(
-    hSurfRef: CUsurfref,
-    hArray: CUarray,
-    Flags: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_surf_ref = cx.handle(Kind::SurfRef, hSurfRef as u64)?;
-    let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
-    let v_req = wire::CuSurfRefSetArray {
-        h_surf_ref: v_h_surf_ref,
-        h_array: v_h_array,
-        flags: Flags,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_surf_ref = cx.handle(Kind::SurfRef, hSurfRef as u64)?;
+        let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
+        let v_req = wire::CuSurfRefSetArray {
+            h_surf_ref: v_h_surf_ref,
+            h_array: v_h_array,
+            flags: Flags,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuTexObjectCreate`.
@@ -109,36 +66,13 @@ pub unsafe extern "C" fn cuTexObjectCreate(
     pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuTexObjectCreate_checked(pTexObject, pResDesc, pTexDesc, pResViewDesc)
-    })
-}
-
-/// `cuTexObjectCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexObjectCreate_checked(
-    pTexObject: *mut CUtexObject,
-    pResDesc: *const CUDA_RESOURCE_DESC,
-    pTexDesc: *const CUDA_TEXTURE_DESC,
-    pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::texture::cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc)
-    })
+    unsafe { crate::cuda::texture::cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) }
 }
 
 /// `cuTexObjectDestroy`.
 pub unsafe extern "C" fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexObjectDestroy_checked(texObject) })
-}
-
-/// `cuTexObjectDestroy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexObjectDestroy_checked(
-    texObject: CUtexObject,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::texture::cuTexObjectDestroy(texObject) })
+    unsafe { crate::cuda::texture::cuTexObjectDestroy(texObject) }
 }
 
 /// `cuTexObjectGetResourceDesc`.
@@ -147,16 +81,7 @@ pub unsafe extern "C" fn cuTexObjectGetResourceDesc(
     texObject: CUtexObject,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexObjectGetResourceDesc_checked(pResDesc, texObject) })
-}
-
-/// `cuTexObjectGetResourceDesc`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexObjectGetResourceDesc_checked(
-    pResDesc: *mut CUDA_RESOURCE_DESC,
-    texObject: CUtexObject,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::texture::cuTexObjectGetResourceDesc(pResDesc, texObject) })
+    unsafe { crate::cuda::texture::cuTexObjectGetResourceDesc(pResDesc, texObject) }
 }
 
 /// `cuTexObjectGetResourceViewDesc`.
@@ -164,25 +89,18 @@ pub unsafe extern "C" fn cuTexObjectGetResourceViewDesc(
     pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexObjectGetResourceViewDesc_checked(pResViewDesc, texObject) })
-}
-
-/// `cuTexObjectGetResourceViewDesc`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexObjectGetResourceViewDesc_checked(
-    pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC,
-    texObject: CUtexObject,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pResViewDesc)?;
-    let v_req = wire::CuTexObjectGetResourceViewDesc {
-        tex_object: texObject,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuTexObjectGetResourceViewDescReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(pResViewDesc, v_reply.p_res_view_desc) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pResViewDesc)?;
+        let v_req = wire::CuTexObjectGetResourceViewDesc {
+            tex_object: texObject,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuTexObjectGetResourceViewDescReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(pResViewDesc, v_reply.p_res_view_desc) };
+        Ok(())
+    })
 }
 
 /// `cuTexObjectGetTextureDesc`.
@@ -190,67 +108,50 @@ pub unsafe extern "C" fn cuTexObjectGetTextureDesc(
     pTexDesc: *mut CUDA_TEXTURE_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexObjectGetTextureDesc_checked(pTexDesc, texObject) })
-}
-
-/// `cuTexObjectGetTextureDesc`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexObjectGetTextureDesc_checked(
-    pTexDesc: *mut CUDA_TEXTURE_DESC,
-    texObject: CUtexObject,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pTexDesc)?;
-    let v_req = wire::CuTexObjectGetTextureDesc {
-        tex_object: texObject,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuTexObjectGetTextureDescReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { put(pTexDesc, v_reply.p_tex_desc) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pTexDesc)?;
+        let v_req = wire::CuTexObjectGetTextureDesc {
+            tex_object: texObject,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuTexObjectGetTextureDescReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(pTexDesc, v_reply.p_tex_desc) };
+        Ok(())
+    })
 }
 
 /// `cuTexRefCreate`.
 pub unsafe extern "C" fn cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefCreate_checked(pTexRef) })
-}
-
-/// `cuTexRefCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefCreate_checked(
-    pTexRef: *mut CUtexref,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pTexRef)?;
-    let v_p_tex_ref = cx.create(Kind::TexRef);
-    let v_req = wire::CuTexRefCreate {
-        p_tex_ref: v_p_tex_ref,
-    };
-    cx.send(&v_req).inspect_err(|_| {
-        cx.destroy(Kind::TexRef, v_p_tex_ref);
-    })?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pTexRef.write(cx.raw(Kind::TexRef, v_p_tex_ref) as CUtexref) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pTexRef)?;
+        let v_p_tex_ref = cx.create(Kind::TexRef);
+        let v_req = wire::CuTexRefCreate {
+            p_tex_ref: v_p_tex_ref,
+        };
+        cx.send(&v_req).inspect_err(|_| {
+            cx.destroy(Kind::TexRef, v_p_tex_ref);
+        })?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pTexRef.write(cx.raw(Kind::TexRef, v_p_tex_ref) as CUtexref) };
+        Ok(())
+    })
 }
 
 /// `cuTexRefDestroy`.
 pub unsafe extern "C" fn cuTexRefDestroy(hTexRef: CUtexref) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefDestroy_checked(hTexRef) })
-}
-
-/// `cuTexRefDestroy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefDestroy_checked(hTexRef: CUtexref) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefDestroy {
-        h_tex_ref: v_h_tex_ref,
-    };
-    cx.send(&v_req)?;
-    cx.destroy(Kind::TexRef, v_h_tex_ref);
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefDestroy {
+            h_tex_ref: v_h_tex_ref,
+        };
+        cx.send(&v_req)?;
+        cx.destroy(Kind::TexRef, v_h_tex_ref);
+        Ok(())
+    })
 }
 
 /// `cuTexRefGetAddress`: refused.
@@ -270,28 +171,20 @@ pub unsafe extern "C" fn cuTexRefGetAddressMode(
     hTexRef: CUtexref,
     dim: i32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefGetAddressMode_checked(pam, hTexRef, dim) })
-}
-
-/// `cuTexRefGetAddressMode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefGetAddressMode_checked(
-    pam: *mut CUaddress_mode,
-    hTexRef: CUtexref,
-    dim: i32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pam)?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefGetAddressMode {
-        h_tex_ref: v_h_tex_ref,
-        dim,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuTexRefGetAddressModeReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pam.write(v_reply.pam) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pam)?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefGetAddressMode {
+            h_tex_ref: v_h_tex_ref,
+            dim,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuTexRefGetAddressModeReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pam.write(v_reply.pam) };
+        Ok(())
+    })
 }
 
 /// `cuTexRefGetAddress_v2`.
@@ -299,41 +192,25 @@ pub unsafe extern "C" fn cuTexRefGetAddress_v2(
     pdptr: *mut CUdeviceptr,
     hTexRef: CUtexref,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefGetAddress_v2_checked(pdptr, hTexRef) })
-}
-
-/// `cuTexRefGetAddress_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefGetAddress_v2_checked(
-    pdptr: *mut CUdeviceptr,
-    hTexRef: CUtexref,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pdptr)?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefGetAddressV2 {
-        h_tex_ref: v_h_tex_ref,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuTexRefGetAddressV2Reply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pdptr.write(v_reply.pdptr) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pdptr)?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefGetAddressV2 {
+            h_tex_ref: v_h_tex_ref,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuTexRefGetAddressV2Reply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pdptr.write(v_reply.pdptr) };
+        Ok(())
+    })
 }
 
 /// `cuTexRefGetArray`.
 pub unsafe extern "C" fn cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefGetArray_checked(phArray, hTexRef) })
-}
-
-/// `cuTexRefGetArray`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefGetArray_checked(
-    phArray: *mut CUarray,
-    hTexRef: CUtexref,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::texture::cuTexRefGetArray(phArray, hTexRef) })
+    unsafe { crate::cuda::texture::cuTexRefGetArray(phArray, hTexRef) }
 }
 
 /// `cuTexRefGetBorderColor`.
@@ -341,26 +218,19 @@ pub unsafe extern "C" fn cuTexRefGetBorderColor(
     pBorderColor: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefGetBorderColor_checked(pBorderColor, hTexRef) })
-}
-
-/// `cuTexRefGetBorderColor`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefGetBorderColor_checked(
-    pBorderColor: *mut f32,
-    hTexRef: CUtexref,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pBorderColor)?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefGetBorderColor {
-        h_tex_ref: v_h_tex_ref,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuTexRefGetBorderColorReply<'_> = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { fill(pBorderColor, 4, v_reply.p_border_color) }?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pBorderColor)?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefGetBorderColor {
+            h_tex_ref: v_h_tex_ref,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuTexRefGetBorderColorReply<'_> = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { fill(pBorderColor, 4, v_reply.p_border_color) }?;
+        Ok(())
+    })
 }
 
 /// `cuTexRefGetFilterMode`.
@@ -368,50 +238,36 @@ pub unsafe extern "C" fn cuTexRefGetFilterMode(
     pfm: *mut CUfilter_mode,
     hTexRef: CUtexref,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefGetFilterMode_checked(pfm, hTexRef) })
-}
-
-/// `cuTexRefGetFilterMode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefGetFilterMode_checked(
-    pfm: *mut CUfilter_mode,
-    hTexRef: CUtexref,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pfm)?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefGetFilterMode {
-        h_tex_ref: v_h_tex_ref,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuTexRefGetFilterModeReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pfm.write(v_reply.pfm) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pfm)?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefGetFilterMode {
+            h_tex_ref: v_h_tex_ref,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuTexRefGetFilterModeReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pfm.write(v_reply.pfm) };
+        Ok(())
+    })
 }
 
 /// `cuTexRefGetFlags`.
 pub unsafe extern "C" fn cuTexRefGetFlags(pFlags: *mut u32, hTexRef: CUtexref) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefGetFlags_checked(pFlags, hTexRef) })
-}
-
-/// `cuTexRefGetFlags`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefGetFlags_checked(
-    pFlags: *mut u32,
-    hTexRef: CUtexref,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pFlags)?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefGetFlags {
-        h_tex_ref: v_h_tex_ref,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuTexRefGetFlagsReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pFlags.write(v_reply.p_flags) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pFlags)?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefGetFlags {
+            h_tex_ref: v_h_tex_ref,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuTexRefGetFlagsReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pFlags.write(v_reply.p_flags) };
+        Ok(())
+    })
 }
 
 /// `cuTexRefGetFormat`.
@@ -420,30 +276,22 @@ pub unsafe extern "C" fn cuTexRefGetFormat(
     pNumChannels: *mut i32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefGetFormat_checked(pFormat, pNumChannels, hTexRef) })
-}
-
-/// `cuTexRefGetFormat`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefGetFormat_checked(
-    pFormat: *mut CUarray_format,
-    pNumChannels: *mut i32,
-    hTexRef: CUtexref,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pFormat)?;
-    not_null(pNumChannels)?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefGetFormat {
-        h_tex_ref: v_h_tex_ref,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuTexRefGetFormatReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pFormat.write(v_reply.p_format) };
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pNumChannels.write(v_reply.p_num_channels) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pFormat)?;
+        not_null(pNumChannels)?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefGetFormat {
+            h_tex_ref: v_h_tex_ref,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuTexRefGetFormatReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pFormat.write(v_reply.p_format) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pNumChannels.write(v_reply.p_num_channels) };
+        Ok(())
+    })
 }
 
 /// `cuTexRefGetMaxAnisotropy`.
@@ -451,26 +299,19 @@ pub unsafe extern "C" fn cuTexRefGetMaxAnisotropy(
     pmaxAniso: *mut i32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefGetMaxAnisotropy_checked(pmaxAniso, hTexRef) })
-}
-
-/// `cuTexRefGetMaxAnisotropy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefGetMaxAnisotropy_checked(
-    pmaxAniso: *mut i32,
-    hTexRef: CUtexref,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pmaxAniso)?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefGetMaxAnisotropy {
-        h_tex_ref: v_h_tex_ref,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuTexRefGetMaxAnisotropyReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pmaxAniso.write(v_reply.pmax_aniso) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pmaxAniso)?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefGetMaxAnisotropy {
+            h_tex_ref: v_h_tex_ref,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuTexRefGetMaxAnisotropyReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pmaxAniso.write(v_reply.pmax_aniso) };
+        Ok(())
+    })
 }
 
 /// `cuTexRefGetMipmapFilterMode`.
@@ -478,26 +319,19 @@ pub unsafe extern "C" fn cuTexRefGetMipmapFilterMode(
     pfm: *mut CUfilter_mode,
     hTexRef: CUtexref,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefGetMipmapFilterMode_checked(pfm, hTexRef) })
-}
-
-/// `cuTexRefGetMipmapFilterMode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefGetMipmapFilterMode_checked(
-    pfm: *mut CUfilter_mode,
-    hTexRef: CUtexref,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pfm)?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefGetMipmapFilterMode {
-        h_tex_ref: v_h_tex_ref,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuTexRefGetMipmapFilterModeReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pfm.write(v_reply.pfm) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pfm)?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefGetMipmapFilterMode {
+            h_tex_ref: v_h_tex_ref,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuTexRefGetMipmapFilterModeReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pfm.write(v_reply.pfm) };
+        Ok(())
+    })
 }
 
 /// `cuTexRefGetMipmapLevelBias`.
@@ -505,26 +339,19 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelBias(
     pbias: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefGetMipmapLevelBias_checked(pbias, hTexRef) })
-}
-
-/// `cuTexRefGetMipmapLevelBias`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefGetMipmapLevelBias_checked(
-    pbias: *mut f32,
-    hTexRef: CUtexref,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pbias)?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefGetMipmapLevelBias {
-        h_tex_ref: v_h_tex_ref,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuTexRefGetMipmapLevelBiasReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pbias.write(v_reply.pbias) };
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pbias)?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefGetMipmapLevelBias {
+            h_tex_ref: v_h_tex_ref,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuTexRefGetMipmapLevelBiasReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pbias.write(v_reply.pbias) };
+        Ok(())
+    })
 }
 
 /// `cuTexRefGetMipmapLevelClamp`.
@@ -533,32 +360,22 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelClamp(
     pmaxMipmapLevelClamp: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuTexRefGetMipmapLevelClamp_checked(pminMipmapLevelClamp, pmaxMipmapLevelClamp, hTexRef)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        not_null(pminMipmapLevelClamp)?;
+        not_null(pmaxMipmapLevelClamp)?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefGetMipmapLevelClamp {
+            h_tex_ref: v_h_tex_ref,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuTexRefGetMipmapLevelClampReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pminMipmapLevelClamp.write(v_reply.pmin_mipmap_level_clamp) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pmaxMipmapLevelClamp.write(v_reply.pmax_mipmap_level_clamp) };
+        Ok(())
     })
-}
-
-/// `cuTexRefGetMipmapLevelClamp`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefGetMipmapLevelClamp_checked(
-    pminMipmapLevelClamp: *mut f32,
-    pmaxMipmapLevelClamp: *mut f32,
-    hTexRef: CUtexref,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    not_null(pminMipmapLevelClamp)?;
-    not_null(pmaxMipmapLevelClamp)?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefGetMipmapLevelClamp {
-        h_tex_ref: v_h_tex_ref,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuTexRefGetMipmapLevelClampReply = decode(&v_bytes)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pminMipmapLevelClamp.write(v_reply.pmin_mipmap_level_clamp) };
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    unsafe { pmaxMipmapLevelClamp.write(v_reply.pmax_mipmap_level_clamp) };
-    Ok(())
 }
 
 /// `cuTexRefGetMipmappedArray`.
@@ -567,16 +384,7 @@ pub unsafe extern "C" fn cuTexRefGetMipmappedArray(
     hTexRef: CUtexref,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefGetMipmappedArray_checked(phMipmappedArray, hTexRef) })
-}
-
-/// `cuTexRefGetMipmappedArray`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefGetMipmappedArray_checked(
-    phMipmappedArray: *mut CUmipmappedArray,
-    hTexRef: CUtexref,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::texture::cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef) })
+    unsafe { crate::cuda::texture::cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef) }
 }
 
 /// `cuTexRefSetAddress`: refused.
@@ -613,18 +421,7 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D_v2(
     Pitch: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefSetAddress2D_v2_checked(hTexRef, desc, dptr, Pitch) })
-}
-
-/// `cuTexRefSetAddress2D_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefSetAddress2D_v2_checked(
-    hTexRef: CUtexref,
-    desc: *const CUDA_ARRAY_DESCRIPTOR,
-    dptr: CUdeviceptr,
-    Pitch: usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    unsafe { super::texture::cuTexRefSetAddress2D_v3_checked(hTexRef, desc, dptr, Pitch) }
+    unsafe { super::texture::cuTexRefSetAddress2D_v3(hTexRef, desc, dptr, Pitch) }
 }
 
 /// `cuTexRefSetAddress2D_v3`.
@@ -634,29 +431,20 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D_v3(
     dptr: CUdeviceptr,
     Pitch: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefSetAddress2D_v3_checked(hTexRef, desc, dptr, Pitch) })
-}
-
-/// `cuTexRefSetAddress2D_v3`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefSetAddress2D_v3_checked(
-    hTexRef: CUtexref,
-    desc: *const CUDA_ARRAY_DESCRIPTOR,
-    dptr: CUdeviceptr,
-    Pitch: usize,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_desc = unsafe { structure(desc) }?;
-    let v_req = wire::CuTexRefSetAddress2DV3 {
-        h_tex_ref: v_h_tex_ref,
-        desc: v_desc,
-        dptr,
-        pitch: Pitch as u64,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_desc = unsafe { structure(desc) }?;
+        let v_req = wire::CuTexRefSetAddress2DV3 {
+            h_tex_ref: v_h_tex_ref,
+            desc: v_desc,
+            dptr,
+            pitch: Pitch as u64,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuTexRefSetAddressMode`.
@@ -665,25 +453,17 @@ pub unsafe extern "C" fn cuTexRefSetAddressMode(
     dim: i32,
     am: CUaddress_mode,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefSetAddressMode_checked(hTexRef, dim, am) })
-}
-
-/// `cuTexRefSetAddressMode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefSetAddressMode_checked(
-    hTexRef: CUtexref,
-    dim: i32,
-    am: CUaddress_mode,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefSetAddressMode {
-        h_tex_ref: v_h_tex_ref,
-        dim,
-        am,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefSetAddressMode {
+            h_tex_ref: v_h_tex_ref,
+            dim,
+            am,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuTexRefSetAddress_v2`.
@@ -693,31 +473,22 @@ pub unsafe extern "C" fn cuTexRefSetAddress_v2(
     dptr: CUdeviceptr,
     bytes: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefSetAddress_v2_checked(ByteOffset, hTexRef, dptr, bytes) })
-}
-
-/// `cuTexRefSetAddress_v2`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefSetAddress_v2_checked(
-    ByteOffset: *mut usize,
-    hTexRef: CUtexref,
-    dptr: CUdeviceptr,
-    bytes: usize,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefSetAddressV2 {
-        h_tex_ref: v_h_tex_ref,
-        dptr,
-        bytes: bytes as u64,
-    };
-    let v_bytes = cx.call(&v_req)?;
-    let v_reply: wire::CuTexRefSetAddressV2Reply = decode(&v_bytes)?;
-    if !ByteOffset.is_null() {
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { ByteOffset.write(v_reply.byte_offset as usize) };
-    }
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefSetAddressV2 {
+            h_tex_ref: v_h_tex_ref,
+            dptr,
+            bytes: bytes as u64,
+        };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuTexRefSetAddressV2Reply = decode(&v_bytes)?;
+        if !ByteOffset.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { ByteOffset.write(v_reply.byte_offset as usize) };
+        }
+        Ok(())
+    })
 }
 
 /// `cuTexRefSetArray`.
@@ -726,26 +497,18 @@ pub unsafe extern "C" fn cuTexRefSetArray(
     hArray: CUarray,
     Flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefSetArray_checked(hTexRef, hArray, Flags) })
-}
-
-/// `cuTexRefSetArray`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefSetArray_checked(
-    hTexRef: CUtexref,
-    hArray: CUarray,
-    Flags: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_h_array = cx.handle_opt(Kind::Array, hArray as u64)?;
-    let v_req = wire::CuTexRefSetArray {
-        h_tex_ref: v_h_tex_ref,
-        h_array: v_h_array,
-        flags: Flags,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_h_array = cx.handle_opt(Kind::Array, hArray as u64)?;
+        let v_req = wire::CuTexRefSetArray {
+            h_tex_ref: v_h_tex_ref,
+            h_array: v_h_array,
+            flags: Flags,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuTexRefSetBorderColor`.
@@ -753,67 +516,46 @@ pub unsafe extern "C" fn cuTexRefSetBorderColor(
     hTexRef: CUtexref,
     pBorderColor: *mut f32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefSetBorderColor_checked(hTexRef, pBorderColor) })
-}
-
-/// `cuTexRefSetBorderColor`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefSetBorderColor_checked(
-    hTexRef: CUtexref,
-    pBorderColor: *mut f32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    // SAFETY: the program's pointer; the API asks that it be valid.
-    let v_p_border_color = unsafe { bytes_at(pBorderColor, 4) }?;
-    let v_req = wire::CuTexRefSetBorderColor {
-        h_tex_ref: v_h_tex_ref,
-        p_border_color: v_p_border_color,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let v_p_border_color = unsafe { bytes_at(pBorderColor, 4) }?;
+        let v_req = wire::CuTexRefSetBorderColor {
+            h_tex_ref: v_h_tex_ref,
+            p_border_color: v_p_border_color,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuTexRefSetFilterMode`.
 pub unsafe extern "C" fn cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefSetFilterMode_checked(hTexRef, fm) })
-}
-
-/// `cuTexRefSetFilterMode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefSetFilterMode_checked(
-    hTexRef: CUtexref,
-    fm: CUfilter_mode,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefSetFilterMode {
-        h_tex_ref: v_h_tex_ref,
-        fm,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefSetFilterMode {
+            h_tex_ref: v_h_tex_ref,
+            fm,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuTexRefSetFlags`.
 pub unsafe extern "C" fn cuTexRefSetFlags(hTexRef: CUtexref, Flags: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefSetFlags_checked(hTexRef, Flags) })
-}
-
-/// `cuTexRefSetFlags`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefSetFlags_checked(
-    hTexRef: CUtexref,
-    Flags: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefSetFlags {
-        h_tex_ref: v_h_tex_ref,
-        flags: Flags,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefSetFlags {
+            h_tex_ref: v_h_tex_ref,
+            flags: Flags,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuTexRefSetFormat`.
@@ -822,46 +564,31 @@ pub unsafe extern "C" fn cuTexRefSetFormat(
     fmt: CUarray_format,
     NumPackedComponents: i32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefSetFormat_checked(hTexRef, fmt, NumPackedComponents) })
-}
-
-/// `cuTexRefSetFormat`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefSetFormat_checked(
-    hTexRef: CUtexref,
-    fmt: CUarray_format,
-    NumPackedComponents: i32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefSetFormat {
-        h_tex_ref: v_h_tex_ref,
-        fmt,
-        num_packed_components: NumPackedComponents,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefSetFormat {
+            h_tex_ref: v_h_tex_ref,
+            fmt,
+            num_packed_components: NumPackedComponents,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuTexRefSetMaxAnisotropy`.
 pub unsafe extern "C" fn cuTexRefSetMaxAnisotropy(hTexRef: CUtexref, maxAniso: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefSetMaxAnisotropy_checked(hTexRef, maxAniso) })
-}
-
-/// `cuTexRefSetMaxAnisotropy`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefSetMaxAnisotropy_checked(
-    hTexRef: CUtexref,
-    maxAniso: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefSetMaxAnisotropy {
-        h_tex_ref: v_h_tex_ref,
-        max_aniso: maxAniso,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefSetMaxAnisotropy {
+            h_tex_ref: v_h_tex_ref,
+            max_aniso: maxAniso,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuTexRefSetMipmapFilterMode`.
@@ -869,44 +596,30 @@ pub unsafe extern "C" fn cuTexRefSetMipmapFilterMode(
     hTexRef: CUtexref,
     fm: CUfilter_mode,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefSetMipmapFilterMode_checked(hTexRef, fm) })
-}
-
-/// `cuTexRefSetMipmapFilterMode`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefSetMipmapFilterMode_checked(
-    hTexRef: CUtexref,
-    fm: CUfilter_mode,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefSetMipmapFilterMode {
-        h_tex_ref: v_h_tex_ref,
-        fm,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefSetMipmapFilterMode {
+            h_tex_ref: v_h_tex_ref,
+            fm,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuTexRefSetMipmapLevelBias`.
 pub unsafe extern "C" fn cuTexRefSetMipmapLevelBias(hTexRef: CUtexref, bias: f32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefSetMipmapLevelBias_checked(hTexRef, bias) })
-}
-
-/// `cuTexRefSetMipmapLevelBias`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefSetMipmapLevelBias_checked(
-    hTexRef: CUtexref,
-    bias: f32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefSetMipmapLevelBias {
-        h_tex_ref: v_h_tex_ref,
-        bias,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefSetMipmapLevelBias {
+            h_tex_ref: v_h_tex_ref,
+            bias,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuTexRefSetMipmapLevelClamp`.
@@ -915,27 +628,17 @@ pub unsafe extern "C" fn cuTexRefSetMipmapLevelClamp(
     minMipmapLevelClamp: f32,
     maxMipmapLevelClamp: f32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuTexRefSetMipmapLevelClamp_checked(hTexRef, minMipmapLevelClamp, maxMipmapLevelClamp)
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_req = wire::CuTexRefSetMipmapLevelClamp {
+            h_tex_ref: v_h_tex_ref,
+            min_mipmap_level_clamp: minMipmapLevelClamp,
+            max_mipmap_level_clamp: maxMipmapLevelClamp,
+        };
+        cx.call(&v_req)?;
+        Ok(())
     })
-}
-
-/// `cuTexRefSetMipmapLevelClamp`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefSetMipmapLevelClamp_checked(
-    hTexRef: CUtexref,
-    minMipmapLevelClamp: f32,
-    maxMipmapLevelClamp: f32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_req = wire::CuTexRefSetMipmapLevelClamp {
-        h_tex_ref: v_h_tex_ref,
-        min_mipmap_level_clamp: minMipmapLevelClamp,
-        max_mipmap_level_clamp: maxMipmapLevelClamp,
-    };
-    cx.call(&v_req)?;
-    Ok(())
 }
 
 /// `cuTexRefSetMipmappedArray`.
@@ -944,24 +647,16 @@ pub unsafe extern "C" fn cuTexRefSetMipmappedArray(
     hMipmappedArray: CUmipmappedArray,
     Flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuTexRefSetMipmappedArray_checked(hTexRef, hMipmappedArray, Flags) })
-}
-
-/// `cuTexRefSetMipmappedArray`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuTexRefSetMipmappedArray_checked(
-    hTexRef: CUtexref,
-    hMipmappedArray: CUmipmappedArray,
-    Flags: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
-    let v_h_mipmapped_array = cx.handle_opt(Kind::MipmappedArray, hMipmappedArray as u64)?;
-    let v_req = wire::CuTexRefSetMipmappedArray {
-        h_tex_ref: v_h_tex_ref,
-        h_mipmapped_array: v_h_mipmapped_array,
-        flags: Flags,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        let v_h_mipmapped_array = cx.handle_opt(Kind::MipmappedArray, hMipmappedArray as u64)?;
+        let v_req = wire::CuTexRefSetMipmappedArray {
+            h_tex_ref: v_h_tex_ref,
+            h_mipmapped_array: v_h_mipmapped_array,
+            flags: Flags,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }

@@ -14,26 +14,18 @@ pub unsafe extern "C" fn cuGraphReleaseUserObject(
     object: CUuserObject,
     count: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphReleaseUserObject_checked(graph, object, count) })
-}
-
-/// `cuGraphReleaseUserObject`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphReleaseUserObject_checked(
-    graph: CUgraph,
-    object: CUuserObject,
-    count: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_graph = cx.handle(Kind::Graph, graph as u64)?;
-    let v_object = cx.handle(Kind::UserObject, object as u64)?;
-    let v_req = wire::CuGraphReleaseUserObject {
-        graph: v_graph,
-        object: v_object,
-        count,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_graph = cx.handle(Kind::Graph, graph as u64)?;
+        let v_object = cx.handle(Kind::UserObject, object as u64)?;
+        let v_req = wire::CuGraphReleaseUserObject {
+            graph: v_graph,
+            object: v_object,
+            count,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuGraphRetainUserObject`.
@@ -43,28 +35,19 @@ pub unsafe extern "C" fn cuGraphRetainUserObject(
     count: u32,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuGraphRetainUserObject_checked(graph, object, count, flags) })
-}
-
-/// `cuGraphRetainUserObject`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuGraphRetainUserObject_checked(
-    graph: CUgraph,
-    object: CUuserObject,
-    count: u32,
-    flags: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_graph = cx.handle(Kind::Graph, graph as u64)?;
-    let v_object = cx.handle(Kind::UserObject, object as u64)?;
-    let v_req = wire::CuGraphRetainUserObject {
-        graph: v_graph,
-        object: v_object,
-        count,
-        flags,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_graph = cx.handle(Kind::Graph, graph as u64)?;
+        let v_object = cx.handle(Kind::UserObject, object as u64)?;
+        let v_req = wire::CuGraphRetainUserObject {
+            graph: v_graph,
+            object: v_object,
+            count,
+            flags,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuUserObjectCreate`.
@@ -76,21 +59,7 @@ pub unsafe extern "C" fn cuUserObjectCreate(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuUserObjectCreate_checked(object_out, ptr, destroy, initialRefcount, flags)
-    })
-}
-
-/// `cuUserObjectCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuUserObjectCreate_checked(
-    object_out: *mut CUuserObject,
-    ptr: *mut c_void,
-    destroy: CUhostFn,
-    initialRefcount: u32,
-    flags: u32,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::user_object::cuUserObjectCreate(
             object_out,
             ptr,
@@ -98,47 +67,33 @@ pub(in crate::cuda) unsafe fn cuUserObjectCreate_checked(
             initialRefcount,
             flags,
         )
-    })
+    }
 }
 
 /// `cuUserObjectRelease`.
 pub unsafe extern "C" fn cuUserObjectRelease(object: CUuserObject, count: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuUserObjectRelease_checked(object, count) })
-}
-
-/// `cuUserObjectRelease`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuUserObjectRelease_checked(
-    object: CUuserObject,
-    count: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_object = cx.handle(Kind::UserObject, object as u64)?;
-    let v_req = wire::CuUserObjectRelease {
-        object: v_object,
-        count,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_object = cx.handle(Kind::UserObject, object as u64)?;
+        let v_req = wire::CuUserObjectRelease {
+            object: v_object,
+            count,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }
 
 /// `cuUserObjectRetain`.
 pub unsafe extern "C" fn cuUserObjectRetain(object: CUuserObject, count: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuUserObjectRetain_checked(object, count) })
-}
-
-/// `cuUserObjectRetain`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuUserObjectRetain_checked(
-    object: CUuserObject,
-    count: u32,
-) -> Result<(), CUresult> {
-    let cx = runtime::enter()?;
-    let v_object = cx.handle(Kind::UserObject, object as u64)?;
-    let v_req = wire::CuUserObjectRetain {
-        object: v_object,
-        count,
-    };
-    cx.call(&v_req)?;
-    Ok(())
+    runtime::guard(|| {
+        let cx = runtime::enter()?;
+        let v_object = cx.handle(Kind::UserObject, object as u64)?;
+        let v_req = wire::CuUserObjectRetain {
+            object: v_object,
+            count,
+        };
+        cx.call(&v_req)?;
+        Ok(())
+    })
 }

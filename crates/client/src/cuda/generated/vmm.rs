@@ -11,16 +11,7 @@ use wire::Kind;
 /// `cuMemAddressFree`.
 pub unsafe extern "C" fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemAddressFree_checked(ptr, size) })
-}
-
-/// `cuMemAddressFree`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemAddressFree_checked(
-    ptr: CUdeviceptr,
-    size: usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::vmm::cuMemAddressFree(ptr, size) })
+    unsafe { crate::cuda::vmm::cuMemAddressFree(ptr, size) }
 }
 
 /// `cuMemAddressReserve`.
@@ -32,19 +23,7 @@ pub unsafe extern "C" fn cuMemAddressReserve(
     flags: u64,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemAddressReserve_checked(ptr, size, alignment, addr, flags) })
-}
-
-/// `cuMemAddressReserve`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemAddressReserve_checked(
-    ptr: *mut CUdeviceptr,
-    size: usize,
-    alignment: usize,
-    addr: CUdeviceptr,
-    flags: u64,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::vmm::cuMemAddressReserve(ptr, size, alignment, addr, flags) })
+    unsafe { crate::cuda::vmm::cuMemAddressReserve(ptr, size, alignment, addr, flags) }
 }
 
 /// `cuMemCreate`.
@@ -55,18 +34,7 @@ pub unsafe extern "C" fn cuMemCreate(
     flags: u64,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemCreate_checked(handle, size, prop, flags) })
-}
-
-/// `cuMemCreate`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemCreate_checked(
-    handle: *mut CUmemGenericAllocationHandle,
-    size: usize,
-    prop: *const CUmemAllocationProp,
-    flags: u64,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::vmm::cuMemCreate(handle, size, prop, flags) })
+    unsafe { crate::cuda::vmm::cuMemCreate(handle, size, prop, flags) }
 }
 
 /// `cuMemExportToShareableHandle`.
@@ -77,22 +45,9 @@ pub unsafe extern "C" fn cuMemExportToShareableHandle(
     flags: u64,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemExportToShareableHandle_checked(shareableHandle, handle, handleType, flags)
-    })
-}
-
-/// `cuMemExportToShareableHandle`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemExportToShareableHandle_checked(
-    shareableHandle: *mut c_void,
-    handle: CUmemGenericAllocationHandle,
-    handleType: CUmemAllocationHandleType,
-    flags: u64,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
+    unsafe {
         crate::cuda::vmm::cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags)
-    })
+    }
 }
 
 /// `cuMemGetAccess`.
@@ -102,17 +57,7 @@ pub unsafe extern "C" fn cuMemGetAccess(
     ptr: CUdeviceptr,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemGetAccess_checked(flags, location, ptr) })
-}
-
-/// `cuMemGetAccess`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemGetAccess_checked(
-    flags: *mut u64,
-    location: *const CUmemLocation,
-    ptr: CUdeviceptr,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::vmm::cuMemGetAccess(flags, location, ptr) })
+    unsafe { crate::cuda::vmm::cuMemGetAccess(flags, location, ptr) }
 }
 
 /// `cuMemGetAllocationGranularity`.
@@ -122,17 +67,7 @@ pub unsafe extern "C" fn cuMemGetAllocationGranularity(
     option: CUmemAllocationGranularity_flags,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemGetAllocationGranularity_checked(granularity, prop, option) })
-}
-
-/// `cuMemGetAllocationGranularity`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemGetAllocationGranularity_checked(
-    granularity: *mut usize,
-    prop: *const CUmemAllocationProp,
-    option: CUmemAllocationGranularity_flags,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::vmm::cuMemGetAllocationGranularity(granularity, prop, option) })
+    unsafe { crate::cuda::vmm::cuMemGetAllocationGranularity(granularity, prop, option) }
 }
 
 /// `cuMemGetAllocationPropertiesFromHandle`.
@@ -141,16 +76,7 @@ pub unsafe extern "C" fn cuMemGetAllocationPropertiesFromHandle(
     handle: CUmemGenericAllocationHandle,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemGetAllocationPropertiesFromHandle_checked(prop, handle) })
-}
-
-/// `cuMemGetAllocationPropertiesFromHandle`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemGetAllocationPropertiesFromHandle_checked(
-    prop: *mut CUmemAllocationProp,
-    handle: CUmemGenericAllocationHandle,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::vmm::cuMemGetAllocationPropertiesFromHandle(prop, handle) })
+    unsafe { crate::cuda::vmm::cuMemGetAllocationPropertiesFromHandle(prop, handle) }
 }
 
 /// `cuMemImportFromShareableHandle`.
@@ -160,21 +86,7 @@ pub unsafe extern "C" fn cuMemImportFromShareableHandle(
     shHandleType: CUmemAllocationHandleType,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe {
-        cuMemImportFromShareableHandle_checked(handle, osHandle, shHandleType)
-    })
-}
-
-/// `cuMemImportFromShareableHandle`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemImportFromShareableHandle_checked(
-    handle: *mut CUmemGenericAllocationHandle,
-    osHandle: *mut c_void,
-    shHandleType: CUmemAllocationHandleType,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe {
-        crate::cuda::vmm::cuMemImportFromShareableHandle(handle, osHandle, shHandleType)
-    })
+    unsafe { crate::cuda::vmm::cuMemImportFromShareableHandle(handle, osHandle, shHandleType) }
 }
 
 /// `cuMemMap`.
@@ -186,19 +98,7 @@ pub unsafe extern "C" fn cuMemMap(
     flags: u64,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemMap_checked(ptr, size, offset, handle, flags) })
-}
-
-/// `cuMemMap`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemMap_checked(
-    ptr: CUdeviceptr,
-    size: usize,
-    offset: usize,
-    handle: CUmemGenericAllocationHandle,
-    flags: u64,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::vmm::cuMemMap(ptr, size, offset, handle, flags) })
+    unsafe { crate::cuda::vmm::cuMemMap(ptr, size, offset, handle, flags) }
 }
 
 /// `cuMemMapArrayAsync`: refused.
@@ -222,15 +122,7 @@ pub unsafe extern "C" fn cuMemMapArrayAsync_ptsz(
 /// `cuMemRelease`.
 pub unsafe extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemRelease_checked(handle) })
-}
-
-/// `cuMemRelease`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemRelease_checked(
-    handle: CUmemGenericAllocationHandle,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::vmm::cuMemRelease(handle) })
+    unsafe { crate::cuda::vmm::cuMemRelease(handle) }
 }
 
 /// `cuMemRetainAllocationHandle`.
@@ -239,16 +131,7 @@ pub unsafe extern "C" fn cuMemRetainAllocationHandle(
     addr: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemRetainAllocationHandle_checked(handle, addr) })
-}
-
-/// `cuMemRetainAllocationHandle`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemRetainAllocationHandle_checked(
-    handle: *mut CUmemGenericAllocationHandle,
-    addr: *mut c_void,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::vmm::cuMemRetainAllocationHandle(handle, addr) })
+    unsafe { crate::cuda::vmm::cuMemRetainAllocationHandle(handle, addr) }
 }
 
 /// `cuMemSetAccess`.
@@ -259,33 +142,13 @@ pub unsafe extern "C" fn cuMemSetAccess(
     count: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemSetAccess_checked(ptr, size, desc, count) })
-}
-
-/// `cuMemSetAccess`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemSetAccess_checked(
-    ptr: CUdeviceptr,
-    size: usize,
-    desc: *const CUmemAccessDesc,
-    count: usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::vmm::cuMemSetAccess(ptr, size, desc, count) })
+    unsafe { crate::cuda::vmm::cuMemSetAccess(ptr, size, desc, count) }
 }
 
 /// `cuMemUnmap`.
 pub unsafe extern "C" fn cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    runtime::guard(|| unsafe { cuMemUnmap_checked(ptr, size) })
-}
-
-/// `cuMemUnmap`, with the result as a `Result`.
-pub(in crate::cuda) unsafe fn cuMemUnmap_checked(
-    ptr: CUdeviceptr,
-    size: usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the arguments are the program's.
-    check(unsafe { crate::cuda::vmm::cuMemUnmap(ptr, size) })
+    unsafe { crate::cuda::vmm::cuMemUnmap(ptr, size) }
 }
 
 /// `cuMulticastAddDevice`: refused.
