@@ -74,6 +74,10 @@ fn simulated(folder: &Path) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(folder).expect("src is part of the crate") {
         let path = entry.expect("src can be listed").path();
+        if path.is_dir() {
+            names.extend(simulated(&path));
+            continue;
+        }
         let text = fs::read_to_string(&path).expect("a source file is text");
         for part in text.split("fn [").skip(1) {
             let list = part.split(']').next().unwrap_or_default();

@@ -3,7 +3,7 @@
 use crate::config;
 use crate::faults::{self, Action};
 use crate::ffi::{CUresult, Res};
-use crate::logs;
+use crate::state::{context, logs};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -25,15 +25,6 @@ impl Site {
             count: AtomicU64::new(0),
         }
     }
-}
-
-/// Which default stream the null stream handle means in a call.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Flavour {
-    /// The context's legacy default stream.
-    Legacy,
-    /// The calling thread's default stream.
-    PerThread,
 }
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -61,7 +52,7 @@ pub fn call(site: &'static Site, f: impl FnOnce() -> Res) -> CUresult {
         match faults::at(site.name, nth) {
             Some(Action::Fail(code)) => code,
             Some(Action::FailSticky(code)) => {
-                crate::context::poison_current(code);
+                context::poison_current(code);
                 code
             }
             Some(Action::Slow(time)) => {
@@ -129,7 +120,8 @@ macro_rules! api {
         #[unsafe(no_mangle)]
         #[allow(unused_unsafe, unused_braces, dead_code)]
         pub unsafe extern "C" fn $name $args -> $crate::ffi::CUresult {
-            const FLAVOUR: $crate::entry::Flavour = $crate::entry::Flavour::$flavour;
+            use $crate::state::stream::Flavour;
+            const FLAVOUR: Flavour = Flavour::$flavour;
             static SITE: $crate::entry::Site = $crate::entry::Site::new(stringify!($name));
             // SAFETY: a program that calls the driver gives pointers that are valid as its header
             // says.

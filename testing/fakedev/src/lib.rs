@@ -12,6 +12,10 @@
 //!   ends;
 //! - `FAKEDEV_LAUNCH_NS` (0): how long each launch keeps the calling thread busy.
 //!
+//! `state` knows what there is: each kind of object with its table, and no C function. `engine`
+//! does what takes several of them: it hands work to streams and runs it, and ends contexts. `api`
+//! has the C functions, each under [`entry`].
+//!
 //! Locking: a context's order lock comes before a stream's queue lock; the memory map's lock and
 //! the handle tables' locks are taken last and briefly. None is held while a kernel, a copy or a
 //! host function runs.
@@ -19,40 +23,10 @@
 // The C interface's names are kept as they are.
 #![allow(non_camel_case_types, non_snake_case)]
 
-mod array;
-mod capture;
+mod api;
 mod config;
-mod context;
-mod context_api;
-mod copy_api;
-mod device;
-mod device_graph;
-mod elf;
+mod engine;
 mod entry;
-mod errors;
-mod event;
 mod faults;
 mod ffi;
-mod function;
-mod graph;
-mod graph_api;
-mod graph_exec;
-mod graph_memory;
-mod handle;
-mod image;
-mod kernels;
-mod launch;
-mod logs;
-mod memory;
-mod memory_api;
-mod module;
-mod pool;
-mod proc_address;
-mod stats;
-mod stream;
-mod stream_api;
-mod stubs;
-mod tables;
-mod user_object;
-mod vmm;
-mod work;
+mod state;

@@ -321,6 +321,42 @@ fn a_capture_that_goes_wrong_says_so() {
 }
 
 #[test]
+fn a_capture_ends_with_the_stream_that_it_began_in() {
+    let driver = Driver::new();
+    let (graphs, event, other) = (driver.stat(8), driver.event(), driver.stream(1));
+    let begun = |driver: &Driver| {
+        let stream = driver.stream(1);
+        assert_eq!(driver.cuStreamBeginCapture_v2(stream, 0), 0);
+        assert_eq!(driver.cuEventRecord(event, stream), 0);
+        assert_eq!(driver.cuStreamWaitEvent(other, event, 0), 0);
+        stream
+    };
+    // A captured stream is destroyed, and then a context with captured streams.
+    let stream = begun(&driver);
+    assert_eq!(driver.cuStreamDestroy_v2(stream), 0);
+    let out = driver.alloc(4);
+    assert_eq!(driver.cuMemsetD32Async(out, 1, 1, other), 0);
+    assert_eq!(driver.cuStreamSynchronize(other), 0);
+    // The event stands for nothing that other work could wait for.
+    assert_eq!(driver.cuStreamWaitEvent(other, event, 0), 907);
+    assert_eq!(driver.cuMemsetD32Async(out, 2, 1, other), 0, "not captured");
+
+    let (mut context, mut status) = (0, 0);
+    assert_eq!(driver.cuCtxCreate_v2(&mut context, 0, 0), 0);
+    begun(&driver);
+    assert_eq!(driver.cuStreamIsCapturing(other, &mut status), 0);
+    assert_eq!(status, 1);
+    assert_eq!(driver.cuCtxDestroy_v2(context), 0);
+    assert_eq!(driver.cuMemAlloc_v2(&mut 0, 16), 0);
+    assert_eq!(driver.cuStreamSynchronize(other), 0);
+    assert_eq!(
+        driver.stat(8),
+        graphs,
+        "captures that ended so leave no graph"
+    );
+}
+
+#[test]
 fn a_failed_kernel_in_a_graph_breaks_the_context() {
     let driver = Driver::new();
     let trap = driver.function(driver.module(), "trap\0");

@@ -1,0 +1,223 @@
+//! The functions on memory pools.
+
+use crate::engine::submit;
+use crate::entry::api;
+use crate::ffi::*;
+use crate::state::graph_memory::{self, GraphMemory};
+use crate::state::memory::{self, Kind};
+use crate::state::pool::{self, Pool, by_handle};
+use crate::state::stream::Flavour;
+use crate::state::work::Work;
+use crate::state::{capture, context, device};
+use std::ffi::c_void;
+use std::sync::atomic::Ordering;
+
+const RELEASE_THRESHOLD: i32 = 4;
+
+fn allocate(
+    out: *mut CUdeviceptr,
+    size: usize,
+    pool: Option<CUmemoryPool>,
+    stream: CUstream,
+    flavour: Flavour,
+) -> Res {
+    let (stream, context) = submit::resolve(stream, flavour)?;
+    if out.is_null() || size == 0 {
+        return Err(INVALID_VALUE);
+    }
+    let pool = by_handle(pool.unwrap_or_else(|| pool::current_of(context.device)))?;
+    if capture::is_member(&stream) {
+        let memory = GraphMemory::captured(size, &context)?;
+        let address = memory.address();
+        submit::submit_to(&stream, &context, Work::Allocate(memory))?;
+        // SAFETY: not null, and valid by the caller's contract.
+        return unsafe { put(out, address) };
+    }
+    // SAFETY: not null, and valid by the caller's contract.
+    unsafe { put(out, pool.allocate(size, context.handle)?) }
+}
+
+fn located(location: *const Location) -> R<usize> {
+    // SAFETY: the caller's pointer is null or valid, as its header says.
+    let location = unsafe { get(location)? };
+    if location.kind != LOCATION_DEVICE {
+        return Err(NOT_SUPPORTED);
+    }
+    device::by_ordinal(location.id)
+}
+
+api! {
+    fn [cuMemAllocAsync; cuMemAllocAsync_ptsz] (
+        out: *mut CUdeviceptr, size: usize, stream: CUstream,
+    ) {
+        allocate(out, size, None, stream, FLAVOUR)
+    }
+
+    fn [cuMemAllocFromPoolAsync; cuMemAllocFromPoolAsync_ptsz] (
+        out: *mut CUdeviceptr, size: usize, pool: CUmemoryPool, stream: CUstream,
+    ) {
+        allocate(out, size, Some(pool), stream, FLAVOUR)
+    }
+
+    fn [cuMemFreeAsync; cuMemFreeAsync_ptsz] (address: CUdeviceptr, stream: CUstream) {
+        let (stream, context) = submit::resolve(stream, FLAVOUR)?;
+        let range = memory::find(address).filter(|range| range.base == address);
+        let range = range.ok_or(INVALID_VALUE)?;
+        match range.kind {
+            Kind::Graph => {
+                let memory = match capture::of(&stream)? {
+                    Some(_) => graph_memory::find(address)?,
+                    None => graph_memory::take(address)?,
+                };
+                submit::submit_to(&stream, &context, Work::Free(memory))
+            }
+            Kind::Pool if range.going.swap(true, Ordering::AcqRel) => Err(INVALID_VALUE),
+            Kind::Pool => submit::submit_to(&stream, &context, Work::FreeAsync(address))
+                .inspect_err(|_| range.going.store(false, Ordering::Release)),
+            _ => Err(NOT_SUPPORTED),
+        }
+    }
+
+    fn [cuMemPoolCreate] (out: *mut CUmemoryPool, props: *const PoolProps) {
+        device::initialized()?;
+        let props = get(props)?;
+        if out.is_null() || props.alloc_type != 1 {
+            return Err(INVALID_VALUE);
+        }
+        let device = located(&props.location)?;
+        put(out, Pool::new(device, false, props.max_size).handle)
+    }
+
+    fn [cuMemPoolDestroy] (pool: CUmemoryPool) {
+        if by_handle(pool)?.default {
+            return Err(INVALID_VALUE);
+        }
+        pool::destroy(pool)
+    }
+
+    fn [cuMemPoolTrimTo] (pool: CUmemoryPool, _keep: usize) {
+        by_handle(pool).map(drop)
+    }
+
+    fn [cuMemPoolSetAttribute] (pool: CUmemoryPool, which: i32, value: *const c_void) {
+        let pool = by_handle(pool)?;
+        let value = match which {
+            1..=3 => get(value.cast::<i32>())? as u64,
+            RELEASE_THRESHOLD => get(value.cast::<u64>())?,
+            6 | 8 => {
+                // A high-water mark can only be set back.
+                if get(value.cast::<u64>())? != 0 {
+                    return Err(INVALID_VALUE);
+                }
+                let mut state = pool.state.lock().unwrap();
+                state.high = state.used;
+                return Ok(());
+            }
+            _ => return Err(INVALID_VALUE),
+        };
+        pool.state.lock().unwrap().settings.insert(which, value);
+        Ok(())
+    }
+
+    fn [cuMemPoolGetAttribute] (pool: CUmemoryPool, which: i32, value: *mut c_void) {
+        let pool = by_handle(pool)?;
+        let state = pool.state.lock().unwrap();
+        match which {
+            1..=3 => put(value.cast(), state.settings.get(&which).map_or(1, |v| *v as i32)),
+            RELEASE_THRESHOLD => {
+                put(value.cast(), state.settings.get(&which).copied().unwrap_or(0))
+            }
+            5 | 7 => put(value.cast(), state.used),
+            6 | 8 => put(value.cast(), state.high),
+            _ => Err(INVALID_VALUE),
+        }
+    }
+
+    fn [cuMemPoolSetAccess] (pool: CUmemoryPool, descs: *const AccessDesc, count: usize) {
+        by_handle(pool)?;
+        for desc in list(descs, count)? {
+            located(&desc.location)?;
+        }
+        Ok(())
+    }
+
+    fn [cuMemPoolGetAccess] (out: *mut i32, pool: CUmemoryPool, location: *const Location) {
+        by_handle(pool)?;
+        located(location)?;
+        put(out, 3)
+    }
+
+    fn [cuDeviceGetDefaultMemPool] (out: *mut CUmemoryPool, device: CUdevice) {
+        put(out, pool::default_of(device::by_ordinal(device)?))
+    }
+
+    fn [cuDeviceGetMemPool] (out: *mut CUmemoryPool, device: CUdevice) {
+        put(out, pool::current_of(device::by_ordinal(device)?))
+    }
+
+    fn [cuDeviceSetMemPool] (device: CUdevice, pool: CUmemoryPool) {
+        let device = device::by_ordinal(device)?;
+        if by_handle(pool)?.device != device {
+            return Err(INVALID_VALUE);
+        }
+        device::get(device).pool.store(pool, Ordering::Release);
+        Ok(())
+    }
+
+    fn [cuMemGetDefaultMemPool] (out: *mut CUmemoryPool, location: *const Location, kind: i32) {
+        device::initialized()?;
+        if kind != 1 {
+            return Err(NOT_SUPPORTED);
+        }
+        put(out, pool::default_of(located(location)?))
+    }
+
+    fn [cuMemGetMemPool] (out: *mut CUmemoryPool, location: *const Location, kind: i32) {
+        device::initialized()?;
+        if kind != 1 {
+            return Err(NOT_SUPPORTED);
+        }
+        put(out, pool::current_of(located(location)?))
+    }
+
+    fn [cuMemSetMemPool] (location: *const Location, kind: i32, pool: CUmemoryPool) {
+        let device = located(location)?;
+        if kind != 1 || by_handle(pool)?.device != device {
+            return Err(INVALID_VALUE);
+        }
+        device::get(device).pool.store(pool, Ordering::Release);
+        Ok(())
+    }
+
+    fn [cuMemPrefetchAsync; cuMemPrefetchAsync_ptsz] (
+        address: CUdeviceptr, size: usize, _device: CUdevice, stream: CUstream,
+    ) {
+        prefetch(address, size, stream, FLAVOUR)
+    }
+
+    fn [cuMemPrefetchAsync_v2; cuMemPrefetchAsync_v2_ptsz] (
+        address: CUdeviceptr, size: usize, _where: Location, _flags: u32, stream: CUstream,
+    ) {
+        prefetch(address, size, stream, FLAVOUR)
+    }
+
+    fn [cuStreamAttachMemAsync; cuStreamAttachMemAsync_ptsz] (
+        stream: CUstream, address: CUdeviceptr, _size: usize, flags: u32,
+    ) {
+        context::current()?;
+        let managed = memory::find(address).is_some_and(|range| range.kind == Kind::Managed);
+        if !managed || !matches!(flags, 1 | 2 | 4) {
+            return Err(INVALID_VALUE);
+        }
+        submit::submit(stream, FLAVOUR, Work::Empty)
+    }
+}
+
+fn prefetch(address: CUdeviceptr, size: usize, stream: CUstream, flavour: Flavour) -> Res {
+    let managed = memory::find(address).filter(|range| range.kind == Kind::Managed);
+    let end = address.checked_add(size as u64).ok_or(INVALID_VALUE)?;
+    if size == 0 || end > managed.ok_or(INVALID_VALUE)?.end() {
+        return Err(INVALID_VALUE);
+    }
+    submit::submit(stream, flavour, Work::Empty)
+}

@@ -1,0 +1,254 @@
+//! The functions of virtual memory management.
+
+use crate::entry::api;
+use crate::ffi::*;
+use crate::state::context::{self, CONTEXTS};
+use crate::state::device;
+use crate::state::memory::{self, Kind};
+use crate::state::vmm::*;
+use std::ffi::c_void;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+const HANDLE_TYPE_FD: i32 = 1;
+const ACCESS_READ: i32 = 1;
+const ACCESS_READ_WRITE: i32 = 3;
+
+fn checked_prop(prop: *const AllocationProp) -> R<AllocationProp> {
+    // SAFETY: the caller's pointer is null or valid, as its header says.
+    let prop = unsafe { get(prop)? };
+    let host = matches!(prop.location.kind, 2..=4);
+    if prop.kind != 1 || !(host || prop.location.kind == LOCATION_DEVICE) {
+        return Err(INVALID_VALUE);
+    }
+    if !host {
+        device::by_ordinal(prop.location.id)?;
+    }
+    Ok(prop)
+}
+
+fn aligned(values: &[u64]) -> bool {
+    values.iter().all(|value| value % GRANULARITY as u64 == 0)
+}
+
+fn duplicate(fd: BorrowedFd<'_>) -> R<OwnedFd> {
+    fd.try_clone_to_owned().map_err(|_| OPERATING_SYSTEM)
+}
+
+api! {
+    fn [cuMemGetAllocationGranularity] (out: *mut usize, prop: *const AllocationProp, option: i32) {
+        device::initialized()?;
+        checked_prop(prop)?;
+        if !(0..=1).contains(&option) {
+            return Err(INVALID_VALUE);
+        }
+        put(out, GRANULARITY)
+    }
+
+    fn [cuMemAddressReserve] (
+        out: *mut CUdeviceptr, size: usize, align: usize, hint: CUdeviceptr, flags: u64,
+    ) {
+        device::initialized()?;
+        let bad_align = align != 0 && !align.is_power_of_two();
+        if out.is_null() || size == 0 || bad_align || flags != 0 || !aligned(&[size as u64]) {
+            return Err(INVALID_VALUE);
+        }
+        let base = map_closed(size, align.max(GRANULARITY), hint)?;
+        RESERVED.lock().unwrap().insert(base, size);
+        put(out, base)
+    }
+
+    fn [cuMemAddressFree] (address: CUdeviceptr, size: usize) {
+        device::initialized()?;
+        let mut reserved = RESERVED.lock().unwrap();
+        if reserved.get(&address) != Some(&size) || !memory::overlapping(address, size).is_empty() {
+            return Err(INVALID_VALUE);
+        }
+        reserved.remove(&address);
+        memory::unmap(address, size);
+        Ok(())
+    }
+
+    fn [cuMemCreate] (out: *mut CUmemHandle, size: usize, prop: *const AllocationProp, flags: u64) {
+        device::initialized()?;
+        let prop = checked_prop(prop)?;
+        if out.is_null() || size == 0 || flags != 0 || !aligned(&[size as u64]) {
+            return Err(INVALID_VALUE);
+        }
+        let charge = if prop.location.kind == LOCATION_DEVICE { size } else { 0 };
+        let device = device::get(prop.location.id.max(0) as usize);
+        device.charge(charge)?;
+        let file = libc::memfd_create(c"fakedev".as_ptr(), libc::MFD_CLOEXEC);
+        if file < 0 {
+            device.refund(charge);
+            return Err(OPERATING_SYSTEM);
+        }
+        let file = OwnedFd::from_raw_fd(file);
+        if libc::ftruncate(file.as_raw_fd(), size as libc::off_t) != 0 {
+            device.refund(charge);
+            return Err(OUT_OF_MEMORY);
+        }
+        put(out, enter(file, size, prop, charge) as CUmemHandle)
+    }
+
+    fn [cuMemRelease] (handle: CUmemHandle) {
+        device::initialized()?;
+        let allocation = CREATED.get(handle as usize).map_err(|_| INVALID_VALUE)?;
+        let one_less = |n: usize| n.checked_sub(1);
+        let (order, fetch) = (Ordering::AcqRel, Ordering::Acquire);
+        if allocation.handles.fetch_update(order, fetch, one_less).is_err() {
+            return Err(INVALID_VALUE);
+        }
+        drop_reference(handle as usize, &allocation);
+        Ok(())
+    }
+
+    fn [cuMemMap] (
+        address: CUdeviceptr, size: usize, offset: usize, handle: CUmemHandle, flags: u64,
+    ) {
+        device::initialized()?;
+        let allocation = CREATED.get(handle as usize).map_err(|_| INVALID_VALUE)?;
+        let fits = offset.checked_add(size).is_some_and(|end| end <= allocation.size);
+        if size == 0 || flags != 0 || !fits
+            || !aligned(&[address, size as u64, offset as u64])
+            || !inside_reservation(address, size)
+            || !memory::overlapping(address, size).is_empty()
+        {
+            return Err(INVALID_VALUE);
+        }
+        // As a whole, or not at all.
+        if offset != 0 || size != allocation.size {
+            return Err(NOT_SUPPORTED);
+        }
+        let p = libc::mmap(
+            address as *mut c_void,
+            size,
+            libc::PROT_NONE,
+            libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE,
+            allocation.file.as_raw_fd(),
+            offset as libc::off_t,
+        );
+        if p == libc::MAP_FAILED {
+            return Err(OUT_OF_MEMORY);
+        }
+        allocation.references.fetch_add(1, Ordering::AcqRel);
+        let device = allocation.device();
+        memory::insert(address, size, Kind::Mapped, 0, device, handle as usize, 0);
+        Ok(())
+    }
+
+    fn [cuMemUnmap] (address: CUdeviceptr, size: usize) {
+        device::initialized()?;
+        let ranges = memory::overlapping(address, size);
+        let whole = ranges.iter().map(|range| range.size).sum::<usize>() == size
+            && ranges.iter().all(|r| r.kind == Kind::Mapped && r.base >= address);
+        if size == 0 || !whole {
+            return Err(INVALID_VALUE);
+        }
+        // Work that still uses the memory comes first: unlike a device, we would crash under it.
+        for context in CONTEXTS.all() {
+            let _ = context.synchronize();
+        }
+        for range in ranges {
+            let same = memory::remove(range.base, |found| found.id == range.id);
+            let range = same.ok_or(INVALID_VALUE)?;
+            close_mapping(range.base, range.size)?;
+            if let Ok(allocation) = CREATED.get(range.owner) {
+                drop_reference(range.owner, &allocation);
+            }
+        }
+        Ok(())
+    }
+
+    fn [cuMemSetAccess] (
+        address: CUdeviceptr, size: usize, descs: *const AccessDesc, count: usize,
+    ) {
+        device::initialized()?;
+        let ranges = memory::overlapping(address, size);
+        let covered = ranges.iter().map(|range| range.size).sum::<usize>();
+        if size == 0 || count == 0 || covered < size
+            || ranges.iter().any(|range| range.kind != Kind::Mapped)
+        {
+            return Err(INVALID_VALUE);
+        }
+        let mut access = 0;
+        for desc in list(descs, count)? {
+            if !matches!(desc.flags, 0 | ACCESS_READ | ACCESS_READ_WRITE) {
+                return Err(INVALID_VALUE);
+            }
+            if desc.location.kind == LOCATION_DEVICE {
+                device::by_ordinal(desc.location.id)?;
+            }
+            access = access.max(desc.flags);
+        }
+        for range in ranges {
+            let open = access != 0;
+            let rights = if open { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
+            if libc::mprotect(range.base as *mut c_void, range.size, rights) != 0 {
+                return Err(OPERATING_SYSTEM);
+            }
+            range.open.store(open, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn [cuMemGetAccess] (flags: *mut u64, location: *const Location, address: CUdeviceptr) {
+        device::initialized()?;
+        get(location)?;
+        // Said before it is known whether anything is mapped, as the driver does.
+        put(flags, 0)?;
+        let range = memory::find(address).filter(|range| range.kind == Kind::Mapped);
+        let open = range.ok_or(INVALID_VALUE)?.open.load(Ordering::Acquire);
+        put(flags, if open { 3 } else { 0 })
+    }
+
+    fn [cuMemRetainAllocationHandle] (out: *mut CUmemHandle, address: u64) {
+        device::initialized()?;
+        let range = memory::find(address).filter(|range| range.kind == Kind::Mapped);
+        let handle = range.ok_or(INVALID_VALUE)?.owner;
+        let allocation = CREATED.get(handle).map_err(|_| INVALID_VALUE)?;
+        put(out, handle as CUmemHandle)?;
+        allocation.references.fetch_add(1, Ordering::AcqRel);
+        allocation.handles.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn [cuMemGetAllocationPropertiesFromHandle] (out: *mut AllocationProp, handle: CUmemHandle) {
+        device::initialized()?;
+        let allocation = CREATED.get(handle as usize).map_err(|_| INVALID_VALUE)?;
+        put(out, allocation.prop)
+    }
+
+    fn [cuMemExportToShareableHandle] (
+        out: *mut i32, handle: CUmemHandle, kind: i32, flags: u64,
+    ) {
+        device::initialized()?;
+        let allocation = CREATED.get(handle as usize).map_err(|_| INVALID_VALUE)?;
+        if out.is_null() || flags != 0 || kind != HANDLE_TYPE_FD
+            || allocation.prop.handle_types & HANDLE_TYPE_FD == 0
+        {
+            return Err(INVALID_VALUE);
+        }
+        let file = duplicate(std::os::fd::AsFd::as_fd(&allocation.file))?;
+        put(out, file.into_raw_fd())
+    }
+
+    fn [cuMemImportFromShareableHandle] (out: *mut CUmemHandle, os_handle: usize, kind: i32) {
+        device::initialized()?;
+        if kind != HANDLE_TYPE_FD || os_handle as i32 <= 0 {
+            return Err(INVALID_VALUE);
+        }
+        let mut about: libc::stat = std::mem::zeroed();
+        if libc::fstat(os_handle as i32, &mut about) != 0 || about.st_size <= 0 {
+            return Err(INVALID_VALUE);
+        }
+        let file = duplicate(BorrowedFd::borrow_raw(os_handle as i32))?;
+        let prop = AllocationProp {
+            kind: 1,
+            handle_types: HANDLE_TYPE_FD,
+            location: Location { kind: LOCATION_DEVICE, id: context::device_of_current() },
+            ..AllocationProp::default()
+        };
+        put(out, enter(file, about.st_size as usize, prop, 0) as CUmemHandle)
+    }
+}

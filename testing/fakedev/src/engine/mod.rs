@@ -1,0 +1,7 @@
+//! What takes several kinds of objects.
+
+pub mod copies;
+pub mod execute;
+pub mod life;
+pub mod node;
+pub mod submit;

@@ -1,0 +1,52 @@
+//! Hands work to streams.
+
+use super::execute;
+use crate::ffi::*;
+use crate::state::context::{self, CONTEXTS, Context};
+use crate::state::stream::{Flavour, STREAMS, Stream};
+use crate::state::work::Work;
+use crate::state::{capture, device};
+use std::sync::Arc;
+
+/// The stream that a handle means, and its context in working order.
+pub fn resolve(handle: CUstream, flavour: Flavour) -> R<(Arc<Stream>, Arc<Context>)> {
+    let legacy = match handle {
+        0 => flavour == Flavour::Legacy,
+        STREAM_LEGACY => true,
+        STREAM_PER_THREAD => false,
+        _ => {
+            device::initialized()?;
+            let stream = STREAMS.get(handle)?;
+            let context = CONTEXTS.get(stream.context)?;
+            context.status()?;
+            return Ok((stream, context));
+        }
+    };
+    let context = context::current()?;
+    Ok((context.default_stream(legacy), context))
+}
+
+/// Hands work to a stream, or to the graph that the stream is being captured into.
+pub fn submit(handle: CUstream, flavour: Flavour, work: Work) -> Res {
+    let (stream, context) = resolve(handle, flavour)?;
+    submit_to(&stream, &context, work)
+}
+
+/// As [`submit`], with the stream at hand.
+pub fn submit_to(stream: &Arc<Stream>, context: &Arc<Context>, work: Work) -> Res {
+    if let Some(capture) = capture::of(stream)? {
+        return capture.add(stream, work);
+    }
+    let mut order = context.order.lock().unwrap();
+    if stream.is_legacy() {
+        capture::refuse_implicit(&order)?;
+    }
+    let after = order.before(stream);
+    let context = Arc::downgrade(context);
+    let job = move |stream| match context.upgrade() {
+        Some(context) => execute::run_or_skip(&work, &context, stream),
+        None => execute::give_up(&work),
+    };
+    stream.push(after, Box::new(job));
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! Executable graphs.
+
+use super::context::Context;
+use super::graph::{self, Graph};
+use super::graph_memory::{self, Live};
+use super::handle::{self, Table};
+use super::user_object;
+use super::work::Work;
+use crate::ffi::*;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+/// All executable graphs, by handle.
+pub static EXECS: Table<Exec> = Table::new();
+
+const AUTO_FREE: u64 = 1;
+const UPLOAD: u64 = 2;
+const DEVICE_LAUNCH: u64 = 4;
+
+/// Why an update fails.
+const UPDATE_ERROR: i32 = 1;
+const UPDATE_TOPOLOGY: i32 = 2;
+const UPDATE_NODE_TYPE: i32 = 3;
+
+/// A list of work, ready to run.
+pub type Plan = Vec<(CUgraphNode, Work)>;
+
+/// An executable graph.
+pub struct Exec {
+    /// The flags that it was made with.
+    pub flags: u64,
+    plan: Mutex<Arc<Plan>>,
+    /// Nodes that a launch leaves out.
+    pub disabled: Mutex<HashSet<CUgraphNode>>,
+    /// Whether a kernel finds it on the device already.
+    pub uploaded: AtomicBool,
+    /// Where it was made, and so where kernels run it.
+    context: Weak<Context>,
+    /// For each node in the plan, how many nodes it waits for: an update must match it.
+    shape: Vec<usize>,
+}
+
+/// Turns a graph into its work, in an order that its edges allow.
+pub fn plan(graph: &Graph) -> R<(Plan, Vec<usize>)> {
+    let mut plan = Vec::new();
+    let mut shape = Vec::new();
+    for (handle, node) in graph.sorted()? {
+        let work = match &node.child {
+            Some(child) => Work::All(Arc::new(self::plan(child)?.0)),
+            None => node.work,
+        };
+        shape.push(node.after.len());
+        plan.push((handle, work));
+    }
+    Ok((plan, shape))
+}
+
+/// Lets an executable graph hold what a graph and those inside it hold.
+pub fn share(graph: &Graph, exec: CUgraphExec) {
+    user_object::share(graph.handle, exec);
+    for (_, node) in graph.nodes() {
+        if let Some(child) = &node.child {
+            share(child, exec);
+        }
+    }
+}
+
+/// The first node that a graph for devices to launch may not have: they copy, fill and run kernels.
+fn not_for_devices(plan: &Plan) -> Option<CUgraphNode> {
+    let bad = |(_, work): &&(CUgraphNode, Work)| match work {
+        Work::All(child) => not_for_devices(child).is_some(),
+        work => graph::kind(work) > 2,
+    };
+    plan.iter().find(bad).map(|(node, _)| *node)
+}
+
+impl Exec {
+    /// Makes a graph executable; an error may come with the node whose fault it is.
+    pub fn create(
+        graph: &Graph,
+        flags: u64,
+        context: &Arc<Context>,
+    ) -> Result<CUgraphExec, (CUresult, CUgraphNode)> {
+        let (plan, shape) = plan(graph).map_err(|code| (code, 0))?;
+        if flags & DEVICE_LAUNCH != 0
+            && let Some(node) = not_for_devices(&plan)
+        {
+            return Err((INVALID_VALUE, node));
+        }
+        let handle = handle::fresh();
+        share(graph, handle);
+        let exec = Exec {
+            flags,
+            plan: Mutex::new(Arc::new(plan)),
+            disabled: Mutex::default(),
+            uploaded: AtomicBool::new(flags & UPLOAD != 0),
+            context: Arc::downgrade(context),
+            shape,
+        };
+        EXECS.insert(handle, Arc::new(exec));
+        Ok(handle)
+    }
+
+    /// What a kernel runs that launches it, and where.
+    pub fn on_device(&self) -> R<(Arc<Plan>, Arc<Context>)> {
+        if self.flags & DEVICE_LAUNCH == 0 || !self.uploaded.load(Ordering::Acquire) {
+            return Err(ILLEGAL_ADDRESS);
+        }
+        let context = self.context.upgrade().ok_or(ILLEGAL_ADDRESS)?;
+        Ok((self.plan.lock().unwrap().clone(), context))
+    }
+
+    /// What a launch runs: its memory is counted as there, and its events as recorded.
+    pub fn launch(&self) -> R<Arc<Plan>> {
+        self.uploaded.store(true, Ordering::Release);
+        let mut plan = self.plan.lock().unwrap().clone();
+        let disabled = self.disabled.lock().unwrap();
+        if !disabled.is_empty() {
+            Arc::make_mut(&mut plan).retain(|(node, _)| !disabled.contains(node));
+        }
+        drop(disabled);
+        let free_first = self.flags & AUTO_FREE != 0;
+        graph_memory::change(|live| allocate(&plan, free_first, live))?;
+        arm(&plan);
+        Ok(plan)
+    }
+
+    /// Takes over another graph's work; an error comes with the reason and a node.
+    pub fn update(&self, graph: &Graph) -> Result<(), (i32, CUgraphNode)> {
+        let (new, shape) = plan(graph).map_err(|_| (UPDATE_ERROR, 0))?;
+        let mut plan = self.plan.lock().unwrap();
+        if shape != self.shape {
+            return Err((UPDATE_TOPOLOGY, 0));
+        }
+        let differs =
+            |((_, a), (_, b)): &(&(usize, Work), &(usize, Work))| graph::kind(a) != graph::kind(b);
+        if let Some((_, (node, _))) = plan.iter().zip(&new).find(differs) {
+            return Err((UPDATE_NODE_TYPE, *node));
+        }
+        // The nodes keep the names by which the program knows them.
+        let names: Vec<_> = plan.iter().map(|(node, _)| *node).collect();
+        let works = new.into_iter().map(|(_, work)| work);
+        *plan = Arc::new(names.into_iter().zip(works).collect());
+        Ok(())
+    }
+
+    /// Replaces what a node does.
+    pub fn set(&self, node: CUgraphNode, work: Work) -> Res {
+        let mut plan = self.plan.lock().unwrap();
+        let place = plan
+            .iter()
+            .position(|(name, _)| *name == node)
+            .ok_or(INVALID_VALUE)?;
+        if graph::kind(&plan[place].1) != graph::kind(&work) {
+            return Err(INVALID_VALUE);
+        }
+        Arc::make_mut(&mut plan)[place].1 = work;
+        Ok(())
+    }
+
+    /// Whether a node is one of those that can be left out: kernels, copies and fills.
+    pub fn switchable(&self, node: CUgraphNode) -> Res {
+        let plan = self.plan.lock().unwrap();
+        let found = plan
+            .iter()
+            .find(|(name, _)| *name == node)
+            .ok_or(INVALID_VALUE)?;
+        if graph::kind(&found.1) <= 2 {
+            Ok(())
+        } else {
+            Err(INVALID_VALUE)
+        }
+    }
+}
+
+/// Begins a new recording for each event that the plan records.
+fn arm(plan: &Plan) {
+    for (_, work) in plan {
+        match work {
+            Work::RecordNode(event) => drop(event.arm()),
+            Work::All(plan) => arm(plan),
+            _ => {}
+        }
+    }
+}
+
+/// Counts what a plan allocates and frees: what it allocates must not be there yet, unless the
+/// launch frees that first, and what it frees must.
+fn allocate(plan: &Plan, free_first: bool, live: &mut Live) -> Res {
+    for (_, work) in plan {
+        match work {
+            Work::Allocate(memory) => {
+                let there = live.insert(memory.address(), memory.clone()).is_some();
+                if there && !free_first {
+                    return Err(INVALID_VALUE);
+                }
+            }
+            Work::Free(memory) => {
+                live.remove(&memory.address()).ok_or(INVALID_VALUE)?;
+            }
+            Work::All(plan) => allocate(plan, free_first, live)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Memory that graphs allocate. A node has its address for life; the memory is there from a launch
+//! that runs the node until something frees it: a node of this or another graph, the program, or
+//! the next launch of a graph that was made executable so.
+
+use super::context::Context;
+use super::device;
+use super::memory::{self, Kind};
+use crate::ffi::*;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
+
+/// Memory of graphs, by address.
+pub type Live = HashMap<CUdeviceptr, Arc<GraphMemory>>;
+
+/// All memory of graphs, by address.
+static ALL: Mutex<Option<HashMap<CUdeviceptr, Weak<GraphMemory>>>> = Mutex::new(None);
+/// What launches have allocated and nothing has freed: it outlives its graphs.
+static LIVE: Mutex<Option<Live>> = Mutex::new(None);
+
+/// The memory of one node that allocates.
+pub struct GraphMemory {
+    /// What the node was made with, and its address.
+    pub params: MemAllocParams,
+    range: Arc<memory::Range>,
+}
+
+impl GraphMemory {
+    /// Addresses for a node.
+    pub fn new(mut params: MemAllocParams, context: &Context) -> R<Arc<GraphMemory>> {
+        if params.pool.alloc_type != 1 || params.pool.location.kind != LOCATION_DEVICE {
+            return Err(INVALID_VALUE);
+        }
+        let device = device::by_ordinal(params.pool.location.id).map_err(|_| INVALID_VALUE)?;
+        params.address = memory::allocate(Kind::Graph, params.size, context.handle, device, 0)?;
+        let range = memory::find(params.address).ok_or(UNKNOWN)?;
+        let memory = Arc::new(GraphMemory { params, range });
+        let mut all = ALL.lock().unwrap();
+        all.get_or_insert_default()
+            .insert(params.address, Arc::downgrade(&memory));
+        Ok(memory)
+    }
+
+    /// As for a node of captured work.
+    pub fn captured(size: usize, context: &Context) -> R<Arc<GraphMemory>> {
+        let mut params = MemAllocParams {
+            size,
+            ..MemAllocParams::default()
+        };
+        params.pool.alloc_type = 1;
+        params.pool.location = Location {
+            kind: LOCATION_DEVICE,
+            id: context.device as i32,
+        };
+        GraphMemory::new(params, context)
+    }
+
+    /// Its address.
+    pub fn address(&self) -> CUdeviceptr {
+        self.params.address
+    }
+
+    /// A stream has come to its allocation or its end.
+    pub fn open(&self, open: bool) {
+        self.range.open.store(open, Ordering::Release);
+    }
+}
+
+impl Drop for GraphMemory {
+    fn drop(&mut self) {
+        if let Some(all) = ALL.lock().unwrap().as_mut() {
+            all.remove(&self.params.address);
+        }
+        // Unless its context took it along.
+        let id = self.range.id;
+        if let Some(range) = memory::remove(self.params.address, |found| found.id == id) {
+            memory::release(&range);
+        }
+    }
+}
+
+/// The memory of a graph that begins at an address.
+pub fn find(address: CUdeviceptr) -> R<Arc<GraphMemory>> {
+    let all = ALL.lock().unwrap();
+    let found = all.as_ref().and_then(|all| all.get(&address)?.upgrade());
+    found.ok_or(INVALID_VALUE)
+}
+
+/// Frees what a launch allocated and nothing has freed yet; the caller sees to the rest.
+pub fn take(address: CUdeviceptr) -> R<Arc<GraphMemory>> {
+    let mut live = LIVE.lock().unwrap();
+    let gone = live.as_mut().and_then(|live| live.remove(&address));
+    gone.ok_or(INVALID_VALUE)
+}
+
+/// Changes what is allocated and not freed, unless that fails.
+pub fn change(f: impl FnOnce(&mut Live) -> Res) -> Res {
+    let mut live = LIVE.lock().unwrap();
+    let live = live.get_or_insert_default();
+    let mut next = live.clone();
+    f(&mut next)?;
+    *live = next;
+    Ok(())
+}

@@ -1,0 +1,314 @@
+//! The builtin kernels.
+//!
+//! Each checks the memory that it is about to touch: what is not live device memory is an illegal
+//! address, as on a device, and not a crash.
+
+use super::memory;
+use crate::config;
+use crate::ffi::*;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// No kernel spins longer.
+const MAX_SPIN_US: u64 = 3_600_000_000;
+
+const DONE: R<Asks> = Ok(Asks::Nothing);
+
+const P: usize = 8;
+const W: usize = 4;
+
+/// A builtin kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Builtin {
+    /// Its name in an image.
+    pub name: &'static str,
+    /// The sizes of its parameters; each is aligned to its size.
+    pub params: &'static [usize],
+    run: fn(&Args) -> R<Asks>,
+}
+
+/// What a kernel asks of the driver when it has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// Nothing.
+    Nothing,
+    /// That an executable graph is run.
+    Start(usize),
+    /// That a parameter of another kernel is changed: by the name that it has for kernels, where in
+    /// its parameters, and the value.
+    Change(usize, usize, u32),
+}
+
+impl PartialEq for Builtin {
+    fn eq(&self, other: &Builtin) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Builtin {}
+
+impl Builtin {
+    /// Runs the kernel with a packed parameter buffer that holds at least its parameters.
+    pub fn run(&self, params: &[u8]) -> R<Asks> {
+        let mut args = Args { words: Vec::new() };
+        let mut at = 0;
+        for size in self.params {
+            at = usize::next_multiple_of(at, *size);
+            let mut bytes = [0; 8];
+            bytes[..*size].copy_from_slice(params.get(at..at + size).ok_or(LAUNCH_FAILED)?);
+            args.words.push(u64::from_le_bytes(bytes));
+            at += size;
+        }
+        (self.run)(&args)
+    }
+}
+
+struct Args {
+    words: Vec<u64>,
+}
+
+impl Args {
+    fn u64(&self, i: usize) -> u64 {
+        self.words[i]
+    }
+
+    fn n(&self, i: usize) -> usize {
+        self.words[i] as usize
+    }
+
+    fn u32(&self, i: usize) -> u32 {
+        self.words[i] as u32
+    }
+
+    fn f32(&self, i: usize) -> f32 {
+        f32::from_bits(self.u32(i))
+    }
+
+    /// The address in a parameter, for `n` values of `T`, all live.
+    fn at<T>(&self, i: usize, n: usize) -> R<*mut T> {
+        let bytes = n.checked_mul(size_of::<T>()).ok_or(ILLEGAL_ADDRESS)?;
+        let address = self.words[i];
+        if !memory::accessible(address, bytes) {
+            return Err(ILLEGAL_ADDRESS);
+        }
+        if !address.is_multiple_of(align_of::<T>() as u64) {
+            return Err(MISALIGNED_ADDRESS);
+        }
+        Ok(address as *mut T)
+    }
+}
+
+/// Raw loads and stores: buffers may overlap, and the host may look on, as with a device.
+fn each(n: usize, mut f: impl FnMut(usize)) -> R<Asks> {
+    (0..n).for_each(&mut f);
+    DONE
+}
+
+const STDOUT: bool = false;
+const STDERR: bool = true;
+
+unsafe extern "C" {
+    static stdout: *mut libc::FILE;
+    static stderr: *mut libc::FILE;
+}
+
+/// Writes to one of the C library's streams, as drivers do.
+fn write(on_stderr: bool, text: &str) {
+    // SAFETY: the C library's own streams; the text is as long as said.
+    unsafe {
+        let to = if on_stderr { stderr } else { stdout };
+        libc::fwrite(text.as_ptr().cast(), 1, text.len(), to);
+    }
+}
+
+/// The builtins.
+static BUILTINS: &[Builtin] = &[
+    // nop(): for launches that only count.
+    Builtin {
+        name: "nop",
+        params: &[],
+        run: |_| DONE,
+    },
+    // fill_u32(u32 *dst, u32 value, u64 n)
+    Builtin {
+        name: "fill_u32",
+        params: &[P, W, P],
+        run: |a| {
+            let (dst, value) = (a.at::<u32>(0, a.n(2))?, a.u32(1));
+            // SAFETY: the range was just checked.
+            each(a.n(2), |i| unsafe { dst.add(i).write(value) })
+        },
+    },
+    // iota(u32 *dst, u32 first, u64 n)
+    Builtin {
+        name: "iota",
+        params: &[P, W, P],
+        run: |a| {
+            let (dst, first) = (a.at::<u32>(0, a.n(2))?, a.u32(1));
+            // SAFETY: the range was just checked.
+            each(a.n(2), |i| unsafe {
+                dst.add(i).write(first.wrapping_add(i as u32))
+            })
+        },
+    },
+    // add_f32(float *c, const float *a, const float *b, u64 n)
+    Builtin {
+        name: "add_f32",
+        params: &[P, P, P, P],
+        run: |a| {
+            let n = a.n(3);
+            let (c, x, y) = (a.at::<f32>(0, n)?, a.at::<f32>(1, n)?, a.at::<f32>(2, n)?);
+            // SAFETY: the ranges were just checked.
+            each(n, |i| unsafe {
+                c.add(i).write(x.add(i).read() + y.add(i).read())
+            })
+        },
+    },
+    // saxpy(float *y, const float *x, float a, u64 n): y = a * x + y
+    Builtin {
+        name: "saxpy",
+        params: &[P, P, W, P],
+        run: |a| {
+            let n = a.n(3);
+            let (y, x, k) = (a.at::<f32>(0, n)?, a.at::<f32>(1, n)?, a.f32(2));
+            // SAFETY: the ranges were just checked.
+            each(n, |i| unsafe {
+                y.add(i).write(k * x.add(i).read() + y.add(i).read())
+            })
+        },
+    },
+    // copy(u8 *dst, const u8 *src, u64 n)
+    Builtin {
+        name: "copy",
+        params: &[P, P, P],
+        run: |a| {
+            let (dst, src) = (a.at::<u8>(0, a.n(2))?, a.at::<u8>(1, a.n(2))?);
+            // SAFETY: the ranges were just checked.
+            unsafe { std::ptr::copy(src, dst, a.n(2)) };
+            DONE
+        },
+    },
+    // reduce_u32(u64 *out, const u32 *src, u64 n): the sum
+    Builtin {
+        name: "reduce_u32",
+        params: &[P, P, P],
+        run: |a| {
+            let (out, src) = (a.at::<u64>(0, 1)?, a.at::<u32>(1, a.n(2))?);
+            let mut sum = 0_u64;
+            // SAFETY: the ranges were just checked.
+            each(a.n(2), |i| {
+                // SAFETY: the range was just checked.
+                sum = sum.wrapping_add(u64::from(unsafe { src.add(i).read() }))
+            })?;
+            // SAFETY: as above.
+            unsafe { out.write(sum) };
+            DONE
+        },
+    },
+    // scramble(u64 *data, u64 seed, u64 n): xor with a xorshift sequence, its own inverse
+    Builtin {
+        name: "scramble",
+        params: &[P, P, P],
+        run: |a| {
+            let (data, mut state) = (a.at::<u64>(0, a.n(2))?, a.u64(1) | 1);
+            each(a.n(2), |i| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                // SAFETY: the range was just checked.
+                unsafe { data.add(i).write(data.add(i).read() ^ state) }
+            })
+        },
+    },
+    // spin(u64 microseconds)
+    Builtin {
+        name: "spin",
+        params: &[P],
+        run: |a| {
+            let most = config::number("FAKEDEV_SPIN_US").unwrap_or(MAX_SPIN_US);
+            let until = Instant::now() + Duration::from_micros(a.u64(0).min(most));
+            while let Some(left) = until.checked_duration_since(Instant::now()) {
+                // Long spins leave the processor to others: a device would not use it either.
+                match left > Duration::from_micros(200) {
+                    true => std::thread::sleep(left - Duration::from_micros(100)),
+                    false => std::hint::spin_loop(),
+                }
+            }
+            DONE
+        },
+    },
+    // flag(u32 *dst, u32 value): one store that the host may be waiting for
+    Builtin {
+        name: "flag",
+        params: &[P, W],
+        run: |a| {
+            let dst = a.at::<AtomicU32>(0, 1)?;
+            // SAFETY: the address was just checked.
+            unsafe { (*dst).store(a.u32(1), Ordering::Release) };
+            DONE
+        },
+    },
+    // trap(): the kernel fails
+    Builtin {
+        name: "trap",
+        params: &[],
+        run: |_| Err(LAUNCH_FAILED),
+    },
+    // assert(u32 holds): says on stderr what does not hold
+    Builtin {
+        name: "assert",
+        params: &[W],
+        run: |a| {
+            if a.u32(0) != 0 {
+                return DONE;
+            }
+            let line = "fakedev.cu:1: void assert(int): block: [0,0,0], thread: [0,0,0] \
+                        Assertion `holds` failed.\n";
+            write(STDERR, line);
+            Err(ASSERT)
+        },
+    },
+    // say(u32 n): prints n lines
+    Builtin {
+        name: "say",
+        params: &[W],
+        run: |a| {
+            let n = a.u32(0);
+            (0..n).for_each(|i| write(STDOUT, &format!("device line {i} of {n}\n")));
+            DONE
+        },
+    },
+    // start(CUgraphExec graph): launches a graph from the device
+    Builtin {
+        name: "start",
+        params: &[P],
+        run: |a| Ok(Asks::Start(a.n(0))),
+    },
+    // change(CUgraphDeviceNode node, u64 offset, u32 value): changes a parameter of another kernel
+    Builtin {
+        name: "change",
+        params: &[P, P, W],
+        run: |a| Ok(Asks::Change(a.n(0), a.n(1), a.u32(2))),
+    },
+    // probe(u8 *address, u64 n): reads n bytes; an illegal address if they are not all live
+    Builtin {
+        name: "probe",
+        params: &[P, P],
+        run: |a| {
+            let src = a.at::<u8>(0, a.n(1))?;
+            // SAFETY: the range was just checked.
+            each(a.n(1), |i| {
+                // SAFETY: the range was just checked.
+                std::hint::black_box(unsafe { src.add(i).read_volatile() });
+            })
+        },
+    },
+];
+
+/// The builtin of a name.
+pub fn by_name(name: &str) -> Option<Builtin> {
+    BUILTINS
+        .iter()
+        .find(|builtin| builtin.name == name)
+        .copied()
+}

@@ -1,0 +1,196 @@
+//! Modules, which belong to a context, and libraries, which are loaded into each context as it
+//! asks.
+
+use super::context;
+use super::function::{Attributes, FUNCTIONS, Function, KERNELS, KernelHandle};
+use super::handle::{self, Table};
+use super::image::Image;
+use super::memory::{self, Kind};
+use crate::ffi::*;
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::sync::{Arc, Mutex};
+
+/// What `cuModuleGetLoadingMode` says: code is loaded when it is first used.
+pub const LAZY_LOADING: i32 = 2;
+
+/// All modules, by handle; those of libraries too.
+pub static MODULES: Table<Module> = Table::new();
+/// All libraries, by handle.
+pub static LIBRARIES: Table<Library> = Table::new();
+
+/// An image loaded into a context.
+pub struct Module {
+    /// Its handle.
+    pub handle: usize,
+    /// The context's handle.
+    pub context: usize,
+    /// Its image.
+    pub image: Arc<Image>,
+    functions: Mutex<BTreeMap<String, Arc<Function>>>,
+    /// Where its globals are, and their sizes.
+    pub globals: BTreeMap<String, (u64, usize)>,
+}
+
+impl Module {
+    /// Loads an image into a context.
+    pub fn load(image: Arc<Image>, context: usize, device: usize) -> R<Arc<Module>> {
+        let handle = handle::fresh();
+        let mut globals = BTreeMap::new();
+        for (name, size) in &image.globals {
+            match memory::allocate(Kind::Global, *size, context, device, handle) {
+                Ok(address) => drop(globals.insert(name.clone(), (address, *size))),
+                Err(code) => {
+                    free_globals(&globals);
+                    return Err(code);
+                }
+            }
+        }
+        let functions = Mutex::default();
+        let module = Arc::new(Module {
+            handle,
+            context,
+            image,
+            functions,
+            globals,
+        });
+        MODULES.insert(handle, module.clone());
+        Ok(module)
+    }
+
+    /// The function of a name; always the same one.
+    pub fn function(&self, name: &str) -> R<Arc<Function>> {
+        let kernel = self.image.kernel(name)?;
+        let mut functions = self.functions.lock().unwrap();
+        if let Some(function) = functions.get(name) {
+            return Ok(function.clone());
+        }
+        let function = Arc::new(Function {
+            handle: handle::fresh(),
+            name: CString::new(name).map_err(|_| NOT_FOUND)?,
+            module: self.handle,
+            context: self.context,
+            kernel,
+            attributes: Attributes::default(),
+        });
+        FUNCTIONS.insert(function.handle, function.clone());
+        functions.insert(name.to_owned(), function.clone());
+        Ok(function)
+    }
+
+    /// Ends it after what its context was given to do, which may still use it.
+    pub fn unload(&self) {
+        if let Ok(context) = context::by_handle(self.context) {
+            let _ = context.synchronize();
+        }
+        self.end();
+    }
+
+    fn end(&self) {
+        for function in std::mem::take(&mut *self.functions.lock().unwrap()).into_values() {
+            let _ = FUNCTIONS.remove(function.handle);
+        }
+        free_globals(&self.globals);
+    }
+}
+
+fn free_globals(globals: &BTreeMap<String, (u64, usize)>) {
+    for (address, _) in globals.values() {
+        if let Some(range) = memory::remove(*address, |range| range.kind == Kind::Global) {
+            memory::release(&range);
+        }
+    }
+}
+
+/// An image that belongs to no context.
+pub struct Library {
+    /// Its handle.
+    pub handle: usize,
+    /// Its image.
+    pub image: Arc<Image>,
+    kernels: Mutex<BTreeMap<String, Arc<KernelHandle>>>,
+    modules: Mutex<BTreeMap<usize, Arc<Module>>>,
+}
+
+impl Library {
+    /// A new library.
+    pub fn load(image: Arc<Image>) -> Arc<Library> {
+        let library = Arc::new(Library {
+            handle: handle::fresh(),
+            image,
+            kernels: Mutex::default(),
+            modules: Mutex::default(),
+        });
+        LIBRARIES.insert(library.handle, library.clone());
+        library
+    }
+
+    /// Ends its kernels and modules.
+    pub fn unload(&self) {
+        for kernel in self.kernels.lock().unwrap().values() {
+            let _ = KERNELS.remove(kernel.handle);
+        }
+        for module in self.modules.lock().unwrap().values() {
+            if MODULES.remove(module.handle).is_ok() {
+                module.unload();
+            }
+        }
+    }
+
+    /// The library's module in the current context.
+    pub fn module(&self) -> R<Arc<Module>> {
+        let context = context::current()?;
+        let mut modules = self.modules.lock().unwrap();
+        if let Some(module) = modules.get(&context.handle)
+            && MODULES.get(module.handle).is_ok()
+        {
+            return Ok(module.clone());
+        }
+        let module = Module::load(self.image.clone(), context.handle, context.device)?;
+        modules.insert(context.handle, module.clone());
+        Ok(module)
+    }
+
+    /// The kernel of a name; always the same one.
+    pub fn kernel(&self, name: &str) -> R<Arc<KernelHandle>> {
+        let kernel = self.image.kernel(name)?;
+        let mut kernels = self.kernels.lock().unwrap();
+        if let Some(kernel) = kernels.get(name) {
+            return Ok(kernel.clone());
+        }
+        let object = Arc::new(KernelHandle {
+            handle: handle::fresh(),
+            name: CString::new(name).map_err(|_| NOT_FOUND)?,
+            library: self.handle,
+            kernel,
+            attributes: Attributes::default(),
+        });
+        KERNELS.insert(object.handle, object.clone());
+        kernels.insert(name.to_owned(), object.clone());
+        Ok(object)
+    }
+}
+
+/// Ends a context's modules.
+pub fn drop_context(context: usize) {
+    for module in MODULES.drain(|module| module.context == context) {
+        module.end();
+    }
+}
+
+/// A kernel's function in the current context.
+pub fn function_of(kernel: &KernelHandle) -> R<Arc<Function>> {
+    let module = LIBRARIES.get(kernel.library)?.module()?;
+    let function = module.function(kernel.name.to_str().map_err(|_| NOT_FOUND)?)?;
+    // What was set on the kernel holds for its function.
+    function.attributes.extend(&kernel.attributes);
+    Ok(function)
+}
+
+/// The function of a handle, which may be a kernel's: then it is the one in the current context.
+pub fn resolve(handle: CUfunction) -> R<Arc<Function>> {
+    match FUNCTIONS.get(handle) {
+        Ok(function) => Ok(function),
+        Err(_) => function_of(&*KERNELS.get(handle)?),
+    }
+}

@@ -1,0 +1,121 @@
+//! Memory pools: stream-ordered allocation.
+//!
+//! Memory is there when the call returns and goes when the stream comes to the free, so what a
+//! program may do with it in stream order works, and nothing is kept back in the pool.
+
+use super::device;
+use super::handle::{self, Table};
+use super::memory::{self, Kind};
+use crate::ffi::*;
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+/// All pools, by handle.
+pub static POOLS: Table<Pool> = Table::new();
+
+/// A pool on one device.
+pub struct Pool {
+    /// Its handle.
+    pub handle: usize,
+    /// Its device.
+    pub device: usize,
+    /// Whether the device came with it.
+    pub default: bool,
+    max: usize,
+    /// What was set on it, and how much it has given.
+    pub state: Mutex<State>,
+}
+
+/// What changes of a pool.
+#[derive(Default)]
+pub struct State {
+    /// Attributes that were set.
+    pub settings: HashMap<i32, u64>,
+    /// The bytes in use.
+    pub used: u64,
+    /// The most that were in use.
+    pub high: u64,
+}
+
+impl Pool {
+    /// A pool, entered in the table.
+    pub fn new(device: usize, default: bool, max: usize) -> Arc<Pool> {
+        let state = Mutex::default();
+        let pool = Arc::new(Pool {
+            handle: handle::fresh(),
+            device,
+            default,
+            max,
+            state,
+        });
+        POOLS.insert(pool.handle, pool.clone());
+        pool
+    }
+
+    /// Memory of the pool.
+    pub fn allocate(&self, size: usize, context: usize) -> R<u64> {
+        let mut state = self.state.lock().unwrap();
+        if self.max != 0 && state.used + size as u64 > self.max as u64 {
+            return Err(OUT_OF_MEMORY);
+        }
+        let address = memory::allocate(Kind::Pool, size, context, self.device, self.handle)?;
+        state.used += size as u64;
+        state.high = state.high.max(state.used);
+        Ok(address)
+    }
+}
+
+/// The pool of a handle.
+pub fn by_handle(handle: CUmemoryPool) -> R<Arc<Pool>> {
+    device::initialized()?;
+    POOLS.get(handle).map_err(|_| INVALID_VALUE)
+}
+
+/// The pool that a device came with.
+pub fn default_of(device: usize) -> CUmemoryPool {
+    let fresh = || Pool::new(device, true, 0).handle;
+    *device::get(device).default_pool.get_or_init(fresh)
+}
+
+/// The pool that allocations without one come from.
+pub fn current_of(device: usize) -> CUmemoryPool {
+    match device::get(device).pool.load(Ordering::Acquire) {
+        0 => default_of(device),
+        pool => pool,
+    }
+}
+
+/// Ends a pool; devices that it was the current one of fall back to their default pools.
+pub fn destroy(handle: CUmemoryPool) -> Res {
+    POOLS.remove(handle)?;
+    for device in 0..device::count() {
+        let pool = &device::get(device).pool;
+        let _ = pool.compare_exchange(handle, 0, Ordering::AcqRel, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Frees an allocation of a pool.
+pub fn free(base: u64) -> Res {
+    let range = memory::remove(base, |range| range.kind == Kind::Pool).ok_or(ILLEGAL_ADDRESS)?;
+    if let Ok(pool) = POOLS.get(range.owner) {
+        let mut state = pool.state.lock().unwrap();
+        state.used = state.used.saturating_sub(range.size as u64);
+    }
+    memory::release(&range);
+    Ok(())
+}
+
+/// Frees what a context allocated.
+pub fn drop_context(context: usize) {
+    let ours = |range: &&Arc<memory::Range>| range.context == context && range.kind == Kind::Pool;
+    for range in memory::all().iter().filter(ours) {
+        let _ = free(range.base);
+    }
+}
+
+/// How many pools programs have made.
+pub fn live() -> usize {
+    POOLS.all().iter().filter(|pool| !pool.default).count()
+}
