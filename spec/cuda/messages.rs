@@ -20,9 +20,11 @@ fn LaunchKernel(function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], sha
 #[id(0x8006)] #[message] #[waits] #[family(launch)]
 fn LaunchNow(function: u32, stream: u32, grid: [u32; 3], block: [u32; 3], shared: u32, flags: u32, attrs: Bytes, params: Bytes) -> (node: u64);
 
-/// A function of the program's runs in stream order; the stream waits for it.
-#[id(0x8003)] #[message] #[queued] #[family(launch)]
-fn HostFunction(stream: u32, kind: u32, function: u64, data: u64);
+// 0x8003 carried addresses of the program's own.
+/// A function of the program's runs in stream order; the stream waits for it. The client knows it by
+/// the token. `kind` is one of `wire::promise`.
+#[id(0x8008)] #[message] #[queued] #[family(launch)]
+fn HostFunction(stream: u32, kind: u32, token: u64);
 
 /// Answers, by itself, once everything is done that the stream holds now.
 #[id(0x8007)] #[message] #[waits] #[family(event)]
@@ -72,9 +74,9 @@ fn CopyShared(dst: u64, src: u64, len: u64, stream: u32);
 fn CopyIn(dst: u64, stream: u32, pad: u32, data: Rest);
 
 /// Bytes of the program's memory go to the device that work before may still write: when the stream
-/// has come so far, they are asked for by a callback with this number, and come as `CALLBACK_BYTES`.
+/// has come so far, they are asked for by this token, and come as `CALLBACK_BYTES`.
 #[id(0x8036)] #[message] #[queued] #[family(copy)]
-fn CopyInLater(dst: u64, len: u64, stream: u32, number: u64);
+fn CopyInLater(dst: u64, len: u64, stream: u32, token: u64);
 
 /// Bytes of the device's memory come to the program. The bulk answer holds them.
 #[id(0x8031)] #[message] #[waits] #[family(copy)]

@@ -14,10 +14,11 @@
 #[creates(GraphNode, node)] #[names(Graph, graphs)] #[child_of(GraphNode, node)]
 fn GraphAddNode(node: u32, graph: u32, kind: u32, after: U32s, edges: Bytes, params: Bytes, extra: Bytes, mirrors: [u32; 2]) -> (va: u64, graphs: U32s);
 
+// 0x8102 let the client say whose node it is.
 /// Changes a node of a graph.
-#[id(0x8102)] #[message] #[waits] #[family(graph)]
+#[id(0x811b)] #[message] #[waits] #[family(graph)]
 #[changes(GraphNode, node, "parameters")]
-fn GraphSetNode(graph: u32, node: u32, params: Bytes, extra: Bytes, mirrors: [u32; 2]);
+fn GraphSetNode(node: u32, params: Bytes, extra: Bytes, mirrors: [u32; 2]);
 
 /// Changes a node of an executable graph, and says which mirrors it now reads and writes.
 #[id(0x8103)] #[message] #[waits] #[family(graph)]
@@ -96,15 +97,17 @@ fn MirrorOut(exec: u32, mirror: u32, stream: u32);
 
 // 0x8113 to 0x8115 were what `OP_MIRROR_IN` and `OP_MIRROR_OUT` are now.
 
-/// From the worker: a host node's function is to run, after fetching the mirrors `before` and before
-/// sending the mirrors `after`.
-#[id(0x8116)] #[message] #[queued] #[family(graph)]
-fn GraphHostFunction(function: u64, data: u64, before: U32s, after: U32s);
+// 0x8116 and 0x8117 carried addresses of the program's own.
 
-/// Makes a user object, whose destructor is a function of the program's.
-#[id(0x8117)] #[message] #[queued] #[family(user_object)]
+/// Makes a user object, whose destructor is a function of the program's that has this token.
+#[id(0x8119)] #[message] #[queued] #[family(user_object)]
 #[creates(UserObject, object)]
-fn UserObjectCreate(object: u32, function: u64, data: u64, count: u32);
+fn UserObjectCreate(object: u32, token: u64, count: u32);
+
+/// From the worker: what has this token is to run, after an `error` of its stream; a host node's
+/// after fetching the mirrors `before` and before sending the mirrors `after`.
+#[id(0x811a)] #[message] #[queued] #[family(graph)]
+fn RunPromised(token: u64, error: u32, before: U32s, after: U32s);
 
 /// The mirrors that an executable graph now reads and writes.
 #[id(0x8118)] #[message] #[waits] #[family(graph)]

@@ -3,7 +3,8 @@
 //! The API-neutral part is here: [`config`] reads the environment, [`session`] opens a session and
 //! carries calls, [`shared`] hands memory to a worker on this host, [`calls`] matches answers to
 //! those who wait, [`content`] sends module images only to servers that lack them, [`stats`]
-//! counts, [`log`] writes where the user asked and nowhere else. Each forwarded API is a folder:
+//! counts, [`log`] writes where the user asked and nowhere else, `tokens` keep what the server may
+//! ask for. Each forwarded API is a folder:
 //! [`cuda`], [`opencl`]; [`nvml`] only answers questions.
 
 // What runs inside somebody else's program prints nothing unasked and never ends it.
@@ -22,5 +23,6 @@ mod shared;
 mod side;
 mod socket;
 mod stats;
+mod tokens;
 
 pub use session::{Handler, Session};

@@ -27,8 +27,9 @@ use std::time::{Duration, Instant};
 pub trait Handler: Send + Sync {
     /// A queued call failed, or the device did.
     fn error(&self, status: i32, body: &[u8]);
-    /// The worker wants a function of the program run.
-    fn callback(&self, status: i32, call: u32, body: &[u8]);
+    /// The worker wants a function of the program run. An error ends the session: the worker asks
+    /// for what it was not given.
+    fn callback(&self, status: i32, call: u32, body: &[u8]) -> Result<(), String>;
     /// The device printed something.
     fn output(&self, text: &[u8]);
     /// The driver has something to say on stderr.
@@ -552,7 +553,7 @@ impl Receiver {
                 unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
             }
             Notice::Error => self.shared.handler.error(status, payload),
-            Notice::Callback => self.shared.handler.callback(status, h.call, payload),
+            Notice::Callback => self.shared.handler.callback(status, h.call, payload)?,
             Notice::Output if h.call == 0 => self.shared.handler.output(payload),
             Notice::Output => self.shared.handler.complaint(payload),
             Notice::NeedContent => {

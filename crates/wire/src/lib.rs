@@ -23,6 +23,7 @@ pub mod gpu;
 pub mod hello;
 pub mod limits;
 pub mod pieces;
+pub mod promise;
 pub mod record;
 pub mod window;
 

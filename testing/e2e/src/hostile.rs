@@ -6,9 +6,11 @@
 //! place.
 
 use busbar_harness::rng::Rng;
+use busbar_wire::codec::{Message, Request, Writer};
 use busbar_wire::frame;
+use busbar_wire::generated::cuda;
 use busbar_wire::hello::{Hello, Welcome};
-use busbar_wire::record::{HEADER, Header, Records};
+use busbar_wire::record::{HEADER, Header, Notice, OP_CALLBACK_DONE, Records};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -118,6 +120,59 @@ impl Tap {
             .cloned()
             .collect()
     }
+}
+
+/// Stands between a program and its server, and changes what the server says.
+pub struct Liar {
+    /// Where the program connects to.
+    pub address: String,
+}
+
+impl Liar {
+    /// A liar before the server at `address`. It lasts as long as the process. `twist` changes the
+    /// bodies of the server's data frames.
+    pub fn start(address: &str, twist: impl Fn(&mut Vec<u8>) + Clone + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let own = listener.local_addr().expect("it is bound").to_string();
+        let server = address.to_string();
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(behind) = TcpStream::connect(&server) else {
+                    continue;
+                };
+                for s in [&client, &behind] {
+                    let _ = s.set_nodelay(true);
+                }
+                let (mut from, mut to) = (
+                    client.try_clone().expect("a copy"),
+                    behind.try_clone().expect("a copy"),
+                );
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Both);
+                });
+                let twist = twist.clone();
+                std::thread::spawn(move || lie(behind, client, &twist));
+            }
+        });
+        Self { address: own }
+    }
+}
+
+fn lie(mut server: TcpStream, mut client: TcpStream, twist: &impl Fn(&mut Vec<u8>)) {
+    while let Some((mut h, mut body)) = read_frame(&mut server) {
+        if h.kind == frame::Kind::Data {
+            twist(&mut body);
+            h.len = body.len() as u32;
+        }
+        let mut all = h.to_bytes().to_vec();
+        all.extend(body);
+        if client.write_all(&all).is_err() {
+            break;
+        }
+    }
+    let _ = client.shutdown(Shutdown::Both);
+    let _ = server.shutdown(Shutdown::Both);
 }
 
 fn carry(mut client: TcpStream, server: TcpStream, kept: &Mutex<Vec<Recording>>) {
@@ -297,6 +352,105 @@ impl Spoiler {
         }
         out.truncate(busbar_wire::limits::MAX_FRAME_BODY);
         out
+    }
+}
+
+/// A CUDA client of a few lines that sends what records it is told to.
+pub struct Raw {
+    to: TcpStream,
+    seq: u64,
+    call: u32,
+    /// Callbacks that came: their status and payload.
+    pub callbacks: Vec<(i32, Vec<u8>)>,
+}
+
+impl Raw {
+    /// Opens a session; context 1 is the first device's.
+    ///
+    /// # Panics
+    /// When the server refuses.
+    pub fn open(address: &str) -> Self {
+        let mut hello = Hello::new(busbar_wire::hello::Intent::Open);
+        hello.api = "cuda".into();
+        hello.client.boot_id = "another".into();
+        let hello = serde_json::to_vec(&hello).expect("JSON");
+        let (to, welcome) = greet(address, &hello).expect("a welcome");
+        assert!(welcome.refusal.is_none(), "{:?}", welcome.refusal);
+        let mut raw = Self {
+            to,
+            seq: 0,
+            call: 0,
+            callbacks: Vec::new(),
+        };
+        assert_eq!(raw.call(0, &cuda::OpenCuda {}).0, 0);
+        raw.queue(0, &cuda::SelectDevices { devices: vec![0] });
+        let retain = cuda::PrimaryRetain {
+            context: 1,
+            device: 0,
+            flags: 0,
+        };
+        assert_eq!(raw.call(0, &retain).0, 0);
+        raw
+    }
+
+    fn send(&mut self, record: &[u8]) {
+        self.seq += 1;
+        let frame = frame_of(frame::Kind::Data, self.seq, 0, record);
+        // A session that is over shows at the next call.
+        let _ = self.to.write_all(&frame);
+    }
+
+    /// Queues a message.
+    pub fn queue<'a, R: Request<'a>>(&mut self, scope: u32, m: &R) {
+        self.record(R::OP, 0, scope, m);
+    }
+
+    fn record<'a, M: Message<'a>>(&mut self, op: u16, call: u32, scope: u32, m: &M) {
+        let mut payload = Vec::new();
+        m.encode(&mut Writer::new(&mut payload));
+        self.send(&record_of(op, call, scope, &payload));
+    }
+
+    /// Makes a call: its status and reply. Functions that the worker asks for return at once.
+    ///
+    /// # Panics
+    /// When the session ends instead.
+    pub fn call<'a, R: Request<'a>>(&mut self, scope: u32, m: &R) -> (i32, Vec<u8>) {
+        self.try_call(scope, m).expect("the session lives")
+    }
+
+    /// As [`Raw::call`]; `None` when the session ends instead.
+    pub fn try_call<'a, R: Request<'a>>(&mut self, scope: u32, m: &R) -> Option<(i32, Vec<u8>)> {
+        self.call += 1;
+        self.record(R::OP, self.call, scope, m);
+        loop {
+            let (h, body) = read_frame(&mut self.to)?;
+            if h.kind != frame::Kind::Data {
+                continue;
+            }
+            let ack = frame_of(frame::Kind::Ack, 0, h.seq, &[]);
+            self.to.write_all(&ack).ok()?;
+            let mut answer = None;
+            for (n, payload) in Records::new(&body).flatten() {
+                match Notice::from_u16(n.op) {
+                    Ok(Notice::Reply) if n.call == self.call => {
+                        answer = Some((n.aux as i32, payload.to_vec()));
+                    }
+                    Ok(Notice::Callback) => {
+                        self.callbacks.push((n.aux as i32, payload.to_vec()));
+                        if n.call != 0 {
+                            let done = record_of(OP_CALLBACK_DONE, 0, 0, &n.call.to_le_bytes());
+                            self.send(&done);
+                        }
+                    }
+                    Ok(Notice::Goodbye) => return None,
+                    _ => {}
+                }
+            }
+            if answer.is_some() {
+                return answer;
+            }
+        }
     }
 }
 

@@ -225,10 +225,11 @@ impl Handler for Ear {
         self.told.lock().unwrap().errors.push(status);
     }
 
-    fn callback(&self, _: i32, call: u32, body: &[u8]) {
+    fn callback(&self, _: i32, call: u32, body: &[u8]) -> Result<(), String> {
         let number = Reader::new(body).u64().unwrap_or(u64::MAX);
         self.told.lock().unwrap().called.push(number);
         let _ = self.jobs.send(call);
+        Ok(())
     }
 
     fn output(&self, _: &[u8]) {}

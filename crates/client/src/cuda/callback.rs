@@ -1,76 +1,77 @@
-//! Functions of the program that run in stream order.
+//! What of the program's the server asks for: functions that run in stream order, destructors,
+//! bytes of memory that work before may still write.
 //!
-//! They run one after the other on a thread of their own, as the driver's do, so that they may take
-//! long and the session goes on meanwhile. The stream waits at the server until the function has
-//! returned here.
+//! The server has a token for each, never an address. They run one after the other on a thread of
+//! their own, as the driver's do, so that they may take long and the session goes on meanwhile. The
+//! stream waits at the server until the function has returned here.
 
 use super::runtime::{Cx, decode, enter_local};
-use super::{fault, logs, settled, shadow, stream};
+use super::{fault, graph_host, handles, logs, settled, shadow, stream};
 use crate::session::CHUNK;
+use crate::tokens::Tokens;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
+use busbar_wire::Reader;
 use busbar_wire::generated::cuda::contract::MOST_READ;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::record::OP_CALLBACK_BYTES;
-use std::collections::BTreeMap;
+use busbar_wire::promise::{HOST_FUNCTION, MAYBE_CAPTURED, STREAM_CALLBACK, Word};
+use busbar_wire::record::{OP_CALLBACK_BYTES, OP_CALLBACK_DONE};
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-const HOST_FUNCTION: u32 = 0;
-const STREAM_CALLBACK: u32 = 1;
-/// The destructor of a user object, whose id comes in the stream's place.
-const DESTRUCTOR: u32 = 2;
-/// No function: a mirror, whose id comes in the stream's place, is gone.
-const MIRROR_GONE: u32 = 3;
-/// No function: bytes of the program's are wanted, under the number in its place.
-const READ: u32 = 4;
-/// The status that comes with a host node's function.
-const GRAPH_HOST: i32 = 1;
-/// The status that comes with a line of the driver's log.
-const LOG_LINE: i32 = 2;
-
-enum Job {
-    Function {
-        call: u32,
-        kind: u32,
-        function: u64,
-        data: u64,
-        status: i32,
-    },
-    Read {
-        call: u32,
-        number: u64,
-    },
-    Node {
-        call: u32,
-        m: msg::GraphHostFunction,
-    },
-    Destructor {
-        function: u64,
-        data: u64,
-    },
+/// A function of the program's and its argument.
+#[derive(Clone, Copy)]
+pub(super) struct Function {
+    pub(super) f: unsafe extern "C" fn(*mut c_void),
+    /// An address that only the program understands.
+    pub(super) data: u64,
 }
 
-/// A stream callback with what it is to be called with: lives until it has run.
-struct StreamCallback {
-    f: unsafe extern "C" fn(CUstream, CUresult, *mut c_void),
-    stream: u64,
-    data: u64,
+/// What a token stands for.
+#[derive(Clone, Copy)]
+enum Promised {
+    /// A function that a stream waits for.
+    Function(Function),
+    /// A stream's callback.
+    Callback {
+        f: unsafe extern "C" fn(CUstream, CUresult, *mut c_void),
+        stream: u64,
+        data: u64,
+    },
+    /// The destructor of a user object.
+    Destructor { object: u32, run: Function },
+    /// Bytes of page-locked memory.
+    Read { at: u64, len: usize },
 }
 
+/// Something that the server has asked for.
+struct Job {
+    /// The server's number for it.
+    call: u32,
+    what: Promised,
+    /// It will not be asked for again.
+    last: bool,
+    error: CUresult,
+    /// Mirrors to fetch before, and to give after.
+    before: Vec<u32>,
+    after: Vec<u32>,
+}
+
+static PROMISED: Mutex<Tokens<Promised>> = Mutex::new(Tokens::new());
 static JOBS: Mutex<Option<Sender<Job>>> = Mutex::new(None);
+/// Jobs that have come and are not done: a server cannot fill the program's memory with them.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
+const MOST_WAITING: usize = 1 << 16;
 
 /// Functions that are queued and have not returned.
 static DUE: AtomicUsize = AtomicUsize::new(0);
 /// Graphs hold functions, too: how often those run is not known here.
 static IN_GRAPHS: AtomicBool = AtomicBool::new(false);
-
-/// Reads that are to come: where, and how many bytes.
-static READS: Mutex<BTreeMap<u64, (u64, usize)>> = Mutex::new(BTreeMap::new());
-static NUMBER: AtomicU64 = AtomicU64::new(0);
+/// Reads that are to come.
+static READS: AtomicUsize = AtomicUsize::new(0);
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
@@ -86,7 +87,8 @@ fn jobs() -> Result<Sender<Job>, CUresult> {
     let (tx, rx) = channel::<Job>();
     let run = move || {
         for job in rx {
-            work(job);
+            work(&job);
+            WAITING.fetch_sub(1, Ordering::AcqRel);
         }
     };
     let named = std::thread::Builder::new().name("busbar-callback".into());
@@ -98,30 +100,26 @@ fn jobs() -> Result<Sender<Job>, CUresult> {
     Ok(jobs.insert(tx).clone())
 }
 
-fn submit(job: Job) {
-    if let Ok(tx) = jobs() {
-        let _ = tx.send(job);
-    }
-}
-
-/// A function is about to be queued.
-fn is_due(cx: Cx) -> Result<(), CUresult> {
-    settled::program_will_see();
-    jobs()?;
-    cx.need_context()?;
-    if stream::capturing() {
-        IN_GRAPHS.store(true, Ordering::Release);
-    } else {
-        DUE.fetch_add(1, Ordering::AcqRel);
-    }
-    Ok(())
-}
-
-/// A graph gets a node with a function.
-pub fn in_graphs() -> Result<(), CUresult> {
+/// A graph gets a node with this function: its token.
+pub(super) fn in_graphs(run: Function) -> Result<u64, CUresult> {
     settled::program_will_see();
     IN_GRAPHS.store(true, Ordering::Release);
-    jobs().map(drop)
+    jobs()?;
+    Ok(lock(&PROMISED).often(Promised::Function(run)))
+}
+
+/// The function of a graph's node.
+pub(super) fn of_node(token: u64) -> Option<Function> {
+    match lock(&PROMISED).get(token) {
+        Some(Promised::Function(run)) => Some(*run),
+        _ => None,
+    }
+}
+
+/// A user object's destructor: its token.
+pub(super) fn destructor(object: u32, run: Function) -> Result<u64, CUresult> {
+    jobs()?;
+    Ok(lock(&PROMISED).once(Promised::Destructor { object, run }))
 }
 
 /// Whether functions of the program may still run before what is queued next.
@@ -129,9 +127,30 @@ pub fn any_due() -> bool {
     DUE.load(Ordering::Acquire) > 0 || IN_GRAPHS.load(Ordering::Acquire)
 }
 
-fn has_run() {
+/// Whether page-locked memory of the program's is to be read yet.
+pub fn reads() -> bool {
+    READS.load(Ordering::Acquire) > 0
+}
+
+fn one_less(n: &AtomicUsize) {
     let less = |n: usize| n.checked_sub(1);
-    let _ = DUE.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
+    let _ = n.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
+}
+
+/// What a token stood for that is used up will not come again, and is over.
+fn is_over(what: &Promised) {
+    match what {
+        Promised::Function(_) | Promised::Callback { .. } => one_less(&DUE),
+        Promised::Read { .. } => one_less(&READS),
+        Promised::Destructor { .. } => {}
+    }
+}
+
+/// It never came to be known to the worker.
+fn take_back(token: u64) {
+    if let Ok((what, true)) = lock(&PROMISED).take(token) {
+        is_over(&what);
+    }
 }
 
 /// Queues a copy to the device from page-locked memory which work before it may write: its bytes
@@ -141,24 +160,26 @@ pub fn read_in_order(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Res
     let mut done = 0;
     while done < len {
         let n = (MOST_READ as usize).min(len - done);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        lock(&READS).insert(number, (src + done as u64, n));
+        READS.fetch_add(1, Ordering::AcqRel);
+        let token = lock(&PROMISED).once(Promised::Read {
+            at: src + done as u64,
+            len: n,
+        });
         let m = msg::CopyInLater {
             dst: dst + done as u64,
             len: n as u64,
             stream,
-            number,
+            token,
         };
-        cx.send(&m)
-            .inspect_err(|_| _ = lock(&READS).remove(&number))?;
+        cx.send(&m).inspect_err(|_| take_back(token))?;
         done += n;
     }
     Ok(())
 }
 
 /// Sends what the worker asks for.
-fn read(call: u32, number: u64) {
-    let (Some((p, len)), Ok(cx)) = (lock(&READS).get(&number).copied(), enter_local()) else {
+fn read(call: u32, p: u64, len: usize) {
+    let Ok(cx) = enter_local() else {
         return;
     };
     let send = || {
@@ -176,12 +197,6 @@ fn read(call: u32, number: u64) {
     };
     // It may be closed to the program by now.
     fault::in_function(send);
-    lock(&READS).remove(&number);
-}
-
-/// Whether page-locked memory of the program's is to be read yet.
-pub fn reads() -> bool {
-    !lock(&READS).is_empty()
 }
 
 /// Runs a function of the program's that a stream waits for.
@@ -192,109 +207,127 @@ fn in_stream_order(f: impl FnOnce()) {
     }
 }
 
-fn work(job: Job) {
-    match job {
-        Job::Function {
-            call,
-            kind,
-            function,
-            data,
-            status,
-        } => {
-            let run = || {
-                if kind == STREAM_CALLBACK {
-                    // SAFETY: made by `queue_stream_callback` for this one run.
-                    let c = unsafe { Box::from_raw(data as *mut StreamCallback) };
-                    // SAFETY: the program's function and data.
-                    unsafe { (c.f)(c.stream as CUstream, status, c.data as *mut c_void) };
-                } else if status == CUDA_SUCCESS {
-                    program(function, data);
-                }
-            };
-            in_stream_order(run);
-            has_run();
-            done(call);
-        }
-        Job::Read { call, number } => {
-            read(call, number);
-            done(call);
-        }
-        Job::Node { call, m } => {
-            if let Ok(cx) = enter_local() {
-                super::graph_host::fetch(cx, &m.before);
-                in_stream_order(|| program(m.function, m.data));
-                super::graph_host::give(cx, &m.after);
-            }
-            done(call);
-        }
-        Job::Destructor { function, data } => {
-            let _ = catch_unwind(|| program(function, data));
-        }
+impl Function {
+    fn call(self) {
+        // SAFETY: the program's function and data.
+        unsafe { (self.f)(self.data as *mut c_void) };
     }
 }
 
-/// Calls a function of the program's.
-fn program(function: u64, data: u64) {
-    // SAFETY: the address came from the program as a CUhostFn.
-    let f: unsafe extern "C" fn(*mut c_void) =
-        unsafe { std::mem::transmute(function as *const ()) };
-    // SAFETY: the program's function and data.
-    unsafe { f(data as *mut c_void) };
+/// With the session, if there is anything to do.
+fn with_mirrors(ids: &[u32], f: impl FnOnce(Cx, &[u32])) {
+    if !ids.is_empty()
+        && let Ok(cx) = enter_local()
+    {
+        f(cx, ids);
+    }
+}
+
+fn work(job: &Job) {
+    match job.what {
+        Promised::Function(run) => {
+            with_mirrors(&job.before, graph_host::fetch);
+            in_stream_order(|| {
+                if job.error == CUDA_SUCCESS {
+                    run.call();
+                }
+            });
+            with_mirrors(&job.after, graph_host::give);
+        }
+        Promised::Callback { f, stream, data } => {
+            // SAFETY: the program's function and data.
+            let call = || unsafe { f(stream as CUstream, job.error, data as *mut c_void) };
+            in_stream_order(call);
+        }
+        Promised::Read { at, len } => read(job.call, at, len),
+        Promised::Destructor { run, .. } => {
+            let _ = catch_unwind(|| run.call());
+        }
+    }
+    if job.last {
+        is_over(&job.what);
+    }
+    if job.call != 0 {
+        done(job.call);
+    }
 }
 
 /// Tells the worker that a function has returned.
 fn done(call: u32) {
     if let Ok(cx) = enter_local() {
         let done = |out: &mut Vec<u8>| out.extend_from_slice(&call.to_le_bytes());
-        let _ = cx
-            .rt
-            .session
-            .queue_raw(busbar_wire::record::OP_CALLBACK_DONE, 0, done);
+        let _ = cx.rt.session.queue_raw(OP_CALLBACK_DONE, 0, done);
         cx.rt.session.flush();
     }
 }
 
-/// The worker asks for a function to be run. Called on the receiving thread.
-pub fn run(status: i32, call: u32, body: &[u8]) {
-    if status == GRAPH_HOST {
-        if let Ok(m) = decode::<msg::GraphHostFunction>(body) {
-            submit(Job::Node { call, m });
+/// The worker asks for something. Called on the receiving thread. An error says what is wrong with
+/// the worker, and ends the session.
+pub fn asked(status: i32, call: u32, body: &[u8]) -> Result<(), String> {
+    let word = Word::from_status(status).map_err(|e| e.to_string())?;
+    let damaged = || format!("the server's word makes no sense ({word:?})");
+    match word {
+        Word::Run => {
+            let m = decode::<msg::RunPromised>(body).map_err(|_| damaged())?;
+            let (what, last) = lock(&PROMISED).redeem(m.token)?;
+            if let Promised::Destructor { object, .. } = what {
+                handles::destroy(Kind::UserObject, object);
+            }
+            if WAITING.fetch_add(1, Ordering::AcqRel) >= MOST_WAITING {
+                return Err(format!(
+                    "the server wants more than {MOST_WAITING} functions run"
+                ));
+            }
+            let job = Job {
+                call,
+                what,
+                last,
+                error: m.error as CUresult,
+                before: m.before,
+                after: m.after,
+            };
+            // It was there before the token was given.
+            if let Ok(tx) = jobs() {
+                let _ = tx.send(job);
+            }
         }
-        return;
-    }
-    if status == LOG_LINE {
-        if let Ok(m) = decode::<msg::LogLine<'_>>(body) {
-            logs::arrived(&m);
+        Word::Gone => {
+            let token = Reader::new(body).u64().map_err(|_| damaged())?;
+            let (what, once) = lock(&PROMISED).take(token)?;
+            if once {
+                is_over(&what);
+            }
         }
-        return;
+        Word::LogLine => {
+            let m = decode::<msg::LogLine<'_>>(body).map_err(|_| damaged())?;
+            logs::arrived(&m)?;
+        }
+        Word::MirrorGone => {
+            let id = Reader::new(body).u32().map_err(|_| damaged())?;
+            graph_host::gone(id);
+        }
     }
-    let Ok(m) = decode::<msg::HostFunction>(body) else {
-        return;
+    Ok(())
+}
+
+/// Queues what runs in stream order.
+fn queue(cx: Cx, stream: u32, kind: u32, what: Promised) -> Result<(), CUresult> {
+    settled::program_will_see();
+    jobs()?;
+    cx.need_context()?;
+    let token = if kind == MAYBE_CAPTURED {
+        IN_GRAPHS.store(true, Ordering::Release);
+        lock(&PROMISED).often(what)
+    } else {
+        DUE.fetch_add(1, Ordering::AcqRel);
+        lock(&PROMISED).once(what)
     };
-    // The field that names the stream on the way out carries the stream's error on the way back.
-    let status = m.stream as i32;
-    match m.kind {
-        MIRROR_GONE => return super::graph_host::gone(m.stream),
-        READ => {
-            let number = m.function;
-            return submit(Job::Read { call, number });
-        }
-        DESTRUCTOR => {
-            super::handles::destroy(Kind::UserObject, m.stream);
-            return submit(Job::Destructor {
-                function: m.function,
-                data: m.data,
-            });
-        }
-        _ => {}
-    }
-    submit(Job::Function {
-        call,
-        kind: m.kind,
-        function: m.function,
-        data: m.data,
-        status,
-    });
+    let m = msg::HostFunction {
+        stream,
+        kind,
+        token,
+    };
+    cx.send(&m).inspect_err(|_| take_back(token))
 }
 
 /// `cuLaunchHostFunc`.
@@ -304,15 +337,12 @@ pub fn queue_host_function(
     f: unsafe extern "C" fn(*mut c_void),
     data: *mut c_void,
 ) -> Result<(), CUresult> {
-    is_due(cx)?;
-    let function = f as *const () as u64;
-    let m = msg::HostFunction {
-        stream,
-        kind: HOST_FUNCTION,
-        function,
-        data: data as u64,
+    let kind = match stream::capturing() {
+        true => MAYBE_CAPTURED,
+        false => HOST_FUNCTION,
     };
-    cx.send(&m).inspect_err(|_| has_run())
+    let data = data as u64;
+    queue(cx, stream, kind, Promised::Function(Function { f, data }))
 }
 
 /// `cuStreamAddCallback`.
@@ -323,18 +353,10 @@ pub fn queue_stream_callback(
     f: unsafe extern "C" fn(CUstream, CUresult, *mut c_void),
     data: *mut c_void,
 ) -> Result<(), CUresult> {
-    is_due(cx)?;
-    let c = Box::new(StreamCallback {
+    let what = Promised::Callback {
         f,
         stream: handle as u64,
         data: data as u64,
-    });
-    let data = Box::into_raw(c) as u64;
-    let m = msg::HostFunction {
-        stream,
-        kind: STREAM_CALLBACK,
-        function: 0,
-        data,
     };
-    cx.send(&m).inspect_err(|_| has_run())
+    queue(cx, stream, STREAM_CALLBACK, what)
 }

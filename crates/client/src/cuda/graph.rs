@@ -49,14 +49,27 @@ pub(super) fn own(graph: u32, node: u32) {
 }
 
 /// The handle of a graph's node whose id came from the worker.
-pub(super) fn adopt(cx: Cx, graph: u32, node: u32) -> CUgraphNode {
-    let h = handles::adopt(Kind::GraphNode, node, cx.scope);
+pub(super) fn adopt(cx: Cx, graph: u32, node: u32) -> Result<CUgraphNode, CUresult> {
+    let h = handles::adopt(Kind::GraphNode, node, cx.scope)?;
     own(graph, node);
-    h as CUgraphNode
+    Ok(h as CUgraphNode)
+}
+
+/// The handles of a graph's nodes.
+fn adopt_all(cx: Cx, graph: u32, nodes: &[u32]) -> Result<Vec<CUgraphNode>, CUresult> {
+    nodes.iter().map(|n| adopt(cx, graph, *n)).collect()
+}
+
+/// The annotations of so many edges.
+pub(super) fn annotations(bytes: &[u8], n: usize) -> Result<Vec<CUgraphEdgeData>, CUresult> {
+    let list: Option<Vec<_>> = busbar_abi::items_from_bytes(bytes);
+    list.filter(|l| l.is_empty() || l.len() == n)
+        .ok_or(CUDA_ERROR_UNKNOWN)
 }
 
 /// The handle of the graph inside a node.
-pub(super) fn adopt_inner(cx: Cx, node: u32, graph: u32) -> u64 {
+pub(super) fn adopt_inner(cx: Cx, node: u32, graph: u32) -> Result<u64, CUresult> {
+    let handle = handles::adopt(Kind::Graph, graph, cx.scope)?;
     let mut k = known();
     if let Some(outer) = k.owner.get(&node).copied() {
         let list = k.inner.entry(outer).or_default();
@@ -64,19 +77,27 @@ pub(super) fn adopt_inner(cx: Cx, node: u32, graph: u32) -> u64 {
             list.push(graph);
         }
     }
-    handles::adopt(Kind::Graph, graph, cx.scope)
+    Ok(handle)
 }
 
-/// The driver's array of the graphs in a conditional node.
-pub(super) fn bodies(cx: Cx, graph: u32, node: u32, ids: &[u32]) -> *mut CUgraph {
-    let list = ids
-        .iter()
-        .map(|g| handles::adopt(Kind::Graph, *g, cx.scope) as usize);
+/// The driver's array of the `n` graphs in a conditional node.
+pub(super) fn bodies(
+    cx: Cx,
+    graph: u32,
+    node: u32,
+    ids: &[u32],
+    n: usize,
+) -> Result<*mut CUgraph, CUresult> {
+    if ids.len() != n {
+        return Err(CUDA_ERROR_UNKNOWN);
+    }
+    let handle = |g: &u32| Ok(handles::adopt(Kind::Graph, *g, cx.scope)? as usize);
+    let list = ids.iter().map(handle).collect::<Result<_, CUresult>>()?;
     let mut k = known();
     k.inner.entry(graph).or_default().extend(ids);
     let kept = k.kept.entry(node).or_default();
-    kept.graphs = list.collect();
-    kept.graphs.as_mut_ptr().cast()
+    kept.graphs = list;
+    Ok(kept.graphs.as_mut_ptr().cast())
 }
 
 /// Keeps bytes for as long as a node, and says where.
@@ -200,7 +221,7 @@ fn nodes(graph: CUgraph, roots: u32, out: *mut CUgraphNode, count: *mut usize) -
         let graph = cx.handle(Kind::Graph, graph as u64)?;
         let reply = cx.call(&msg::GraphNodes { graph, roots })?;
         let ids = decode::<msg::GraphNodesReply>(&reply)?.nodes;
-        let list: Vec<_> = ids.iter().map(|n| adopt(cx, graph, *n)).collect();
+        let list = adopt_all(cx, graph, &ids)?;
         // SAFETY: the program's pointers.
         unsafe { hand_out(&[(out, &list)], NO_DATA, count) }
     })
@@ -237,9 +258,9 @@ pub(super) unsafe fn cuGraphGetEdges_v2(
         }
         let reply = cx.call(&msg::GraphEdges { graph })?;
         let r = decode::<msg::GraphEdgesReply<'_>>(&reply)?;
-        let all = |ids: &[u32]| -> Vec<_> { ids.iter().map(|n| adopt(cx, graph, *n)).collect() };
-        let (f, t) = (all(&r.from), all(&r.to));
-        let edges: Vec<_> = busbar_abi::items_from_bytes(r.edges).unwrap_or_default();
+        let f = adopt_all(cx, graph, &r.from)?;
+        let t = adopt_all(cx, graph, &r.to)?;
+        let edges = annotations(r.edges, f.len())?;
         // SAFETY: the program's pointers.
         unsafe { hand_out(&[(from, &f), (to, &t)], (data, &edges), count) }
     })
@@ -270,10 +291,10 @@ fn neighbours(
         let graph = owner(node);
         let handle = |n: &u32| match graph {
             Some(g) => adopt(cx, g, *n),
-            None => handles::adopt(Kind::GraphNode, *n, cx.scope) as CUgraphNode,
+            None => Ok(handles::adopt(Kind::GraphNode, *n, cx.scope)? as CUgraphNode),
         };
-        let list: Vec<_> = r.nodes.iter().map(handle).collect();
-        let edges: Vec<_> = busbar_abi::items_from_bytes(r.edges).unwrap_or_default();
+        let list = r.nodes.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
+        let edges = annotations(r.edges, list.len())?;
         // SAFETY: the program's pointers.
         unsafe { hand_out(&[(out, &list)], (data, &edges), count) }
     })
@@ -325,7 +346,7 @@ pub(super) unsafe fn cuGraphNodeFindInClone(
         let reply = cx.call(&msg::GraphFind { node, graph })?;
         let found = decode::<msg::GraphFindReply>(&reply)?.found;
         // SAFETY: the program's pointer.
-        unsafe { put(out, adopt(cx, graph, found)) }
+        unsafe { put(out, adopt(cx, graph, found)?) }
     })
 }
 

@@ -46,7 +46,7 @@ fn instantiate(
     let r = decode::<msg::GraphInstantiateReply>(&body).inspect_err(fail)?;
     told.result = r.result;
     if r.node != 0 {
-        told.node = graph::adopt(cx, graph, r.node);
+        told.node = graph::adopt(cx, graph, r.node).inspect_err(fail)?;
     }
     if rc != CUDA_SUCCESS {
         fail(&rc);
@@ -132,13 +132,13 @@ pub(super) unsafe fn cuGraphExecUpdate_v2(
         let (rc, body) = cx.call_any(&msg::GraphExecUpdate { exec, graph })?;
         let r = decode::<msg::GraphExecUpdateReply>(&body)?;
         let node = |id| match id {
-            0 => std::ptr::null_mut(),
+            0 => Ok(std::ptr::null_mut()),
             id => graph::adopt(cx, graph, id),
         };
         let told = CUgraphExecUpdateResultInfo {
             result: r.result as _,
-            errorNode: node(r.node),
-            errorFromNode: node(r.from),
+            errorNode: node(r.node)?,
+            errorFromNode: node(r.from)?,
         };
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(info, told)? };

@@ -82,8 +82,16 @@ impl HostBox {
     }
 }
 
+/// What a mirror stands for.
+#[derive(Clone, Copy)]
+struct Reflected {
+    at: HostBox,
+    /// A graph writes it; of any other the server gets no more than the bytes.
+    written: bool,
+}
+
 /// Mirrors by id.
-static MIRRORS: Mutex<Option<HashMap<u32, HostBox>>> = Mutex::new(None);
+static MIRRORS: Mutex<Option<HashMap<u32, Reflected>>> = Mutex::new(None);
 static NEXT: AtomicU32 = AtomicU32::new(1);
 
 /// What an executable graph needs before and after each launch.
@@ -102,8 +110,15 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// What the server may have.
 fn host_box(id: u32) -> Option<HostBox> {
-    lock(&MIRRORS).as_ref()?.get(&id).copied()
+    lock(&MIRRORS).as_ref()?.get(&id).map(|m| m.at)
+}
+
+/// What the server may write.
+fn destination(id: u32) -> Option<HostBox> {
+    let m = lock(&MIRRORS).as_ref()?.get(&id).copied()?;
+    m.written.then_some(m.at)
 }
 
 /// The worker has no use for a mirror any more.
@@ -144,7 +159,7 @@ pub(super) struct Travel {
     pub(super) mirrors: [u32; 2],
 }
 
-fn mirror(r: &Rows, end: End) -> u32 {
+fn mirror(r: &Rows, end: End, written: bool) -> u32 {
     if end.memory != HOST {
         return 0;
     }
@@ -155,7 +170,8 @@ fn mirror(r: &Rows, end: End) -> u32 {
         height: r.height,
         depth: r.depth,
     };
-    lock(&MIRRORS).get_or_insert_default().insert(id, b);
+    let m = Reflected { at: b, written };
+    lock(&MIRRORS).get_or_insert_default().insert(id, m);
     id
 }
 
@@ -176,7 +192,7 @@ pub(super) fn travel(cx: Cx, r: &Rows) -> Result<Travel, CUresult> {
     Ok(Travel {
         shape: shape(&r),
         arrays: [array(&r.src)?, array(&r.dst)?],
-        mirrors: [mirror(&r, r.src), mirror(&r, r.dst)],
+        mirrors: [mirror(&r, r.src, false), mirror(&r, r.dst, true)],
     })
 }
 
@@ -279,7 +295,7 @@ pub(super) unsafe fn after_launch(
     stream: u32,
 ) -> Result<(), CUresult> {
     for id in &l.destinations {
-        let Some(b) = host_box(*id) else { continue };
+        let Some(b) = destination(*id) else { continue };
         let m = msg::MirrorOut {
             exec,
             mirror: *id,
@@ -310,11 +326,11 @@ pub(super) unsafe fn after_launch(
 /// which may wait for the graph.
 pub fn fetch(cx: Cx, ids: &[u32]) {
     for id in ids {
-        let Some(b) = host_box(*id) else { continue };
+        let Some(b) = destination(*id) else { continue };
         let mut packed = vec![0u8; b.len()];
         let answer = cx.rt.session.mirror_out(*id, &mut packed);
         if answer.is_ok_and(|a| a.status == CUDA_SUCCESS) {
-            // SAFETY: the graph that runs writes this memory of the program's now.
+            // SAFETY: a graph of the program's writes this memory.
             unsafe { b.scatter(&packed) };
         }
     }
@@ -329,7 +345,7 @@ pub fn give(cx: Cx, ids: &[u32]) {
             let sent = cx.rt.session.mirror_in(*id, offset, piece);
             sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
         };
-        // SAFETY: the graph that runs reads this memory of the program's now.
+        // SAFETY: a graph of the program's reads this memory.
         let _ = unsafe { send(&b, write) };
     }
 }

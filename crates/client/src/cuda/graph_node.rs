@@ -1,5 +1,6 @@
 //! A node's parameters: what a program gives, as it travels, and back.
 
+use super::callback::{self, Function};
 use super::copy_rows::rows_of;
 use super::event;
 use super::graph::{self, owner};
@@ -11,6 +12,7 @@ use super::runtime::{Cx, decode, enter, guard, put};
 use busbar_abi::cuda::*;
 use busbar_wire::codec::Request as _;
 use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::ffi::c_void;
 
 /// Parameters as they travel.
 pub(super) struct Encoded {
@@ -106,7 +108,6 @@ pub(super) unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded, CU
             s.ctx = context(cx, s.ctx)?;
             busbar_abi::set_member(u, s);
         }
-        CU_GRAPH_NODE_TYPE_HOST if u[0] == 0 => return Err(CUDA_ERROR_INVALID_VALUE),
         CU_GRAPH_NODE_TYPE_GRAPH => u[0] = u64::from(cx.handle(Kind::Graph, u[0])?),
         kind @ (CU_GRAPH_NODE_TYPE_WAIT_EVENT | CU_GRAPH_NODE_TYPE_EVENT_RECORD) => {
             if kind == CU_GRAPH_NODE_TYPE_EVENT_RECORD {
@@ -135,7 +136,13 @@ pub(super) unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded, CU
             c.phGraph_out = std::ptr::null_mut();
             busbar_abi::set_member(u, c);
         }
-        CU_GRAPH_NODE_TYPE_HOST => super::callback::in_graphs()?,
+        CU_GRAPH_NODE_TYPE_HOST => {
+            let n: CUDA_HOST_NODE_PARAMS = busbar_abi::member(u);
+            let f = n.r#fn.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+            let data = n.userData as u64;
+            *u = [0; 29];
+            u[0] = callback::in_graphs(Function { f, data })?;
+        }
         CU_GRAPH_NODE_TYPE_EMPTY | CU_GRAPH_NODE_TYPE_MEM_FREE => {}
         // Memory and semaphores of other APIs cannot leave their machine.
         CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL | CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT => {
@@ -201,12 +208,13 @@ pub(super) unsafe fn add(at: &Place, p: &mut CUgraphNodeParams) -> Result<(), CU
                 a.dptr = r.va as CUdeviceptr;
                 let device = a.poolProps.location.id;
                 let size = a.bytesize as u64;
+                memory::plausible(r.va, size)?;
                 memory::add(r.va, size, Sort::Foreign, cx.scope, device, OF_GRAPH);
                 busbar_abi::set_member(&mut p.u, a);
             }
             CU_GRAPH_NODE_TYPE_CONDITIONAL => {
                 let mut c: CUDA_CONDITIONAL_NODE_PARAMS = busbar_abi::member(&p.u);
-                c.phGraph_out = graph::bodies(cx, graph, node, &r.graphs);
+                c.phGraph_out = graph::bodies(cx, graph, node, &r.graphs, c.size as usize)?;
                 busbar_abi::set_member(&mut p.u, c);
             }
             _ => {}
@@ -226,7 +234,6 @@ pub(super) unsafe fn set(node: CUgraphNode, p: &CUgraphNodeParams) -> Result<(),
     // SAFETY: passed on to the caller.
     let e = unsafe { encode(cx, p)? };
     cx.call(&msg::GraphSetNode {
-        graph: owner(node).unwrap_or(0),
         node,
         params: busbar_abi::bytes_of(&e.p),
         extra: &e.extra,
@@ -275,10 +282,12 @@ fn get(node: CUgraphNode, kind: CUgraphNodeType) -> Result<CUgraphNodeParams, CU
             let mut k: CUDA_KERNEL_NODE_PARAMS_v3 = busbar_abi::member(u);
             let f = launch::FUNCTIONS.get(k.func as u32);
             k.func = raw(Kind::Function, k.func as u64) as CUfunction;
+            k.kern = std::ptr::null_mut();
             k.ctx = raw(Kind::Context, k.ctx as u64) as CUcontext;
-            if let Some(f) = f {
-                k.kernelParams = graph::store_params(node, r.extra, &f.params);
-            }
+            k.extra = std::ptr::null_mut();
+            k.kernelParams = f.map_or(std::ptr::null_mut(), |f| {
+                graph::store_params(node, r.extra, &f.params)
+            });
             busbar_abi::set_member(u, k);
         }
         CU_GRAPH_NODE_TYPE_MEMCPY => {
@@ -286,22 +295,34 @@ fn get(node: CUgraphNode, kind: CUgraphNodeType) -> Result<CUgraphNodeParams, CU
             let q = &mut c.copyParams;
             q.srcArray = raw(Kind::Array, q.srcArray as u64) as CUarray;
             q.dstArray = raw(Kind::Array, q.dstArray as u64) as CUarray;
+            // What is host memory here, a mirror stands for.
+            (q.srcHost, q.dstHost) = (std::ptr::null(), std::ptr::null_mut());
             restore(q, r.mirrors);
             busbar_abi::set_member(u, c);
         }
-        CU_GRAPH_NODE_TYPE_GRAPH => u[0] = graph::adopt_inner(cx, node, u[0] as u32),
+        CU_GRAPH_NODE_TYPE_GRAPH => u[0] = graph::adopt_inner(cx, node, u[0] as u32)?,
+        CU_GRAPH_NODE_TYPE_HOST => {
+            let run = callback::of_node(u[0]).ok_or(CUDA_ERROR_UNKNOWN)?;
+            let n = CUDA_HOST_NODE_PARAMS {
+                r#fn: Some(run.f),
+                userData: run.data as *mut c_void,
+            };
+            busbar_abi::set_member(u, n);
+        }
         CU_GRAPH_NODE_TYPE_WAIT_EVENT | CU_GRAPH_NODE_TYPE_EVENT_RECORD => {
             u[0] = raw(Kind::Event, u[0]);
         }
         CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
             let mut a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(u);
             a.accessDescs = graph::store_bytes(node, r.extra).cast();
+            a.accessDescCount = r.extra.len() / size_of::<CUmemAccessDesc>();
             busbar_abi::set_member(u, a);
         }
         CU_GRAPH_NODE_TYPE_BATCH_MEM_OP => {
             let mut b: CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 = busbar_abi::member(u);
             b.ctx = raw(Kind::Context, b.ctx as u64) as CUcontext;
             b.paramArray = graph::store_bytes(node, r.extra).cast();
+            b.count = (r.extra.len() / size_of::<CUstreamBatchMemOpParams>()) as u32;
             busbar_abi::set_member(u, b);
         }
         _ => {}

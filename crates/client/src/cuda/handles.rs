@@ -17,6 +17,7 @@
 //! set are the worker's to choose, for objects that come into being there (nodes of a captured
 //! graph).
 
+use busbar_abi::cuda::{CUDA_ERROR_UNKNOWN, CUresult};
 use busbar_wire::generated::cuda::Kind;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
@@ -173,15 +174,18 @@ pub fn create(kind: Kind, context: u32) -> u32 {
 }
 
 /// Takes in an object that the worker made, under the id that it chose. The same id gives the same
-/// handle until it is destroyed.
-pub fn adopt(kind: Kind, id: u32, context: u32) -> u64 {
+/// handle until it is destroyed. An error when the id is not the worker's to choose.
+pub fn adopt(kind: Kind, id: u32, context: u32) -> Result<u64, CUresult> {
     let t = &TABLES[kind as usize];
-    if t.slot(id)
-        .is_none_or(|s| s.load(Ordering::Acquire) & 1 == 0)
-    {
+    let lives = |s: &Slot| s.load(Ordering::Acquire) & 1 == 1;
+    if !t.slot(id).is_some_and(lives) {
+        if !(WORKER_IDS..1 << ID_BITS).contains(&id) {
+            crate::log!(Error, "the worker chose an id that it may not: {id:#x}");
+            return Err(CUDA_ERROR_UNKNOWN);
+        }
         t.revive(id, context);
     }
-    raw(kind, id)
+    Ok(raw(kind, id))
 }
 
 /// The handle of an id that is alive.

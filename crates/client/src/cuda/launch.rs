@@ -20,8 +20,19 @@ const STATIC_SHARED: usize = 1;
 const REGISTERS: usize = 4;
 const MAX_DYNAMIC_SHARED: usize = 8;
 
-/// Bytes of parameters that no kernel reaches.
-const MOST_PARAMS: u32 = 1 << 16;
+/// The most bytes of parameters that any kernel has.
+const MOST_PARAMS: u32 = 1 << 15;
+
+/// How many bytes parameters (offset and size of each) take; `None` if no kernel has such. They lie
+/// one behind the other, so that there are no more of them, and no more of the program's bytes are
+/// read for them, than that.
+fn extent(params: &[(u32, u32)]) -> Option<u32> {
+    let end = params.iter().try_fold(0u32, |end, (offset, n)| {
+        let fits = *offset >= end && *n > 0;
+        fits.then(|| offset.checked_add(*n)).flatten()
+    })?;
+    (end <= MOST_PARAMS).then_some(end)
+}
 
 /// What the client knows of a kernel or function.
 #[derive(Debug)]
@@ -56,12 +67,10 @@ impl Function {
         module: u32,
     ) -> Result<Self, CUresult> {
         let params: Vec<_> = params.chunks_exact(2).map(|p| (p[0], p[1])).collect();
-        let ends = params.iter().map(|(offset, n)| offset.saturating_add(*n));
-        let packed = ends.max().unwrap_or(0);
-        if packed > MOST_PARAMS {
-            crate::log!(Error, "the worker says that {name:?} takes {packed} bytes");
-            return Err(CUDA_ERROR_UNKNOWN);
-        }
+        let packed = extent(&params).ok_or_else(|| {
+            crate::log!(Error, "the worker says that {name:?} takes {params:?}");
+            CUDA_ERROR_UNKNOWN
+        })?;
         let value = |i: usize| AtomicI32::new(attributes.get(i).copied().unwrap_or(0) as i32);
         Ok(Self {
             name,

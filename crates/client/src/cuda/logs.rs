@@ -61,16 +61,33 @@ pub fn used() -> bool {
     USED.load(Ordering::Acquire)
 }
 
-/// A line has come. Called on the receiving thread.
-pub fn arrived(m: &msg::LogLine<'_>) {
-    lock(&LINES).push_back(Line {
+/// Lines that may wait to be told of: a server cannot fill the program's memory with them.
+const MOST_LINES: usize = 1 << 16;
+
+/// A line has come. Called on the receiving thread. An error says what is wrong with the server.
+pub fn arrived(m: &msg::LogLine<'_>) -> Result<(), String> {
+    if !lock(&LISTENERS).contains_key(&m.listener) {
+        return Err(format!(
+            "a line for listener {}, which does not listen",
+            m.listener
+        ));
+    }
+    let mut lines = lock(&LINES);
+    if lines.len() >= MOST_LINES {
+        return Err(format!(
+            "more than {MOST_LINES} lines that wait for the program to listen"
+        ));
+    }
+    lines.push_back(Line {
         listener: m.listener,
         level: m.level,
         text: m.text.to_vec(),
     });
+    drop(lines);
     if let Some(tx) = &*lock(&TELLER) {
         let _ = tx.send(());
     }
+    Ok(())
 }
 
 /// Sees to it that lines are told of which come with no error that a thread waits for. A listener

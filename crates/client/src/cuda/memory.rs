@@ -93,6 +93,21 @@ pub fn add(base: u64, size: u64, sort: Sort, context: u32, device: CUdevice, fla
         .insert(base, r);
 }
 
+/// Whether an address that the worker says may be one of device memory, of so many bytes. The
+/// program gets the number; nothing here looks behind it.
+pub fn plausible(va: u64, size: u64) -> Result<(), CUresult> {
+    const LOWEST: u64 = 1 << 16;
+    let end = va.checked_add(size);
+    if va < LOWEST || end.is_none_or(|end| end > 1 << 57) {
+        crate::log!(
+            Error,
+            "the worker says that {size} bytes of memory are at {va:#x}"
+        );
+        return Err(CUDA_ERROR_UNKNOWN);
+    }
+    Ok(())
+}
+
 /// Makes a module's variable known.
 pub fn add_variable(
     va: u64,
@@ -101,6 +116,7 @@ pub fn add_variable(
     context: u32,
     device: CUdevice,
 ) -> Result<(), CUresult> {
+    plausible(va, size)?;
     if managed {
         shadow::add_variable(va, size, context)?;
     }

@@ -87,6 +87,7 @@ unsafe fn alloc(
             stream,
         })?;
         let va = decode::<msg::PoolAllocReply>(&reply)?.va;
+        memory::plausible(va, size as u64)?;
         let device = device_of(pool).map_or_else(|| context::current_device(cx), Ok)?;
         let from = match pool {
             0 => current().as_ref().and_then(|c| c.get(&device).copied()),
@@ -190,7 +191,7 @@ unsafe fn of_device(out: *mut CUmemoryPool, dev: CUdevice, default: u32) -> CUre
         unsafe {
             put(
                 out,
-                handles::adopt(Kind::MemoryPool, pool, 0) as CUmemoryPool,
+                handles::adopt(Kind::MemoryPool, pool, 0)? as CUmemoryPool,
             )
         }
     })

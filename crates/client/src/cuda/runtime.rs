@@ -335,8 +335,8 @@ impl Handler for Events {
         }
     }
 
-    fn callback(&self, status: i32, call: u32, body: &[u8]) {
-        super::callback::run(status, call, body);
+    fn callback(&self, status: i32, call: u32, body: &[u8]) -> Result<(), String> {
+        super::callback::asked(status, call, body)
     }
 
     fn output(&self, text: &[u8]) {

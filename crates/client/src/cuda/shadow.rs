@@ -410,6 +410,11 @@ pub fn add_managed(at: u64, len: u64, context: u32, attach: Attach) -> Result<()
 /// Shadows a managed variable that a module brought, at the address where the driver put it.
 pub fn add_variable(at: u64, size: u64, context: u32) -> Result<(), CUresult> {
     const PAGE: u64 = 4096;
+    /// More than a module's variables can have.
+    const MOST: u64 = 4 << 30;
+    if size > MOST {
+        return Err(CUDA_ERROR_UNKNOWN);
+    }
     let (from, to) = (at & !(PAGE - 1), (at + size.max(1)).next_multiple_of(PAGE));
     fault::start()?;
     crate::log!(Info, "a managed variable of {size} bytes at {at:#x}");
@@ -426,6 +431,10 @@ pub fn add_variable(at: u64, size: u64, context: u32) -> Result<(), CUresult> {
             a.begin_on_device();
             s.insert(a)?;
         } else if let Some(a) = s.at(page) {
+            if !a.has_variables() {
+                // The program's own memory does not become a variable's because the worker says so.
+                return Err(CUDA_ERROR_UNKNOWN);
+            }
             a.context = context;
             a.add_variable(at, at + size);
             a.leave_to_device();

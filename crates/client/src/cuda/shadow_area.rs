@@ -82,6 +82,8 @@ pub struct Area {
     /// What the device has of it, piece by piece: each variable is an allocation of its own, and no
     /// copy may go beyond one.
     pieces: Vec<Range<u64>>,
+    /// It is a page of modules' variables, which the worker tells of.
+    variables: bool,
     /// The context it was made in.
     pub context: u32,
     /// Who may use it.
@@ -161,6 +163,7 @@ impl Area {
             host,
             len,
             pieces: std::iter::once(host..host + len).collect(),
+            variables: false,
             context,
             attach: Attach::Global,
             advice: [0, NOWHERE, NOWHERE, NOWHERE],
@@ -244,7 +247,13 @@ impl Area {
 
     /// Of this page, the device has the variables that it is told of.
     pub fn of_variables(&mut self) {
+        self.variables = true;
         self.pieces.clear();
+    }
+
+    /// Whether it is such a page.
+    pub fn has_variables(&self) -> bool {
+        self.variables
     }
 
     /// A variable lies here, or part of it.

@@ -450,7 +450,7 @@ pub(super) unsafe fn cuStreamEndCapture(
         let actual = decode::<msg::CaptureEndReply>(&body)?.actual;
         if actual != mine {
             cx.destroy(Kind::Graph, mine);
-            handles::adopt(Kind::Graph, actual, cx.scope);
+            handles::adopt(Kind::Graph, actual, cx.scope)?;
         }
         // SAFETY: as above.
         unsafe { put(graph, cx.raw(Kind::Graph, actual) as CUgraph) }
@@ -519,13 +519,10 @@ fn capture_info(stream: CUstream, per_thread: bool, out: &Out) -> CUresult {
         } else {
             handles::context(Kind::Stream, sid)
         };
-        let nodes: Vec<CUgraphNode> = r
-            .nodes
-            .iter()
-            .map(|n| handles::adopt(Kind::GraphNode, *n, scope) as _)
-            .collect();
-        let edges = busbar_abi::items_from_bytes(r.edges).unwrap_or_default();
+        let handle = |n: &u32| handles::adopt(Kind::GraphNode, *n, scope).map(|h| h as CUgraphNode);
+        let nodes = r.nodes.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
         let count = nodes.len();
+        let edges = super::graph::annotations(r.edges, count)?;
         // The arrays belong to the driver, and are good until the thread's next such call.
         let (nodes, edges) = NODES.with(|n| {
             *n.borrow_mut() = (nodes, edges);
@@ -544,10 +541,8 @@ fn capture_info(stream: CUstream, per_thread: bool, out: &Out) -> CUresult {
             put(out.status, r.status as CUstreamCaptureStatus)?;
             put_opt(out.id, r.id);
             if r.graph != 0 {
-                put_opt(
-                    out.graph,
-                    handles::adopt(Kind::Graph, r.graph, scope) as CUgraph,
-                );
+                let graph = handles::adopt(Kind::Graph, r.graph, scope)?;
+                put_opt(out.graph, graph as CUgraph);
             }
             put_opt(out.nodes, nodes);
             put_opt(out.edges, edges);

@@ -197,7 +197,7 @@ fn bound(reference: u64, which: u32) -> Result<u64, CUresult> {
         kind: which,
     })?;
     let id = decode::<msg::ArrayOfReferenceReply>(&reply)?.array;
-    Ok(handles::adopt(kind, id, cx.scope))
+    handles::adopt(kind, id, cx.scope)
 }
 
 pub(super) unsafe fn cuTexRefGetArray(out: *mut CUarray, reference: CUtexref) -> CUresult {

@@ -1,6 +1,7 @@
 //! User objects: what a program ties to the life of a graph. The worker counts the references, and
 //! has the destructor run here once the last is gone.
 
+use super::callback::{self, Function};
 use super::runtime::{enter, guard, put};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -24,10 +25,11 @@ pub(super) unsafe fn cuUserObjectCreate(
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let object = cx.create(Kind::UserObject);
+        let data = data as u64;
+        let token = callback::destructor(object, Function { f, data })?;
         cx.send(&msg::UserObjectCreate {
             object,
-            function: f as *const () as u64,
-            data: data as u64,
+            token,
             count,
         })
         .inspect_err(|_| cx.destroy(Kind::UserObject, object))?;

@@ -52,38 +52,6 @@ impl User {
 /// Called with the status that came.
 pub type Due = Box<dyn FnOnce(i32) + Send>;
 
-/// Callbacks that wait for the worker's word.
-#[derive(Default)]
-pub struct Waiting {
-    next: u64,
-    list: HashMap<u64, Due>,
-}
-
-impl Waiting {
-    /// Keeps `due` until its token comes.
-    pub fn add(&mut self, due: Due) -> u64 {
-        self.next += 1;
-        self.list.insert(self.next, due);
-        self.next
-    }
-
-    /// The token has come.
-    pub fn fire(&mut self, token: u64, status: i32) {
-        if let Some(due) = self.list.remove(&token) {
-            run(Box::new(move || due(status)));
-        }
-    }
-
-    /// No token will come any more.
-    pub fn end(&mut self, status: i32) {
-        let mut all: Vec<_> = self.list.drain().collect();
-        all.sort_by_key(|d| d.0);
-        for (_, due) in all {
-            run(Box::new(move || due(status)));
-        }
-    }
-}
-
 /// A context's error callback: text, private bytes, their number, the program's pointer.
 pub type Notify = unsafe extern "C" fn(*const c_char, *const c_void, usize, *mut c_void);
 

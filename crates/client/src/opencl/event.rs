@@ -406,7 +406,7 @@ pub unsafe extern "C" fn set_event_callback(
             // SAFETY: the program's function with what it asked for; the event is kept alive.
             unsafe { f(kept.handle(), told, user.get()) };
         });
-        let token = lock(&e.server.hub.waiting).add(due);
+        let token = lock(&e.server.hub.waiting).once(due);
         e.server.queue(&wire::EventCallback {
             event: e.id,
             trigger,

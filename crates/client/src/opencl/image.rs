@@ -300,7 +300,9 @@ fn create(
         Err(e) => (Table::new(), Some(e)),
     };
     let size = table.get(&CL_MEM_SIZE).and_then(|v| v.first_chunk::<8>());
-    body.size = size.map_or(layout.packed(), |b| usize::from_le_bytes(*b));
+    // What is mapped of it has this size: it holds the pixels, whatever the server says.
+    let told = size.map_or(0, |b| usize::from_le_bytes(*b));
+    body.size = told.max(layout.packed());
     if !host.is_null() && flags & CL_MEM_USE_HOST_PTR != 0 {
         body.size = layout.slice_pitch * layout.slices;
     }

@@ -7,6 +7,9 @@ use super::server::{LOST, decode, lock};
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
 
+/// The most bytes of a program's binaries, whatever the server says.
+const MOST_BINARIES: u64 = 1 << 30;
+
 fn binary_sizes(p: &Object<Program>) -> Result<Vec<u64>> {
     if let Some(s) = &lock(&p.state).sizes {
         return Ok(s.clone());
@@ -17,11 +20,13 @@ fn binary_sizes(p: &Object<Program>) -> Result<Vec<u64>> {
     })?;
     let reply = decode::<wire::ProgramBinariesReply>(&body)?;
     let sizes = reply.sizes;
+    let total = sizes.iter().try_fold(0u64, |all, n| all.checked_add(*n));
+    let total = total.filter(|n| *n <= MOST_BINARIES).ok_or(LOST)?;
     if sizes.len() != p.devices.len() {
         return Err(LOST);
     }
     let mut s = lock(&p.state);
-    if sizes.iter().sum::<u64>() == reply.data.len() as u64 {
+    if total == reply.data.len() as u64 {
         s.binaries = reply.data.to_vec();
     }
     s.sizes = Some(sizes.clone());

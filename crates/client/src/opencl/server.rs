@@ -1,15 +1,17 @@
 //! One server: its session, the ids of its objects, and what it says unasked.
 
-use super::callbacks::{self, Listeners, Waiting};
+use super::callbacks::{self, Due, Listeners};
 use super::entry::Result;
 use super::given::Given;
 use super::object::Object;
 use super::platform::{self, Platform};
 use crate::session::CHUNK;
+use crate::tokens::Tokens;
 use crate::{Handler, Session, config::Config};
 use busbar_abi::opencl::*;
 use busbar_channel::Bulk;
 use busbar_channel::switches::Switch;
+use busbar_wire::WireError;
 use busbar_wire::codec::{Message, Reader, Request};
 use busbar_wire::generated::opencl as wire;
 use std::collections::HashMap;
@@ -33,7 +35,7 @@ pub struct Hub {
     errors: Mutex<HashMap<u32, i32>>,
     failed: AtomicUsize,
     /// Callbacks that the worker will ask for.
-    pub waiting: Mutex<Waiting>,
+    pub waiting: Mutex<Tokens<Due>>,
     /// Contexts that want to hear of errors.
     pub listeners: Mutex<Listeners>,
     lost: AtomicBool,
@@ -53,16 +55,18 @@ impl Handler for Hub {
         self.failed.fetch_add(1, Ordering::Release);
     }
 
-    fn callback(&self, status: i32, call: u32, body: &[u8]) {
+    fn callback(&self, status: i32, call: u32, body: &[u8]) -> std::result::Result<(), String> {
         let mut r = Reader::new(body);
+        let damaged = |e: WireError| format!("a callback makes no sense: {e}");
         if call != 0 {
-            if let (Ok(text), Ok(info)) = (r.str(), r.bytes()) {
-                lock(&self.listeners).tell(call, text, info);
-            }
-            return;
+            let (text, info) = (r.str().map_err(damaged)?, r.bytes().map_err(damaged)?);
+            lock(&self.listeners).tell(call, text, info);
+            return Ok(());
         }
-        let Ok(token) = r.u64() else { return };
-        lock(&self.waiting).fire(token, status);
+        let token = r.u64().map_err(damaged)?;
+        let (due, _) = lock(&self.waiting).take(token)?;
+        callbacks::run(Box::new(move || due(status)));
+        Ok(())
     }
 
     fn output(&self, text: &[u8]) {
@@ -72,7 +76,9 @@ impl Handler for Hub {
     fn closed(&self, why: &str) {
         self.lost.store(true, Ordering::Release);
         lock(&self.listeners).tell_all(&format!("the session is over: {why}"));
-        lock(&self.waiting).end(LOST);
+        for due in lock(&self.waiting).drain() {
+            callbacks::run(Box::new(move || due(LOST)));
+        }
     }
 }
 

@@ -20,6 +20,9 @@ const PAGE: usize = 4096;
 /// How often to ask for another address when one is taken here.
 const TRIES: usize = 16;
 
+/// The server says where memory lies; the first pages of a process stay empty.
+const LOWEST: usize = 1 << 16;
+
 /// One allocation.
 struct Allocation {
     size: usize,
@@ -95,8 +98,8 @@ pub unsafe extern "C" fn svm_alloc(context: Handle, flags: u64, size: usize, ali
                 align: 0,
             })?;
             let theirs = decode::<wire::SvmAllocReply>(&body)?.pointer;
-            let at = (theirs as usize).next_multiple_of(PAGE);
-            if take_pages(at, pages) {
+            let at = (theirs as usize).checked_next_multiple_of(PAGE);
+            if let Some(at) = at.filter(|at| *at >= LOWEST && take_pages(*at, pages)) {
                 let context = c.keep();
                 let a = Allocation {
                     size,
@@ -192,7 +195,7 @@ pub unsafe extern "C" fn enqueue_svm_free(
             }
             None => pointers.iter().for_each(|p| free(*p)),
         });
-        let token = lock(&q.server.hub.waiting).add(due);
+        let token = lock(&q.server.hub.waiting).once(due);
         q.server.queue(&wire::EventCallback {
             event: id,
             trigger: CL_COMPLETE,

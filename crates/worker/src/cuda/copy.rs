@@ -1,15 +1,13 @@
 //! Copies, through staging memory that the driver knows as page-locked.
 
-use super::completer::{Completer, Then};
+use super::completer::Then;
 use super::graph_host::{Mirror, room_for};
+use super::promised::Promised;
 use super::{Cuda, attempt, check};
-use crate::callback::Callbacks;
-use crate::outbox::Outbox;
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
 use busbar_channel::switches::Switch;
 use busbar_wire::WireError;
-use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::contract::MOST_READ;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::BULK_CHUNK;
@@ -64,35 +62,18 @@ pub(super) fn copy_in(w: &mut Cuda, h: &Header, m: msg::CopyIn<'_>) -> Result<()
     Ok(())
 }
 
-/// The kind of a callback that asks for bytes of the program's.
-const READ: u32 = 4;
-
 /// What the driver's callback needs to ask for bytes.
 struct Read {
-    number: u64,
+    promised: Promised,
     room: Arc<Mirror>,
     len: usize,
-    callbacks: Callbacks,
-    completer: Completer,
-    outbox: Outbox,
 }
 
 unsafe extern "C" fn read_here(data: *mut c_void) {
     // SAFETY: made by `copy_in_later` for this one run.
     let r = unsafe { Box::from_raw(data.cast::<Read>()) };
     // SAFETY: `r` keeps the memory until it is dropped, after the wait.
-    let n = unsafe { r.callbacks.begin_with(r.room.ptr, r.len) };
-    let m = msg::HostFunction {
-        stream: 0,
-        kind: READ,
-        function: r.number,
-        data: 0,
-    };
-    let outbox = r.outbox.clone();
-    // Behind the copies that were complete before, which may have written what is to be read.
-    let ask = move |_| outbox.callback(n, 0, |w| m.encode(w));
-    r.completer.now(CUDA_SUCCESS, Then::Run(Box::new(ask)));
-    r.callbacks.wait(n, &r.outbox);
+    unsafe { r.promised.read(r.room.ptr, r.len) };
 }
 
 pub(super) fn copy_in_later(
@@ -100,6 +81,7 @@ pub(super) fn copy_in_later(
     h: &Header,
     m: msg::CopyInLater,
 ) -> Result<(), WireError> {
+    let promised = Promised::new(w, m.token, true);
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
         let dst = w.address(m.dst)?;
@@ -109,12 +91,9 @@ pub(super) fn copy_in_later(
         let len = m.len as usize;
         let room = room_for(w, len)?;
         let read = Box::into_raw(Box::new(Read {
-            number: m.number,
+            promised,
             room: room.clone(),
             len,
-            callbacks: w.callbacks.clone(),
-            completer: w.completer.clone(),
-            outbox: w.outbox.clone(),
         }));
         // SAFETY: a live stream; the data is what the function expects.
         check(unsafe {

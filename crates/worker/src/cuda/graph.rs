@@ -46,10 +46,10 @@ pub(super) fn or_null<T>(list: &[T]) -> *const T {
 
 /// Adds a node: the address that it allocates, and the graphs inside it.
 fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>), CUresult> {
+    let mut b = build(w, m.params, m.extra, m.mirrors)?;
     let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
     let after = node_list(w, &m.after)?;
     let edges = edge_list(m.edges, after.len())?;
-    let mut b = build(w, m.params, m.extra, m.mirrors)?;
     let keep = std::mem::take(&mut b.keep);
     attach(w, graph, keep)?;
     let mut node: CUgraphNode = std::ptr::null_mut();
@@ -66,6 +66,7 @@ fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>), CUres
         )
     })?;
     w.store(Kind::GraphNode, m.node, node as u64);
+    w.graphs.owners.insert(node as u64, graph as u64);
     match b.p.r#type {
         CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
             let a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&b.p.u);
@@ -113,14 +114,16 @@ pub(super) fn graph_set_node(
     m: msg::GraphSetNode<'_>,
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
-        let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
         let mut b = build(w, m.params, m.extra, m.mirrors)?;
+        let node = w.handle(Kind::GraphNode, m.node)?;
+        let owner = w.graphs.owners.get(&node).copied();
+        let owner = owner.ok_or(CUDA_ERROR_INVALID_VALUE)? as CUgraph;
+        let node = node as CUgraphNode;
         let keep = std::mem::take(&mut b.keep);
-        if m.graph == 0 {
-            w.graphs.kept.extend(keep);
-        } else {
-            let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
-            attach(w, graph, keep)?;
+        attach(w, owner, keep)?;
+        if b.p.r#type == CU_GRAPH_NODE_TYPE_GRAPH {
+            // The graph that was inside goes.
+            forget_inside(w, node);
         }
         // SAFETY: as in `add`.
         check(unsafe { w.driver.cuGraphNodeSetParams(node, &mut b.p) })
@@ -153,10 +156,16 @@ pub(super) fn graph_get_node(
     Ok(())
 }
 
-fn adopt_all(w: &mut Cuda, raw: &[CUgraphNode]) -> Vec<u32> {
-    raw.iter()
-        .map(|n| w.adopt(Kind::GraphNode, *n as u64))
-        .collect()
+impl Cuda {
+    /// The id of a graph's node.
+    pub(super) fn adopt_node(&mut self, graph: CUgraph, node: CUgraphNode) -> u32 {
+        self.graphs.owners.insert(node as u64, graph as u64);
+        self.adopt(Kind::GraphNode, node as u64)
+    }
+}
+
+fn adopt_all(w: &mut Cuda, graph: CUgraph, nodes: &[CUgraphNode]) -> Vec<u32> {
+    nodes.iter().map(|n| w.adopt_node(graph, *n)).collect()
 }
 
 pub(super) fn graph_nodes(w: &mut Cuda, h: &Header, m: msg::GraphNodes) -> Result<(), WireError> {
@@ -178,7 +187,7 @@ pub(super) fn graph_nodes(w: &mut Cuda, h: &Header, m: msg::GraphNodes) -> Resul
                 list
             }
         };
-        ids = adopt_all(w, &list);
+        ids = adopt_all(w, graph, &list);
         Ok(())
     });
     let reply = msg::GraphNodesReply { nodes: ids };
@@ -207,16 +216,18 @@ pub(super) fn edges(w: &Cuda, graph: CUgraph) -> Result<Edges, CUresult> {
 }
 
 pub(super) fn graph_edges(w: &mut Cuda, h: &Header, m: msg::GraphEdges) -> Result<(), WireError> {
-    let mut found: Edges = Default::default();
+    let (mut from, mut to, mut data) = (vec![], vec![], vec![]);
     let rc = attempt(|| {
         let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
-        found = edges(w, graph)?;
+        let found = edges(w, graph)?;
+        (from, to) = (adopt_all(w, graph, &found.0), adopt_all(w, graph, &found.1));
+        data = found.2;
         Ok(())
     });
     let reply = msg::GraphEdgesReply {
-        from: adopt_all(w, &found.0),
-        to: adopt_all(w, &found.1),
-        edges: busbar_abi::slice_bytes(&found.2),
+        from,
+        to,
+        edges: busbar_abi::slice_bytes(&data),
     };
     w.reply(h, rc, |wr| reply.encode(wr));
     Ok(())
@@ -229,7 +240,10 @@ pub(super) fn graph_neighbours(
 ) -> Result<(), WireError> {
     let (mut ids, mut data): (_, Vec<CUgraphEdgeData>) = (vec![], vec![]);
     let rc = attempt(|| {
-        let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
+        let node = w.handle(Kind::GraphNode, m.node)?;
+        let owner = w.graphs.owners.get(&node).copied();
+        let graph = owner.ok_or(CUDA_ERROR_INVALID_VALUE)? as CUgraph;
+        let node = node as CUgraphNode;
         let d = w.driver;
         // SAFETY: a live node; the arrays, where given, have as many places as said.
         let ask = |list: *mut CUgraphNode, data: *mut CUgraphEdgeData, n: *mut usize| unsafe {
@@ -246,7 +260,7 @@ pub(super) fn graph_neighbours(
         if n > 0 {
             ask(list.as_mut_ptr(), data.as_mut_ptr(), &mut n)?;
         }
-        ids = adopt_all(w, &list);
+        ids = adopt_all(w, graph, &list);
         Ok(())
     });
     let reply = msg::GraphNeighboursReply {
@@ -265,7 +279,7 @@ pub(super) fn graph_find(w: &mut Cuda, h: &Header, m: msg::GraphFind) -> Result<
         let mut found = std::ptr::null_mut();
         // SAFETY: live handles and a pointer to a live one.
         check(unsafe { w.driver.cuGraphNodeFindInClone(&mut found, node, graph) })?;
-        reply.found = w.adopt(Kind::GraphNode, found as u64);
+        reply.found = w.adopt_node(graph, found);
         Ok(())
     });
     w.reply(h, rc, |wr| reply.encode(wr));
@@ -275,13 +289,34 @@ pub(super) fn graph_find(w: &mut Cuda, h: &Header, m: msg::GraphFind) -> Result<
 /// Forgets the nodes of a graph that is about to go, and the graphs inside them.
 fn forget(w: &mut Cuda, graph: CUgraph) {
     for n in nodes(w, graph).unwrap_or_default() {
-        for g in inside(w, n).0 {
-            forget(w, g);
-            w.disown(Kind::Graph, g as u64);
-        }
-        w.graphs.bodies.remove(&(n as u64));
+        forget_inside(w, n);
         w.disown(Kind::GraphNode, n as u64);
     }
+}
+
+/// Forgets the graphs inside a node that is about to go.
+fn forget_inside(w: &mut Cuda, node: CUgraphNode) {
+    for g in inside(w, node).0 {
+        forget(w, g);
+        w.disown(Kind::Graph, g as u64);
+    }
+    w.graphs.bodies.remove(&(node as u64));
+}
+
+pub(super) fn cu_graph_destroy_node(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CuGraphDestroyNode,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let node = w.handle(Kind::GraphNode, m.h_node)? as CUgraphNode;
+        forget_inside(w, node);
+        w.remove(Kind::GraphNode, m.h_node);
+        // SAFETY: a live handle, which is not used again.
+        check(unsafe { w.driver.cuGraphDestroyNode(node) })
+    });
+    w.done(h, rc);
+    Ok(())
 }
 
 pub(super) fn cu_graph_destroy(

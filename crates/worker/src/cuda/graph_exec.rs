@@ -3,7 +3,7 @@
 use super::completer::Then;
 use super::copy::here;
 use super::graph_host::{HostNode, Mirror, Mirrors, busy, host_node};
-use super::graph_node::{build, host, set_around};
+use super::graph_node::{build, host};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -22,8 +22,9 @@ pub(super) struct Graphs {
     pub(super) mirrors: Mirrors,
     /// The graphs in a conditional node: the driver does not say them again.
     pub(super) bodies: HashMap<u64, Vec<u64>>,
-    /// What belongs to a graph that nobody could name, kept for good.
-    pub(super) kept: Vec<Box<dyn Any + Send>>,
+    /// Whose each node is, by the driver's handles. What a node needs is tied to this graph, and to
+    /// none that a client names.
+    pub(super) owners: HashMap<u64, u64>,
 }
 
 /// A copy node with a mirror.
@@ -46,8 +47,8 @@ pub(super) struct Exec {
     keep: Vec<Box<dyn Any + Send>>,
     /// The result of the last launch.
     pub(super) launched: CUresult,
-    /// The stream of the last launch.
-    last: u32,
+    /// The stream and context of the last launch, as the driver knows them.
+    last: (u64, u64),
 }
 
 impl Exec {
@@ -62,7 +63,7 @@ impl Exec {
             there.copied().collect()
         };
         for (_, host, (before, behind)) in &self.hosts {
-            set_around(host, pick(before, &destinations), pick(behind, &sources));
+            host.set_around(pick(before, &destinations), pick(behind, &sources));
         }
     }
 
@@ -151,6 +152,24 @@ pub(super) fn inside(w: &Cuda, node: CUgraphNode) -> (Vec<CUgraph>, bool) {
     }
 }
 
+/// Which graph a node belongs to: this one, or one inside it.
+fn owner_within(w: &Cuda, graph: CUgraph, node: CUgraphNode) -> Option<CUgraph> {
+    let all = nodes(w, graph).ok()?;
+    if all.contains(&node) {
+        return Some(graph);
+    }
+    let mut inner = all.iter().flat_map(|n| inside(w, *n).0);
+    inner.find_map(|g| owner_within(w, g, node))
+}
+
+/// The id of a node that the driver names in a complaint about a graph; 0 if the node is of another.
+fn adopt_within(w: &mut Cuda, graph: CUgraph, node: CUgraphNode) -> u32 {
+    match owner_within(w, graph, node).filter(|_| !node.is_null()) {
+        Some(owner) => w.adopt_node(owner, node),
+        None => w.known(Kind::GraphNode, node as u64),
+    }
+}
+
 /// The mirrors that nodes of a graph read and write.
 type Ids = (Vec<u32>, Vec<u32>);
 
@@ -202,7 +221,7 @@ fn reach(from: u64, next: &HashMap<u64, Vec<u64>>) -> HashSet<u64> {
 }
 
 /// A host node, what it calls, and the mirrors before and behind it.
-type Host = (CUgraphNode, &'static HostNode, Ids);
+type Host = (CUgraphNode, Arc<HostNode>, Ids);
 
 /// Tells the host nodes of a graph which mirrors are filled before them and read behind them.
 /// Gives the graph's own, not those of graphs inside it.
@@ -250,7 +269,7 @@ fn tell_hosts(w: &Cuda, graph: CUgraph, outer: &Ids) -> Result<Vec<Host>, CUresu
         }
         if kind(w, *n) == CU_GRAPH_NODE_TYPE_HOST {
             if let Some(h) = host(w, *n)? {
-                set_around(h, around.0.clone(), around.1.clone());
+                h.set_around(around.0.clone(), around.1.clone());
                 own_hosts.push((*n, h, around));
             }
         } else {
@@ -283,10 +302,10 @@ fn learn(
     let mut hosts = Vec::new();
     for (node, host, ids) in told {
         let Some(raw) = fresh else { break };
-        let own = HostNode::new(w, host.function, host.data);
+        let own = HostNode::new(host.promised.clone());
         let p = CUDA_HOST_NODE_PARAMS {
             r#fn: Some(host_node),
-            userData: Arc::as_ptr(&own).cast_mut().cast(),
+            userData: own.data(),
         };
         // SAFETY: live handles; the record of the executable graph keeps what the node calls.
         if unsafe { w.driver.cuGraphExecHostNodeSetParams(raw, node, &p) } == CUDA_SUCCESS {
@@ -341,9 +360,7 @@ pub(super) fn graph_instantiate(
                 .cuGraphInstantiateWithParams(&mut exec, graph, &mut p)
         };
         reply.result = p.result_out;
-        if !p.hErrNode_out.is_null() {
-            reply.node = w.adopt(Kind::GraphNode, p.hErrNode_out as u64);
-        }
+        reply.node = adopt_within(w, graph, p.hErrNode_out);
         check(rc)?;
         w.store(Kind::GraphExec, m.exec, exec as u64);
         if m.flags & DEVICE_LAUNCH != 0 {
@@ -375,12 +392,8 @@ pub(super) fn graph_exec_update(
         // SAFETY: live graphs and a pointer to a live structure.
         let rc = unsafe { w.driver.cuGraphExecUpdate_v2(exec, graph, &mut info) };
         reply.result = info.result;
-        if !info.errorNode.is_null() {
-            reply.node = w.adopt(Kind::GraphNode, info.errorNode as u64);
-        }
-        if !info.errorFromNode.is_null() {
-            reply.from = w.adopt(Kind::GraphNode, info.errorFromNode as u64);
-        }
+        reply.node = adopt_within(w, graph, info.errorNode);
+        reply.from = adopt_within(w, graph, info.errorFromNode);
         check(rc)?;
         (reply.sources, reply.destinations) = learn(w, m.exec, graph, None)?;
         Ok(())
@@ -515,15 +528,15 @@ pub(super) fn cu_graph_launch(
         check(unsafe { w.driver.cuGraphLaunch(exec, stream) })
     });
     if let Some(mut e) = w.graphs.execs.remove(&m.h_graph) {
-        (e.launched, e.last) = (rc, m.h_stream);
+        let (stream, ctx) = here(w, h, m.h_stream);
+        (e.launched, e.last) = (rc, (stream as u64, ctx));
         if rc == CUDA_SUCCESS && !e.entries.is_empty() {
             let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
-            let stream = w.stream(m.h_stream).unwrap_or(0) as CUstream;
             // SAFETY: a live stream and a pointer to a live number.
             unsafe { w.driver.cuStreamIsCapturing(stream, &mut status) };
             // A launch that was captured has not begun.
             if status == CU_STREAM_CAPTURE_STATUS_NONE {
-                busy(w, h, m.h_stream, &e);
+                busy(w, (stream, ctx), &e);
             }
         }
         w.graphs.execs.insert(m.h_graph, e);
@@ -544,10 +557,10 @@ pub(super) fn cu_graph_exec_destroy(
         check(unsafe { w.driver.cuGraphExecDestroy(exec as CUgraphExec) })
     });
     if let Some(e) = w.graphs.execs.remove(&m.h_graph_exec) {
-        // Launches under way go on.
-        let (stream, ctx) = here(w, h, e.last);
+        // Launches under way go on, wherever this came from.
+        let (stream, ctx) = e.last;
         let then = Then::Run(Box::new(move |_| drop(e)));
-        w.completer.after(stream, ctx, then);
+        w.completer.after(stream as CUstream, ctx, then);
     }
     w.done(h, rc);
     Ok(())

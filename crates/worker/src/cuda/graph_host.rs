@@ -10,11 +10,11 @@
 //! own.
 
 use super::address::{check_destination, check_source};
-use super::completer::{Completer, Then};
+use super::completer::Then;
 use super::copy::here;
 use super::graph_exec::Exec;
+use super::promised::Promised;
 use super::{Cuda, attempt, check};
-use crate::callback::Callbacks;
 use crate::outbox::Outbox;
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
@@ -22,18 +22,13 @@ use busbar_wire::WireError;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::BULK_CHUNK;
+use busbar_wire::promise::Word;
 use busbar_wire::record::Header;
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-/// What a callback that nobody waits for is about; `HostFunction.kind` says it.
-const DESTRUCTOR: u32 = 2;
-const MIRROR_GONE: u32 = 3;
-/// The status of a callback whose body is a `GraphHostFunction`.
-const GRAPH_HOST: i32 = 1;
 
 /// Page-locked memory that is free, by size.
 #[derive(Default)]
@@ -67,13 +62,9 @@ impl Drop for Mirror {
         if self.id == 0 {
             return;
         }
-        let m = msg::HostFunction {
-            stream: self.id,
-            kind: MIRROR_GONE,
-            function: 0,
-            data: 0,
-        };
-        self.outbox.callback(0, 0, |w| m.encode(w));
+        let id = self.id;
+        self.outbox
+            .callback(0, Word::MirrorGone as i32, |w| w.u32(id));
     }
 }
 
@@ -261,52 +252,68 @@ pub(super) fn attach(
 }
 
 /// A host node's function: the program's, with the mirrors that it may care for.
+///
+/// The driver's nodes know it by a number that is looked up, and not by its address: whatever
+/// becomes of a graph, a number finds nothing that is gone.
 pub(super) struct HostNode {
-    /// The program's function.
-    pub(super) function: u64,
-    /// Its argument.
-    pub(super) data: u64,
+    number: usize,
+    /// What runs.
+    pub(super) promised: Arc<Promised>,
     /// Mirrors that copies before it fill, and mirrors that copies behind it read.
-    pub(super) around: Mutex<(Vec<u32>, Vec<u32>)>,
-    callbacks: Callbacks,
-    completer: Completer,
-    outbox: Outbox,
+    around: Mutex<(Vec<u32>, Vec<u32>)>,
+}
+
+/// Host nodes by number: a process has one session.
+static HOST_NODES: Mutex<BTreeMap<usize, Weak<HostNode>>> = Mutex::new(BTreeMap::new());
+
+fn host_nodes() -> MutexGuard<'static, BTreeMap<usize, Weak<HostNode>>> {
+    HOST_NODES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl HostNode {
-    /// A call of the program's `function`.
-    pub(super) fn new(w: &Cuda, function: u64, data: u64) -> Arc<Self> {
-        Arc::new(Self {
-            function,
-            data,
+    /// A call of what the program promised.
+    pub(super) fn new(promised: Arc<Promised>) -> Arc<Self> {
+        static NEXT: AtomicUsize = AtomicUsize::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let node = Arc::new(Self {
+            number,
+            promised,
             around: Mutex::default(),
-            callbacks: w.callbacks.clone(),
-            completer: w.completer.clone(),
-            outbox: w.outbox.clone(),
-        })
+        });
+        host_nodes().insert(number, Arc::downgrade(&node));
+        node
     }
 
-    fn run(&self) {
-        let around = self.around.lock().unwrap_or_else(PoisonError::into_inner);
-        let m = msg::GraphHostFunction {
-            function: self.function,
-            data: self.data,
-            before: around.0.clone(),
-            after: around.1.clone(),
-        };
-        drop(around);
-        let n = self.callbacks.begin();
-        let outbox = self.outbox.clone();
-        let ask = move |_| outbox.callback(n, GRAPH_HOST, |w| m.encode(w));
-        self.completer.now(CUDA_SUCCESS, Then::Run(Box::new(ask)));
-        self.callbacks.wait(n, &self.outbox);
+    /// What the driver's node has for data.
+    pub(super) fn data(&self) -> *mut c_void {
+        std::ptr::without_provenance_mut(self.number)
+    }
+
+    /// The one that a node of the driver's has for data, unless it is gone.
+    pub(super) fn of(data: *mut c_void) -> Option<Arc<Self>> {
+        host_nodes().get(&data.addr()).and_then(Weak::upgrade)
+    }
+
+    /// Says which mirrors it may care for.
+    pub(super) fn set_around(&self, before: Vec<u32>, after: Vec<u32>) {
+        *self.around.lock().unwrap_or_else(PoisonError::into_inner) = (before, after);
     }
 }
 
-/// The function of every host node here; its data is a [`HostNode`].
+impl Drop for HostNode {
+    fn drop(&mut self) {
+        host_nodes().remove(&self.number);
+    }
+}
+
+/// The function of every host node here.
 pub(super) unsafe extern "C" fn host_node(data: *mut c_void) {
-    // SAFETY: a graph that may run it keeps it alive.
-    unsafe { &*data.cast::<HostNode>() }.run();
+    if let Some(n) = HostNode::of(data) {
+        let around = n.around.lock().unwrap_or_else(PoisonError::into_inner);
+        let with = (CUDA_SUCCESS, around.clone());
+        drop(around);
+        n.promised.run(with);
+    }
 }
 
 pub(super) fn capture_copy(
@@ -492,22 +499,21 @@ pub(super) fn write(all: &ById, id: u32, offset: u64, bytes: &[u8]) -> Result<()
     Ok(())
 }
 
-pub(super) fn graph_host_function(
+pub(super) fn run_promised(
     _w: &mut Cuda,
     _h: &Header,
-    _m: msg::GraphHostFunction,
+    _m: msg::RunPromised,
 ) -> Result<(), WireError> {
     // It goes the other way only.
     Err(WireError::BadValue("direction"))
 }
 
 /// The mirrors of an executable graph that is launched are in use until the launch is done.
-pub(super) fn busy(w: &mut Cuda, h: &Header, stream: u32, e: &Exec) {
+pub(super) fn busy(w: &Cuda, (stream, ctx): (CUstream, u64), e: &Exec) {
     let all = e.mirrors();
     for m in &all {
         m.busy.fetch_add(1, Ordering::AcqRel);
     }
-    let (stream, ctx) = here(w, h, stream);
     let free = move |_| {
         for m in &all {
             m.busy.fetch_sub(1, Ordering::AcqRel);
@@ -518,21 +524,16 @@ pub(super) fn busy(w: &mut Cuda, h: &Header, stream: u32, e: &Exec) {
 
 /// A user object of the program's: its destructor runs there.
 struct Destructor {
-    object: u32,
-    function: u64,
-    data: u64,
-    outbox: Outbox,
+    promised: Promised,
+    /// One that was not made is not destroyed.
+    made: Arc<AtomicBool>,
 }
 
 impl Drop for Destructor {
     fn drop(&mut self) {
-        let m = msg::HostFunction {
-            stream: self.object,
-            kind: DESTRUCTOR,
-            function: self.function,
-            data: self.data,
-        };
-        self.outbox.callback(0, 0, |w| m.encode(w));
+        if self.made.load(Ordering::Acquire) {
+            self.promised.run_some_time();
+        }
     }
 }
 
@@ -542,12 +543,12 @@ pub(super) fn user_object_create(
     h: &Header,
     m: msg::UserObjectCreate,
 ) -> Result<(), WireError> {
+    let promised = Promised::new(w, m.token, true);
+    let made = Arc::new(AtomicBool::new(false));
     let rc = attempt(|| {
         let d: Box<dyn Any + Send> = Box::new(Destructor {
-            object: m.object,
-            function: m.function,
-            data: m.data,
-            outbox: w.outbox.clone(),
+            promised,
+            made: made.clone(),
         });
         let data = Box::into_raw(Box::new(d));
         let mut object: CUuserObject = std::ptr::null_mut();
@@ -561,9 +562,9 @@ pub(super) fn user_object_create(
                 NO_DESTRUCTOR_SYNC,
             )
         })
-        // Not made: its destructor must not run.
         // SAFETY: nobody else has it.
-        .inspect_err(|_| std::mem::forget(*unsafe { Box::from_raw(data) }))?;
+        .inspect_err(|_| drop(unsafe { Box::from_raw(data) }))?;
+        made.store(true, Ordering::Release);
         w.store(Kind::UserObject, m.object, object as u64);
         Ok(())
     });

@@ -2,12 +2,13 @@
 
 use super::address::{check_destination, check_source};
 use super::graph_host::{HostNode, host_node, mirror};
+use super::promised::Promised;
 use super::{Cuda, check};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
 use std::any::Any;
 use std::ffi::c_void;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 const EXTRA_END: usize = 0;
 const EXTRA_POINTER: usize = 1;
@@ -140,11 +141,10 @@ pub(super) fn build(
             busbar_abi::set_member(u, s);
         }
         CU_GRAPH_NODE_TYPE_HOST => {
-            let [function, data]: [u64; 2] = busbar_abi::member(u);
-            let call = HostNode::new(w, function, data);
+            let call = HostNode::new(Arc::new(Promised::new(w, u[0], false)));
             let n = CUDA_HOST_NODE_PARAMS_v2 {
                 r#fn: Some(host_node),
-                userData: Arc::as_ptr(&call).cast_mut().cast(),
+                userData: call.data(),
             };
             out.keep.push(Box::new(call));
             busbar_abi::set_member(u, n);
@@ -303,9 +303,7 @@ pub(super) fn tell(w: &mut Cuda, node: CUgraphNode, kind: u32) -> Result<Told, C
             busbar_abi::set_member(u, s);
         }
         CU_GRAPH_NODE_TYPE_HOST => {
-            if let Some(n) = host(w, node)? {
-                busbar_abi::set_member(u, [n.function, n.data]);
-            }
+            u[0] = host(w, node)?.map_or(0, |n| n.promised.token());
         }
         CU_GRAPH_NODE_TYPE_GRAPH => {
             let mut g = std::ptr::null_mut();
@@ -361,19 +359,12 @@ pub(super) fn tell(w: &mut Cuda, node: CUgraphNode, kind: u32) -> Result<Told, C
 }
 
 /// What a host node calls, if it is one of the program's.
-pub(super) fn host(w: &Cuda, node: CUgraphNode) -> Result<Option<&'static HostNode>, CUresult> {
+pub(super) fn host(w: &Cuda, node: CUgraphNode) -> Result<Option<Arc<HostNode>>, CUresult> {
     let mut n: CUDA_HOST_NODE_PARAMS = busbar_abi::zeroed();
     // SAFETY: a live node and a pointer to a live structure.
     check(unsafe { w.driver.cuGraphHostNodeGetParams(node, &mut n) })?;
     let ours = n
         .r#fn
         .is_some_and(|f| std::ptr::fn_addr_eq(f, host_node as unsafe extern "C" fn(_)));
-    // SAFETY: such a node's data is a `HostNode`, which lives as long as its graph; no caller keeps
-    // it beyond its own record.
-    Ok(ours.then(|| unsafe { &*n.userData.cast::<HostNode>() }))
-}
-
-/// Says which mirrors a host node's function may care for.
-pub(super) fn set_around(n: &HostNode, before: Vec<u32>, after: Vec<u32>) {
-    *n.around.lock().unwrap_or_else(PoisonError::into_inner) = (before, after);
+    Ok(ours.then(|| HostNode::of(n.userData)).flatten())
 }

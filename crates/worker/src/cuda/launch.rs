@@ -1,16 +1,16 @@
 //! Launches and host functions.
 
-use super::completer::{Completer, Then};
 use super::graph_host::{HostNode, attach, host_node};
+use super::promised::Promised;
 use super::{Cuda, attempt, check};
-use crate::callback::Callbacks;
-use crate::outbox::Outbox;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::promise::{MAYBE_CAPTURED, STREAM_CALLBACK};
 use busbar_wire::record::Header;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 const COOPERATIVE: u32 = 1;
 const EXTRA_END: usize = 0;
@@ -158,43 +158,18 @@ pub(super) fn attributes(w: &mut Cuda, bytes: &[u8]) -> Result<Vec<CUlaunchAttri
     Ok(attrs)
 }
 
-/// A function of the client's program, as the driver's callback gets it.
-struct HostCall {
-    kind: u32,
-    function: u64,
-    data: u64,
-    callbacks: Callbacks,
-    completer: Completer,
-    outbox: Outbox,
-}
-
-const STREAM_CALLBACK: u32 = 1;
-
-impl HostCall {
-    /// Has the client run the function, and waits until it has.
-    fn run(&self, status: CUresult) {
-        let n = self.callbacks.begin();
-        let m = msg::HostFunction {
-            stream: status as u32,
-            kind: self.kind,
-            function: self.function,
-            data: self.data,
-        };
-        let outbox = self.outbox.clone();
-        // Behind the copies that were complete before: the function may look at their bytes.
-        let ask = move |_| outbox.callback(n, 0, |w| m.encode(w));
-        self.completer.now(CUDA_SUCCESS, Then::Run(Box::new(ask)));
-        self.callbacks.wait(n, &self.outbox);
-    }
-}
-
 unsafe extern "C" fn host_function_here(data: *mut c_void) {
     // SAFETY: made by `host_function` for this one run.
-    unsafe { Box::from_raw(data.cast::<HostCall>()) }.run(CUDA_SUCCESS);
+    unsafe { Box::from_raw(data.cast::<Promised>()) }.run(Default::default());
 }
 
-/// Makes a node of a host function if the stream captures; says whether it did.
-fn captured(w: &mut Cuda, stream: CUstream, m: &msg::HostFunction) -> Result<bool, CUresult> {
+unsafe extern "C" fn stream_callback_here(_s: CUstream, rc: CUresult, data: *mut c_void) {
+    // SAFETY: made by `host_function` for this one run.
+    unsafe { Box::from_raw(data.cast::<Promised>()) }.run((rc, Default::default()));
+}
+
+/// The graph that a stream captures into, if it captures.
+fn captures(w: &Cuda, stream: CUstream) -> Result<Option<CUgraph>, CUresult> {
     let (mut status, mut id, mut graph) = (CU_STREAM_CAPTURE_STATUS_NONE, 0, std::ptr::null_mut());
     let null: *mut c_void = std::ptr::null_mut();
     // SAFETY: a live stream and pointers to live values.
@@ -209,20 +184,20 @@ fn captured(w: &mut Cuda, stream: CUstream, m: &msg::HostFunction) -> Result<boo
             null.cast(),
         )
     })?;
-    if status != CU_STREAM_CAPTURE_STATUS_ACTIVE {
-        return Ok(false);
-    }
-    let call = HostNode::new(w, m.function, m.data);
-    let data = std::sync::Arc::as_ptr(&call).cast_mut().cast();
-    attach(w, graph, vec![Box::new(call)])?;
-    // SAFETY: a live stream; the graph keeps the data that the function expects.
-    check(unsafe { w.driver.cuLaunchHostFunc(stream, Some(host_node), data) })?;
-    Ok(true)
+    Ok((status == CU_STREAM_CAPTURE_STATUS_ACTIVE).then_some(graph))
 }
 
-unsafe extern "C" fn stream_callback_here(_s: CUstream, rc: CUresult, data: *mut c_void) {
-    // SAFETY: made by `host_function` for this one run.
-    unsafe { Box::from_raw(data.cast::<HostCall>()) }.run(rc);
+/// Makes a node of a host function in the graph that its stream captures into.
+fn capture(
+    w: &mut Cuda,
+    (stream, graph): (CUstream, CUgraph),
+    promised: Promised,
+) -> Result<(), CUresult> {
+    let call = HostNode::new(Arc::new(promised));
+    let data = call.data();
+    attach(w, graph, vec![Box::new(call)])?;
+    // SAFETY: a live stream; the function looks its data up.
+    check(unsafe { w.driver.cuLaunchHostFunc(stream, Some(host_node), data) })
 }
 
 pub(super) fn host_function(
@@ -230,32 +205,31 @@ pub(super) fn host_function(
     h: &Header,
     m: msg::HostFunction,
 ) -> Result<(), WireError> {
+    let promised = Promised::new(w, m.token, m.kind != MAYBE_CAPTURED);
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
-        if m.kind != STREAM_CALLBACK && captured(w, stream, &m)? {
-            return Ok(());
+        if m.kind != STREAM_CALLBACK
+            && let Some(graph) = captures(w, stream)?
+        {
+            return match m.kind {
+                MAYBE_CAPTURED => capture(w, (stream, graph), promised),
+                // The client did not see it coming, and has promised the function once.
+                _ => Err(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED),
+            };
         }
-        let call = Box::into_raw(Box::new(HostCall {
-            kind: m.kind,
-            function: m.function,
-            data: m.data,
-            callbacks: w.callbacks.clone(),
-            completer: w.completer.clone(),
-            outbox: w.outbox.clone(),
-        }))
-        .cast::<c_void>();
+        let call = Box::into_raw(Box::new(promised));
         // SAFETY: a live stream; the data is what the function expects.
         check(unsafe {
             if m.kind == STREAM_CALLBACK {
                 w.driver
-                    .cuStreamAddCallback(stream, Some(stream_callback_here), call, 0)
+                    .cuStreamAddCallback(stream, Some(stream_callback_here), call.cast(), 0)
             } else {
                 w.driver
-                    .cuLaunchHostFunc(stream, Some(host_function_here), call)
+                    .cuLaunchHostFunc(stream, Some(host_function_here), call.cast())
             }
         })
         // SAFETY: it was not taken, so nobody else has it.
-        .inspect_err(|_| drop(unsafe { Box::from_raw(call.cast::<HostCall>()) }))
+        .inspect_err(|_| drop(unsafe { Box::from_raw(call) }))
     });
     w.done(h, rc);
     Ok(())

@@ -6,14 +6,13 @@ use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda as msg;
+use busbar_wire::promise::Word;
 use busbar_wire::record::Header;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The status of a callback whose body is a `LogLine`.
-const LOG_LINE: i32 = 2;
 /// The longest line that is passed on whole; the driver's whole log is not much longer.
 const MAX_LINE: usize = 16 << 10;
 /// The most bytes of a dump. The driver's log has 25,600.
@@ -108,7 +107,7 @@ unsafe extern "C" fn line(
         level,
         text,
     };
-    outbox.callback(0, LOG_LINE, |w| m.encode(w));
+    outbox.callback(0, Word::LogLine as i32, |w| m.encode(w));
 }
 
 pub(super) fn logs_listen(w: &mut Cuda, h: &Header, m: msg::LogsListen) -> Result<(), WireError> {

@@ -36,6 +36,7 @@ mod occupancy;
 mod peer;
 mod pool;
 mod printed;
+mod promised;
 mod settled;
 mod shadow;
 mod shared;
@@ -365,8 +366,10 @@ impl Cuda {
             && t.ids.get(&raw) == Some(&id)
         {
             t.ids.remove(&raw);
-            if kind == Kind::Context {
-                self.blame.remove(raw);
+            match kind {
+                Kind::Context => self.blame.remove(raw),
+                Kind::GraphNode => _ = self.graphs.owners.remove(&raw),
+                _ => {}
             }
         }
     }

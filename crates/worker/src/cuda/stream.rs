@@ -57,11 +57,7 @@ pub(super) fn capture_info(w: &mut Cuda, h: &Header, m: msg::CaptureInfo) -> Res
         let mut nodes = std::ptr::null();
         let mut edges = std::ptr::null();
         let mut count = 0;
-        let graph_out = if m.detail & WANTS_GRAPH != 0 {
-            &raw mut graph
-        } else {
-            std::ptr::null_mut()
-        };
+        let graph_out = &raw mut graph;
         // SAFETY: pointers to live values; the arrays are the driver's until its next such call.
         unsafe {
             if m.detail & WANTS_NODES == 0 {
@@ -99,14 +95,14 @@ pub(super) fn capture_info(w: &mut Cuda, h: &Header, m: msg::CaptureInfo) -> Res
         }
         reply.status = status as u32;
         reply.id = id;
-        if !graph.is_null() {
+        if !graph.is_null() && m.detail & WANTS_GRAPH != 0 {
             reply.graph = w.adopt(Kind::Graph, graph as u64);
         }
         if !nodes.is_null() {
             for i in 0..count {
                 // SAFETY: the driver's array of `count` nodes.
                 let node = unsafe { nodes.add(i).read() };
-                reply.nodes.push(w.adopt(Kind::GraphNode, node as u64));
+                reply.nodes.push(w.adopt_node(graph, node));
             }
             if !edges.is_null() {
                 // SAFETY: beside it, the driver's array of as many edges.

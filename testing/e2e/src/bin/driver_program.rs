@@ -7,9 +7,11 @@
 
 use busbar_e2e::driver::Driver;
 use busbar_e2e::random;
+use std::ffi::c_void;
 use std::io::{BufRead, Write};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 fn say(text: &str) {
     println!("{text}");
@@ -45,6 +47,7 @@ fn main() {
         Some("page-locked") => page_locked(&d, number(1)),
         Some("init-again") => init_again(&d, number(1)),
         Some("deep-queue") => deep_queue(&d),
+        Some("host-functions") => host_functions(&d),
         _ => {
             eprintln!("usage: driver_program random SEED STEPS | ...");
             std::process::exit(2);
@@ -64,6 +67,39 @@ fn devices(d: &Driver) {
         d.cuDeviceGetUuid_v2(&mut uuid, dev);
         say(&format!("device {uuid:02x?}"));
     }
+}
+
+/// Says where a function is that it gives to nobody, and has another run again and again, until a
+/// call fails.
+fn host_functions(d: &Driver) {
+    static RAN: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn given(_: *mut c_void) {
+        RAN.fetch_add(1, Ordering::AcqRel);
+    }
+    unsafe extern "C" fn secret(_: *mut c_void) {
+        say("the secret function runs");
+    }
+    d.begin();
+    say(&format!("secret {}", secret as *const () as usize));
+    let mut asked = 0;
+    let rc = loop {
+        let rc = match d.cuLaunchHostFunc(0, given, std::ptr::null_mut()) {
+            0 => d.cuStreamSynchronize(0),
+            e => e,
+        };
+        asked += 1;
+        if rc != 0 || asked == 500 {
+            break rc;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    // What was asked for without right has time to run.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let ran = RAN.load(Ordering::Acquire);
+    say(&format!(
+        "asked {asked} too often {} error {rc}",
+        ran.saturating_sub(asked)
+    ));
 }
 
 /// Takes memory, and holds it until its stdin ends.

@@ -651,12 +651,6 @@ pub fn effects(op: u16) -> &'static [Effect<Kind>] {
                 of: &[(Kind::GraphNode, At::Field("node"))],
             },
         ],
-        op::GRAPH_SET_NODE => &[Effect {
-            act: Act::Changes("parameters"),
-            kind: Kind::GraphNode,
-            at: At::Field("node"),
-            of: &[],
-        }],
         op::GRAPH_EXEC_SET_NODE => &[Effect {
             act: Act::Changes("parameters of a node"),
             kind: Kind::GraphExec,
@@ -771,6 +765,12 @@ pub fn effects(op: u16) -> &'static [Effect<Kind>] {
             act: Act::Creates,
             kind: Kind::UserObject,
             at: At::Field("object"),
+            of: &[],
+        }],
+        op::GRAPH_SET_NODE => &[Effect {
+            act: Act::Changes("parameters"),
+            kind: Kind::GraphNode,
+            at: At::Field("node"),
             of: &[],
         }],
         op::IPC_IMPORT => &[Effect {

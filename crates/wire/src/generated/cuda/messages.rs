@@ -199,13 +199,13 @@ impl<'a> Message<'a> for LaunchNowReply {
     }
 }
 
-/// A function of the program's runs in stream order; the stream waits for it.
+/// A function of the program's runs in stream order; the stream waits for it. The client knows it by
+/// the token. `kind` is one of `wire::promise`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostFunction {
     pub stream: u32,
     pub kind: u32,
-    pub function: u64,
-    pub data: u64,
+    pub token: u64,
 }
 
 impl<'a> Message<'a> for HostFunction {
@@ -213,8 +213,7 @@ impl<'a> Message<'a> for HostFunction {
     fn encode(&self, w: &mut Writer<'_>) {
         w.u32(self.stream);
         w.u32(self.kind);
-        w.u64(self.function);
-        w.u64(self.data);
+        w.u64(self.token);
     }
 
     #[inline]
@@ -222,8 +221,7 @@ impl<'a> Message<'a> for HostFunction {
         Ok(Self {
             stream: r.u32()?,
             kind: r.u32()?,
-            function: r.u64()?,
-            data: r.u64()?,
+            token: r.u64()?,
         })
     }
 }
@@ -554,13 +552,13 @@ impl<'a> Request<'a> for CopyIn<'a> {
 }
 
 /// Bytes of the program's memory go to the device that work before may still write: when the stream
-/// has come so far, they are asked for by a callback with this number, and come as `CALLBACK_BYTES`.
+/// has come so far, they are asked for by this token, and come as `CALLBACK_BYTES`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CopyInLater {
     pub dst: u64,
     pub len: u64,
     pub stream: u32,
-    pub number: u64,
+    pub token: u64,
 }
 
 impl<'a> Message<'a> for CopyInLater {
@@ -569,7 +567,7 @@ impl<'a> Message<'a> for CopyInLater {
         w.u64(self.dst);
         w.u64(self.len);
         w.u32(self.stream);
-        w.u64(self.number);
+        w.u64(self.token);
     }
 
     #[inline]
@@ -578,7 +576,7 @@ impl<'a> Message<'a> for CopyInLater {
             dst: r.u64()?,
             len: r.u64()?,
             stream: r.u32()?,
-            number: r.u64()?,
+            token: r.u64()?,
         })
     }
 }
@@ -1875,8 +1873,7 @@ mod tests {
             Self {
                 stream: g.u32(),
                 kind: g.u32(),
-                function: g.u64(),
-                data: g.u64(),
+                token: g.u64(),
             }
         }
     }
@@ -1976,7 +1973,7 @@ mod tests {
                 dst: g.u64(),
                 len: g.u64(),
                 stream: g.u32(),
-                number: g.u64(),
+                token: g.u64(),
             }
         }
     }

@@ -84,7 +84,6 @@ impl<'a> Message<'a> for GraphAddNodeReply {
 /// Changes a node of a graph.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GraphSetNode<'a> {
-    pub graph: u32,
     pub node: u32,
     pub params: &'a [u8],
     pub extra: &'a [u8],
@@ -94,7 +93,6 @@ pub struct GraphSetNode<'a> {
 impl<'a> Message<'a> for GraphSetNode<'a> {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
-        w.u32(self.graph);
         w.u32(self.node);
         w.bytes(self.params);
         w.bytes(self.extra);
@@ -106,7 +104,6 @@ impl<'a> Message<'a> for GraphSetNode<'a> {
     #[inline]
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self {
-            graph: r.u32()?,
             node: r.u32()?,
             params: r.bytes()?,
             extra: r.bytes()?,
@@ -897,52 +894,11 @@ impl<'a> Request<'a> for MirrorOut {
     const NAME: &'static str = "MirrorOut";
 }
 
-/// From the worker: a host node's function is to run, after fetching the mirrors `before` and before
-/// sending the mirrors `after`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GraphHostFunction {
-    pub function: u64,
-    pub data: u64,
-    pub before: Vec<u32>,
-    pub after: Vec<u32>,
-}
-
-impl<'a> Message<'a> for GraphHostFunction {
-    #[inline]
-    fn encode(&self, w: &mut Writer<'_>) {
-        w.u64(self.function);
-        w.u64(self.data);
-        w.u32s(&self.before);
-        w.u32s(&self.after);
-    }
-
-    #[inline]
-    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
-        Ok(Self {
-            function: r.u64()?,
-            data: r.u64()?,
-            before: r.u32s()?,
-            after: r.u32s()?,
-        })
-    }
-}
-
-impl<'a> Request<'a> for GraphHostFunction {
-    const OP: u16 = op::GRAPH_HOST_FUNCTION;
-    const NAME: &'static str = "GraphHostFunction";
-
-    #[inline]
-    fn queued(&self) -> bool {
-        true
-    }
-}
-
-/// Makes a user object, whose destructor is a function of the program's.
+/// Makes a user object, whose destructor is a function of the program's that has this token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserObjectCreate {
     pub object: u32,
-    pub function: u64,
-    pub data: u64,
+    pub token: u64,
     pub count: u32,
 }
 
@@ -950,8 +906,7 @@ impl<'a> Message<'a> for UserObjectCreate {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
         w.u32(self.object);
-        w.u64(self.function);
-        w.u64(self.data);
+        w.u64(self.token);
         w.u32(self.count);
     }
 
@@ -959,8 +914,7 @@ impl<'a> Message<'a> for UserObjectCreate {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self {
             object: r.u32()?,
-            function: r.u64()?,
-            data: r.u64()?,
+            token: r.u64()?,
             count: r.u32()?,
         })
     }
@@ -969,6 +923,46 @@ impl<'a> Message<'a> for UserObjectCreate {
 impl<'a> Request<'a> for UserObjectCreate {
     const OP: u16 = op::USER_OBJECT_CREATE;
     const NAME: &'static str = "UserObjectCreate";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
+}
+
+/// From the worker: what has this token is to run, after an `error` of its stream; a host node's
+/// after fetching the mirrors `before` and before sending the mirrors `after`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunPromised {
+    pub token: u64,
+    pub error: u32,
+    pub before: Vec<u32>,
+    pub after: Vec<u32>,
+}
+
+impl<'a> Message<'a> for RunPromised {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.token);
+        w.u32(self.error);
+        w.u32s(&self.before);
+        w.u32s(&self.after);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            token: r.u64()?,
+            error: r.u32()?,
+            before: r.u32s()?,
+            after: r.u32s()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for RunPromised {
+    const OP: u16 = op::RUN_PROMISED;
+    const NAME: &'static str = "RunPromised";
 
     #[inline]
     fn queued(&self) -> bool {
@@ -1054,7 +1048,6 @@ mod tests {
     impl Sample for GraphSetNode<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
-                graph: g.u32(),
                 node: g.u32(),
                 params: g.bytes(),
                 extra: g.bytes(),
@@ -1319,24 +1312,23 @@ mod tests {
         }
     }
 
-    impl Sample for GraphHostFunction {
-        fn sample(g: &mut Gen) -> Self {
-            Self {
-                function: g.u64(),
-                data: g.u64(),
-                before: g.u32s(),
-                after: g.u32s(),
-            }
-        }
-    }
-
     impl Sample for UserObjectCreate {
         fn sample(g: &mut Gen) -> Self {
             Self {
                 object: g.u32(),
-                function: g.u64(),
-                data: g.u64(),
+                token: g.u64(),
                 count: g.u32(),
+            }
+        }
+    }
+
+    impl Sample for RunPromised {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                token: g.u64(),
+                error: g.u32(),
+                before: g.u32s(),
+                after: g.u32s(),
             }
         }
     }
@@ -1389,8 +1381,8 @@ mod tests {
         check::<CaptureCopyReply>(false);
         check::<MirrorIn<'static>>(true);
         check::<MirrorOut>(false);
-        check::<GraphHostFunction>(false);
         check::<UserObjectCreate>(false);
+        check::<RunPromised>(false);
         check::<GraphExecLists>(false);
         check::<GraphExecListsReply>(false);
     }

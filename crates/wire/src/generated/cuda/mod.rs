@@ -229,11 +229,11 @@ pub mod op {
     pub const OPEN_CUDA: u16 = 0x8000;
     pub const LAUNCH_KERNEL: u16 = 0x8001;
     pub const SELECT_DEVICES: u16 = 0x8002;
-    pub const HOST_FUNCTION: u16 = 0x8003;
     pub const CHIP_LAYOUT: u16 = 0x8004;
     pub const ERROR_TEXT: u16 = 0x8005;
     pub const LAUNCH_NOW: u16 = 0x8006;
     pub const REACHED: u16 = 0x8007;
+    pub const HOST_FUNCTION: u16 = 0x8008;
     pub const PRIMARY_RELEASE: u16 = 0x8011;
     pub const CONTEXT_CREATE: u16 = 0x8012;
     pub const CONTEXT_DESTROY: u16 = 0x8013;
@@ -272,7 +272,6 @@ pub mod op {
     pub const POOL_FREE_NOW: u16 = 0x8072;
     pub const POOL_CREATE: u16 = 0x8074;
     pub const GRAPH_ADD_NODE: u16 = 0x8100;
-    pub const GRAPH_SET_NODE: u16 = 0x8102;
     pub const GRAPH_EXEC_SET_NODE: u16 = 0x8103;
     pub const GRAPH_GET_NODE: u16 = 0x8104;
     pub const GRAPH_NODES: u16 = 0x8105;
@@ -289,9 +288,10 @@ pub mod op {
     pub const CAPTURE_COPY: u16 = 0x8110;
     pub const MIRROR_IN: u16 = 0x8111;
     pub const MIRROR_OUT: u16 = 0x8112;
-    pub const GRAPH_HOST_FUNCTION: u16 = 0x8116;
-    pub const USER_OBJECT_CREATE: u16 = 0x8117;
     pub const GRAPH_EXEC_LISTS: u16 = 0x8118;
+    pub const USER_OBJECT_CREATE: u16 = 0x8119;
+    pub const RUN_PROMISED: u16 = 0x811a;
+    pub const GRAPH_SET_NODE: u16 = 0x811b;
     pub const MEMORY_FENCE: u16 = 0x8201;
     pub const IPC_EXPORT: u16 = 0x8240;
     pub const IPC_IMPORT: u16 = 0x8241;
@@ -630,11 +630,11 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::OPEN_CUDA, "OpenCuda"),
     (op::LAUNCH_KERNEL, "LaunchKernel"),
     (op::SELECT_DEVICES, "SelectDevices"),
-    (op::HOST_FUNCTION, "HostFunction"),
     (op::CHIP_LAYOUT, "ChipLayout"),
     (op::ERROR_TEXT, "ErrorText"),
     (op::LAUNCH_NOW, "LaunchNow"),
     (op::REACHED, "Reached"),
+    (op::HOST_FUNCTION, "HostFunction"),
     (op::PRIMARY_RELEASE, "PrimaryRelease"),
     (op::CONTEXT_CREATE, "ContextCreate"),
     (op::CONTEXT_DESTROY, "ContextDestroy"),
@@ -673,7 +673,6 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::POOL_FREE_NOW, "PoolFreeNow"),
     (op::POOL_CREATE, "PoolCreate"),
     (op::GRAPH_ADD_NODE, "GraphAddNode"),
-    (op::GRAPH_SET_NODE, "GraphSetNode"),
     (op::GRAPH_EXEC_SET_NODE, "GraphExecSetNode"),
     (op::GRAPH_GET_NODE, "GraphGetNode"),
     (op::GRAPH_NODES, "GraphNodes"),
@@ -690,9 +689,10 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CAPTURE_COPY, "CaptureCopy"),
     (op::MIRROR_IN, "MirrorIn"),
     (op::MIRROR_OUT, "MirrorOut"),
-    (op::GRAPH_HOST_FUNCTION, "GraphHostFunction"),
-    (op::USER_OBJECT_CREATE, "UserObjectCreate"),
     (op::GRAPH_EXEC_LISTS, "GraphExecLists"),
+    (op::USER_OBJECT_CREATE, "UserObjectCreate"),
+    (op::RUN_PROMISED, "RunPromised"),
+    (op::GRAPH_SET_NODE, "GraphSetNode"),
     (op::MEMORY_FENCE, "MemoryFence"),
     (op::IPC_EXPORT, "IpcExport"),
     (op::IPC_IMPORT, "IpcImport"),

@@ -195,15 +195,7 @@ pub(super) fn cu_graph_destroy_node(
     let mut r = Reader::new(body);
     let m = wire::CuGraphDestroyNode::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuGraphDestroyNode(v_h_node as CUgraphNode) })?;
-        w.remove(Kind::GraphNode, m.h_node);
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    crate::cuda::graph::cu_graph_destroy_node(w, h, m)
 }
 
 pub(super) fn cu_graph_event_record_node_set_event(

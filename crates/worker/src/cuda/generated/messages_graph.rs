@@ -135,18 +135,18 @@ pub(super) fn mirror_out(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), Wi
     crate::cuda::graph::mirror_out(w, h, m)
 }
 
-pub(super) fn graph_host_function(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
-    let mut r = Reader::new(body);
-    let m = wire::GraphHostFunction::decode(&mut r)?;
-    r.finish()?;
-    crate::cuda::graph::graph_host_function(w, h, m)
-}
-
 pub(super) fn user_object_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::UserObjectCreate::decode(&mut r)?;
     r.finish()?;
     crate::cuda::user_object::user_object_create(w, h, m)
+}
+
+pub(super) fn run_promised(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::RunPromised::decode(&mut r)?;
+    r.finish()?;
+    crate::cuda::graph::run_promised(w, h, m)
 }
 
 pub(super) fn graph_exec_lists(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {

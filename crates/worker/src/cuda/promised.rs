@@ -1,0 +1,103 @@
+//! What the program has promised, as the client's tokens: functions to run, bytes to read.
+//!
+//! The client hears of each token what becomes of it, whatever that is: one that has not run when
+//! its last owner here is gone will not run, and one that may run often will not run again.
+
+use super::Cuda;
+use super::completer::{Completer, Then};
+use crate::callback::Callbacks;
+use crate::outbox::Outbox;
+use busbar_abi::cuda::*;
+use busbar_wire::codec::Message;
+use busbar_wire::generated::cuda as msg;
+use busbar_wire::promise::Word;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A token.
+pub(super) struct Promised {
+    token: u64,
+    /// It is good once.
+    once: bool,
+    used: AtomicBool,
+    callbacks: Callbacks,
+    completer: Completer,
+    outbox: Outbox,
+}
+
+/// What else a function needs: the error of its stream, and the mirrors to fetch before it and to
+/// send after it.
+pub(super) type With = (CUresult, (Vec<u32>, Vec<u32>));
+
+impl Promised {
+    /// Takes a token over, first of all: from here on it is sure that the client hears of it.
+    pub(super) fn new(w: &Cuda, token: u64, once: bool) -> Self {
+        Self {
+            token,
+            once,
+            used: AtomicBool::new(false),
+            callbacks: w.callbacks.clone(),
+            completer: w.completer.clone(),
+            outbox: w.outbox.clone(),
+        }
+    }
+
+    /// The token.
+    pub(super) fn token(&self) -> u64 {
+        self.token
+    }
+
+    /// Has the client run the function, and waits until it has.
+    pub(super) fn run(&self, with: With) {
+        self.ask(self.callbacks.begin(), with);
+    }
+
+    /// Has the client send its bytes, and waits until they are all in `len` bytes at `room`.
+    ///
+    /// # Safety
+    /// That memory stays writable until this has returned.
+    pub(super) unsafe fn read(&self, room: u64, len: usize) {
+        // SAFETY: passed on to the caller.
+        let n = unsafe { self.callbacks.begin_with(room, len) };
+        self.ask(n, (CUDA_SUCCESS, Default::default()));
+    }
+
+    fn ask(&self, n: u32, (error, (before, after)): With) {
+        if self.once && self.used.swap(true, Ordering::AcqRel) {
+            return self.callbacks.done(n);
+        }
+        let m = msg::RunPromised {
+            token: self.token,
+            error: error as u32,
+            before,
+            after,
+        };
+        let outbox = self.outbox.clone();
+        // Behind the copies that were complete before: the function may look at their bytes.
+        let ask = move |_| outbox.callback(n, Word::Run as i32, |w| m.encode(w));
+        self.completer.now(CUDA_SUCCESS, Then::Run(Box::new(ask)));
+        self.callbacks.wait(n, &self.outbox);
+    }
+
+    /// Has the client run the function, and does not wait.
+    pub(super) fn run_some_time(&self) {
+        if self.used.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let m = msg::RunPromised {
+            token: self.token,
+            error: 0,
+            before: vec![],
+            after: vec![],
+        };
+        self.outbox.callback(0, Word::Run as i32, |w| m.encode(w));
+    }
+}
+
+impl Drop for Promised {
+    fn drop(&mut self) {
+        if !self.once || !*self.used.get_mut() {
+            let token = self.token;
+            self.outbox.callback(0, Word::Gone as i32, |w| w.u64(token));
+        }
+    }
+}

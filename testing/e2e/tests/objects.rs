@@ -1,0 +1,142 @@
+//! Lives of objects at a worker: what a client says is dead, and what dies with it, no record
+//! reaches any more; what lives, no record ends from aside.
+
+use busbar_e2e::hostile::Raw;
+use busbar_e2e::server::Server;
+use busbar_wire::codec::{Message, Reader};
+use busbar_wire::generated::cuda::*;
+use busbar_wire::promise::Word;
+
+const INVALID_HANDLE: i32 = 400;
+const HOST: u32 = 3;
+const GRAPH: u32 = 4;
+
+/// A `CUgraphNodeParams` of a kind, with this first word.
+fn params(kind: u32, word: u64) -> Vec<u8> {
+    let mut p = vec![0; 256];
+    p[..4].copy_from_slice(&kind.to_le_bytes());
+    p[16..24].copy_from_slice(&word.to_le_bytes());
+    p
+}
+
+fn word(params: &[u8]) -> u64 {
+    u64::from_le_bytes(params[16..24].try_into().expect("eight bytes"))
+}
+
+fn add(w: &mut Raw, graph: u32, node: u32, params: &[u8]) {
+    let m = GraphAddNode {
+        node,
+        graph,
+        kind: u32::from_le_bytes(params[..4].try_into().expect("four bytes")),
+        after: vec![],
+        edges: &[],
+        params,
+        extra: &[],
+        mirrors: [0; 2],
+    };
+    assert_eq!(w.call(1, &m).0, 0);
+}
+
+/// The first word of a node's parameters, or the error.
+fn get(w: &mut Raw, node: u32, kind: u32) -> Result<u64, i32> {
+    let (rc, reply) = w.call(1, &GraphGetNode { node, kind });
+    if rc != 0 {
+        return Err(rc);
+    }
+    let r = GraphGetNodeReply::decode(&mut Reader::new(&reply)).expect("a reply");
+    Ok(word(r.params))
+}
+
+fn graph(w: &mut Raw, ph_graph: u32) {
+    assert_eq!(w.call(1, &CuGraphCreate { ph_graph, flags: 0 }).0, 0);
+}
+
+fn nodes(w: &mut Raw, graph: u32) -> Result<Vec<u32>, i32> {
+    let (rc, reply) = w.call(1, &GraphNodes { graph, roots: 0 });
+    if rc != 0 {
+        return Err(rc);
+    }
+    let r = GraphNodesReply::decode(&mut Reader::new(&reply)).expect("a reply");
+    Ok(r.nodes)
+}
+
+/// The tokens that the worker says are gone.
+fn gone(w: &Raw) -> Vec<u64> {
+    let words = w.callbacks.iter().filter(|c| c.0 == Word::Gone as i32);
+    let mut all: Vec<_> = words
+        .map(|(_, p)| u64::from_le_bytes(p[..8].try_into().expect("a token")))
+        .collect();
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn what_a_node_needs_lives_as_long_as_the_graph_that_it_is_in() {
+    let server = Server::start();
+    let mut w = Raw::open(&server.address);
+    graph(&mut w, 1);
+    graph(&mut w, 2);
+    add(&mut w, 1, 1, &params(HOST, 7));
+    let set = GraphSetNode {
+        node: 1,
+        params: &params(HOST, 8),
+        extra: &[],
+        mirrors: [0; 2],
+    };
+    assert_eq!(w.call(1, &set).0, 0);
+    // The record that named a graph for it is not there any more: any other graph may go.
+    assert_eq!(w.call(1, &CuGraphDestroy { h_graph: 2 }).0, 0);
+    assert_eq!(get(&mut w, 1, HOST), Ok(8));
+    assert!(gone(&w).is_empty());
+    assert_eq!(w.call(1, &CuGraphDestroy { h_graph: 1 }).0, 0);
+    assert_eq!(get(&mut w, 1, HOST), Err(INVALID_HANDLE));
+    assert_eq!(gone(&w), [7, 8], "the client hears of every token");
+}
+
+#[test]
+fn a_token_that_is_not_taken_is_gone_at_once() {
+    let server = Server::start();
+    let mut w = Raw::open(&server.address);
+    for (token, kind) in [(1, 0), (2, 1), (3, 2)] {
+        // No such stream.
+        let m = HostFunction {
+            stream: 99,
+            kind,
+            token,
+        };
+        w.queue(1, &m);
+    }
+    let later = CopyInLater {
+        dst: 1,
+        len: 8,
+        stream: 0,
+        token: 4,
+    };
+    w.queue(1, &later);
+    let set = GraphSetNode {
+        node: 99,
+        params: &params(HOST, 5),
+        extra: &[],
+        mirrors: [0; 2],
+    };
+    assert_eq!(w.call(1, &set).0, INVALID_HANDLE);
+    assert_eq!(gone(&w), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn a_graph_inside_a_node_dies_with_it() {
+    let server = Server::start();
+    let mut w = Raw::open(&server.address);
+    graph(&mut w, 1);
+    graph(&mut w, 2);
+    add(&mut w, 2, 1, &params(HOST, 7));
+    add(&mut w, 1, 2, &params(GRAPH, 2));
+    let inner = get(&mut w, 2, GRAPH).expect("a graph") as u32;
+    let inside = nodes(&mut w, inner).expect("its nodes");
+    assert_eq!(get(&mut w, inside[0], HOST), Ok(7));
+    assert_eq!(w.call(1, &CuGraphDestroyNode { h_node: 2 }).0, 0);
+    assert_eq!(get(&mut w, inside[0], HOST), Err(INVALID_HANDLE));
+    assert_eq!(nodes(&mut w, inner), Err(INVALID_HANDLE));
+    // The graph that it was a copy of lives.
+    assert_eq!(get(&mut w, 1, HOST), Ok(7));
+}
