@@ -7,7 +7,7 @@
 //! images across sessions. Memory that a client on this host shares comes through [`shared`].
 //! [`control`] is how the server hands connections over; `keeper` decides how long a session
 //! without one is kept, and `process` sees a client of this host end; folders of a moment are
-//! [`scratch`].
+//! [`scratch`], and `named` keeps what a library's callbacks are about.
 //! Each forwarded API is a folder: [`cuda`], [`opencl`]; nothing else in Busbar loads a vendor's
 //! library.
 
@@ -20,6 +20,7 @@ pub mod control;
 pub mod cuda;
 pub mod intake;
 mod keeper;
+mod named;
 pub mod nvml;
 pub mod opencl;
 pub mod outbox;

@@ -20,7 +20,7 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A function of the program's and its argument.
 #[derive(Clone, Copy)]
@@ -61,10 +61,7 @@ struct Job {
 }
 
 static PROMISED: Mutex<Tokens<Promised>> = Mutex::new(Tokens::new());
-static JOBS: Mutex<Option<Sender<Job>>> = Mutex::new(None);
-/// Jobs that have come and are not done: a server cannot fill the program's memory with them.
-static WAITING: AtomicUsize = AtomicUsize::new(0);
-const MOST_WAITING: usize = 1 << 16;
+static JOBS: Mutex<Option<Jobs>> = Mutex::new(None);
 
 /// Functions that are queued and have not returned.
 static DUE: AtomicUsize = AtomicUsize::new(0);
@@ -77,18 +74,42 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The way to the thread that runs them. It is there before the first is queued: a stream must not
-/// wait for a function that nobody can run.
-fn jobs() -> Result<Sender<Job>, CUresult> {
-    let mut jobs = lock(&JOBS);
-    if let Some(tx) = &*jobs {
-        return Ok(tx.clone());
+/// The way to the thread that runs them, and how many have come and are not done: a server cannot
+/// fill the program's memory with them.
+#[derive(Clone)]
+struct Jobs {
+    to: Sender<Job>,
+    waiting: Arc<AtomicUsize>,
+}
+
+const MOST_WAITING: usize = 1 << 16;
+
+impl Jobs {
+    fn submit(&self, job: Job) -> Result<(), String> {
+        if self.waiting.fetch_add(1, Ordering::AcqRel) >= MOST_WAITING {
+            return Err(format!(
+                "more than {MOST_WAITING} functions of the program to run"
+            ));
+        }
+        let _ = self.to.send(job);
+        Ok(())
     }
-    let (tx, rx) = channel::<Job>();
+}
+
+/// The thread is there before the first of them is queued: a stream must not wait for a function
+/// that nobody can run.
+fn jobs() -> Result<Jobs, CUresult> {
+    let mut jobs = lock(&JOBS);
+    if let Some(jobs) = &*jobs {
+        return Ok(jobs.clone());
+    }
+    let (to, rx) = channel::<Job>();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let left = waiting.clone();
     let run = move || {
         for job in rx {
             work(&job);
-            WAITING.fetch_sub(1, Ordering::AcqRel);
+            left.fetch_sub(1, Ordering::AcqRel);
         }
     };
     let named = std::thread::Builder::new().name("busbar-callback".into());
@@ -97,7 +118,7 @@ fn jobs() -> Result<Sender<Job>, CUresult> {
         crate::log!(Error, "cannot start the thread of callbacks: {e}");
         return Err(CUDA_ERROR_OPERATING_SYSTEM);
     }
-    Ok(jobs.insert(tx).clone())
+    Ok(jobs.insert(Jobs { to, waiting }).clone())
 }
 
 /// A graph gets a node with this function: its token.
@@ -273,11 +294,6 @@ pub fn asked(status: i32, call: u32, body: &[u8]) -> Result<(), String> {
             if let Promised::Destructor { object, .. } = what {
                 handles::destroy(Kind::UserObject, object);
             }
-            if WAITING.fetch_add(1, Ordering::AcqRel) >= MOST_WAITING {
-                return Err(format!(
-                    "the server wants more than {MOST_WAITING} functions run"
-                ));
-            }
             let job = Job {
                 call,
                 what,
@@ -287,8 +303,8 @@ pub fn asked(status: i32, call: u32, body: &[u8]) -> Result<(), String> {
                 after: m.after,
             };
             // It was there before the token was given.
-            if let Ok(tx) = jobs() {
-                let _ = tx.send(job);
+            if let Ok(jobs) = jobs() {
+                jobs.submit(job)?;
             }
         }
         Word::Gone => {

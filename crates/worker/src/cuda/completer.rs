@@ -360,7 +360,7 @@ impl Completer {
     fn run(&self) {
         // SAFETY: plain prctl; naps of some microseconds need the finest timer slack.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        super::stream::relax(self.shared.driver);
+        super::relaxed::relax(self.shared.driver);
         let mut idle = Instant::now();
         loop {
             let before = {

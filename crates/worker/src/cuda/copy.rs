@@ -81,7 +81,7 @@ pub(super) fn copy_in_later(
     h: &Header,
     m: msg::CopyInLater,
 ) -> Result<(), WireError> {
-    let promised = Promised::new(w, m.token, true);
+    let promised = w.promises.take(m.token, true);
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
         let dst = w.address(m.dst)?;

@@ -91,7 +91,7 @@ impl Shared {
     }
 
     fn run(&self) {
-        super::stream::relax(self.driver);
+        super::relaxed::relax(self.driver);
         loop {
             let mut s = self.lock();
             while s.list.is_empty() {

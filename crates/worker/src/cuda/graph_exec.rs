@@ -162,7 +162,7 @@ fn owner_within(w: &Cuda, graph: CUgraph, node: CUgraphNode) -> Option<CUgraph> 
     inner.find_map(|g| owner_within(w, g, node))
 }
 
-/// The id of a node that the driver names in a complaint about a graph; 0 if the node is of another.
+/// The id of a node that the driver names in a complaint about a graph; 0 for another graph's.
 fn adopt_within(w: &mut Cuda, graph: CUgraph, node: CUgraphNode) -> u32 {
     match owner_within(w, graph, node).filter(|_| !node.is_null()) {
         Some(owner) => w.adopt_node(owner, node),

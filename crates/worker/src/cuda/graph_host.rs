@@ -15,6 +15,7 @@ use super::copy::here;
 use super::graph_exec::Exec;
 use super::promised::Promised;
 use super::{Cuda, attempt, check};
+use crate::named::{self, Named};
 use crate::outbox::Outbox;
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
@@ -25,9 +26,9 @@ use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::promise::Word;
 use busbar_wire::record::Header;
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Page-locked memory that is free, by size.
@@ -264,34 +265,26 @@ pub(super) struct HostNode {
 }
 
 /// Host nodes by number: a process has one session.
-static HOST_NODES: Mutex<BTreeMap<usize, Weak<HostNode>>> = Mutex::new(BTreeMap::new());
-
-fn host_nodes() -> MutexGuard<'static, BTreeMap<usize, Weak<HostNode>>> {
-    HOST_NODES.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static HOST_NODES: Named<Weak<HostNode>> = Named::new();
 
 impl HostNode {
     /// A call of what the program promised.
     pub(super) fn new(promised: Arc<Promised>) -> Arc<Self> {
-        static NEXT: AtomicUsize = AtomicUsize::new(1);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let node = Arc::new(Self {
-            number,
+        Arc::new_cyclic(|this| Self {
+            number: HOST_NODES.add(this.clone()),
             promised,
             around: Mutex::default(),
-        });
-        host_nodes().insert(number, Arc::downgrade(&node));
-        node
+        })
     }
 
     /// What the driver's node has for data.
     pub(super) fn data(&self) -> *mut c_void {
-        std::ptr::without_provenance_mut(self.number)
+        named::data(self.number)
     }
 
     /// The one that a node of the driver's has for data, unless it is gone.
     pub(super) fn of(data: *mut c_void) -> Option<Arc<Self>> {
-        host_nodes().get(&data.addr()).and_then(Weak::upgrade)
+        HOST_NODES.get(data)?.upgrade()
     }
 
     /// Says which mirrors it may care for.
@@ -302,7 +295,7 @@ impl HostNode {
 
 impl Drop for HostNode {
     fn drop(&mut self) {
-        host_nodes().remove(&self.number);
+        HOST_NODES.remove(self.number);
     }
 }
 
@@ -543,7 +536,7 @@ pub(super) fn user_object_create(
     h: &Header,
     m: msg::UserObjectCreate,
 ) -> Result<(), WireError> {
-    let promised = Promised::new(w, m.token, true);
+    let promised = w.promises.take(m.token, true);
     let made = Arc::new(AtomicBool::new(false));
     let rc = attempt(|| {
         let d: Box<dyn Any + Send> = Box::new(Destructor {

@@ -2,7 +2,6 @@
 
 use super::address::{check_destination, check_source};
 use super::graph_host::{HostNode, host_node, mirror};
-use super::promised::Promised;
 use super::{Cuda, check};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
@@ -141,7 +140,7 @@ pub(super) fn build(
             busbar_abi::set_member(u, s);
         }
         CU_GRAPH_NODE_TYPE_HOST => {
-            let call = HostNode::new(Arc::new(Promised::new(w, u[0], false)));
+            let call = HostNode::new(Arc::new(w.promises.take(u[0], false)));
             let n = CUDA_HOST_NODE_PARAMS_v2 {
                 r#fn: Some(host_node),
                 userData: call.data(),

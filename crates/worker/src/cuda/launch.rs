@@ -205,7 +205,7 @@ pub(super) fn host_function(
     h: &Header,
     m: msg::HostFunction,
 ) -> Result<(), WireError> {
-    let promised = Promised::new(w, m.token, m.kind != MAYBE_CAPTURED);
+    let promised = w.promises.take(m.token, m.kind != MAYBE_CAPTURED);
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
         if m.kind != STREAM_CALLBACK

@@ -1,6 +1,7 @@
 //! The driver's log of errors. A worker has one session, so its driver's log is the session's.
 
 use super::{Cuda, attempt, check};
+use crate::named::{self, Named};
 use crate::outbox::Outbox;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -8,24 +9,16 @@ use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::promise::Word;
 use busbar_wire::record::Header;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The longest line that is passed on whole; the driver's whole log is not much longer.
 const MAX_LINE: usize = 16 << 10;
 /// The most bytes of a dump. The driver's log has 25,600.
 const MAX_DUMP: u64 = 1 << 20;
 
-/// Who hears of lines, by the number that the driver knows them by.
-static LISTENERS: Mutex<BTreeMap<usize, (Outbox, u32)>> = Mutex::new(BTreeMap::new());
-
-static NEXT: AtomicUsize = AtomicUsize::new(1);
-
-fn listeners() -> MutexGuard<'static, BTreeMap<usize, (Outbox, u32)>> {
-    LISTENERS.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// Who hears of lines.
+static LISTENERS: Named<(Outbox, u32)> = Named::new();
 
 /// What a session listens with, by the client's numbers: ours, and the driver's handle.
 pub(super) struct Logs {
@@ -46,11 +39,9 @@ impl Logs {
         if self.open.contains_key(&listener) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        // Never used again: the driver may still be in a call for one that is gone.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        listeners().insert(number, (outbox, listener));
+        let number = LISTENERS.add((outbox, listener));
         let mut handle = std::ptr::null_mut();
-        let data = number as *mut c_void;
+        let data = named::data(number);
         // SAFETY: the function takes what is no number of a listener's, so it may be called after
         // the end; a pointer to a live handle.
         let rc = unsafe {
@@ -58,7 +49,7 @@ impl Logs {
                 .cuLogsRegisterCallback(Some(line), data, &mut handle)
         };
         if let Err(e) = check(rc) {
-            listeners().remove(&number);
+            LISTENERS.remove(number);
             return Err(e);
         }
         self.open.insert(listener, (number, handle));
@@ -72,7 +63,7 @@ impl Logs {
             .ok_or(CUDA_ERROR_INVALID_VALUE)?;
         // SAFETY: a handle that the driver gave and that was not given back.
         let rc = unsafe { self.driver.cuLogsUnregisterCallback(handle) };
-        listeners().remove(&number);
+        LISTENERS.remove(number);
         check(rc)
     }
 
@@ -92,8 +83,7 @@ unsafe extern "C" fn line(
     message: *mut c_char,
     length: usize,
 ) {
-    let known = listeners().get(&(data as usize)).cloned();
-    let Some((outbox, listener)) = known else {
+    let Some((outbox, listener)) = LISTENERS.get(data) else {
         return;
     };
     let text = if message.is_null() {

@@ -37,6 +37,7 @@ mod peer;
 mod pool;
 mod printed;
 mod promised;
+mod relaxed;
 mod settled;
 mod shadow;
 mod shared;
@@ -48,7 +49,6 @@ mod vmm;
 mod waiters;
 
 use crate::ahead::Ahead;
-use crate::callback::Callbacks;
 use crate::content::Content;
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Hold, Lent};
@@ -159,7 +159,7 @@ pub struct Cuda {
     outbox: Outbox,
     blame: blame::Blame,
     content: Content,
-    callbacks: Callbacks,
+    promises: promised::Promises,
     /// Records that are executed ahead of the queue, and the contexts that they find.
     ahead: Ahead,
     places: shadow::Places,
@@ -243,6 +243,8 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     let mover = shadow::Mover::new(driver, places.clone(), mirrors, blame.clone(), &setup);
     setup.ahead.serve(Box::new(mover));
     let printed = printed::Printed::capture(setup.outbox.clone());
+    let promises =
+        promised::Promises::new(setup.callbacks, completer.clone(), setup.outbox.clone());
     Ok(Box::new(Cuda {
         driver,
         waiters: waiters::Waiters::new(driver, completer.clone(), printed),
@@ -250,7 +252,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         blame,
         frees: frees::Frees::new(driver, completer.clone()),
         content: setup.content,
-        callbacks: setup.callbacks,
+        promises,
         ahead: setup.ahead,
         places,
         devices: allowed.clone(),
@@ -496,7 +498,7 @@ impl Api for Cuda {
     ) -> Result<(), WireError> {
         if !self.relaxed {
             self.relaxed = true;
-            stream::relax(self.driver);
+            relaxed::relax(self.driver);
         }
         self.enter(h.aux);
         self.slab = hold.take();

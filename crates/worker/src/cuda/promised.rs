@@ -3,7 +3,6 @@
 //! The client hears of each token what becomes of it, whatever that is: one that has not run when
 //! its last owner here is gone will not run, and one that may run often will not run again.
 
-use super::Cuda;
 use super::completer::{Completer, Then};
 use crate::callback::Callbacks;
 use crate::outbox::Outbox;
@@ -13,15 +12,41 @@ use busbar_wire::generated::cuda as msg;
 use busbar_wire::promise::Word;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// The way to the client.
+#[derive(Clone)]
+pub(super) struct Promises {
+    callbacks: Callbacks,
+    completer: Completer,
+    outbox: Outbox,
+}
+
+impl Promises {
+    pub(super) fn new(callbacks: Callbacks, completer: Completer, outbox: Outbox) -> Self {
+        Self {
+            callbacks,
+            completer,
+            outbox,
+        }
+    }
+
+    /// Takes a token over, first of all: from here on it is sure that the client hears of it.
+    pub(super) fn take(&self, token: u64, once: bool) -> Promised {
+        Promised {
+            token,
+            once,
+            used: AtomicBool::new(false),
+            to: self.clone(),
+        }
+    }
+}
+
 /// A token.
 pub(super) struct Promised {
     token: u64,
     /// It is good once.
     once: bool,
     used: AtomicBool,
-    callbacks: Callbacks,
-    completer: Completer,
-    outbox: Outbox,
+    to: Promises,
 }
 
 /// What else a function needs: the error of its stream, and the mirrors to fetch before it and to
@@ -29,18 +54,6 @@ pub(super) struct Promised {
 pub(super) type With = (CUresult, (Vec<u32>, Vec<u32>));
 
 impl Promised {
-    /// Takes a token over, first of all: from here on it is sure that the client hears of it.
-    pub(super) fn new(w: &Cuda, token: u64, once: bool) -> Self {
-        Self {
-            token,
-            once,
-            used: AtomicBool::new(false),
-            callbacks: w.callbacks.clone(),
-            completer: w.completer.clone(),
-            outbox: w.outbox.clone(),
-        }
-    }
-
     /// The token.
     pub(super) fn token(&self) -> u64 {
         self.token
@@ -48,7 +61,7 @@ impl Promised {
 
     /// Has the client run the function, and waits until it has.
     pub(super) fn run(&self, with: With) {
-        self.ask(self.callbacks.begin(), with);
+        self.ask(self.to.callbacks.begin(), with);
     }
 
     /// Has the client send its bytes, and waits until they are all in `len` bytes at `room`.
@@ -57,13 +70,13 @@ impl Promised {
     /// That memory stays writable until this has returned.
     pub(super) unsafe fn read(&self, room: u64, len: usize) {
         // SAFETY: passed on to the caller.
-        let n = unsafe { self.callbacks.begin_with(room, len) };
+        let n = unsafe { self.to.callbacks.begin_with(room, len) };
         self.ask(n, (CUDA_SUCCESS, Default::default()));
     }
 
     fn ask(&self, n: u32, (error, (before, after)): With) {
         if self.once && self.used.swap(true, Ordering::AcqRel) {
-            return self.callbacks.done(n);
+            return self.to.callbacks.done(n);
         }
         let m = msg::RunPromised {
             token: self.token,
@@ -71,11 +84,13 @@ impl Promised {
             before,
             after,
         };
-        let outbox = self.outbox.clone();
+        let outbox = self.to.outbox.clone();
         // Behind the copies that were complete before: the function may look at their bytes.
         let ask = move |_| outbox.callback(n, Word::Run as i32, |w| m.encode(w));
-        self.completer.now(CUDA_SUCCESS, Then::Run(Box::new(ask)));
-        self.callbacks.wait(n, &self.outbox);
+        self.to
+            .completer
+            .now(CUDA_SUCCESS, Then::Run(Box::new(ask)));
+        self.to.callbacks.wait(n, &self.to.outbox);
     }
 
     /// Has the client run the function, and does not wait.
@@ -89,7 +104,9 @@ impl Promised {
             before: vec![],
             after: vec![],
         };
-        self.outbox.callback(0, Word::Run as i32, |w| m.encode(w));
+        self.to
+            .outbox
+            .callback(0, Word::Run as i32, |w| m.encode(w));
     }
 }
 
@@ -97,7 +114,9 @@ impl Drop for Promised {
     fn drop(&mut self) {
         if !self.once || !*self.used.get_mut() {
             let token = self.token;
-            self.outbox.callback(0, Word::Gone as i32, |w| w.u64(token));
+            self.to
+                .outbox
+                .callback(0, Word::Gone as i32, |w| w.u64(token));
         }
     }
 }

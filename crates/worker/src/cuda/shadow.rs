@@ -8,7 +8,7 @@ use super::address::of_device;
 use super::blame::Blame;
 use super::graph_host::{self, ById};
 use super::memory::within;
-use super::{Cuda, attempt, check, stream};
+use super::{Cuda, attempt, check, relaxed};
 use crate::Setup;
 use crate::ahead::Urgent;
 use crate::outbox::Outbox;
@@ -128,7 +128,7 @@ impl Mover {
     /// Makes a record's context current; it, and the stream there.
     fn enter(&mut self, places: &mut Contexts, id: u32) -> Result<(u64, u64), CUresult> {
         if !std::mem::replace(&mut self.relaxed, true) {
-            stream::relax(self.driver);
+            relaxed::relax(self.driver);
         }
         let place = places.get_mut(&id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
         // SAFETY: a live context: whoever ends it forgets it first, and the list is locked.

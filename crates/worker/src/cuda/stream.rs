@@ -2,6 +2,7 @@
 
 use super::completer::Then;
 use super::graph::{edge_list, node_list, or_null};
+use super::relaxed::RELAXED;
 use super::waiters::Wait;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
@@ -115,17 +116,6 @@ pub(super) fn capture_info(w: &mut Cuda, h: &Header, m: msg::CaptureInfo) -> Res
     reply.edges = &edges_bytes;
     w.reply(h, rc, |wr| reply.encode(wr));
     Ok(())
-}
-
-/// Every capture is relaxed here: this process's threads serve many of the program's, and what one
-/// of those may not do during a capture is not for the others to suffer from.
-const RELAXED: CUstreamCaptureMode = CU_STREAM_CAPTURE_MODE_RELAXED;
-
-/// Makes calls of the calling thread harmless to captures that are under way.
-pub(super) fn relax(d: &Driver) {
-    let mut mode = RELAXED;
-    // SAFETY: a pointer to a live number. Before its first capture no thread minds if this fails.
-    unsafe { d.cuThreadExchangeStreamCaptureMode(&mut mode) };
 }
 
 pub(super) fn cu_stream_begin_capture_v2(

@@ -124,7 +124,7 @@ impl Waiters {
 impl Shared {
     /// A waiting thread, from its first job on.
     fn run(&self, first: Job) {
-        super::stream::relax(self.driver);
+        super::relaxed::relax(self.driver);
         let seat = Arc::new(Seat {
             thread: std::thread::current(),
             given: AtomicBool::new(false),

@@ -72,18 +72,20 @@ fn devices(d: &Driver) {
 /// Says where a function is that it gives to nobody, and has another run again and again, until a
 /// call fails.
 fn host_functions(d: &Driver) {
-    static RAN: AtomicU32 = AtomicU32::new(0);
-    unsafe extern "C" fn given(_: *mut c_void) {
-        RAN.fetch_add(1, Ordering::AcqRel);
+    unsafe extern "C" fn given(ran: *mut c_void) {
+        // SAFETY: what the function was given with.
+        unsafe { &*ran.cast::<AtomicU32>() }.fetch_add(1, Ordering::AcqRel);
     }
     unsafe extern "C" fn secret(_: *mut c_void) {
         say("the secret function runs");
     }
     d.begin();
     say(&format!("secret {}", secret as *const () as usize));
+    let ran: &AtomicU32 = Box::leak(Box::default());
     let mut asked = 0;
     let rc = loop {
-        let rc = match d.cuLaunchHostFunc(0, given, std::ptr::null_mut()) {
+        let data = std::ptr::from_ref(ran).cast_mut().cast();
+        let rc = match d.cuLaunchHostFunc(0, given, data) {
             0 => d.cuStreamSynchronize(0),
             e => e,
         };
@@ -95,7 +97,7 @@ fn host_functions(d: &Driver) {
     };
     // What was asked for without right has time to run.
     std::thread::sleep(std::time::Duration::from_millis(200));
-    let ran = RAN.load(Ordering::Acquire);
+    let ran = ran.load(Ordering::Acquire);
     say(&format!(
         "asked {asked} too often {} error {rc}",
         ran.saturating_sub(asked)
