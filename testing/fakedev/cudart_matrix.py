@@ -53,6 +53,7 @@ STEPS = [
     "error",
     "free",
     "reset",
+    "again",
 ]
 TIMEOUT_S = 60
 IMAGE = b"fakedev-module 1\nkernel fill fill_u32 ptr u32 u64\nglobal counter 64\n\0"
@@ -228,6 +229,16 @@ class Program:
 
     def reset(self):
         self.call("cudaDeviceReset")
+
+    def again(self):
+        """After a reset everything works as from the start, and so does code registered before."""
+        for _ in range(2):
+            self.malloc()
+            self.copy()
+            self.stream()
+            self.check_fill(self.stub, 0xCAFE)
+            self.event()
+            self.reset()
 
 
 setattr(Program, "async", Program.async_copies)

@@ -11,6 +11,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
 
 pub mod calls;
+mod chunks;
 pub mod config;
 mod content;
 pub mod cuda;

@@ -43,6 +43,25 @@ fn a_reset_gives_a_working_context() {
 }
 
 #[test]
+fn what_captures_does_so_no_longer_than_its_stream_and_context_live() {
+    let text = same(&Server::start(), "1", &["dead_captures"]);
+    assert!(!text.contains("cuMemAlloc_v2: 9"), "{text}");
+}
+
+#[test]
+fn an_id_of_a_context_does_not_come_back() {
+    let text = same(&Server::start(), "1", &["dead_ids"]);
+    assert_eq!(text.matches("new: true").count(), 5, "{text}");
+}
+
+#[test]
+fn a_running_graph_may_be_destroyed_from_another_context() {
+    let text = same(&Server::start(), "1", &["dead_others"]);
+    assert!(text.contains("[7, 7]"), "{text}");
+    assert!(text.ends_with("one after another: true\n"), "{text}");
+}
+
+#[test]
 fn empty_calls_and_missing_arguments_are_answered_alike() {
     same(&Server::start(), "1", &["nothing"]);
 }

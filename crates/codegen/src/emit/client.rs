@@ -164,7 +164,7 @@ unsafe fn fill<T>(p: *mut T, n: usize, bytes: &[u8]) -> Result<(), {rc}> {{
 
 fn family(api: &Api, result: &ResultConfig, f: &Family) -> String {
     let mut s = format!(
-        "use super::*;\nuse crate::{0}::runtime;\n\
+        "use super::*;\nuse crate::{0}::life;\n\
          use busbar_abi::{0}::*;\n\
          use busbar_wire::generated::{0} as wire;\n\
          use std::ffi::{{c_char, c_void}};\n\
@@ -245,7 +245,7 @@ fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
         );
         match refused {
             Some(reason) => {
-                let _ = writeln!(s, "runtime::unsupported(\"{name}\", {reason:?})");
+                let _ = writeln!(s, "life::unsupported(\"{name}\", {reason:?})");
             }
             None => body(api, c, *per_thread, s),
         }
@@ -276,12 +276,15 @@ fn body(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
             if c.item.per_thread.is_some() {
                 args.push(per_thread.to_string());
             }
-            format!("crate::{}::{}::{}", api.name, c.item.family, c.item.name)
+            format!(
+                "crate::{}::entry::{}::{}",
+                api.name, c.item.family, c.item.name
+            )
         }
         _ => {
             let mut inner = String::new();
             forward(c, per_thread, &mut inner);
-            let _ = writeln!(s, "runtime::guard(|| {{\n{inner}}})");
+            let _ = writeln!(s, "life::guard(|| {{\n{inner}}})");
             return;
         }
     };
@@ -310,7 +313,7 @@ struct Parts {
 }
 
 fn forward(c: &Call, per_thread: bool, s: &mut String) {
-    s.push_str("let cx = runtime::enter()?;\n");
+    s.push_str("let cx = life::enter()?;\n");
     let mut parts = Parts::default();
     for a in &c.args {
         if let Some(role) = &a.role {

@@ -2,7 +2,7 @@
 //! Entry points: Toy, cups.
 
 use super::*;
-use crate::toy::runtime;
+use crate::toy::life;
 use busbar_abi::toy::*;
 use busbar_wire::generated::toy as wire;
 use std::ffi::{c_char, c_void};
@@ -14,8 +14,8 @@ pub unsafe extern "C" fn toyMake(
     size: *const ToySize,
     name: *const c_char,
 ) -> ToyResult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(cup)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_size = unsafe { structure(size) }?;
@@ -38,8 +38,8 @@ pub unsafe extern "C" fn toyMake(
 
 /// `toyBreak`.
 pub unsafe extern "C" fn toyBreak(cup: ToyCup) -> ToyResult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_cup = cx.handle(Kind::Cup, cup as u64)?;
         let v_req = wire::ToyBreak { cup: v_cup };
         cx.send(&v_req)?;
@@ -56,8 +56,8 @@ pub unsafe extern "C" fn toyMeasure(
     marks: *mut u32,
     n: i32,
 ) -> ToyResult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(size)?;
         not_null(marks)?;
         let v_cup = cx.handle(Kind::Cup, cup as u64)?;
@@ -83,8 +83,8 @@ pub unsafe extern "C" fn toyFillAsync(
     n: usize,
     stream: ToyStream,
 ) -> ToyResult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_cup = cx.handle(Kind::Cup, cup as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_what = unsafe { bytes_at(what, counted(n)?.saturating_sub(1)) }?;
@@ -107,8 +107,8 @@ pub unsafe extern "C" fn toyFillAsync_ptsz(
     n: usize,
     stream: ToyStream,
 ) -> ToyResult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_cup = cx.handle(Kind::Cup, cup as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_what = unsafe { bytes_at(what, counted(n)?.saturating_sub(1)) }?;
@@ -126,8 +126,8 @@ pub unsafe extern "C" fn toyFillAsync_ptsz(
 
 /// `toyStir`.
 pub unsafe extern "C" fn toyStir(cup: ToyCup, speed: i32, how: u32) -> ToyResult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_cup = cx.handle(Kind::Cup, cup as u64)?;
         let v_req = wire::ToyStir {
             cup: v_cup,
@@ -154,16 +154,16 @@ pub unsafe extern "C" fn toyOld(cup: ToyCup) -> ToyResult {
 /// `toyMine`.
 pub unsafe extern "C" fn toyMine(n: i32) -> ToyResult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::toy::cups::toyMine(n) }
+    unsafe { crate::toy::entry::cups::toyMine(n) }
 }
 
 /// `toyGone`: refused.
 pub unsafe extern "C" fn toyGone(_cup: ToyCup) -> ToyResult {
-    runtime::unsupported("toyGone", "nobody has one")
+    life::unsupported("toyGone", "nobody has one")
 }
 
 /// `toyFavourite`.
 pub unsafe extern "C" fn toyFavourite(cup: *mut ToyCup) -> ToyResult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::toy::cups::toyFavourite(cup) }
+    unsafe { crate::toy::entry::cups::toyFavourite(cup) }
 }

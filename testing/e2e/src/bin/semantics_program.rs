@@ -2,106 +2,39 @@
 //! small program whose every call's result is a line, so that a native and a remote run can be
 //! compared. Functions are called by name, with arguments as the C ABI passes them.
 
+#[path = "semantics_program/api.rs"]
+mod api;
 #[path = "semantics_program/copies.rs"]
 mod copies;
+
 #[path = "semantics_program/corners.rs"]
 mod corners;
+
+#[path = "semantics_program/deaths.rs"]
+mod deaths;
+
 #[path = "semantics_program/device_graphs.rs"]
 mod device_graphs;
+
 #[path = "semantics_program/events.rs"]
 mod events;
+
 #[path = "semantics_program/full.rs"]
 mod full;
+
 #[path = "semantics_program/functions.rs"]
 mod functions;
+
 #[path = "semantics_program/graph_memory.rs"]
 mod graph_memory;
+
 #[path = "semantics_program/logs.rs"]
 mod logs;
+
 #[path = "semantics_program/threads.rs"]
 mod threads;
 
-use libloading::Library;
-
-const IMAGE: &str = "fakedev-module 1\n\
-    kernel nop nop\nkernel trap trap\nkernel assert assert u32\nkernel fill fill_u32\n\
-    kernel spin spin\nkernel probe probe\nkernel say say\n\
-    kernel start start\nkernel change change\n\
-    kernel some fill_u32 ptr u32 u64 bytes:1024\nkernel many fill_u32 ptr u32 u64 bytes:2048\n\
-    kernel late fill_u32 ptr u32 u64 bytes:1024\n\0";
-
-struct Api {
-    library: Library,
-}
-
-impl Api {
-    fn load() -> Self {
-        // SAFETY: loading the driver runs its initializers, as in any CUDA program.
-        let library = unsafe { Library::new("libcuda.so.1") }.expect("libcuda.so.1 can be loaded");
-        Self { library }
-    }
-
-    /// Calls a function; those here take whole numbers and pointers only, twelve at most.
-    fn call(&self, name: &str, args: &[u64]) -> i32 {
-        type F =
-            unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> i32;
-        let mut a = [0u64; 12];
-        a[..args.len()].copy_from_slice(args);
-        // SAFETY: the driver exports the function, and ignores arguments beyond its own; pointers
-        // among them are valid, as each program below sees to.
-        unsafe {
-            let f = self
-                .library
-                .get::<F>(name.as_bytes())
-                .unwrap_or_else(|e| panic!("{name}: {e}"));
-            f(
-                a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11],
-            )
-        }
-    }
-
-    /// Calls a function and prints its result.
-    fn tell(&self, name: &str, args: &[u64]) -> i32 {
-        let rc = self.call(name, args);
-        println!("{name}: {rc}");
-        rc
-    }
-
-    /// Ends a stream's capture, and runs what it caught.
-    fn run_captured(&self, stream: u64) {
-        let (mut graph, mut exec) = (0u64, 0u64);
-        self.tell("cuStreamEndCapture", &[stream, at(&mut graph)]);
-        self.tell("cuGraphInstantiateWithFlags", &[at(&mut exec), graph, 0]);
-        self.tell("cuGraphLaunch", &[exec, stream]);
-        self.tell("cuStreamSynchronize", &[stream]);
-    }
-
-    /// Calls a function that must succeed and gives what it writes through its first argument.
-    fn made(&self, name: &str, rest: &[u64]) -> u64 {
-        let mut out = 0u64;
-        let mut args = vec![at(&mut out)];
-        args.extend_from_slice(rest);
-        assert_eq!(self.call(name, &args), 0, "{name}");
-        out
-    }
-
-    fn kernel(&self, name: &str) -> u64 {
-        let module = self.made("cuModuleLoadData", &[IMAGE.as_ptr() as u64]);
-        let name = format!("{name}\0");
-        self.made("cuModuleGetFunction", &[module, name.as_ptr() as u64])
-    }
-
-    fn launch(&self, f: u64, stream: u64, words: &[u64]) -> i32 {
-        let mut list: Vec<*const u64> = words.iter().map(std::ptr::from_ref).collect();
-        list.push(std::ptr::null());
-        let p = list.as_ptr() as u64;
-        self.call("cuLaunchKernel", &[f, 1, 1, 1, 1, 1, 1, 0, stream, p, 0])
-    }
-}
-
-fn at<T>(v: &mut T) -> u64 {
-    std::ptr::from_mut(v) as u64
-}
+use api::{Api, at};
 
 fn main() {
     let word = std::env::args().nth(1).unwrap_or_default();
@@ -145,6 +78,9 @@ fn main() {
         "graph_memory" => graph_memory::graph_memory(&api),
         "logs" => logs::logs(&api),
         "log_of_queued" => logs::of_queued(&api),
+        "dead_captures" => deaths::captures(&api),
+        "dead_ids" => deaths::ids(&api),
+        "dead_others" => deaths::others(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, array.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -13,7 +13,7 @@ pub unsafe extern "C" fn cuArray3DCreate(
     _pHandle: *mut CUarray,
     _pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR_v1,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuArray3DCreate",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -24,8 +24,8 @@ pub unsafe extern "C" fn cuArray3DCreate_v2(
     pHandle: *mut CUarray,
     pAllocateArray: *const CUDA_ARRAY3D_DESCRIPTOR,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pHandle)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_p_allocate_array = unsafe { structure(pAllocateArray) }?;
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn cuArray3DGetDescriptor(
     _pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR_v1,
     _hArray: CUarray,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuArray3DGetDescriptor",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -59,8 +59,8 @@ pub unsafe extern "C" fn cuArray3DGetDescriptor_v2(
     pArrayDescriptor: *mut CUDA_ARRAY3D_DESCRIPTOR,
     hArray: CUarray,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pArrayDescriptor)?;
         let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
         let v_req = wire::CuArray3DGetDescriptorV2 { h_array: v_h_array };
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn cuArrayCreate(
     _pHandle: *mut CUarray,
     _pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR_v1,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuArrayCreate",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -88,8 +88,8 @@ pub unsafe extern "C" fn cuArrayCreate_v2(
     pHandle: *mut CUarray,
     pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pHandle)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_p_allocate_array = unsafe { structure(pAllocateArray) }?;
@@ -110,7 +110,7 @@ pub unsafe extern "C" fn cuArrayCreate_v2(
 /// `cuArrayDestroy`.
 pub unsafe extern "C" fn cuArrayDestroy(hArray: CUarray) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::array::cuArrayDestroy(hArray) }
+    unsafe { crate::cuda::entry::array::cuArrayDestroy(hArray) }
 }
 
 /// `cuArrayGetDescriptor`: refused.
@@ -118,7 +118,7 @@ pub unsafe extern "C" fn cuArrayGetDescriptor(
     _pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR_v1,
     _hArray: CUarray,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuArrayGetDescriptor",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -129,8 +129,8 @@ pub unsafe extern "C" fn cuArrayGetDescriptor_v2(
     pArrayDescriptor: *mut CUDA_ARRAY_DESCRIPTOR,
     hArray: CUarray,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pArrayDescriptor)?;
         let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
         let v_req = wire::CuArrayGetDescriptorV2 { h_array: v_h_array };
@@ -148,8 +148,8 @@ pub unsafe extern "C" fn cuArrayGetMemoryRequirements(
     array: CUarray,
     device: CUdevice,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(memoryRequirements)?;
         let v_array = cx.handle(Kind::Array, array as u64)?;
         let v_req = wire::CuArrayGetMemoryRequirements {
@@ -170,8 +170,8 @@ pub unsafe extern "C" fn cuArrayGetPlane(
     hArray: CUarray,
     planeIdx: u32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pPlaneArray)?;
         let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
         let v_p_plane_array = cx.create(Kind::Array);
@@ -194,8 +194,8 @@ pub unsafe extern "C" fn cuArrayGetSparseProperties(
     sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     array: CUarray,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(sparseProperties)?;
         let v_array = cx.handle(Kind::Array, array as u64)?;
         let v_req = wire::CuArrayGetSparseProperties { array: v_array };
@@ -213,8 +213,8 @@ pub unsafe extern "C" fn cuMipmappedArrayCreate(
     pMipmappedArrayDesc: *const CUDA_ARRAY3D_DESCRIPTOR,
     numMipmapLevels: u32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pHandle)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_p_mipmapped_array_desc = unsafe { structure(pMipmappedArrayDesc) }?;
@@ -235,8 +235,8 @@ pub unsafe extern "C" fn cuMipmappedArrayCreate(
 
 /// `cuMipmappedArrayDestroy`.
 pub unsafe extern "C" fn cuMipmappedArrayDestroy(hMipmappedArray: CUmipmappedArray) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_mipmapped_array = cx.handle(Kind::MipmappedArray, hMipmappedArray as u64)?;
         let v_req = wire::CuMipmappedArrayDestroy {
             h_mipmapped_array: v_h_mipmapped_array,
@@ -253,8 +253,8 @@ pub unsafe extern "C" fn cuMipmappedArrayGetLevel(
     hMipmappedArray: CUmipmappedArray,
     level: u32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pLevelArray)?;
         let v_h_mipmapped_array = cx.handle(Kind::MipmappedArray, hMipmappedArray as u64)?;
         let v_p_level_array = cx.create(Kind::Array);
@@ -278,8 +278,8 @@ pub unsafe extern "C" fn cuMipmappedArrayGetMemoryRequirements(
     mipmap: CUmipmappedArray,
     device: CUdevice,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(memoryRequirements)?;
         let v_mipmap = cx.handle(Kind::MipmappedArray, mipmap as u64)?;
         let v_req = wire::CuMipmappedArrayGetMemoryRequirements {
@@ -299,8 +299,8 @@ pub unsafe extern "C" fn cuMipmappedArrayGetSparseProperties(
     sparseProperties: *mut CUDA_ARRAY_SPARSE_PROPERTIES,
     mipmap: CUmipmappedArray,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(sparseProperties)?;
         let v_mipmap = cx.handle(Kind::MipmappedArray, mipmap as u64)?;
         let v_req = wire::CuMipmappedArrayGetSparseProperties { mipmap: v_mipmap };

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, context.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -11,13 +11,13 @@ use wire::Kind;
 /// `cuCtxAttach`.
 pub unsafe extern "C" fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxAttach(pctx, flags) }
+    unsafe { crate::cuda::entry::context::cuCtxAttach(pctx, flags) }
 }
 
 /// `cuCtxCreate`.
 pub unsafe extern "C" fn cuCtxCreate(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxCreate(pctx, flags, dev) }
+    unsafe { crate::cuda::entry::context::cuCtxCreate(pctx, flags, dev) }
 }
 
 /// `cuCtxCreate_v2`.
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn cuCtxCreate_v2(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxCreate_v2(pctx, flags, dev) }
+    unsafe { crate::cuda::entry::context::cuCtxCreate_v2(pctx, flags, dev) }
 }
 
 /// `cuCtxCreate_v3`.
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn cuCtxCreate_v3(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) }
+    unsafe { crate::cuda::entry::context::cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) }
 }
 
 /// `cuCtxCreate_v4`.
@@ -50,7 +50,7 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) }
+    unsafe { crate::cuda::entry::context::cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) }
 }
 
 /// `cuCtxDestroy`.
@@ -62,25 +62,25 @@ pub unsafe extern "C" fn cuCtxDestroy(ctx: CUcontext) -> CUresult {
 /// `cuCtxDestroy_v2`.
 pub unsafe extern "C" fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxDestroy_v2(ctx) }
+    unsafe { crate::cuda::entry::context::cuCtxDestroy_v2(ctx) }
 }
 
 /// `cuCtxDetach`.
 pub unsafe extern "C" fn cuCtxDetach(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxDetach(ctx) }
+    unsafe { crate::cuda::entry::context::cuCtxDetach(ctx) }
 }
 
 /// `cuCtxGetApiVersion`.
 pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxGetApiVersion(ctx, version) }
+    unsafe { crate::cuda::entry::context::cuCtxGetApiVersion(ctx, version) }
 }
 
 /// `cuCtxGetCacheConfig`.
 pub unsafe extern "C" fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pconfig)?;
         let v_req = wire::CuCtxGetCacheConfig {};
         let v_bytes = cx.call(&v_req)?;
@@ -94,19 +94,19 @@ pub unsafe extern "C" fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUre
 /// `cuCtxGetCurrent`.
 pub unsafe extern "C" fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxGetCurrent(pctx) }
+    unsafe { crate::cuda::entry::context::cuCtxGetCurrent(pctx) }
 }
 
 /// `cuCtxGetDevice`.
 pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxGetDevice(device) }
+    unsafe { crate::cuda::entry::context::cuCtxGetDevice(device) }
 }
 
 /// `cuCtxGetDevice_v2`.
 pub unsafe extern "C" fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxGetDevice_v2(device, ctx) }
+    unsafe { crate::cuda::entry::context::cuCtxGetDevice_v2(device, ctx) }
 }
 
 /// `cuCtxGetExecAffinity`.
@@ -114,8 +114,8 @@ pub unsafe extern "C" fn cuCtxGetExecAffinity(
     pExecAffinity: *mut CUexecAffinityParam,
     r#type: CUexecAffinityType,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pExecAffinity)?;
         let v_req = wire::CuCtxGetExecAffinity { r#type };
         let v_bytes = cx.cached(&v_req)?;
@@ -129,19 +129,19 @@ pub unsafe extern "C" fn cuCtxGetExecAffinity(
 /// `cuCtxGetFlags`.
 pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxGetFlags(flags) }
+    unsafe { crate::cuda::entry::context::cuCtxGetFlags(flags) }
 }
 
 /// `cuCtxGetId`.
 pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxGetId(ctx, ctxId) }
+    unsafe { crate::cuda::entry::context::cuCtxGetId(ctx, ctxId) }
 }
 
 /// `cuCtxGetLimit`.
 pub unsafe extern "C" fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pvalue)?;
         let v_req = wire::CuCtxGetLimit { limit };
         let v_bytes = cx.cached(&v_req)?;
@@ -154,8 +154,8 @@ pub unsafe extern "C" fn cuCtxGetLimit(pvalue: *mut usize, limit: CUlimit) -> CU
 
 /// `cuCtxGetSharedMemConfig`.
 pub unsafe extern "C" fn cuCtxGetSharedMemConfig(pConfig: *mut CUsharedconfig) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pConfig)?;
         let v_req = wire::CuCtxGetSharedMemConfig {};
         let v_bytes = cx.call(&v_req)?;
@@ -171,8 +171,8 @@ pub unsafe extern "C" fn cuCtxGetStreamPriorityRange(
     leastPriority: *mut i32,
     greatestPriority: *mut i32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_req = wire::CuCtxGetStreamPriorityRange {};
         let v_bytes = cx.cached(&v_req)?;
         let v_reply: wire::CuCtxGetStreamPriorityRangeReply = decode(&v_bytes)?;
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult {
 /// `cuCtxPopCurrent_v2`.
 pub unsafe extern "C" fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxPopCurrent_v2(pctx) }
+    unsafe { crate::cuda::entry::context::cuCtxPopCurrent_v2(pctx) }
 }
 
 /// `cuCtxPushCurrent`.
@@ -209,19 +209,19 @@ pub unsafe extern "C" fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult {
 /// `cuCtxPushCurrent_v2`.
 pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxPushCurrent_v2(ctx) }
+    unsafe { crate::cuda::entry::context::cuCtxPushCurrent_v2(ctx) }
 }
 
 /// `cuCtxRecordEvent`.
 pub unsafe extern "C" fn cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxRecordEvent(hCtx, hEvent) }
+    unsafe { crate::cuda::entry::context::cuCtxRecordEvent(hCtx, hEvent) }
 }
 
 /// `cuCtxResetPersistingL2Cache`.
 pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_req = wire::CuCtxResetPersistingL2Cache {};
         cx.send(&v_req)?;
         Ok(())
@@ -230,8 +230,8 @@ pub unsafe extern "C" fn cuCtxResetPersistingL2Cache() -> CUresult {
 
 /// `cuCtxSetCacheConfig`.
 pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_req = wire::CuCtxSetCacheConfig { config };
         cx.call(&v_req)?;
         Ok(())
@@ -241,25 +241,25 @@ pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
 /// `cuCtxSetCurrent`.
 pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxSetCurrent(ctx) }
+    unsafe { crate::cuda::entry::context::cuCtxSetCurrent(ctx) }
 }
 
 /// `cuCtxSetFlags`.
 pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxSetFlags(flags) }
+    unsafe { crate::cuda::entry::context::cuCtxSetFlags(flags) }
 }
 
 /// `cuCtxSetLimit`.
 pub unsafe extern "C" fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxSetLimit(limit, value) }
+    unsafe { crate::cuda::entry::context::cuCtxSetLimit(limit, value) }
 }
 
 /// `cuCtxSetSharedMemConfig`.
 pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_req = wire::CuCtxSetSharedMemConfig { config };
         cx.call(&v_req)?;
         Ok(())
@@ -269,19 +269,19 @@ pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUre
 /// `cuCtxSynchronize`.
 pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxSynchronize() }
+    unsafe { crate::cuda::entry::context::cuCtxSynchronize() }
 }
 
 /// `cuCtxSynchronize_v2`.
 pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuCtxSynchronize_v2(ctx) }
+    unsafe { crate::cuda::entry::context::cuCtxSynchronize_v2(ctx) }
 }
 
 /// `cuCtxWaitEvent`.
 pub unsafe extern "C" fn cuCtxWaitEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_ctx = cx.handle(Kind::Context, hCtx as u64)?;
         let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
         let v_req = wire::CuCtxWaitEvent {
@@ -300,7 +300,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     active: *mut i32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuDevicePrimaryCtxGetState(dev, flags, active) }
+    unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxGetState(dev, flags, active) }
 }
 
 /// `cuDevicePrimaryCtxRelease`.
@@ -312,7 +312,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult {
 /// `cuDevicePrimaryCtxRelease_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuDevicePrimaryCtxRelease_v2(dev) }
+    unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxRelease_v2(dev) }
 }
 
 /// `cuDevicePrimaryCtxReset`.
@@ -324,13 +324,13 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult {
 /// `cuDevicePrimaryCtxReset_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuDevicePrimaryCtxReset_v2(dev) }
+    unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxReset_v2(dev) }
 }
 
 /// `cuDevicePrimaryCtxRetain`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuDevicePrimaryCtxRetain(pctx, dev) }
+    unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxRetain(pctx, dev) }
 }
 
 /// `cuDevicePrimaryCtxSetFlags`.
@@ -342,5 +342,5 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -
 /// `cuDevicePrimaryCtxSetFlags_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::context::cuDevicePrimaryCtxSetFlags_v2(dev, flags) }
+    unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxSetFlags_v2(dev, flags) }
 }

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, copy.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -16,7 +16,7 @@ pub unsafe extern "C" fn cuMemBatchDecompressAsync(
     _errorIndex: *mut usize,
     _stream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemBatchDecompressAsync",
         "decompression engines are not offered, as their device attributes say",
     )
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn cuMemBatchDecompressAsync_ptsz(
     _errorIndex: *mut usize,
     _stream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemBatchDecompressAsync",
         "decompression engines are not offered, as their device attributes say",
     )
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn cuMemcpy(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy(dst, src, ByteCount, false) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy(dst, src, ByteCount, false) }
 }
 
 /// `cuMemcpy_ptds`.
@@ -53,12 +53,12 @@ pub unsafe extern "C" fn cuMemcpy_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy(dst, src, ByteCount, true) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy(dst, src, ByteCount, true) }
 }
 
 /// `cuMemcpy2D`: refused.
 pub unsafe extern "C" fn cuMemcpy2D(_pCopy: *const CUDA_MEMCPY2D_v1) -> CUresult {
-    runtime::unsupported("cuMemcpy2D", "takes 32-bit addresses and sizes; superseded")
+    life::unsupported("cuMemcpy2D", "takes 32-bit addresses and sizes; superseded")
 }
 
 /// `cuMemcpy2DAsync`: refused.
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn cuMemcpy2DAsync(
     _pCopy: *const CUDA_MEMCPY2D_v1,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpy2DAsync",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy2DAsync_v2(pCopy, hStream, false) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy2DAsync_v2(pCopy, hStream, false) }
 }
 
 /// `cuMemcpy2DAsync_v2_ptsz`.
@@ -87,12 +87,12 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy2DAsync_v2(pCopy, hStream, true) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy2DAsync_v2(pCopy, hStream, true) }
 }
 
 /// `cuMemcpy2DUnaligned`: refused.
 pub unsafe extern "C" fn cuMemcpy2DUnaligned(_pCopy: *const CUDA_MEMCPY2D_v1) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpy2DUnaligned",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -101,30 +101,30 @@ pub unsafe extern "C" fn cuMemcpy2DUnaligned(_pCopy: *const CUDA_MEMCPY2D_v1) ->
 /// `cuMemcpy2DUnaligned_v2`.
 pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy2DUnaligned_v2(pCopy, false) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy2DUnaligned_v2(pCopy, false) }
 }
 
 /// `cuMemcpy2DUnaligned_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy2DUnaligned_v2(pCopy, true) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy2DUnaligned_v2(pCopy, true) }
 }
 
 /// `cuMemcpy2D_v2`.
 pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy2D_v2(pCopy, false) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy2D_v2(pCopy, false) }
 }
 
 /// `cuMemcpy2D_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy2D_v2(pCopy, true) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy2D_v2(pCopy, true) }
 }
 
 /// `cuMemcpy3D`: refused.
 pub unsafe extern "C" fn cuMemcpy3D(_pCopy: *const CUDA_MEMCPY3D_v1) -> CUresult {
-    runtime::unsupported("cuMemcpy3D", "takes 32-bit addresses and sizes; superseded")
+    life::unsupported("cuMemcpy3D", "takes 32-bit addresses and sizes; superseded")
 }
 
 /// `cuMemcpy3DAsync`: refused.
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn cuMemcpy3DAsync(
     _pCopy: *const CUDA_MEMCPY3D_v1,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpy3DAsync",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy3DAsync_v2(pCopy, hStream, false) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy3DAsync_v2(pCopy, hStream, false) }
 }
 
 /// `cuMemcpy3DAsync_v2_ptsz`.
@@ -153,7 +153,7 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy3DAsync_v2(pCopy, hStream, true) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy3DAsync_v2(pCopy, hStream, true) }
 }
 
 /// `cuMemcpy3DBatchAsync`.
@@ -166,7 +166,9 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, false)
+        crate::cuda::entry::copy::cuMemcpy3DBatchAsync(
+            numOps, opList, failIdx, flags, hStream, false,
+        )
     }
 }
 
@@ -180,7 +182,9 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpy3DBatchAsync(numOps, opList, failIdx, flags, hStream, true)
+        crate::cuda::entry::copy::cuMemcpy3DBatchAsync(
+            numOps, opList, failIdx, flags, hStream, true,
+        )
     }
 }
 
@@ -192,7 +196,9 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, false) }
+    unsafe {
+        crate::cuda::entry::copy::cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, false)
+    }
 }
 
 /// `cuMemcpy3DBatchAsync_v2_ptsz`.
@@ -203,19 +209,21 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, true) }
+    unsafe {
+        crate::cuda::entry::copy::cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, true)
+    }
 }
 
 /// `cuMemcpy3DPeer`.
 pub unsafe extern "C" fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy3DPeer(pCopy, false) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy3DPeer(pCopy, false) }
 }
 
 /// `cuMemcpy3DPeer_ptds`.
 pub unsafe extern "C" fn cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy3DPeer(pCopy, true) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy3DPeer(pCopy, true) }
 }
 
 /// `cuMemcpy3DPeerAsync`.
@@ -224,7 +232,7 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy3DPeerAsync(pCopy, hStream, false) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy3DPeerAsync(pCopy, hStream, false) }
 }
 
 /// `cuMemcpy3DPeerAsync_ptsz`.
@@ -233,19 +241,19 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy3DPeerAsync(pCopy, hStream, true) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy3DPeerAsync(pCopy, hStream, true) }
 }
 
 /// `cuMemcpy3D_v2`.
 pub unsafe extern "C" fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy3D_v2(pCopy, false) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy3D_v2(pCopy, false) }
 }
 
 /// `cuMemcpy3D_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpy3D_v2(pCopy, true) }
+    unsafe { crate::cuda::entry::copy::cuMemcpy3D_v2(pCopy, true) }
 }
 
 /// `cuMemcpyAsync`.
@@ -256,7 +264,7 @@ pub unsafe extern "C" fn cuMemcpyAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyAsync(dst, src, ByteCount, hStream, false) }
+    unsafe { crate::cuda::entry::copy::cuMemcpyAsync(dst, src, ByteCount, hStream, false) }
 }
 
 /// `cuMemcpyAsync_ptsz`.
@@ -267,7 +275,7 @@ pub unsafe extern "C" fn cuMemcpyAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyAsync(dst, src, ByteCount, hStream, true) }
+    unsafe { crate::cuda::entry::copy::cuMemcpyAsync(dst, src, ByteCount, hStream, true) }
 }
 
 /// `cuMemcpyAtoA`: refused.
@@ -278,7 +286,7 @@ pub unsafe extern "C" fn cuMemcpyAtoA(
     _srcOffset: u32,
     _ByteCount: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpyAtoA",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -294,7 +302,7 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpyAtoA_v2(
+        crate::cuda::entry::copy::cuMemcpyAtoA_v2(
             dstArray, dstOffset, srcArray, srcOffset, ByteCount, false,
         )
     }
@@ -310,7 +318,7 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2_ptds(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpyAtoA_v2(
+        crate::cuda::entry::copy::cuMemcpyAtoA_v2(
             dstArray, dstOffset, srcArray, srcOffset, ByteCount, true,
         )
     }
@@ -323,7 +331,7 @@ pub unsafe extern "C" fn cuMemcpyAtoD(
     _srcOffset: u32,
     _ByteCount: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpyAtoD",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -337,7 +345,9 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, false) }
+    unsafe {
+        crate::cuda::entry::copy::cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, false)
+    }
 }
 
 /// `cuMemcpyAtoD_v2_ptds`.
@@ -348,7 +358,9 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, true) }
+    unsafe {
+        crate::cuda::entry::copy::cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, true)
+    }
 }
 
 /// `cuMemcpyAtoH`: refused.
@@ -358,7 +370,7 @@ pub unsafe extern "C" fn cuMemcpyAtoH(
     _srcOffset: u32,
     _ByteCount: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpyAtoH",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -372,7 +384,7 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync(
     _ByteCount: u32,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpyAtoHAsync",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -388,7 +400,7 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpyAtoHAsync_v2(
+        crate::cuda::entry::copy::cuMemcpyAtoHAsync_v2(
             dstHost, srcArray, srcOffset, ByteCount, hStream, false,
         )
     }
@@ -404,7 +416,7 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpyAtoHAsync_v2(
+        crate::cuda::entry::copy::cuMemcpyAtoHAsync_v2(
             dstHost, srcArray, srcOffset, ByteCount, hStream, true,
         )
     }
@@ -418,7 +430,9 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, false) }
+    unsafe {
+        crate::cuda::entry::copy::cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, false)
+    }
 }
 
 /// `cuMemcpyAtoH_v2_ptds`.
@@ -429,7 +443,9 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, true) }
+    unsafe {
+        crate::cuda::entry::copy::cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, true)
+    }
 }
 
 /// `cuMemcpyBatchAsync`.
@@ -446,7 +462,7 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpyBatchAsync(
+        crate::cuda::entry::copy::cuMemcpyBatchAsync(
             dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, false,
         )
     }
@@ -466,7 +482,7 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpyBatchAsync(
+        crate::cuda::entry::copy::cuMemcpyBatchAsync(
             dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, true,
         )
     }
@@ -485,7 +501,7 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpyBatchAsync_v2(
+        crate::cuda::entry::copy::cuMemcpyBatchAsync_v2(
             dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, false,
         )
     }
@@ -504,7 +520,7 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_v2_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpyBatchAsync_v2(
+        crate::cuda::entry::copy::cuMemcpyBatchAsync_v2(
             dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, true,
         )
     }
@@ -517,7 +533,7 @@ pub unsafe extern "C" fn cuMemcpyDtoA(
     _srcDevice: CUdeviceptr_v1,
     _ByteCount: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpyDtoA",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -531,7 +547,9 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, false) }
+    unsafe {
+        crate::cuda::entry::copy::cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, false)
+    }
 }
 
 /// `cuMemcpyDtoA_v2_ptds`.
@@ -542,7 +560,9 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, true) }
+    unsafe {
+        crate::cuda::entry::copy::cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, true)
+    }
 }
 
 /// `cuMemcpyDtoD`: refused.
@@ -551,7 +571,7 @@ pub unsafe extern "C" fn cuMemcpyDtoD(
     _srcDevice: CUdeviceptr_v1,
     _ByteCount: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpyDtoD",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -564,7 +584,7 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync(
     _ByteCount: u32,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpyDtoDAsync",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -579,7 +599,9 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, false)
+        crate::cuda::entry::copy::cuMemcpyDtoDAsync_v2(
+            dstDevice, srcDevice, ByteCount, hStream, false,
+        )
     }
 }
 
@@ -592,7 +614,9 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, hStream, true)
+        crate::cuda::entry::copy::cuMemcpyDtoDAsync_v2(
+            dstDevice, srcDevice, ByteCount, hStream, true,
+        )
     }
 }
 
@@ -631,7 +655,7 @@ pub unsafe extern "C" fn cuMemcpyDtoH(
     _srcDevice: CUdeviceptr_v1,
     _ByteCount: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpyDtoH",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -644,7 +668,7 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync(
     _ByteCount: u32,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpyDtoHAsync",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -659,7 +683,9 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, false)
+        crate::cuda::entry::copy::cuMemcpyDtoHAsync_v2(
+            dstHost, srcDevice, ByteCount, hStream, false,
+        )
     }
 }
 
@@ -671,7 +697,9 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, true) }
+    unsafe {
+        crate::cuda::entry::copy::cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, true)
+    }
 }
 
 /// `cuMemcpyDtoH_v2`.
@@ -681,7 +709,7 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, false) }
+    unsafe { crate::cuda::entry::copy::cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, false) }
 }
 
 /// `cuMemcpyDtoH_v2_ptds`.
@@ -691,7 +719,7 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, true) }
+    unsafe { crate::cuda::entry::copy::cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, true) }
 }
 
 /// `cuMemcpyHtoA`: refused.
@@ -701,7 +729,7 @@ pub unsafe extern "C" fn cuMemcpyHtoA(
     _srcHost: *const c_void,
     _ByteCount: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpyHtoA",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -715,7 +743,7 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync(
     _ByteCount: u32,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpyHtoAAsync",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -731,7 +759,7 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpyHtoAAsync_v2(
+        crate::cuda::entry::copy::cuMemcpyHtoAAsync_v2(
             dstArray, dstOffset, srcHost, ByteCount, hStream, false,
         )
     }
@@ -747,7 +775,7 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpyHtoAAsync_v2(
+        crate::cuda::entry::copy::cuMemcpyHtoAAsync_v2(
             dstArray, dstOffset, srcHost, ByteCount, hStream, true,
         )
     }
@@ -761,7 +789,9 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, false) }
+    unsafe {
+        crate::cuda::entry::copy::cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, false)
+    }
 }
 
 /// `cuMemcpyHtoA_v2_ptds`.
@@ -772,7 +802,9 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, true) }
+    unsafe {
+        crate::cuda::entry::copy::cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, true)
+    }
 }
 
 /// `cuMemcpyHtoD`: refused.
@@ -781,7 +813,7 @@ pub unsafe extern "C" fn cuMemcpyHtoD(
     _srcHost: *const c_void,
     _ByteCount: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpyHtoD",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -794,7 +826,7 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync(
     _ByteCount: u32,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemcpyHtoDAsync",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -809,7 +841,9 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::copy::cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, false)
+        crate::cuda::entry::copy::cuMemcpyHtoDAsync_v2(
+            dstDevice, srcHost, ByteCount, hStream, false,
+        )
     }
 }
 
@@ -821,7 +855,9 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, true) }
+    unsafe {
+        crate::cuda::entry::copy::cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, true)
+    }
 }
 
 /// `cuMemcpyHtoD_v2`.
@@ -831,7 +867,7 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, false) }
+    unsafe { crate::cuda::entry::copy::cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, false) }
 }
 
 /// `cuMemcpyHtoD_v2_ptds`.
@@ -841,7 +877,7 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2_ptds(
     ByteCount: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::copy::cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, true) }
+    unsafe { crate::cuda::entry::copy::cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, true) }
 }
 
 /// `cuMemcpyPeer`.
@@ -895,8 +931,8 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_dst_context = cx.handle_opt(Kind::Context, dstContext as u64)?;
         let v_src_context = cx.handle_opt(Kind::Context, srcContext as u64)?;
         let v_h_stream = cx.stream(hStream, false)?;
@@ -922,8 +958,8 @@ pub unsafe extern "C" fn cuMemcpyPeerAsync_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_dst_context = cx.handle_opt(Kind::Context, dstContext as u64)?;
         let v_src_context = cx.handle_opt(Kind::Context, srcContext as u64)?;
         let v_h_stream = cx.stream(hStream, true)?;

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, debug.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -13,7 +13,7 @@ pub unsafe extern "C" fn cuCheckpointProcessCheckpoint(
     _pid: i32,
     _args: *mut CUcheckpointCheckpointArgs,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuCheckpointProcessCheckpoint",
         "the driver checkpoints processes of its own machine only",
     )
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn cuCheckpointProcessGetRestoreThreadId(
     _pid: i32,
     _tid: *mut i32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuCheckpointProcessGetRestoreThreadId",
         "the driver checkpoints processes of its own machine only",
     )
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn cuCheckpointProcessGetState(
     _pid: i32,
     _state: *mut CUprocessState,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuCheckpointProcessGetState",
         "the driver checkpoints processes of its own machine only",
     )
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn cuCheckpointProcessLock(
     _pid: i32,
     _args: *mut CUcheckpointLockArgs,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuCheckpointProcessLock",
         "the driver checkpoints processes of its own machine only",
     )
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn cuCheckpointProcessRestore(
     _pid: i32,
     _args: *mut CUcheckpointRestoreArgs,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuCheckpointProcessRestore",
         "the driver checkpoints processes of its own machine only",
     )
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn cuCheckpointProcessUnlock(
     _pid: i32,
     _args: *mut CUcheckpointUnlockArgs,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuCheckpointProcessUnlock",
         "the driver checkpoints processes of its own machine only",
     )
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn cuCoredumpGetAttribute(
     _value: *mut c_void,
     _size: *mut usize,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuCoredumpGetAttribute",
         "core dumps are written on the machine of the device",
     )
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn cuCoredumpGetAttributeGlobal(
     _value: *mut c_void,
     _size: *mut usize,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuCoredumpGetAttributeGlobal",
         "core dumps are written on the machine of the device",
     )
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn cuCoredumpSetAttribute(
     _value: *mut c_void,
     _size: *mut usize,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuCoredumpSetAttribute",
         "core dumps are written on the machine of the device",
     )
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn cuCoredumpSetAttributeGlobal(
     _value: *mut c_void,
     _size: *mut usize,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuCoredumpSetAttributeGlobal",
         "core dumps are written on the machine of the device",
     )
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn cuCoredumpSetAttributeGlobal(
 
 /// `cudbgApiAttach`: refused.
 pub unsafe extern "C" fn cudbgApiAttach() -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cudbgApiAttach",
         "for a debugger on the machine of the device",
     )
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn cudbgApiAttach() -> CUresult {
 
 /// `cudbgApiDetach`: refused.
 pub unsafe extern "C" fn cudbgApiDetach() -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cudbgApiDetach",
         "for a debugger on the machine of the device",
     )
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn cudbgApiDetach() -> CUresult {
 
 /// `cudbgApiInit`: refused.
 pub unsafe extern "C" fn cudbgApiInit() -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cudbgApiInit",
         "for a debugger on the machine of the device",
     )
@@ -148,12 +148,12 @@ pub unsafe extern "C" fn cudbgApiInit() -> CUresult {
 
 /// `cudbgGetAPI`: refused.
 pub unsafe extern "C" fn cudbgGetAPI() -> CUresult {
-    runtime::unsupported("cudbgGetAPI", "for a debugger on the machine of the device")
+    life::unsupported("cudbgGetAPI", "for a debugger on the machine of the device")
 }
 
 /// `cudbgGetAPIVersion`: refused.
 pub unsafe extern "C" fn cudbgGetAPIVersion() -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cudbgGetAPIVersion",
         "for a debugger on the machine of the device",
     )
@@ -161,12 +161,12 @@ pub unsafe extern "C" fn cudbgGetAPIVersion() -> CUresult {
 
 /// `cudbgMain`: refused.
 pub unsafe extern "C" fn cudbgMain() -> CUresult {
-    runtime::unsupported("cudbgMain", "for a debugger on the machine of the device")
+    life::unsupported("cudbgMain", "for a debugger on the machine of the device")
 }
 
 /// `cudbgReportDriverApiError`: refused.
 pub unsafe extern "C" fn cudbgReportDriverApiError() -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cudbgReportDriverApiError",
         "for a debugger on the machine of the device",
     )
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn cudbgReportDriverApiError() -> CUresult {
 
 /// `cudbgReportDriverInternalError`: refused.
 pub unsafe extern "C" fn cudbgReportDriverInternalError() -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cudbgReportDriverInternalError",
         "for a debugger on the machine of the device",
     )

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, device.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -14,8 +14,8 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
     minor: *mut i32,
     dev: CUdevice,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(major)?;
         not_null(minor)?;
         let v_req = wire::CuDeviceComputeCapability { dev };
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
 /// `cuDeviceGet`.
 pub unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::device::cuDeviceGet(device, ordinal) }
+    unsafe { crate::cuda::entry::device::cuDeviceGet(device, ordinal) }
 }
 
 /// `cuDeviceGetAttribute`.
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::device::cuDeviceGetAttribute(pi, attrib, dev) }
+    unsafe { crate::cuda::entry::device::cuDeviceGetAttribute(pi, attrib, dev) }
 }
 
 /// `cuDeviceGetByPCIBusId`.
@@ -50,8 +50,8 @@ pub unsafe extern "C" fn cuDeviceGetByPCIBusId(
     dev: *mut CUdevice,
     pciBusId: *const c_char,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(dev)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_pci_bus_id = unsafe { text(pciBusId) }?;
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn cuDeviceGetByPCIBusId(
 /// `cuDeviceGetCount`.
 pub unsafe extern "C" fn cuDeviceGetCount(count: *mut i32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::device::cuDeviceGetCount(count) }
+    unsafe { crate::cuda::entry::device::cuDeviceGetCount(count) }
 }
 
 /// `cuDeviceGetExecAffinitySupport`.
@@ -78,8 +78,8 @@ pub unsafe extern "C" fn cuDeviceGetExecAffinitySupport(
     r#type: CUexecAffinityType,
     dev: CUdevice,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pi)?;
         let v_req = wire::CuDeviceGetExecAffinitySupport { r#type, dev };
         let v_bytes = cx.cached(&v_req)?;
@@ -97,8 +97,8 @@ pub unsafe extern "C" fn cuDeviceGetHostAtomicCapabilities(
     count: u32,
     dev: CUdevice,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(capabilities)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_operations = unsafe { bytes_at(operations, counted(count)?) }?;
@@ -121,13 +121,13 @@ pub unsafe extern "C" fn cuDeviceGetLuid(
     _deviceNodeMask: *mut u32,
     _dev: CUdevice,
 ) -> CUresult {
-    runtime::unsupported("cuDeviceGetLuid", "only Windows has device LUIDs")
+    life::unsupported("cuDeviceGetLuid", "only Windows has device LUIDs")
 }
 
 /// `cuDeviceGetName`.
 pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::device::cuDeviceGetName(name, len, dev) }
+    unsafe { crate::cuda::entry::device::cuDeviceGetName(name, len, dev) }
 }
 
 /// `cuDeviceGetPCIBusId`.
@@ -136,8 +136,8 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
     len: i32,
     dev: CUdevice,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pciBusId)?;
         let v_req = wire::CuDeviceGetPCIBusId { len, dev };
         let v_bytes = cx.cached(&v_req)?;
@@ -150,8 +150,8 @@ pub unsafe extern "C" fn cuDeviceGetPCIBusId(
 
 /// `cuDeviceGetProperties`.
 pub unsafe extern "C" fn cuDeviceGetProperties(prop: *mut CUdevprop, dev: CUdevice) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(prop)?;
         let v_req = wire::CuDeviceGetProperties { dev };
         let v_bytes = cx.cached(&v_req)?;
@@ -169,8 +169,8 @@ pub unsafe extern "C" fn cuDeviceGetTexture1DLinearMaxWidth(
     numChannels: u32,
     dev: CUdevice,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(maxWidthInElements)?;
         let v_req = wire::CuDeviceGetTexture1DLinearMaxWidth {
             format,
@@ -187,8 +187,8 @@ pub unsafe extern "C" fn cuDeviceGetTexture1DLinearMaxWidth(
 
 /// `cuDeviceGetUuid`.
 pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(uuid)?;
         let v_req = wire::CuDeviceGetUuid { dev };
         let v_bytes = cx.cached(&v_req)?;
@@ -201,8 +201,8 @@ pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut CUuuid, dev: CUdevice) -> CU
 
 /// `cuDeviceGetUuid_v2`.
 pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, dev: CUdevice) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(uuid)?;
         let v_req = wire::CuDeviceGetUuidV2 { dev };
         let v_bytes = cx.cached(&v_req)?;
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn cuDeviceRegisterAsyncNotification(
     _userData: *mut c_void,
     _callback: *mut CUasyncCallbackHandle,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuDeviceRegisterAsyncNotification",
         "notices of memory pressure are not forwarded",
     )
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn cuDeviceRegisterAsyncNotification(
 
 /// `cuDeviceTotalMem`: refused.
 pub unsafe extern "C" fn cuDeviceTotalMem(_bytes: *mut u32, _dev: CUdevice) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuDeviceTotalMem",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -236,8 +236,8 @@ pub unsafe extern "C" fn cuDeviceTotalMem(_bytes: *mut u32, _dev: CUdevice) -> C
 
 /// `cuDeviceTotalMem_v2`.
 pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, dev: CUdevice) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(bytes)?;
         let v_req = wire::CuDeviceTotalMemV2 { dev };
         let v_bytes = cx.cached(&v_req)?;
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn cuDeviceUnregisterAsyncNotification(
     _device: CUdevice,
     _callback: CUasyncCallbackHandle,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuDeviceUnregisterAsyncNotification",
         "notices of memory pressure are not forwarded",
     )
@@ -264,8 +264,8 @@ pub unsafe extern "C" fn cuFlushGPUDirectRDMAWrites(
     target: CUflushGPUDirectRDMAWritesTarget,
     scope: CUflushGPUDirectRDMAWritesScope,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_req = wire::CuFlushGPUDirectRDMAWrites { target, scope };
         cx.call(&v_req)?;
         Ok(())

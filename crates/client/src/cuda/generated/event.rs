@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, event.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -11,7 +11,7 @@ use wire::Kind;
 /// `cuEventCreate`.
 pub unsafe extern "C" fn cuEventCreate(phEvent: *mut CUevent, Flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::event::cuEventCreate(phEvent, Flags) }
+    unsafe { crate::cuda::entry::event::cuEventCreate(phEvent, Flags) }
 }
 
 /// `cuEventDestroy`.
@@ -22,8 +22,8 @@ pub unsafe extern "C" fn cuEventDestroy(hEvent: CUevent) -> CUresult {
 
 /// `cuEventDestroy_v2`.
 pub unsafe extern "C" fn cuEventDestroy_v2(hEvent: CUevent) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
         let v_req = wire::CuEventDestroyV2 { h_event: v_h_event };
         cx.send(&v_req)?;
@@ -38,8 +38,8 @@ pub unsafe extern "C" fn cuEventElapsedTime(
     hStart: CUevent,
     hEnd: CUevent,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pMilliseconds)?;
         let v_h_start = cx.handle(Kind::Event, hStart as u64)?;
         let v_h_end = cx.handle(Kind::Event, hEnd as u64)?;
@@ -68,19 +68,19 @@ pub unsafe extern "C" fn cuEventElapsedTime_v2(
 /// `cuEventQuery`.
 pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::event::cuEventQuery(hEvent) }
+    unsafe { crate::cuda::entry::event::cuEventQuery(hEvent) }
 }
 
 /// `cuEventRecord`.
 pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::event::cuEventRecord(hEvent, hStream, false) }
+    unsafe { crate::cuda::entry::event::cuEventRecord(hEvent, hStream, false) }
 }
 
 /// `cuEventRecord_ptsz`.
 pub unsafe extern "C" fn cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::event::cuEventRecord(hEvent, hStream, true) }
+    unsafe { crate::cuda::entry::event::cuEventRecord(hEvent, hStream, true) }
 }
 
 /// `cuEventRecordWithFlags`.
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn cuEventRecordWithFlags(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::event::cuEventRecordWithFlags(hEvent, hStream, flags, false) }
+    unsafe { crate::cuda::entry::event::cuEventRecordWithFlags(hEvent, hStream, flags, false) }
 }
 
 /// `cuEventRecordWithFlags_ptsz`.
@@ -100,11 +100,11 @@ pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::event::cuEventRecordWithFlags(hEvent, hStream, flags, true) }
+    unsafe { crate::cuda::entry::event::cuEventRecordWithFlags(hEvent, hStream, flags, true) }
 }
 
 /// `cuEventSynchronize`.
 pub unsafe extern "C" fn cuEventSynchronize(hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::event::cuEventSynchronize(hEvent) }
+    unsafe { crate::cuda::entry::event::cuEventSynchronize(hEvent) }
 }

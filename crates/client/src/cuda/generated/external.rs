@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, external.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -10,7 +10,7 @@ use wire::Kind;
 
 /// `cuDestroyExternalMemory`: refused.
 pub unsafe extern "C" fn cuDestroyExternalMemory(_extMem: CUexternalMemory) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuDestroyExternalMemory",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -18,7 +18,7 @@ pub unsafe extern "C" fn cuDestroyExternalMemory(_extMem: CUexternalMemory) -> C
 
 /// `cuDestroyExternalSemaphore`: refused.
 pub unsafe extern "C" fn cuDestroyExternalSemaphore(_extSem: CUexternalSemaphore) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuDestroyExternalSemaphore",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn cuExternalMemoryGetMappedBuffer(
     _extMem: CUexternalMemory,
     _bufferDesc: *const CUDA_EXTERNAL_MEMORY_BUFFER_DESC,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuExternalMemoryGetMappedBuffer",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn cuExternalMemoryGetMappedMipmappedArray(
     _extMem: CUexternalMemory,
     _mipmapDesc: *const CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuExternalMemoryGetMappedMipmappedArray",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn cuImportExternalMemory(
     _extMem_out: *mut CUexternalMemory,
     _memHandleDesc: *const CUDA_EXTERNAL_MEMORY_HANDLE_DESC,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuImportExternalMemory",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn cuImportExternalSemaphore(
     _extSem_out: *mut CUexternalSemaphore,
     _semHandleDesc: *const CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuImportExternalSemaphore",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn cuSignalExternalSemaphoresAsync(
     _numExtSems: u32,
     _stream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuSignalExternalSemaphoresAsync",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn cuSignalExternalSemaphoresAsync_ptsz(
     _numExtSems: u32,
     _stream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuSignalExternalSemaphoresAsync",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn cuWaitExternalSemaphoresAsync(
     _numExtSems: u32,
     _stream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuWaitExternalSemaphoresAsync",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn cuWaitExternalSemaphoresAsync_ptsz(
     _numExtSems: u32,
     _stream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuWaitExternalSemaphoresAsync",
         "memory and semaphores of other APIs cannot leave their machine",
     )

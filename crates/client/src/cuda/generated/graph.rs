@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, graph.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -15,13 +15,13 @@ pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
     value: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuDeviceGetGraphMemAttribute(device, attr, value) }
+    unsafe { crate::cuda::entry::graph::cuDeviceGetGraphMemAttribute(device, attr, value) }
 }
 
 /// `cuDeviceGraphMemTrim`.
 pub unsafe extern "C" fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_req = wire::CuDeviceGraphMemTrim { device };
         cx.call(&v_req)?;
         Ok(())
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn cuDeviceSetGraphMemAttribute(
     value: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuDeviceSetGraphMemAttribute(device, attr, value) }
+    unsafe { crate::cuda::entry::graph::cuDeviceSetGraphMemAttribute(device, attr, value) }
 }
 
 /// `cuGraphAddBatchMemOpNode`.
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn cuGraphAddBatchMemOpNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphAddBatchMemOpNode(
+        crate::cuda::entry::graph::cuGraphAddBatchMemOpNode(
             phGraphNode,
             hGraph,
             dependencies,
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphAddChildGraphNode(
+        crate::cuda::entry::graph::cuGraphAddChildGraphNode(
             phGraphNode,
             hGraph,
             dependencies,
@@ -85,8 +85,8 @@ pub unsafe extern "C" fn cuGraphAddDependencies(
     to: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let mut v_from = Vec::new();
         for i in 0..counted(numDependencies)? {
@@ -121,8 +121,8 @@ pub unsafe extern "C" fn cuGraphAddDependencies_v2(
     edgeData: *const CUgraphEdgeData,
     numDependencies: usize,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let mut v_from = Vec::new();
         for i in 0..counted(numDependencies)? {
@@ -165,7 +165,12 @@ pub unsafe extern "C" fn cuGraphAddEmptyNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphAddEmptyNode(phGraphNode, hGraph, dependencies, numDependencies)
+        crate::cuda::entry::graph::cuGraphAddEmptyNode(
+            phGraphNode,
+            hGraph,
+            dependencies,
+            numDependencies,
+        )
     }
 }
 
@@ -179,7 +184,7 @@ pub unsafe extern "C" fn cuGraphAddEventRecordNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphAddEventRecordNode(
+        crate::cuda::entry::graph::cuGraphAddEventRecordNode(
             phGraphNode,
             hGraph,
             dependencies,
@@ -199,7 +204,7 @@ pub unsafe extern "C" fn cuGraphAddEventWaitNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphAddEventWaitNode(
+        crate::cuda::entry::graph::cuGraphAddEventWaitNode(
             phGraphNode,
             hGraph,
             dependencies,
@@ -217,7 +222,7 @@ pub unsafe extern "C" fn cuGraphAddExternalSemaphoresSignalNode(
     _numDependencies: usize,
     _nodeParams: *const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphAddExternalSemaphoresSignalNode",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -231,7 +236,7 @@ pub unsafe extern "C" fn cuGraphAddExternalSemaphoresWaitNode(
     _numDependencies: usize,
     _nodeParams: *const CUDA_EXT_SEM_WAIT_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphAddExternalSemaphoresWaitNode",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -247,7 +252,7 @@ pub unsafe extern "C" fn cuGraphAddHostNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphAddHostNode(
+        crate::cuda::entry::graph::cuGraphAddHostNode(
             phGraphNode,
             hGraph,
             dependencies,
@@ -267,7 +272,7 @@ pub unsafe extern "C" fn cuGraphAddKernelNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphAddKernelNode(
+        crate::cuda::entry::graph::cuGraphAddKernelNode(
             phGraphNode,
             hGraph,
             dependencies,
@@ -287,7 +292,7 @@ pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphAddKernelNode_v2(
+        crate::cuda::entry::graph::cuGraphAddKernelNode_v2(
             phGraphNode,
             hGraph,
             dependencies,
@@ -307,7 +312,7 @@ pub unsafe extern "C" fn cuGraphAddMemAllocNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphAddMemAllocNode(
+        crate::cuda::entry::graph::cuGraphAddMemAllocNode(
             phGraphNode,
             hGraph,
             dependencies,
@@ -328,7 +333,7 @@ pub unsafe extern "C" fn cuGraphAddMemcpyNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphAddMemcpyNode(
+        crate::cuda::entry::graph::cuGraphAddMemcpyNode(
             phGraphNode,
             hGraph,
             dependencies,
@@ -349,7 +354,7 @@ pub unsafe extern "C" fn cuGraphAddMemFreeNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphAddMemFreeNode(
+        crate::cuda::entry::graph::cuGraphAddMemFreeNode(
             phGraphNode,
             hGraph,
             dependencies,
@@ -370,7 +375,7 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphAddMemsetNode(
+        crate::cuda::entry::graph::cuGraphAddMemsetNode(
             phGraphNode,
             hGraph,
             dependencies,
@@ -391,7 +396,7 @@ pub unsafe extern "C" fn cuGraphAddNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphAddNode(
+        crate::cuda::entry::graph::cuGraphAddNode(
             phGraphNode,
             hGraph,
             dependencies,
@@ -412,7 +417,7 @@ pub unsafe extern "C" fn cuGraphAddNode_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphAddNode_v2(
+        crate::cuda::entry::graph::cuGraphAddNode_v2(
             phGraphNode,
             hGraph,
             dependencies,
@@ -429,7 +434,7 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeGetParams(
     nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out) }
+    unsafe { crate::cuda::entry::graph::cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out) }
 }
 
 /// `cuGraphBatchMemOpNodeSetParams`.
@@ -438,7 +443,7 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeSetParams(
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphBatchMemOpNodeSetParams(hNode, nodeParams) }
+    unsafe { crate::cuda::entry::graph::cuGraphBatchMemOpNodeSetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphChildGraphNodeGetGraph`.
@@ -447,7 +452,7 @@ pub unsafe extern "C" fn cuGraphChildGraphNodeGetGraph(
     phGraph: *mut CUgraph,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphChildGraphNodeGetGraph(hNode, phGraph) }
+    unsafe { crate::cuda::entry::graph::cuGraphChildGraphNodeGetGraph(hNode, phGraph) }
 }
 
 /// `cuGraphClone`.
@@ -455,8 +460,8 @@ pub unsafe extern "C" fn cuGraphClone(
     phGraphClone: *mut CUgraph,
     originalGraph: CUgraph,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(phGraphClone)?;
         let v_original_graph = cx.handle(Kind::Graph, originalGraph as u64)?;
         let v_ph_graph_clone = cx.create(Kind::Graph);
@@ -481,8 +486,8 @@ pub unsafe extern "C" fn cuGraphConditionalHandleCreate(
     defaultLaunchValue: u32,
     flags: u32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pHandle_out)?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let v_ctx = cx.handle_opt(Kind::Context, ctx as u64)?;
@@ -502,8 +507,8 @@ pub unsafe extern "C" fn cuGraphConditionalHandleCreate(
 
 /// `cuGraphCreate`.
 pub unsafe extern "C" fn cuGraphCreate(phGraph: *mut CUgraph, flags: u32) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(phGraph)?;
         let v_ph_graph = cx.create(Kind::Graph);
         let v_req = wire::CuGraphCreate {
@@ -526,19 +531,19 @@ pub unsafe extern "C" fn cuGraphDebugDotPrint(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphDebugDotPrint(hGraph, path, flags) }
+    unsafe { crate::cuda::entry::graph::cuGraphDebugDotPrint(hGraph, path, flags) }
 }
 
 /// `cuGraphDestroy`.
 pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphDestroy(hGraph) }
+    unsafe { crate::cuda::entry::graph::cuGraphDestroy(hGraph) }
 }
 
 /// `cuGraphDestroyNode`.
 pub unsafe extern "C" fn cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphDestroyNode(hNode) }
+    unsafe { crate::cuda::entry::graph::cuGraphDestroyNode(hNode) }
 }
 
 /// `cuGraphEventRecordNodeGetEvent`.
@@ -547,7 +552,7 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeGetEvent(
     event_out: *mut CUevent,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphEventRecordNodeGetEvent(hNode, event_out) }
+    unsafe { crate::cuda::entry::graph::cuGraphEventRecordNodeGetEvent(hNode, event_out) }
 }
 
 /// `cuGraphEventRecordNodeSetEvent`.
@@ -555,8 +560,8 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
         let v_event = cx.handle(Kind::Event, event as u64)?;
         let v_req = wire::CuGraphEventRecordNodeSetEvent {
@@ -574,7 +579,7 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeGetEvent(
     event_out: *mut CUevent,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphEventWaitNodeGetEvent(hNode, event_out) }
+    unsafe { crate::cuda::entry::graph::cuGraphEventWaitNodeGetEvent(hNode, event_out) }
 }
 
 /// `cuGraphEventWaitNodeSetEvent`.
@@ -582,8 +587,8 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
         let v_event = cx.handle(Kind::Event, event as u64)?;
         let v_req = wire::CuGraphEventWaitNodeSetEvent {
@@ -602,7 +607,9 @@ pub unsafe extern "C" fn cuGraphExecBatchMemOpNodeSetParams(
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams) }
+    unsafe {
+        crate::cuda::entry::graph::cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams)
+    }
 }
 
 /// `cuGraphExecChildGraphNodeSetParams`.
@@ -612,13 +619,15 @@ pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
     childGraph: CUgraph,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph) }
+    unsafe {
+        crate::cuda::entry::graph::cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph)
+    }
 }
 
 /// `cuGraphExecDestroy`.
 pub unsafe extern "C" fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphExecDestroy(hGraphExec) }
+    unsafe { crate::cuda::entry::graph::cuGraphExecDestroy(hGraphExec) }
 }
 
 /// `cuGraphExecEventRecordNodeSetEvent`.
@@ -627,8 +636,8 @@ pub unsafe extern "C" fn cuGraphExecEventRecordNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
         let v_event = cx.handle(Kind::Event, event as u64)?;
@@ -648,8 +657,8 @@ pub unsafe extern "C" fn cuGraphExecEventWaitNodeSetEvent(
     hNode: CUgraphNode,
     event: CUevent,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
         let v_event = cx.handle(Kind::Event, event as u64)?;
@@ -669,7 +678,7 @@ pub unsafe extern "C" fn cuGraphExecExternalSemaphoresSignalNodeSetParams(
     _hNode: CUgraphNode,
     _nodeParams: *const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphExecExternalSemaphoresSignalNodeSetParams",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -681,7 +690,7 @@ pub unsafe extern "C" fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
     _hNode: CUgraphNode,
     _nodeParams: *const CUDA_EXT_SEM_WAIT_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphExecExternalSemaphoresWaitNodeSetParams",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -689,8 +698,8 @@ pub unsafe extern "C" fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
 
 /// `cuGraphExecGetFlags`.
 pub unsafe extern "C" fn cuGraphExecGetFlags(hGraphExec: CUgraphExec, flags: *mut u64) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(flags)?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let v_req = wire::CuGraphExecGetFlags {
@@ -711,7 +720,9 @@ pub unsafe extern "C" fn cuGraphExecHostNodeSetParams(
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams) }
+    unsafe {
+        crate::cuda::entry::graph::cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams)
+    }
 }
 
 /// `cuGraphExecKernelNodeSetParams`.
@@ -721,7 +732,9 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams) }
+    unsafe {
+        crate::cuda::entry::graph::cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams)
+    }
 }
 
 /// `cuGraphExecKernelNodeSetParams_v2`.
@@ -731,7 +744,9 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams) }
+    unsafe {
+        crate::cuda::entry::graph::cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams)
+    }
 }
 
 /// `cuGraphExecMemcpyNodeSetParams`.
@@ -743,7 +758,9 @@ pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphExecMemcpyNodeSetParams(hGraphExec, hNode, copyParams, ctx)
+        crate::cuda::entry::graph::cuGraphExecMemcpyNodeSetParams(
+            hGraphExec, hNode, copyParams, ctx,
+        )
     }
 }
 
@@ -756,7 +773,12 @@ pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphExecMemsetNodeSetParams(hGraphExec, hNode, memsetParams, ctx)
+        crate::cuda::entry::graph::cuGraphExecMemsetNodeSetParams(
+            hGraphExec,
+            hNode,
+            memsetParams,
+            ctx,
+        )
     }
 }
 
@@ -767,7 +789,7 @@ pub unsafe extern "C" fn cuGraphExecNodeSetParams(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams) }
+    unsafe { crate::cuda::entry::graph::cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams) }
 }
 
 /// `cuGraphExecUpdate`.
@@ -779,7 +801,12 @@ pub unsafe extern "C" fn cuGraphExecUpdate(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphExecUpdate(hGraphExec, hGraph, hErrorNode_out, updateResult_out)
+        crate::cuda::entry::graph::cuGraphExecUpdate(
+            hGraphExec,
+            hGraph,
+            hErrorNode_out,
+            updateResult_out,
+        )
     }
 }
 
@@ -790,7 +817,7 @@ pub unsafe extern "C" fn cuGraphExecUpdate_v2(
     resultInfo: *mut CUgraphExecUpdateResultInfo,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) }
+    unsafe { crate::cuda::entry::graph::cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) }
 }
 
 /// `cuGraphExternalSemaphoresSignalNodeGetParams`: refused.
@@ -798,7 +825,7 @@ pub unsafe extern "C" fn cuGraphExternalSemaphoresSignalNodeGetParams(
     _hNode: CUgraphNode,
     _params_out: *mut CUDA_EXT_SEM_SIGNAL_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphExternalSemaphoresSignalNodeGetParams",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -809,7 +836,7 @@ pub unsafe extern "C" fn cuGraphExternalSemaphoresSignalNodeSetParams(
     _hNode: CUgraphNode,
     _nodeParams: *const CUDA_EXT_SEM_SIGNAL_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphExternalSemaphoresSignalNodeSetParams",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -820,7 +847,7 @@ pub unsafe extern "C" fn cuGraphExternalSemaphoresWaitNodeGetParams(
     _hNode: CUgraphNode,
     _params_out: *mut CUDA_EXT_SEM_WAIT_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphExternalSemaphoresWaitNodeGetParams",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -831,7 +858,7 @@ pub unsafe extern "C" fn cuGraphExternalSemaphoresWaitNodeSetParams(
     _hNode: CUgraphNode,
     _nodeParams: *const CUDA_EXT_SEM_WAIT_NODE_PARAMS,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphExternalSemaphoresWaitNodeSetParams",
         "memory and semaphores of other APIs cannot leave their machine",
     )
@@ -845,7 +872,7 @@ pub unsafe extern "C" fn cuGraphGetEdges(
     numEdges: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphGetEdges(hGraph, from, to, numEdges) }
+    unsafe { crate::cuda::entry::graph::cuGraphGetEdges(hGraph, from, to, numEdges) }
 }
 
 /// `cuGraphGetEdges_v2`.
@@ -857,7 +884,7 @@ pub unsafe extern "C" fn cuGraphGetEdges_v2(
     numEdges: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) }
+    unsafe { crate::cuda::entry::graph::cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) }
 }
 
 /// `cuGraphGetNodes`.
@@ -867,7 +894,7 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     numNodes: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphGetNodes(hGraph, nodes, numNodes) }
+    unsafe { crate::cuda::entry::graph::cuGraphGetNodes(hGraph, nodes, numNodes) }
 }
 
 /// `cuGraphGetRootNodes`.
@@ -877,7 +904,7 @@ pub unsafe extern "C" fn cuGraphGetRootNodes(
     numRootNodes: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes) }
+    unsafe { crate::cuda::entry::graph::cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes) }
 }
 
 /// `cuGraphHostNodeGetParams`.
@@ -886,7 +913,7 @@ pub unsafe extern "C" fn cuGraphHostNodeGetParams(
     nodeParams: *mut CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphHostNodeGetParams(hNode, nodeParams) }
+    unsafe { crate::cuda::entry::graph::cuGraphHostNodeGetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphHostNodeSetParams`.
@@ -895,7 +922,7 @@ pub unsafe extern "C" fn cuGraphHostNodeSetParams(
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphHostNodeSetParams(hNode, nodeParams) }
+    unsafe { crate::cuda::entry::graph::cuGraphHostNodeSetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphInstantiate`.
@@ -908,7 +935,7 @@ pub unsafe extern "C" fn cuGraphInstantiate(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphInstantiate(
+        crate::cuda::entry::graph::cuGraphInstantiate(
             phGraphExec,
             hGraph,
             phErrorNode,
@@ -939,7 +966,7 @@ pub unsafe extern "C" fn cuGraphInstantiateWithFlags(
     flags: u64,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags) }
+    unsafe { crate::cuda::entry::graph::cuGraphInstantiateWithFlags(phGraphExec, hGraph, flags) }
 }
 
 /// `cuGraphInstantiateWithParams`.
@@ -950,7 +977,7 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphInstantiateWithParams(
+        crate::cuda::entry::graph::cuGraphInstantiateWithParams(
             phGraphExec,
             hGraph,
             instantiateParams,
@@ -967,7 +994,7 @@ pub unsafe extern "C" fn cuGraphInstantiateWithParams_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphInstantiateWithParams(
+        crate::cuda::entry::graph::cuGraphInstantiateWithParams(
             phGraphExec,
             hGraph,
             instantiateParams,
@@ -981,8 +1008,8 @@ pub unsafe extern "C" fn cuGraphKernelNodeCopyAttributes(
     dst: CUgraphNode,
     src: CUgraphNode,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_dst = cx.handle(Kind::GraphNode, dst as u64)?;
         let v_src = cx.handle(Kind::GraphNode, src as u64)?;
         let v_req = wire::CuGraphKernelNodeCopyAttributes {
@@ -1000,8 +1027,8 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetAttribute(
     attr: CUkernelNodeAttrID,
     value_out: *mut CUkernelNodeAttrValue,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(value_out)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
         let v_req = wire::CuGraphKernelNodeGetAttribute {
@@ -1022,7 +1049,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams(
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphKernelNodeGetParams(hNode, nodeParams) }
+    unsafe { crate::cuda::entry::graph::cuGraphKernelNodeGetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphKernelNodeGetParams_v2`.
@@ -1031,7 +1058,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams_v2(
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphKernelNodeGetParams_v2(hNode, nodeParams) }
+    unsafe { crate::cuda::entry::graph::cuGraphKernelNodeGetParams_v2(hNode, nodeParams) }
 }
 
 /// `cuGraphKernelNodeSetAttribute`.
@@ -1041,7 +1068,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetAttribute(
     value: *const CUkernelNodeAttrValue,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphKernelNodeSetAttribute(hNode, attr, value) }
+    unsafe { crate::cuda::entry::graph::cuGraphKernelNodeSetAttribute(hNode, attr, value) }
 }
 
 /// `cuGraphKernelNodeSetParams`.
@@ -1050,7 +1077,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphKernelNodeSetParams(hNode, nodeParams) }
+    unsafe { crate::cuda::entry::graph::cuGraphKernelNodeSetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphKernelNodeSetParams_v2`.
@@ -1059,19 +1086,19 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphKernelNodeSetParams_v2(hNode, nodeParams) }
+    unsafe { crate::cuda::entry::graph::cuGraphKernelNodeSetParams_v2(hNode, nodeParams) }
 }
 
 /// `cuGraphLaunch`.
 pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphLaunch(hGraph, hStream, false) }
+    unsafe { crate::cuda::entry::graph::cuGraphLaunch(hGraph, hStream, false) }
 }
 
 /// `cuGraphLaunch_ptsz`.
 pub unsafe extern "C" fn cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphLaunch(hGraph, hStream, true) }
+    unsafe { crate::cuda::entry::graph::cuGraphLaunch(hGraph, hStream, true) }
 }
 
 /// `cuGraphMemAllocNodeGetParams`.
@@ -1080,7 +1107,7 @@ pub unsafe extern "C" fn cuGraphMemAllocNodeGetParams(
     params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphMemAllocNodeGetParams(hNode, params_out) }
+    unsafe { crate::cuda::entry::graph::cuGraphMemAllocNodeGetParams(hNode, params_out) }
 }
 
 /// `cuGraphMemcpyNodeGetParams`.
@@ -1089,7 +1116,7 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeGetParams(
     nodeParams: *mut CUDA_MEMCPY3D,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphMemcpyNodeGetParams(hNode, nodeParams) }
+    unsafe { crate::cuda::entry::graph::cuGraphMemcpyNodeGetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphMemcpyNodeSetParams`.
@@ -1098,7 +1125,7 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeSetParams(
     nodeParams: *const CUDA_MEMCPY3D,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphMemcpyNodeSetParams(hNode, nodeParams) }
+    unsafe { crate::cuda::entry::graph::cuGraphMemcpyNodeSetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphMemFreeNodeGetParams`.
@@ -1106,8 +1133,8 @@ pub unsafe extern "C" fn cuGraphMemFreeNodeGetParams(
     hNode: CUgraphNode,
     dptr_out: *mut CUdeviceptr,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(dptr_out)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
         let v_req = wire::CuGraphMemFreeNodeGetParams { h_node: v_h_node };
@@ -1125,7 +1152,7 @@ pub unsafe extern "C" fn cuGraphMemsetNodeGetParams(
     nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphMemsetNodeGetParams(hNode, nodeParams) }
+    unsafe { crate::cuda::entry::graph::cuGraphMemsetNodeGetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphMemsetNodeSetParams`.
@@ -1134,7 +1161,7 @@ pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(
     nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphMemsetNodeSetParams(hNode, nodeParams) }
+    unsafe { crate::cuda::entry::graph::cuGraphMemsetNodeSetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphNodeFindInClone`.
@@ -1144,7 +1171,9 @@ pub unsafe extern "C" fn cuGraphNodeFindInClone(
     hClonedGraph: CUgraph,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph) }
+    unsafe {
+        crate::cuda::entry::graph::cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph)
+    }
 }
 
 /// `cuGraphNodeGetDependencies`.
@@ -1154,7 +1183,9 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies(
     numDependencies: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphNodeGetDependencies(hNode, dependencies, numDependencies) }
+    unsafe {
+        crate::cuda::entry::graph::cuGraphNodeGetDependencies(hNode, dependencies, numDependencies)
+    }
 }
 
 /// `cuGraphNodeGetDependencies_v2`.
@@ -1166,7 +1197,7 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphNodeGetDependencies_v2(
+        crate::cuda::entry::graph::cuGraphNodeGetDependencies_v2(
             hNode,
             dependencies,
             edgeData,
@@ -1183,7 +1214,11 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphNodeGetDependentNodes(hNode, dependentNodes, numDependentNodes)
+        crate::cuda::entry::graph::cuGraphNodeGetDependentNodes(
+            hNode,
+            dependentNodes,
+            numDependentNodes,
+        )
     }
 }
 
@@ -1196,7 +1231,7 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::graph::cuGraphNodeGetDependentNodes_v2(
+        crate::cuda::entry::graph::cuGraphNodeGetDependentNodes_v2(
             hNode,
             dependentNodes,
             edgeData,
@@ -1211,8 +1246,8 @@ pub unsafe extern "C" fn cuGraphNodeGetEnabled(
     hNode: CUgraphNode,
     isEnabled: *mut u32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(isEnabled)?;
         let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
@@ -1233,8 +1268,8 @@ pub unsafe extern "C" fn cuGraphNodeGetType(
     hNode: CUgraphNode,
     r#type: *mut CUgraphNodeType,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(r#type)?;
         let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
         let v_req = wire::CuGraphNodeGetType { h_node: v_h_node };
@@ -1253,7 +1288,7 @@ pub unsafe extern "C" fn cuGraphNodeSetEnabled(
     isEnabled: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) }
+    unsafe { crate::cuda::entry::graph::cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) }
 }
 
 /// `cuGraphNodeSetParams`.
@@ -1262,7 +1297,7 @@ pub unsafe extern "C" fn cuGraphNodeSetParams(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::graph::cuGraphNodeSetParams(hNode, nodeParams) }
+    unsafe { crate::cuda::entry::graph::cuGraphNodeSetParams(hNode, nodeParams) }
 }
 
 /// `cuGraphRemoveDependencies`.
@@ -1272,8 +1307,8 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies(
     to: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let mut v_from = Vec::new();
         for i in 0..counted(numDependencies)? {
@@ -1308,8 +1343,8 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
     edgeData: *const CUgraphEdgeData,
     numDependencies: usize,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
         let mut v_from = Vec::new();
         for i in 0..counted(numDependencies)? {
@@ -1345,8 +1380,8 @@ pub unsafe extern "C" fn cuGraphRemoveDependencies_v2(
 
 /// `cuGraphUpload`.
 pub unsafe extern "C" fn cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::GraphExec, hGraph as u64)?;
         let v_h_stream = cx.stream(hStream, false)?;
         let v_req = wire::CuGraphUpload {
@@ -1360,8 +1395,8 @@ pub unsafe extern "C" fn cuGraphUpload(hGraph: CUgraphExec, hStream: CUstream) -
 
 /// `cuGraphUpload_ptsz`.
 pub unsafe extern "C" fn cuGraphUpload_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_graph = cx.handle(Kind::GraphExec, hGraph as u64)?;
         let v_h_stream = cx.stream(hStream, true)?;
         let v_req = wire::CuGraphUpload {

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, green.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -11,7 +11,7 @@ use wire::Kind;
 /// `cuCtxFromGreenCtx`.
 pub unsafe extern "C" fn cuCtxFromGreenCtx(pContext: *mut CUcontext, hCtx: CUgreenCtx) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::green::cuCtxFromGreenCtx(pContext, hCtx) }
+    unsafe { crate::cuda::entry::green::cuCtxFromGreenCtx(pContext, hCtx) }
 }
 
 /// `cuCtxGetDevResource`.
@@ -20,8 +20,8 @@ pub unsafe extern "C" fn cuCtxGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(resource)?;
         let v_h_ctx = cx.handle(Kind::Context, hCtx as u64)?;
         let v_req = wire::CuCtxGetDevResource {
@@ -42,8 +42,8 @@ pub unsafe extern "C" fn cuDeviceGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(resource)?;
         let v_req = wire::CuDeviceGetDevResource { device, r#type };
         let v_bytes = cx.call(&v_req)?;
@@ -60,8 +60,8 @@ pub unsafe extern "C" fn cuDevResourceGenerateDesc(
     resources: *mut CUdevResource,
     nbResources: u32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(phDesc)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_resources = unsafe { bytes_at(resources, counted(nbResources)?) }?;
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn cuDevSmResourceSplitByCount(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::green::cuDevSmResourceSplitByCount(
+        crate::cuda::entry::green::cuDevSmResourceSplitByCount(
             result, nbGroups, input, remaining, useFlags, minCount,
         )
     }
@@ -105,13 +105,13 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::green::cuGreenCtxCreate(phCtx, desc, dev, flags) }
+    unsafe { crate::cuda::entry::green::cuGreenCtxCreate(phCtx, desc, dev, flags) }
 }
 
 /// `cuGreenCtxDestroy`.
 pub unsafe extern "C" fn cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::green::cuGreenCtxDestroy(hCtx) }
+    unsafe { crate::cuda::entry::green::cuGreenCtxDestroy(hCtx) }
 }
 
 /// `cuGreenCtxGetDevResource`.
@@ -120,8 +120,8 @@ pub unsafe extern "C" fn cuGreenCtxGetDevResource(
     resource: *mut CUdevResource,
     r#type: CUdevResourceType,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(resource)?;
         let v_h_ctx = cx.handle(Kind::GreenContext, hCtx as u64)?;
         let v_req = wire::CuGreenCtxGetDevResource {
@@ -138,8 +138,8 @@ pub unsafe extern "C" fn cuGreenCtxGetDevResource(
 
 /// `cuGreenCtxGetId`.
 pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut u64) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(greenCtxId)?;
         let v_green_ctx = cx.handle(Kind::GreenContext, greenCtx as u64)?;
         let v_req = wire::CuGreenCtxGetId {
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut 
 /// `cuGreenCtxRecordEvent`.
 pub unsafe extern "C" fn cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::green::cuGreenCtxRecordEvent(hCtx, hEvent) }
+    unsafe { crate::cuda::entry::green::cuGreenCtxRecordEvent(hCtx, hEvent) }
 }
 
 /// `cuGreenCtxStreamCreate`.
@@ -167,13 +167,15 @@ pub unsafe extern "C" fn cuGreenCtxStreamCreate(
     priority: i32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::green::cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority) }
+    unsafe {
+        crate::cuda::entry::green::cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority)
+    }
 }
 
 /// `cuGreenCtxWaitEvent`.
 pub unsafe extern "C" fn cuGreenCtxWaitEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_ctx = cx.handle(Kind::GreenContext, hCtx as u64)?;
         let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
         let v_req = wire::CuGreenCtxWaitEvent {
@@ -191,5 +193,5 @@ pub unsafe extern "C" fn cuStreamGetGreenCtx(
     phCtx: *mut CUgreenCtx,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::green::cuStreamGetGreenCtx(hStream, phCtx) }
+    unsafe { crate::cuda::entry::green::cuStreamGetGreenCtx(hStream, phCtx) }
 }

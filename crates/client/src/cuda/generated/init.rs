@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, init.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -11,19 +11,19 @@ use wire::Kind;
 /// `cuDriverGetVersion`.
 pub unsafe extern "C" fn cuDriverGetVersion(driverVersion: *mut i32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::init::cuDriverGetVersion(driverVersion) }
+    unsafe { crate::cuda::entry::init::cuDriverGetVersion(driverVersion) }
 }
 
 /// `cuGetErrorName`.
 pub unsafe extern "C" fn cuGetErrorName(error: CUresult, pStr: *mut *const c_char) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::init::cuGetErrorName(error, pStr) }
+    unsafe { crate::cuda::entry::init::cuGetErrorName(error, pStr) }
 }
 
 /// `cuGetErrorString`.
 pub unsafe extern "C" fn cuGetErrorString(error: CUresult, pStr: *mut *const c_char) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::init::cuGetErrorString(error, pStr) }
+    unsafe { crate::cuda::entry::init::cuGetErrorString(error, pStr) }
 }
 
 /// `cuGetProcAddress`.
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn cuGetProcAddress(
     flags: u64,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::init::cuGetProcAddress(symbol, pfn, cudaVersion, flags) }
+    unsafe { crate::cuda::entry::init::cuGetProcAddress(symbol, pfn, cudaVersion, flags) }
 }
 
 /// `cuGetProcAddress_v2`.
@@ -46,11 +46,13 @@ pub unsafe extern "C" fn cuGetProcAddress_v2(
     symbolStatus: *mut CUdriverProcAddressQueryResult,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::init::cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus) }
+    unsafe {
+        crate::cuda::entry::init::cuGetProcAddress_v2(symbol, pfn, cudaVersion, flags, symbolStatus)
+    }
 }
 
 /// `cuInit`.
 pub unsafe extern "C" fn cuInit(Flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::init::cuInit(Flags) }
+    unsafe { crate::cuda::entry::init::cuInit(Flags) }
 }

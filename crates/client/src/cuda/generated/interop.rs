@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, interop.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -14,7 +14,7 @@ pub unsafe extern "C" fn cuDeviceGetNvSciSyncAttributes(
     _dev: CUdevice,
     _flags: i32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuDeviceGetNvSciSyncAttributes",
         "NvSci buffers exist only beside the device",
     )
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn cuDeviceGetNvSciSyncAttributes(
 
 /// `cuEGLApiInit`: refused.
 pub unsafe extern "C" fn cuEGLApiInit() -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuEGLApiInit",
         "undocumented and without a public signature",
     )
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn cuEGLStreamConsumerAcquireFrame(
     _pStream: *mut CUstream,
     _timeout: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuEGLStreamConsumerAcquireFrame",
         "objects of EGL exist only on the machine of the display",
     )
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn cuEGLStreamConsumerConnect(
     _conn: *mut *mut c_void,
     _stream: *mut c_void,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuEGLStreamConsumerConnect",
         "objects of EGL exist only on the machine of the display",
     )
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn cuEGLStreamConsumerConnectWithFlags(
     _stream: *mut c_void,
     _flags: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuEGLStreamConsumerConnectWithFlags",
         "objects of EGL exist only on the machine of the display",
     )
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn cuEGLStreamConsumerConnectWithFlags(
 
 /// `cuEGLStreamConsumerDisconnect`: refused.
 pub unsafe extern "C" fn cuEGLStreamConsumerDisconnect(_conn: *mut *mut c_void) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuEGLStreamConsumerDisconnect",
         "objects of EGL exist only on the machine of the display",
     )
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn cuEGLStreamConsumerReleaseFrame(
     _pCudaResource: CUgraphicsResource,
     _pStream: *mut CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuEGLStreamConsumerReleaseFrame",
         "objects of EGL exist only on the machine of the display",
     )
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn cuEGLStreamProducerConnect(
     _width: i32,
     _height: i32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuEGLStreamProducerConnect",
         "objects of EGL exist only on the machine of the display",
     )
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn cuEGLStreamProducerConnect(
 
 /// `cuEGLStreamProducerDisconnect`: refused.
 pub unsafe extern "C" fn cuEGLStreamProducerDisconnect(_conn: *mut *mut c_void) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuEGLStreamProducerDisconnect",
         "objects of EGL exist only on the machine of the display",
     )
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn cuEGLStreamProducerPresentFrame(
     _eglframe: c_void,
     _pStream: *mut CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuEGLStreamProducerPresentFrame",
         "objects of EGL exist only on the machine of the display",
     )
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn cuEGLStreamProducerReturnFrame(
     _eglframe: *mut c_void,
     _pStream: *mut CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuEGLStreamProducerReturnFrame",
         "objects of EGL exist only on the machine of the display",
     )
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn cuGLCtxCreate(
     _Flags: u32,
     _device: CUdevice,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLCtxCreate",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn cuGLCtxCreate_v2(
     _Flags: u32,
     _device: CUdevice,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLCtxCreate_v2",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn cuGLGetDevices(
     _cudaDeviceCount: u32,
     _deviceList: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLGetDevices",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn cuGLGetDevices_v2(
     _cudaDeviceCount: u32,
     _deviceList: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLGetDevices_v2",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn cuGLGetDevices_v2(
 
 /// `cuGLInit`: refused.
 pub unsafe extern "C" fn cuGLInit() -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLInit",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn cuGLMapBufferObject(
     _size: *mut u32,
     _buffer: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLMapBufferObject",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -206,7 +206,7 @@ pub unsafe extern "C" fn cuGLMapBufferObjectAsync(
     _buffer: u32,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLMapBufferObjectAsync",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn cuGLMapBufferObjectAsync_v2(
     _buffer: u32,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLMapBufferObjectAsync_v2",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -232,7 +232,7 @@ pub unsafe extern "C" fn cuGLMapBufferObjectAsync_v2_ptsz(
     _buffer: u32,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLMapBufferObjectAsync_v2",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn cuGLMapBufferObject_v2(
     _size: *mut usize,
     _buffer: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLMapBufferObject_v2",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -256,7 +256,7 @@ pub unsafe extern "C" fn cuGLMapBufferObject_v2_ptds(
     _size: *mut usize,
     _buffer: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLMapBufferObject_v2",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -264,7 +264,7 @@ pub unsafe extern "C" fn cuGLMapBufferObject_v2_ptds(
 
 /// `cuGLRegisterBufferObject`: refused.
 pub unsafe extern "C" fn cuGLRegisterBufferObject(_buffer: u32) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLRegisterBufferObject",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -272,7 +272,7 @@ pub unsafe extern "C" fn cuGLRegisterBufferObject(_buffer: u32) -> CUresult {
 
 /// `cuGLSetBufferObjectMapFlags`: refused.
 pub unsafe extern "C" fn cuGLSetBufferObjectMapFlags(_buffer: u32, _Flags: u32) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLSetBufferObjectMapFlags",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn cuGLSetBufferObjectMapFlags(_buffer: u32, _Flags: u32) 
 
 /// `cuGLUnmapBufferObject`: refused.
 pub unsafe extern "C" fn cuGLUnmapBufferObject(_buffer: u32) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLUnmapBufferObject",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn cuGLUnmapBufferObject(_buffer: u32) -> CUresult {
 
 /// `cuGLUnmapBufferObjectAsync`: refused.
 pub unsafe extern "C" fn cuGLUnmapBufferObjectAsync(_buffer: u32, _hStream: CUstream) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLUnmapBufferObjectAsync",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn cuGLUnmapBufferObjectAsync(_buffer: u32, _hStream: CUst
 
 /// `cuGLUnregisterBufferObject`: refused.
 pub unsafe extern "C" fn cuGLUnregisterBufferObject(_buffer: u32) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGLUnregisterBufferObject",
         "objects of OpenGL exist only on the machine of the display",
     )
@@ -308,7 +308,7 @@ pub unsafe extern "C" fn cuGraphicsEGLRegisterImage(
     _image: *mut c_void,
     _flags: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsEGLRegisterImage",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -320,7 +320,7 @@ pub unsafe extern "C" fn cuGraphicsGLRegisterBuffer(
     _buffer: u32,
     _Flags: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsGLRegisterBuffer",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -333,7 +333,7 @@ pub unsafe extern "C" fn cuGraphicsGLRegisterImage(
     _target: u32,
     _Flags: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsGLRegisterImage",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -345,7 +345,7 @@ pub unsafe extern "C" fn cuGraphicsMapResources(
     _resources: *mut CUgraphicsResource,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsMapResources",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -357,7 +357,7 @@ pub unsafe extern "C" fn cuGraphicsMapResources_ptsz(
     _resources: *mut CUgraphicsResource,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsMapResources",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -370,7 +370,7 @@ pub unsafe extern "C" fn cuGraphicsResourceGetMappedEglFrame(
     _index: u32,
     _mipLevel: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsResourceGetMappedEglFrame",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -381,7 +381,7 @@ pub unsafe extern "C" fn cuGraphicsResourceGetMappedMipmappedArray(
     _pMipmappedArray: *mut CUmipmappedArray,
     _resource: CUgraphicsResource,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsResourceGetMappedMipmappedArray",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -393,7 +393,7 @@ pub unsafe extern "C" fn cuGraphicsResourceGetMappedPointer(
     _pSize: *mut u32,
     _resource: CUgraphicsResource,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsResourceGetMappedPointer",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -405,7 +405,7 @@ pub unsafe extern "C" fn cuGraphicsResourceGetMappedPointer_v2(
     _pSize: *mut usize,
     _resource: CUgraphicsResource,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsResourceGetMappedPointer_v2",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -416,7 +416,7 @@ pub unsafe extern "C" fn cuGraphicsResourceSetMapFlags(
     _resource: CUgraphicsResource,
     _flags: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsResourceSetMapFlags",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -427,7 +427,7 @@ pub unsafe extern "C" fn cuGraphicsResourceSetMapFlags_v2(
     _resource: CUgraphicsResource,
     _flags: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsResourceSetMapFlags_v2",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -440,7 +440,7 @@ pub unsafe extern "C" fn cuGraphicsSubResourceGetMappedArray(
     _arrayIndex: u32,
     _mipLevel: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsSubResourceGetMappedArray",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -452,7 +452,7 @@ pub unsafe extern "C" fn cuGraphicsUnmapResources(
     _resources: *mut CUgraphicsResource,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsUnmapResources",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -464,7 +464,7 @@ pub unsafe extern "C" fn cuGraphicsUnmapResources_ptsz(
     _resources: *mut CUgraphicsResource,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsUnmapResources",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -472,7 +472,7 @@ pub unsafe extern "C" fn cuGraphicsUnmapResources_ptsz(
 
 /// `cuGraphicsUnregisterResource`: refused.
 pub unsafe extern "C" fn cuGraphicsUnregisterResource(_resource: CUgraphicsResource) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsUnregisterResource",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -484,7 +484,7 @@ pub unsafe extern "C" fn cuGraphicsVDPAURegisterOutputSurface(
     _vdpSurface: u32,
     _flags: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsVDPAURegisterOutputSurface",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -496,7 +496,7 @@ pub unsafe extern "C" fn cuGraphicsVDPAURegisterVideoSurface(
     _vdpSurface: u32,
     _flags: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuGraphicsVDPAURegisterVideoSurface",
         "objects of graphics APIs exist only on the machine of the display",
     )
@@ -510,7 +510,7 @@ pub unsafe extern "C" fn cuVDPAUCtxCreate(
     _vdpDevice: u32,
     _vdpGetProcAddress: *mut c_void,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuVDPAUCtxCreate",
         "objects of VDPAU exist only on the machine of the display",
     )
@@ -524,7 +524,7 @@ pub unsafe extern "C" fn cuVDPAUCtxCreate_v2(
     _vdpDevice: u32,
     _vdpGetProcAddress: *mut c_void,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuVDPAUCtxCreate_v2",
         "objects of VDPAU exist only on the machine of the display",
     )
@@ -536,7 +536,7 @@ pub unsafe extern "C" fn cuVDPAUGetDevice(
     _vdpDevice: u32,
     _vdpGetProcAddress: *mut c_void,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuVDPAUGetDevice",
         "objects of VDPAU exist only on the machine of the display",
     )
@@ -548,7 +548,7 @@ pub unsafe extern "C" fn cuEventCreateFromEGLSync(
     _eglSync: *mut c_void,
     _flags: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuEventCreateFromEGLSync",
         "objects of EGL exist only on the machine of the display",
     )

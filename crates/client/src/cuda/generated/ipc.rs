@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, ipc.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -11,7 +11,7 @@ use wire::Kind;
 /// `cuIpcCloseMemHandle`.
 pub unsafe extern "C" fn cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::ipc::cuIpcCloseMemHandle(dptr) }
+    unsafe { crate::cuda::entry::ipc::cuIpcCloseMemHandle(dptr) }
 }
 
 /// `cuIpcGetEventHandle`.
@@ -20,7 +20,7 @@ pub unsafe extern "C" fn cuIpcGetEventHandle(
     event: CUevent,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::ipc::cuIpcGetEventHandle(pHandle, event) }
+    unsafe { crate::cuda::entry::ipc::cuIpcGetEventHandle(pHandle, event) }
 }
 
 /// `cuIpcGetMemHandle`.
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn cuIpcGetMemHandle(
     dptr: CUdeviceptr,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::ipc::cuIpcGetMemHandle(pHandle, dptr) }
+    unsafe { crate::cuda::entry::ipc::cuIpcGetMemHandle(pHandle, dptr) }
 }
 
 /// `cuIpcOpenEventHandle`.
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn cuIpcOpenEventHandle(
     handle: CUipcEventHandle,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::ipc::cuIpcOpenEventHandle(phEvent, handle) }
+    unsafe { crate::cuda::entry::ipc::cuIpcOpenEventHandle(phEvent, handle) }
 }
 
 /// `cuIpcOpenMemHandle`.
@@ -58,5 +58,5 @@ pub unsafe extern "C" fn cuIpcOpenMemHandle_v2(
     Flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::ipc::cuIpcOpenMemHandle_v2(pdptr, handle, Flags) }
+    unsafe { crate::cuda::entry::ipc::cuIpcOpenMemHandle_v2(pdptr, handle, Flags) }
 }

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, launch.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -16,19 +16,19 @@ pub unsafe extern "C" fn cuFuncSetBlockShape(
     z: i32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::launch::cuFuncSetBlockShape(hfunc, x, y, z) }
+    unsafe { crate::cuda::entry::launch::cuFuncSetBlockShape(hfunc, x, y, z) }
 }
 
 /// `cuFuncSetSharedSize`.
 pub unsafe extern "C" fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::launch::cuFuncSetSharedSize(hfunc, bytes) }
+    unsafe { crate::cuda::entry::launch::cuFuncSetSharedSize(hfunc, bytes) }
 }
 
 /// `cuLaunch`.
 pub unsafe extern "C" fn cuLaunch(f: CUfunction) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::launch::cuLaunch(f) }
+    unsafe { crate::cuda::entry::launch::cuLaunch(f) }
 }
 
 /// `cuLaunchCooperativeKernel`.
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::launch::cuLaunchCooperativeKernel(
+        crate::cuda::entry::launch::cuLaunchCooperativeKernel(
             f,
             gridDimX,
             gridDimY,
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::launch::cuLaunchCooperativeKernel(
+        crate::cuda::entry::launch::cuLaunchCooperativeKernel(
             f,
             gridDimX,
             gridDimY,
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernelMultiDevice(
     _numDevices: u32,
     _flags: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuLaunchCooperativeKernelMultiDevice",
         "removed from CUDA 13; one cooperative launch per device does the same",
     )
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn cuLaunchGrid(
     grid_height: i32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::launch::cuLaunchGrid(f, grid_width, grid_height) }
+    unsafe { crate::cuda::entry::launch::cuLaunchGrid(f, grid_width, grid_height) }
 }
 
 /// `cuLaunchGridAsync`.
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn cuLaunchGridAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::launch::cuLaunchGridAsync(f, grid_width, grid_height, hStream) }
+    unsafe { crate::cuda::entry::launch::cuLaunchGridAsync(f, grid_width, grid_height, hStream) }
 }
 
 /// `cuLaunchHostFunc`.
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
     userData: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::launch::cuLaunchHostFunc(hStream, r#fn, userData, false) }
+    unsafe { crate::cuda::entry::launch::cuLaunchHostFunc(hStream, r#fn, userData, false) }
 }
 
 /// `cuLaunchHostFunc_ptsz`.
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn cuLaunchHostFunc_ptsz(
     userData: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::launch::cuLaunchHostFunc(hStream, r#fn, userData, true) }
+    unsafe { crate::cuda::entry::launch::cuLaunchHostFunc(hStream, r#fn, userData, true) }
 }
 
 /// `cuLaunchKernel`.
@@ -162,7 +162,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::launch::cuLaunchKernel(
+        crate::cuda::entry::launch::cuLaunchKernel(
             f,
             gridDimX,
             gridDimY,
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn cuLaunchKernel_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::launch::cuLaunchKernel(
+        crate::cuda::entry::launch::cuLaunchKernel(
             f,
             gridDimX,
             gridDimY,
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     extra: *mut *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::launch::cuLaunchKernelEx(config, f, kernelParams, extra, false) }
+    unsafe { crate::cuda::entry::launch::cuLaunchKernelEx(config, f, kernelParams, extra, false) }
 }
 
 /// `cuLaunchKernelEx_ptsz`.
@@ -231,25 +231,25 @@ pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
     extra: *mut *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::launch::cuLaunchKernelEx(config, f, kernelParams, extra, true) }
+    unsafe { crate::cuda::entry::launch::cuLaunchKernelEx(config, f, kernelParams, extra, true) }
 }
 
 /// `cuParamSetf`.
 pub unsafe extern "C" fn cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::launch::cuParamSetf(hfunc, offset, value) }
+    unsafe { crate::cuda::entry::launch::cuParamSetf(hfunc, offset, value) }
 }
 
 /// `cuParamSeti`.
 pub unsafe extern "C" fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::launch::cuParamSeti(hfunc, offset, value) }
+    unsafe { crate::cuda::entry::launch::cuParamSeti(hfunc, offset, value) }
 }
 
 /// `cuParamSetSize`.
 pub unsafe extern "C" fn cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::launch::cuParamSetSize(hfunc, numbytes) }
+    unsafe { crate::cuda::entry::launch::cuParamSetSize(hfunc, numbytes) }
 }
 
 /// `cuParamSetTexRef`.
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn cuParamSetTexRef(
     hTexRef: CUtexref,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::launch::cuParamSetTexRef(hfunc, texunit, hTexRef) }
+    unsafe { crate::cuda::entry::launch::cuParamSetTexRef(hfunc, texunit, hTexRef) }
 }
 
 /// `cuParamSetv`.
@@ -270,5 +270,5 @@ pub unsafe extern "C" fn cuParamSetv(
     numbytes: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::launch::cuParamSetv(hfunc, offset, ptr, numbytes) }
+    unsafe { crate::cuda::entry::launch::cuParamSetv(hfunc, offset, ptr, numbytes) }
 }

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, library.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -16,25 +16,25 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::library::cuKernelGetAttribute(pi, attrib, kernel, dev) }
+    unsafe { crate::cuda::entry::library::cuKernelGetAttribute(pi, attrib, kernel, dev) }
 }
 
 /// `cuKernelGetFunction`.
 pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::library::cuKernelGetFunction(pFunc, kernel) }
+    unsafe { crate::cuda::entry::library::cuKernelGetFunction(pFunc, kernel) }
 }
 
 /// `cuKernelGetLibrary`.
 pub unsafe extern "C" fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::library::cuKernelGetLibrary(pLib, kernel) }
+    unsafe { crate::cuda::entry::library::cuKernelGetLibrary(pLib, kernel) }
 }
 
 /// `cuKernelGetName`.
 pub unsafe extern "C" fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::library::cuKernelGetName(name, hfunc) }
+    unsafe { crate::cuda::entry::library::cuKernelGetName(name, hfunc) }
 }
 
 /// `cuKernelGetParamInfo`.
@@ -46,7 +46,12 @@ pub unsafe extern "C" fn cuKernelGetParamInfo(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::library::cuKernelGetParamInfo(kernel, paramIndex, paramOffset, paramSize)
+        crate::cuda::entry::library::cuKernelGetParamInfo(
+            kernel,
+            paramIndex,
+            paramOffset,
+            paramSize,
+        )
     }
 }
 
@@ -58,7 +63,7 @@ pub unsafe extern "C" fn cuKernelSetAttribute(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::library::cuKernelSetAttribute(attrib, val, kernel, dev) }
+    unsafe { crate::cuda::entry::library::cuKernelSetAttribute(attrib, val, kernel, dev) }
 }
 
 /// `cuKernelSetCacheConfig`.
@@ -68,7 +73,7 @@ pub unsafe extern "C" fn cuKernelSetCacheConfig(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::library::cuKernelSetCacheConfig(kernel, config, dev) }
+    unsafe { crate::cuda::entry::library::cuKernelSetCacheConfig(kernel, config, dev) }
 }
 
 /// `cuLibraryEnumerateKernels`.
@@ -78,7 +83,7 @@ pub unsafe extern "C" fn cuLibraryEnumerateKernels(
     lib: CUlibrary,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::library::cuLibraryEnumerateKernels(kernels, numKernels, lib) }
+    unsafe { crate::cuda::entry::library::cuLibraryEnumerateKernels(kernels, numKernels, lib) }
 }
 
 /// `cuLibraryGetGlobal`.
@@ -89,7 +94,7 @@ pub unsafe extern "C" fn cuLibraryGetGlobal(
     name: *const c_char,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::library::cuLibraryGetGlobal(dptr, bytes, library, name) }
+    unsafe { crate::cuda::entry::library::cuLibraryGetGlobal(dptr, bytes, library, name) }
 }
 
 /// `cuLibraryGetKernel`.
@@ -99,13 +104,13 @@ pub unsafe extern "C" fn cuLibraryGetKernel(
     name: *const c_char,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::library::cuLibraryGetKernel(pKernel, library, name) }
+    unsafe { crate::cuda::entry::library::cuLibraryGetKernel(pKernel, library, name) }
 }
 
 /// `cuLibraryGetKernelCount`.
 pub unsafe extern "C" fn cuLibraryGetKernelCount(count: *mut u32, lib: CUlibrary) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(count)?;
         let v_lib = cx.handle(Kind::Library, lib as u64)?;
         let v_req = wire::CuLibraryGetKernelCount { lib: v_lib };
@@ -125,13 +130,13 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
     name: *const c_char,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::library::cuLibraryGetManaged(dptr, bytes, library, name) }
+    unsafe { crate::cuda::entry::library::cuLibraryGetManaged(dptr, bytes, library, name) }
 }
 
 /// `cuLibraryGetModule`.
 pub unsafe extern "C" fn cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::library::cuLibraryGetModule(pMod, library) }
+    unsafe { crate::cuda::entry::library::cuLibraryGetModule(pMod, library) }
 }
 
 /// `cuLibraryGetUnifiedFunction`: refused.
@@ -140,7 +145,7 @@ pub unsafe extern "C" fn cuLibraryGetUnifiedFunction(
     _library: CUlibrary,
     _symbol: *const c_char,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuLibraryGetUnifiedFunction",
         "a function that runs on both processors needs the device in the same machine",
     )
@@ -159,7 +164,7 @@ pub unsafe extern "C" fn cuLibraryLoadData(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::library::cuLibraryLoadData(
+        crate::cuda::entry::library::cuLibraryLoadData(
             library,
             code,
             jitOptions,
@@ -185,7 +190,7 @@ pub unsafe extern "C" fn cuLibraryLoadFromFile(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::library::cuLibraryLoadFromFile(
+        crate::cuda::entry::library::cuLibraryLoadFromFile(
             library,
             fileName,
             jitOptions,
@@ -201,5 +206,5 @@ pub unsafe extern "C" fn cuLibraryLoadFromFile(
 /// `cuLibraryUnload`.
 pub unsafe extern "C" fn cuLibraryUnload(library: CUlibrary) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::library::cuLibraryUnload(library) }
+    unsafe { crate::cuda::entry::library::cuLibraryUnload(library) }
 }

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, logs.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -11,7 +11,7 @@ use wire::Kind;
 /// `cuLogsCurrent`.
 pub unsafe extern "C" fn cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::logs::cuLogsCurrent(iterator_out, flags) }
+    unsafe { crate::cuda::entry::logs::cuLogsCurrent(iterator_out, flags) }
 }
 
 /// `cuLogsDumpToFile`.
@@ -21,7 +21,7 @@ pub unsafe extern "C" fn cuLogsDumpToFile(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::logs::cuLogsDumpToFile(iterator, pathToFile, flags) }
+    unsafe { crate::cuda::entry::logs::cuLogsDumpToFile(iterator, pathToFile, flags) }
 }
 
 /// `cuLogsDumpToMemory`.
@@ -32,7 +32,7 @@ pub unsafe extern "C" fn cuLogsDumpToMemory(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::logs::cuLogsDumpToMemory(iterator, buffer, size, flags) }
+    unsafe { crate::cuda::entry::logs::cuLogsDumpToMemory(iterator, buffer, size, flags) }
 }
 
 /// `cuLogsRegisterCallback`.
@@ -42,11 +42,13 @@ pub unsafe extern "C" fn cuLogsRegisterCallback(
     callback_out: *mut CUlogsCallbackHandle,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::logs::cuLogsRegisterCallback(callbackFunc, userData, callback_out) }
+    unsafe {
+        crate::cuda::entry::logs::cuLogsRegisterCallback(callbackFunc, userData, callback_out)
+    }
 }
 
 /// `cuLogsUnregisterCallback`.
 pub unsafe extern "C" fn cuLogsUnregisterCallback(callback: CUlogsCallbackHandle) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::logs::cuLogsUnregisterCallback(callback) }
+    unsafe { crate::cuda::entry::logs::cuLogsUnregisterCallback(callback) }
 }

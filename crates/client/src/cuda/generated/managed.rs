@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, managed.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -16,7 +16,7 @@ pub unsafe extern "C" fn cuMemAdvise(
     device: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::managed::cuMemAdvise(devPtr, count, advice, device) }
+    unsafe { crate::cuda::entry::managed::cuMemAdvise(devPtr, count, advice, device) }
 }
 
 /// `cuMemAdvise_v2`.
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn cuMemAdvise_v2(
     location: CUmemLocation,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::managed::cuMemAdvise_v2(devPtr, count, advice, location) }
+    unsafe { crate::cuda::entry::managed::cuMemAdvise_v2(devPtr, count, advice, location) }
 }
 
 /// `cuMemAllocManaged`.
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn cuMemAllocManaged(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::managed::cuMemAllocManaged(dptr, bytesize, flags) }
+    unsafe { crate::cuda::entry::managed::cuMemAllocManaged(dptr, bytesize, flags) }
 }
 
 /// `cuMemDiscardAndPrefetchBatchAsync`.
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::managed::cuMemDiscardAndPrefetchBatchAsync(
+        crate::cuda::entry::managed::cuMemDiscardAndPrefetchBatchAsync(
             dptrs,
             sizes,
             count,
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::managed::cuMemDiscardAndPrefetchBatchAsync(
+        crate::cuda::entry::managed::cuMemDiscardAndPrefetchBatchAsync(
             dptrs,
             sizes,
             count,
@@ -104,7 +104,9 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::managed::cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, false)
+        crate::cuda::entry::managed::cuMemDiscardBatchAsync(
+            dptrs, sizes, count, flags, hStream, false,
+        )
     }
 }
 
@@ -118,7 +120,9 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::managed::cuMemDiscardBatchAsync(dptrs, sizes, count, flags, hStream, true)
+        crate::cuda::entry::managed::cuMemDiscardBatchAsync(
+            dptrs, sizes, count, flags, hStream, true,
+        )
     }
 }
 
@@ -130,7 +134,9 @@ pub unsafe extern "C" fn cuMemPrefetchAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::managed::cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, false) }
+    unsafe {
+        crate::cuda::entry::managed::cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, false)
+    }
 }
 
 /// `cuMemPrefetchAsync_ptsz`.
@@ -141,7 +147,9 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::managed::cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, true) }
+    unsafe {
+        crate::cuda::entry::managed::cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, true)
+    }
 }
 
 /// `cuMemPrefetchAsync_v2`.
@@ -154,7 +162,9 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::managed::cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, false)
+        crate::cuda::entry::managed::cuMemPrefetchAsync_v2(
+            devPtr, count, location, flags, hStream, false,
+        )
     }
 }
 
@@ -168,7 +178,9 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::managed::cuMemPrefetchAsync_v2(devPtr, count, location, flags, hStream, true)
+        crate::cuda::entry::managed::cuMemPrefetchAsync_v2(
+            devPtr, count, location, flags, hStream, true,
+        )
     }
 }
 
@@ -185,7 +197,7 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::managed::cuMemPrefetchBatchAsync(
+        crate::cuda::entry::managed::cuMemPrefetchBatchAsync(
             dptrs,
             sizes,
             count,
@@ -212,7 +224,7 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::managed::cuMemPrefetchBatchAsync(
+        crate::cuda::entry::managed::cuMemPrefetchBatchAsync(
             dptrs,
             sizes,
             count,
@@ -236,7 +248,9 @@ pub unsafe extern "C" fn cuMemRangeGetAttribute(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::managed::cuMemRangeGetAttribute(data, dataSize, attribute, devPtr, count)
+        crate::cuda::entry::managed::cuMemRangeGetAttribute(
+            data, dataSize, attribute, devPtr, count,
+        )
     }
 }
 
@@ -251,7 +265,7 @@ pub unsafe extern "C" fn cuMemRangeGetAttributes(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::managed::cuMemRangeGetAttributes(
+        crate::cuda::entry::managed::cuMemRangeGetAttributes(
             data,
             dataSizes,
             attributes,
@@ -270,7 +284,9 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::managed::cuStreamAttachMemAsync(hStream, dptr, length, flags, false) }
+    unsafe {
+        crate::cuda::entry::managed::cuStreamAttachMemAsync(hStream, dptr, length, flags, false)
+    }
 }
 
 /// `cuStreamAttachMemAsync_ptsz`.
@@ -281,5 +297,7 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::managed::cuStreamAttachMemAsync(hStream, dptr, length, flags, true) }
+    unsafe {
+        crate::cuda::entry::managed::cuStreamAttachMemAsync(hStream, dptr, length, flags, true)
+    }
 }

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, memory.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -10,12 +10,12 @@ use wire::Kind;
 
 /// `cuMemAlloc`: refused.
 pub unsafe extern "C" fn cuMemAlloc(_dptr: *mut CUdeviceptr_v1, _bytesize: u32) -> CUresult {
-    runtime::unsupported("cuMemAlloc", "takes 32-bit addresses and sizes; superseded")
+    life::unsupported("cuMemAlloc", "takes 32-bit addresses and sizes; superseded")
 }
 
 /// `cuMemAllocHost`: refused.
 pub unsafe extern "C" fn cuMemAllocHost(_pp: *mut *mut c_void, _bytesize: u32) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemAllocHost",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn cuMemAllocHost(_pp: *mut *mut c_void, _bytesize: u32) -
 /// `cuMemAllocHost_v2`.
 pub unsafe extern "C" fn cuMemAllocHost_v2(pp: *mut *mut c_void, bytesize: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memory::cuMemAllocHost_v2(pp, bytesize) }
+    unsafe { crate::cuda::entry::memory::cuMemAllocHost_v2(pp, bytesize) }
 }
 
 /// `cuMemAllocPitch`: refused.
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn cuMemAllocPitch(
     _Height: u32,
     _ElementSizeBytes: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemAllocPitch",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::memory::cuMemAllocPitch_v2(
+        crate::cuda::entry::memory::cuMemAllocPitch_v2(
             dptr,
             pPitch,
             WidthInBytes,
@@ -64,24 +64,24 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
 /// `cuMemAlloc_v2`.
 pub unsafe extern "C" fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memory::cuMemAlloc_v2(dptr, bytesize) }
+    unsafe { crate::cuda::entry::memory::cuMemAlloc_v2(dptr, bytesize) }
 }
 
 /// `cuMemFree`: refused.
 pub unsafe extern "C" fn cuMemFree(_dptr: CUdeviceptr_v1) -> CUresult {
-    runtime::unsupported("cuMemFree", "takes 32-bit addresses and sizes; superseded")
+    life::unsupported("cuMemFree", "takes 32-bit addresses and sizes; superseded")
 }
 
 /// `cuMemFreeHost`.
 pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memory::cuMemFreeHost(p) }
+    unsafe { crate::cuda::entry::memory::cuMemFreeHost(p) }
 }
 
 /// `cuMemFree_v2`.
 pub unsafe extern "C" fn cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memory::cuMemFree_v2(dptr) }
+    unsafe { crate::cuda::entry::memory::cuMemFree_v2(dptr) }
 }
 
 /// `cuMemGetAddressRange`: refused.
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn cuMemGetAddressRange(
     _psize: *mut u32,
     _dptr: CUdeviceptr_v1,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemGetAddressRange",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -103,12 +103,12 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     dptr: CUdeviceptr,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memory::cuMemGetAddressRange_v2(pbase, psize, dptr) }
+    unsafe { crate::cuda::entry::memory::cuMemGetAddressRange_v2(pbase, psize, dptr) }
 }
 
 /// `cuMemGetAttribute`: refused.
 pub unsafe extern "C" fn cuMemGetAttribute() -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemGetAttribute",
         "undocumented and without a public signature",
     )
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn cuMemGetAttribute() -> CUresult {
 
 /// `cuMemGetAttribute_v2`: refused.
 pub unsafe extern "C" fn cuMemGetAttribute_v2() -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemGetAttribute_v2",
         "undocumented and without a public signature",
     )
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn cuMemGetHandleForAddressRange(
     _handleType: CUmemRangeHandleType,
     _flags: u64,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemGetHandleForAddressRange",
         "a dma-buf file descriptor cannot leave its machine",
     )
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn cuMemGetHandleForAddressRange(
 
 /// `cuMemGetInfo`: refused.
 pub unsafe extern "C" fn cuMemGetInfo(_free: *mut u32, _total: *mut u32) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemGetInfo",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -146,8 +146,8 @@ pub unsafe extern "C" fn cuMemGetInfo(_free: *mut u32, _total: *mut u32) -> CUre
 
 /// `cuMemGetInfo_v2`.
 pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_req = wire::CuMemGetInfoV2 {};
         let v_bytes = cx.call(&v_req)?;
         let v_reply: wire::CuMemGetInfoV2Reply = decode(&v_bytes)?;
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn cuMemHostAlloc(
     Flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memory::cuMemHostAlloc(pp, bytesize, Flags) }
+    unsafe { crate::cuda::entry::memory::cuMemHostAlloc(pp, bytesize, Flags) }
 }
 
 /// `cuMemHostGetDevicePointer`: refused.
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer(
     _p: *mut c_void,
     _Flags: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemHostGetDevicePointer",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -192,13 +192,13 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
     Flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memory::cuMemHostGetDevicePointer_v2(pdptr, p, Flags) }
+    unsafe { crate::cuda::entry::memory::cuMemHostGetDevicePointer_v2(pdptr, p, Flags) }
 }
 
 /// `cuMemHostGetFlags`.
 pub unsafe extern "C" fn cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memory::cuMemHostGetFlags(pFlags, p) }
+    unsafe { crate::cuda::entry::memory::cuMemHostGetFlags(pFlags, p) }
 }
 
 /// `cuMemHostRegister`.
@@ -218,13 +218,13 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
     Flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memory::cuMemHostRegister_v2(p, bytesize, Flags) }
+    unsafe { crate::cuda::entry::memory::cuMemHostRegister_v2(p, bytesize, Flags) }
 }
 
 /// `cuMemHostUnregister`.
 pub unsafe extern "C" fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memory::cuMemHostUnregister(p) }
+    unsafe { crate::cuda::entry::memory::cuMemHostUnregister(p) }
 }
 
 /// `cuPointerGetAttribute`.
@@ -234,7 +234,7 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     ptr: CUdeviceptr,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memory::cuPointerGetAttribute(data, attribute, ptr) }
+    unsafe { crate::cuda::entry::memory::cuPointerGetAttribute(data, attribute, ptr) }
 }
 
 /// `cuPointerGetAttributes`.
@@ -245,7 +245,9 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
     ptr: CUdeviceptr,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr) }
+    unsafe {
+        crate::cuda::entry::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr)
+    }
 }
 
 /// `cuPointerSetAttribute`.
@@ -255,5 +257,5 @@ pub unsafe extern "C" fn cuPointerSetAttribute(
     ptr: CUdeviceptr,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memory::cuPointerSetAttribute(value, attribute, ptr) }
+    unsafe { crate::cuda::entry::memory::cuPointerSetAttribute(value, attribute, ptr) }
 }

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, memset.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -10,7 +10,7 @@ use wire::Kind;
 
 /// `cuMemsetD16`: refused.
 pub unsafe extern "C" fn cuMemsetD16(_dstDevice: CUdeviceptr_v1, _us: u16, _N: u32) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemsetD16",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn cuMemsetD16Async(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memset::cuMemsetD16Async(dstDevice, us, N, hStream, false) }
+    unsafe { crate::cuda::entry::memset::cuMemsetD16Async(dstDevice, us, N, hStream, false) }
 }
 
 /// `cuMemsetD16Async_ptsz`.
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn cuMemsetD16Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memset::cuMemsetD16Async(dstDevice, us, N, hStream, true) }
+    unsafe { crate::cuda::entry::memset::cuMemsetD16Async(dstDevice, us, N, hStream, true) }
 }
 
 /// `cuMemsetD16_v2`.
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn cuMemsetD2D16(
     _Width: u32,
     _Height: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemsetD2D16",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn cuMemsetD2D16Async(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::memset::cuMemsetD2D16Async(
+        crate::cuda::entry::memset::cuMemsetD2D16Async(
             dstDevice, dstPitch, us, Width, Height, hStream, false,
         )
     }
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn cuMemsetD2D16Async_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::memset::cuMemsetD2D16Async(
+        crate::cuda::entry::memset::cuMemsetD2D16Async(
             dstDevice, dstPitch, us, Width, Height, hStream, true,
         )
     }
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn cuMemsetD2D32(
     _Width: u32,
     _Height: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemsetD2D32",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn cuMemsetD2D32Async(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::memset::cuMemsetD2D32Async(
+        crate::cuda::entry::memset::cuMemsetD2D32Async(
             dstDevice, dstPitch, ui, Width, Height, hStream, false,
         )
     }
@@ -186,7 +186,7 @@ pub unsafe extern "C" fn cuMemsetD2D32Async_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::memset::cuMemsetD2D32Async(
+        crate::cuda::entry::memset::cuMemsetD2D32Async(
             dstDevice, dstPitch, ui, Width, Height, hStream, true,
         )
     }
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn cuMemsetD2D8(
     _Width: u32,
     _Height: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemsetD2D8",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -259,7 +259,7 @@ pub unsafe extern "C" fn cuMemsetD2D8Async(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::memset::cuMemsetD2D8Async(
+        crate::cuda::entry::memset::cuMemsetD2D8Async(
             dstDevice, dstPitch, uc, Width, Height, hStream, false,
         )
     }
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn cuMemsetD2D8Async_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::memset::cuMemsetD2D8Async(
+        crate::cuda::entry::memset::cuMemsetD2D8Async(
             dstDevice, dstPitch, uc, Width, Height, hStream, true,
         )
     }
@@ -326,7 +326,7 @@ pub unsafe extern "C" fn cuMemsetD2D8_v2_ptds(
 
 /// `cuMemsetD32`: refused.
 pub unsafe extern "C" fn cuMemsetD32(_dstDevice: CUdeviceptr_v1, _ui: u32, _N: u32) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemsetD32",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -340,7 +340,7 @@ pub unsafe extern "C" fn cuMemsetD32Async(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memset::cuMemsetD32Async(dstDevice, ui, N, hStream, false) }
+    unsafe { crate::cuda::entry::memset::cuMemsetD32Async(dstDevice, ui, N, hStream, false) }
 }
 
 /// `cuMemsetD32Async_ptsz`.
@@ -351,7 +351,7 @@ pub unsafe extern "C" fn cuMemsetD32Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memset::cuMemsetD32Async(dstDevice, ui, N, hStream, true) }
+    unsafe { crate::cuda::entry::memset::cuMemsetD32Async(dstDevice, ui, N, hStream, true) }
 }
 
 /// `cuMemsetD32_v2`.
@@ -372,7 +372,7 @@ pub unsafe extern "C" fn cuMemsetD32_v2_ptds(
 
 /// `cuMemsetD8`: refused.
 pub unsafe extern "C" fn cuMemsetD8(_dstDevice: CUdeviceptr_v1, _uc: u8, _N: u32) -> CUresult {
-    runtime::unsupported("cuMemsetD8", "takes 32-bit addresses and sizes; superseded")
+    life::unsupported("cuMemsetD8", "takes 32-bit addresses and sizes; superseded")
 }
 
 /// `cuMemsetD8Async`.
@@ -383,7 +383,7 @@ pub unsafe extern "C" fn cuMemsetD8Async(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memset::cuMemsetD8Async(dstDevice, uc, N, hStream, false) }
+    unsafe { crate::cuda::entry::memset::cuMemsetD8Async(dstDevice, uc, N, hStream, false) }
 }
 
 /// `cuMemsetD8Async_ptsz`.
@@ -394,7 +394,7 @@ pub unsafe extern "C" fn cuMemsetD8Async_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::memset::cuMemsetD8Async(dstDevice, uc, N, hStream, true) }
+    unsafe { crate::cuda::entry::memset::cuMemsetD8Async(dstDevice, uc, N, hStream, true) }
 }
 
 /// `cuMemsetD8_v2`.

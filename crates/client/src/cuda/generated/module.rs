@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, module.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -15,19 +15,19 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
     hfunc: CUfunction,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuFuncGetAttribute(pi, attrib, hfunc) }
+    unsafe { crate::cuda::entry::module::cuFuncGetAttribute(pi, attrib, hfunc) }
 }
 
 /// `cuFuncGetModule`.
 pub unsafe extern "C" fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuFuncGetModule(hmod, hfunc) }
+    unsafe { crate::cuda::entry::module::cuFuncGetModule(hmod, hfunc) }
 }
 
 /// `cuFuncGetName`.
 pub unsafe extern "C" fn cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuFuncGetName(name, hfunc) }
+    unsafe { crate::cuda::entry::module::cuFuncGetName(name, hfunc) }
 }
 
 /// `cuFuncGetParamInfo`.
@@ -38,7 +38,9 @@ pub unsafe extern "C" fn cuFuncGetParamInfo(
     paramSize: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize) }
+    unsafe {
+        crate::cuda::entry::module::cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize)
+    }
 }
 
 /// `cuFuncIsLoaded`.
@@ -46,8 +48,8 @@ pub unsafe extern "C" fn cuFuncIsLoaded(
     state: *mut CUfunctionLoadingState,
     function: CUfunction,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(state)?;
         let v_function = cx.handle(Kind::Function, function as u64)?;
         let v_req = wire::CuFuncIsLoaded {
@@ -63,8 +65,8 @@ pub unsafe extern "C" fn cuFuncIsLoaded(
 
 /// `cuFuncLoad`.
 pub unsafe extern "C" fn cuFuncLoad(function: CUfunction) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_function = cx.handle(Kind::Function, function as u64)?;
         let v_req = wire::CuFuncLoad {
             function: v_function,
@@ -81,13 +83,13 @@ pub unsafe extern "C" fn cuFuncSetAttribute(
     value: i32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuFuncSetAttribute(hfunc, attrib, value) }
+    unsafe { crate::cuda::entry::module::cuFuncSetAttribute(hfunc, attrib, value) }
 }
 
 /// `cuFuncSetCacheConfig`.
 pub unsafe extern "C" fn cuFuncSetCacheConfig(hfunc: CUfunction, config: CUfunc_cache) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_hfunc = cx.handle(Kind::Function, hfunc as u64)?;
         let v_req = wire::CuFuncSetCacheConfig {
             hfunc: v_hfunc,
@@ -103,8 +105,8 @@ pub unsafe extern "C" fn cuFuncSetSharedMemConfig(
     hfunc: CUfunction,
     config: CUsharedconfig,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_hfunc = cx.handle(Kind::Function, hfunc as u64)?;
         let v_req = wire::CuFuncSetSharedMemConfig {
             hfunc: v_hfunc,
@@ -154,7 +156,7 @@ pub unsafe extern "C" fn cuLinkAddData_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::module::cuLinkAddData_v2(
+        crate::cuda::entry::module::cuLinkAddData_v2(
             state,
             r#type,
             data,
@@ -193,7 +195,7 @@ pub unsafe extern "C" fn cuLinkAddFile_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::module::cuLinkAddFile_v2(
+        crate::cuda::entry::module::cuLinkAddFile_v2(
             state,
             r#type,
             path,
@@ -211,7 +213,7 @@ pub unsafe extern "C" fn cuLinkComplete(
     sizeOut: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuLinkComplete(state, cubinOut, sizeOut) }
+    unsafe { crate::cuda::entry::module::cuLinkComplete(state, cubinOut, sizeOut) }
 }
 
 /// `cuLinkCreate`.
@@ -233,13 +235,15 @@ pub unsafe extern "C" fn cuLinkCreate_v2(
     stateOut: *mut CUlinkState,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuLinkCreate_v2(numOptions, options, optionValues, stateOut) }
+    unsafe {
+        crate::cuda::entry::module::cuLinkCreate_v2(numOptions, options, optionValues, stateOut)
+    }
 }
 
 /// `cuLinkDestroy`.
 pub unsafe extern "C" fn cuLinkDestroy(state: CUlinkState) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuLinkDestroy(state) }
+    unsafe { crate::cuda::entry::module::cuLinkDestroy(state) }
 }
 
 /// `cuModuleEnumerateFunctions`.
@@ -249,7 +253,9 @@ pub unsafe extern "C" fn cuModuleEnumerateFunctions(
     r#mod: CUmodule,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuModuleEnumerateFunctions(functions, numFunctions, r#mod) }
+    unsafe {
+        crate::cuda::entry::module::cuModuleEnumerateFunctions(functions, numFunctions, r#mod)
+    }
 }
 
 /// `cuModuleGetFunction`.
@@ -259,13 +265,13 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     name: *const c_char,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuModuleGetFunction(hfunc, hmod, name) }
+    unsafe { crate::cuda::entry::module::cuModuleGetFunction(hfunc, hmod, name) }
 }
 
 /// `cuModuleGetFunctionCount`.
 pub unsafe extern "C" fn cuModuleGetFunctionCount(count: *mut u32, r#mod: CUmodule) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(count)?;
         let v_mod = cx.handle(Kind::Module, r#mod as u64)?;
         let v_req = wire::CuModuleGetFunctionCount { r#mod: v_mod };
@@ -284,7 +290,7 @@ pub unsafe extern "C" fn cuModuleGetGlobal(
     _hmod: CUmodule,
     _name: *const c_char,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuModuleGetGlobal",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -298,13 +304,13 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
     name: *const c_char,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuModuleGetGlobal_v2(dptr, bytes, hmod, name) }
+    unsafe { crate::cuda::entry::module::cuModuleGetGlobal_v2(dptr, bytes, hmod, name) }
 }
 
 /// `cuModuleGetLoadingMode`.
 pub unsafe extern "C" fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuModuleGetLoadingMode(mode) }
+    unsafe { crate::cuda::entry::module::cuModuleGetLoadingMode(mode) }
 }
 
 /// `cuModuleGetSurfRef`.
@@ -313,8 +319,8 @@ pub unsafe extern "C" fn cuModuleGetSurfRef(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pSurfRef)?;
         let v_hmod = cx.handle(Kind::Module, hmod as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -340,8 +346,8 @@ pub unsafe extern "C" fn cuModuleGetTexRef(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pTexRef)?;
         let v_hmod = cx.handle(Kind::Module, hmod as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -364,13 +370,13 @@ pub unsafe extern "C" fn cuModuleGetTexRef(
 /// `cuModuleLoad`.
 pub unsafe extern "C" fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuModuleLoad(module, fname) }
+    unsafe { crate::cuda::entry::module::cuModuleLoad(module, fname) }
 }
 
 /// `cuModuleLoadData`.
 pub unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuModuleLoadData(module, image) }
+    unsafe { crate::cuda::entry::module::cuModuleLoadData(module, image) }
 }
 
 /// `cuModuleLoadDataEx`.
@@ -383,7 +389,13 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::module::cuModuleLoadDataEx(module, image, numOptions, options, optionValues)
+        crate::cuda::entry::module::cuModuleLoadDataEx(
+            module,
+            image,
+            numOptions,
+            options,
+            optionValues,
+        )
     }
 }
 
@@ -393,11 +405,11 @@ pub unsafe extern "C" fn cuModuleLoadFatBinary(
     fatCubin: *const c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuModuleLoadFatBinary(module, fatCubin) }
+    unsafe { crate::cuda::entry::module::cuModuleLoadFatBinary(module, fatCubin) }
 }
 
 /// `cuModuleUnload`.
 pub unsafe extern "C" fn cuModuleUnload(hmod: CUmodule) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::module::cuModuleUnload(hmod) }
+    unsafe { crate::cuda::entry::module::cuModuleUnload(hmod) }
 }

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, occupancy.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -15,8 +15,8 @@ pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
     numBlocks: i32,
     blockSize: i32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(dynamicSmemSize)?;
         let v_func = cx.handle(Kind::Function, func as u64)?;
         let v_req = wire::CuOccupancyAvailableDynamicSMemPerBlock {
@@ -39,8 +39,8 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
     blockSize: i32,
     dynamicSMemSize: usize,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(numBlocks)?;
         let v_func = cx.handle(Kind::Function, func as u64)?;
         let v_req = wire::CuOccupancyMaxActiveBlocksPerMultiprocessor {
@@ -64,8 +64,8 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     dynamicSMemSize: usize,
     flags: u32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(numBlocks)?;
         let v_func = cx.handle(Kind::Function, func as u64)?;
         let v_req = wire::CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags {
@@ -90,7 +90,9 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveClusters(
     config: *const CUlaunchConfig,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::occupancy::cuOccupancyMaxActiveClusters(numClusters, func, config) }
+    unsafe {
+        crate::cuda::entry::occupancy::cuOccupancyMaxActiveClusters(numClusters, func, config)
+    }
 }
 
 /// `cuOccupancyMaxPotentialBlockSize`.
@@ -104,7 +106,7 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::occupancy::cuOccupancyMaxPotentialBlockSize(
+        crate::cuda::entry::occupancy::cuOccupancyMaxPotentialBlockSize(
             minGridSize,
             blockSize,
             func,
@@ -127,7 +129,7 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::occupancy::cuOccupancyMaxPotentialBlockSizeWithFlags(
+        crate::cuda::entry::occupancy::cuOccupancyMaxPotentialBlockSizeWithFlags(
             minGridSize,
             blockSize,
             func,
@@ -146,5 +148,7 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialClusterSize(
     config: *const CUlaunchConfig,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::occupancy::cuOccupancyMaxPotentialClusterSize(clusterSize, func, config) }
+    unsafe {
+        crate::cuda::entry::occupancy::cuOccupancyMaxPotentialClusterSize(clusterSize, func, config)
+    }
 }

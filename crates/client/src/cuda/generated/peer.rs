@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, peer.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -10,8 +10,8 @@ use wire::Kind;
 
 /// `cuCtxDisablePeerAccess`.
 pub unsafe extern "C" fn cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_peer_context = cx.handle(Kind::Context, peerContext as u64)?;
         let v_req = wire::CuCtxDisablePeerAccess {
             peer_context: v_peer_context,
@@ -23,8 +23,8 @@ pub unsafe extern "C" fn cuCtxDisablePeerAccess(peerContext: CUcontext) -> CUres
 
 /// `cuCtxEnablePeerAccess`.
 pub unsafe extern "C" fn cuCtxEnablePeerAccess(peerContext: CUcontext, Flags: u32) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_peer_context = cx.handle(Kind::Context, peerContext as u64)?;
         let v_req = wire::CuCtxEnablePeerAccess {
             peer_context: v_peer_context,
@@ -41,8 +41,8 @@ pub unsafe extern "C" fn cuDeviceCanAccessPeer(
     dev: CUdevice,
     peerDev: CUdevice,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(canAccessPeer)?;
         let v_req = wire::CuDeviceCanAccessPeer {
             dev,
@@ -64,8 +64,8 @@ pub unsafe extern "C" fn cuDeviceGetP2PAtomicCapabilities(
     srcDevice: CUdevice,
     dstDevice: CUdevice,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(capabilities)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_operations = unsafe { bytes_at(operations, counted(count)?) }?;
@@ -90,8 +90,8 @@ pub unsafe extern "C" fn cuDeviceGetP2PAttribute(
     srcDevice: CUdevice,
     dstDevice: CUdevice,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(value)?;
         let v_req = wire::CuDeviceGetP2PAttribute {
             attrib,

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, pool.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -14,19 +14,19 @@ pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuDeviceGetDefaultMemPool(pool_out, dev) }
+    unsafe { crate::cuda::entry::pool::cuDeviceGetDefaultMemPool(pool_out, dev) }
 }
 
 /// `cuDeviceGetMemPool`.
 pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuDeviceGetMemPool(pool, dev) }
+    unsafe { crate::cuda::entry::pool::cuDeviceGetMemPool(pool, dev) }
 }
 
 /// `cuDeviceSetMemPool`.
 pub unsafe extern "C" fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuDeviceSetMemPool(dev, pool) }
+    unsafe { crate::cuda::entry::pool::cuDeviceSetMemPool(dev, pool) }
 }
 
 /// `cuMemAllocAsync`.
@@ -36,7 +36,7 @@ pub unsafe extern "C" fn cuMemAllocAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuMemAllocAsync(dptr, bytesize, hStream, false) }
+    unsafe { crate::cuda::entry::pool::cuMemAllocAsync(dptr, bytesize, hStream, false) }
 }
 
 /// `cuMemAllocAsync_ptsz`.
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn cuMemAllocAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuMemAllocAsync(dptr, bytesize, hStream, true) }
+    unsafe { crate::cuda::entry::pool::cuMemAllocAsync(dptr, bytesize, hStream, true) }
 }
 
 /// `cuMemAllocFromPoolAsync`.
@@ -57,7 +57,9 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, false) }
+    unsafe {
+        crate::cuda::entry::pool::cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, false)
+    }
 }
 
 /// `cuMemAllocFromPoolAsync_ptsz`.
@@ -68,19 +70,21 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, true) }
+    unsafe {
+        crate::cuda::entry::pool::cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, true)
+    }
 }
 
 /// `cuMemFreeAsync`.
 pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuMemFreeAsync(dptr, hStream, false) }
+    unsafe { crate::cuda::entry::pool::cuMemFreeAsync(dptr, hStream, false) }
 }
 
 /// `cuMemFreeAsync_ptsz`.
 pub unsafe extern "C" fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuMemFreeAsync(dptr, hStream, true) }
+    unsafe { crate::cuda::entry::pool::cuMemFreeAsync(dptr, hStream, true) }
 }
 
 /// `cuMemGetDefaultMemPool`.
@@ -90,7 +94,7 @@ pub unsafe extern "C" fn cuMemGetDefaultMemPool(
     r#type: CUmemAllocationType,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuMemGetDefaultMemPool(pool_out, location, r#type) }
+    unsafe { crate::cuda::entry::pool::cuMemGetDefaultMemPool(pool_out, location, r#type) }
 }
 
 /// `cuMemGetMemPool`.
@@ -100,7 +104,7 @@ pub unsafe extern "C" fn cuMemGetMemPool(
     r#type: CUmemAllocationType,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuMemGetMemPool(pool, location, r#type) }
+    unsafe { crate::cuda::entry::pool::cuMemGetMemPool(pool, location, r#type) }
 }
 
 /// `cuMemPoolCreate`.
@@ -109,13 +113,13 @@ pub unsafe extern "C" fn cuMemPoolCreate(
     poolProps: *const CUmemPoolProps,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuMemPoolCreate(pool, poolProps) }
+    unsafe { crate::cuda::entry::pool::cuMemPoolCreate(pool, poolProps) }
 }
 
 /// `cuMemPoolDestroy`.
 pub unsafe extern "C" fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuMemPoolDestroy(pool) }
+    unsafe { crate::cuda::entry::pool::cuMemPoolDestroy(pool) }
 }
 
 /// `cuMemPoolExportPointer`: refused.
@@ -123,7 +127,7 @@ pub unsafe extern "C" fn cuMemPoolExportPointer(
     _shareData_out: *mut CUmemPoolPtrExportData,
     _ptr: CUdeviceptr,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemPoolExportPointer",
         "another process of the program would need this session, too",
     )
@@ -136,7 +140,7 @@ pub unsafe extern "C" fn cuMemPoolExportToShareableHandle(
     _handleType: CUmemAllocationHandleType,
     _flags: u64,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemPoolExportToShareableHandle",
         "another process of the program would need this session, too",
     )
@@ -148,8 +152,8 @@ pub unsafe extern "C" fn cuMemPoolGetAccess(
     memPool: CUmemoryPool,
     location: *mut CUmemLocation,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(flags)?;
         let v_mem_pool = cx.handle(Kind::MemoryPool, memPool as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -173,7 +177,7 @@ pub unsafe extern "C" fn cuMemPoolGetAttribute(
     value: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuMemPoolGetAttribute(pool, attr, value) }
+    unsafe { crate::cuda::entry::pool::cuMemPoolGetAttribute(pool, attr, value) }
 }
 
 /// `cuMemPoolImportFromShareableHandle`: refused.
@@ -183,7 +187,7 @@ pub unsafe extern "C" fn cuMemPoolImportFromShareableHandle(
     _handleType: CUmemAllocationHandleType,
     _flags: u64,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemPoolImportFromShareableHandle",
         "another process of the program would need this session, too",
     )
@@ -195,7 +199,7 @@ pub unsafe extern "C" fn cuMemPoolImportPointer(
     _pool: CUmemoryPool,
     _shareData: *mut CUmemPoolPtrExportData,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMemPoolImportPointer",
         "another process of the program would need this session, too",
     )
@@ -207,8 +211,8 @@ pub unsafe extern "C" fn cuMemPoolSetAccess(
     map: *const CUmemAccessDesc,
     count: usize,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_map = unsafe { bytes_at(map, counted(count)?) }?;
@@ -229,13 +233,13 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(
     value: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuMemPoolSetAttribute(pool, attr, value) }
+    unsafe { crate::cuda::entry::pool::cuMemPoolSetAttribute(pool, attr, value) }
 }
 
 /// `cuMemPoolTrimTo`.
 pub unsafe extern "C" fn cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         let v_req = wire::CuMemPoolTrimTo {
             pool: v_pool,
@@ -253,5 +257,5 @@ pub unsafe extern "C" fn cuMemSetMemPool(
     pool: CUmemoryPool,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::pool::cuMemSetMemPool(location, r#type, pool) }
+    unsafe { crate::cuda::entry::pool::cuMemSetMemPool(location, r#type, pool) }
 }

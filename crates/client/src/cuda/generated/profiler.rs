@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, profiler.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -14,7 +14,7 @@ pub unsafe extern "C" fn cuProfilerInitialize(
     _outputFile: *const c_char,
     _outputMode: CUoutput_mode,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuProfilerInitialize",
         "writes profiles of the local process; deprecated, and a no-op in current drivers",
     )
@@ -22,8 +22,8 @@ pub unsafe extern "C" fn cuProfilerInitialize(
 
 /// `cuProfilerStart`.
 pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_req = wire::CuProfilerStart {};
         cx.send(&v_req)?;
         Ok(())
@@ -32,8 +32,8 @@ pub unsafe extern "C" fn cuProfilerStart() -> CUresult {
 
 /// `cuProfilerStop`.
 pub unsafe extern "C" fn cuProfilerStop() -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_req = wire::CuProfilerStop {};
         cx.send(&v_req)?;
         Ok(())

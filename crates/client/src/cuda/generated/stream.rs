@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, stream.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -16,7 +16,9 @@ pub unsafe extern "C" fn cuStreamAddCallback(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamAddCallback(hStream, callback, userData, flags, false) }
+    unsafe {
+        crate::cuda::entry::stream::cuStreamAddCallback(hStream, callback, userData, flags, false)
+    }
 }
 
 /// `cuStreamAddCallback_ptsz`.
@@ -27,7 +29,9 @@ pub unsafe extern "C" fn cuStreamAddCallback_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamAddCallback(hStream, callback, userData, flags, true) }
+    unsafe {
+        crate::cuda::entry::stream::cuStreamAddCallback(hStream, callback, userData, flags, true)
+    }
 }
 
 /// `cuStreamBatchMemOp`.
@@ -39,7 +43,9 @@ pub unsafe extern "C" fn cuStreamBatchMemOp(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::stream_words::cuStreamBatchMemOp(stream, count, paramArray, flags, false)
+        crate::cuda::entry::stream_words::cuStreamBatchMemOp(
+            stream, count, paramArray, flags, false,
+        )
     }
 }
 
@@ -51,7 +57,9 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream_words::cuStreamBatchMemOp(stream, count, paramArray, flags, true) }
+    unsafe {
+        crate::cuda::entry::stream_words::cuStreamBatchMemOp(stream, count, paramArray, flags, true)
+    }
 }
 
 /// `cuStreamBatchMemOp_v2`.
@@ -63,7 +71,9 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::stream_words::cuStreamBatchMemOp_v2(stream, count, paramArray, flags, false)
+        crate::cuda::entry::stream_words::cuStreamBatchMemOp_v2(
+            stream, count, paramArray, flags, false,
+        )
     }
 }
 
@@ -76,20 +86,22 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::stream_words::cuStreamBatchMemOp_v2(stream, count, paramArray, flags, true)
+        crate::cuda::entry::stream_words::cuStreamBatchMemOp_v2(
+            stream, count, paramArray, flags, true,
+        )
     }
 }
 
 /// `cuStreamBeginCapture`.
 pub unsafe extern "C" fn cuStreamBeginCapture(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamBeginCapture(hStream, false) }
+    unsafe { crate::cuda::entry::stream::cuStreamBeginCapture(hStream, false) }
 }
 
 /// `cuStreamBeginCapture_ptsz`.
 pub unsafe extern "C" fn cuStreamBeginCapture_ptsz(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamBeginCapture(hStream, true) }
+    unsafe { crate::cuda::entry::stream::cuStreamBeginCapture(hStream, true) }
 }
 
 /// `cuStreamBeginCaptureToGraph`.
@@ -103,7 +115,7 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::stream::cuStreamBeginCaptureToGraph(
+        crate::cuda::entry::stream::cuStreamBeginCaptureToGraph(
             hStream,
             hGraph,
             dependencies,
@@ -126,7 +138,7 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::stream::cuStreamBeginCaptureToGraph(
+        crate::cuda::entry::stream::cuStreamBeginCaptureToGraph(
             hStream,
             hGraph,
             dependencies,
@@ -144,7 +156,7 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2(
     mode: CUstreamCaptureMode,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamBeginCapture_v2(hStream, mode, false) }
+    unsafe { crate::cuda::entry::stream::cuStreamBeginCapture_v2(hStream, mode, false) }
 }
 
 /// `cuStreamBeginCapture_v2_ptsz`.
@@ -153,7 +165,7 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2_ptsz(
     mode: CUstreamCaptureMode,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamBeginCapture_v2(hStream, mode, true) }
+    unsafe { crate::cuda::entry::stream::cuStreamBeginCapture_v2(hStream, mode, true) }
 }
 
 /// `cuStreamCopyAttributes`.
@@ -161,8 +173,8 @@ pub unsafe extern "C" fn cuStreamCopyAttributes(
     dstStream: CUstream,
     srcStream: CUstream,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_dst_stream = cx.stream(dstStream, false)?;
         let v_src_stream = cx.stream(srcStream, false)?;
         let v_req = wire::CuStreamCopyAttributes {
@@ -179,8 +191,8 @@ pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
     dstStream: CUstream,
     srcStream: CUstream,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_dst_stream = cx.stream(dstStream, true)?;
         let v_src_stream = cx.stream(srcStream, true)?;
         let v_req = wire::CuStreamCopyAttributes {
@@ -195,7 +207,7 @@ pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
 /// `cuStreamCreate`.
 pub unsafe extern "C" fn cuStreamCreate(phStream: *mut CUstream, Flags: u32) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamCreate(phStream, Flags) }
+    unsafe { crate::cuda::entry::stream::cuStreamCreate(phStream, Flags) }
 }
 
 /// `cuStreamCreateWithPriority`.
@@ -205,7 +217,7 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
     priority: i32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamCreateWithPriority(phStream, flags, priority) }
+    unsafe { crate::cuda::entry::stream::cuStreamCreateWithPriority(phStream, flags, priority) }
 }
 
 /// `cuStreamDestroy`.
@@ -216,8 +228,8 @@ pub unsafe extern "C" fn cuStreamDestroy(hStream: CUstream) -> CUresult {
 
 /// `cuStreamDestroy_v2`.
 pub unsafe extern "C" fn cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_stream = cx.handle(Kind::Stream, hStream as u64)?;
         let v_req = wire::CuStreamDestroyV2 {
             h_stream: v_h_stream,
@@ -231,7 +243,7 @@ pub unsafe extern "C" fn cuStreamDestroy_v2(hStream: CUstream) -> CUresult {
 /// `cuStreamEndCapture`.
 pub unsafe extern "C" fn cuStreamEndCapture(hStream: CUstream, phGraph: *mut CUgraph) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamEndCapture(hStream, phGraph, false) }
+    unsafe { crate::cuda::entry::stream::cuStreamEndCapture(hStream, phGraph, false) }
 }
 
 /// `cuStreamEndCapture_ptsz`.
@@ -240,7 +252,7 @@ pub unsafe extern "C" fn cuStreamEndCapture_ptsz(
     phGraph: *mut CUgraph,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamEndCapture(hStream, phGraph, true) }
+    unsafe { crate::cuda::entry::stream::cuStreamEndCapture(hStream, phGraph, true) }
 }
 
 /// `cuStreamGetAttribute`.
@@ -249,8 +261,8 @@ pub unsafe extern "C" fn cuStreamGetAttribute(
     attr: CUstreamAttrID,
     value: *mut CUstreamAttrValue,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(value)?;
         let v_h_stream = cx.stream(hStream, false)?;
         let v_req = wire::CuStreamGetAttribute {
@@ -271,8 +283,8 @@ pub unsafe extern "C" fn cuStreamGetAttribute_ptsz(
     attr: CUstreamAttrID,
     value: *mut CUstreamAttrValue,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(value)?;
         let v_h_stream = cx.stream(hStream, true)?;
         let v_req = wire::CuStreamGetAttribute {
@@ -295,7 +307,12 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::stream::cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, false)
+        crate::cuda::entry::stream::cuStreamGetCaptureInfo(
+            hStream,
+            captureStatus_out,
+            id_out,
+            false,
+        )
     }
 }
 
@@ -306,7 +323,9 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_ptsz(
     id_out: *mut u64,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, true) }
+    unsafe {
+        crate::cuda::entry::stream::cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, true)
+    }
 }
 
 /// `cuStreamGetCaptureInfo_v2`.
@@ -320,7 +339,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::stream::cuStreamGetCaptureInfo_v2(
+        crate::cuda::entry::stream::cuStreamGetCaptureInfo_v2(
             hStream,
             captureStatus_out,
             id_out,
@@ -343,7 +362,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::stream::cuStreamGetCaptureInfo_v2(
+        crate::cuda::entry::stream::cuStreamGetCaptureInfo_v2(
             hStream,
             captureStatus_out,
             id_out,
@@ -367,7 +386,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::stream::cuStreamGetCaptureInfo_v3(
+        crate::cuda::entry::stream::cuStreamGetCaptureInfo_v3(
             hStream,
             captureStatus_out,
             id_out,
@@ -392,7 +411,7 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::stream::cuStreamGetCaptureInfo_v3(
+        crate::cuda::entry::stream::cuStreamGetCaptureInfo_v3(
             hStream,
             captureStatus_out,
             id_out,
@@ -408,13 +427,13 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
 /// `cuStreamGetCtx`.
 pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamGetCtx(hStream, pctx, false) }
+    unsafe { crate::cuda::entry::stream::cuStreamGetCtx(hStream, pctx, false) }
 }
 
 /// `cuStreamGetCtx_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCtx_ptsz(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamGetCtx(hStream, pctx, true) }
+    unsafe { crate::cuda::entry::stream::cuStreamGetCtx(hStream, pctx, true) }
 }
 
 /// `cuStreamGetCtx_v2`.
@@ -424,7 +443,7 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2(
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, false) }
+    unsafe { crate::cuda::entry::stream::cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, false) }
 }
 
 /// `cuStreamGetCtx_v2_ptsz`.
@@ -434,13 +453,13 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, true) }
+    unsafe { crate::cuda::entry::stream::cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, true) }
 }
 
 /// `cuStreamGetDevice`.
 pub unsafe extern "C" fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamGetDevice(hStream, device, false) }
+    unsafe { crate::cuda::entry::stream::cuStreamGetDevice(hStream, device, false) }
 }
 
 /// `cuStreamGetDevice_ptsz`.
@@ -449,13 +468,13 @@ pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
     device: *mut CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamGetDevice(hStream, device, true) }
+    unsafe { crate::cuda::entry::stream::cuStreamGetDevice(hStream, device, true) }
 }
 
 /// `cuStreamGetFlags`.
 pub unsafe extern "C" fn cuStreamGetFlags(hStream: CUstream, flags: *mut u32) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(flags)?;
         let v_h_stream = cx.stream(hStream, false)?;
         let v_req = wire::CuStreamGetFlags {
@@ -471,8 +490,8 @@ pub unsafe extern "C" fn cuStreamGetFlags(hStream: CUstream, flags: *mut u32) ->
 
 /// `cuStreamGetFlags_ptsz`.
 pub unsafe extern "C" fn cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u32) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(flags)?;
         let v_h_stream = cx.stream(hStream, true)?;
         let v_req = wire::CuStreamGetFlags {
@@ -488,8 +507,8 @@ pub unsafe extern "C" fn cuStreamGetFlags_ptsz(hStream: CUstream, flags: *mut u3
 
 /// `cuStreamGetId`.
 pub unsafe extern "C" fn cuStreamGetId(hStream: CUstream, streamId: *mut u64) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(streamId)?;
         let v_h_stream = cx.stream(hStream, false)?;
         let v_req = wire::CuStreamGetId {
@@ -505,8 +524,8 @@ pub unsafe extern "C" fn cuStreamGetId(hStream: CUstream, streamId: *mut u64) ->
 
 /// `cuStreamGetId_ptsz`.
 pub unsafe extern "C" fn cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u64) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(streamId)?;
         let v_h_stream = cx.stream(hStream, true)?;
         let v_req = wire::CuStreamGetId {
@@ -522,8 +541,8 @@ pub unsafe extern "C" fn cuStreamGetId_ptsz(hStream: CUstream, streamId: *mut u6
 
 /// `cuStreamGetPriority`.
 pub unsafe extern "C" fn cuStreamGetPriority(hStream: CUstream, priority: *mut i32) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(priority)?;
         let v_h_stream = cx.stream(hStream, false)?;
         let v_req = wire::CuStreamGetPriority {
@@ -542,8 +561,8 @@ pub unsafe extern "C" fn cuStreamGetPriority_ptsz(
     hStream: CUstream,
     priority: *mut i32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(priority)?;
         let v_h_stream = cx.stream(hStream, true)?;
         let v_req = wire::CuStreamGetPriority {
@@ -563,7 +582,7 @@ pub unsafe extern "C" fn cuStreamIsCapturing(
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamIsCapturing(hStream, captureStatus, false) }
+    unsafe { crate::cuda::entry::stream::cuStreamIsCapturing(hStream, captureStatus, false) }
 }
 
 /// `cuStreamIsCapturing_ptsz`.
@@ -572,19 +591,19 @@ pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamIsCapturing(hStream, captureStatus, true) }
+    unsafe { crate::cuda::entry::stream::cuStreamIsCapturing(hStream, captureStatus, true) }
 }
 
 /// `cuStreamQuery`.
 pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamQuery(hStream, false) }
+    unsafe { crate::cuda::entry::stream::cuStreamQuery(hStream, false) }
 }
 
 /// `cuStreamQuery_ptsz`.
 pub unsafe extern "C" fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamQuery(hStream, true) }
+    unsafe { crate::cuda::entry::stream::cuStreamQuery(hStream, true) }
 }
 
 /// `cuStreamSetAttribute`.
@@ -593,8 +612,8 @@ pub unsafe extern "C" fn cuStreamSetAttribute(
     attr: CUstreamAttrID,
     param: *const CUstreamAttrValue,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_stream = cx.stream(hStream, false)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_param = unsafe { structure(param) }?;
@@ -614,8 +633,8 @@ pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
     attr: CUstreamAttrID,
     param: *const CUstreamAttrValue,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_stream = cx.stream(hStream, true)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_param = unsafe { structure(param) }?;
@@ -632,13 +651,13 @@ pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
 /// `cuStreamSynchronize`.
 pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamSynchronize(hStream, false) }
+    unsafe { crate::cuda::entry::stream::cuStreamSynchronize(hStream, false) }
 }
 
 /// `cuStreamSynchronize_ptsz`.
 pub unsafe extern "C" fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuStreamSynchronize(hStream, true) }
+    unsafe { crate::cuda::entry::stream::cuStreamSynchronize(hStream, true) }
 }
 
 /// `cuStreamUpdateCaptureDependencies`.
@@ -650,7 +669,7 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::stream::cuStreamUpdateCaptureDependencies(
+        crate::cuda::entry::stream::cuStreamUpdateCaptureDependencies(
             hStream,
             dependencies,
             numDependencies,
@@ -669,7 +688,7 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::stream::cuStreamUpdateCaptureDependencies(
+        crate::cuda::entry::stream::cuStreamUpdateCaptureDependencies(
             hStream,
             dependencies,
             numDependencies,
@@ -689,7 +708,7 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::stream::cuStreamUpdateCaptureDependencies_v2(
+        crate::cuda::entry::stream::cuStreamUpdateCaptureDependencies_v2(
             hStream,
             dependencies,
             dependencyData,
@@ -710,7 +729,7 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::stream::cuStreamUpdateCaptureDependencies_v2(
+        crate::cuda::entry::stream::cuStreamUpdateCaptureDependencies_v2(
             hStream,
             dependencies,
             dependencyData,
@@ -727,8 +746,8 @@ pub unsafe extern "C" fn cuStreamWaitEvent(
     hEvent: CUevent,
     Flags: u32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_stream = cx.stream(hStream, false)?;
         let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
         let v_req = wire::CuStreamWaitEvent {
@@ -747,8 +766,8 @@ pub unsafe extern "C" fn cuStreamWaitEvent_ptsz(
     hEvent: CUevent,
     Flags: u32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_stream = cx.stream(hStream, true)?;
         let v_h_event = cx.handle(Kind::Event, hEvent as u64)?;
         let v_req = wire::CuStreamWaitEvent {
@@ -791,7 +810,9 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream_words::cuStreamWaitValue32_v2(stream, addr, value, flags, false) }
+    unsafe {
+        crate::cuda::entry::stream_words::cuStreamWaitValue32_v2(stream, addr, value, flags, false)
+    }
 }
 
 /// `cuStreamWaitValue32_v2_ptsz`.
@@ -802,7 +823,9 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream_words::cuStreamWaitValue32_v2(stream, addr, value, flags, true) }
+    unsafe {
+        crate::cuda::entry::stream_words::cuStreamWaitValue32_v2(stream, addr, value, flags, true)
+    }
 }
 
 /// `cuStreamWaitValue64`.
@@ -835,7 +858,9 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream_words::cuStreamWaitValue64_v2(stream, addr, value, flags, false) }
+    unsafe {
+        crate::cuda::entry::stream_words::cuStreamWaitValue64_v2(stream, addr, value, flags, false)
+    }
 }
 
 /// `cuStreamWaitValue64_v2_ptsz`.
@@ -846,7 +871,9 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream_words::cuStreamWaitValue64_v2(stream, addr, value, flags, true) }
+    unsafe {
+        crate::cuda::entry::stream_words::cuStreamWaitValue64_v2(stream, addr, value, flags, true)
+    }
 }
 
 /// `cuStreamWriteValue32`.
@@ -857,7 +884,9 @@ pub unsafe extern "C" fn cuStreamWriteValue32(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream_words::cuStreamWriteValue32(stream, addr, value, flags, false) }
+    unsafe {
+        crate::cuda::entry::stream_words::cuStreamWriteValue32(stream, addr, value, flags, false)
+    }
 }
 
 /// `cuStreamWriteValue32_ptsz`.
@@ -868,7 +897,9 @@ pub unsafe extern "C" fn cuStreamWriteValue32_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream_words::cuStreamWriteValue32(stream, addr, value, flags, true) }
+    unsafe {
+        crate::cuda::entry::stream_words::cuStreamWriteValue32(stream, addr, value, flags, true)
+    }
 }
 
 /// `cuStreamWriteValue32_v2`.
@@ -879,7 +910,9 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream_words::cuStreamWriteValue32_v2(stream, addr, value, flags, false) }
+    unsafe {
+        crate::cuda::entry::stream_words::cuStreamWriteValue32_v2(stream, addr, value, flags, false)
+    }
 }
 
 /// `cuStreamWriteValue32_v2_ptsz`.
@@ -890,7 +923,9 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream_words::cuStreamWriteValue32_v2(stream, addr, value, flags, true) }
+    unsafe {
+        crate::cuda::entry::stream_words::cuStreamWriteValue32_v2(stream, addr, value, flags, true)
+    }
 }
 
 /// `cuStreamWriteValue64`.
@@ -901,7 +936,9 @@ pub unsafe extern "C" fn cuStreamWriteValue64(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream_words::cuStreamWriteValue64(stream, addr, value, flags, false) }
+    unsafe {
+        crate::cuda::entry::stream_words::cuStreamWriteValue64(stream, addr, value, flags, false)
+    }
 }
 
 /// `cuStreamWriteValue64_ptsz`.
@@ -912,7 +949,9 @@ pub unsafe extern "C" fn cuStreamWriteValue64_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream_words::cuStreamWriteValue64(stream, addr, value, flags, true) }
+    unsafe {
+        crate::cuda::entry::stream_words::cuStreamWriteValue64(stream, addr, value, flags, true)
+    }
 }
 
 /// `cuStreamWriteValue64_v2`.
@@ -923,7 +962,9 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream_words::cuStreamWriteValue64_v2(stream, addr, value, flags, false) }
+    unsafe {
+        crate::cuda::entry::stream_words::cuStreamWriteValue64_v2(stream, addr, value, flags, false)
+    }
 }
 
 /// `cuStreamWriteValue64_v2_ptsz`.
@@ -934,7 +975,9 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream_words::cuStreamWriteValue64_v2(stream, addr, value, flags, true) }
+    unsafe {
+        crate::cuda::entry::stream_words::cuStreamWriteValue64_v2(stream, addr, value, flags, true)
+    }
 }
 
 /// `cuThreadExchangeStreamCaptureMode`.
@@ -942,5 +985,5 @@ pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(
     mode: *mut CUstreamCaptureMode,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::stream::cuThreadExchangeStreamCaptureMode(mode) }
+    unsafe { crate::cuda::entry::stream::cuThreadExchangeStreamCaptureMode(mode) }
 }

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, tables.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -14,5 +14,5 @@ pub unsafe extern "C" fn cuGetExportTable(
     pExportTableId: *const CUuuid,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::tables::cuGetExportTable(ppExportTable, pExportTableId) }
+    unsafe { crate::cuda::entry::tables::cuGetExportTable(ppExportTable, pExportTableId) }
 }

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, tensor.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -26,8 +26,8 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2col(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(tensorMap)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_global_dim = unsafe { bytes_at(globalDim, counted(tensorRank)?) }?;
@@ -85,8 +85,8 @@ pub unsafe extern "C" fn cuTensorMapEncodeIm2colWide(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(tensorMap)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_global_dim = unsafe { bytes_at(globalDim, counted(tensorRank)?) }?;
@@ -135,8 +135,8 @@ pub unsafe extern "C" fn cuTensorMapEncodeTiled(
     l2Promotion: CUtensorMapL2promotion,
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(tensorMap)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_global_dim = unsafe { bytes_at(globalDim, counted(tensorRank)?) }?;
@@ -174,5 +174,5 @@ pub unsafe extern "C" fn cuTensorMapReplaceAddress(
     globalAddress: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::tensor::cuTensorMapReplaceAddress(tensorMap, globalAddress) }
+    unsafe { crate::cuda::entry::tensor::cuTensorMapReplaceAddress(tensorMap, globalAddress) }
 }

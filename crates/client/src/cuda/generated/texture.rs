@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, texture.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -14,13 +14,13 @@ pub unsafe extern "C" fn cuSurfObjectCreate(
     pResDesc: *const CUDA_RESOURCE_DESC,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::texture::cuSurfObjectCreate(pSurfObject, pResDesc) }
+    unsafe { crate::cuda::entry::texture::cuSurfObjectCreate(pSurfObject, pResDesc) }
 }
 
 /// `cuSurfObjectDestroy`.
 pub unsafe extern "C" fn cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::texture::cuSurfObjectDestroy(surfObject) }
+    unsafe { crate::cuda::entry::texture::cuSurfObjectDestroy(surfObject) }
 }
 
 /// `cuSurfObjectGetResourceDesc`.
@@ -29,13 +29,13 @@ pub unsafe extern "C" fn cuSurfObjectGetResourceDesc(
     surfObject: CUsurfObject,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::texture::cuSurfObjectGetResourceDesc(pResDesc, surfObject) }
+    unsafe { crate::cuda::entry::texture::cuSurfObjectGetResourceDesc(pResDesc, surfObject) }
 }
 
 /// `cuSurfRefGetArray`.
 pub unsafe extern "C" fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::texture::cuSurfRefGetArray(phArray, hSurfRef) }
+    unsafe { crate::cuda::entry::texture::cuSurfRefGetArray(phArray, hSurfRef) }
 }
 
 /// `cuSurfRefSetArray`.
@@ -44,8 +44,8 @@ pub unsafe extern "C" fn cuSurfRefSetArray(
     hArray: CUarray,
     Flags: u32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_surf_ref = cx.handle(Kind::SurfRef, hSurfRef as u64)?;
         let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
         let v_req = wire::CuSurfRefSetArray {
@@ -66,13 +66,15 @@ pub unsafe extern "C" fn cuTexObjectCreate(
     pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::texture::cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc) }
+    unsafe {
+        crate::cuda::entry::texture::cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc)
+    }
 }
 
 /// `cuTexObjectDestroy`.
 pub unsafe extern "C" fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::texture::cuTexObjectDestroy(texObject) }
+    unsafe { crate::cuda::entry::texture::cuTexObjectDestroy(texObject) }
 }
 
 /// `cuTexObjectGetResourceDesc`.
@@ -81,7 +83,7 @@ pub unsafe extern "C" fn cuTexObjectGetResourceDesc(
     texObject: CUtexObject,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::texture::cuTexObjectGetResourceDesc(pResDesc, texObject) }
+    unsafe { crate::cuda::entry::texture::cuTexObjectGetResourceDesc(pResDesc, texObject) }
 }
 
 /// `cuTexObjectGetResourceViewDesc`.
@@ -89,8 +91,8 @@ pub unsafe extern "C" fn cuTexObjectGetResourceViewDesc(
     pResViewDesc: *mut CUDA_RESOURCE_VIEW_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pResViewDesc)?;
         let v_req = wire::CuTexObjectGetResourceViewDesc {
             tex_object: texObject,
@@ -108,8 +110,8 @@ pub unsafe extern "C" fn cuTexObjectGetTextureDesc(
     pTexDesc: *mut CUDA_TEXTURE_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pTexDesc)?;
         let v_req = wire::CuTexObjectGetTextureDesc {
             tex_object: texObject,
@@ -124,8 +126,8 @@ pub unsafe extern "C" fn cuTexObjectGetTextureDesc(
 
 /// `cuTexRefCreate`.
 pub unsafe extern "C" fn cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pTexRef)?;
         let v_p_tex_ref = cx.create(Kind::TexRef);
         let v_req = wire::CuTexRefCreate {
@@ -142,8 +144,8 @@ pub unsafe extern "C" fn cuTexRefCreate(pTexRef: *mut CUtexref) -> CUresult {
 
 /// `cuTexRefDestroy`.
 pub unsafe extern "C" fn cuTexRefDestroy(hTexRef: CUtexref) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefDestroy {
             h_tex_ref: v_h_tex_ref,
@@ -159,7 +161,7 @@ pub unsafe extern "C" fn cuTexRefGetAddress(
     _pdptr: *mut CUdeviceptr_v1,
     _hTexRef: CUtexref,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuTexRefGetAddress",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -171,8 +173,8 @@ pub unsafe extern "C" fn cuTexRefGetAddressMode(
     hTexRef: CUtexref,
     dim: i32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pam)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefGetAddressMode {
@@ -192,8 +194,8 @@ pub unsafe extern "C" fn cuTexRefGetAddress_v2(
     pdptr: *mut CUdeviceptr,
     hTexRef: CUtexref,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pdptr)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefGetAddressV2 {
@@ -210,7 +212,7 @@ pub unsafe extern "C" fn cuTexRefGetAddress_v2(
 /// `cuTexRefGetArray`.
 pub unsafe extern "C" fn cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::texture::cuTexRefGetArray(phArray, hTexRef) }
+    unsafe { crate::cuda::entry::texture::cuTexRefGetArray(phArray, hTexRef) }
 }
 
 /// `cuTexRefGetBorderColor`.
@@ -218,8 +220,8 @@ pub unsafe extern "C" fn cuTexRefGetBorderColor(
     pBorderColor: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pBorderColor)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefGetBorderColor {
@@ -238,8 +240,8 @@ pub unsafe extern "C" fn cuTexRefGetFilterMode(
     pfm: *mut CUfilter_mode,
     hTexRef: CUtexref,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pfm)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefGetFilterMode {
@@ -255,8 +257,8 @@ pub unsafe extern "C" fn cuTexRefGetFilterMode(
 
 /// `cuTexRefGetFlags`.
 pub unsafe extern "C" fn cuTexRefGetFlags(pFlags: *mut u32, hTexRef: CUtexref) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pFlags)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefGetFlags {
@@ -276,8 +278,8 @@ pub unsafe extern "C" fn cuTexRefGetFormat(
     pNumChannels: *mut i32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pFormat)?;
         not_null(pNumChannels)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -299,8 +301,8 @@ pub unsafe extern "C" fn cuTexRefGetMaxAnisotropy(
     pmaxAniso: *mut i32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pmaxAniso)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefGetMaxAnisotropy {
@@ -319,8 +321,8 @@ pub unsafe extern "C" fn cuTexRefGetMipmapFilterMode(
     pfm: *mut CUfilter_mode,
     hTexRef: CUtexref,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pfm)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefGetMipmapFilterMode {
@@ -339,8 +341,8 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelBias(
     pbias: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pbias)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefGetMipmapLevelBias {
@@ -360,8 +362,8 @@ pub unsafe extern "C" fn cuTexRefGetMipmapLevelClamp(
     pmaxMipmapLevelClamp: *mut f32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         not_null(pminMipmapLevelClamp)?;
         not_null(pmaxMipmapLevelClamp)?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
@@ -384,7 +386,7 @@ pub unsafe extern "C" fn cuTexRefGetMipmappedArray(
     hTexRef: CUtexref,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::texture::cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef) }
+    unsafe { crate::cuda::entry::texture::cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef) }
 }
 
 /// `cuTexRefSetAddress`: refused.
@@ -394,7 +396,7 @@ pub unsafe extern "C" fn cuTexRefSetAddress(
     _dptr: CUdeviceptr_v1,
     _bytes: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuTexRefSetAddress",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -407,7 +409,7 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D(
     _dptr: CUdeviceptr_v1,
     _Pitch: u32,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuTexRefSetAddress2D",
         "takes 32-bit addresses and sizes; superseded",
     )
@@ -431,8 +433,8 @@ pub unsafe extern "C" fn cuTexRefSetAddress2D_v3(
     dptr: CUdeviceptr,
     Pitch: usize,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_desc = unsafe { structure(desc) }?;
@@ -453,8 +455,8 @@ pub unsafe extern "C" fn cuTexRefSetAddressMode(
     dim: i32,
     am: CUaddress_mode,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetAddressMode {
             h_tex_ref: v_h_tex_ref,
@@ -473,8 +475,8 @@ pub unsafe extern "C" fn cuTexRefSetAddress_v2(
     dptr: CUdeviceptr,
     bytes: usize,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetAddressV2 {
             h_tex_ref: v_h_tex_ref,
@@ -497,8 +499,8 @@ pub unsafe extern "C" fn cuTexRefSetArray(
     hArray: CUarray,
     Flags: u32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_h_array = cx.handle_opt(Kind::Array, hArray as u64)?;
         let v_req = wire::CuTexRefSetArray {
@@ -516,8 +518,8 @@ pub unsafe extern "C" fn cuTexRefSetBorderColor(
     hTexRef: CUtexref,
     pBorderColor: *mut f32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         let v_p_border_color = unsafe { bytes_at(pBorderColor, 4) }?;
@@ -532,8 +534,8 @@ pub unsafe extern "C" fn cuTexRefSetBorderColor(
 
 /// `cuTexRefSetFilterMode`.
 pub unsafe extern "C" fn cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_mode) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetFilterMode {
             h_tex_ref: v_h_tex_ref,
@@ -546,8 +548,8 @@ pub unsafe extern "C" fn cuTexRefSetFilterMode(hTexRef: CUtexref, fm: CUfilter_m
 
 /// `cuTexRefSetFlags`.
 pub unsafe extern "C" fn cuTexRefSetFlags(hTexRef: CUtexref, Flags: u32) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetFlags {
             h_tex_ref: v_h_tex_ref,
@@ -564,8 +566,8 @@ pub unsafe extern "C" fn cuTexRefSetFormat(
     fmt: CUarray_format,
     NumPackedComponents: i32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetFormat {
             h_tex_ref: v_h_tex_ref,
@@ -579,8 +581,8 @@ pub unsafe extern "C" fn cuTexRefSetFormat(
 
 /// `cuTexRefSetMaxAnisotropy`.
 pub unsafe extern "C" fn cuTexRefSetMaxAnisotropy(hTexRef: CUtexref, maxAniso: u32) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetMaxAnisotropy {
             h_tex_ref: v_h_tex_ref,
@@ -596,8 +598,8 @@ pub unsafe extern "C" fn cuTexRefSetMipmapFilterMode(
     hTexRef: CUtexref,
     fm: CUfilter_mode,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetMipmapFilterMode {
             h_tex_ref: v_h_tex_ref,
@@ -610,8 +612,8 @@ pub unsafe extern "C" fn cuTexRefSetMipmapFilterMode(
 
 /// `cuTexRefSetMipmapLevelBias`.
 pub unsafe extern "C" fn cuTexRefSetMipmapLevelBias(hTexRef: CUtexref, bias: f32) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetMipmapLevelBias {
             h_tex_ref: v_h_tex_ref,
@@ -628,8 +630,8 @@ pub unsafe extern "C" fn cuTexRefSetMipmapLevelClamp(
     minMipmapLevelClamp: f32,
     maxMipmapLevelClamp: f32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_req = wire::CuTexRefSetMipmapLevelClamp {
             h_tex_ref: v_h_tex_ref,
@@ -647,8 +649,8 @@ pub unsafe extern "C" fn cuTexRefSetMipmappedArray(
     hMipmappedArray: CUmipmappedArray,
     Flags: u32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_h_tex_ref = cx.handle(Kind::TexRef, hTexRef as u64)?;
         let v_h_mipmapped_array = cx.handle_opt(Kind::MipmappedArray, hMipmappedArray as u64)?;
         let v_req = wire::CuTexRefSetMipmappedArray {

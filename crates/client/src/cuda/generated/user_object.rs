@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, user_object.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -14,8 +14,8 @@ pub unsafe extern "C" fn cuGraphReleaseUserObject(
     object: CUuserObject,
     count: u32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_graph = cx.handle(Kind::Graph, graph as u64)?;
         let v_object = cx.handle(Kind::UserObject, object as u64)?;
         let v_req = wire::CuGraphReleaseUserObject {
@@ -35,8 +35,8 @@ pub unsafe extern "C" fn cuGraphRetainUserObject(
     count: u32,
     flags: u32,
 ) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_graph = cx.handle(Kind::Graph, graph as u64)?;
         let v_object = cx.handle(Kind::UserObject, object as u64)?;
         let v_req = wire::CuGraphRetainUserObject {
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn cuUserObjectCreate(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::user_object::cuUserObjectCreate(
+        crate::cuda::entry::user_object::cuUserObjectCreate(
             object_out,
             ptr,
             destroy,
@@ -72,8 +72,8 @@ pub unsafe extern "C" fn cuUserObjectCreate(
 
 /// `cuUserObjectRelease`.
 pub unsafe extern "C" fn cuUserObjectRelease(object: CUuserObject, count: u32) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_object = cx.handle(Kind::UserObject, object as u64)?;
         let v_req = wire::CuUserObjectRelease {
             object: v_object,
@@ -86,8 +86,8 @@ pub unsafe extern "C" fn cuUserObjectRelease(object: CUuserObject, count: u32) -
 
 /// `cuUserObjectRetain`.
 pub unsafe extern "C" fn cuUserObjectRetain(object: CUuserObject, count: u32) -> CUresult {
-    runtime::guard(|| {
-        let cx = runtime::enter()?;
+    life::guard(|| {
+        let cx = life::enter()?;
         let v_object = cx.handle(Kind::UserObject, object as u64)?;
         let v_req = wire::CuUserObjectRetain {
             object: v_object,

@@ -2,7 +2,7 @@
 //! Entry points: CUDA driver, vmm.
 
 use super::*;
-use crate::cuda::runtime;
+use crate::cuda::life;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
@@ -11,7 +11,7 @@ use wire::Kind;
 /// `cuMemAddressFree`.
 pub unsafe extern "C" fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::vmm::cuMemAddressFree(ptr, size) }
+    unsafe { crate::cuda::entry::vmm::cuMemAddressFree(ptr, size) }
 }
 
 /// `cuMemAddressReserve`.
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn cuMemAddressReserve(
     flags: u64,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::vmm::cuMemAddressReserve(ptr, size, alignment, addr, flags) }
+    unsafe { crate::cuda::entry::vmm::cuMemAddressReserve(ptr, size, alignment, addr, flags) }
 }
 
 /// `cuMemCreate`.
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn cuMemCreate(
     flags: u64,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::vmm::cuMemCreate(handle, size, prop, flags) }
+    unsafe { crate::cuda::entry::vmm::cuMemCreate(handle, size, prop, flags) }
 }
 
 /// `cuMemExportToShareableHandle`.
@@ -46,7 +46,12 @@ pub unsafe extern "C" fn cuMemExportToShareableHandle(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::vmm::cuMemExportToShareableHandle(shareableHandle, handle, handleType, flags)
+        crate::cuda::entry::vmm::cuMemExportToShareableHandle(
+            shareableHandle,
+            handle,
+            handleType,
+            flags,
+        )
     }
 }
 
@@ -57,7 +62,7 @@ pub unsafe extern "C" fn cuMemGetAccess(
     ptr: CUdeviceptr,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::vmm::cuMemGetAccess(flags, location, ptr) }
+    unsafe { crate::cuda::entry::vmm::cuMemGetAccess(flags, location, ptr) }
 }
 
 /// `cuMemGetAllocationGranularity`.
@@ -67,7 +72,7 @@ pub unsafe extern "C" fn cuMemGetAllocationGranularity(
     option: CUmemAllocationGranularity_flags,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::vmm::cuMemGetAllocationGranularity(granularity, prop, option) }
+    unsafe { crate::cuda::entry::vmm::cuMemGetAllocationGranularity(granularity, prop, option) }
 }
 
 /// `cuMemGetAllocationPropertiesFromHandle`.
@@ -76,7 +81,7 @@ pub unsafe extern "C" fn cuMemGetAllocationPropertiesFromHandle(
     handle: CUmemGenericAllocationHandle,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::vmm::cuMemGetAllocationPropertiesFromHandle(prop, handle) }
+    unsafe { crate::cuda::entry::vmm::cuMemGetAllocationPropertiesFromHandle(prop, handle) }
 }
 
 /// `cuMemImportFromShareableHandle`.
@@ -86,7 +91,9 @@ pub unsafe extern "C" fn cuMemImportFromShareableHandle(
     shHandleType: CUmemAllocationHandleType,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::vmm::cuMemImportFromShareableHandle(handle, osHandle, shHandleType) }
+    unsafe {
+        crate::cuda::entry::vmm::cuMemImportFromShareableHandle(handle, osHandle, shHandleType)
+    }
 }
 
 /// `cuMemMap`.
@@ -98,7 +105,7 @@ pub unsafe extern "C" fn cuMemMap(
     flags: u64,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::vmm::cuMemMap(ptr, size, offset, handle, flags) }
+    unsafe { crate::cuda::entry::vmm::cuMemMap(ptr, size, offset, handle, flags) }
 }
 
 /// `cuMemMapArrayAsync`: refused.
@@ -107,7 +114,7 @@ pub unsafe extern "C" fn cuMemMapArrayAsync(
     _count: u32,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemMapArrayAsync", "sparse arrays are not forwarded")
+    life::unsupported("cuMemMapArrayAsync", "sparse arrays are not forwarded")
 }
 
 /// `cuMemMapArrayAsync_ptsz`: refused.
@@ -116,13 +123,13 @@ pub unsafe extern "C" fn cuMemMapArrayAsync_ptsz(
     _count: u32,
     _hStream: CUstream,
 ) -> CUresult {
-    runtime::unsupported("cuMemMapArrayAsync", "sparse arrays are not forwarded")
+    life::unsupported("cuMemMapArrayAsync", "sparse arrays are not forwarded")
 }
 
 /// `cuMemRelease`.
 pub unsafe extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::vmm::cuMemRelease(handle) }
+    unsafe { crate::cuda::entry::vmm::cuMemRelease(handle) }
 }
 
 /// `cuMemRetainAllocationHandle`.
@@ -131,7 +138,7 @@ pub unsafe extern "C" fn cuMemRetainAllocationHandle(
     addr: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::vmm::cuMemRetainAllocationHandle(handle, addr) }
+    unsafe { crate::cuda::entry::vmm::cuMemRetainAllocationHandle(handle, addr) }
 }
 
 /// `cuMemSetAccess`.
@@ -142,13 +149,13 @@ pub unsafe extern "C" fn cuMemSetAccess(
     count: usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::vmm::cuMemSetAccess(ptr, size, desc, count) }
+    unsafe { crate::cuda::entry::vmm::cuMemSetAccess(ptr, size, desc, count) }
 }
 
 /// `cuMemUnmap`.
 pub unsafe extern "C" fn cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::vmm::cuMemUnmap(ptr, size) }
+    unsafe { crate::cuda::entry::vmm::cuMemUnmap(ptr, size) }
 }
 
 /// `cuMulticastAddDevice`: refused.
@@ -156,7 +163,7 @@ pub unsafe extern "C" fn cuMulticastAddDevice(
     _mcHandle: CUmemGenericAllocationHandle,
     _dev: CUdevice,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMulticastAddDevice",
         "multicast objects are not offered, as their device attribute says",
     )
@@ -170,7 +177,7 @@ pub unsafe extern "C" fn cuMulticastBindAddr(
     _size: usize,
     _flags: u64,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMulticastBindAddr",
         "multicast objects are not offered, as their device attribute says",
     )
@@ -185,7 +192,7 @@ pub unsafe extern "C" fn cuMulticastBindMem(
     _size: usize,
     _flags: u64,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMulticastBindMem",
         "multicast objects are not offered, as their device attribute says",
     )
@@ -196,7 +203,7 @@ pub unsafe extern "C" fn cuMulticastCreate(
     _mcHandle: *mut CUmemGenericAllocationHandle,
     _prop: *const CUmulticastObjectProp,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMulticastCreate",
         "multicast objects are not offered, as their device attribute says",
     )
@@ -208,7 +215,7 @@ pub unsafe extern "C" fn cuMulticastGetGranularity(
     _prop: *const CUmulticastObjectProp,
     _option: CUmulticastGranularity_flags,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMulticastGetGranularity",
         "multicast objects are not offered, as their device attribute says",
     )
@@ -221,7 +228,7 @@ pub unsafe extern "C" fn cuMulticastUnbind(
     _mcOffset: usize,
     _size: usize,
 ) -> CUresult {
-    runtime::unsupported(
+    life::unsupported(
         "cuMulticastUnbind",
         "multicast objects are not offered, as their device attribute says",
     )

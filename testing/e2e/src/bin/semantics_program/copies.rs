@@ -1,7 +1,7 @@
 //! Copies that few programs make: rows longer than what travels in one piece, memory that is freed
 //! under a copy, mistakes beside which everything goes on.
 
-use super::{Api, at};
+use super::api::{Api, at};
 
 const HOST: u64 = 1;
 const DEVICE: u64 = 2;

@@ -1,6 +1,6 @@
 //! Corners of the API that programs seldom see, where drivers are exact all the same.
 
-use super::{Api, at};
+use super::api::{Api, at};
 use std::ffi::{CStr, c_char};
 
 /// An address as text, or its absence.

@@ -1,7 +1,7 @@
 //! Graphs that kernels launch, and kernels in graphs that other kernels change: both are known to a
 //! device by names of the driver's.
 
-use super::{Api, at};
+use super::api::{Api, at};
 
 const DEVICE_LAUNCH: u64 = 4;
 const UPDATABLE: u64 = 13;

@@ -1,6 +1,6 @@
 //! Asking whether events have happened.
 
-use super::{Api, at};
+use super::api::{Api, at};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 /// Whether the program lets its streams go on.

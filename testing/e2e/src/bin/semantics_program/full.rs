@@ -1,6 +1,6 @@
 //! A device whose memory is full, and one that fails in the middle of a copy.
 
-use super::{Api, at};
+use super::api::{Api, at};
 
 const MIB: u64 = 1 << 20;
 

@@ -1,7 +1,7 @@
 //! Functions in stream order that use managed memory, while the driver sits in calls that wait for
 //! them.
 
-use super::{Api, at};
+use super::api::{Api, at};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ fn turn(api: &Api, stream: u64, fill: u64, behind: Behind, written: bool) {
     let other = api.made("cuMemAllocManaged", &[BYTES, 1]);
     let there = api.made("cuMemAlloc_v2", &[BYTES]);
     let host = api.made("cuMemHostAlloc", &[COPIES * 4096, 0]);
-    let spare = api.made("cuModuleLoadData", &[super::IMAGE.as_ptr() as u64]);
+    let spare = api.made("cuModuleLoadData", &[super::api::IMAGE.as_ptr() as u64]);
     api.tell("cuStreamSynchronize", &[stream]);
     println!(
         "launch: {}",
@@ -138,7 +138,7 @@ fn in_a_graph(api: &Api, stream: u64, fill: u64) {
     println!("in a graph");
     let [from, to] = [0, 1].map(|_| api.made("cuMemAlloc_v2", &[BYTES]));
     let host = api.made("cuMemHostAlloc", &[BYTES, 0]);
-    let spare = api.made("cuModuleLoadData", &[super::IMAGE.as_ptr() as u64]);
+    let spare = api.made("cuModuleLoadData", &[super::api::IMAGE.as_ptr() as u64]);
     println!(
         "launch: {}",
         api.launch(fill, stream, &[from, 5, BYTES / 4])

@@ -1,6 +1,6 @@
 //! Memory that graphs allocate: it is there from a launch until it is freed, once.
 
-use super::{Api, at};
+use super::api::{Api, at};
 
 const FREE_ON_LAUNCH: u64 = 1;
 

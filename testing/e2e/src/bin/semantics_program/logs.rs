@@ -1,6 +1,6 @@
 //! The driver's log of errors: dumped to memory and to files, and told to who listens.
 
-use super::{Api, at};
+use super::api::{Api, at};
 use std::ffi::{c_char, c_void};
 use std::time::Duration;
 

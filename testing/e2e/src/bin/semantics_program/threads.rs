@@ -1,6 +1,6 @@
 //! Threads of a program: their own default streams, their small stacks, memory that is not there.
 
-use super::{Api, at};
+use super::api::{Api, at};
 use std::sync::mpsc::channel;
 
 const PER_THREAD: u64 = 2;

@@ -1,0 +1,125 @@
+//! A client: a session with a worker, and all that is known about it.
+
+use crate::cuda::state::State;
+use crate::cuda::state::devices::Device;
+use crate::cuda::state::pieces::Pieces;
+use crate::session::Session;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+/// A client. It lives as long as the process.
+pub struct Client {
+    /// The session with the worker.
+    pub session: Session,
+    /// The devices the program sees, in its order.
+    pub devices: Vec<Device>,
+    /// What `cuDriverGetVersion` answers: the server's.
+    pub driver_version: i32,
+    /// What is known without asking.
+    pub state: &'static State,
+    /// Answers that stay the same.
+    pub answers: Answers,
+    /// Memory shared with a worker on this host, for copies of memory that is not; `None` inside
+    /// when none can be had.
+    pub ring: OnceLock<Option<Pieces>>,
+    /// The way to the thread that runs the program's functions.
+    pub jobs: Mutex<Option<Sender<Job>>>,
+    /// How many jobs have come and are not done.
+    pub waiting: AtomicUsize,
+}
+
+/// Something for the thread that runs the program's functions.
+pub type Job = Box<dyn FnOnce() + Send>;
+
+/// The most answers that a part of the cache holds: a program that asks about ever new addresses
+/// must not fill its memory with the answers.
+const SHARD: usize = 4096;
+
+type Shard = RwLock<HashMap<Box<[u8]>, Arc<[u8]>>>;
+
+/// Answers by what was asked: the context, the call, its arguments.
+#[derive(Default)]
+pub struct Answers {
+    shards: [Shard; 16],
+    /// How often something was forgotten: an answer from before that is not kept.
+    forgotten: AtomicU64,
+    hasher: RandomState,
+}
+
+impl Answers {
+    fn shard(&self, key: &[u8]) -> &Shard {
+        &self.shards[self.hasher.hash_one(key) as usize % self.shards.len()]
+    }
+
+    /// A known answer.
+    pub fn get(&self, key: &[u8]) -> Option<Arc<[u8]>> {
+        let shard = self.shard(key).read();
+        shard
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(key)
+            .cloned()
+    }
+
+    /// To be noted before a question is asked whose answer will be kept.
+    pub fn mark(&self) -> u64 {
+        self.forgotten.load(Ordering::Acquire)
+    }
+
+    /// Keeps an answer, unless something was forgotten since the mark.
+    pub fn keep(&self, key: Vec<u8>, answer: Arc<[u8]>, mark: u64) {
+        let mut shard = self
+            .shard(&key)
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        if self.mark() != mark {
+            return;
+        }
+        if shard.len() >= SHARD {
+            shard.clear();
+        }
+        shard.insert(key.into(), answer);
+    }
+
+    /// Forgets an answer: something has changed it.
+    pub fn forget(&self, key: &[u8]) {
+        self.forgotten.fetch_add(1, Ordering::AcqRel);
+        self.shard(key)
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(key);
+    }
+
+    /// Forgets every answer whose key begins so.
+    pub fn forget_all(&self, begin: &[u8]) {
+        self.forgotten.fetch_add(1, Ordering::AcqRel);
+        for shard in &self.shards {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            shard.retain(|key, _| !key.starts_with(begin));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_from_before_something_was_forgotten_is_not_kept() {
+        let a = Answers::default();
+        let key = || vec![1, 2, 3];
+        let mark = a.mark();
+        a.keep(key(), Arc::from([9u8]), mark);
+        assert_eq!(a.get(&key()).as_deref(), Some(&[9u8][..]));
+        let mark = a.mark();
+        a.forget(&key());
+        a.keep(key(), Arc::from([9u8]), mark);
+        assert_eq!(a.get(&key()), None);
+        a.keep(key(), Arc::from([9u8]), a.mark());
+        a.keep(vec![1, 3], Arc::from([8u8]), a.mark());
+        a.forget_all(&[1, 2]);
+        assert_eq!((a.get(&key()), a.get(&[1, 3]).is_some()), (None, true));
+    }
+}

@@ -1,0 +1,175 @@
+//! A call in progress.
+
+use super::client::Client;
+use crate::cuda::state::State;
+use crate::cuda::state::devices::Device;
+use busbar_abi::cuda::*;
+use busbar_wire::codec::{Message, Reader};
+use busbar_wire::generated::cuda::Kind;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// A call in progress: the client, and the context that is current to the calling thread.
+#[derive(Clone, Copy)]
+pub struct Cx {
+    /// The client.
+    pub client: &'static Client,
+    /// The id of the current context; 0 for none.
+    pub scope: u32,
+}
+
+impl Cx {
+    /// A call of no context's.
+    pub fn of(client: &'static Client) -> Self {
+        Self { client, scope: 0 }
+    }
+
+    /// The same call in another context.
+    #[must_use]
+    pub fn in_context(self, scope: u32) -> Self {
+        Self { scope, ..self }
+    }
+
+    /// What the client knows.
+    #[inline]
+    pub fn state(self) -> &'static State {
+        self.client.state
+    }
+
+    /// The id of a handle.
+    #[inline]
+    pub fn handle(self, kind: Kind, raw: u64) -> Result<u32, CUresult> {
+        self.state().handles.id(kind, raw).ok_or(match kind {
+            Kind::Context => CUDA_ERROR_INVALID_CONTEXT,
+            _ => CUDA_ERROR_INVALID_HANDLE,
+        })
+    }
+
+    /// The id of a handle that may be null; 0 then.
+    #[inline]
+    pub fn handle_opt(self, kind: Kind, raw: u64) -> Result<u32, CUresult> {
+        if raw == 0 {
+            Ok(0)
+        } else {
+            self.handle(kind, raw)
+        }
+    }
+
+    /// The handle of an id.
+    pub fn raw(self, kind: Kind, id: u32) -> u64 {
+        self.state().handles.raw(kind, id)
+    }
+
+    /// The handle of an object that the worker made, under the id that it chose.
+    pub fn adopt(self, kind: Kind, id: u32) -> Result<u64, CUresult> {
+        let adopted = self.state().handles.adopt(kind, id, self.scope);
+        adopted.inspect_err(|_| {
+            crate::log!(Error, "the worker chose an id that it may not: {id:#x}");
+        })
+    }
+
+    /// Chooses the id of an object that the next call creates.
+    pub fn create(self, kind: Kind) -> u32 {
+        self.create_in(kind, self.scope)
+    }
+
+    /// As [`Cx::create`], of an object that belongs to another context, or to none.
+    pub fn create_in(self, kind: Kind, context: u32) -> u32 {
+        let handles = &self.state().handles;
+        if handles.used_up(kind) {
+            // Ids that were kept from use are needed: what is cached under them is forgotten.
+            self.client.answers.forget_all(&[]);
+            handles.use_again(kind);
+        }
+        handles.create(kind, context)
+    }
+
+    /// Ends a handle, and all that is known of its object.
+    pub fn destroy(self, kind: Kind, id: u32) {
+        self.state().retire(kind, id);
+    }
+
+    /// The current context's id; an error when there is none.
+    #[inline]
+    pub fn need_context(self) -> Result<u32, CUresult> {
+        if self.scope == 0 {
+            Err(CUDA_ERROR_INVALID_CONTEXT)
+        } else {
+            Ok(self.scope)
+        }
+    }
+
+    /// The device with the program's ordinal.
+    pub fn device(self, dev: CUdevice) -> Result<&'static Device, CUresult> {
+        let i = usize::try_from(dev).ok();
+        i.and_then(|i| self.client.devices.get(i))
+            .ok_or(CUDA_ERROR_INVALID_DEVICE)
+    }
+
+    /// The program's ordinal of the current context's device.
+    #[inline]
+    pub fn current_device(self) -> Result<CUdevice, CUresult> {
+        let device = self.state().contexts.device(self.need_context()?);
+        device.ok_or(CUDA_ERROR_INVALID_CONTEXT)
+    }
+
+    /// The current context and its device.
+    pub fn home(self) -> Result<(u32, CUdevice), CUresult> {
+        Ok((self.need_context()?, self.current_device()?))
+    }
+
+    /// How many records have been queued so far.
+    pub fn queued(self) -> u64 {
+        self.client.session.records()
+    }
+
+    /// The session is over: the error of everything from now on.
+    pub fn lost<T>(self) -> Result<T, CUresult> {
+        Err(self.state().contexts.lose_session())
+    }
+}
+
+/// A reply message's bytes.
+#[derive(Clone, Debug)]
+pub struct ReplyBytes(pub(super) Arc<[u8]>);
+
+impl Deref for ReplyBytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Decodes a message that must be there to its last byte.
+pub fn decode<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<M, CUresult> {
+    let mut r = Reader::new(bytes);
+    let m = M::decode(&mut r).and_then(|m| r.finish().map(|()| m));
+    m.map_err(|e| {
+        crate::log!(Error, "the worker's answer makes no sense: {e}");
+        CUDA_ERROR_UNKNOWN
+    })
+}
+
+/// Writes through a program's pointer.
+///
+/// # Safety
+/// `p` is null or valid for a write of `T`.
+pub unsafe fn put<T>(p: *mut T, v: T) -> Result<(), CUresult> {
+    if p.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: passed on to the caller.
+    unsafe { p.write_unaligned(v) };
+    Ok(())
+}
+
+/// Writes through a program's pointer, if it gave one.
+///
+/// # Safety
+/// `p` is null or valid for a write of `T`.
+pub unsafe fn put_opt<T>(p: *mut T, v: T) {
+    if !p.is_null() {
+        // SAFETY: passed on to the caller.
+        unsafe { p.write_unaligned(v) };
+    }
+}

@@ -1,0 +1,209 @@
+//! The program's memory where kernels touch it, too: its pages, and the way to the device's side.
+
+use super::client::Client;
+use super::cx::Cx;
+use super::fault::{self, Owner};
+use crate::cuda::state::area::{ANY, Pages};
+use crate::cuda::state::shadows::{Far, Outcome};
+use busbar_abi::cuda::*;
+use busbar_wire::codec::Request as _;
+use busbar_wire::generated::cuda as msg;
+use std::ffi::c_void;
+use std::os::unix::fs::FileExt as _;
+
+/// The pages of this process.
+pub struct Host;
+
+impl Pages for Host {
+    fn protect(&self, at: u64, len: u64, rights: i32) -> Result<(), CUresult> {
+        // SAFETY: whole pages of memory that an area guards.
+        if unsafe { libc::mprotect(at as *mut c_void, len as usize, rights) } == 0 {
+            return Ok(());
+        }
+        let e = std::io::Error::last_os_error();
+        crate::log!(Error, "cannot protect {len:#x} bytes at {at:#x}: {e}");
+        Err(CUDA_ERROR_OPERATING_SYSTEM)
+    }
+
+    fn bytes(&self, at: u64, len: usize) -> &[u8] {
+        // SAFETY: memory of an area, which may be read in its present state: it stays as long as
+        // the area does, and edges are never closed.
+        unsafe { std::slice::from_raw_parts(at as *const u8, len) }
+    }
+
+    fn write(&self, at: u64, bytes: &[u8]) {
+        for (i, b) in bytes.iter().enumerate() {
+            // SAFETY: a byte of the program's registered memory.
+            unsafe { (at as *mut u8).add(i).write_volatile(*b) };
+        }
+    }
+
+    fn fill(&self, at: u64, bytes: &[u8]) -> Result<(), CUresult> {
+        // The kernel writes to closed pages, or says that it cannot.
+        let memory = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/proc/self/mem");
+        if memory.is_ok_and(|m| m.write_all_at(bytes, at).is_ok()) {
+            return Ok(());
+        }
+        // Where the kernel does not do that, the pages are open while they are filled.
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        self.protect(at, bytes.len() as u64, rights)?;
+        // SAFETY: just opened.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
+        Ok(())
+    }
+
+    fn watch(&self, at: u64, len: u64) -> Result<(), CUresult> {
+        fault::watch(at, len)
+    }
+
+    fn unwatch(&self, at: u64) {
+        fault::unwatch(at);
+    }
+}
+
+/// Unmaps memory of the program's that was ours to map.
+pub fn unmap_host(at: u64, len: u64) {
+    // SAFETY: a mapping of ours that nobody uses any more.
+    unsafe { libc::munmap(at as *mut c_void, len as usize) };
+}
+
+impl Far for Cx {
+    fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<(), CUresult> {
+        let sent = self.client.session.memory_in(context, dst, bytes);
+        let sent = sent.and_then(|()| self.queued_one());
+        sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
+    }
+
+    fn fence(&self) -> Result<(), CUresult> {
+        let m = msg::MemoryFence {};
+        debug_assert!(m.queued());
+        let sent = self.client.session.queue(self.scope, &m);
+        sent.and_then(|()| self.queued_one())
+            .or_else(|_| self.lost())
+    }
+
+    fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<(), CUresult> {
+        // Not `Cx::call`: an error that the program has not heard of yet stays its own to hear.
+        match self.client.session.memory_out(context, src, to) {
+            Ok(a) if a.status == CUDA_SUCCESS => Ok(()),
+            Ok(a) => Err(a.status),
+            Err(_) => Err(CUDA_ERROR_DEVICE_UNAVAILABLE),
+        }
+    }
+}
+
+/// A client whose memory may fault.
+struct Guarded(&'static Client);
+
+impl Owner for Guarded {
+    fn fault(&self, p: u64, write: Option<bool>, now: bool) -> Outcome {
+        let (state, cx) = (self.0.state, Cx::of(self.0));
+        // A capture must not be waited for; what it holds has not run.
+        let now = now || state.shadows.streams_wait() || state.captures.any();
+        let mut areas = state.shadows.areas();
+        areas.fault(&Host, &cx, p, write, now)
+    }
+
+    fn wait(&self, owed: &[(u32, u32)], mark: u64) -> Result<(), CUresult> {
+        Cx::of(self.0).wait_for(owed, mark)
+    }
+}
+
+impl Cx {
+    /// Makes sure that faults in this client's memory are handled.
+    pub fn handle_faults(self) -> Result<(), CUresult> {
+        fault::start(self.client as *const Client as usize, || {
+            Box::new(Guarded(self.client))
+        })
+    }
+
+    /// A call was queued. With queueing switched off it waits here until the worker has it.
+    #[inline]
+    pub fn queued_one(self) -> Result<(), busbar_channel::Closed> {
+        if busbar_channel::switches::Switch::Queue.on() {
+            return Ok(());
+        }
+        self.client.session.drain()
+    }
+
+    /// Device work is about to be queued on `stream`: what the program has written goes ahead of
+    /// it. The work may write, unless it only `reads`.
+    #[cold]
+    pub fn work(self, stream: u32, reads: bool) -> Result<(), CUresult> {
+        let mut areas = self.state().shadows.areas();
+        areas.work(&Host, &self, (self.scope, stream), reads)
+    }
+
+    /// Sends what the program has written, before any work asks for it.
+    pub fn push_written(self, writes: bool) -> Result<(), CUresult> {
+        let mut areas = self.state().shadows.areas();
+        areas.push(&Host, &self, ANY, writes)
+    }
+
+    /// The program is about to wait for streams, which may wait for what it has written.
+    #[inline]
+    pub fn about_to_wait(self) -> Result<(), CUresult> {
+        let shadows = &self.state().shadows;
+        if shadows.streams_wait() && shadows.active() {
+            return self.push_written(false);
+        }
+        Ok(())
+    }
+
+    /// A call has waited for a context (`stream` is `None`) or a stream, for all up to the mark.
+    #[inline]
+    pub fn waited(self, scope: u32, stream: Option<u32>, mark: u64) {
+        if self.state().shadows.active() {
+            self.has_waited(scope, stream, mark);
+        }
+    }
+
+    #[cold]
+    fn has_waited(self, scope: u32, stream: Option<u32>, mark: u64) {
+        let shadows = &self.state().shadows;
+        let mut areas = shadows.areas();
+        areas.over(scope, stream, mark);
+        areas.fetch_edges(&Host, &self);
+        // What the program has looked at meanwhile, it must look at again.
+        if shadows.streams_wait()
+            && let Err(e) = areas.push(&Host, &self, ANY, true)
+        {
+            crate::log!(Warn, "cannot send what the program has written: error {e}");
+        }
+    }
+
+    /// Waits for work that the program's memory owes.
+    pub fn wait_for(self, owed: &[(u32, u32)], mark: u64) -> Result<(), CUresult> {
+        let one = owed.len() == 1;
+        let mut scopes: Vec<_> = owed
+            .iter()
+            .map(|(scope, stream)| (*scope, if one { *stream } else { ANY }))
+            .collect();
+        scopes.sort_unstable();
+        scopes.dedup();
+        let session = &self.client.session;
+        for (scope, stream) in scopes {
+            let stream = Some(stream).filter(|s| *s != ANY && *s != 0);
+            let all = || session.call(scope, &msg::ContextSynchronize { context: scope }, None);
+            let answer = match stream {
+                None => all(),
+                Some(h_stream) => {
+                    match session.call(scope, &msg::CuStreamSynchronize { h_stream }, None) {
+                        // Another thread has destroyed the stream, whose work goes on.
+                        Ok(a) if a.status == CUDA_ERROR_INVALID_HANDLE => all(),
+                        answer => answer,
+                    }
+                }
+            };
+            match answer {
+                Ok(a) if a.status == CUDA_SUCCESS => {}
+                Ok(a) => return Err(a.status),
+                Err(_) => return Err(CUDA_ERROR_DEVICE_UNAVAILABLE),
+            }
+            self.state().shadows.areas().over(scope, stream, mark);
+        }
+        Ok(())
+    }
+}

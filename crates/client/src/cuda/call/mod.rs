@@ -1,0 +1,13 @@
+//! Calls: what goes to the worker and comes back, and what has to be done around it.
+
+mod client;
+mod cx;
+pub mod fault;
+pub mod freed;
+mod host;
+mod send;
+pub mod thread;
+
+pub use client::{Client, Job};
+pub use cx::{Cx, ReplyBytes, decode, put, put_opt};
+pub use host::{Host, unmap_host};

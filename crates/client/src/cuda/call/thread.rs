@@ -1,0 +1,151 @@
+//! What each thread of the program has for itself: the current context, its own streams, how it
+//! captures, and, where a process has several clients, which one its calls are for.
+
+use super::client::Client;
+use crate::cuda::state::handles::id_in;
+use busbar_abi::cuda::*;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+/// Entries of a thread's cache of stored values.
+const CACHED: usize = 16;
+
+/// The nodes and edges that a thread was last told of.
+type Told = (Vec<CUgraphNode>, Vec<CUgraphEdgeData>);
+
+thread_local! {
+    /// The client that calls of this thread are for; the process's if there is none.
+    static BOUND: Cell<Option<&'static Client>> = const { Cell::new(None) };
+    /// The current context's handle: by that it is noticed when another thread has destroyed it.
+    static CURRENT: Cell<u64> = const { Cell::new(0) };
+    /// The handles of the contexts below the current one.
+    static STACK: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    /// The handles of the thread's own default streams, by context. Another thread may end a
+    /// context, and its id be another's then.
+    static OWN: RefCell<HashMap<u32, u64>> = RefCell::new(HashMap::new());
+    static CAPTURE_MODE: Cell<u32> = const { Cell::new(0) };
+    static TOLD: RefCell<Told> = const { RefCell::new((Vec::new(), Vec::new())) };
+    /// The runtime looks its state up in the storage at every call of its own, some ten thousand
+    /// times in a training step: change, context, key, value.
+    static STORED: RefCell<[(u64, u32, u64, u64); CACHED]> =
+        const { RefCell::new([(0, 0, 0, 0); CACHED]) };
+    /// Whether this thread is in a listener, whose own errors must not make it wait for itself.
+    static LISTENING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The client that this thread's calls are for, if it is not the process's.
+#[inline]
+pub fn bound() -> Option<&'static Client> {
+    BOUND.try_with(Cell::get).unwrap_or(None)
+}
+
+/// This thread's calls are for `client` from now on. What the thread had with another is forgotten.
+pub fn bind(client: Option<&'static Client>) {
+    BOUND.set(client);
+    CURRENT.set(0);
+    CAPTURE_MODE.set(0);
+    STACK.with_borrow_mut(Vec::clear);
+    OWN.with_borrow_mut(HashMap::clear);
+    STORED.with_borrow_mut(|s| *s = [(0, 0, 0, 0); CACHED]);
+}
+
+/// The handle of the current context; 0 for none.
+#[inline]
+pub fn current_raw() -> u64 {
+    CURRENT.try_with(Cell::get).unwrap_or(0)
+}
+
+/// The id of the current context; 0 for none.
+#[inline]
+pub fn current() -> u32 {
+    id_in(current_raw())
+}
+
+/// Sets the current context.
+pub fn set_current(raw: u64) {
+    let _ = CURRENT.try_with(|c| c.set(raw));
+}
+
+/// A context becomes current; the one before lies below.
+pub fn push(raw: u64) {
+    let old = current_raw();
+    if old != 0 {
+        STACK.with_borrow_mut(|s| s.push(old));
+    }
+    set_current(raw);
+}
+
+/// What lies below the current context on the thread's stack becomes current.
+pub fn pop() {
+    let below = STACK.with_borrow_mut(Vec::pop);
+    set_current(below.unwrap_or(0));
+}
+
+/// The handle of the thread's own default stream in a context, if it was made.
+pub fn own_stream(context: u32) -> Option<u64> {
+    OWN.with_borrow(|o| o.get(&context).copied())
+}
+
+/// Sets it.
+pub fn set_own_stream(context: u32, raw: u64) {
+    OWN.with_borrow_mut(|o| o.insert(context, raw));
+}
+
+/// How calls of this thread that could disturb a capture are taken.
+pub fn capture_mode() -> u32 {
+    CAPTURE_MODE.get()
+}
+
+/// Sets that; gives what it was.
+pub fn set_capture_mode(mode: u32) -> u32 {
+    CAPTURE_MODE.replace(mode)
+}
+
+/// Keeps lists for the program until this thread's next such call; gives where they lie.
+pub fn tell(
+    nodes: Vec<CUgraphNode>,
+    edges: Vec<CUgraphEdgeData>,
+) -> (*const CUgraphNode, *const CUgraphEdgeData) {
+    TOLD.with_borrow_mut(|told| {
+        *told = (nodes, edges);
+        let none = told.1.is_empty();
+        let edges = if none {
+            std::ptr::null()
+        } else {
+            told.1.as_ptr()
+        };
+        (told.0.as_ptr(), edges)
+    })
+}
+
+fn slot(context: u32, key: u64) -> usize {
+    (key >> 4 ^ key >> 12 ^ u64::from(context)) as usize % CACHED
+}
+
+/// The value of a key of a context, if nothing was stored or deleted since it was looked up.
+#[inline]
+pub fn stored(change: u64, context: u32, key: u64) -> Option<u64> {
+    let known = STORED.try_with(|s| {
+        let e = s.borrow()[slot(context, key)];
+        (e.0 == change && e.1 == context && e.2 == key).then_some(e.3)
+    });
+    known.ok().flatten()
+}
+
+/// Keeps a value that was looked up.
+pub fn keep_stored(change: u64, context: u32, key: u64, value: u64) {
+    let _ = STORED.try_with(|s| s.borrow_mut()[slot(context, key)] = (change, context, key, value));
+}
+
+/// Whether this thread is in a listener of the driver's log.
+pub fn is_listening() -> bool {
+    LISTENING.get()
+}
+
+/// Runs a listener.
+pub fn listen<T>(f: impl FnOnce() -> T) -> T {
+    LISTENING.set(true);
+    let t = f();
+    LISTENING.set(false);
+    t
+}

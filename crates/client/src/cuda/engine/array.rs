@@ -1,0 +1,20 @@
+//! What is known of arrays, so that a copy past an array's end fails at once, as CUDA's does.
+
+use crate::cuda::call::{Cx, decode};
+use crate::cuda::state::rows::{Shape, shape_of};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda as msg;
+
+/// The shape of an array, asked for once.
+pub fn shape(cx: Cx, id: u32) -> Result<Shape, CUresult> {
+    let arrays = &cx.state().arrays;
+    if let Some(s) = arrays.get(&id) {
+        return Ok(s);
+    }
+    let reply = cx.call(&msg::CuArray3DGetDescriptorV2 { h_array: id })?;
+    let bytes = decode::<msg::CuArray3DGetDescriptorV2Reply>(&reply)?.p_array_descriptor;
+    let d: CUDA_ARRAY3D_DESCRIPTOR = busbar_abi::from_bytes(&bytes).ok_or(CUDA_ERROR_UNKNOWN)?;
+    let s = shape_of(&d);
+    arrays.insert(id, s);
+    Ok(s)
+}

@@ -1,0 +1,58 @@
+//! Attributes of functions.
+
+use crate::cuda::call::Cx;
+use crate::cuda::engine::launch;
+use crate::cuda::state::functions::{ATTRIBUTES, MAX_DYNAMIC_SHARED, STATIC_SHARED};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda as msg;
+use std::sync::atomic::Ordering;
+
+/// The value of an attribute.
+pub fn attribute(cx: Cx, f: CUfunction, which: CUfunction_attribute) -> Result<i32, CUresult> {
+    let (_, f) = launch::function(cx, f)?;
+    let i = which as usize;
+    if i < ATTRIBUTES {
+        Ok(f.attribute(i))
+    } else {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    }
+}
+
+/// Sets an attribute, here and at the worker.
+pub fn set_attribute(
+    cx: Cx,
+    raw: CUfunction,
+    which: CUfunction_attribute,
+    value: i32,
+    device: CUdevice,
+) -> Result<(), CUresult> {
+    let (id, f) = launch::function(cx, raw)?;
+    let i = which as usize;
+    // Only these can be set: dynamic shared memory, carve-out, and the cluster's.
+    if !(8..ATTRIBUTES).contains(&i) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    if i == MAX_DYNAMIC_SHARED {
+        let d = cx.device(device)?;
+        let most = d
+            .attributes
+            .get(&(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN as i32))
+            .copied()
+            .unwrap_or(i32::MAX);
+        if value < 0 || value > most - f.attribute(STATIC_SHARED) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+    }
+    // Setting what is set already is common (once before each launch), and nothing to send.
+    let old = f.attributes[i].swap(value, Ordering::Relaxed);
+    if old == value {
+        return Ok(());
+    }
+    cx.send(&msg::FunctionSetAttribute {
+        function: id,
+        attribute: i as i32,
+        value,
+        device,
+    })
+    .inspect_err(|_| f.attributes[i].store(old, Ordering::Relaxed))
+}

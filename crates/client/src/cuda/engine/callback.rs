@@ -1,0 +1,270 @@
+//! What of the program's the server asks for: functions that run in stream order, destructors,
+//! bytes of memory that work before may still write.
+//!
+//! They run one after the other on a thread of their own, as the driver's do, so that they may take
+//! long and the session goes on meanwhile. The stream waits at the server until the function has
+//! returned here.
+
+use crate::cuda::call::{Client, Cx, Job, decode, fault};
+use crate::cuda::engine::{graph_host, logs, shadow};
+use crate::cuda::state::bodies::lock;
+use crate::cuda::state::promised::{Function, Promised};
+use busbar_abi::cuda::*;
+use busbar_channel::Bulk;
+use busbar_wire::Reader;
+use busbar_wire::generated::cuda::contract::MOST_READ;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::limits::BULK_CHUNK as CHUNK;
+use busbar_wire::promise::{HOST_FUNCTION, MAYBE_CAPTURED, STREAM_CALLBACK, Word};
+use busbar_wire::record::{OP_CALLBACK_BYTES, OP_CALLBACK_DONE};
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+
+/// Something that the server has asked for.
+struct Asked {
+    /// The server's number for it.
+    call: u32,
+    what: Promised,
+    /// It will not be asked for again.
+    last: bool,
+    error: CUresult,
+    /// Mirrors to fetch before, and to give after.
+    before: Vec<u32>,
+    after: Vec<u32>,
+}
+
+/// The most of them that wait: a server cannot fill the program's memory with them.
+const MOST_WAITING: usize = 1 << 16;
+
+/// The way to the thread that runs them. It is there before the first is queued: a stream must not
+/// wait for a function that nobody can run.
+fn jobs(client: &'static Client) -> Result<Sender<Job>, CUresult> {
+    let mut jobs = lock(&client.jobs);
+    if let Some(tx) = &*jobs {
+        return Ok(tx.clone());
+    }
+    let (tx, rx) = channel::<Job>();
+    let run = move || {
+        for job in rx {
+            job();
+            client.waiting.fetch_sub(1, Ordering::AcqRel);
+        }
+    };
+    let named = std::thread::Builder::new().name("busbar-callback".into());
+    let started = fault::quietly(|| named.spawn(run));
+    if let Err(e) = started {
+        crate::log!(Error, "cannot start the thread of callbacks: {e}");
+        return Err(CUDA_ERROR_OPERATING_SYSTEM);
+    }
+    Ok(jobs.insert(tx).clone())
+}
+
+/// A graph gets a node with this function: its token.
+pub fn in_graphs(cx: Cx, run: Function) -> Result<u64, CUresult> {
+    let state = cx.state();
+    state.order.program_will_see();
+    state.order.functions_in_graphs();
+    jobs(cx.client)?;
+    Ok(state.promises.often(Promised::Function(run)))
+}
+
+/// The function of a graph's node.
+pub fn of_node(cx: Cx, token: u64) -> Option<Function> {
+    match cx.state().promises.get(token) {
+        Some(Promised::Function(run)) => Some(run),
+        _ => None,
+    }
+}
+
+/// A user object's destructor: its token.
+pub fn destructor(cx: Cx, object: u32, run: Function) -> Result<u64, CUresult> {
+    jobs(cx.client)?;
+    let state = cx.state();
+    let what = Promised::Destructor { object, run };
+    Ok(state.promises.once(&state.order, what))
+}
+
+/// It never came to be known to the worker.
+fn take_back(cx: Cx, token: u64) {
+    let state = cx.state();
+    let _ = state.promises.take(&state.order, token);
+}
+
+/// Queues a copy to the device from page-locked memory which work before it may write: its bytes
+/// are read when that is over.
+pub fn read_in_order(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<(), CUresult> {
+    jobs(cx.client)?;
+    let state = cx.state();
+    let most = MOST_READ as usize;
+    for done in (0..len).step_by(most) {
+        let n = most.min(len - done);
+        let (at, dst) = (src + done as u64, dst + done as u64);
+        let what = Promised::Read { at, len: n };
+        let token = state.promises.once(&state.order, what);
+        let m = msg::CopyInLater {
+            dst,
+            len: n as u64,
+            stream,
+            token,
+        };
+        cx.send(&m).inspect_err(|_| take_back(cx, token))?;
+    }
+    Ok(())
+}
+
+/// Sends what the worker asks for.
+fn read(cx: Cx, call: u32, p: u64, len: usize) {
+    let send = || {
+        for at in (0..len).step_by(CHUNK) {
+            let n = CHUNK.min(len - at);
+            let head = |out: &mut Vec<u8>| {
+                out.extend_from_slice(&call.to_le_bytes());
+                out.extend_from_slice(&(at as u64).to_le_bytes());
+            };
+            // SAFETY: page-locked memory, which its owner keeps until the copy is done.
+            let bytes = unsafe { std::slice::from_raw_parts((p as *const u8).add(at), n) };
+            let channel = cx.client.session.channel();
+            let _ = channel.push_bulk(OP_CALLBACK_BYTES, 0, 0, head, Bulk::Copy(bytes));
+        }
+    };
+    // It may be closed to the program by now.
+    fault::in_function(send);
+}
+
+/// Runs a function of the program's that a stream waits for.
+fn in_stream_order(cx: Cx, f: impl FnOnce()) {
+    let _ = fault::in_function(|| catch_unwind(AssertUnwindSafe(f)));
+    shadow::function_ran(cx);
+}
+
+fn run(f: Function) {
+    // SAFETY: the program's function and data.
+    unsafe { (f.f)(f.data as *mut c_void) };
+}
+
+fn work(cx: Cx, job: &Asked) {
+    match job.what {
+        Promised::Function(f) => {
+            graph_host::fetch(cx, &job.before);
+            in_stream_order(cx, || {
+                if job.error == CUDA_SUCCESS {
+                    run(f);
+                }
+            });
+            graph_host::give(cx, &job.after);
+        }
+        Promised::Callback { f, stream, data } => {
+            // SAFETY: the program's function and data.
+            let call = || unsafe { f(stream as CUstream, job.error, data as *mut c_void) };
+            in_stream_order(cx, call);
+        }
+        Promised::Read { at, len } => read(cx, job.call, at, len),
+        Promised::Destructor { run: f, .. } => {
+            let _ = catch_unwind(|| run(f));
+        }
+    }
+    if job.last {
+        job.what.is_over(&cx.state().order);
+    }
+    if job.call != 0 {
+        // The worker hears that it is done.
+        let done = |out: &mut Vec<u8>| out.extend_from_slice(&job.call.to_le_bytes());
+        let session = &cx.client.session;
+        let _ = session.queue_raw(OP_CALLBACK_DONE, 0, done);
+        session.flush();
+    }
+}
+
+/// The worker asks for something. Called on the receiving thread. An error says what is wrong with
+/// the worker, and ends the session.
+pub fn asked(client: &'static Client, status: i32, call: u32, body: &[u8]) -> Result<(), String> {
+    let word = Word::from_status(status).map_err(|e| e.to_string())?;
+    let damaged = || format!("the server's word makes no sense ({word:?})");
+    let state = client.state;
+    match word {
+        Word::Run => {
+            let m = decode::<msg::RunPromised>(body).map_err(|_| damaged())?;
+            let (what, last) = state.promises.redeem(m.token)?;
+            if let Promised::Destructor { object, .. } = what {
+                state.retire(Kind::UserObject, object);
+            }
+            if client.waiting.fetch_add(1, Ordering::AcqRel) >= MOST_WAITING {
+                return Err(format!(
+                    "the server wants more than {MOST_WAITING} functions run"
+                ));
+            }
+            let job = Asked {
+                call,
+                what,
+                last,
+                error: m.error as CUresult,
+                before: m.before,
+                after: m.after,
+            };
+            // It was there before the token was given.
+            if let Ok(tx) = jobs(client) {
+                let _ = tx.send(Box::new(move || work(Cx::of(client), &job)));
+            }
+        }
+        Word::Gone => {
+            let token = Reader::new(body).u64().map_err(|_| damaged())?;
+            state.promises.take(&state.order, token)?;
+        }
+        Word::LogLine => {
+            let m = decode::<msg::LogLine<'_>>(body).map_err(|_| damaged())?;
+            logs::arrived(state, &m)?;
+        }
+        Word::MirrorGone => {
+            let id = Reader::new(body).u32().map_err(|_| damaged())?;
+            state.graphs.mirror_gone(id);
+        }
+    }
+    Ok(())
+}
+
+/// Queues what runs in stream order.
+fn queue(cx: Cx, stream: u32, kind: u32, what: Promised) -> Result<(), CUresult> {
+    let state = cx.state();
+    state.order.program_will_see();
+    jobs(cx.client)?;
+    cx.need_context()?;
+    let token = if kind == MAYBE_CAPTURED {
+        state.order.functions_in_graphs();
+        state.promises.often(what)
+    } else {
+        state.promises.once(&state.order, what)
+    };
+    let m = msg::HostFunction {
+        stream,
+        kind,
+        token,
+    };
+    cx.send(&m).inspect_err(|_| take_back(cx, token))
+}
+
+/// `cuLaunchHostFunc`.
+pub fn queue_host_function(cx: Cx, stream: u32, f: Function) -> Result<(), CUresult> {
+    let kind = match cx.state().captures.any() {
+        true => MAYBE_CAPTURED,
+        false => HOST_FUNCTION,
+    };
+    queue(cx, stream, kind, Promised::Function(f))
+}
+
+/// `cuStreamAddCallback`.
+pub fn queue_stream_callback(
+    cx: Cx,
+    stream: u32,
+    handle: CUstream,
+    f: unsafe extern "C" fn(CUstream, CUresult, *mut c_void),
+    data: *mut c_void,
+) -> Result<(), CUresult> {
+    let what = Promised::Callback {
+        f,
+        stream: handle as u64,
+        data: data as u64,
+    };
+    queue(cx, stream, STREAM_CALLBACK, what)
+}

@@ -1,0 +1,52 @@
+//! Contexts at the worker: primary ones come with their first user.
+
+use crate::cuda::call::Cx;
+use crate::cuda::state::devices::Device;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::sync::atomic::Ordering;
+
+/// The current context's device.
+pub fn device_of(cx: Cx) -> Result<&'static Device, CUresult> {
+    cx.device(cx.current_device()?)
+}
+
+/// The handle of a device's primary context, whether it is retained or not.
+pub fn primary_handle(cx: Cx, dev: CUdevice) -> Result<CUcontext, CUresult> {
+    let d = cx.device(dev)?;
+    let contexts = &cx.state().contexts;
+    if contexts.info(d.primary).is_none() {
+        contexts.remember(d.primary, dev, 0, true);
+    }
+    Ok(cx.raw(Kind::Context, d.primary) as CUcontext)
+}
+
+/// Counts one more user of a device's primary context, which its first user makes.
+pub fn retain(cx: Cx, dev: CUdevice) -> Result<(), CUresult> {
+    let contexts = &cx.state().contexts;
+    let _one = contexts.change_primaries();
+    let p = contexts.primary(dev)?;
+    if p.retained.load(Ordering::Acquire) == 0 {
+        cx.call(&msg::PrimaryRetain {
+            context: cx.device(dev)?.primary,
+            device: dev,
+            flags: p.flags.load(Ordering::Relaxed),
+        })?;
+    }
+    p.retained.fetch_add(1, Ordering::AcqRel);
+    Ok(())
+}
+
+/// The current context, or the first device's primary one for what the runtime library asks before
+/// there is any.
+pub fn or_first(cx: Cx) -> Result<Cx, CUresult> {
+    if cx.scope != 0 {
+        return Ok(cx);
+    }
+    let p = cx.state().contexts.primary(0)?;
+    // Once: nobody gives back what is retained here.
+    if p.retained.load(Ordering::Acquire) == 0 {
+        retain(cx, 0)?;
+    }
+    Ok(cx.in_context(cx.device(0)?.primary))
+}

@@ -1,0 +1,286 @@
+//! Copies between the program's memory and the device's.
+//!
+//! A copy to the device returns once the bytes are queued: from pageable memory they are copied
+//! into the queue, page-locked memory is sent from where it lies, which is what CUDA asks its users
+//! to leave alone until the copy is done. A copy from the device to page-locked memory returns at
+//! once and the bytes arrive by themselves; any other waits.
+
+use crate::cuda::call::Cx;
+use crate::cuda::engine::transfer::Arriving;
+use crate::cuda::engine::{
+    callback, copy_across, graph_host, ring, settled, shared, stream, transfer,
+};
+use crate::cuda::state::rows::{DEVICE, End, HOST, Rows};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda as msg;
+
+/// A copy between two places on devices, or between what is there of shadowed memory.
+fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<(), CUresult> {
+    let there = |p| cx.state().shadows.device_side(p, len).unwrap_or(p);
+    let (dst, src) = (there(dst), there(src));
+    cx.state().must_be_on_device(dst, len)?;
+    cx.state().must_be_on_device(src, len)?;
+    copy_across::between(cx, dst, src, len, stream)
+}
+
+/// Makes a node of a copy on a capturing stream; says whether it did. One that would wait is
+/// refused.
+#[cold]
+fn captured(
+    cx: Cx,
+    dst: (u32, u64),
+    src: (u32, u64),
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<bool, CUresult> {
+    if !later {
+        stream::refuse_wait(cx, stream)?;
+        return Ok(false);
+    }
+    let end = |(memory, p): (u32, u64)| End {
+        memory,
+        host: p,
+        device: p,
+        ..End::default()
+    };
+    let r = Rows {
+        src: end(src),
+        dst: end(dst),
+        width: len,
+        height: 1,
+        depth: 1,
+    };
+    graph_host::capture(cx, &r, stream)
+}
+
+/// Host to device. Unless it may be done `later`, it is done on return as far as the program can
+/// tell.
+///
+/// # Safety
+/// `len` bytes at `src` are readable; page-locked ones stay as they are until the copy is done.
+pub unsafe fn to_device(
+    cx: Cx,
+    dst: u64,
+    src: *const u8,
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: passed on to the caller.
+    let before = unsafe { queue_to_device(cx, dst, src, len, stream, later)? };
+    if !later && len > 0 {
+        settled::after(cx, stream)?;
+    }
+    before
+}
+
+/// Queues a copy from the host to the device. One that is not for `later` waits first for what may
+/// write its source; what became of that is told beside what becomes of the copy.
+///
+/// # Safety
+/// As for [`to_device`].
+unsafe fn queue_to_device(
+    cx: Cx,
+    dst: u64,
+    src: *const u8,
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<Result<(), CUresult>, CUresult> {
+    cx.need_context()?;
+    if len == 0 {
+        return Ok(Ok(()));
+    }
+    if src.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    if let Some(there) = cx.state().shadows.device_side(src as u64, len) {
+        return on_device(cx, dst, there, len, stream).map(Ok);
+    }
+    let dst = cx.state().shadows.device_side(dst, len).unwrap_or(dst);
+    cx.state().must_be_on_device(dst, len)?;
+    if cx.state().shadows.active() {
+        cx.work(stream, false)?;
+    }
+    // SAFETY: passed on to the caller.
+    let there = |cx| unsafe { queue_to_device(cx, dst, src, len, 0, later)? };
+    if let Some(done) = copy_across::in_its_context(cx, dst, stream, there) {
+        return done.map(Ok);
+    }
+    if cx.state().captures.any()
+        && captured(cx, (DEVICE, dst), (HOST, src as u64), len, stream, later)?
+    {
+        return Ok(Ok(()));
+    }
+    let ends = (dst, src as u64);
+    let before = match later {
+        true => Ok(()),
+        false => settled::before(cx, stream, src as u64, len),
+    };
+    if shared::copy(cx, ends, src as u64, len, stream, later)? {
+        return Ok(before);
+    }
+    let pinned = later && cx.state().ranges.is_pinned(src as u64, len);
+    if pinned && cx.state().order.may_still_write(src as u64, len) && !cx.idle(stream) {
+        return callback::read_in_order(cx, dst, src as u64, len, stream).map(Ok);
+    }
+    // SAFETY: passed on to the caller.
+    if unsafe { ring::to_device(cx, dst, src, len, stream)? } {
+        return Ok(before);
+    }
+    // SAFETY: passed on to the caller.
+    unsafe {
+        if pinned || len >= transfer::SEND_IN_PLACE {
+            transfer::send_in_place(cx, dst, src, len, stream, pinned)?;
+        } else {
+            transfer::queue(cx, dst, std::slice::from_raw_parts(src, len), stream)?;
+        }
+    }
+    Ok(before)
+}
+
+/// Device to host.
+///
+/// # Safety
+/// `len` bytes at `dst` are writable, and stay so until the copy is done.
+pub unsafe fn to_host(
+    cx: Cx,
+    dst: *mut u8,
+    src: u64,
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<(), CUresult> {
+    cx.need_context()?;
+    if len == 0 {
+        return Ok(());
+    }
+    if dst.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    if let Some(there) = cx.state().shadows.device_side(dst as u64, len) {
+        on_device(cx, there, src, len, stream)?;
+        // The program's next look at the bytes waits for them; an error it is told of here.
+        return if later {
+            Ok(())
+        } else {
+            cx.call(&msg::CuStreamSynchronize { h_stream: stream })
+                .map(drop)
+        };
+    }
+    let src = cx.state().shadows.device_side(src, len).unwrap_or(src);
+    cx.state().must_be_on_device(src, len)?;
+    if cx.state().shadows.active() {
+        cx.work(stream, true)?;
+    }
+    // SAFETY: passed on to the caller.
+    let there = |cx| unsafe { to_host(cx, dst, src, len, 0, false) };
+    if let Some(done) = copy_across::in_its_context(cx, src, stream, there) {
+        return done;
+    }
+    if cx.state().captures.any()
+        && captured(cx, (HOST, dst as u64), (DEVICE, src), len, stream, later)?
+    {
+        return Ok(());
+    }
+    let ends = (dst as u64, src);
+    if shared::copy(cx, ends, dst as u64, len, stream, later)? {
+        return Ok(());
+    }
+    if later && cx.state().ranges.is_pinned(dst as u64, len) {
+        // SAFETY: page-locked memory stays until it is freed, and freeing it waits for copies.
+        return unsafe {
+            cx.state().order.program_will_see();
+            let done = ring::to_host_later(cx, dst, src, len, stream)?;
+            let m = msg::CopyOut {
+                src: src + done as u64,
+                len: (len - done) as u64,
+                stream,
+            };
+            if done == len {
+                return Ok(());
+            }
+            let (place, left) = (dst.add(done), len - done);
+            let arriving = Arriving::new(cx, place as u64, left);
+            transfer::later(cx, &m, (place, left), arriving, |_| {})
+        };
+    }
+    // SAFETY: passed on to the caller.
+    unsafe {
+        if ring::to_host(cx, dst, src, len, stream)? {
+            return Ok(());
+        }
+        let since = cx.queued();
+        transfer::fetch(cx, dst, src, len, stream)?;
+        cx.now_idle(stream, since);
+    }
+    if cx.state().output.expected() {
+        // What kernels have printed comes with a call that waits for the stream itself.
+        cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+    }
+    Ok(())
+}
+
+/// As [`any`], for later, but that a source on the host has been read on return.
+///
+/// # Safety
+/// As for [`any`].
+pub unsafe fn at_once(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<(), CUresult> {
+    let pinned = cx.state().on_host(src)
+        && !cx.state().on_host(dst)
+        && cx.state().ranges.is_pinned(src, len);
+    let usual = !pinned
+        || cx.state().shadows.active()
+        || cx.state().captures.any()
+        || cx.client.devices.len() > 1;
+    if !usual {
+        cx.need_context()?;
+        cx.state().must_be_on_device(dst, len)?;
+        // SAFETY: page-locked memory of that length.
+        let bytes = unsafe { std::slice::from_raw_parts(src as *const u8, len) };
+        return transfer::queue(cx, dst, bytes, stream);
+    }
+    // SAFETY: passed on to the caller.
+    unsafe { any(cx, dst, src, len, stream, true)? };
+    if pinned && !cx.state().captures.any() {
+        cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+    }
+    Ok(())
+}
+
+/// A copy whose ends the addresses tell.
+pub unsafe fn any(
+    cx: Cx,
+    dst: u64,
+    src: u64,
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<(), CUresult> {
+    // SAFETY: passed on to the caller, for whichever end is on the host.
+    unsafe {
+        match (cx.state().on_host(dst), cx.state().on_host(src)) {
+            (false, true) => to_device(cx, dst, src as *const u8, len, stream, later),
+            (true, false) => to_host(cx, dst as *mut u8, src, len, stream, later),
+            (false, false) if len == 0 => Ok(()),
+            (false, false) => on_device(cx, dst, src, len, stream),
+            (true, true) if len > 0 && (dst == 0 || src == 0) => Err(CUDA_ERROR_INVALID_VALUE),
+            (true, true) => {
+                // In stream order: what was queued before may still write the source.
+                let (to, from) = ((HOST, dst), (HOST, src));
+                if len > 0
+                    && cx.state().captures.any()
+                    && captured(cx, to, from, len, stream, later)?
+                {
+                    return Ok(());
+                }
+                if len > 0 {
+                    cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+                    std::ptr::copy(src as *const u8, dst as *mut u8, len);
+                }
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Copies of rows: pitched memory, arrays, boxes.
+//!
+//! What lies on the host travels packed, without the gaps between its rows.
+
+use crate::cuda::call::Cx;
+use crate::cuda::engine::transfer::Arriving;
+use crate::cuda::engine::{array, copy_across, graph_host, settled, stream, transfer};
+use crate::cuda::state::rows::{ARRAY, CHUNK, DEVICE, End, HOST, Rows, shape};
+use busbar_abi::cuda::*;
+use busbar_channel::Bulk;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+
+fn array_id(cx: Cx, e: &End) -> Result<u32, CUresult> {
+    if e.memory == ARRAY {
+        cx.handle(Kind::Array, e.array)
+    } else {
+        Ok(0)
+    }
+}
+
+/// Sends rows from the host.
+unsafe fn rows_in(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
+    for stripe in r.stripes() {
+        // SAFETY: passed on to the caller.
+        unsafe { stripe_in(cx, &stripe, stream)? };
+    }
+    Ok(())
+}
+
+/// Sends short rows from the host, as many in each record as fit.
+unsafe fn stripe_in(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
+    let array = array_id(cx, &r.dst)?;
+    let at_once = (CHUNK / r.width).max(1);
+    let mut packed = Vec::with_capacity(CHUNK.min(r.width * r.height));
+    for z in 0..r.depth {
+        let mut y = 0;
+        while y < r.height {
+            let n = at_once.min(r.height - y);
+            packed.clear();
+            for i in y..y + n {
+                // SAFETY: a row of the program's box.
+                packed.extend_from_slice(unsafe {
+                    std::slice::from_raw_parts(r.src.row(i, z) as *const u8, r.width)
+                });
+            }
+            let mut part = Rows {
+                height: n,
+                depth: 1,
+                ..*r
+            };
+            part.dst.y += y;
+            part.dst.z += z;
+            let s = shape(&part);
+            let m = msg::CopyInRows {
+                shape: busbar_abi::bytes_of(&s),
+                array,
+                stream,
+                data: &[],
+            };
+            cx.send_bulk(&m, Bulk::Copy(&packed))?;
+            y += n;
+        }
+    }
+    Ok(())
+}
+
+/// Fetches rows. Those that go to page-locked memory arrive by themselves, if they may come
+/// `later`.
+unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32, later: bool) -> Result<(), CUresult> {
+    let array = array_id(cx, &r.src)?;
+    for r in r.stripes().flat_map(Rows::boxes) {
+        let s = shape(&r);
+        let to = r.host(r.dst);
+        let len = r.width * r.height * r.depth;
+        let m = msg::CopyOutRows {
+            shape: busbar_abi::bytes_of(&s),
+            array,
+            len: len as u64,
+            stream,
+        };
+        let mut packed = vec![0u8; len];
+        let place = (packed.as_mut_ptr(), len);
+        let (start, span) = to.span();
+        // The receiving thread must not meet a page that is closed to the program.
+        let open = cx.state().ranges.is_pinned(start, span)
+            && cx.state().shadows.device_side(start, 1).is_none();
+        if later && open {
+            let put = move |arrived: bool| {
+                if arrived {
+                    // SAFETY: page-locked memory stays until it is freed, and freeing it waits for
+                    // copies.
+                    unsafe { transfer::scatter(&to, &packed) };
+                }
+            };
+            // SAFETY: the closure keeps the bytes.
+            unsafe {
+                let arriving = Arriving::of_box(cx, &to);
+                transfer::later(cx, &m, place, arriving, put)?;
+            }
+            continue;
+        }
+        cx.call_into(&m, Some(place))?;
+        // SAFETY: passed on to the caller.
+        unsafe { transfer::scatter(&to, &packed) };
+    }
+    Ok(())
+}
+
+/// Copies a box of bytes.
+///
+/// # Safety
+/// What of the box lies on the host is the program's.
+pub unsafe fn copy_box(
+    cx: Cx,
+    r: Rows,
+    stream: u32,
+    peer: bool,
+    later: bool,
+) -> Result<(), CUresult> {
+    if r.width == 0 || r.height == 0 || r.depth == 0 {
+        return Ok(());
+    }
+    let box_bytes = r
+        .width
+        .checked_mul(r.height)
+        .and_then(|n| n.checked_mul(r.depth));
+    box_bytes
+        .filter(|n| *n < 1 << 46)
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let r = cx.state().settled(&r);
+    let ends = [&r.src, &r.dst];
+    if ends.iter().any(|e| e.memory != ARRAY && e.pitch < r.width) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    for e in ends {
+        cx.state().check_end(e, &r)?;
+        if e.memory == ARRAY {
+            let shape = array::shape(cx, cx.handle(Kind::Array, e.array)?)?;
+            if !shape.holds([e.x, e.y, e.z], [r.width, r.height, r.depth]) {
+                return Err(CUDA_ERROR_INVALID_VALUE);
+            }
+        }
+    }
+    if cx.state().shadows.active() {
+        cx.work(stream, false)?;
+    }
+    let host = r.src.memory == HOST || r.dst.memory == HOST;
+    if host && cx.state().captures.any() {
+        if !later {
+            stream::refuse_wait(cx, stream)?;
+        } else if graph_host::capture(cx, &r, stream)? {
+            return Ok(());
+        }
+    }
+    // SAFETY: passed on to the caller.
+    unsafe {
+        match (r.src.memory, r.dst.memory) {
+            (HOST, HOST) => {
+                cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+                for z in 0..r.depth {
+                    for y in 0..r.height {
+                        let (from, to) = (r.src.row(y, z), r.dst.row(y, z));
+                        std::ptr::copy(from as *const u8, to as *mut u8, r.width);
+                    }
+                }
+                Ok(())
+            }
+            (HOST, DEVICE | ARRAY) => {
+                let (p, n) = r.host(r.src).span();
+                let before = match later {
+                    true if cx.state().ranges.is_pinned(p, n)
+                        && cx.state().order.may_still_write(p, n) =>
+                    {
+                        cx.call(&msg::CuStreamSynchronize { h_stream: stream })
+                            .map(drop)
+                    }
+                    true => Ok(()),
+                    false => settled::before(cx, stream, p, n),
+                };
+                let there = |cx| rows_in(cx, &r, 0);
+                copy_across::in_context_of(cx, cx.state().home(&r.dst), stream, there)
+                    .unwrap_or_else(|| rows_in(cx, &r, stream))?;
+                if !later {
+                    settled::after(cx, stream)?;
+                }
+                before
+            }
+            (DEVICE | ARRAY, HOST) => {
+                let there = |cx| rows_out(cx, &r, 0, false);
+                copy_across::in_context_of(cx, cx.state().home(&r.src), stream, there)
+                    .unwrap_or_else(|| rows_out(cx, &r, stream, later))
+            }
+            (DEVICE | ARRAY, DEVICE | ARRAY) => on_device(cx, &r, stream, peer),
+            _ => Err(CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+}
+
+/// Queues the copy of a box that the host sees nothing of.
+fn on_device(cx: Cx, r: &Rows, stream: u32, peer: bool) -> Result<(), CUresult> {
+    let s = shape(r);
+    let mut m = msg::CopyRowsOnDevice {
+        shape: busbar_abi::bytes_of(&s),
+        src_array: array_id(cx, &r.src)?,
+        dst_array: array_id(cx, &r.dst)?,
+        src_context: cx.handle_opt(Kind::Context, r.src.context)?,
+        dst_context: cx.handle_opt(Kind::Context, r.dst.context)?,
+        peer: u32::from(peer),
+        stream,
+    };
+    if !peer
+        && cx.client.devices.len() > 1
+        && let (Some((from, a)), Some((to, b))) = (cx.state().home(&r.src), cx.state().home(&r.dst))
+        && (a != b || cx.current_device()? != a)
+    {
+        (m.src_context, m.dst_context, m.peer) = (from, to, 1);
+    }
+    cx.send(&m)
+}

@@ -1,0 +1,209 @@
+//! The program's memory in graphs.
+//!
+//! A copy node whose one end is the program's memory copies from or to a *mirror* at the worker.
+//! Here is what each mirror stands for. Before a launch the bytes of every source are sent, in the
+//! order of the launch's stream; after it the bytes of every destination are asked for, and arrive
+//! before any later wait for that stream is over.
+
+use crate::cuda::call::{Cx, decode};
+use crate::cuda::engine::transfer::Arriving;
+use crate::cuda::engine::{stream, transfer};
+use crate::cuda::state::graphs::Lists;
+use crate::cuda::state::rows::{End, HOST, HostBox, Rows, shape};
+use busbar_abi::cuda::*;
+use busbar_channel::Bulk;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::limits::BULK_CHUNK as CHUNK;
+
+/// A copy as it travels: its shape, ids of arrays, ids of mirrors.
+pub struct Travel {
+    pub shape: CUDA_MEMCPY3D,
+    pub arrays: [u32; 2],
+    pub mirrors: [u32; 2],
+}
+
+fn mirror(cx: Cx, r: &Rows, end: End, written: bool) -> u32 {
+    if end.memory != HOST {
+        return 0;
+    }
+    cx.state().graphs.mirror(r.host(end), written)
+}
+
+/// Prepares a copy for a graph: each end on the host gets a mirror.
+pub fn travel(cx: Cx, r: &Rows) -> Result<Travel, CUresult> {
+    let bytes = r.width.checked_mul(r.height);
+    let bytes = bytes.and_then(|n| n.checked_mul(r.depth));
+    if !bytes.is_some_and(|n| n > 0 && n < 1 << 40) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let array = |e: &End| cx.handle_opt(Kind::Array, e.array);
+    let r = cx.state().settled(r);
+    for e in [&r.src, &r.dst] {
+        if e.memory == HOST && (e.host == 0 || e.pitch < r.width) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+    }
+    Ok(Travel {
+        shape: shape(&r),
+        arrays: [array(&r.src)?, array(&r.dst)?],
+        mirrors: [mirror(cx, &r, r.src, false), mirror(cx, &r, r.dst, true)],
+    })
+}
+
+/// Puts the program's own addresses back where the worker has mirrors.
+pub fn restore(cx: Cx, c: &mut CUDA_MEMCPY3D, mirrors: [u32; 2]) {
+    if let Some(b) = cx.state().graphs.mirrored(mirrors[0]) {
+        c.srcMemoryType = CU_MEMORYTYPE_HOST as _;
+        (c.srcHost, c.srcDevice) = (b.end.host as _, 0);
+        (c.srcXInBytes, c.srcY, c.srcZ) = (b.end.x, b.end.y, b.end.z);
+        (c.srcPitch, c.srcHeight) = (b.end.pitch, b.end.height);
+    }
+    if let Some(b) = cx.state().graphs.mirrored(mirrors[1]) {
+        c.dstMemoryType = CU_MEMORYTYPE_HOST as _;
+        (c.dstHost, c.dstDevice) = (b.end.host as _, 0);
+        (c.dstXInBytes, c.dstY, c.dstZ) = (b.end.x, b.end.y, b.end.z);
+        (c.dstPitch, c.dstHeight) = (b.end.pitch, b.end.height);
+    }
+}
+
+/// Makes a node of a copy with host memory if its stream captures; says whether it did.
+pub fn capture(cx: Cx, r: &Rows, stream: u32) -> Result<bool, CUresult> {
+    if !stream::captures(cx, stream)? {
+        return Ok(false);
+    }
+    let t = travel(cx, r)?;
+    let m = msg::CaptureCopy {
+        shape: busbar_abi::bytes_of(&t.shape),
+        arrays: t.arrays,
+        mirrors: t.mirrors,
+        stream,
+    };
+    let graphs = &cx.state().graphs;
+    let drop_mirrors = |_: &CUresult| t.mirrors.iter().for_each(|m| graphs.mirror_gone(*m));
+    let reply = cx.call(&m).inspect_err(drop_mirrors)?;
+    Ok(decode::<msg::CaptureCopyReply>(&reply)?.captured != 0)
+}
+
+/// Sends the bytes of a box, in pieces.
+unsafe fn send(
+    b: &HostBox,
+    mut piece_at: impl FnMut(u64, &[u8]) -> Result<(), CUresult>,
+) -> Result<(), CUresult> {
+    // SAFETY: passed on to the caller.
+    let (packed, p) = match b.whole() {
+        Some(p) => (Vec::new(), p as *const u8),
+        None => {
+            // SAFETY: passed on to the caller.
+            let v = unsafe { transfer::gather(b) };
+            let p = v.as_ptr();
+            (v, p)
+        }
+    };
+    let len = b.len();
+    let mut done = 0;
+    while done < len {
+        let n = CHUNK.min(len - done);
+        // SAFETY: within the box or its packed bytes.
+        let piece = unsafe { std::slice::from_raw_parts(p.add(done), n) };
+        piece_at(done as u64, piece)?;
+        done += n;
+    }
+    drop(packed);
+    Ok(())
+}
+
+/// Sends what a launch on `stream` will read.
+///
+/// # Safety
+/// The program's memory is readable, as the API asks.
+pub unsafe fn before_launch(cx: Cx, l: &Lists, stream: u32) -> Result<(), CUresult> {
+    for id in &l.sources {
+        let Some(b) = cx.state().graphs.mirrored(*id) else {
+            continue;
+        };
+        let (p, n) = b.span();
+        if cx.state().order.may_still_write(p, n) {
+            // What is queued before the launch writes what this is to read.
+            cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+        }
+        let queue = |offset, piece: &[u8]| {
+            let m = msg::MirrorIn {
+                mirror: *id,
+                stream,
+                offset,
+                data: &[],
+            };
+            cx.send_bulk(&m, Bulk::Copy(piece))
+        };
+        // SAFETY: passed on to the caller.
+        unsafe { send(&b, queue)? };
+    }
+    Ok(())
+}
+
+/// Asks for what a launch on `stream` writes.
+///
+/// # Safety
+/// The program's memory stays writable until it has waited for the stream, as the API asks.
+pub unsafe fn after_launch(cx: Cx, exec: u32, l: &Lists, stream: u32) -> Result<(), CUresult> {
+    for id in &l.destinations {
+        let Some(b) = cx.state().graphs.destination(*id) else {
+            continue;
+        };
+        let m = msg::MirrorOut {
+            exec,
+            mirror: *id,
+            stream,
+        };
+        let (len, arriving) = (b.len(), Arriving::of_box(cx, &b));
+        if let Some(p) = b.whole() {
+            // SAFETY: passed on to the caller.
+            unsafe { transfer::later(cx, &m, (p as *mut u8, len), arriving, |_| {})? };
+            continue;
+        }
+        let mut packed = vec![0u8; len];
+        let p = packed.as_mut_ptr();
+        // SAFETY: the bytes live in the closure until they have arrived.
+        unsafe {
+            transfer::later(cx, &m, (p, len), arriving, move |ok| {
+                if ok {
+                    // SAFETY: passed on to the caller.
+                    transfer::scatter(&b, &packed);
+                }
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Before a host node's function runs: what copies before it have written. Ahead of what is queued,
+/// which may wait for the graph.
+pub fn fetch(cx: Cx, ids: &[u32]) {
+    for id in ids {
+        let Some(b) = cx.state().graphs.destination(*id) else {
+            continue;
+        };
+        let mut packed = vec![0u8; b.len()];
+        let answer = cx.client.session.mirror_out(*id, &mut packed);
+        if answer.is_ok_and(|a| a.status == CUDA_SUCCESS) {
+            // SAFETY: a graph of the program's writes this memory.
+            unsafe { transfer::scatter(&b, &packed) };
+        }
+    }
+}
+
+/// After a host node's function has run: what copies behind it will read. It is there before the
+/// worker heeds the word that the function has returned.
+pub fn give(cx: Cx, ids: &[u32]) {
+    for id in ids {
+        let Some(b) = cx.state().graphs.mirrored(*id) else {
+            continue;
+        };
+        let write = |offset, piece: &[u8]| {
+            let sent = cx.client.session.mirror_in(*id, offset, piece);
+            sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
+        };
+        // SAFETY: a graph of the program's reads this memory.
+        let _ = unsafe { send(&b, write) };
+    }
+}

@@ -1,0 +1,374 @@
+//! Launches: the hottest path there is. A launch is checked here, as far as CUDA reports mistakes
+//! at once, packed, and queued; nothing waits.
+
+use crate::cuda::call::{Cx, decode};
+use crate::cuda::engine::{addresses, context};
+use crate::cuda::state::functions::{Function, MAX_DYNAMIC_SHARED, MAX_THREADS, REGISTERS};
+use busbar_abi::cuda::*;
+use busbar_abi::{member, set_member};
+use busbar_wire::generated::cuda::{self as msg, Kind, op};
+use std::ffi::c_void;
+
+/// The id of a function handle, and what is known of it.
+#[inline]
+pub fn function(cx: Cx, raw: CUfunction) -> Result<(u32, &'static Function), CUresult> {
+    let id = cx.handle(Kind::Function, raw as u64)?;
+    cx.state()
+        .functions
+        .get(id)
+        .map(|f| (id, f))
+        .ok_or(CUDA_ERROR_INVALID_HANDLE)
+}
+
+/// Where the parameters of a launch are.
+enum Params<'a> {
+    /// One pointer each.
+    Each(*mut *mut c_void),
+    /// Packed by the program.
+    Packed(&'a [u8]),
+}
+
+const EXTRA_END: u64 = 0;
+const EXTRA_POINTER: u64 = 1;
+const EXTRA_SIZE: u64 = 2;
+
+/// Reads the `extra` list of a launch.
+unsafe fn read_extra<'a>(extra: *mut *mut c_void) -> Result<&'a [u8], CUresult> {
+    let (mut p, mut n) = (std::ptr::null::<u8>(), 0usize);
+    let mut i = 0;
+    while i < 16 {
+        // SAFETY: the program's list, which ends with a zero.
+        let key = unsafe { extra.add(i).read() } as u64;
+        if key == EXTRA_END {
+            break;
+        }
+        // SAFETY: each key but the last is followed by its value.
+        let value = unsafe { extra.add(i + 1).read() };
+        match key {
+            EXTRA_POINTER => p = value.cast(),
+            // SAFETY: the value is a pointer to a size.
+            EXTRA_SIZE => n = unsafe { value.cast::<usize>().read_unaligned() },
+            _ => return Err(CUDA_ERROR_INVALID_VALUE),
+        }
+        i += 2;
+    }
+    if n > 0 && p.is_null() || n > 1 << 16 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    Ok(if n == 0 {
+        &[]
+    } else {
+        // SAFETY: the program says that `n` bytes lie there.
+        unsafe { std::slice::from_raw_parts(p, n) }
+    })
+}
+
+/// `CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH`, and then height and depth.
+const REQUIRED_CLUSTER: usize = 11;
+
+/// What CUDA refuses before it queues a launch.
+#[inline]
+pub fn check(f: &Function, grid: [u32; 3], block: [u32; 3], shared: u32) -> Result<(), CUresult> {
+    // No two of them go beyond 64 bits, and the third must be small.
+    let threads = u64::from(block[0]) * u64::from(block[1]);
+    let threads = threads.saturating_mul(u64::from(block[2]));
+    let bad = threads == 0
+        || threads > 1024
+        || block[2] > 64
+        || grid.contains(&0)
+        || grid[0] > i32::MAX as u32
+        || grid[1] > 65535
+        || grid[2] > 65535
+        || i64::from(shared) > i64::from(f.attribute(MAX_DYNAMIC_SHARED));
+    if bad {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    if threads > f.attribute(MAX_THREADS) as u64 {
+        return Err(too_many(f, threads));
+    }
+    // Clusters that the kernel was compiled for must fill the grid.
+    for (i, blocks) in grid.iter().enumerate() {
+        let cluster = f.attribute(REQUIRED_CLUSTER + i);
+        if cluster > 1 && !blocks.is_multiple_of(cluster as u32) {
+            return Err(CUDA_ERROR_INVALID_CLUSTER_SIZE);
+        }
+    }
+    Ok(())
+}
+
+/// What is wrong with a block that the kernel cannot have: it was compiled for less, or there are
+/// not as many registers.
+#[cold]
+fn too_many(f: &Function, threads: u64) -> CUresult {
+    // Warps get theirs in portions of 256.
+    let warps = threads.div_ceil(32).next_multiple_of(4);
+    let each = (f.attribute(REGISTERS).max(0) as u64 * 32).next_multiple_of(256);
+    if warps * each > 65536 {
+        CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+    } else {
+        CUDA_ERROR_INVALID_VALUE
+    }
+}
+
+/// Packs each parameter where the kernel looks for it.
+#[inline]
+unsafe fn pack(f: &Function, params: &Params<'_>, out: &mut Vec<u8>) {
+    match params {
+        Params::Packed(bytes) => out.extend_from_slice(bytes),
+        Params::Each(list) => {
+            let start = out.len();
+            out.resize(start + f.packed as usize, 0);
+            for (i, (offset, size)) in f.params.iter().enumerate() {
+                // SAFETY: the program gives one valid pointer for each parameter of the kernel,
+                // and each parameter ends within the packed bytes.
+                unsafe {
+                    let from = list.add(i).read();
+                    let to = out.as_mut_ptr().add(start + *offset as usize);
+                    std::ptr::copy_nonoverlapping(from.cast::<u8>(), to, *size as usize);
+                }
+            }
+        }
+    }
+}
+
+/// Refuses a cooperative launch whose blocks cannot all run at once.
+#[cold]
+pub fn check_fits(
+    cx: Cx,
+    function: u32,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+) -> Result<(), CUresult> {
+    let each = msg::CuOccupancyMaxActiveBlocksPerMultiprocessor {
+        func: function,
+        block_size: (block[0] * block[1] * block[2]) as i32,
+        dynamic_s_mem_size: u64::from(shared),
+    };
+    let reply = cx.cached(&each)?;
+    let each = decode::<msg::CuOccupancyMaxActiveBlocksPerMultiprocessorReply>(&reply)?.num_blocks;
+    let count = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT as i32;
+    let all = context::device_of(cx)?.attributes.get(&count);
+    let most = u128::from(each as u32) * u128::from(*all.unwrap_or(&0) as u32);
+    let blocks: u128 = grid.iter().map(|n| u128::from(*n)).product();
+    if blocks > most {
+        return Err(CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+    }
+    Ok(())
+}
+
+/// A launch, checked and about to be queued.
+pub struct Launch<'a> {
+    /// The kernel's id.
+    pub function: u32,
+    /// The stream's id.
+    pub stream: u32,
+    /// Blocks of the grid.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// [`COOPERATIVE`], or 0.
+    pub flags: u32,
+    /// Attributes, as bytes.
+    pub attrs: &'a [u8],
+    /// Whether the driver has nothing to refuse that was not checked here.
+    pub usual: bool,
+}
+
+/// `LaunchKernel.flags`: a cooperative launch.
+pub const COOPERATIVE: u32 = 1;
+
+/// Where a launch's parameters are.
+#[inline]
+unsafe fn params<'a>(
+    f: &Function,
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<Params<'a>, CUresult> {
+    if !kernel_params.is_null() {
+        if !extra.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let null = (0..f.params.len())
+            // SAFETY: the program gives one pointer for each parameter of the kernel.
+            .any(|i| unsafe { kernel_params.add(i).read() }.is_null());
+        if null {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        Ok(Params::Each(kernel_params))
+    } else if !extra.is_null() {
+        // SAFETY: the program's list.
+        Ok(Params::Packed(unsafe { read_extra(extra)? }))
+    } else if f.params.is_empty() {
+        Ok(Params::Packed(&[]))
+    } else {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    }
+}
+
+/// A kernel node's parameters, checked and packed.
+///
+/// # Safety
+/// The pointers are as for a launch.
+pub unsafe fn for_node(
+    f: &Function,
+    (grid, block, shared): ([u32; 3], [u32; 3], u32),
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<Vec<u8>, CUresult> {
+    check(f, grid, block, shared)?;
+    let mut out = Vec::new();
+    // SAFETY: passed on to the caller.
+    unsafe { pack(f, &params(f, kernel_params, extra)?, &mut out) };
+    Ok(out)
+}
+
+/// Queues a launch, or waits for what the driver says of it where that is not `usual`: then also
+/// the name by which kernels know the node that it has become, if they may change it, else 0.
+pub unsafe fn queue(
+    cx: Cx,
+    f: &Function,
+    l: &Launch<'_>,
+    kernel_params: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Result<u64, CUresult> {
+    // SAFETY: passed on to the caller.
+    let params = unsafe { params(f, kernel_params, extra)? };
+    let mut known = Vec::new();
+    let params = if cx.state().shadows.concerns_launches() {
+        // SAFETY: passed on to the caller.
+        unsafe { pack(f, &params, &mut known) };
+        addresses::translate(cx, f, &mut known)?;
+        if cx.state().shadows.active() {
+            cx.work(l.stream, false)?;
+        }
+        Params::Packed(&known)
+    } else {
+        params
+    };
+    if !l.usual {
+        let mut packed = Vec::new();
+        // SAFETY: passed on to the caller.
+        unsafe { pack(f, &params, &mut packed) };
+        let reply = cx.call(&msg::LaunchNow {
+            function: l.function,
+            stream: l.stream,
+            grid: l.grid,
+            block: l.block,
+            shared: l.shared,
+            flags: l.flags,
+            attrs: l.attrs,
+            params: &packed,
+        })?;
+        return Ok(decode::<msg::LaunchNowReply>(&reply)?.node);
+    }
+    // Written field by field into the queue, as the message `LaunchKernel` encodes itself: this is
+    // the one call whose cost a program feels, and a copy of its parameters in between is a third
+    // of it.
+    let sent = cx
+        .client
+        .session
+        .queue_raw(op::LAUNCH_KERNEL, cx.scope, |out| {
+            let [gx, gy, gz] = l.grid;
+            let [bx, by, bz] = l.block;
+            let words = [
+                l.function, l.stream, gx, gy, gz, bx, by, bz, l.shared, l.flags,
+            ];
+            for w in words {
+                out.extend_from_slice(&w.to_le_bytes());
+            }
+            out.extend_from_slice(&(l.attrs.len() as u32).to_le_bytes());
+            out.extend_from_slice(l.attrs);
+            let at = out.len();
+            out.extend_from_slice(&[0; 4]);
+            // SAFETY: passed on to the caller.
+            unsafe { pack(f, &params, out) };
+            let n = (out.len() - at - 4) as u32;
+            out[at..at + 4].copy_from_slice(&n.to_le_bytes());
+        });
+    sent.and_then(|()| cx.queued_one())
+        .map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
+    Ok(0)
+}
+
+/// A launch whose parameters are packed already.
+pub fn launch_packed(
+    cx: Cx,
+    f: CUfunction,
+    grid: [u32; 3],
+    block: [u32; 3],
+    shared: u32,
+    stream: CUstream,
+    params: &[u8],
+) -> Result<(), CUresult> {
+    cx.need_context()?;
+    let (function, info) = function(cx, f)?;
+    check(info, grid, block, shared)?;
+    if params.len() < info.packed as usize {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let stream = cx.stream(stream, false)?;
+    cx.send(&msg::LaunchKernel {
+        function,
+        stream,
+        grid,
+        block,
+        shared,
+        flags: 0,
+        attrs: &[],
+        params: &params[..info.packed as usize],
+    })
+}
+
+/// Whether the driver will take an attribute of a launch, as far as is known here.
+pub fn usual(f: &Function, grid: [u32; 3], a: &CUlaunchAttribute) -> bool {
+    match a.id {
+        CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION => {
+            let cluster: [u32; 3] = member(&a.value);
+            // More than this some devices allow, when the kernel does.
+            const ALWAYS: u64 = 8;
+            let blocks: u64 = cluster.iter().map(|n| u64::from(*n)).product();
+            let fits = |i: usize| {
+                let own = f.attribute(REQUIRED_CLUSTER + i);
+                let (all, n) = (grid[i], cluster[i]);
+                n > 0 && all.is_multiple_of(n) && (own == 0 || own as u32 == n)
+            };
+            blocks <= ALWAYS && (0..3).all(fits)
+        }
+        CU_LAUNCH_ATTRIBUTE_IGNORE
+        | CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+        | CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
+        | CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        | CU_LAUNCH_ATTRIBUTE_PRIORITY
+        | CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN => true,
+        _ => false,
+    }
+}
+
+/// Launch attributes as they travel: events by id instead of by handle.
+pub unsafe fn attributes(
+    cx: Cx,
+    config: &CUlaunchConfig,
+) -> Result<Vec<CUlaunchAttribute>, CUresult> {
+    let n = config.numAttrs as usize;
+    if n == 0 {
+        return Ok(Vec::new());
+    }
+    if config.attrs.is_null() || n > 64 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the program's array of `n` attributes.
+    let mut attrs = unsafe { std::slice::from_raw_parts(config.attrs, n) }.to_vec();
+    for a in &mut attrs {
+        if let CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT
+        | CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT = a.id
+        {
+            cx.state().events.recorded_unseen();
+            let event = cx.handle(Kind::Event, member(&a.value))?;
+            set_member(&mut a.value, u64::from(event));
+        }
+    }
+    Ok(attrs)
+}

@@ -1,0 +1,329 @@
+//! Loading code, and asking for what is in it.
+
+use crate::cuda::call::{Cx, decode};
+use crate::cuda::engine::{context, image, memory, output};
+use crate::cuda::state::devices::Device;
+use crate::cuda::state::functions::Function;
+use crate::cuda::state::loaded::{
+    ERROR_LOG, ERROR_LOG_SIZE, INFO_LOG, INFO_LOG_SIZE, Options, WALL_TIME,
+};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::ffi::{CStr, CString, OsStr, c_char, c_void};
+use std::os::unix::ffi::OsStrExt;
+
+/// Reads the program's two arrays.
+///
+/// # Safety
+/// `keys` and `values` point at `n` items each, or `n` is 0.
+pub unsafe fn options(
+    keys: *mut CUjit_option,
+    values: *mut *mut c_void,
+    n: u32,
+) -> Result<Options, CUresult> {
+    if n == 0 {
+        return Ok(Options::default());
+    }
+    if keys.is_null() || values.is_null() || n > 256 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let item = |i: usize| {
+        // SAFETY: the program's arrays of `n` items.
+        unsafe { (keys.add(i).read(), values.add(i).read() as u64) }
+    };
+    Ok(Options {
+        list: (0..n as usize).map(item).collect(),
+        values: values as usize,
+    })
+}
+
+/// How many bytes of a log go into a buffer of so many, with a NUL behind them.
+fn filled(text: &[u8], room: u64) -> usize {
+    text.len().min((room as usize).saturating_sub(1))
+}
+
+/// Writes logs and time where the program wants them.
+///
+/// # Safety
+/// The pointers among the options are valid, as the API asks.
+pub unsafe fn fill(options: &Options, info: &[u8], error: &[u8], wall_ms: f32) {
+    for (buffer, size, text) in [
+        (INFO_LOG, INFO_LOG_SIZE, info),
+        (ERROR_LOG, ERROR_LOG_SIZE, error),
+    ] {
+        let (Some(p), Some(room)) = (options.get(buffer), options.get(size)) else {
+            continue;
+        };
+        if p == 0 || room == 0 {
+            continue;
+        }
+        let n = filled(text, room);
+        // SAFETY: the program says that `room` bytes lie there.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), p as *mut u8, n);
+            (p as *mut u8).add(n).write(0);
+        }
+    }
+    // These two come back in the array of values itoptions.
+    for (i, (k, v)) in options.list.iter().enumerate() {
+        let back = match *k {
+            // A log that had to be cut has filled all its room.
+            INFO_LOG_SIZE => (info.len() as u64).min(*v),
+            ERROR_LOG_SIZE => (error.len() as u64).min(*v),
+            WALL_TIME => u64::from(wall_ms.to_bits()),
+            _ => continue,
+        };
+        // SAFETY: the program's array, whose length `options` was given.
+        unsafe { (options.values as *mut u64).add(i).write_unaligned(back) };
+    }
+}
+
+/// Reads a file of device code, with a NUL behind it in case it is text.
+///
+/// # Safety
+/// `path` is null or a C string.
+pub unsafe fn read_file(path: *const c_char) -> Result<Vec<u8>, CUresult> {
+    if path.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: passed on to the caller.
+    let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
+    let mut bytes = std::fs::read(path).map_err(|_| CUDA_ERROR_FILE_NOT_FOUND)?;
+    if bytes.len() < 64 {
+        bytes.resize(64, 0);
+    }
+    bytes.push(0);
+    Ok(bytes)
+}
+
+/// Splits a list of NUL-terminated names.
+pub fn name_list(bytes: &[u8]) -> Result<Vec<CString>, CUresult> {
+    bytes
+        .split_inclusive(|b| *b == 0)
+        .map(|n| {
+            CStr::from_bytes_with_nul(n)
+                .map(CStr::to_owned)
+                .map_err(|_| CUDA_ERROR_UNKNOWN)
+        })
+        .collect()
+}
+
+/// The architecture that code is chosen for: the current context's device, or the first.
+pub fn arch(cx: Cx) -> u32 {
+    let d = context::device_of(cx)
+        .ok()
+        .or_else(|| cx.client.devices.first());
+    d.map_or(0, Device::arch)
+}
+
+/// Takes an image of the program's to be sent: its hash, and whether it holds machine code for the
+/// device.
+///
+/// # Safety
+/// `code` is null or an image of device code.
+pub unsafe fn offer(cx: Cx, code: *const c_void) -> Result<([u8; 32], bool), CUresult> {
+    // SAFETY: passed on to the caller.
+    let image = unsafe { image::take(code, arch(cx)) }.ok_or(CUDA_ERROR_INVALID_IMAGE)?;
+    output::look_into(cx.state(), &image.bytes);
+    Ok((cx.client.session.offer(image.bytes), image.native))
+}
+
+/// Loads a library.
+///
+/// # Safety
+/// `code` is null or an image of device code, and the pointers among the options are valid.
+pub unsafe fn library(cx: Cx, code: *const c_void, options: &Options) -> Result<u32, CUresult> {
+    // SAFETY: passed on to the caller.
+    let (hash, native) = unsafe { offer(cx, code)? };
+    let library = cx.create_in(Kind::Library, 0);
+    let encoded = options.encode();
+    let loaded = if native && encoded.is_empty() {
+        cx.send(&msg::LibraryLoad {
+            library,
+            hash,
+            options: &[],
+        })
+    } else {
+        let m = msg::LibraryLoadNow {
+            library,
+            hash,
+            options: &encoded,
+        };
+        cx.call_any(&m).and_then(|(status, body)| {
+            let r = decode::<msg::LibraryLoadNowReply<'_>>(&body)?;
+            // SAFETY: passed on to the caller.
+            unsafe { fill(options, r.info_log, r.error_log, r.wall_ms) };
+            result(status)
+        })
+    };
+    loaded.inspect_err(|_| cx.destroy(Kind::Library, library))?;
+    cx.state().libraries.insert(library, Default::default());
+    Ok(library)
+}
+
+/// Loads a module into the current context.
+///
+/// # Safety
+/// As for [`library`].
+pub unsafe fn module(cx: Cx, code: *const c_void, options: &Options) -> Result<CUmodule, CUresult> {
+    cx.need_context()?;
+    // SAFETY: passed on to the caller.
+    let (hash, _) = unsafe { offer(cx, code)? };
+    let module = cx.create(Kind::Module);
+    let encoded = options.encode();
+    let m = msg::ModuleLoad {
+        module,
+        hash,
+        options: &encoded,
+    };
+    let loaded = cx.call_any(&m).and_then(|(status, body)| {
+        let r = decode::<msg::ModuleLoadReply<'_>>(&body)?;
+        // SAFETY: passed on to the caller.
+        unsafe { fill(options, r.info_log, r.error_log, r.wall_ms) };
+        result(status)
+    });
+    loaded.inspect_err(|_| cx.destroy(Kind::Module, module))?;
+    cx.state().modules.insert(module, Default::default());
+    Ok(cx.raw(Kind::Module, module) as CUmodule)
+}
+
+fn result(status: CUresult) -> Result<(), CUresult> {
+    match status {
+        CUDA_SUCCESS => Ok(()),
+        e => Err(e),
+    }
+}
+
+/// Makes a function known under an id, as the worker describes it.
+fn learn(
+    cx: Cx,
+    id: u32,
+    name: &CStr,
+    (params, attributes): (&[u32], &[u32]),
+    (library, module): (u32, u32),
+) -> Result<(), CUresult> {
+    let f = Function::new(name.into(), params, attributes, library, module).inspect_err(|_| {
+        crate::log!(Error, "the worker says of {name:?} what cannot be");
+    })?;
+    cx.state().functions.set(id, f);
+    Ok(())
+}
+
+/// The id of a library's kernel, made known when it is asked for the first time.
+pub fn kernel(cx: Cx, library: u32, name: &CStr) -> Result<u32, CUresult> {
+    let libraries = &cx.state().libraries;
+    let known = libraries.with(&library, |l| l.kernels.get(name).copied());
+    if let Some(Some(id)) = known {
+        return Ok(id);
+    }
+    let text = name.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;
+    let device = cx.current_device().unwrap_or(0);
+    // Threads that have no context ask, too (PyTorch's backward pass does), but the driver
+    // describes a kernel only inside one.
+    let cx = match cx.scope {
+        0 => cx.in_context(cx.device(device)?.primary),
+        _ => cx,
+    };
+    let id = cx.create_in(Kind::Function, 0);
+    let m = msg::LibraryKernel {
+        library,
+        name: text,
+        function: id,
+        device,
+    };
+    cx.call(&m)
+        .and_then(|reply| {
+            let r = decode::<msg::LibraryKernelReply>(&reply)?;
+            learn(cx, id, name, (&r.params, &r.attributes), (library, 0))
+        })
+        .inspect_err(|_| cx.destroy(Kind::Function, id))?;
+    // Another thread may have asked at the same time: one handle per kernel.
+    Ok(libraries.with_new(library, |l| *l.kernels.entry(name.into()).or_insert(id)))
+}
+
+/// The id of a module's function, made known when it is asked for the first time.
+pub fn function(cx: Cx, module: u32, name: &CStr) -> Result<u32, CUresult> {
+    let modules = &cx.state().modules;
+    let known = modules.with(&module, |m| m.functions.get(name).copied());
+    if let Some(Some(id)) = known {
+        return Ok(id);
+    }
+    let text = name.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;
+    let id = cx.create(Kind::Function);
+    let m = msg::ModuleFunction {
+        module,
+        name: text,
+        function: id,
+    };
+    cx.call(&m)
+        .and_then(|reply| {
+            let r = decode::<msg::ModuleFunctionReply>(&reply)?;
+            learn(cx, id, name, (&r.params, &r.attributes), (0, module))
+        })
+        .inspect_err(|_| cx.destroy(Kind::Function, id))?;
+    Ok(modules.with_new(module, |m| *m.functions.entry(name.into()).or_insert(id)))
+}
+
+/// The handles of all functions of a module.
+pub fn functions(cx: Cx, module: u32) -> Result<Vec<CUfunction>, CUresult> {
+    let reply = cx.call(&msg::ModuleFunctionNames { module })?;
+    let r = decode::<msg::ModuleFunctionNamesReply<'_>>(&reply)?;
+    name_list(r.names)?
+        .iter()
+        .map(|n| Ok(cx.raw(Kind::Function, function(cx, module, n)?) as CUfunction))
+        .collect()
+}
+
+/// Address and size of a module's variable.
+pub fn module_variable(cx: Cx, id: u32, name: &CStr) -> Result<(u64, u64), CUresult> {
+    let modules = &cx.state().modules;
+    if let Some(Some(known)) = modules.with(&id, |m| m.globals.get(name).copied()) {
+        return Ok(known);
+    }
+    let text = name.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;
+    let reply = cx.call(&msg::ModuleGlobal {
+        module: id,
+        name: text,
+    })?;
+    let r = decode::<msg::ModuleGlobalReply>(&reply)?;
+    let scope = cx.state().handles.context(Kind::Module, id);
+    let of = (scope, cx.state().contexts.device(scope).unwrap_or(0));
+    let at = (r.va, r.size);
+    memory::add_variable(cx, at, r.is_managed != 0, of)?;
+    modules.with_new(id, |m| m.globals.insert(name.into(), at));
+    Ok(at)
+}
+
+/// Address and size of a library's variable in the current context; with `managed`, of one that
+/// moves by itself, which needs no context.
+pub fn library_variable(
+    cx: Cx,
+    id: u32,
+    name: &CStr,
+    managed: u32,
+) -> Result<(u64, u64), CUresult> {
+    let cx = match managed {
+        0 => cx,
+        _ => context::or_first(cx)?,
+    };
+    let of = cx.home()?;
+    let (libraries, key) = (&cx.state().libraries, (name.to_owned(), of.0));
+    match libraries.with(&id, |l| l.globals.get(&key).copied()) {
+        Some(Some((va, _))) if managed != 0 && !cx.state().ranges.is_managed(va) => {
+            return Err(CUDA_ERROR_NOT_FOUND);
+        }
+        Some(Some(known)) => return Ok(known),
+        _ => {}
+    }
+    let text = name.to_str().map_err(|_| CUDA_ERROR_NOT_FOUND)?;
+    let reply = cx.call(&msg::LibraryGlobal {
+        library: id,
+        name: text,
+        managed,
+    })?;
+    let r = decode::<msg::LibraryGlobalReply>(&reply)?;
+    let at = (r.va, r.size);
+    memory::add_variable(cx, at, r.is_managed != 0, of)?;
+    libraries.with_new(id, |l| l.globals.insert(key, at));
+    Ok(at)
+}

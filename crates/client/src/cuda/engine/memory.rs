@@ -1,0 +1,59 @@
+//! Device memory of the program's.
+
+use crate::cuda::call::{Cx, Host, freed};
+use crate::cuda::engine::{managed, pool, shadow, stream};
+use crate::cuda::state::ranges::{Range, Sort, plausible};
+use crate::cuda::state::space;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda as msg;
+
+/// Makes a module's variable known, of a context and its device.
+pub fn add_variable(
+    cx: Cx,
+    (va, size): (u64, u64),
+    managed: bool,
+    of: (u32, CUdevice),
+) -> Result<(), CUresult> {
+    plausible(va, size)?;
+    let sort = if managed {
+        shadow::add_variable(cx, (va, size), of.0)?;
+        Sort::Managed
+    } else {
+        Sort::Foreign
+    };
+    cx.state().ranges.add(va, size, sort, of, 0);
+    Ok(())
+}
+
+/// Allocates device memory in the current context.
+pub fn alloc(cx: Cx, size: usize) -> Result<u64, CUresult> {
+    let (context, device) = cx.home()?;
+    stream::must_be_safe(cx)?;
+    if size == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let state = cx.state();
+    let at = state.spaces.place(device as u32, size as u64, |va, size| {
+        cx.call(&msg::MemMapAt { va, size, device }).map(drop)
+    })?;
+    let of = (context, device);
+    state.ranges.add(at, size as u64, Sort::Device, of, 0);
+    Ok(at)
+}
+
+/// Frees device memory, or managed memory, once nothing uses it any more.
+pub fn free(cx: Cx, p: u64) -> Result<(), CUresult> {
+    // A module's managed variable has no flags, and is not the program's to free.
+    let ours = |r: &Range| r.sort == Sort::Device || r.sort == Sort::Managed && r.flags != 0;
+    let Some(r) = cx.state().ranges.take(p, ours) else {
+        return pool::free_now(cx, p);
+    };
+    // In the context the memory was made in: it is that one's work that must be over first.
+    let cx = cx.in_context(r.context);
+    if r.sort == Sort::Device {
+        return freed::retire(cx, r.device as u32, r.base, r.size);
+    }
+    cx.state().shadows.forget_managed(&Host, r.base);
+    managed::close(&r);
+    freed::retire(cx, space::MANAGED, r.base, r.size)
+}

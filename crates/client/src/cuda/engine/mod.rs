@@ -1,0 +1,32 @@
+//! What calls do: copies, code, captures, memory that both sides see, the end of a context.
+
+pub mod addresses;
+pub mod array;
+pub mod attributes;
+pub mod callback;
+pub mod context;
+pub mod copy;
+pub mod copy_across;
+pub mod copy_rows;
+pub mod death;
+pub mod event;
+pub mod graph;
+pub mod graph_host;
+pub mod handshake;
+pub mod image;
+pub mod ipc;
+pub mod launch;
+pub mod load;
+pub mod logs;
+pub mod managed;
+pub mod memory;
+pub mod output;
+pub mod place;
+pub mod pool;
+pub mod ring;
+pub mod settled;
+pub mod shadow;
+pub mod shared;
+pub mod stream;
+pub mod transfer;
+pub mod vmm;

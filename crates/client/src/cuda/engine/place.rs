@@ -1,0 +1,95 @@
+//! Mapping memory of the program's in our own ranges of addresses.
+
+use crate::cuda::call::{Cx, unmap_host};
+use crate::cuda::state::ranges::{Spaces, pages, whole};
+use crate::cuda::state::space;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda as msg;
+use std::ffi::c_void;
+
+/// Maps fresh memory of the program's at an address of one of our ranges.
+pub fn map_fixed(at: u64, len: u64, rights: i32) -> Result<(), CUresult> {
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: a new mapping that replaces nothing.
+    let p = unsafe { libc::mmap(at as *mut c_void, len as usize, rights, flags, -1, 0) };
+    if p as u64 == at {
+        return Ok(());
+    }
+    if p != libc::MAP_FAILED {
+        unmap_host(p as u64, len);
+    }
+    Err(CUDA_ERROR_OUT_OF_MEMORY)
+}
+
+/// Maps device memory through which kernels see memory that lies elsewhere in the program.
+pub fn map_window(cx: Cx, size: u64, device: CUdevice) -> Result<u64, CUresult> {
+    // Whole granules, so that a window can be freed by its address and size alone.
+    let size = size.next_multiple_of(space::GRANULE);
+    cx.state().spaces.place(space::WINDOW, size, |va, size| {
+        cx.call(&msg::MemMapAt { va, size, device }).map(drop)
+    })
+}
+
+/// Maps page-locked memory of the program's.
+pub fn host_map(spaces: &Spaces, size: usize) -> Result<u64, CUresult> {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // In a range that is free in the worker as well: a kernel finds it at the same address.
+    spaces.place(space::HOST, size as u64, |at, len| {
+        map_fixed(at, len, rights)
+    })
+}
+
+/// Gives the room of page-locked memory back, as [`Spaces::unplace`] does, and its pages to the
+/// system.
+pub fn leave_host(spaces: &Spaces, at: u64, size: u64) -> Option<(u64, u64)> {
+    // First the pages: once the room is given back it may be another thread's, with its bytes in
+    // it. What has a mapping of its own is unmapped as a whole.
+    if whole(size).is_none() {
+        // SAFETY: pages of ours that nobody uses any more, and that nobody else is given yet.
+        unsafe {
+            libc::madvise(at as *mut c_void, pages(size) as usize, libc::MADV_DONTNEED);
+        }
+    }
+    spaces.unplace(space::HOST, at, size)
+}
+
+/// Whether the program has memory at all of these addresses.
+pub fn is_mapped(start: u64, size: usize) -> bool {
+    let page = start & !4095;
+    let len = (start - page) as usize + size;
+    // SAFETY: nothing is changed; the kernel says whether a page is missing.
+    unsafe { libc::msync(page as *mut c_void, len, libc::MS_ASYNC) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    /// While no room is given out or taken back, freed memory is nobody's: that is when it must be
+    /// emptied. Emptied later it could be another thread's by then.
+    #[test]
+    fn freed_page_locked_memory_is_empty_before_it_is_anybodys() {
+        let spaces = Spaces::default();
+        let at = host_map(&spaces, 100).expect("there is room");
+        let first = at as *mut u8;
+        // SAFETY: memory that was just mapped.
+        unsafe { first.write_volatile(0xaa) };
+        let (gate, ours) = (spaces.stop(), &spaces);
+        let left = std::thread::scope(|s| {
+            s.spawn(move || leave_host(ours, at, 100));
+            let end = Instant::now() + Duration::from_secs(10);
+            // SAFETY: its granule stays mapped.
+            let look = || unsafe { (at as *const u8).read_volatile() };
+            while look() != 0 && Instant::now() < end {
+                std::thread::yield_now();
+            }
+            let left = look();
+            drop(gate);
+            left
+        });
+        assert_eq!(left, 0, "emptied only after it was given back");
+        assert_eq!(host_map(&spaces, 100), Ok(at), "it is given out again");
+    }
+}

@@ -1,0 +1,63 @@
+//! Memory pools: stream-ordered allocation. The driver's own pools serve it, at the worker, so it
+//! is the driver that says where such memory lies.
+
+use crate::cuda::call::{Cx, decode};
+use crate::cuda::state::ranges::{ORDERED, Range, Sort};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+
+/// Marks the flags of memory that came from a pool; the others are the pool's id, 0 for the default
+/// one of its device.
+pub const POOLED: u32 = 1 << 30;
+
+/// Marks the flags of memory that a node of a graph allocates. Its address is the graph's: who
+/// frees it gives it back until the graph is launched again.
+pub const OF_GRAPH: u32 = 1 << 29;
+
+/// Whether memory came from a pool.
+pub fn is_pooled(r: &Range) -> bool {
+    r.sort == Sort::Foreign && r.flags & POOLED != 0
+}
+
+/// The handle of the pool that memory came from; null when it came from none.
+pub fn of_memory(cx: Cx, r: &Range) -> Result<u64, CUresult> {
+    match r.flags & !ORDERED {
+        POOLED => of_device(cx, r.device, 1),
+        f if f & POOLED != 0 => Ok(cx.raw(Kind::MemoryPool, f & !POOLED)),
+        _ => Ok(0),
+    }
+}
+
+/// The handle of a device's default pool, or of the one that it allocates from.
+pub fn of_device(cx: Cx, device: CUdevice, default: u32) -> Result<u64, CUresult> {
+    cx.device(device)?;
+    let m = msg::PoolOfDevice { device, default };
+    let pool = decode::<msg::PoolOfDeviceReply>(&cx.call(&m)?)?.pool;
+    cx.state().pools.insert(pool, device);
+    cx.in_context(0).adopt(Kind::MemoryPool, pool)
+}
+
+/// What memory that is about to be freed came from.
+pub enum Maker {
+    /// It was there, and is no longer.
+    Pool,
+    /// Whether it is there depends on what graphs have been launched: the driver knows.
+    Graph,
+}
+
+/// Memory that a pool or a graph gave is about to be freed.
+pub fn forget(cx: Cx, p: CUdeviceptr) -> Result<Maker, CUresult> {
+    let ranges = &cx.state().ranges;
+    let of_graph = |r: &Range| r.base == p && r.sort == Sort::Foreign && r.flags & OF_GRAPH != 0;
+    if ranges.find(p).is_some_and(|r| of_graph(&r)) {
+        return Ok(Maker::Graph);
+    }
+    let gone = ranges.take(p, is_pooled);
+    gone.map(|_| Maker::Pool).ok_or(CUDA_ERROR_INVALID_VALUE)
+}
+
+/// `cuMemFree` of memory that came from a pool.
+pub fn free_now(cx: Cx, p: CUdeviceptr) -> Result<(), CUresult> {
+    forget(cx, p)?;
+    cx.call(&msg::PoolFreeNow { va: p }).map(drop)
+}

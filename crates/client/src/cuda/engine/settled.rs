@@ -1,0 +1,44 @@
+//! What a call that waits promises, where ours does not wait.
+//!
+//! A copy from the program's memory returns at once here: its bytes are queued. In CUDA, once it
+//! has returned, it and all work on its stream before it are done; and it has read its source
+//! behind that work, which may have written it. Other streams are put behind it by the worker. Only
+//! what the program itself can see of that work, without asking, is waited for.
+
+use crate::cuda::call::Cx;
+use crate::cuda::state::space;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda as msg;
+
+/// A copy that counts as having waited for `stream` is about to read `len` bytes of the program's
+/// memory at `p`, which work before it may write. An error is of what was queued before: the copy
+/// is made all the same.
+pub fn before(cx: Cx, stream: u32, p: u64, len: usize) -> Result<(), CUresult> {
+    // What is shared the device writes by itself.
+    if space::is_shared(p) || cx.state().order.may_still_write(p, len) {
+        return cx.synchronize(stream);
+    }
+    Ok(())
+}
+
+/// Such a copy is queued.
+pub fn after(cx: Cx, stream: u32) -> Result<(), CUresult> {
+    let state = cx.state();
+    // Then the program can see what was before, and is to find it done.
+    if state.shadows.active() || state.order.is_seen() {
+        return cx.synchronize(stream);
+    }
+    if state.order.settle_now(cx.scope, || state.is_alone()) {
+        return cx.send(&msg::Settle { stream });
+    }
+    Ok(())
+}
+
+/// There is a stream or context more, which nothing has used yet: it comes after what the program
+/// has waited for.
+pub fn not_alone(cx: Cx) -> Result<(), CUresult> {
+    match cx.state().order.not_alone() {
+        None => Ok(()),
+        Some(scope) => cx.in_context(scope).send(&msg::Settle { stream: 0 }),
+    }
+}

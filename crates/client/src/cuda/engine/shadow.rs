@@ -1,0 +1,100 @@
+//! Making kernels see memory of the program's.
+//!
+//! Bytes go and come ahead of the queue: the worker may be in the middle of a call that waits for a
+//! function of the program's, and that function may be what faults.
+
+use crate::cuda::call::{Cx, Host};
+use crate::cuda::engine::{place, transfer};
+use crate::cuda::state::area::{Area, Attach};
+use crate::cuda::state::ranges::{Range, Sort, pages};
+use crate::cuda::state::space;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda as msg;
+
+/// A function of the program's that ran in stream order has returned: what it wrote goes to the
+/// device before the work behind it, which was queued long ago and is the next to write. The worker
+/// does that before it heeds the word that the function has returned, so nobody waits here.
+pub fn function_ran(cx: Cx) {
+    if cx.state().shadows.active()
+        && let Err(e) = cx.push_written(true)
+    {
+        crate::log!(Warn, "cannot send what a host function wrote: error {e}");
+    }
+}
+
+/// Shadows new managed memory, whose pages the program may read already.
+pub fn add_managed(cx: Cx, at: u64, len: u64, attach: Attach) -> Result<(), CUresult> {
+    cx.handle_faults()?;
+    crate::log!(Info, "{len} bytes of managed memory at {at:#x}");
+    let mut a = Area::new(Sort::Managed, at, len, at, cx.scope);
+    a.attach = attach;
+    cx.state().shadows.insert(&Host, a)
+}
+
+/// Shadows a managed variable that a module brought, at the address where the driver put it.
+pub fn add_variable(cx: Cx, (at, size): (u64, u64), context: u32) -> Result<(), CUresult> {
+    cx.handle_faults()?;
+    crate::log!(Info, "a managed variable of {size} bytes at {at:#x}");
+    let map = |page, len| {
+        place::map_fixed(page, len, libc::PROT_NONE).inspect_err(|_| {
+            crate::log!(
+                Error,
+                "the address {page:#x} of a managed variable is taken in this program"
+            );
+        })
+    };
+    let shadows = &cx.state().shadows;
+    shadows.add_variable(&Host, (at, size), context, map)
+}
+
+/// Makes a kernel see page-locked memory: gives its address on the device. The log hears `why`.
+pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result<u64, CUresult> {
+    if space::is_shared(p) {
+        return Ok(p);
+    }
+    let shadows = &cx.state().shadows;
+    if let Some(known) = shadows.device_side(p, 1) {
+        return Ok(known);
+    }
+    let (at, n) = (r.base, r.size);
+    crate::log!(
+        Info,
+        "kernels see {n} bytes of page-locked memory at {at:#x}: {}",
+        why()
+    );
+    // Copies under way into or out of it must not meet a closed page.
+    transfer::settle(cx);
+    cx.handle_faults()?;
+    let _one = shadows.exposing();
+    // Another thread may have been first: what is valid where must not be forgotten.
+    if let Some(known) = shadows.device_side(p, 1) {
+        return Ok(known);
+    }
+    let mut area = if r.sort == Sort::Host {
+        let first = r.base & !(space::GRANULE - 1);
+        // Small allocations share a granule, which is mapped for the first of them.
+        let known = shadows.areas().has_granule(first);
+        if !known {
+            cx.call(&msg::MemMapAt {
+                va: first,
+                size: (r.base - first + r.size).next_multiple_of(space::GRANULE),
+                device: r.device,
+            })?;
+            shadows.areas().add_granule(first);
+        }
+        Area::new(Sort::Host, r.base, pages(r.size), r.base, r.context)
+    } else {
+        let page = r.base & 4095;
+        let window = place::map_window(cx, page + r.size, r.device)?;
+        Area::registered(r.base, r.size, window + page, r.context)
+    };
+    const READ_ONLY: u32 = 8;
+    let read_only = r.sort == Sort::Registered && r.flags & READ_ONLY != 0;
+    area.begin_on_host(match read_only {
+        true => libc::PROT_READ,
+        false => libc::PROT_READ | libc::PROT_WRITE,
+    });
+    let there = area.device_of(p);
+    shadows.insert(&Host, area)?;
+    Ok(there)
+}

@@ -1,0 +1,117 @@
+//! Streams: their special values, and captures.
+
+use crate::cuda::call::{Cx, ReplyBytes, decode, thread};
+use crate::cuda::engine::settled;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+
+/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, as handles.
+const LEGACY: u64 = 1;
+const PER_THREAD: u64 = 2;
+
+impl Cx {
+    /// The id of a stream, with CUDA's special values; 0 is the legacy default stream.
+    #[inline]
+    pub fn stream(self, raw: CUstream, per_thread: bool) -> Result<u32, CUresult> {
+        match raw as u64 {
+            0 if per_thread => own(self),
+            0 | LEGACY => Ok(0),
+            PER_THREAD => own(self),
+            raw => self.handle(Kind::Stream, raw),
+        }
+    }
+}
+
+/// The calling thread's own default stream in the current context: an ordinary blocking stream,
+/// made when it is first needed.
+#[cold]
+fn own(cx: Cx) -> Result<u32, CUresult> {
+    let scope = cx.need_context()?;
+    let handles = &cx.state().handles;
+    if let Some(raw) = thread::own_stream(scope)
+        && let Some(id) = handles.id(Kind::Stream, raw)
+        && handles.context(Kind::Stream, id) == scope
+    {
+        return Ok(id);
+    }
+    let id = cx.create(Kind::Stream);
+    let flags = 0;
+    settled::not_alone(cx)?;
+    cx.send(&msg::CuStreamCreate {
+        ph_stream: id,
+        flags,
+    })?;
+    thread::set_own_stream(scope, cx.raw(Kind::Stream, id));
+    Ok(id)
+}
+
+/// The context that a stream is of: the default stream, of the current one.
+pub fn context_of(cx: Cx, stream: u32) -> Result<u32, CUresult> {
+    match stream {
+        0 => cx.need_context(),
+        id => Ok(cx.state().handles.context(Kind::Stream, id)),
+    }
+}
+
+/// Work is about to be queued: not into a capture that is void.
+#[inline]
+pub fn not_void(cx: Cx, stream: u32) -> Result<(), CUresult> {
+    if cx.state().captures.in_doubt() {
+        captures(cx, stream)?;
+    }
+    Ok(())
+}
+
+/// What the worker says of a stream's capture; `None` when nothing captures.
+pub fn ask(cx: Cx, stream: u32, detail: u32) -> Result<Option<ReplyBytes>, CUresult> {
+    if !cx.state().captures.any() {
+        return Ok(None);
+    }
+    cx.call(&msg::CaptureInfo { stream, detail }).map(Some)
+}
+
+/// Whether this stream captures. An invalidated capture is an error.
+pub fn captures(cx: Cx, stream: u32) -> Result<bool, CUresult> {
+    let Some(a) = ask(cx, stream, 0)? else {
+        return Ok(false);
+    };
+    match decode::<msg::CaptureInfoReply<'_>>(&a)?.status as CUstreamCaptureStatus {
+        CU_STREAM_CAPTURE_STATUS_NONE => Ok(false),
+        CU_STREAM_CAPTURE_STATUS_ACTIVE => Ok(true),
+        _ => Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),
+    }
+}
+
+/// A call is about to wait for a stream. If that captures, CUDA says what is wrong with that, and
+/// the capture is void.
+#[cold]
+pub fn refuse_wait(cx: Cx, stream: u32) -> Result<(), CUresult> {
+    cx.call(&msg::CuStreamSynchronize { h_stream: stream })
+        .map(drop)
+}
+
+/// A call that could disturb a capture, as an allocation may, is refused and the capture void,
+/// unless the capture or the calling thread asked for less care.
+#[inline]
+pub fn must_be_safe(cx: Cx) -> Result<(), CUresult> {
+    if cx.state().captures.any() {
+        disturb(cx)
+    } else {
+        Ok(())
+    }
+}
+
+#[cold]
+fn disturb(cx: Cx) -> Result<(), CUresult> {
+    let hit = cx.state().captures.minding(thread::capture_mode());
+    for stream in &hit {
+        let scope = context_of(cx, *stream).unwrap_or(cx.scope);
+        // That voids the capture; what is wrong is said below.
+        let _ = refuse_wait(cx.in_context(scope), *stream);
+    }
+    if hit.is_empty() {
+        Ok(())
+    } else {
+        Err(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+    }
+}

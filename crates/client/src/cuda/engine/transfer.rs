@@ -1,0 +1,209 @@
+//! Bytes on their way between the program's memory and the device's, over the connection.
+
+use crate::cuda::call::Cx;
+use crate::cuda::state::order::Order;
+use crate::cuda::state::rows::HostBox;
+use busbar_abi::cuda::*;
+use busbar_channel::Bulk;
+use busbar_wire::codec::Request;
+use busbar_wire::generated::cuda as msg;
+use busbar_wire::limits::BULK_CHUNK as CHUNK;
+use std::time::Duration;
+
+/// From this size on it is cheaper to send pageable memory in place and wait until it has gone out
+/// than to copy it into the queue.
+pub const SEND_IN_PLACE: usize = 4 << 20;
+
+/// How much of its end is copied all the same: what a fast link carries in some round trips.
+const TAIL: usize = 512 << 10;
+
+/// A longer copy into the queue begins with a piece of this size, so that the link has something to
+/// do early.
+const FIRST: usize = 128 << 10;
+
+/// Waits until no queued copy needs the program's own bytes any more.
+pub fn settle(cx: Cx) {
+    if cx.client.session.drain().is_ok() {
+        wait_for_copies(cx);
+    }
+}
+
+/// Waits until every copy to page-locked memory has arrived, and every one from it is read.
+fn wait_for_copies(cx: Cx) {
+    while cx.state().order.has_copies() && cx.client.session.closed().is_none() {
+        cx.client.session.flush();
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// Bytes that arrive by themselves in the program's memory, for as long as it lives.
+pub struct Arriving(u64, &'static Order);
+
+impl Arriving {
+    /// Bytes that go somewhere in `len` bytes at `place`.
+    pub fn new(cx: Cx, place: u64, len: usize) -> Self {
+        let order = &cx.state().order;
+        Self(order.arrives(place, len), order)
+    }
+
+    /// Bytes that will be put in their places in a box.
+    pub fn of_box(cx: Cx, b: &HostBox) -> Self {
+        let (p, n) = b.span();
+        Self::new(cx, p, n)
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.1.arrived(self.0);
+    }
+}
+
+/// Sends a message whose bulk answer arrives by itself; `then` hears whether it did, while
+/// `arriving` still counts.
+///
+/// # Safety
+/// `place` stays writable until `then` has run.
+pub unsafe fn later<'a, R: Request<'a>>(
+    cx: Cx,
+    m: &R,
+    place: (*mut u8, usize),
+    arriving: Arriving,
+    then: impl FnOnce(bool) + Send + 'static,
+) -> Result<(), CUresult> {
+    cx.state().order.program_will_see();
+    let arrived = move |a: Option<crate::calls::Answer>| {
+        let status = a.map_or(CUDA_ERROR_DEVICE_UNAVAILABLE, |a| a.status);
+        if status != CUDA_SUCCESS {
+            cx.state().contexts.defer(cx.scope, status);
+        }
+        then(status == CUDA_SUCCESS);
+        drop(arriving);
+    };
+    // SAFETY: passed on to the caller.
+    let sent = unsafe {
+        cx.client
+            .session
+            .call_async(cx.scope, m, Some(place), arrived)
+    };
+    sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
+}
+
+/// Queues bytes for the device that are sent from where they lie. Page-locked ones stay until the
+/// copy is done; what is sent of others has arrived on return.
+///
+/// # Safety
+/// `len` bytes at `src` are readable.
+pub unsafe fn send_in_place(
+    cx: Cx,
+    dst: u64,
+    src: *const u8,
+    len: usize,
+    stream: u32,
+    pinned: bool,
+) -> Result<(), CUresult> {
+    // The end of pageable memory is copied: while it travels, the word that everything before it
+    // has arrived comes back, and nobody waits for a silent link.
+    let copied = if pinned { 0 } else { TAIL };
+    let in_place = len - copied;
+    let mut done = 0;
+    while done < in_place {
+        // The odd piece goes first: what is acknowledged by itself is a whole one.
+        let n = match (in_place - done) % CHUNK {
+            0 => CHUNK,
+            odd => odd,
+        };
+        let m = msg::CopyIn {
+            dst: dst + done as u64,
+            stream,
+            pad: 0,
+            data: &[],
+        };
+        // SAFETY: within the caller's `len` bytes.
+        cx.send_bulk(&m, Bulk::Borrow(unsafe { src.add(done) }, n))?;
+        done += n;
+    }
+    if pinned {
+        return Ok(());
+    }
+    let session = &cx.client.session;
+    let mark = session.mark();
+    session.flush();
+    // SAFETY: within the caller's `len` bytes.
+    let end = unsafe { std::slice::from_raw_parts(src.add(in_place), copied) };
+    let queued = queue(cx, dst + in_place as u64, end, stream);
+    // Whatever became of that: the rest is still being read.
+    session
+        .received(mark)
+        .map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
+    queued
+}
+
+/// Queues bytes for the device, which may change as soon as this returns.
+pub fn queue(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<(), CUresult> {
+    let first = if bytes.len() > 2 * FIRST { FIRST } else { 0 };
+    let (first, rest) = bytes.split_at(first);
+    let mut dst = dst;
+    for data in first.chunks(CHUNK).chain(rest.chunks(CHUNK)) {
+        let m = msg::CopyIn {
+            dst,
+            stream,
+            pad: 0,
+            data: &[],
+        };
+        if data.len() <= 4096 {
+            cx.send(&msg::CopyIn { data, ..m })?;
+        } else {
+            cx.send_bulk(&m, Bulk::Copy(data))?;
+        }
+        dst += data.len() as u64;
+    }
+    Ok(())
+}
+
+/// Fetches bytes from the device, over the connection, and waits for them.
+///
+/// # Safety
+/// `len` bytes at `dst` are writable.
+pub unsafe fn fetch(
+    cx: Cx,
+    dst: *mut u8,
+    src: u64,
+    len: usize,
+    stream: u32,
+) -> Result<(), CUresult> {
+    let m = msg::CopyOut {
+        src,
+        len: len as u64,
+        stream,
+    };
+    cx.call_into(&m, Some((dst, len))).map(drop)
+}
+
+/// The bytes, packed.
+///
+/// # Safety
+/// The program's memory is readable.
+pub unsafe fn gather(b: &HostBox) -> Vec<u8> {
+    let mut out = Vec::with_capacity(b.len());
+    for z in 0..b.depth {
+        for y in 0..b.height {
+            let p = b.end.row(y, z) as *const u8;
+            // SAFETY: a row of the program's box.
+            out.extend_from_slice(unsafe { std::slice::from_raw_parts(p, b.width) });
+        }
+    }
+    out
+}
+
+/// Puts packed bytes in their places.
+///
+/// # Safety
+/// The program's memory is writable, and `packed` as long as the box.
+pub unsafe fn scatter(b: &HostBox, packed: &[u8]) {
+    for (i, row) in packed.chunks_exact(b.width).enumerate() {
+        let to = b.end.row(i % b.height, i / b.height) as *mut u8;
+        // SAFETY: a row of the program's box.
+        unsafe { std::ptr::copy_nonoverlapping(row.as_ptr(), to, b.width) };
+    }
+}

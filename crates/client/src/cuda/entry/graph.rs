@@ -1,0 +1,275 @@
+//! Graphs: their nodes and edges, and questions about them.
+
+use crate::cuda::call::{decode, put, put_opt};
+use crate::cuda::engine::graph;
+use crate::cuda::life::{enter, guard};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::os::unix::ffi::OsStrExt;
+
+/// Hands out lists in CUDA's way: without an array, only their length; room beyond it is zeroed.
+unsafe fn hand_out(
+    lists: &[(*mut CUgraphNode, &[CUgraphNode])],
+    data: (*mut CUgraphEdgeData, &[CUgraphEdgeData]),
+    count: *mut usize,
+) -> Result<(), CUresult> {
+    if count.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let len = lists[0].1.len();
+    if lists.iter().all(|(out, _)| out.is_null()) {
+        // SAFETY: checked for null above; the program's pointer.
+        return unsafe { put(count, len) };
+    }
+    // An annotation that the caller has no room for must not get lost.
+    if data.0.is_null() && data.1.iter().any(|e| busbar_abi::bytes_of(e) != [0; 8]) {
+        return Err(CUDA_ERROR_LOSSY_QUERY);
+    }
+    // SAFETY: the program's pointers; its arrays have room for as many as it says.
+    unsafe {
+        let room = count.read();
+        for i in 0..room {
+            for (out, list) in lists {
+                if !out.is_null() {
+                    out.add(i)
+                        .write(list.get(i).copied().unwrap_or(std::ptr::null_mut()));
+                }
+            }
+            if !data.0.is_null() {
+                let e = data.1.get(i).copied().unwrap_or(busbar_abi::zeroed());
+                data.0.add(i).write(e);
+            }
+        }
+        put(count, room.min(len))
+    }
+}
+
+const NO_DATA: (*mut CUgraphEdgeData, &[CUgraphEdgeData]) = (std::ptr::null_mut(), &[]);
+
+fn nodes(graph: CUgraph, roots: u32, out: *mut CUgraphNode, count: *mut usize) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let graph = cx.handle(Kind::Graph, graph as u64)?;
+        let reply = cx.call(&msg::GraphNodes { graph, roots })?;
+        let ids = decode::<msg::GraphNodesReply>(&reply)?.nodes;
+        let list = graph::adopt_all(cx, graph, &ids)?;
+        // SAFETY: the program's pointers.
+        unsafe { hand_out(&[(out, &list)], NO_DATA, count) }
+    })
+}
+
+pub unsafe fn cuGraphGetNodes(
+    graph: CUgraph,
+    out: *mut CUgraphNode,
+    count: *mut usize,
+) -> CUresult {
+    nodes(graph, 0, out, count)
+}
+
+pub unsafe fn cuGraphGetRootNodes(
+    graph: CUgraph,
+    out: *mut CUgraphNode,
+    count: *mut usize,
+) -> CUresult {
+    nodes(graph, 1, out, count)
+}
+
+pub unsafe fn cuGraphGetEdges_v2(
+    graph: CUgraph,
+    from: *mut CUgraphNode,
+    to: *mut CUgraphNode,
+    data: *mut CUgraphEdgeData,
+    count: *mut usize,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let graph = cx.handle(Kind::Graph, graph as u64)?;
+        if from.is_null() != to.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let reply = cx.call(&msg::GraphEdges { graph })?;
+        let r = decode::<msg::GraphEdgesReply<'_>>(&reply)?;
+        let f = graph::adopt_all(cx, graph, &r.from)?;
+        let t = graph::adopt_all(cx, graph, &r.to)?;
+        let edges = graph::annotations(r.edges, f.len())?;
+        // SAFETY: the program's pointers.
+        unsafe { hand_out(&[(from, &f), (to, &t)], (data, &edges), count) }
+    })
+}
+
+pub unsafe fn cuGraphGetEdges(
+    graph: CUgraph,
+    from: *mut CUgraphNode,
+    to: *mut CUgraphNode,
+    count: *mut usize,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { cuGraphGetEdges_v2(graph, from, to, std::ptr::null_mut(), count) }
+}
+
+fn neighbours(
+    raw: CUgraphNode,
+    dependents: u32,
+    out: *mut CUgraphNode,
+    data: *mut CUgraphEdgeData,
+    count: *mut usize,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let node = cx.handle(Kind::GraphNode, raw as u64)?;
+        let reply = cx.call(&msg::GraphNeighbours { node, dependents })?;
+        let r = decode::<msg::GraphNeighboursReply<'_>>(&reply)?;
+        let graph = cx.state().graphs.owner(node);
+        let handle = |n: &u32| match graph {
+            Some(g) => graph::adopt(cx, g, *n),
+            None => Ok(cx.adopt(Kind::GraphNode, *n)? as CUgraphNode),
+        };
+        let list = r.nodes.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
+        let edges = graph::annotations(r.edges, list.len())?;
+        // SAFETY: the program's pointers.
+        unsafe { hand_out(&[(out, &list)], (data, &edges), count) }
+    })
+}
+
+pub unsafe fn cuGraphNodeGetDependencies(
+    node: CUgraphNode,
+    out: *mut CUgraphNode,
+    count: *mut usize,
+) -> CUresult {
+    neighbours(node, 0, out, std::ptr::null_mut(), count)
+}
+
+pub unsafe fn cuGraphNodeGetDependencies_v2(
+    node: CUgraphNode,
+    out: *mut CUgraphNode,
+    data: *mut CUgraphEdgeData,
+    count: *mut usize,
+) -> CUresult {
+    neighbours(node, 0, out, data, count)
+}
+
+pub unsafe fn cuGraphNodeGetDependentNodes(
+    node: CUgraphNode,
+    out: *mut CUgraphNode,
+    count: *mut usize,
+) -> CUresult {
+    neighbours(node, 1, out, std::ptr::null_mut(), count)
+}
+
+pub unsafe fn cuGraphNodeGetDependentNodes_v2(
+    node: CUgraphNode,
+    out: *mut CUgraphNode,
+    data: *mut CUgraphEdgeData,
+    count: *mut usize,
+) -> CUresult {
+    neighbours(node, 1, out, data, count)
+}
+
+pub unsafe fn cuGraphNodeFindInClone(
+    out: *mut CUgraphNode,
+    node: CUgraphNode,
+    graph: CUgraph,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let node = cx.handle(Kind::GraphNode, node as u64)?;
+        let graph = cx.handle(Kind::Graph, graph as u64)?;
+        let reply = cx.call(&msg::GraphFind { node, graph })?;
+        let found = decode::<msg::GraphFindReply>(&reply)?.found;
+        // SAFETY: the program's pointer.
+        unsafe { put(out, graph::adopt(cx, graph, found)?) }
+    })
+}
+
+pub unsafe fn cuGraphDestroy(graph: CUgraph) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let h_graph = cx.handle(Kind::Graph, graph as u64)?;
+        cx.send(&msg::CuGraphDestroy { h_graph })?;
+        cx.destroy(Kind::Graph, h_graph);
+        Ok(())
+    })
+}
+
+pub unsafe fn cuGraphDestroyNode(node: CUgraphNode) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let h_node = cx.handle(Kind::GraphNode, node as u64)?;
+        cx.send(&msg::CuGraphDestroyNode { h_node })?;
+        cx.destroy(Kind::GraphNode, h_node);
+        Ok(())
+    })
+}
+
+pub unsafe fn cuGraphDebugDotPrint(graph: CUgraph, path: *const c_char, flags: u32) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let graph = cx.handle(Kind::Graph, graph as u64)?;
+        if path.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let reply = cx.call(&msg::GraphDot { graph, flags })?;
+        let text = decode::<msg::GraphDotReply<'_>>(&reply)?.text;
+        // SAFETY: checked for null above; the program's C string.
+        let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
+        std::fs::write(path, text).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)
+    })
+}
+
+unsafe fn mem_attribute(
+    device: CUdevice,
+    attribute: CUgraphMem_attribute,
+    value: *mut c_void,
+    set: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if usize::try_from(device).map_or(true, |d| d >= cx.client.devices.len()) {
+            return Err(CUDA_ERROR_INVALID_DEVICE);
+        }
+        if value.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let p = value.cast::<u64>();
+        let mut given = 0;
+        if set {
+            // SAFETY: checked for null above; every attribute is a 64-bit number.
+            given = unsafe { p.read_unaligned() };
+        }
+        let reply = cx.call(&msg::GraphMemAttribute {
+            device,
+            attribute: attribute as _,
+            set: u32::from(set),
+            value: given,
+        })?;
+        let present = decode::<msg::GraphMemAttributeReply>(&reply)?.present;
+        if !set {
+            // SAFETY: as above.
+            unsafe { put_opt(p, present) };
+        }
+        Ok(())
+    })
+}
+
+pub unsafe fn cuDeviceGetGraphMemAttribute(
+    device: CUdevice,
+    attribute: CUgraphMem_attribute,
+    value: *mut c_void,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { mem_attribute(device, attribute, value, false) }
+}
+
+pub unsafe fn cuDeviceSetGraphMemAttribute(
+    device: CUdevice,
+    attribute: CUgraphMem_attribute,
+    value: *mut c_void,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { mem_attribute(device, attribute, value, true) }
+}
+
+// The family's functions on executable graphs, and on nodes, have files of their own.
+pub use super::graph_exec::*;
+pub use super::graph_node::*;

@@ -1,0 +1,606 @@
+//! A node's parameters: what a program gives, as it travels, and back.
+
+use crate::cuda::call::{Cx, decode, put};
+use crate::cuda::engine::{callback, graph, graph_host, launch, pool};
+use crate::cuda::life::{enter, guard};
+use crate::cuda::state::promised::Function;
+use crate::cuda::state::ranges::{Sort, plausible};
+use crate::cuda::state::rows;
+use busbar_abi::cuda::*;
+use busbar_wire::codec::Request as _;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::ffi::c_void;
+
+/// Parameters as they travel.
+pub struct Encoded {
+    p: CUgraphNodeParams,
+    extra: Vec<u8>,
+    mirrors: [u32; 2],
+}
+
+/// Parameters of a kind.
+pub fn of<T: busbar_abi::Plain>(kind: CUgraphNodeType, v: T) -> CUgraphNodeParams {
+    let mut p: CUgraphNodeParams = busbar_abi::zeroed();
+    p.r#type = kind;
+    busbar_abi::set_member(&mut p.u, v);
+    p
+}
+
+/// What a program's pointer points to.
+unsafe fn read<T: Copy>(p: *const T) -> Result<T, CUresult> {
+    if p.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: not null; the program's pointer.
+    Ok(unsafe { p.read_unaligned() })
+}
+
+/// The bytes of a program's array.
+unsafe fn array<T: busbar_abi::Plain>(p: *const T, n: usize) -> Result<Vec<u8>, CUresult> {
+    if n == 0 {
+        return Ok(Vec::new());
+    }
+    if p.is_null() || n > 4096 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the program's array of `n` items.
+    Ok(busbar_abi::slice_bytes(unsafe { std::slice::from_raw_parts(p, n) }).to_vec())
+}
+
+fn context(cx: Cx, raw: CUcontext) -> Result<CUcontext, CUresult> {
+    let id = match raw as u64 {
+        0 => cx.need_context()?,
+        raw => cx.handle(Kind::Context, raw)?,
+    };
+    Ok(id as usize as CUcontext)
+}
+
+/// Encodes parameters: handles become ids.
+///
+/// # Safety
+/// The pointers inside are as the API asks.
+pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded, CUresult> {
+    let mut e = Encoded {
+        p: *p,
+        extra: Vec::new(),
+        mirrors: [0; 2],
+    };
+    let u = &mut e.p.u;
+    match p.r#type {
+        CU_GRAPH_NODE_TYPE_KERNEL => {
+            let mut k: CUDA_KERNEL_NODE_PARAMS_v3 = busbar_abi::member(u);
+            let named = if k.func.is_null() {
+                k.kern as CUfunction
+            } else {
+                k.func
+            };
+            let (id, f) = launch::function(cx, named)?;
+            let grid = [k.gridDimX, k.gridDimY, k.gridDimZ];
+            let block = [k.blockDimX, k.blockDimY, k.blockDimZ];
+            let size = (grid, block, k.sharedMemBytes);
+            // SAFETY: passed on to the caller.
+            e.extra = unsafe { launch::for_node(f, size, k.kernelParams, k.extra)? };
+            k.ctx = context(cx, k.ctx)?;
+            k.func = id as usize as CUfunction;
+            k.kern = std::ptr::null_mut();
+            k.kernelParams = std::ptr::null_mut();
+            k.extra = std::ptr::null_mut();
+            busbar_abi::set_member(u, k);
+        }
+        CU_GRAPH_NODE_TYPE_MEMCPY => {
+            let mut c: CUDA_MEMCPY_NODE_PARAMS = busbar_abi::member(u);
+            c.copyCtx = context(cx, c.copyCtx)?;
+            let t = graph_host::travel(cx, &rows::rows_of(&c.copyParams))?;
+            c.copyParams = t.shape;
+            c.copyParams.srcArray = t.arrays[0] as usize as CUarray;
+            c.copyParams.dstArray = t.arrays[1] as usize as CUarray;
+            e.mirrors = t.mirrors;
+            busbar_abi::set_member(u, c);
+        }
+        CU_GRAPH_NODE_TYPE_MEMSET => {
+            let mut s: CUDA_MEMSET_NODE_PARAMS_v2 = busbar_abi::member(u);
+            if !matches!(s.elementSize, 1 | 2 | 4) || s.width == 0 || s.height == 0 {
+                return Err(CUDA_ERROR_INVALID_VALUE);
+            }
+            s.ctx = context(cx, s.ctx)?;
+            busbar_abi::set_member(u, s);
+        }
+        CU_GRAPH_NODE_TYPE_GRAPH => u[0] = u64::from(cx.handle(Kind::Graph, u[0])?),
+        kind @ (CU_GRAPH_NODE_TYPE_WAIT_EVENT | CU_GRAPH_NODE_TYPE_EVENT_RECORD) => {
+            if kind == CU_GRAPH_NODE_TYPE_EVENT_RECORD {
+                cx.state().events.recorded_unseen();
+            }
+            u[0] = u64::from(cx.handle(Kind::Event, u[0])?);
+        }
+        CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+            let mut a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(u);
+            // SAFETY: passed on to the caller.
+            e.extra = unsafe { array(a.accessDescs, a.accessDescCount)? };
+            a.accessDescs = std::ptr::null();
+            busbar_abi::set_member(u, a);
+        }
+        CU_GRAPH_NODE_TYPE_BATCH_MEM_OP => {
+            let mut b: CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 = busbar_abi::member(u);
+            // SAFETY: passed on to the caller.
+            e.extra = unsafe { array(b.paramArray, b.count as usize)? };
+            b.ctx = context(cx, b.ctx)?;
+            b.paramArray = std::ptr::null_mut();
+            busbar_abi::set_member(u, b);
+        }
+        CU_GRAPH_NODE_TYPE_CONDITIONAL => {
+            let mut c: CUDA_CONDITIONAL_NODE_PARAMS = busbar_abi::member(u);
+            c.ctx = context(cx, c.ctx)?;
+            c.phGraph_out = std::ptr::null_mut();
+            busbar_abi::set_member(u, c);
+        }
+        CU_GRAPH_NODE_TYPE_HOST => {
+            let n: CUDA_HOST_NODE_PARAMS = busbar_abi::member(u);
+            let f = n.r#fn.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+            let data = n.userData as u64;
+            *u = [0; 29];
+            u[0] = callback::in_graphs(cx, Function { f, data })?;
+        }
+        CU_GRAPH_NODE_TYPE_EMPTY | CU_GRAPH_NODE_TYPE_MEM_FREE => {}
+        // Memory and semaphores of other APIs cannot leave their machine.
+        CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL | CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT => {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
+        }
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
+    }
+    Ok(e)
+}
+
+/// Where a new node goes.
+pub struct Place {
+    pub out: *mut CUgraphNode,
+    pub graph: CUgraph,
+    pub after: *const CUgraphNode,
+    pub data: *const CUgraphEdgeData,
+    pub count: usize,
+}
+
+/// Adds a node; writes what its making tells into `p`.
+///
+/// # Safety
+/// The pointers are as the API asks.
+pub unsafe fn add(at: &Place, p: &mut CUgraphNodeParams) -> Result<(), CUresult> {
+    let cx = enter()?;
+    let graph = cx.handle(Kind::Graph, at.graph as u64)?;
+    if at.out.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: passed on to the caller.
+    let (after, edges) = unsafe { graph::dependencies(cx, at.after, at.data, at.count)? };
+    let other = |n: &u32| cx.state().graphs.owner(*n).is_some_and(|g| g != graph);
+    let mut sorted = after.clone();
+    sorted.sort_unstable();
+    if after.iter().any(other) || sorted.windows(2).any(|w| w[0] == w[1]) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: passed on to the caller.
+    let e = unsafe { encode(cx, p)? };
+    let node = cx.create(Kind::GraphNode);
+    let (params, extra, mirrors) = (busbar_abi::bytes_of(&e.p), &e.extra[..], e.mirrors);
+    let fail = |_: &CUresult| cx.destroy(Kind::GraphNode, node);
+    let m = msg::GraphAddNode {
+        node,
+        graph,
+        kind: p.r#type,
+        after,
+        edges: &edges,
+        params,
+        extra,
+        mirrors,
+    };
+    if m.queued() {
+        cx.send(&m).inspect_err(fail)?;
+        cx.state().graphs.own(graph, node);
+    } else {
+        let reply = cx.call(&m).inspect_err(fail)?;
+        let r = decode::<msg::GraphAddNodeReply>(&reply).inspect_err(fail)?;
+        cx.state().graphs.own(graph, node);
+        match p.r#type {
+            CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+                let mut a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&p.u);
+                a.dptr = r.va as CUdeviceptr;
+                let device = a.poolProps.location.id;
+                let size = a.bytesize as u64;
+                let of = (cx.scope, device);
+                plausible(r.va, size)?;
+                cx.state()
+                    .ranges
+                    .add(r.va, size, Sort::Foreign, of, pool::OF_GRAPH);
+                busbar_abi::set_member(&mut p.u, a);
+            }
+            CU_GRAPH_NODE_TYPE_CONDITIONAL => {
+                let mut c: CUDA_CONDITIONAL_NODE_PARAMS = busbar_abi::member(&p.u);
+                c.phGraph_out = graph::bodies(cx, node, &r.graphs, c.size as usize)?;
+                busbar_abi::set_member(&mut p.u, c);
+            }
+            _ => {}
+        }
+    }
+    // SAFETY: checked for null above; the program's pointer.
+    unsafe { put(at.out, cx.raw(Kind::GraphNode, node) as CUgraphNode) }
+}
+
+/// Changes a node.
+///
+/// # Safety
+/// The pointers inside are as the API asks.
+pub unsafe fn set(node: CUgraphNode, p: &CUgraphNodeParams) -> Result<(), CUresult> {
+    let cx = enter()?;
+    let node = cx.handle(Kind::GraphNode, node as u64)?;
+    // SAFETY: passed on to the caller.
+    let e = unsafe { encode(cx, p)? };
+    cx.call(&msg::GraphSetNode {
+        node,
+        params: busbar_abi::bytes_of(&e.p),
+        extra: &e.extra,
+        mirrors: e.mirrors,
+    })
+    .map(drop)
+}
+
+/// Changes a node of an executable graph.
+///
+/// # Safety
+/// The pointers inside are as the API asks.
+pub unsafe fn exec_set(
+    exec: CUgraphExec,
+    node: CUgraphNode,
+    p: &CUgraphNodeParams,
+) -> Result<(), CUresult> {
+    let cx = enter()?;
+    let exec = cx.handle(Kind::GraphExec, exec as u64)?;
+    let node = cx.handle(Kind::GraphNode, node as u64)?;
+    // SAFETY: passed on to the caller.
+    let e = unsafe { encode(cx, p)? };
+    let reply = cx.call(&msg::GraphExecSetNode {
+        exec,
+        node,
+        params: busbar_abi::bytes_of(&e.p),
+        extra: &e.extra,
+        mirrors: e.mirrors,
+    })?;
+    let r = decode::<msg::GraphExecSetNodeReply>(&reply)?;
+    cx.state().graphs.learn(exec, r.sources, r.destinations);
+    Ok(())
+}
+
+/// Asks for a node's parameters, with handles in the place of ids.
+fn get(node: CUgraphNode, kind: CUgraphNodeType) -> Result<CUgraphNodeParams, CUresult> {
+    let cx = enter()?;
+    let node = cx.handle(Kind::GraphNode, node as u64)?;
+    let reply = cx.call(&msg::GraphGetNode { node, kind })?;
+    let r = decode::<msg::GraphGetNodeReply<'_>>(&reply)?;
+    let mut p: CUgraphNodeParams = busbar_abi::from_bytes(r.params).ok_or(CUDA_ERROR_UNKNOWN)?;
+    let raw = |kind: Kind, id: u64| if id == 0 { 0 } else { cx.raw(kind, id as u32) };
+    let (u, graphs) = (&mut p.u, &cx.state().graphs);
+    match kind {
+        CU_GRAPH_NODE_TYPE_KERNEL => {
+            let mut k: CUDA_KERNEL_NODE_PARAMS_v3 = busbar_abi::member(u);
+            let f = cx.state().functions.get(k.func as u32);
+            k.func = raw(Kind::Function, k.func as u64) as CUfunction;
+            k.kern = std::ptr::null_mut();
+            k.ctx = raw(Kind::Context, k.ctx as u64) as CUcontext;
+            k.extra = std::ptr::null_mut();
+            k.kernelParams = f.map_or(0, |f| graphs.store_params(node, r.extra, &f.params)) as _;
+            busbar_abi::set_member(u, k);
+        }
+        CU_GRAPH_NODE_TYPE_MEMCPY => {
+            let mut c: CUDA_MEMCPY_NODE_PARAMS = busbar_abi::member(u);
+            let q = &mut c.copyParams;
+            q.srcArray = raw(Kind::Array, q.srcArray as u64) as CUarray;
+            q.dstArray = raw(Kind::Array, q.dstArray as u64) as CUarray;
+            // What is host memory here, a mirror stands for.
+            (q.srcHost, q.dstHost) = (std::ptr::null(), std::ptr::null_mut());
+            graph_host::restore(cx, q, r.mirrors);
+            busbar_abi::set_member(u, c);
+        }
+        CU_GRAPH_NODE_TYPE_GRAPH => u[0] = graph::adopt_inner(cx, node, u[0] as u32)?,
+        CU_GRAPH_NODE_TYPE_HOST => {
+            let run = callback::of_node(cx, u[0]).ok_or(CUDA_ERROR_UNKNOWN)?;
+            let n = CUDA_HOST_NODE_PARAMS {
+                r#fn: Some(run.f),
+                userData: run.data as *mut c_void,
+            };
+            busbar_abi::set_member(u, n);
+        }
+        CU_GRAPH_NODE_TYPE_WAIT_EVENT | CU_GRAPH_NODE_TYPE_EVENT_RECORD => {
+            u[0] = raw(Kind::Event, u[0]);
+        }
+        CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
+            let mut a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(u);
+            a.accessDescs = graphs.store_bytes(node, r.extra) as _;
+            a.accessDescCount = r.extra.len() / size_of::<CUmemAccessDesc>();
+            busbar_abi::set_member(u, a);
+        }
+        CU_GRAPH_NODE_TYPE_BATCH_MEM_OP => {
+            let mut b: CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 = busbar_abi::member(u);
+            b.ctx = raw(Kind::Context, b.ctx as u64) as CUcontext;
+            b.paramArray = graphs.store_bytes(node, r.extra) as _;
+            b.count = (r.extra.len() / size_of::<CUstreamBatchMemOpParams>()) as u32;
+            busbar_abi::set_member(u, b);
+        }
+        _ => {}
+    }
+    Ok(p)
+}
+
+unsafe fn get_into<T: busbar_abi::Plain>(
+    node: CUgraphNode,
+    kind: CUgraphNodeType,
+    out: *mut T,
+    take: impl FnOnce(&[u64; 29]) -> T,
+) -> CUresult {
+    guard(|| {
+        if out.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let p = get(node, kind)?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, take(&p.u)) }
+    })
+}
+
+fn wide(k: &CUDA_KERNEL_NODE_PARAMS_v1) -> CUDA_KERNEL_NODE_PARAMS_v3 {
+    let mut all: CUDA_KERNEL_NODE_PARAMS_v3 = busbar_abi::zeroed();
+    busbar_abi::set_member(&mut all, *k);
+    all
+}
+
+fn memset(s: CUDA_MEMSET_NODE_PARAMS, ctx: CUcontext) -> CUgraphNodeParams {
+    let mut all: CUDA_MEMSET_NODE_PARAMS_v2 = busbar_abi::zeroed();
+    busbar_abi::set_member(&mut all, s);
+    all.ctx = ctx;
+    of(CU_GRAPH_NODE_TYPE_MEMSET, all)
+}
+
+fn memcpy(c: CUDA_MEMCPY3D, ctx: CUcontext) -> CUgraphNodeParams {
+    let all = CUDA_MEMCPY_NODE_PARAMS {
+        flags: 0,
+        reserved: 0,
+        copyCtx: ctx,
+        copyParams: c,
+    };
+    of(CU_GRAPH_NODE_TYPE_MEMCPY, all)
+}
+
+fn kernel_v1(k: CUDA_KERNEL_NODE_PARAMS_v1) -> CUgraphNodeParams {
+    of(CU_GRAPH_NODE_TYPE_KERNEL, wide(&k))
+}
+
+fn kernel_v2(k: CUDA_KERNEL_NODE_PARAMS) -> CUgraphNodeParams {
+    of(CU_GRAPH_NODE_TYPE_KERNEL, k)
+}
+
+fn host(p: CUDA_HOST_NODE_PARAMS) -> CUgraphNodeParams {
+    of(CU_GRAPH_NODE_TYPE_HOST, p)
+}
+
+fn batch(p: CUDA_BATCH_MEM_OP_NODE_PARAMS) -> CUgraphNodeParams {
+    of(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, p)
+}
+
+/// Functions that add a node of one kind, whose last parameters make the node's.
+macro_rules! adders {
+    ($($name:ident($($arg:ident: $t:ty),*) = $make:expr;)*) => {$(
+        pub unsafe fn $name(
+            out: *mut CUgraphNode,
+            graph: CUgraph,
+            after: *const CUgraphNode,
+            count: usize,
+            $($arg: $t),*
+        ) -> CUresult {
+            guard(|| {
+                let data = std::ptr::null();
+                let at = Place { out, graph, after, data, count };
+                let mut p = $make;
+                // SAFETY: the program's pointers.
+                unsafe { add(&at, &mut p) }
+            })
+        }
+    )*};
+}
+
+/// What a program's pointer points to, as the API asks.
+macro_rules! given {
+    ($p:expr) => {
+        // SAFETY: the program's pointer.
+        unsafe { read($p)? }
+    };
+}
+
+adders! {
+    cuGraphAddEmptyNode() = of(CU_GRAPH_NODE_TYPE_EMPTY, 0u64);
+    cuGraphAddKernelNode(p: *const CUDA_KERNEL_NODE_PARAMS_v1) = kernel_v1(given!(p));
+    cuGraphAddKernelNode_v2(p: *const CUDA_KERNEL_NODE_PARAMS) = kernel_v2(given!(p));
+    cuGraphAddMemcpyNode(p: *const CUDA_MEMCPY3D, ctx: CUcontext) = memcpy(given!(p), ctx);
+    cuGraphAddMemsetNode(p: *const CUDA_MEMSET_NODE_PARAMS, ctx: CUcontext) =
+        memset(given!(p), ctx);
+    cuGraphAddHostNode(p: *const CUDA_HOST_NODE_PARAMS) = host(given!(p));
+    cuGraphAddBatchMemOpNode(p: *const CUDA_BATCH_MEM_OP_NODE_PARAMS) = batch(given!(p));
+    cuGraphAddMemFreeNode(p: CUdeviceptr) = of(CU_GRAPH_NODE_TYPE_MEM_FREE, p);
+    cuGraphAddChildGraphNode(g: CUgraph) = of(CU_GRAPH_NODE_TYPE_GRAPH, g);
+    cuGraphAddEventRecordNode(e: CUevent) = of(CU_GRAPH_NODE_TYPE_EVENT_RECORD, e);
+    cuGraphAddEventWaitNode(e: CUevent) = of(CU_GRAPH_NODE_TYPE_WAIT_EVENT, e);
+}
+
+pub unsafe fn cuGraphAddMemAllocNode(
+    out: *mut CUgraphNode,
+    graph: CUgraph,
+    after: *const CUgraphNode,
+    count: usize,
+    params: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
+) -> CUresult {
+    guard(|| {
+        let data = std::ptr::null();
+        let at = Place {
+            out,
+            graph,
+            after,
+            data,
+            count,
+        };
+        let mut a = given!(params);
+        let mut p = of(CU_GRAPH_NODE_TYPE_MEM_ALLOC, a);
+        // SAFETY: the program's pointers.
+        unsafe { add(&at, &mut p)? };
+        let told: CUDA_MEM_ALLOC_NODE_PARAMS = busbar_abi::member(&p.u);
+        a.dptr = told.dptr;
+        // SAFETY: as above.
+        unsafe { put(params, a) }
+    })
+}
+
+pub unsafe fn cuGraphAddNode(
+    out: *mut CUgraphNode,
+    graph: CUgraph,
+    after: *const CUgraphNode,
+    count: usize,
+    params: *mut CUgraphNodeParams,
+) -> CUresult {
+    let data = std::ptr::null();
+    // SAFETY: passed on to the caller.
+    unsafe { cuGraphAddNode_v2(out, graph, after, data, count, params) }
+}
+
+pub unsafe fn cuGraphAddNode_v2(
+    out: *mut CUgraphNode,
+    graph: CUgraph,
+    after: *const CUgraphNode,
+    data: *const CUgraphEdgeData,
+    count: usize,
+    params: *mut CUgraphNodeParams,
+) -> CUresult {
+    guard(|| {
+        let at = Place {
+            out,
+            graph,
+            after,
+            data,
+            count,
+        };
+        let mut p = given!(params);
+        // SAFETY: the program's pointers.
+        unsafe { add(&at, &mut p)? };
+        if matches!(
+            p.r#type,
+            CU_GRAPH_NODE_TYPE_MEM_ALLOC | CU_GRAPH_NODE_TYPE_CONDITIONAL
+        ) {
+            // SAFETY: as above.
+            unsafe { put(params, p)? };
+        }
+        Ok(())
+    })
+}
+
+/// Functions that change a node of a graph.
+macro_rules! setters {
+    ($($name:ident($p:ident: $t:ty) = $make:expr;)*) => {$(
+        pub unsafe fn $name(node: CUgraphNode, $p: $t) -> CUresult {
+            guard(|| {
+                let made = $make;
+                // SAFETY: the program's pointers.
+                unsafe { set(node, &made) }
+            })
+        }
+    )*};
+}
+
+setters! {
+    cuGraphKernelNodeSetParams(p: *const CUDA_KERNEL_NODE_PARAMS_v1) = kernel_v1(given!(p));
+    cuGraphKernelNodeSetParams_v2(p: *const CUDA_KERNEL_NODE_PARAMS) = kernel_v2(given!(p));
+    cuGraphMemcpyNodeSetParams(p: *const CUDA_MEMCPY3D) =
+        memcpy(given!(p), std::ptr::null_mut());
+    cuGraphMemsetNodeSetParams(p: *const CUDA_MEMSET_NODE_PARAMS) =
+        memset(given!(p), std::ptr::null_mut());
+    cuGraphHostNodeSetParams(p: *const CUDA_HOST_NODE_PARAMS) = host(given!(p));
+    cuGraphBatchMemOpNodeSetParams(p: *const CUDA_BATCH_MEM_OP_NODE_PARAMS) = batch(given!(p));
+    cuGraphNodeSetParams(p: *mut CUgraphNodeParams) = given!(p);
+}
+
+/// Functions that change a node of an executable graph.
+macro_rules! exec_setters {
+    ($($name:ident($($p:ident: $t:ty),*) = $make:expr;)*) => {$(
+        pub unsafe fn $name(exec: CUgraphExec, node: CUgraphNode, $($p: $t),*) -> CUresult {
+            guard(|| {
+                let made = $make;
+                // SAFETY: the program's pointers.
+                unsafe { exec_set(exec, node, &made) }
+            })
+        }
+    )*};
+}
+
+exec_setters! {
+    cuGraphExecKernelNodeSetParams(p: *const CUDA_KERNEL_NODE_PARAMS_v1) = kernel_v1(given!(p));
+    cuGraphExecKernelNodeSetParams_v2(p: *const CUDA_KERNEL_NODE_PARAMS) = kernel_v2(given!(p));
+    cuGraphExecMemcpyNodeSetParams(p: *const CUDA_MEMCPY3D, ctx: CUcontext) =
+        memcpy(given!(p), ctx);
+    cuGraphExecMemsetNodeSetParams(p: *const CUDA_MEMSET_NODE_PARAMS, ctx: CUcontext) =
+        memset(given!(p), ctx);
+    cuGraphExecHostNodeSetParams(p: *const CUDA_HOST_NODE_PARAMS) = host(given!(p));
+    cuGraphExecBatchMemOpNodeSetParams(p: *const CUDA_BATCH_MEM_OP_NODE_PARAMS) =
+        batch(given!(p));
+    cuGraphExecChildGraphNodeSetParams(g: CUgraph) = of(CU_GRAPH_NODE_TYPE_GRAPH, g);
+    cuGraphExecNodeSetParams(p: *mut CUgraphNodeParams) = given!(p);
+}
+
+/// Functions that ask for a node's parameters.
+macro_rules! getters {
+    ($($name:ident($t:ty) = $kind:ident;)*) => {$(
+        pub unsafe fn $name(node: CUgraphNode, out: *mut $t) -> CUresult {
+            // SAFETY: passed on to the caller.
+            unsafe { get_into(node, $kind, out, busbar_abi::member::<$t, _>) }
+        }
+    )*};
+}
+
+getters! {
+    cuGraphKernelNodeGetParams(CUDA_KERNEL_NODE_PARAMS_v1) = CU_GRAPH_NODE_TYPE_KERNEL;
+    cuGraphKernelNodeGetParams_v2(CUDA_KERNEL_NODE_PARAMS) = CU_GRAPH_NODE_TYPE_KERNEL;
+    cuGraphMemsetNodeGetParams(CUDA_MEMSET_NODE_PARAMS) = CU_GRAPH_NODE_TYPE_MEMSET;
+    cuGraphHostNodeGetParams(CUDA_HOST_NODE_PARAMS) = CU_GRAPH_NODE_TYPE_HOST;
+    cuGraphChildGraphNodeGetGraph(CUgraph) = CU_GRAPH_NODE_TYPE_GRAPH;
+    cuGraphEventRecordNodeGetEvent(CUevent) = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+    cuGraphEventWaitNodeGetEvent(CUevent) = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
+    cuGraphMemAllocNodeGetParams(CUDA_MEM_ALLOC_NODE_PARAMS) = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
+    cuGraphBatchMemOpNodeGetParams(CUDA_BATCH_MEM_OP_NODE_PARAMS) =
+        CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
+}
+
+pub unsafe fn cuGraphMemcpyNodeGetParams(node: CUgraphNode, out: *mut CUDA_MEMCPY3D) -> CUresult {
+    let take = |u: &[u64; 29]| busbar_abi::member::<CUDA_MEMCPY_NODE_PARAMS, _>(u).copyParams;
+    // SAFETY: passed on to the caller.
+    unsafe { get_into(node, CU_GRAPH_NODE_TYPE_MEMCPY, out, take) }
+}
+
+pub unsafe fn cuGraphKernelNodeSetAttribute(
+    node: CUgraphNode,
+    attr: CUkernelNodeAttrID,
+    value: *const CUkernelNodeAttrValue,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let h_node = cx.handle(Kind::GraphNode, node as u64)?;
+        // SAFETY: the program's pointer.
+        let given = unsafe { value.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        cx.call(&msg::CuGraphKernelNodeSetAttribute {
+            h_node,
+            attr,
+            value: busbar_abi::to_array(given),
+        })?;
+        if attr != CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE {
+            return Ok(());
+        }
+        // The name by which kernels know the node comes back in the value, constant or not. It is
+        // the driver's own.
+        let reply = cx.call(&msg::CuGraphKernelNodeGetAttribute { h_node, attr })?;
+        let told = decode::<msg::CuGraphKernelNodeGetAttributeReply>(&reply)?;
+        let told = busbar_abi::from_bytes(&told.value_out).ok_or(CUDA_ERROR_UNKNOWN)?;
+        // SAFETY: as above; programs give a variable here, as they look at it afterwards.
+        unsafe { put(value.cast_mut(), told) }
+    })
+}

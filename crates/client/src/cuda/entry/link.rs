@@ -1,0 +1,189 @@
+//! The linker, which runs at the server: pieces of code go there one by one, as the program adds
+//! them, so that what is wrong with one is said at its own call.
+
+use crate::cuda::call::{Cx, decode, put, put_opt};
+use crate::cuda::engine::{image, load};
+use crate::cuda::life::{enter, guard};
+use crate::cuda::state::loaded::Link;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::Arc;
+
+pub unsafe fn cuLinkCreate_v2(
+    n: u32,
+    options: *mut CUjit_option,
+    values: *mut *mut c_void,
+    out: *mut CUlinkState,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.need_context()?;
+        if out.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: the program's arrays.
+        let options = unsafe { load::options(options, values, n)? };
+        let id = cx.create(Kind::Link);
+        let encoded = options.encode();
+        let m = msg::LinkCreate {
+            link: id,
+            options: &encoded,
+        };
+        cx.call(&m).inspect_err(|_| cx.destroy(Kind::Link, id))?;
+        let link = Link {
+            options,
+            image: Vec::new(),
+        };
+        cx.state().links.insert(id, link);
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, cx.raw(Kind::Link, id) as CUlinkState) }
+    })
+}
+
+/// Writes the logs of a link where its program wants them.
+///
+/// # Safety
+/// The pointers among the options are valid, as the API asks.
+unsafe fn tell(cx: Cx, link: u32, info: &[u8], error: &[u8], wall_ms: f32) {
+    cx.state().links.with(&link, |l| {
+        // SAFETY: passed on to the caller.
+        unsafe { load::fill(&l.options, info, error, wall_ms) };
+    });
+}
+
+/// Adds a piece.
+///
+/// # Safety
+/// `name` is null or a text, the lists of options as long as said, and the pointers among the
+/// link's own options valid.
+unsafe fn add(
+    cx: Cx,
+    state: CUlinkState,
+    kind: u32,
+    bytes: Arc<[u8]>,
+    name: *const c_char,
+    (n, options, values): (u32, *mut CUjit_option, *mut *mut c_void),
+) -> Result<(), CUresult> {
+    let link = cx.handle(Kind::Link, state as u64)?;
+    // SAFETY: passed on to the caller.
+    let options = unsafe { load::options(options, values, n)? }.encode();
+    let name = if name.is_null() {
+        c""
+    } else {
+        // SAFETY: passed on to the caller.
+        unsafe { CStr::from_ptr(name) }
+    };
+    let m = msg::LinkAdd {
+        link,
+        kind,
+        hash: cx.client.session.offer(bytes),
+        name: name.to_bytes_with_nul(),
+        options: &options,
+    };
+    let (status, body) = cx.call_any(&m)?;
+    let r = decode::<msg::LinkAddReply<'_>>(&body)?;
+    // SAFETY: passed on to the caller.
+    unsafe { tell(cx, link, r.info_log, r.error_log, r.wall_ms) };
+    match status {
+        CUDA_SUCCESS => Ok(()),
+        e => Err(e),
+    }
+}
+
+const PTX: u32 = 1;
+
+pub unsafe fn cuLinkAddData_v2(
+    state: CUlinkState,
+    kind: CUjitInputType,
+    data: *mut c_void,
+    size: usize,
+    name: *const c_char,
+    n: u32,
+    options: *mut CUjit_option,
+    values: *mut *mut c_void,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if data.is_null() || size == 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: the program says that `size` bytes lie there.
+        let mut bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }.to_vec();
+        if kind == PTX && bytes.last() != Some(&0) {
+            bytes.push(0);
+        }
+        // SAFETY: the program's text and lists.
+        unsafe { add(cx, state, kind, bytes.into(), name, (n, options, values)) }
+    })
+}
+
+pub unsafe fn cuLinkAddFile_v2(
+    state: CUlinkState,
+    kind: CUjitInputType,
+    path: *const c_char,
+    n: u32,
+    options: *mut CUjit_option,
+    values: *mut *mut c_void,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        // SAFETY: the program's text.
+        let bytes = unsafe { load::read_file(path)? };
+        const FATBINARY: u32 = 2;
+        let bytes = if kind == FATBINARY {
+            // SAFETY: the file's bytes.
+            let image = unsafe { image::take(bytes.as_ptr().cast(), load::arch(cx)) };
+            image.ok_or(CUDA_ERROR_INVALID_IMAGE)?.bytes
+        } else {
+            bytes.into()
+        };
+        // SAFETY: as above; `read_file` has refused a null pointer.
+        unsafe { add(cx, state, kind, bytes, path, (n, options, values)) }
+    })
+}
+
+pub unsafe fn cuLinkComplete(
+    state: CUlinkState,
+    image_out: *mut *mut c_void,
+    size_out: *mut usize,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let id = cx.handle(Kind::Link, state as u64)?;
+        if image_out.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let (status, body) = cx.call_any(&msg::LinkComplete { link: id })?;
+        let r = decode::<msg::LinkCompleteReply<'_>>(&body)?;
+        // SAFETY: the program's buffers, as it described them.
+        unsafe { tell(cx, id, r.info_log, r.error_log, r.wall_ms) };
+        if status != CUDA_SUCCESS {
+            return Err(status);
+        }
+        let (image, len) = cx
+            .state()
+            .links
+            .with(&id, |l| {
+                l.image = r.image.to_vec();
+                (l.image.as_mut_ptr(), l.image.len())
+            })
+            .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        // SAFETY: checked for null above; the program's pointers.
+        unsafe {
+            put(image_out, image.cast())?;
+            put_opt(size_out, len);
+        }
+        Ok(())
+    })
+}
+
+pub unsafe fn cuLinkDestroy(state: CUlinkState) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let id = cx.handle(Kind::Link, state as u64)?;
+        cx.send(&msg::LinkDestroy { link: id })?;
+        cx.destroy(Kind::Link, id);
+        Ok(())
+    })
+}

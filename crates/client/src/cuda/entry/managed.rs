@@ -1,0 +1,402 @@
+//! Managed memory: allocation, hints, prefetch, attachment. How both sides see it is the business
+//! of [`crate::cuda::state::shadows`].
+
+use crate::cuda::call::{Cx, put, unmap_host};
+use crate::cuda::engine::{place, shadow, stream};
+use crate::cuda::life::{enter, enter_local, guard};
+use crate::cuda::state::area::{Attach, NOWHERE};
+use crate::cuda::state::ranges::{Range, Sort, pages};
+use crate::cuda::state::space;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda as msg;
+use std::ffi::c_void;
+
+const ATTACH_GLOBAL: u32 = 1;
+const ATTACH_HOST: u32 = 2;
+const ATTACH_SINGLE: u32 = 4;
+
+/// The host, where a device is asked for.
+const CPU: i32 = -1;
+
+/// Places in [`Area::advice`].
+const READ_MOSTLY: usize = 0;
+
+const PREFERRED: usize = 1;
+const ACCESSED_BY: usize = 2;
+const PREFETCHED: usize = 3;
+
+/// The managed allocation that holds all of a range.
+fn managed(cx: Cx, p: u64, len: usize) -> Result<Range, CUresult> {
+    cx.state()
+        .ranges
+        .find(p)
+        .filter(|r| r.sort == Sort::Managed && r.holds(p, len))
+        .ok_or(CUDA_ERROR_INVALID_VALUE)
+}
+
+/// A device, or the host.
+fn place_of(cx: Cx, dev: CUdevice) -> Result<i32, CUresult> {
+    if dev != CPU {
+        cx.device(dev)?;
+    }
+    Ok(dev)
+}
+
+fn place_at(cx: Cx, l: &CUmemLocation) -> Result<i32, CUresult> {
+    match l.r#type {
+        CU_MEM_LOCATION_TYPE_DEVICE => place_of(cx, l.id),
+        CU_MEM_LOCATION_TYPE_HOST
+        | CU_MEM_LOCATION_TYPE_HOST_NUMA
+        | CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Ok(CPU),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
+    }
+}
+
+fn advise(
+    p: u64,
+    len: usize,
+    advice: CUmem_advise,
+    place: impl Fn(Cx) -> Result<i32, CUresult>,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if len == 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        managed(cx, p, len)?;
+        let (which, value) = match advice {
+            CU_MEM_ADVISE_SET_READ_MOSTLY => (READ_MOSTLY, 1),
+            CU_MEM_ADVISE_UNSET_READ_MOSTLY => (READ_MOSTLY, 0),
+            CU_MEM_ADVISE_SET_PREFERRED_LOCATION => (PREFERRED, place(cx)?),
+            CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION => (PREFERRED, NOWHERE),
+            CU_MEM_ADVISE_SET_ACCESSED_BY => (ACCESSED_BY, place(cx)?),
+            CU_MEM_ADVISE_UNSET_ACCESSED_BY => (ACCESSED_BY, NOWHERE),
+            _ => return Err(CUDA_ERROR_INVALID_VALUE),
+        };
+        cx.state()
+            .shadows
+            .areas()
+            .each(p, len as u64, |a| a.advice[which] = value);
+        Ok(())
+    })
+}
+
+/// Prefetches to the device push at once. Those to the host make the program's next access, which
+/// is when the bytes are known to be final, fetch in large pieces.
+fn prefetch(cx: Cx, p: u64, len: usize, place: i32) -> Result<(), CUresult> {
+    if len == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    managed(cx, p, len)?;
+    cx.state().shadows.areas().each(p, len as u64, |a| {
+        a.advice[PREFETCHED] = place;
+        a.eager = place == CPU;
+    });
+    if place == CPU {
+        Ok(())
+    } else {
+        cx.push_written(false)
+    }
+}
+
+/// The ranges of a batch, all of them managed.
+unsafe fn ranges(
+    cx: Cx,
+    p: *mut CUdeviceptr,
+    sizes: *mut usize,
+    n: usize,
+) -> Result<Vec<(u64, usize)>, CUresult> {
+    if p.is_null() || sizes.is_null() || n == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the program's arrays of `n` items.
+    let all = (0..n).map(|i| unsafe { (p.add(i).read(), sizes.add(i).read()) });
+    all.map(|(p, len)| managed(cx, p, len).map(|_| (p, len)))
+        .collect()
+}
+
+/// Writes an attribute of a range into the program's memory.
+unsafe fn attribute(
+    cx: Cx,
+    data: *mut c_void,
+    size: usize,
+    which: CUmem_range_attribute,
+    p: u64,
+    len: usize,
+) -> Result<(), CUresult> {
+    if data.is_null() || len == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    managed(cx, p, len)?;
+    let mut known: Option<[i32; 4]> = None;
+    cx.state().shadows.areas().each(p, len as u64, |a| {
+        known.get_or_insert(a.advice);
+    });
+    let known = known.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let kind = |place: i32| match place {
+        NOWHERE => CU_MEM_LOCATION_TYPE_INVALID,
+        CPU => CU_MEM_LOCATION_TYPE_HOST,
+        _ => CU_MEM_LOCATION_TYPE_DEVICE,
+    } as i32;
+    let value = match which {
+        CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY => known[READ_MOSTLY],
+        CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION => known[PREFERRED],
+        CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION => known[PREFETCHED],
+        CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE => kind(known[PREFERRED]),
+        CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID => known[PREFERRED].max(0),
+        CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE => kind(known[PREFETCHED]),
+        CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID => known[PREFETCHED].max(0),
+        CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY if size >= 4 && size.is_multiple_of(4) => {
+            for i in 0..size / 4 {
+                let v = if i == 0 { known[ACCESSED_BY] } else { NOWHERE };
+                // SAFETY: the program's array of `size` bytes.
+                unsafe { data.cast::<i32>().add(i).write_unaligned(v) };
+            }
+            return Ok(());
+        }
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
+    };
+    if size != 4 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the program's place of `size` bytes.
+    unsafe { put(data.cast(), value) }
+}
+
+pub unsafe fn cuMemAllocManaged(out: *mut CUdeviceptr, size: usize, flags: u32) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let (context, device) = cx.home()?;
+        if out.is_null() || size == 0 || !matches!(flags, ATTACH_GLOBAL | ATTACH_HOST) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        stream::must_be_safe(cx)?;
+        let at = cx
+            .state()
+            .spaces
+            .place(space::MANAGED, size as u64, |va, size| {
+                place::map_fixed(va, size, libc::PROT_READ)?;
+                let there = cx.call(&msg::MemMapAt { va, size, device });
+                there.map(drop).inspect_err(|_| unmap_host(va, size))
+            })?;
+        let attach = if flags == ATTACH_HOST {
+            Attach::Host
+        } else {
+            Attach::Global
+        };
+        let of = (context, device);
+        cx.state()
+            .ranges
+            .add(at, size as u64, Sort::Managed, of, flags);
+        shadow::add_managed(cx, at, pages(size as u64), attach)?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, at as CUdeviceptr) }
+    })
+}
+
+pub unsafe fn cuMemAdvise(
+    p: CUdeviceptr,
+    len: usize,
+    advice: CUmem_advise,
+    dev: CUdevice,
+) -> CUresult {
+    advise(p, len, advice, |cx| place_of(cx, dev))
+}
+
+pub unsafe fn cuMemAdvise_v2(
+    p: CUdeviceptr,
+    len: usize,
+    advice: CUmem_advise,
+    location: CUmemLocation,
+) -> CUresult {
+    advise(p, len, advice, |cx| place_at(cx, &location))
+}
+
+pub unsafe fn cuMemPrefetchAsync(
+    p: CUdeviceptr,
+    len: usize,
+    dev: CUdevice,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.stream(stream, per_thread)?;
+        prefetch(cx, p, len, place_of(cx, dev)?)
+    })
+}
+
+pub unsafe fn cuMemPrefetchAsync_v2(
+    p: CUdeviceptr,
+    len: usize,
+    location: CUmemLocation,
+    flags: u32,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.stream(stream, per_thread)?;
+        if flags != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        prefetch(cx, p, len, place_at(cx, &location)?)
+    })
+}
+
+#[expect(clippy::too_many_arguments, reason = "the API's own")]
+pub unsafe fn cuMemPrefetchBatchAsync(
+    p: *mut CUdeviceptr,
+    sizes: *mut usize,
+    n: usize,
+    locations: *mut CUmemLocation,
+    indices: *mut usize,
+    n_locations: usize,
+    flags: u64,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.stream(stream, per_thread)?;
+        // SAFETY: the program's arrays.
+        let all = unsafe { ranges(cx, p, sizes, n)? };
+        let bad = flags != 0 || locations.is_null() || indices.is_null();
+        if bad || n_locations == 0 || n_locations > n {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // A location holds from its index on, up to the next one's.
+        let mut at = 0;
+        for (i, (p, len)) in all.into_iter().enumerate() {
+            // SAFETY: the program's array of `n_locations` items, as is the next.
+            while at + 1 < n_locations && unsafe { indices.add(at + 1).read() } <= i {
+                at += 1;
+            }
+            // SAFETY: as above.
+            let place = place_at(cx, unsafe { &*locations.add(at) })?;
+            prefetch(cx, p, len, place)?;
+        }
+        Ok(())
+    })
+}
+
+pub unsafe fn cuMemDiscardBatchAsync(
+    p: *mut CUdeviceptr,
+    sizes: *mut usize,
+    n: usize,
+    flags: u64,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.stream(stream, per_thread)?;
+        if flags != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // What is discarded may read as anything, its old bytes among them.
+        // SAFETY: the program's arrays.
+        unsafe { ranges(cx, p, sizes, n) }.map(drop)
+    })
+}
+
+#[expect(clippy::too_many_arguments, reason = "the API's own")]
+pub unsafe fn cuMemDiscardAndPrefetchBatchAsync(
+    p: *mut CUdeviceptr,
+    sizes: *mut usize,
+    n: usize,
+    locations: *mut CUmemLocation,
+    indices: *mut usize,
+    n_locations: usize,
+    flags: u64,
+    stream: CUstream,
+    per_thread: bool,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        cuMemPrefetchBatchAsync(
+            p,
+            sizes,
+            n,
+            locations,
+            indices,
+            n_locations,
+            flags,
+            stream,
+            per_thread,
+        )
+    }
+}
+
+pub unsafe fn cuMemRangeGetAttribute(
+    data: *mut c_void,
+    size: usize,
+    which: CUmem_range_attribute,
+    p: CUdeviceptr,
+    len: usize,
+) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        // SAFETY: the program's place.
+        unsafe { attribute(cx, data, size, which, p, len) }
+    })
+}
+
+pub unsafe fn cuMemRangeGetAttributes(
+    data: *mut *mut c_void,
+    sizes: *mut usize,
+    which: *mut CUmem_range_attribute,
+    n: usize,
+    p: CUdeviceptr,
+    len: usize,
+) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        if data.is_null() || sizes.is_null() || which.is_null() || n == 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        for i in 0..n {
+            // SAFETY: the program's arrays of `n` items, and the places that they name.
+            unsafe {
+                attribute(
+                    cx,
+                    data.add(i).read(),
+                    sizes.add(i).read(),
+                    which.add(i).read(),
+                    p,
+                    len,
+                )?;
+            }
+        }
+        Ok(())
+    })
+}
+
+pub unsafe fn cuStreamAttachMemAsync(
+    stream: CUstream,
+    p: CUdeviceptr,
+    len: usize,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let stream = cx.stream(stream, per_thread)?;
+        let r = managed(cx, p, len)?;
+        // All of an allocation, or nothing; 0 stands for all.
+        if p != r.base || len != 0 && len as u64 != r.size {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let attach = match flags {
+            ATTACH_GLOBAL => Attach::Global,
+            ATTACH_HOST => Attach::Host,
+            ATTACH_SINGLE if stream != 0 => Attach::Single(stream),
+            _ => return Err(CUDA_ERROR_INVALID_VALUE),
+        };
+        cx.state()
+            .shadows
+            .areas()
+            .each(r.base, r.size, |a| a.attach = attach);
+        Ok(())
+    })
+}

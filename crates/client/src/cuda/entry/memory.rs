@@ -1,0 +1,374 @@
+//! Device memory, page-locked host memory, and what is known of a pointer.
+
+use crate::cuda::call::{Cx, Host, freed, put, put_opt, unmap_host};
+use crate::cuda::engine::{memory, place, pool, shadow, shared, stream, transfer};
+use crate::cuda::life::{enter, enter_local, guard};
+use crate::cuda::state::bodies::lock;
+use crate::cuda::state::ranges::{ORDERED, Range, Sort};
+use crate::cuda::state::space;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::Kind;
+use std::ffi::c_void;
+
+/// Alignment of the rows of pitched memory.
+const PITCH: usize = 512;
+
+fn host_alloc(out: *mut *mut c_void, size: usize, flags: u32) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let of = cx.home()?;
+        if out.is_null() || flags & !0x27 != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        stream::must_be_safe(cx)?;
+        if size == 0 {
+            // SAFETY: checked for null above; the program's pointer.
+            return unsafe { put(out, std::ptr::null_mut()) };
+        }
+        let shared = shared::alloc(cx, size as u64);
+        let p = shared.map_or_else(|| place::host_map(&cx.state().spaces, size), Ok)?;
+        cx.state().ranges.add(p, size as u64, Sort::Host, of, flags);
+        if shared.is_none() {
+            cx.state().shadows.has_host_memory(None);
+        }
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, p as *mut c_void) }
+    })
+}
+
+/// Flags of page-locked memory, which is mapped whether a program asks for it or not.
+const DEVICE_MAP: u32 = 2;
+const WRITE_COMBINED: u32 = 4;
+const HOST: u32 = 1;
+const DEVICE: u32 = 2;
+
+/// Where the mapping begins that a range lies in.
+fn mapping_base(cx: Cx, r: &Range) -> u64 {
+    const PAGE: u64 = 4096;
+    match r.sort {
+        Sort::Foreign if r.flags != 0 || lock(&cx.state().vmm).access(r.base).is_some() => r.base,
+        Sort::Registered => r.base & !(PAGE - 1),
+        // The driver never keeps it in one mapping with memory that caches hold.
+        Sort::Host if r.flags & WRITE_COMBINED != 0 => r.base,
+        _ => r.base & !(space::GRANULE - 1),
+    }
+}
+
+/// Writes one attribute of the range `r`, which holds `p`. What CUDA calls a boolean is 32 bits
+/// wide: a caller that has not cleared its variable would see what was there before.
+unsafe fn attribute(
+    cx: Cx,
+    r: &Range,
+    p: u64,
+    which: u32,
+    data: *mut c_void,
+) -> Result<(), CUresult> {
+    let on_host = r.sort.is_page_locked();
+    // What is mapped, or of a pool, or a variable of the program's that moves, is no context's.
+    let (reserved, access) = match r.sort {
+        Sort::Foreign => {
+            let vmm = lock(&cx.state().vmm);
+            (vmm.reserved(p), vmm.access(p))
+        }
+        _ => (None, None),
+    };
+    let nobodys = access.is_some() || pool::is_pooled(r) || r.sort == Sort::Managed && r.flags == 0;
+    let ctx = if nobodys {
+        0
+    } else {
+        cx.raw(Kind::Context, r.context)
+    };
+    let (start, size) = reserved.unwrap_or((r.base, r.size));
+    // SAFETY: the attribute says what `data` points at; the caller passes the program's pointer.
+    unsafe {
+        match which {
+            1 => put(data.cast(), ctx),
+            2 => put(data.cast(), if on_host { HOST } else { DEVICE }),
+            3 if access == Some(0) => Err(CUDA_ERROR_INVALID_VALUE),
+            3 => put(data.cast(), p),
+            4 if on_host || r.sort == Sort::Managed => put(data.cast(), p),
+            4 => Err(CUDA_ERROR_INVALID_VALUE),
+            6 if r.sort == Sort::Managed => put(data.cast(), 1u32),
+            6 => put(data.cast(), u32::from(r.flags & ORDERED != 0 && !on_host)),
+            7 => put(data.cast(), r.serial),
+            8 => put(data.cast(), u32::from(r.sort == Sort::Managed)),
+            9 => put(data.cast(), r.device),
+            10 => put(data.cast(), u32::from(r.sort == Sort::Device)),
+            11 => put(data.cast(), start),
+            12 => put(data.cast(), size),
+            13 => put(data.cast(), 1u32),
+            14 => put(data.cast(), 0u64),
+            15 => put(data.cast(), 0u32),
+            16 => put(data.cast(), access.unwrap_or(3)),
+            17 if r.sort == Sort::Foreign => put(data.cast(), pool::of_memory(cx, r)?),
+            17 => put(data.cast(), 0u64),
+            18 => put(data.cast(), r.size),
+            19 => put(data.cast(), mapping_base(cx, r)),
+            20 => put(data.cast(), r.serial),
+            21 => put(data.cast(), 0u32),
+            _ => Err(CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+}
+
+/// What an attribute of a pointer that CUDA does not know is.
+unsafe fn no_attribute(p: u64, which: u32, data: *mut c_void) -> Result<(), CUresult> {
+    // SAFETY: as in `attribute`.
+    unsafe {
+        match which {
+            9 => put(data.cast(), -2i32),
+            2 | 6 | 8 | 10 | 13 | 15 | 16 | 21 => put(data.cast(), 0u32),
+            4 => put(data.cast(), p),
+            1 | 3 | 7 | 11 | 12 | 14 | 17 | 18 | 19 | 20 => put(data.cast(), 0u64),
+            _ => Err(CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+}
+
+pub unsafe fn cuMemAlloc_v2(out: *mut CUdeviceptr, size: usize) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if out.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let at = memory::alloc(cx, size)?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, at as CUdeviceptr) }
+    })
+}
+
+pub unsafe fn cuMemAllocPitch_v2(
+    out: *mut CUdeviceptr,
+    pitch: *mut usize,
+    width: usize,
+    height: usize,
+    element: u32,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if out.is_null() || pitch.is_null() || width == 0 || height == 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        if !matches!(element, 4 | 8 | 16) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let row = width
+            .checked_next_multiple_of(PITCH)
+            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let at = memory::alloc(cx, row.checked_mul(height).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?)?;
+        // SAFETY: checked for null above; the program's pointers.
+        unsafe {
+            put(out, at as CUdeviceptr)?;
+            put(pitch, row)
+        }
+    })
+}
+
+pub unsafe fn cuMemFree_v2(p: CUdeviceptr) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if p == 0 {
+            return Ok(());
+        }
+        memory::free(cx, p)
+    })
+}
+
+pub unsafe fn cuMemGetAddressRange_v2(
+    base: *mut CUdeviceptr,
+    size: *mut usize,
+    p: CUdeviceptr,
+) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let r = cx
+            .state()
+            .ranges
+            .find(p)
+            .filter(|_| lock(&cx.state().vmm).access(p) != Some(0))
+            .ok_or(CUDA_ERROR_NOT_FOUND)?;
+        // SAFETY: the program's pointers; either may be null.
+        unsafe {
+            put_opt(base, r.base as CUdeviceptr);
+            put_opt(size, r.size as usize);
+        }
+        Ok(())
+    })
+}
+
+pub unsafe fn cuMemHostAlloc(out: *mut *mut c_void, size: usize, flags: u32) -> CUresult {
+    host_alloc(out, size, flags)
+}
+
+pub unsafe fn cuMemAllocHost_v2(out: *mut *mut c_void, size: usize) -> CUresult {
+    host_alloc(out, size, 0)
+}
+
+pub unsafe fn cuMemFreeHost(p: *mut c_void) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let state = cx.state();
+        let r = state.ranges.remove(p as u64, |s| s == Sort::Host);
+        let r = r.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        transfer::settle(cx);
+        if space::is_shared(r.base) {
+            // In the context it was registered in, whose work must be over first.
+            shared::free(cx.in_context(r.context), r.base, r.size);
+            return Ok(());
+        }
+        state.shadows.forget_host(&Host, r.base);
+        if let Some((va, size)) = place::leave_host(&state.spaces, r.base, r.size) {
+            unmap_host(va, size);
+            if state.shadows.forget_granule(va) {
+                freed::unmap(cx, va, size)?;
+            } else {
+                state.spaces.vacant(va, size);
+            }
+        }
+        Ok(())
+    })
+}
+
+pub unsafe fn cuMemHostRegister_v2(p: *mut c_void, size: usize, flags: u32) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.need_context()?;
+        if p.is_null() || size == 0 || flags & !0xf != 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let start = p as u64;
+        let end = start.checked_add(size as u64);
+        let end = end
+            .filter(|_| place::is_mapped(start, size))
+            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let (of, state) = (cx.home()?, cx.state());
+        let registered = Sort::Registered;
+        if !state
+            .ranges
+            .add_apart(start, size as u64, registered, of, flags)
+        {
+            return Err(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+        }
+        state.shadows.has_host_memory(Some((start, end)));
+        Ok(())
+    })
+}
+
+pub unsafe fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let (p, state) = (p as u64, cx.state());
+        let other = match state.ranges.find(p) {
+            Some(_) => CUDA_ERROR_INVALID_VALUE,
+            None => CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+        };
+        let r = state.ranges.remove(p, |s| s == Sort::Registered);
+        let r = r.ok_or(other)?;
+        transfer::settle(cx);
+        let wait = |owed: &[(u32, u32)], mark| cx.wait_for(owed, mark);
+        let window = state.shadows.forget_registered(&Host, &cx, r.base, wait);
+        if let Some(window) = window {
+            let size = (r.base % 4096 + r.size).next_multiple_of(space::GRANULE);
+            if let Some((va, size)) = state.spaces.unplace(space::WINDOW, window, size) {
+                freed::unmap(cx, va, size)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+pub unsafe fn cuMemHostGetFlags(flags: *mut u32, p: *mut c_void) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let r = cx
+            .state()
+            .ranges
+            .find(p as u64)
+            .filter(|r| r.sort == Sort::Host)
+            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        // SAFETY: the program's pointer.
+        unsafe { put(flags, r.flags & WRITE_COMBINED | DEVICE_MAP) }
+    })
+}
+
+pub unsafe fn cuMemHostGetDevicePointer_v2(
+    out: *mut CUdeviceptr,
+    p: *mut c_void,
+    flags: u32,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if flags != 0 || out.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let r = cx
+            .state()
+            .ranges
+            .find_page_locked(p as u64)
+            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let there = shadow::expose(cx, &r, p as u64, || "its address was asked for".into())?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, there as CUdeviceptr) }
+    })
+}
+
+pub unsafe fn cuPointerGetAttribute(
+    data: *mut c_void,
+    which: CUpointer_attribute,
+    p: CUdeviceptr,
+) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        if data.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let r = cx.state().ranges.find(p).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { attribute(cx, &r, p, which, data) }
+    })
+}
+
+pub unsafe fn cuPointerGetAttributes(
+    n: u32,
+    which: *mut CUpointer_attribute,
+    data: *mut *mut c_void,
+    p: CUdeviceptr,
+) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        if which.is_null() || data.is_null() || n == 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let r = cx.state().ranges.find(p);
+        for i in 0..n as usize {
+            // SAFETY: the program's arrays of `n` items.
+            let (a, d) = unsafe { (which.add(i).read(), data.add(i).read()) };
+            // SAFETY: the program's pointer for this attribute.
+            let done = unsafe {
+                match &r {
+                    Some(r) => attribute(cx, r, p, a, d).or_else(|_| no_attribute(0, a, d)),
+                    None => no_attribute(p, a, d),
+                }
+            };
+            done?;
+        }
+        Ok(())
+    })
+}
+
+pub unsafe fn cuPointerSetAttribute(
+    value: *const c_void,
+    which: CUpointer_attribute,
+    p: CUdeviceptr,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        // Copies through a session are ordered anyway, which is all that SYNC_MEMOPS (6) asks.
+        if which != 6 || value.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: checked for null above; the attribute is a number.
+        let on = unsafe { value.cast::<u32>().read_unaligned() } != 0;
+        cx.state().ranges.order(p, on)
+    })
+}

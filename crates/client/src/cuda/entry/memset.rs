@@ -1,0 +1,117 @@
+//! Fills. What CUDA refuses at once is checked here; the rest is queued.
+
+use crate::cuda::call::Cx;
+use crate::cuda::engine::copy_across;
+use crate::cuda::life::{enter, guard};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda as msg;
+
+/// Checks a fill of `height` rows of `width` elements of `element` bytes. `None` when there is
+/// nothing to fill.
+fn check(
+    cx: Cx,
+    dst: u64,
+    pitch: usize,
+    element: usize,
+    width: usize,
+    height: usize,
+) -> Result<Option<()>, CUresult> {
+    if width == 0 || height == 0 {
+        return Ok(None);
+    }
+    let row = width.checked_mul(element).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let odd = |n: u64| !n.is_multiple_of(element as u64);
+    let rows = height > 1;
+    if odd(dst) || rows && (pitch < row || odd(pitch as u64)) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let len = pitch
+        .checked_mul(height - 1)
+        .and_then(|n| n.checked_add(row))
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    // Page-locked memory of the host may be filled, too.
+    if !cx.state().ranges.is_pinned(dst, len) {
+        cx.state().must_be_on_device(dst, len)?;
+    }
+    Ok(Some(()))
+}
+
+/// Queues a fill where its memory is.
+fn fill(
+    raw: CUstream,
+    per_thread: bool,
+    dst: u64,
+    check: impl FnOnce(Cx) -> Result<Option<()>, CUresult>,
+    send: impl Fn(Cx, u32) -> Result<(), CUresult>,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.need_context()?;
+        let stream = cx.stream(raw, per_thread)?;
+        if check(cx)?.is_none() {
+            return Ok(());
+        }
+        copy_across::in_its_context(cx, dst, stream, |there| send(there, 0))
+            .unwrap_or_else(|| send(cx, stream))?;
+        // Without a stream named, a fill of the host's memory is over when the call returns.
+        if raw.is_null() && cx.state().ranges.is_pinned(dst, 1) {
+            cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+        }
+        Ok(())
+    })
+}
+
+macro_rules! line {
+    ($name:ident, $message:ident, $value:ident: $t:ty) => {
+        pub unsafe fn $name(
+            dst: CUdeviceptr,
+            $value: $t,
+            n: usize,
+            stream: CUstream,
+            per_thread: bool,
+        ) -> CUresult {
+            let checked = |cx| check(cx, dst, 0, size_of::<$t>(), n, 1);
+            fill(stream, per_thread, dst, checked, |cx, h_stream| {
+                cx.send(&msg::$message {
+                    dst_device: dst,
+                    $value,
+                    n: n as u64,
+                    h_stream,
+                })
+            })
+        }
+    };
+}
+
+macro_rules! rows {
+    ($name:ident, $message:ident, $value:ident: $t:ty) => {
+        pub unsafe fn $name(
+            dst: CUdeviceptr,
+            pitch: usize,
+            $value: $t,
+            width: usize,
+            height: usize,
+            stream: CUstream,
+            per_thread: bool,
+        ) -> CUresult {
+            let checked = |cx| check(cx, dst, pitch, size_of::<$t>(), width, height);
+            fill(stream, per_thread, dst, checked, |cx, h_stream| {
+                cx.send(&msg::$message {
+                    dst_device: dst,
+                    dst_pitch: pitch as u64,
+                    $value,
+                    width: width as u64,
+                    height: height as u64,
+                    h_stream,
+                })
+            })
+        }
+    };
+}
+
+line!(cuMemsetD8Async, CuMemsetD8Async, uc: u8);
+line!(cuMemsetD16Async, CuMemsetD16Async, us: u16);
+line!(cuMemsetD32Async, CuMemsetD32Async, ui: u32);
+rows!(cuMemsetD2D8Async, CuMemsetD2D8Async, uc: u8);
+rows!(cuMemsetD2D16Async, CuMemsetD2D16Async, us: u16);
+rows!(cuMemsetD2D32Async, CuMemsetD2D32Async, ui: u32);

@@ -1,0 +1,193 @@
+//! Words in memory that streams write and wait for.
+//!
+//! They may lie in the program's own memory: then it is the device that sees what the program
+//! writes, even while a stream waits for just that. So what the program has written goes ahead of
+//! each wait of its own, too; see [`shadow::about_to_wait`].
+
+use crate::cuda::call::Cx;
+use crate::cuda::engine::shadow;
+use crate::cuda::life::{enter, guard};
+use busbar_abi::cuda::*;
+use busbar_wire::codec::Request;
+use busbar_wire::generated::cuda as msg;
+use busbar_wire::limits::MAX_ITEMS;
+
+/// What a word is for.
+#[derive(Clone, Copy, PartialEq)]
+enum Use {
+    Wait,
+    Write,
+}
+
+/// The lowest two bits say what to wait for, the highest but one asks to flush what others wrote.
+const WAIT_FLAGS: u32 = 3 | CU_STREAM_WAIT_VALUE_FLUSH;
+/// Lets a write overtake those before it. Only the first version of these functions has it, and it
+/// is a permission: a write that stays in order is right, too.
+const NO_BARRIER: u32 = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+
+/// Whether a driver will take it: of anything else the program hears the driver's word at once.
+fn is_usual(p: u64, len: u64, what: Use, flags: u32) -> bool {
+    let known = match what {
+        Use::Wait => WAIT_FLAGS,
+        Use::Write => 0,
+    };
+    p.is_multiple_of(len) && flags & !known == 0
+}
+
+/// Where the device finds a word.
+fn place(cx: Cx, p: u64, what: Use) -> Result<u64, CUresult> {
+    if p == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let at = match cx.state().ranges.find_page_locked(p) {
+        Some(r) => shadow::expose(cx, &r, p, || "a stream has a word there".into())?,
+        None => p,
+    };
+    if what == Use::Wait && cx.state().shadows.active() {
+        cx.state().shadows.streams_will_wait();
+    }
+    Ok(at)
+}
+
+/// The memory of the program's that such words may be in.
+fn ahead(cx: Cx, stream: u32, what: Use) -> Result<(), CUresult> {
+    if cx.state().shadows.active() {
+        cx.work(stream, what == Use::Wait)?;
+    }
+    Ok(())
+}
+
+fn send<'a, R: Request<'a>>(cx: Cx, r: &R, usual: bool) -> Result<(), CUresult> {
+    if usual {
+        cx.send(r)
+    } else {
+        cx.call(r).map(drop)
+    }
+}
+
+/// Functions with one word of a width.
+macro_rules! words {
+    ($($name:ident($t:ty, $use:expr) = $message:ident;)*) => {$(
+        pub unsafe fn $name(
+            stream: CUstream,
+            addr: CUdeviceptr,
+            value: $t,
+            flags: u32,
+            per_thread: bool,
+        ) -> CUresult {
+            guard(|| {
+                let cx = enter()?;
+                cx.need_context()?;
+                let stream = cx.stream(stream, per_thread)?;
+                let usual = is_usual(addr, size_of::<$t>() as u64, $use, flags);
+                let addr = place(cx, addr, $use)?;
+                ahead(cx, stream, $use)?;
+                send(cx, &msg::$message { stream, addr, value, flags }, usual)
+            })
+        }
+    )*};
+}
+
+words! {
+    cuStreamWaitValue32_v2(u32, Use::Wait) = CuStreamWaitValue32V2;
+    cuStreamWaitValue64_v2(u64, Use::Wait) = CuStreamWaitValue64V2;
+    cuStreamWriteValue32_v2(u32, Use::Write) = CuStreamWriteValue32V2;
+    cuStreamWriteValue64_v2(u64, Use::Write) = CuStreamWriteValue64V2;
+}
+
+pub unsafe fn cuStreamWriteValue32(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u32,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { cuStreamWriteValue32_v2(stream, addr, value, flags & !NO_BARRIER, per_thread) }
+}
+
+pub unsafe fn cuStreamWriteValue64(
+    stream: CUstream,
+    addr: CUdeviceptr,
+    value: u64,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { cuStreamWriteValue64_v2(stream, addr, value, flags & !NO_BARRIER, per_thread) }
+}
+
+/// A list has fewer operations.
+const MANY: u32 = 256;
+
+pub unsafe fn cuStreamBatchMemOp(
+    stream: CUstream,
+    count: u32,
+    list: *mut CUstreamBatchMemOpParams,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { batch(stream, count, list, flags, per_thread, NO_BARRIER) }
+}
+
+pub unsafe fn cuStreamBatchMemOp_v2(
+    stream: CUstream,
+    count: u32,
+    list: *mut CUstreamBatchMemOpParams,
+    flags: u32,
+    per_thread: bool,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { batch(stream, count, list, flags, per_thread, 0) }
+}
+
+/// Queues a list of operations, without those flags of its writes that are `needless`.
+unsafe fn batch(
+    stream: CUstream,
+    count: u32,
+    list: *mut CUstreamBatchMemOpParams,
+    flags: u32,
+    per_thread: bool,
+    needless: u32,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        cx.need_context()?;
+        let stream = cx.stream(stream, per_thread)?;
+        if list.is_null() || count as usize > MAX_ITEMS {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let mut usual = (1..MANY).contains(&count) && flags == 0;
+        // SAFETY: the program's array of `count` operations.
+        let mut ops = unsafe { std::slice::from_raw_parts(list, count as usize) }.to_vec();
+        let mut all = Use::Wait;
+        for op in &mut ops {
+            // Kind, address, value, and flags in the lower half.
+            let [kind, p, _, mut flags, ..] = op.u;
+            let (what, len) = match kind as u32 {
+                CU_STREAM_MEM_OP_WAIT_VALUE_32 => (Use::Wait, 4),
+                CU_STREAM_MEM_OP_WAIT_VALUE_64 => (Use::Wait, 8),
+                CU_STREAM_MEM_OP_WRITE_VALUE_32 => (Use::Write, 4),
+                CU_STREAM_MEM_OP_WRITE_VALUE_64 => (Use::Write, 8),
+                CU_STREAM_MEM_OP_BARRIER | CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES => continue,
+                _ => return Err(CUDA_ERROR_INVALID_VALUE),
+            };
+            if what == Use::Write {
+                all = what;
+                flags &= !u64::from(needless);
+                op.u[3] = flags;
+            }
+            usual &= is_usual(p, len, what, flags as u32);
+            op.u[1] = place(cx, p, what)?;
+        }
+        ahead(cx, stream, all)?;
+        let m = msg::CuStreamBatchMemOpV2 {
+            stream,
+            count,
+            param_array: busbar_abi::slice_bytes(&ops),
+            flags,
+        };
+        send(cx, &m, usual)
+    })
+}

@@ -1,0 +1,382 @@
+//! The undocumented tables of `cuGetExportTable`: functions that NVIDIA's own libraries call past
+//! the public API. Which slots are used, and what they do, was observed; the others refuse.
+//!
+//! Slot 0 of a table is its size in bytes, except in the context storage.
+
+use super::context::cuCtxGetCurrent;
+use super::module::cuModuleLoadData;
+use crate::cuda::call::{Cx, decode, put, put_opt, thread};
+use crate::cuda::engine::{context, handshake, load};
+use crate::cuda::life::{enter, enter_local, guard};
+use crate::cuda::state::storage::{Destructor, Stored};
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::ffi::c_void;
+use std::sync::atomic::AtomicU64;
+
+/// A table's entry: a function, or a number.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Slot(*const ());
+
+// SAFETY: a slot is the address of a function, or a number; neither is ever written.
+unsafe impl Sync for Slot {}
+
+type Uuid = [u8; 16];
+
+unsafe extern "C" fn refuse() -> CUresult {
+    crate::log!(
+        Debug,
+        "a slot of an undocumented table that nobody was seen to use was called"
+    );
+    CUDA_ERROR_NOT_SUPPORTED
+}
+
+unsafe extern "C" fn succeed() -> CUresult {
+    CUDA_SUCCESS
+}
+
+/// A table of `N` slots with its size in front.
+const fn table<const N: usize>(used: &[(usize, *const ())]) -> [Slot; N] {
+    let mut t = [Slot(refuse as *const ()); N];
+    t[0] = Slot(std::ptr::without_provenance(N * size_of::<usize>()));
+    let mut i = 0;
+    while i < used.len() {
+        t[used[i].0] = Slot(used[i].1);
+        i += 1;
+    }
+    t
+}
+
+const RUNTIME: Uuid = *b"\x6b\xd5\xfb\x6c\x5b\xf4\xe7\x4a\x89\x87\xd9\x39\x12\xfd\x9d\xf9";
+const HOOKS: Uuid = *b"\xa0\x94\x79\x8c\x2e\x74\x2e\x74\x93\xf2\x08\x00\x20\x0c\x0a\x66";
+const CURRENT: Uuid = *b"\x42\xd8\x5a\x81\x23\xf6\xcb\x47\x82\x98\xf6\xe7\x8a\x3a\xec\xdc";
+const STORAGE: Uuid = *b"\xc6\x93\x33\x6e\x11\x21\xdf\x11\xa8\xc3\x68\xf3\x55\xd8\x95\x93";
+const UNNAMED_13: Uuid = *b"\x26\x3e\x88\x60\x7c\xd2\x61\x43\x92\xf6\xbb\xd5\x00\x6d\xfa\x7e";
+const HANDSHAKE: Uuid = *b"\xd4\x08\x20\x55\xbd\xe6\x70\x4b\x8d\x34\xba\x12\x3c\x66\xe1\xf2";
+const CONTEXTS: Uuid = *b"\x21\x31\x8c\x60\x97\x14\x32\x48\x8c\xa6\x41\xff\x73\x24\xc8\xf2";
+const LAYOUT: Uuid = *b"\x17\x34\xdc\x26\x80\x0d\x47\x45\x87\x26\xc0\xf1\xe7\xdd\x8b\xca";
+const MODULES: Uuid = *b"\x6e\x16\x3f\xbe\xb9\x58\x44\x4d\x83\x5c\xe1\x82\xaf\xf1\x99\x1e";
+
+/// The tables, each where it stays: the handshake tells their addresses.
+struct Tables {
+    runtime: [Slot; 13],
+    hooks: [Slot; 7],
+    current: [Slot; 4],
+    storage: [Slot; 4],
+    unnamed_13: [Slot; 15],
+    handshake: [Slot; 3],
+    contexts: [Slot; 95],
+    layout: [Slot; 17],
+    modules: [Slot; 99],
+    /// Memory that the runtime's hooks for tools use as they like.
+    scratch: [AtomicU64; 520],
+}
+
+static TABLES: Tables = Tables {
+    runtime: table(&[
+        (1, module_from_fatbin as *const ()),
+        (2, primary_context as *const ()),
+        (6, module_from_fatbin_6 as *const ()),
+        (7, succeed as *const ()),
+        (8, module_from_fatbin_8 as *const ()),
+        (12, succeed as *const ()),
+    ]),
+    hooks: table(&[(2, hooks_2 as *const ()), (6, hooks_6 as *const ())]),
+    current: table(&[(2, current_context as *const ())]),
+    storage: [
+        Slot(storage_put as *const ()),
+        Slot(storage_delete as *const ()),
+        Slot(storage_get as *const ()),
+        Slot(refuse as *const ()),
+    ],
+    unnamed_13: table(&[(2, unnamed_2 as *const ()), (3, succeed as *const ())]),
+    handshake: table(&[(1, handshake_1 as *const ())]),
+    contexts: table(&[
+        (4, context_number as *const ()),
+        (39, stream_number as *const ()),
+        (51, stream_inside as *const ()),
+    ]),
+    layout: table(&[(4, layout_get as *const ()), (13, layout_free as *const ())]),
+    modules: table(&[(7, module_functions as *const ())]),
+    scratch: [const { AtomicU64::new(0) }; 520],
+};
+
+pub unsafe fn cuGetExportTable(out: *mut *const c_void, id: *const CUuuid) -> CUresult {
+    guard(|| {
+        if out.is_null() || id.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: the program's pointer to a UUID of 16 bytes.
+        let uuid: Uuid = unsafe { id.cast::<Uuid>().read() };
+        let found: Option<&[Slot]> = match uuid {
+            RUNTIME => Some(&TABLES.runtime),
+            HOOKS => Some(&TABLES.hooks),
+            CURRENT => Some(&TABLES.current),
+            STORAGE => Some(&TABLES.storage),
+            UNNAMED_13 => Some(&TABLES.unnamed_13),
+            HANDSHAKE => Some(&TABLES.handshake),
+            CONTEXTS => Some(&TABLES.contexts),
+            LAYOUT => Some(&TABLES.layout),
+            MODULES => Some(&TABLES.modules),
+            _ => None,
+        };
+        let Some(t) = found else {
+            crate::log!(Debug, "no table {uuid:02x?}");
+            // SAFETY: checked for null above; the program's pointer.
+            unsafe { put(out, std::ptr::null()) }?;
+            return Err(CUDA_ERROR_NOT_FOUND);
+        };
+        // SAFETY: as above.
+        unsafe { put(out, t.as_ptr().cast()) }
+    })
+}
+
+unsafe extern "C" fn primary_context(out: *mut CUcontext, dev: CUdevice) -> CUresult {
+    guard(|| {
+        let handle = context::primary_handle(enter_local()?, dev)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(out, handle) }
+    })
+}
+
+unsafe extern "C" fn module_from_fatbin(out: *mut CUmodule, image: *const c_void) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { cuModuleLoadData(out, image) }
+}
+
+unsafe extern "C" fn module_from_fatbin_6(
+    out: *mut CUmodule,
+    image: *const c_void,
+    _a: *mut c_void,
+    _b: *mut c_void,
+    _c: u32,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { cuModuleLoadData(out, image) }
+}
+
+unsafe extern "C" fn module_from_fatbin_8(
+    image: *const c_void,
+    out: *mut CUmodule,
+    _a: *mut c_void,
+    _b: *mut c_void,
+    _c: u32,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { cuModuleLoadData(out, image) }
+}
+
+unsafe extern "C" fn hooks_2(out: *mut *mut c_void, size: *mut usize) {
+    // SAFETY: the caller's pointers.
+    unsafe {
+        put_opt(out, TABLES.scratch.as_ptr().cast_mut().cast());
+        put_opt(size, 0x400);
+    }
+}
+
+unsafe extern "C" fn hooks_6(out: *mut *mut c_void, size: *mut usize) {
+    // SAFETY: the caller's pointers.
+    unsafe {
+        put_opt(out, TABLES.scratch[512..].as_ptr().cast_mut().cast());
+        put_opt(size, 14);
+    }
+}
+
+unsafe extern "C" fn current_context(out: *mut CUcontext) -> CUresult {
+    // SAFETY: passed on to the caller.
+    unsafe { cuCtxGetCurrent(out) }
+}
+
+unsafe extern "C" fn unnamed_2(
+    _ctx: CUcontext,
+    out: *mut u32,
+    _rest: *mut *mut c_void,
+) -> CUresult {
+    // SAFETY: the caller's pointer.
+    unsafe { put_opt(out, 0) };
+    CUDA_SUCCESS
+}
+
+unsafe extern "C" fn handshake_1(version: u32, seconds: u64, out: *mut u64) -> CUresult {
+    guard(|| {
+        if out.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let cx = enter_local()?;
+        let devices = handshake::devices(cx);
+        let facts = handshake::Facts {
+            driver: cx.client.driver_version as u32,
+            pid: std::process::id(),
+            // SAFETY: pthread_self has no preconditions.
+            thread: unsafe { libc::pthread_self() } as u32,
+            addresses: [
+                TABLES.runtime.as_ptr() as u64,
+                TABLES.handshake.as_ptr() as u64,
+                TABLES.handshake[1].0 as u64,
+            ],
+            devices: &devices,
+        };
+        let [a, b] = handshake::answer(version, seconds, &facts);
+        // SAFETY: room for two numbers, as the caller knows.
+        unsafe {
+            out.write_unaligned(a);
+            out.add(1).write_unaligned(b);
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn context_number(ctx: CUcontext, out: *mut u64) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let id = cx.handle_opt(Kind::Context, ctx as u64)?;
+        let id = if id == 0 { cx.scope } else { id };
+        let info = cx.state().contexts.info(id);
+        // SAFETY: the caller's pointer.
+        unsafe { put(out, info.map_or(0, |i| i.serial)) }
+    })
+}
+
+/// What stands for a stream inside the driver: here, its handle; the default streams have their
+/// special values.
+unsafe extern "C" fn stream_inside(
+    _ctx: CUcontext,
+    stream: CUstream,
+    out: *mut u64,
+    per_thread: i32,
+) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let raw = stream as u64;
+        cx.stream(stream, per_thread != 0)?;
+        let inside = match raw {
+            0 if per_thread != 0 => 2,
+            0 => 1,
+            raw => raw,
+        };
+        // SAFETY: the caller's pointer.
+        unsafe { put(out, inside) }
+    })
+}
+
+/// A number that no other stream of the context has.
+unsafe extern "C" fn stream_number(_ctx: CUcontext, inside: u64, out: *mut u64) -> CUresult {
+    // SAFETY: the caller's pointer.
+    guard(|| unsafe { put(out, inside) })
+}
+
+/// How the chip's processors are grouped. Two arrays that the caller gives back to `layout_free`.
+unsafe extern "C" fn layout_get(index_in_gpc: *mut *mut u8, gpc_of_tpc: *mut *mut u8) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        if index_in_gpc.is_null() || gpc_of_tpc.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let device = cx.current_device()?;
+        let reply = cx.cached(&msg::ChipLayout { device })?;
+        let r = decode::<msg::ChipLayoutReply<'_>>(&reply)?;
+        crate::log!(
+            Debug,
+            "the chip's layout has {} entries",
+            r.gpc_of_tpc.len()
+        );
+        // SAFETY: malloc gives room for as many bytes as are copied, or null.
+        unsafe {
+            let copy = |bytes: &[u8]| {
+                let p: *mut u8 = libc::malloc(bytes.len().max(1)).cast();
+                if !p.is_null() {
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), p, bytes.len());
+                }
+                p
+            };
+            put(index_in_gpc, copy(r.index_in_gpc))?;
+            put(gpc_of_tpc, copy(r.gpc_of_tpc))
+        }
+    })
+}
+
+unsafe extern "C" fn layout_free(a: *mut c_void, b: *mut c_void) -> CUresult {
+    // SAFETY: both came from `layout_get`, which used malloc.
+    unsafe {
+        libc::free(a);
+        libc::free(b);
+    }
+    CUDA_SUCCESS
+}
+
+/// Calls back with each function of a module; answers 1.
+unsafe extern "C" fn module_functions(
+    _ctx: CUcontext,
+    module: CUmodule,
+    callback: Option<unsafe extern "C" fn(*mut c_void, CUfunction) -> i32>,
+    user: *mut c_void,
+) -> i32 {
+    let listed = || -> Result<(), CUresult> {
+        let f = callback.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let cx = enter()?;
+        let module = cx.handle(Kind::Module, module as u64)?;
+        for function in load::functions(cx, module)? {
+            // SAFETY: the caller's function and data.
+            unsafe { f(user, function) };
+        }
+        Ok(())
+    };
+    i32::from(guard(listed) == CUDA_SUCCESS)
+}
+
+fn storage_context(cx: Cx, ctx: CUcontext) -> Result<u32, CUresult> {
+    if ctx.is_null() {
+        cx.need_context()
+    } else {
+        cx.handle(Kind::Context, ctx as u64)
+    }
+}
+
+unsafe extern "C" fn storage_put(
+    ctx: CUcontext,
+    key: *mut c_void,
+    value: *mut c_void,
+    destructor: Option<Destructor>,
+) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let stored = Stored {
+            value: value as u64,
+            destructor,
+        };
+        let id = storage_context(cx, ctx)?;
+        cx.state().storage.put(id, key as u64, stored);
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn storage_delete(ctx: CUcontext, key: *mut c_void) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let id = storage_context(cx, ctx)?;
+        let was = cx.state().storage.take(id, key as u64);
+        was.map(drop).ok_or(CUDA_ERROR_INVALID_HANDLE)
+    })
+}
+
+unsafe extern "C" fn storage_get(
+    out: *mut *mut c_void,
+    ctx: CUcontext,
+    key: *mut c_void,
+) -> CUresult {
+    guard(|| {
+        let cx = enter_local()?;
+        let (id, key) = (storage_context(cx, ctx)?, key as u64);
+        let storage = &cx.state().storage;
+        let change = storage.change();
+        if let Some(value) = thread::stored(change, id, key) {
+            // SAFETY: the caller's pointer.
+            return unsafe { put(out, value as *mut c_void) };
+        }
+        let value = storage.get(id, key).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        thread::keep_stored(change, id, key, value);
+        // SAFETY: the caller's pointer.
+        unsafe { put(out, value as *mut c_void) }
+    })
+}

@@ -1,0 +1,166 @@
+//! Memory that processes share by descriptors.
+//!
+//! The driver's own descriptors stay on their machine. What a program gets is a sealed file that
+//! says which worker offers the memory, and the secret that it gives it for: processes pass it on
+//! as they would the driver's, and whoever has it may import.
+
+use crate::cuda::call::{decode, put};
+use crate::cuda::engine::vmm;
+use crate::cuda::life::{enter, guard, unsupported};
+use crate::cuda::state::space::GRANULE;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::ffi::c_void;
+use std::fs::File;
+use std::io::Write;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+const MAGIC: [u8; 8] = *b"busbar\0\x02";
+const DESCRIPTOR: CUmemAllocationHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+/// What such a file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ticket {
+    tag: [u8; 8],
+    secret: [u8; 16],
+    size: u64,
+}
+
+impl Ticket {
+    fn bytes(&self) -> [u8; 40] {
+        let mut b = [0; 40];
+        b[..8].copy_from_slice(&MAGIC);
+        b[8..16].copy_from_slice(&self.tag);
+        b[16..32].copy_from_slice(&self.secret);
+        b[32..].copy_from_slice(&self.size.to_le_bytes());
+        b
+    }
+
+    fn parse(b: &[u8; 40]) -> Option<Self> {
+        let part = |from: usize| b[from..].first_chunk().copied();
+        let size = u64::from_le_bytes(part(32)?);
+        let t = Self {
+            tag: part(8)?,
+            secret: b[16..].first_chunk().copied()?,
+            size,
+        };
+        (b[..8] == MAGIC && size > 0 && size.is_multiple_of(GRANULE)).then_some(t)
+    }
+}
+
+/// A file without a name that nobody can change any more.
+fn sealed(bytes: &[u8]) -> std::io::Result<OwnedFd> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: a C string; the descriptor that comes is ours.
+    let mut file = unsafe {
+        let fd = libc::memfd_create(c"busbar-memory".as_ptr(), flags);
+        if fd < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        File::from_raw_fd(fd)
+    };
+    file.write_all(bytes)?;
+    let all = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE;
+    // SAFETY: a live descriptor.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, all) } != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(file.into())
+}
+
+pub unsafe fn cuMemExportToShareableHandle(
+    out: *mut c_void,
+    handle: CUmemGenericAllocationHandle,
+    kind: CUmemAllocationHandleType,
+    flags: u64,
+) -> CUresult {
+    if matches!(
+        kind,
+        CU_MEM_HANDLE_TYPE_FABRIC | CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT
+    ) {
+        let why = "memory is shared by descriptors, between processes of one server";
+        return unsupported("cuMemExportToShareableHandle", why);
+    }
+    guard(|| {
+        let cx = enter()?;
+        let id = cx
+            .handle(Kind::Allocation, handle)
+            .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        let (size, props) = vmm::known(cx, id)?;
+        if out.is_null()
+            || kind != DESCRIPTOR
+            || flags != 0
+            || props.requestedHandleTypes & DESCRIPTOR == 0
+        {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let reply = cx.call(&msg::VmmExport { allocation: id })?;
+        let r = decode::<msg::VmmExportReply>(&reply)?;
+        let t = Ticket {
+            tag: r.tag,
+            secret: r.secret,
+            size,
+        };
+        let file = sealed(&t.bytes()).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
+        // SAFETY: checked for null above; the program's pointer to a descriptor.
+        unsafe { put(out.cast::<i32>(), file.into_raw_fd()) }
+    })
+}
+
+pub unsafe fn cuMemImportFromShareableHandle(
+    out: *mut CUmemGenericAllocationHandle,
+    os_handle: *mut c_void,
+    kind: CUmemAllocationHandleType,
+) -> CUresult {
+    guard(|| {
+        let cx = enter()?;
+        let fd = i32::try_from(os_handle as usize).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        if out.is_null() || kind != DESCRIPTOR || fd < 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: the program's descriptor, which stays its own.
+        let file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+        let mut b = [0; 40];
+        let whole = file.read_exact_at(&mut b, 0);
+        whole.map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        let t = Ticket::parse(&b).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let allocation = cx.create_in(Kind::Allocation, 0);
+        let m = msg::VmmImport {
+            allocation,
+            tag: t.tag,
+            secret: t.secret,
+        };
+        let fail = |_: &CUresult| cx.destroy(Kind::Allocation, allocation);
+        let reply = cx.call(&m).inspect_err(fail)?;
+        let r = decode::<msg::VmmImportReply<'_>>(&reply).inspect_err(fail)?;
+        let props = busbar_abi::from_bytes(r.props);
+        let props = props.ok_or(CUDA_ERROR_UNKNOWN).inspect_err(fail)?;
+        // SAFETY: checked for null above; the program's pointer.
+        unsafe { put(out, vmm::add(cx, allocation, t.size, &props)) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_says_what_was_put_in_and_cannot_be_changed() {
+        let t = Ticket {
+            tag: [1; 8],
+            secret: [2; 16],
+            size: 2 * GRANULE,
+        };
+        assert_eq!(Ticket::parse(&t.bytes()), Some(t));
+        assert_eq!(Ticket::parse(&[0; 40]), None);
+        assert_eq!(Ticket::parse(&Ticket { size: 5, ..t }.bytes()), None);
+        assert_eq!(Ticket::parse(&Ticket { size: 0, ..t }.bytes()), None);
+        let file = File::from(sealed(&t.bytes()).expect("a file"));
+        let mut b = [0; 40];
+        file.read_exact_at(&mut b, 0).expect("all of it");
+        assert_eq!(b, t.bytes());
+        assert!(file.write_at(&[9], 0).is_err());
+    }
+}

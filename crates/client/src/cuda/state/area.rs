@@ -1,0 +1,577 @@
+//! One piece of shadowed memory: its blocks, who holds their valid bytes, and their protection.
+
+use super::ranges::Sort;
+use busbar_abi::cuda::*;
+use busbar_wire::limits::BULK_CHUNK;
+use std::ops::Range;
+
+const PAGE: u64 = 4096;
+/// Bytes of a block: what a lone fault fetches.
+const BLOCK: u64 = 64 << 10;
+/// The most blocks that a sequence of faults moves at once, and the same after a prefetch.
+const AHEAD: usize = 32;
+const AHEAD_EAGER: usize = 512;
+
+/// Who holds a block's valid bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The program has written it, or may have.
+    Host,
+    /// The program may read it.
+    Both,
+    /// The program may not touch it.
+    Device,
+}
+
+impl State {
+    fn rights(self) -> i32 {
+        match self {
+            Self::Host => libc::PROT_READ | libc::PROT_WRITE,
+            Self::Both => libc::PROT_READ,
+            Self::Device => libc::PROT_NONE,
+        }
+    }
+}
+
+/// A few bytes at an end of registered memory, in a page that holds other things as well. It
+/// cannot be protected, so changes are found by comparing with what both sides last agreed on.
+#[derive(Debug)]
+pub struct Edge {
+    host: u64,
+    dev: u64,
+    agreed: Option<Vec<u8>>,
+    len: usize,
+    stale: bool,
+}
+
+impl Edge {
+    fn new(host: u64, dev: u64, len: usize) -> Self {
+        Self {
+            host,
+            dev,
+            agreed: None,
+            len,
+            stale: false,
+        }
+    }
+}
+
+/// A piece of shadowed memory.
+#[derive(Debug)]
+pub struct Area {
+    /// What the program takes it for.
+    pub sort: Sort,
+    /// Its first byte in the program.
+    pub start: u64,
+    /// Its length in bytes.
+    pub size: u64,
+    /// The device's address of the first byte.
+    dev: u64,
+    /// The first page that is protected.
+    pub host: u64,
+    /// Bytes of protected pages.
+    pub len: u64,
+    /// What the device has of it, piece by piece: each variable is an allocation of its own, and no
+    /// copy may go beyond one.
+    pieces: Vec<Range<u64>>,
+    /// It is a page of modules' variables, which the worker tells of.
+    variables: bool,
+    /// The context it was made in.
+    pub context: u32,
+    /// Who may use it.
+    pub attach: Attach,
+    /// What `cuMemAdvise` said: read mostly, preferred location, accessed by; and where
+    /// `cuMemPrefetchAsync` last wanted it.
+    pub advice: [i32; 4],
+    /// The program is about to read a lot of it.
+    pub eager: bool,
+    rights: i32,
+    blocks: Vec<State>,
+    dirty: usize,
+    shared: usize,
+    next: usize,
+    batch: usize,
+    edges: Vec<Edge>,
+}
+
+/// Work on a stream that the caller does not know.
+pub const ANY: u32 = u32::MAX;
+
+/// Who may use managed memory, as `cuStreamAttachMemAsync` says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Attach {
+    /// Any stream.
+    Global,
+    /// The program only.
+    Host,
+    /// One stream.
+    Single(u32),
+}
+
+/// No location, as `cuMemRangeGetAttribute` says it.
+pub const NOWHERE: i32 = -2;
+
+/// What an area needs done to the program's pages.
+pub trait Pages {
+    /// Sets what the program may do with whole pages.
+    fn protect(&self, at: u64, len: u64, rights: i32) -> Result<(), CUresult>;
+    /// Bytes that may be read.
+    fn bytes(&self, at: u64, len: usize) -> &[u8];
+    /// Writes bytes that may be written.
+    fn write(&self, at: u64, bytes: &[u8]);
+    /// Writes to pages that are closed to everybody: other threads of the program see all of it or
+    /// fault.
+    fn fill(&self, at: u64, bytes: &[u8]) -> Result<(), CUresult>;
+    /// Has faults in pages brought here.
+    fn watch(&self, at: u64, len: u64) -> Result<(), CUresult>;
+    /// Has them brought here no longer.
+    fn unwatch(&self, at: u64);
+}
+
+impl Area {
+    /// Whole pages at `host`, which the program may read, and the device finds at `dev`.
+    pub fn new(sort: Sort, host: u64, len: u64, dev: u64, context: u32) -> Self {
+        let n = len.div_ceil(BLOCK) as usize;
+        Self {
+            sort,
+            start: host,
+            size: len,
+            dev,
+            host,
+            len,
+            pieces: std::iter::once(host..host + len).collect(),
+            variables: false,
+            context,
+            attach: Attach::Global,
+            advice: [0, NOWHERE, NOWHERE, NOWHERE],
+            eager: false,
+            rights: libc::PROT_READ | libc::PROT_WRITE,
+            blocks: vec![State::Both; n],
+            dirty: 0,
+            shared: n,
+            next: 0,
+            batch: 1,
+            edges: Vec::new(),
+        }
+    }
+
+    /// Registered memory: the whole pages inside it, and an edge at each end.
+    pub fn registered(start: u64, size: u64, dev: u64, context: u32) -> Self {
+        let end = start + size;
+        let (host, to) = (start.next_multiple_of(PAGE), end & !(PAGE - 1));
+        let (host, to) = if host < to { (host, to) } else { (end, end) };
+        let mut a = Self::new(Sort::Registered, host, to - host, dev, context);
+        (a.start, a.size) = (start, size);
+        for (from, to) in [(start, host), (to, end)] {
+            if from < to {
+                let e = Edge::new(from, a.device_of(from), (to - from) as usize);
+                a.edges.push(e);
+            }
+        }
+        a
+    }
+
+    /// Whether an address is of this area.
+    pub fn covers(&self, p: u64) -> bool {
+        p >= self.start && p - self.start < self.size
+    }
+
+    /// Whether there are pages to protect.
+    pub fn guarded(&self) -> bool {
+        self.len > 0
+    }
+
+    /// Whether an address is in a protected page.
+    pub fn guards(&self, p: u64) -> bool {
+        p >= self.host && p - self.host < self.len
+    }
+
+    /// The device's address for one of the program's.
+    pub fn device_of(&self, p: u64) -> u64 {
+        p - self.start + self.dev
+    }
+
+    /// The block of an address.
+    pub fn block_of(&self, p: u64) -> usize {
+        ((p - self.host) / BLOCK) as usize
+    }
+
+    /// Whether the program must fetch a block.
+    pub fn is_on_device(&self, block: usize) -> bool {
+        self.blocks[block] == State::Device
+    }
+
+    /// Offset and length of some blocks.
+    pub fn span(&self, first: usize, n: usize) -> (u64, u64) {
+        let from = first as u64 * BLOCK;
+        let to = ((first + n) as u64 * BLOCK).min(self.len);
+        (from, to - from)
+    }
+
+    /// Offsets and lengths of what the device has of some blocks.
+    pub fn pieces(&self, first: usize, n: usize) -> Vec<(u64, u64)> {
+        let (offset, len) = self.span(first, n);
+        let (from, to) = (self.host + offset, self.host + offset + len);
+        let inside = self
+            .pieces
+            .iter()
+            .map(|p| (p.start.max(from), p.end.min(to)));
+        inside
+            .filter(|(from, to)| from < to)
+            .map(|(from, to)| (from - self.host, to - from))
+            .collect()
+    }
+
+    /// Of this page, the device has the variables that it is told of.
+    pub fn of_variables(&mut self) {
+        self.variables = true;
+        self.pieces.clear();
+    }
+
+    /// Whether it is such a page.
+    pub fn has_variables(&self) -> bool {
+        self.variables
+    }
+
+    /// A variable lies here, or part of it.
+    pub fn add_variable(&mut self, from: u64, to: u64) {
+        let piece = from.max(self.host)..to.min(self.host + self.len);
+        self.pieces
+            .retain(|p| p.end <= piece.start || p.start >= piece.end);
+        self.pieces.push(piece);
+    }
+
+    /// Whether work on a stream may touch it.
+    pub fn reached_by(&self, stream: u32) -> bool {
+        match self.attach {
+            Attach::Global => true,
+            Attach::Host => false,
+            Attach::Single(s) => s == stream || stream == ANY,
+        }
+    }
+
+    /// Whether the program may have written since the last push.
+    pub fn has_news(&self) -> bool {
+        self.dirty > 0 || !self.edges.is_empty()
+    }
+
+    fn set(
+        &mut self,
+        pages: &impl Pages,
+        first: usize,
+        n: usize,
+        to: State,
+    ) -> Result<(), CUresult> {
+        let (offset, len) = self.span(first, n);
+        pages.protect(self.host + offset, len, to.rights() & self.rights)?;
+        for b in &mut self.blocks[first..first + n] {
+            self.dirty -= usize::from(*b == State::Host);
+            self.shared -= usize::from(*b == State::Both);
+            *b = to;
+        }
+        self.dirty += if to == State::Host { n } else { 0 };
+        self.shared += if to == State::Both { n } else { 0 };
+        Ok(())
+    }
+
+    /// The first run of blocks in a state, from one on, of at most `most`.
+    fn run(&self, from: usize, state: State, most: usize) -> Option<(usize, usize)> {
+        let first = from + self.blocks[from..].iter().position(|b| *b == state)?;
+        let same = self.blocks[first..].iter().take_while(|b| **b == state);
+        Some((first, same.take(most).count()))
+    }
+
+    /// The first run of blocks that the program would have to fetch.
+    pub fn first_on_device(&self) -> Option<(usize, usize)> {
+        self.run(0, State::Device, AHEAD_EAGER)
+    }
+
+    /// The program has written, or may have: nothing is protected yet.
+    pub fn begin_on_host(&mut self, rights: i32) {
+        self.rights = rights;
+        self.blocks.fill(State::Host);
+        (self.dirty, self.shared) = (self.blocks.len(), 0);
+    }
+
+    /// The device's bytes are the valid ones, and the pages are closed already.
+    pub fn begin_on_device(&mut self) {
+        self.blocks.fill(State::Device);
+        (self.dirty, self.shared) = (0, 0);
+    }
+
+    /// Sends what the program has written. Pages are closed to writes before they are read: what is
+    /// written after that is news for the next time.
+    pub fn push(
+        &mut self,
+        pages: &impl Pages,
+        mut send: impl FnMut(u64, &[u8]) -> Result<(), CUresult>,
+    ) -> Result<(), CUresult> {
+        let mut at = 0;
+        while let Some((first, n)) = self.run(at, State::Host, BULK_CHUNK / BLOCK as usize) {
+            self.set(pages, first, n, State::Both)?;
+            for (offset, len) in self.pieces(first, n) {
+                let from = self.host + offset;
+                send(self.device_of(from), pages.bytes(from, len as usize))?;
+            }
+            at = first + n;
+        }
+        for e in &mut self.edges {
+            let now = pages.bytes(e.host, e.len).to_vec();
+            let mut i = 0;
+            while i < e.len {
+                let differs = |i: usize| e.agreed.as_ref().is_none_or(|a| a[i] != now[i]);
+                let from = i;
+                while i < e.len && differs(i) {
+                    i += 1;
+                }
+                if i > from {
+                    send(e.dev + from as u64, &now[from..i])?;
+                } else {
+                    i += 1;
+                }
+            }
+            e.agreed = Some(now);
+        }
+        Ok(())
+    }
+
+    /// From now on the device's bytes are the valid ones.
+    pub fn leave_to_device(&mut self, pages: &impl Pages) {
+        for e in &mut self.edges {
+            e.stale = true;
+        }
+        if self.shared == 0 {
+            return;
+        }
+        let mut at = 0;
+        while let Some((first, n)) = self.run(at, State::Both, usize::MAX) {
+            if self.set(pages, first, n, State::Device).is_err() {
+                return;
+            }
+            at = first + n;
+        }
+    }
+
+    /// How many blocks to move for an access to one: more and more while accesses go upwards.
+    pub fn ahead(&mut self, block: usize) -> usize {
+        let most = if self.eager { AHEAD_EAGER } else { AHEAD };
+        self.batch = if self.eager {
+            most
+        } else if block == self.next {
+            (self.batch * 2).min(most)
+        } else {
+            1
+        };
+        let state = self.blocks[block];
+        let n = self.run(block, state, self.batch).map_or(1, |(_, n)| n);
+        self.next = block + n;
+        n
+    }
+
+    /// Lets the program in to a block whose bytes it has.
+    pub fn let_in(
+        &mut self,
+        pages: &impl Pages,
+        block: usize,
+        write: bool,
+    ) -> Result<(), CUresult> {
+        match self.blocks[block] {
+            State::Both if write => {
+                if self.rights & libc::PROT_WRITE == 0 {
+                    return Err(CUDA_ERROR_INVALID_VALUE);
+                }
+                let n = self.ahead(block);
+                self.set(pages, block, n, State::Host)
+            }
+            // Another thread's fault was first.
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes of blocks have come from the device.
+    pub fn arrived(&mut self, pages: &impl Pages, first: usize, n: usize) -> Result<(), CUresult> {
+        self.set(pages, first, n, State::Both)
+    }
+
+    /// Whether it has partial pages, which are never closed.
+    pub fn has_edges(&self) -> bool {
+        !self.edges.is_empty()
+    }
+
+    /// Edges that the device may have written: area, index, context, address and length.
+    pub fn stale_edges(&self) -> Vec<(u64, usize, u32, u64, usize)> {
+        let stale = self.edges.iter().enumerate().filter(|(_, e)| e.stale);
+        stale
+            .map(|(i, e)| (self.start, i, self.context, e.dev, e.len))
+            .collect()
+    }
+
+    /// An edge's bytes have come from the device: those that it has changed are written.
+    pub fn edge_arrived(&mut self, pages: &impl Pages, i: usize, bytes: &[u8]) {
+        let e = &mut self.edges[i];
+        let Some(agreed) = e.agreed.as_mut() else {
+            return;
+        };
+        for (k, (old, new)) in agreed.iter_mut().zip(bytes).enumerate() {
+            if old != new {
+                pages.write(e.host + k as u64, &[*new]);
+                *old = *new;
+            }
+        }
+        e.stale = false;
+    }
+
+    /// Gives the pages back to the program as they were.
+    pub fn open(&mut self, pages: &impl Pages) {
+        if self.len > 0 {
+            let _ = pages.protect(self.host, self.len, self.rights);
+        }
+    }
+}
+
+/// Memory of tests, with the rights that were set last.
+#[cfg(test)]
+pub mod ram {
+    use super::*;
+    use std::cell::{Cell, RefCell};
+
+    /// Bytes from an address on.
+    pub struct Ram {
+        /// The first address.
+        pub at: u64,
+        bytes: Box<[Cell<u8>]>,
+        /// What was set, in order.
+        pub rights: RefCell<Vec<(u64, u64, i32)>>,
+    }
+
+    impl Ram {
+        /// So many zeros.
+        pub fn new(at: u64, len: usize) -> Self {
+            Self {
+                at,
+                bytes: vec![Cell::new(0); len].into(),
+                rights: RefCell::default(),
+            }
+        }
+
+        /// The byte at an address.
+        pub fn get(&self, p: u64) -> u8 {
+            self.bytes[(p - self.at) as usize].get()
+        }
+    }
+
+    impl Pages for Ram {
+        fn protect(&self, at: u64, len: u64, rights: i32) -> Result<(), CUresult> {
+            self.rights.borrow_mut().push((at, len, rights));
+            Ok(())
+        }
+        fn bytes(&self, at: u64, len: usize) -> &[u8] {
+            let from = (at - self.at) as usize;
+            let copy = self.bytes[from..from + len].iter().map(|b| b.get());
+            Box::leak(copy.collect::<Box<[u8]>>())
+        }
+        fn write(&self, at: u64, bytes: &[u8]) {
+            let from = (at - self.at) as usize;
+            for (cell, b) in self.bytes[from..].iter().zip(bytes) {
+                cell.set(*b);
+            }
+        }
+        fn fill(&self, at: u64, bytes: &[u8]) -> Result<(), CUresult> {
+            self.write(at, bytes);
+            Ok(())
+        }
+        fn watch(&self, _at: u64, _len: u64) -> Result<(), CUresult> {
+            Ok(())
+        }
+        fn unwatch(&self, _at: u64) {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ram::Ram;
+    use super::*;
+
+    const AT: u64 = 0x10_0000;
+
+    #[test]
+    fn what_the_program_wrote_is_pushed_once_and_then_the_devices_to_give() {
+        let ram = Ram::new(AT, 40 * 4096);
+        ram.write(AT, &[7]);
+        let mut a = Area::new(Sort::Host, AT, 40 * 4096, 0x1000, 1);
+        a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+        let mut sent = Vec::new();
+        a.push(&ram, |dst, b| {
+            sent.push((dst, b.len(), b[0]));
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(sent, [(0x1000, 40 * 4096, 7)]);
+        assert!(!a.has_news());
+        a.leave_to_device(&ram);
+        assert!(a.is_on_device(0) && a.is_on_device(2));
+        assert_eq!(
+            ram.rights.borrow().last(),
+            Some(&(AT, 40 * 4096, libc::PROT_NONE))
+        );
+        let n = a.ahead(0);
+        a.arrived(&ram, 0, n).unwrap();
+        assert!(!a.is_on_device(0) && !a.has_news());
+        a.let_in(&ram, 0, true).unwrap();
+        assert!(a.has_news());
+    }
+
+    #[test]
+    fn an_edge_sends_and_takes_only_what_has_changed() {
+        let ram = Ram::new(AT, 3 * 4096);
+        let at = AT + 4090;
+        let mut a = Area::registered(at, 12, 0x2000, 1);
+        a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+        assert!(!a.guarded());
+        let push = |a: &mut Area| {
+            let mut sent = Vec::new();
+            a.push(&ram, |dst, b| {
+                sent.push((dst, b.to_vec()));
+                Ok(())
+            })
+            .unwrap();
+            sent
+        };
+        assert_eq!(push(&mut a), [(0x2000, vec![0; 12])]);
+        ram.write(at + 2, &[5]);
+        assert_eq!(push(&mut a), [(0x2002, vec![5])]);
+        a.leave_to_device(&ram);
+        let [(_, i, ..)] = a.stale_edges()[..] else {
+            panic!()
+        };
+        // Written while the device works on its neighbour.
+        ram.write(at + 4, &[6]);
+        a.edge_arrived(&ram, i, &[0, 8, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(ram.bytes(at, 6), [0, 8, 5, 0, 6, 0]);
+        assert_eq!(push(&mut a), [(0x2004, vec![6])]);
+    }
+
+    #[test]
+    fn faults_that_go_upwards_move_more_and_more() {
+        let mut a = Area::new(Sort::Managed, AT, 16 * 64 * 4096, AT, 1);
+        assert_eq!(a.ahead(5), 1);
+        assert_eq!(a.ahead(6), 2);
+        assert_eq!(a.ahead(8), 4);
+        assert_eq!(a.ahead(3), 1);
+        a.eager = true;
+        assert_eq!(a.ahead(0), 64);
+    }
+
+    #[test]
+    fn copies_of_a_page_keep_to_its_variables() {
+        let mut a = Area::new(Sort::Managed, 0x1000, PAGE, 0x1000, 1);
+        a.of_variables();
+        a.add_variable(0x1000, 0x1004);
+        a.add_variable(0x1200, 0x3000);
+        // A module that comes again brings the same ones.
+        a.add_variable(0x1000, 0x1004);
+        let mut pieces = a.pieces(0, 1);
+        pieces.sort_unstable();
+        assert_eq!(pieces, [(0, 4), (0x200, 0xe00)]);
+    }
+}

@@ -1,0 +1,218 @@
+//! Devices: which ones the program sees, and what is known of them.
+
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::contract::DEVICES;
+use busbar_wire::{Reader, WireError};
+use std::collections::HashMap;
+
+/// A device, as the server described it when the session began.
+#[derive(Debug, Clone)]
+pub struct Device {
+    /// Its position in the server's list.
+    pub position: u32,
+    /// Its name.
+    pub name: String,
+    /// Its UUID.
+    pub uuid: [u8; 16],
+    /// Every attribute that its driver knows.
+    pub attributes: HashMap<i32, i32>,
+    /// The id of its primary context.
+    pub primary: u32,
+}
+
+impl Device {
+    /// Compute capability, as 90 for 9.0.
+    pub fn arch(&self) -> u32 {
+        let get = |a| self.attributes.get(&(a as i32)).copied().unwrap_or(0) as u32;
+        get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) * 10
+            + get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+    }
+
+    /// Where it is on its machine's bus: domain, bus, device.
+    pub fn pci(&self) -> [i32; 3] {
+        [
+            CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID,
+            CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
+            CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
+        ]
+        .map(|a| self.attributes.get(&(a as i32)).copied().unwrap_or(0))
+    }
+}
+
+/// Attributes that are not as the server's driver says, because the processor that would use them
+/// is in another machine. With `CONCURRENT_MANAGED_ACCESS` off, CUDA's own rules make managed
+/// memory coherent at synchronization points, which is what can be kept over a network.
+const MASKED: &[(u32, i32)] = &[
+    (CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0),
+    (CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 0),
+    (CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED, 0),
+    (
+        CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+        0,
+    ),
+    (CU_DEVICE_ATTRIBUTE_DIRECT_MANAGED_MEM_ACCESS_FROM_HOST, 0),
+    (CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED, 0),
+    (
+        CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED,
+        0,
+    ),
+    (CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 0),
+    (CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 0),
+    (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0),
+    (CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 0),
+    (CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, 0),
+    (CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH, 0),
+    (CU_DEVICE_ATTRIBUTE_SPARSE_CUDA_ARRAY_SUPPORTED, 0),
+    (CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED, 0),
+    (CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED, 0),
+    (
+        CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+        0,
+    ),
+    (CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, 0),
+    (CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED, 0),
+    (CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 0),
+    (
+        CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+        0,
+    ),
+    (CU_DEVICE_ATTRIBUTE_HOST_ALLOC_DMA_BUF_SUPPORTED, 0),
+];
+
+/// Reads the list of `OpenCuda`.
+pub fn parse(bytes: &[u8]) -> Result<Vec<Device>, WireError> {
+    let mut r = Reader::new(bytes);
+    let mut devices = Vec::new();
+    while r.left() > 0 {
+        let position = devices.len() as u32;
+        let name = r.str()?.to_string();
+        let uuid = r.array()?;
+        // Bytes of memory, which only `cuDeviceTotalMem` wants to know, and asks.
+        r.u64()?;
+        let n = r.count(4096, 8)?;
+        let mut attributes = HashMap::with_capacity(n);
+        for _ in 0..n {
+            attributes.insert(r.i32()?, r.i32()?);
+        }
+        for (a, v) in MASKED {
+            attributes.insert(*a as i32, *v);
+        }
+        devices.push(Device {
+            position,
+            name,
+            uuid,
+            attributes,
+            primary: 0,
+        });
+    }
+    Ok(devices)
+}
+
+/// Applies `CUDA_DEVICE_ORDER` and then `CUDA_VISIBLE_DEVICES`: ordinals or UUIDs, in order, up to
+/// the first that is not there. Without an order of the program's own the server's holds. An order
+/// that does not exist and a repeated device are errors, as they are to the driver. `primary`
+/// chooses the id of a primary context.
+pub fn visible(mut all: Vec<Device>, primary: impl Fn() -> u32) -> Result<Vec<Device>, CUresult> {
+    match std::env::var_os("CUDA_DEVICE_ORDER") {
+        Some(v) if v == "PCI_BUS_ID" => all.sort_by_key(Device::pci),
+        Some(v) if !v.is_empty() && v != "FASTEST_FIRST" => return Err(CUDA_ERROR_INVALID_DEVICE),
+        _ => {}
+    }
+    let mut chosen = match std::env::var_os("CUDA_VISIBLE_DEVICES") {
+        None => all,
+        Some(list) => choose(&all, &list.to_string_lossy())?,
+    };
+    let most = DEVICES.len();
+    if chosen.len() > most {
+        let (all, say) = (chosen.len(), "CUDA_VISIBLE_DEVICES can choose others");
+        crate::log!(Warn, "the program sees {most} of {all} devices: {say}");
+        chosen.truncate(most);
+    }
+    for d in &mut chosen {
+        d.primary = primary();
+    }
+    Ok(chosen)
+}
+
+fn choose(all: &[Device], list: &str) -> Result<Vec<Device>, CUresult> {
+    let mut chosen: Vec<Device> = Vec::new();
+    for word in list.split(',').map(str::trim) {
+        let found = match word.parse::<usize>() {
+            Ok(n) => all.get(n),
+            Err(_) => by_uuid(all, word),
+        };
+        match found {
+            Some(d) if chosen.iter().all(|c| c.position != d.position) => chosen.push(d.clone()),
+            Some(_) => return Err(CUDA_ERROR_INVALID_DEVICE),
+            None => break,
+        }
+    }
+    Ok(chosen)
+}
+
+/// The one device whose UUID begins so. A part of a GPU is a device with a UUID like any other.
+fn by_uuid<'a>(all: &'a [Device], word: &str) -> Option<&'a Device> {
+    let digits = word
+        .strip_prefix("GPU-")
+        .or_else(|| word.strip_prefix("MIG-"))?;
+    let wanted = digits.replace('-', "").to_ascii_lowercase();
+    if wanted.is_empty() {
+        return None;
+    }
+    let hex = |d: &Device| -> String { d.uuid.iter().map(|b| format!("{b:02x}")).collect() };
+    let mut matching = all.iter().filter(|d| hex(d).starts_with(&wanted));
+    let one = matching.next();
+    one.filter(|_| matching.next().is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn devices() -> Vec<Device> {
+        let d = |position: u32| Device {
+            position,
+            name: String::new(),
+            uuid: [0x10 + position as u8; 16],
+            attributes: HashMap::new(),
+            primary: 0,
+        };
+        (0..3).map(d).collect()
+    }
+
+    #[test]
+    fn visible_devices_are_chosen_as_the_driver_does() {
+        let pick = |s: &str| {
+            choose(&devices(), s)
+                .expect("no device twice")
+                .iter()
+                .map(|d| d.position)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(pick("2,0"), [2, 0]);
+        assert_eq!(pick("1,7,0"), [1], "up to the first that is not there");
+        assert_eq!(pick("-1"), [0u32; 0]);
+        assert_eq!(pick(""), [0u32; 0]);
+        assert_eq!(pick("GPU-1111"), [1]);
+        assert_eq!(pick("GPU-11111111-1111,0"), [1, 0]);
+        assert_eq!(pick("MIG-1212,1"), [2, 1]);
+        assert_eq!(pick("GPU-1"), [0u32; 0], "more than one begins so");
+        assert_eq!(pick("GPU-,0"), [0u32; 0]);
+        assert_eq!(pick("MIG-GPU-1212/1/0,0"), [0u32; 0]);
+        assert_eq!(pick("0,-1,1"), [0]);
+        assert_eq!(pick("1, 2"), [1, 2]);
+        assert!(choose(&devices(), "0,0").is_err());
+    }
+
+    #[test]
+    fn devices_are_ordered_by_their_place_on_the_bus() {
+        let mut all = devices();
+        for (d, bus) in all.iter_mut().zip([7, 1, 4]) {
+            d.attributes
+                .insert(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID as i32, bus);
+        }
+        all.sort_by_key(Device::pci);
+        let order: Vec<_> = all.iter().map(|d| d.position).collect();
+        assert_eq!(order, [1, 2, 0]);
+    }
+}

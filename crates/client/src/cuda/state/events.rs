@@ -1,0 +1,205 @@
+//! Events: what is known of an event's latest record.
+//!
+//! Frameworks ask about events all the time (is this memory free again?), and must not wait for the
+//! answer: a question in the one queue would stand behind megabytes of what another thread has
+//! queued. So once a program asks at all, the worker tells by itself when a recorded event has
+//! happened, and until then the answer is known here.
+
+use super::bodies::lock;
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// What is known of an event's latest record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Known {
+    /// Nothing: the worker must be asked.
+    Unknown,
+    /// The worker will tell when it has happened.
+    Awaited,
+    /// It has happened.
+    Happened,
+}
+
+struct Event {
+    /// Which record of it is the latest.
+    record: u64,
+    known: Known,
+    /// Records for which the worker's word is worth having: many events are never asked about.
+    worth: u8,
+}
+
+/// Records after which a program that asks about events has not asked about this one.
+const WORTH: u8 = 16;
+
+/// The events that only the program's own calls record: not those between processes.
+#[derive(Default)]
+pub struct Events {
+    all: Mutex<HashMap<u32, Event>>,
+    /// Whether the program asks about events.
+    asks: AtomicBool,
+    /// How often it has asked too early.
+    asked: AtomicU32,
+    /// Whether something else records events unseen: a graph, a launch.
+    unseen: AtomicBool,
+}
+
+impl Events {
+    /// An event was made.
+    pub fn add(&self, id: u32) {
+        let new = Event {
+            record: 0,
+            known: Known::Unknown,
+            worth: WORTH,
+        };
+        lock(&self.all).insert(id, new);
+    }
+
+    /// An event is gone.
+    pub fn forget(&self, id: u32) {
+        lock(&self.all).remove(&id);
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        lock(&self.all).len()
+    }
+
+    /// From now on events may be recorded by other calls than those to record them.
+    pub fn recorded_unseen(&self) {
+        if !self.unseen.swap(true, Ordering::AcqRel) {
+            for e in lock(&self.all).values_mut() {
+                e.known = Known::Unknown;
+            }
+        }
+    }
+
+    fn is_unseen(&self) -> bool {
+        self.unseen.load(Ordering::Acquire)
+    }
+
+    /// Begins a record. Gives its number if the worker is to tell when it has happened, which it
+    /// can only where it is `watchable`.
+    pub fn recording(&self, id: u32, watchable: impl Fn() -> bool) -> Option<u64> {
+        if !self.asks.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut all = lock(&self.all);
+        let e = all.get_mut(&id)?;
+        e.record += 1;
+        if e.worth == 0 || self.is_unseen() || !watchable() {
+            e.known = Known::Unknown;
+            return None;
+        }
+        e.worth -= 1;
+        e.known = Known::Awaited;
+        Some(e.record)
+    }
+
+    /// A record is sent of which the worker does not tell. An answer to who has asked meanwhile may
+    /// be of the record before this one.
+    pub fn recorded(&self, id: u32) {
+        if self.asks.load(Ordering::Acquire)
+            && let Some(e) = lock(&self.all).get_mut(&id)
+        {
+            e.record += 1;
+            e.known = Known::Unknown;
+        }
+    }
+
+    /// Something was heard of a record, which may not be the latest any more.
+    pub fn heard(&self, id: u32, record: u64, known: Known) {
+        if let Some(e) = lock(&self.all).get_mut(&id)
+            && e.record == record
+            && !self.is_unseen()
+        {
+            e.known = known;
+        }
+    }
+
+    /// What is known of an event's latest record, which the program wants to know; and which record
+    /// that is.
+    pub fn asked(&self, id: u32) -> (Known, u64) {
+        self.asks.store(true, Ordering::Release);
+        let mut all = lock(&self.all);
+        let Some(e) = all.get_mut(&id) else {
+            return (Known::Unknown, 0);
+        };
+        e.worth = WORTH;
+        (e.known, e.record)
+    }
+
+    /// The program was told that an event has not happened yet. True once in a while: then it asks
+    /// in a loop, which must not keep the word from being received.
+    pub fn too_early(&self) -> bool {
+        const OFTEN: u32 = 64;
+        self.asked.fetch_add(1, Ordering::Relaxed) % OFTEN == OFTEN - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_watched_until_the_program_asks() {
+        let e = Events::default();
+        e.add(1);
+        assert_eq!(e.recording(1, || true), None);
+        assert_eq!(e.asked(1), (Known::Unknown, 0));
+        assert_eq!(e.recording(1, || true), Some(1));
+        assert_eq!(e.asked(1), (Known::Awaited, 1));
+        e.heard(1, 1, Known::Happened);
+        assert_eq!(e.asked(1), (Known::Happened, 1));
+    }
+
+    #[test]
+    fn a_word_about_an_earlier_record_says_nothing_of_the_latest() {
+        let e = Events::default();
+        e.add(1);
+        e.asked(1);
+        let first = e.recording(1, || true).unwrap();
+        let next = e.recording(1, || true).unwrap();
+        e.heard(1, first, Known::Happened);
+        assert_eq!(e.asked(1), (Known::Awaited, next));
+        e.recorded(1);
+        e.heard(1, next, Known::Happened);
+        assert_eq!(e.asked(1).0, Known::Unknown);
+    }
+
+    #[test]
+    fn an_event_that_others_record_is_always_asked_about() {
+        let e = Events::default();
+        e.add(1);
+        e.asked(1);
+        let n = e.recording(1, || true).unwrap();
+        e.heard(1, n, Known::Happened);
+        e.recorded_unseen();
+        assert_eq!(e.asked(1).0, Known::Unknown);
+        assert_eq!(e.recording(1, || true), None);
+    }
+
+    #[test]
+    fn one_that_nobody_asks_about_is_soon_watched_no_more() {
+        let e = Events::default();
+        e.add(1);
+        e.asked(1);
+        let watched = (0..100).filter(|_| e.recording(1, || true).is_some());
+        assert_eq!(watched.count(), usize::from(WORTH));
+        e.asked(1);
+        assert!(e.recording(1, || true).is_some());
+    }
+
+    #[test]
+    fn an_event_that_is_gone_is_not_known_under_its_id() {
+        let e = Events::default();
+        e.add(1);
+        e.asked(1);
+        let n = e.recording(1, || true).unwrap();
+        e.forget(1);
+        e.add(1);
+        e.heard(1, n, Known::Happened);
+        assert_eq!(e.asked(1), (Known::Unknown, 0));
+    }
+}

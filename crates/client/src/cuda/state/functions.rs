@@ -1,0 +1,150 @@
+//! Functions and kernels: what launches know of them.
+
+use busbar_abi::cuda::*;
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// How many attributes of a function there are.
+pub const ATTRIBUTES: usize = 16;
+/// Places in [`Function::attributes`].
+pub const MAX_THREADS: usize = 0;
+/// Bytes of static shared memory.
+pub const STATIC_SHARED: usize = 1;
+/// Registers of a thread.
+pub const REGISTERS: usize = 4;
+/// Most bytes of dynamic shared memory.
+pub const MAX_DYNAMIC_SHARED: usize = 8;
+
+/// The most bytes of parameters that any kernel has.
+const MOST_PARAMS: u32 = 1 << 15;
+
+/// How many bytes parameters (offset and size of each) take; `None` if no kernel has such. They lie
+/// one behind the other, so that there are no more of them, and no more of the program's bytes are
+/// read for them, than that.
+fn extent(params: &[(u32, u32)]) -> Option<u32> {
+    let end = params.iter().try_fold(0u32, |end, (offset, n)| {
+        let fits = *offset >= end && *n > 0;
+        fits.then(|| offset.checked_add(*n)).flatten()
+    })?;
+    (end <= MOST_PARAMS).then_some(end)
+}
+
+/// What the client knows of a kernel or function.
+#[derive(Debug)]
+pub struct Function {
+    /// Its name.
+    pub name: CString,
+    /// Offset and size of each parameter.
+    pub params: Vec<(u32, u32)>,
+    /// Bytes of the packed parameters.
+    pub packed: u32,
+    /// The attributes, as `cuFuncGetAttribute` numbers them.
+    pub attributes: [AtomicI32; ATTRIBUTES],
+    /// The library it is a kernel of; 0 for a module's function.
+    pub library: u32,
+    /// The module it is a function of; 0 for a library's kernel.
+    pub module: u32,
+    /// Where its parameters have addresses of page-locked memory.
+    pub places: Places,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            block: [1; 3],
+            shared: 0,
+            params: Vec::new(),
+            size: 0,
+        }
+    }
+}
+
+impl Function {
+    /// From the worker's description: parameters as offset and size in turn, and the attributes. An
+    /// error when they make no sense: launches write what they say.
+    pub fn new(
+        name: CString,
+        params: &[u32],
+        attributes: &[u32],
+        library: u32,
+        module: u32,
+    ) -> Result<Self, CUresult> {
+        let params: Vec<_> = params.chunks_exact(2).map(|p| (p[0], p[1])).collect();
+        let packed = extent(&params).ok_or(CUDA_ERROR_UNKNOWN)?;
+        let value = |i: usize| AtomicI32::new(attributes.get(i).copied().unwrap_or(0) as i32);
+        Ok(Self {
+            name,
+            params,
+            packed,
+            attributes: std::array::from_fn(value),
+            library,
+            module,
+            places: Places::default(),
+        })
+    }
+
+    /// An attribute's value.
+    pub fn attribute(&self, i: usize) -> i32 {
+        self.attributes[i].load(Ordering::Relaxed)
+    }
+}
+
+/// Launches of a kernel after which no place is believed that has not been before.
+const FIRST: u32 = 4;
+
+/// What has been seen of a kernel's long parameters.
+#[derive(Debug, Default)]
+pub struct Places {
+    launches: AtomicU32,
+    /// Offsets in the packed parameters, and whether addresses there are believed.
+    known: Mutex<BTreeSet<(usize, bool)>>,
+}
+
+impl Places {
+    /// Whether this launch is one of the first.
+    pub fn early(&self) -> bool {
+        self.launches.load(Ordering::Relaxed) < FIRST
+            && self.launches.fetch_add(1, Ordering::Relaxed) < FIRST
+    }
+
+    /// Whether the address at an offset is believed, as those of `early` launches are; and whether
+    /// that was not known before.
+    pub fn believes(&self, at: usize, early: bool) -> (bool, bool) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.contains(&(at, true)) {
+            return (true, false);
+        }
+        (early, known.insert((at, early)))
+    }
+}
+
+/// What was set on a function for a launch as before CUDA 4.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// The parameters, packed.
+    pub params: Vec<u8>,
+    /// How many bytes of parameters there are, as the program says.
+    pub size: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_believed_from_the_start_or_never() {
+        let p = Places::default();
+        let launches: Vec<bool> = (0..6).map(|_| p.early()).collect();
+        assert_eq!(launches, [true, true, true, true, false, false]);
+        assert_eq!(p.believes(96, true), (true, true));
+        assert_eq!(p.believes(96, false), (true, false));
+        assert_eq!(p.believes(104, false), (false, true));
+        assert_eq!(p.believes(104, false), (false, false));
+    }
+}

@@ -1,0 +1,383 @@
+//! Order: what the program may take for done, and what may still be under way.
+//!
+//! The client answers before the device has done anything, so it has to know what a program can see
+//! of that: which stream is known to be idle, which copies still arrive in the program's memory,
+//! which of its functions have yet to run, which streams capture.
+
+use super::bodies::lock;
+use busbar_abi::cuda::*;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::thread::ThreadId;
+
+/// In the place of a stream: every stream of the context.
+pub const ALL_STREAMS: u32 = u32::MAX;
+
+fn set(flag: &AtomicBool) {
+    if !flag.load(Ordering::Relaxed) {
+        flag.store(true, Ordering::Release);
+    }
+}
+
+fn one_less(n: &AtomicUsize) {
+    let less = |n: usize| n.checked_sub(1);
+    let _ = n.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
+}
+
+fn key(scope: u32, stream: u32) -> u64 {
+    u64::from(scope) << 32 | u64::from(stream)
+}
+
+/// What is done, and what is not.
+#[derive(Default)]
+pub struct Order {
+    /// The stream that a waiting call has last seen idle, and how many records had been queued
+    /// then, plus 1. While none is queued after it, the stream is idle still, and waiting for it
+    /// again needs no round trip. One pair, under one lock: half of one thread's and half of
+    /// another's would be a lie.
+    idle: Mutex<(u64, u64)>,
+    /// Whether the program has queued work that does something in its own memory: host functions,
+    /// and copies that arrive by themselves.
+    sees: AtomicBool,
+    /// Whether another process may look at device memory of this one's.
+    others: AtomicBool,
+    /// The context whose default stream has work that counts as waited for, and no mark behind it.
+    open: AtomicU32,
+    /// Copies to page-locked memory whose bytes have not all arrived.
+    arriving: AtomicUsize,
+    /// Where they go: first address and end, by number.
+    places: Mutex<BTreeMap<u64, (u64, u64)>>,
+    /// Functions that are queued and have not returned.
+    due: AtomicUsize,
+    /// Graphs hold functions, too: how often those run is not known here.
+    in_graphs: AtomicBool,
+    /// Reads of the program's memory that are to come.
+    reads: AtomicUsize,
+    numbers: AtomicU64,
+}
+
+impl Order {
+    /// Whether nothing has been queued since a waiting call has seen this stream idle. `alone` says
+    /// whether no stream but the default one was ever made.
+    #[inline]
+    pub fn idle(&self, scope: u32, stream: u32, queued: u64, alone: impl Fn() -> bool) -> bool {
+        let (seen, since) = *lock(&self.idle);
+        let covers = || {
+            // Without any other stream the default one has all of the context's work.
+            seen == key(scope, ALL_STREAMS)
+                || (stream == ALL_STREAMS && seen == key(scope, 0) && alone())
+        };
+        since == queued + 1 && (seen == key(scope, stream) || covers())
+    }
+
+    /// A waiting call has seen this stream idle. `since` is how many records had been queued before
+    /// that call, which was one more.
+    pub fn now_idle(&self, scope: u32, stream: u32, since: u64) {
+        *lock(&self.idle) = (key(scope, stream), since + 2);
+    }
+
+    /// Queued work will do something in the program's own memory.
+    pub fn program_will_see(&self) {
+        set(&self.sees);
+    }
+
+    /// Another process will see what this one does.
+    pub fn others_will_see(&self) {
+        set(&self.others);
+    }
+
+    /// Whether anybody could see that work before a copy is not done when the copy has returned.
+    pub fn is_seen(&self) -> bool {
+        self.sees.load(Ordering::Acquire) || self.others.load(Ordering::Acquire)
+    }
+
+    /// A copy that counts as waited for is queued. Says whether something could overtake it, so
+    /// that the worker must put it in order; without another stream or context there is nothing yet
+    /// that could.
+    pub fn settle_now(&self, scope: u32, alone: impl FnOnce() -> bool) -> bool {
+        // First the word that there is work, then the look: another thread may make a stream
+        // meanwhile.
+        self.open.store(scope, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if alone() {
+            return false;
+        }
+        self.open.store(0, Ordering::SeqCst);
+        true
+    }
+
+    /// There is a stream or context more, which nothing has used yet. The context whose default
+    /// stream it must come behind, if there is one.
+    pub fn not_alone(&self) -> Option<u32> {
+        fence(Ordering::SeqCst);
+        match self.open.swap(0, Ordering::SeqCst) {
+            0 => None,
+            scope => Some(scope),
+        }
+    }
+
+    /// A context is gone, and its work with it.
+    pub fn forget_context(&self, id: u32) {
+        let _ = self
+            .open
+            .compare_exchange(id, 0, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Bytes will arrive somewhere in `len` bytes at `place`, until [`Order::arrived`] is told.
+    pub fn arrives(&self, place: u64, len: usize) -> u64 {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        lock(&self.places).insert(number, (place, place.saturating_add(len as u64)));
+        self.arriving.fetch_add(1, Ordering::AcqRel);
+        number
+    }
+
+    /// They have arrived, or never will.
+    pub fn arrived(&self, number: u64) {
+        lock(&self.places).remove(&number);
+        self.arriving.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether any copy has yet to write to the program's memory, or to be read from it.
+    pub fn has_copies(&self) -> bool {
+        self.arriving.load(Ordering::Acquire) > 0 || self.reads.load(Ordering::Acquire) > 0
+    }
+
+    /// Whether work that is queued may still write `len` bytes of the program's memory at `p`: what
+    /// is read of it now would be too old for a copy behind that work.
+    pub fn may_still_write(&self, p: u64, len: usize) -> bool {
+        let end = p.saturating_add(len as u64);
+        let reaches = |(from, to): &(u64, u64)| *from < end && p < *to;
+        self.due.load(Ordering::Acquire) > 0
+            || self.in_graphs.load(Ordering::Acquire)
+            || self.arriving.load(Ordering::Acquire) > 0 && lock(&self.places).values().any(reaches)
+    }
+
+    /// A function of the program is about to be queued.
+    pub fn function_due(&self) {
+        self.due.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// It has run, or never will.
+    pub fn function_ran(&self) {
+        one_less(&self.due);
+    }
+
+    /// A graph gets a node with a function.
+    pub fn functions_in_graphs(&self) {
+        set(&self.in_graphs);
+    }
+
+    /// The worker will ask for bytes of the program's.
+    pub fn read_due(&self) {
+        self.reads.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// They are read, or never will be.
+    pub fn read_done(&self) {
+        one_less(&self.reads);
+    }
+}
+
+/// A capture's mode, and the thread that began it.
+pub type Begun = (CUstreamCaptureMode, ThreadId);
+
+/// Captures in progress, by stream. While there are none, every question about captures has the
+/// same answer, and frameworks ask it thousands of times a second.
+#[derive(Default)]
+pub struct Captures {
+    begun: Mutex<HashMap<u32, Begun>>,
+    /// How many those are, and how many are about to begin.
+    count: AtomicU32,
+    /// Whether something has been refused during them: one of them may be void.
+    doubt: AtomicBool,
+}
+
+impl Captures {
+    /// Whether any stream of the process may be capturing.
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether one of them may be void.
+    #[inline]
+    pub fn in_doubt(&self) -> bool {
+        self.doubt.load(Ordering::Relaxed)
+    }
+
+    /// A call has been refused for what it means to a capture. Says whether it has: the end of that
+    /// capture tells, so nothing else must.
+    pub fn spoils(&self, error: CUresult) -> bool {
+        let of_capture = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED..=CUDA_ERROR_CAPTURED_EVENT;
+        let hit = of_capture.contains(&error);
+        if hit && self.any() {
+            self.doubt.store(true, Ordering::Release);
+        }
+        hit
+    }
+
+    /// Begins a capture by `begin`. It is counted before it begins: another thread must not miss
+    /// it.
+    pub fn begin<T>(
+        &self,
+        stream: u32,
+        mode: CUstreamCaptureMode,
+        begin: impl FnOnce() -> Result<T, CUresult>,
+    ) -> Result<(), CUresult> {
+        self.count.fetch_add(1, Ordering::AcqRel);
+        begin().inspect_err(|_| self.one_less())?;
+        let old = lock(&self.begun).insert(stream, (mode, std::thread::current().id()));
+        if old.is_some() {
+            self.one_less();
+        }
+        Ok(())
+    }
+
+    /// A stream captures no longer, or is gone.
+    pub fn end(&self, stream: u32) {
+        if lock(&self.begun).remove(&stream).is_some() {
+            self.one_less();
+        }
+    }
+
+    fn one_less(&self) {
+        let less = |n: u32| n.checked_sub(1);
+        let old = self
+            .count
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
+        if old == Ok(1) {
+            self.doubt.store(false, Ordering::Release);
+        }
+    }
+
+    /// Whether another thread has begun a stream's capture, which only that may end.
+    pub fn is_anothers(&self, stream: u32) -> bool {
+        let here = std::thread::current().id();
+        const RELAXED: CUstreamCaptureMode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        matches!(lock(&self.begun).get(&stream), Some((m, t)) if *m != RELAXED && *t != here)
+    }
+
+    /// The captures that a call could disturb, as an allocation may, from a thread with this mode.
+    pub fn minding(&self, mine: CUstreamCaptureMode) -> Vec<u32> {
+        const GLOBAL: CUstreamCaptureMode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+        const RELAXED: CUstreamCaptureMode = CU_STREAM_CAPTURE_MODE_RELAXED;
+        if mine == RELAXED {
+            return Vec::new();
+        }
+        let me = std::thread::current().id();
+        let minds = |(mode, thread): &Begun| {
+            mine == GLOBAL && *mode == GLOBAL || *mode != RELAXED && *thread == me
+        };
+        let begun = lock(&self.begun);
+        let hit = begun.iter().filter(|(_, b)| minds(b));
+        hit.map(|(s, _)| *s).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RELAXED: CUstreamCaptureMode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    const GLOBAL: CUstreamCaptureMode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+    #[test]
+    fn a_stream_is_idle_until_something_is_queued() {
+        let o = Order::default();
+        let (yes, no) = (|| true, || false);
+        assert!(!o.idle(0, 0, 0, yes), "nobody has waited yet");
+        // The waiting call was record 11: 10 before it, and itself.
+        o.now_idle(1, 5, 10);
+        assert!(o.idle(1, 5, 11, no));
+        assert!(!o.idle(1, 5, 12, no), "one more");
+        assert!(!o.idle(2, 5, 11, no), "another context");
+        assert!(!o.idle(1, 6, 11, no) && !o.idle(1, ALL_STREAMS, 11, yes));
+        o.now_idle(1, ALL_STREAMS, 20);
+        assert!(o.idle(1, 6, 21, no), "all streams are this one, too");
+        o.now_idle(1, 0, 30);
+        assert!(o.idle(1, ALL_STREAMS, 31, yes), "there is no other stream");
+        assert!(!o.idle(1, ALL_STREAMS, 31, no));
+    }
+
+    #[test]
+    fn what_counts_as_waited_for_is_put_in_order_once_it_could_be_overtaken() {
+        let o = Order::default();
+        assert!(!o.settle_now(3, || true), "nothing could overtake");
+        assert_eq!(o.not_alone(), Some(3), "the first stream comes behind");
+        assert_eq!(o.not_alone(), None, "once");
+        assert!(o.settle_now(3, || false));
+        assert_eq!(o.not_alone(), None);
+        assert!(!o.settle_now(3, || true));
+        o.forget_context(4);
+        assert_eq!(o.not_alone(), Some(3));
+        assert!(!o.settle_now(3, || true));
+        o.forget_context(3);
+        assert_eq!(o.not_alone(), None, "its work is gone");
+    }
+
+    #[test]
+    fn memory_may_be_written_by_copies_that_reach_it_and_by_any_function() {
+        let o = Order::default();
+        assert!(!o.may_still_write(0, usize::MAX) && !o.has_copies());
+        let n = o.arrives(0x1000, 0x100);
+        assert!(o.may_still_write(0x10ff, 1) && o.may_still_write(0xfff, 2));
+        assert!(!o.may_still_write(0x1100, 9) && !o.may_still_write(0xff0, 16));
+        assert!(o.has_copies());
+        o.arrived(n);
+        assert!(!o.may_still_write(0x1000, 1) && !o.has_copies());
+        o.function_due();
+        assert!(o.may_still_write(0x9000, 1));
+        o.function_ran();
+        o.function_ran();
+        assert!(!o.may_still_write(0x9000, 1));
+        o.functions_in_graphs();
+        assert!(o.may_still_write(0x9000, 1), "a graph may run at any time");
+    }
+
+    #[test]
+    fn a_read_that_is_to_come_counts_until_it_is_done() {
+        let o = Order::default();
+        o.read_due();
+        assert!(o.has_copies() && !o.may_still_write(0x1000, 8));
+        o.read_done();
+        assert!(!o.has_copies());
+    }
+
+    #[test]
+    fn a_capture_ends_once_by_whichever_way() {
+        let c = Captures::default();
+        assert!(
+            c.begin(1, GLOBAL, || Err::<(), _>(CUDA_ERROR_UNKNOWN))
+                .is_err()
+        );
+        assert!(!c.any(), "it has not begun");
+        c.begin(1, GLOBAL, || Ok(())).unwrap();
+        c.begin(2, RELAXED, || Ok(())).unwrap();
+        assert!(c.spoils(CUDA_ERROR_STREAM_CAPTURE_ISOLATION) && c.in_doubt());
+        assert!(!c.spoils(CUDA_ERROR_INVALID_VALUE));
+        c.end(1);
+        c.end(1);
+        assert!(c.any() && c.in_doubt(), "the other one captures");
+        c.end(2);
+        assert!(!c.any() && !c.in_doubt());
+    }
+
+    #[test]
+    fn a_capture_that_did_not_ask_for_less_care_minds_calls_that_could_disturb_it() {
+        let c = Captures::default();
+        c.begin(1, GLOBAL, || Ok(())).unwrap();
+        c.begin(2, RELAXED, || Ok(())).unwrap();
+        c.begin(3, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, || Ok(()))
+            .unwrap();
+        let mut here = c.minding(GLOBAL);
+        here.sort_unstable();
+        assert_eq!(here, [1, 3]);
+        assert!(c.minding(RELAXED).is_empty());
+        std::thread::scope(|s| {
+            let there = s.spawn(|| (c.minding(GLOBAL), c.is_anothers(1), c.is_anothers(2)));
+            assert_eq!(there.join().unwrap(), (vec![1], true, false));
+        });
+        assert!(!c.is_anothers(1) && !c.is_anothers(9));
+    }
+}

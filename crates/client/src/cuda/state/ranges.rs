@@ -1,0 +1,419 @@
+//! Ranges: the memory that CUDA knows, and which addresses are given out.
+
+use super::bodies::lock;
+use super::space::{self, Alloc, Release, Space};
+use busbar_abi::cuda::*;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// What kind of memory a range is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sort {
+    /// `cuMemAlloc`: lies where [`Space`] put it.
+    Device,
+    /// On the device, but not ours to free: a module's variable, a pool's allocation, a mapping.
+    Foreign,
+    /// `cuMemHostAlloc`.
+    Host,
+    /// `cuMemHostRegister`.
+    Registered,
+    /// `cuMemAllocManaged`, or a managed variable of a module.
+    Managed,
+    /// Another process's memory; see [`super::ipc`].
+    Imported,
+}
+
+impl Sort {
+    /// Whether it is the program's own memory, page-locked.
+    pub fn is_page_locked(self) -> bool {
+        matches!(self, Self::Host | Self::Registered)
+    }
+}
+
+/// Set in the flags of device memory whose copies the program wants to be synchronous.
+pub const ORDERED: u32 = 1 << 31;
+
+/// A range of memory that CUDA knows.
+#[derive(Debug, Clone, Copy)]
+pub struct Range {
+    /// Its first address.
+    pub base: u64,
+    /// Its length in bytes.
+    pub size: u64,
+    /// What it is.
+    pub sort: Sort,
+    /// The context it was made in.
+    pub context: u32,
+    /// The program's ordinal of its device.
+    pub device: CUdevice,
+    /// Flags of host memory; of a device's, [`ORDERED`] and what its maker keeps here.
+    pub flags: u32,
+    /// A number that no other allocation of the process has.
+    pub serial: u64,
+}
+
+impl Range {
+    /// Whether all of `len` bytes at `p`, an address of this range, are in it.
+    pub fn holds(&self, p: u64, len: usize) -> bool {
+        (p - self.base).saturating_add(len as u64) <= self.size
+    }
+}
+
+/// The ranges of a client, by their first address.
+#[derive(Default)]
+pub struct Ranges {
+    all: RwLock<BTreeMap<u64, Range>>,
+    serials: AtomicU64,
+}
+
+impl Ranges {
+    /// The known range that holds `p`.
+    pub fn find(&self, p: u64) -> Option<Range> {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        let (_, r) = all.range(..=p).next_back()?;
+        (p - r.base < r.size.max(1)).then_some(*r)
+    }
+
+    /// The page-locked memory that holds an address.
+    pub fn find_page_locked(&self, p: u64) -> Option<Range> {
+        self.find(p).filter(|r| r.sort.is_page_locked())
+    }
+
+    fn change<T>(&self, f: impl FnOnce(&mut BTreeMap<u64, Range>) -> T) -> T {
+        f(&mut self.all.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes a range known, of a context and its device.
+    pub fn add(
+        &self,
+        base: u64,
+        size: u64,
+        sort: Sort,
+        (context, device): (u32, CUdevice),
+        flags: u32,
+    ) {
+        let serial = self.serials.fetch_add(1, Ordering::Relaxed) + 1;
+        let r = Range {
+            base,
+            size,
+            sort,
+            context,
+            device,
+            flags,
+            serial,
+        };
+        self.change(|all| all.insert(base, r));
+    }
+
+    /// As [`Ranges::add`], unless it has bytes in common with a known one.
+    pub fn add_apart(
+        &self,
+        base: u64,
+        size: u64,
+        sort: Sort,
+        of: (u32, CUdevice),
+        flags: u32,
+    ) -> bool {
+        let known = {
+            let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+            let before = all.range(..base.saturating_add(size)).next_back();
+            before.is_some_and(|(_, r)| r.base + r.size > base)
+        };
+        if !known {
+            self.add(base, size, sort, of, flags);
+        }
+        !known
+    }
+
+    /// Forgets the range that begins at `base`, if it is of a sort that `which` accepts.
+    pub fn remove(&self, base: u64, which: impl Fn(Sort) -> bool) -> Option<Range> {
+        self.take(base, |r| which(r.sort))
+    }
+
+    /// As [`Ranges::remove`], for a range that `which` accepts.
+    pub fn take(&self, base: u64, which: impl Fn(&Range) -> bool) -> Option<Range> {
+        self.change(|all| {
+            all.get(&base).filter(|r| which(r))?;
+            all.remove(&base)
+        })
+    }
+
+    /// Forgets all memory of a context but for the program's own, which stays.
+    pub fn take_context(&self, id: u32) -> Vec<Range> {
+        let of_it = |r: &Range| r.context == id && !r.sort.is_page_locked();
+        self.change(|all| {
+            let gone = all.values().filter(|r| of_it(r)).copied().collect();
+            all.retain(|_, r| !of_it(r));
+            gone
+        })
+    }
+
+    /// Sets whether the program wants copies of device memory at `p` to be synchronous.
+    pub fn order(&self, p: u64, on: bool) -> Result<(), CUresult> {
+        let known = self.find(p).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        self.change(|all| {
+            if let Some(r) = all.get_mut(&known.base)
+                && matches!(r.sort, Sort::Device | Sort::Foreign | Sort::Imported)
+            {
+                r.flags = r.flags & !ORDERED | if on { ORDERED } else { 0 };
+            }
+        });
+        Ok(())
+    }
+
+    /// Whether `len` bytes at `p` are all in memory that a device has, be it one range or several
+    /// side by side.
+    pub fn is_on_device(&self, mut p: u64, len: usize) -> bool {
+        let Some(end) = p.checked_add(len as u64) else {
+            return false;
+        };
+        while p < end {
+            match self.find(p) {
+                Some(r) if !r.sort.is_page_locked() => p = r.base + r.size,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Whether memory at `p` moves by itself.
+    pub fn is_managed(&self, p: u64) -> bool {
+        self.find(p).is_some_and(|r| r.sort == Sort::Managed)
+    }
+
+    /// Whether `len` bytes at `p` are page-locked host memory.
+    pub fn is_pinned(&self, p: u64, len: usize) -> bool {
+        self.find_page_locked(p).is_some_and(|r| r.holds(p, len))
+    }
+
+    /// The context that device memory was made in, and its device.
+    pub fn home(&self, p: u64) -> Option<(u32, CUdevice)> {
+        let r = self.find(p)?;
+        (!r.sort.is_page_locked()).then_some((r.context, r.device))
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.all
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
+    }
+}
+
+#[derive(Default)]
+struct Freed {
+    /// Pieces of freed memory that the worker has not answered for.
+    left: usize,
+    /// What no allocation uses any more and the worker has not unmapped yet.
+    empty: Vec<(u64, u64)>,
+}
+
+/// Which addresses are given out.
+#[derive(Default)]
+pub struct Spaces {
+    all: Mutex<BTreeMap<u32, Space>>,
+    freed: Mutex<Freed>,
+    answered: Condvar,
+}
+
+impl Spaces {
+    fn all(&self) -> MutexGuard<'_, BTreeMap<u32, Space>> {
+        lock(&self.all)
+    }
+
+    /// Finds room in a range of addresses, and has what is missing there mapped by `map`.
+    pub fn place(
+        &self,
+        range: u32,
+        size: u64,
+        map: impl FnOnce(u64, u64) -> Result<(), CUresult>,
+    ) -> Result<u64, CUresult> {
+        let found = self
+            .all()
+            .entry(range)
+            .or_insert_with(|| Space::new(range))
+            .alloc(size);
+        match found.ok_or(CUDA_ERROR_OUT_OF_MEMORY)? {
+            Alloc::Ready(at) => Ok(at),
+            Alloc::Map { at, bytes } => {
+                let mapped = map(at, bytes);
+                let mut s = self.all();
+                let Some(space) = s.get_mut(&range) else {
+                    return Err(CUDA_ERROR_UNKNOWN);
+                };
+                if let Err(e) = mapped {
+                    space.failed(at, bytes);
+                    return Err(e);
+                }
+                space.mapped(at, size);
+                Ok(at)
+            }
+        }
+    }
+
+    /// Gives room back; what is to be unmapped there, if anything. It is nobody's until
+    /// [`Spaces::vacant`] is told that it is.
+    pub fn unplace(&self, range: u32, at: u64, size: u64) -> Option<(u64, u64)> {
+        match self.all().get_mut(&range).map(|s| s.free(at, size)) {
+            Some(Release::Unmap { at, bytes }) => Some((at, bytes)),
+            _ => None,
+        }
+    }
+
+    /// Something that [`Spaces::unplace`] gave is unmapped, or will be before anything else is
+    /// mapped there: it may be anybody's.
+    pub fn vacant(&self, at: u64, bytes: u64) {
+        if let Some(range) = space::number(at)
+            && let Some(s) = self.all().get_mut(&range)
+        {
+            s.vacant(at, bytes);
+        }
+    }
+
+    /// Takes the granules of a range that nothing lives in, as [`Spaces::unplace`] does.
+    pub fn trim(&self, range: u32) -> Vec<(u64, u64)> {
+        self.all()
+            .get_mut(&range)
+            .map_or_else(Vec::new, Space::trim)
+    }
+
+    /// Memory was freed that the worker has to answer for: it is not free before.
+    pub fn freeing(&self) {
+        lock(&self.freed).left += 1;
+    }
+
+    /// The worker has answered, or never will.
+    pub fn freed(&self) {
+        lock(&self.freed).left -= 1;
+        self.answered.notify_all();
+    }
+
+    /// Memory that no allocation uses any more, and that the worker has not unmapped.
+    pub fn empty(&self, gone: Option<(u64, u64)>) {
+        lock(&self.freed).empty.extend(gone);
+    }
+
+    /// What [`Spaces::empty`] was told since the last time.
+    pub fn take_empty(&self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut lock(&self.freed).empty)
+    }
+
+    /// Whether freed memory is not free yet.
+    pub fn owes(&self) -> bool {
+        let f = lock(&self.freed);
+        f.left > 0 || !f.empty.is_empty()
+    }
+
+    /// Waits until the worker has answered for all that was freed.
+    pub fn wait_freed(&self) {
+        let mut f = lock(&self.freed);
+        while f.left > 0 {
+            f = self
+                .answered
+                .wait(f)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Keeps others from taking or giving room.
+    #[cfg(test)]
+    pub fn stop(&self) -> impl Drop + '_ {
+        self.all()
+    }
+}
+
+/// Whether an address that the worker says may be one of device memory, of so many bytes. The
+/// program gets the number; nothing here looks behind it.
+pub fn plausible(va: u64, size: u64) -> Result<(), CUresult> {
+    const LOWEST: u64 = 1 << 16;
+    let end = va.checked_add(size);
+    if va < LOWEST || end.is_none_or(|end| end > 1 << 57) {
+        return Err(CUDA_ERROR_UNKNOWN);
+    }
+    Ok(())
+}
+
+/// The bytes of the mapping that an allocation has for itself, if it has one.
+pub fn whole(size: u64) -> Option<u64> {
+    (size >= space::LARGE).then(|| size.next_multiple_of(space::GRANULE))
+}
+
+/// Bytes of whole pages.
+pub fn pages(size: u64) -> u64 {
+    size.max(1).next_multiple_of(4096)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_holds_its_own_bytes_and_no_others() {
+        let r = Ranges::default();
+        r.add(0x1000, 0x100, Sort::Device, (1, 0), 0);
+        r.add(0x1100, 0x100, Sort::Foreign, (1, 0), 0);
+        r.add(0x1200, 0x100, Sort::Host, (1, 0), 0);
+        assert!(r.find(0xfff).is_none() && r.find(0x1300).is_none());
+        assert_eq!(r.find(0x10ff).map(|r| r.base), Some(0x1000));
+        assert!(r.is_on_device(0x1000, 0x200), "two side by side");
+        assert!(!r.is_on_device(0x1000, 0x201), "the third is the host's");
+        assert!(!r.is_on_device(u64::MAX, 2), "no address goes that far");
+        assert!(r.is_pinned(0x1280, 0x80) && !r.is_pinned(0x1280, 0x81));
+        assert!(
+            !r.add_apart(0x12ff, 2, Sort::Registered, (1, 0), 0),
+            "known in part"
+        );
+        assert!(r.add_apart(0x1300, 2, Sort::Registered, (1, 0), 0));
+        assert!(
+            r.remove(0x1200, |s| s == Sort::Device).is_none(),
+            "of another sort"
+        );
+        let serials: Vec<_> = [0x1000, 0x1100, 0x1200]
+            .map(|p| r.find(p).unwrap().serial)
+            .into();
+        assert!(serials[0] < serials[1] && serials[1] < serials[2]);
+    }
+
+    #[test]
+    fn a_contexts_device_memory_goes_with_it_and_the_programs_stays() {
+        let r = Ranges::default();
+        r.add(0x1000, 0x100, Sort::Device, (1, 0), 0);
+        r.add(0x2000, 0x100, Sort::Device, (2, 0), 0);
+        r.add(0x3000, 0x100, Sort::Host, (1, 0), 0);
+        let gone: Vec<_> = r.take_context(1).iter().map(|r| r.base).collect();
+        assert_eq!(gone, [0x1000]);
+        assert!(r.find(0x1000).is_none() && r.len() == 2);
+    }
+
+    #[test]
+    fn room_that_could_not_be_mapped_is_nobodys_and_given_out_again() {
+        let s = Spaces::default();
+        let fail = s.place(0, 4096, |_, _| Err(CUDA_ERROR_OUT_OF_MEMORY));
+        assert_eq!(fail, Err(CUDA_ERROR_OUT_OF_MEMORY));
+        let first = s.place(0, space::GRANULE, |_, _| Ok(())).unwrap();
+        let (at, bytes) = s
+            .unplace(0, first, space::GRANULE)
+            .expect("its own mapping");
+        let other = s.place(0, space::GRANULE, |_, _| Ok(())).unwrap();
+        assert_ne!(other, first, "it may still be mapped");
+        s.vacant(at, bytes);
+        assert_eq!(s.place(0, space::GRANULE, |_, _| Ok(())), Ok(first));
+    }
+
+    #[test]
+    fn freed_memory_is_owed_until_the_worker_has_answered_and_unmapped() {
+        let s = Spaces::default();
+        assert!(!s.owes());
+        s.freeing();
+        assert!(s.owes());
+        s.empty(Some((0x1000, 0x1000)));
+        s.freed();
+        s.wait_freed();
+        assert!(s.owes(), "not unmapped yet");
+        assert_eq!(s.take_empty(), [(0x1000, 0x1000)]);
+        assert!(!s.owes());
+    }
+}
