@@ -5,7 +5,7 @@
 //! | 0..4 | `len` | bytes of the body |
 //! | 4 | `kind` | [`Kind`] |
 //! | 5 | `flags` | [`SIDE`] or 0 |
-//! | 6..8 | | zero |
+//! | 6..8 | `behind` | how many of the last frames up to `ack` are not executed; 0xffff for unknown |
 //! | 8..16 | `seq` | data frames count from 1; a ping with [`SIDE`] carries a number; else 0 |
 //! | 16..24 | `ack` | the last data frame that the sender has received |
 
@@ -44,6 +44,9 @@ pub struct Header {
     pub kind: Kind,
     /// [`SIDE`] or 0.
     pub flags: u8,
+    /// How many of the last frames up to `ack` its sender has not executed yet; `u16::MAX` for
+    /// many.
+    pub behind: u16,
     /// Sequence number of a data frame, or the side connection that a ping is about.
     pub seq: u64,
     /// Last data frame received by the sender of this frame.
@@ -51,6 +54,28 @@ pub struct Header {
 }
 
 impl Header {
+    /// A header with nothing but a kind and a length.
+    pub fn plain(kind: Kind, len: usize) -> Self {
+        Self {
+            len: len as u32,
+            kind,
+            flags: 0,
+            behind: 0,
+            seq: 0,
+            ack: 0,
+        }
+    }
+
+    /// The last data frame that its sender says it has executed, with all before it; 0 where it
+    /// does not say.
+    #[inline]
+    pub fn executed(&self) -> u64 {
+        match self.behind {
+            u16::MAX => 0,
+            n => self.ack.saturating_sub(n.into()),
+        }
+    }
+
     /// The header's bytes.
     #[inline]
     pub fn to_bytes(self) -> [u8; HEADER] {
@@ -58,6 +83,7 @@ impl Header {
         b[0..4].copy_from_slice(&self.len.to_le_bytes());
         b[4] = self.kind as u8;
         b[5] = self.flags;
+        b[6..8].copy_from_slice(&self.behind.to_le_bytes());
         b[8..16].copy_from_slice(&self.seq.to_le_bytes());
         b[16..24].copy_from_slice(&self.ack.to_le_bytes());
         b
@@ -87,15 +113,20 @@ impl Header {
             _ => return Err(WireError::BadValue("kind of frame")),
         };
         let flagged = b[5] == SIDE && matches!(kind, Kind::Data | Kind::Ping);
-        if (b[5] != 0 && !flagged) || b[6..8] != [0; 2] {
-            return Err(WireError::BadValue("reserved byte of a frame"));
+        if b[5] != 0 && !flagged {
+            return Err(WireError::BadValue("flag of a frame"));
+        }
+        let (behind, ack) = (u16::from_le_bytes([b[6], b[7]]), u64_at(16));
+        if behind != u16::MAX && u64::from(behind) > ack {
+            return Err(WireError::BadValue("executed frames: fewer than none"));
         }
         Ok(Self {
             len,
             kind,
             flags: b[5],
+            behind,
             seq: u64_at(8),
-            ack: u64_at(16),
+            ack,
         })
     }
 }

@@ -25,6 +25,6 @@ pub mod limits;
 pub mod pieces;
 pub mod promise;
 pub mod record;
-pub mod window;
+pub mod session;
 
 pub use codec::{Reader, WireError, Writer};

@@ -1,0 +1,357 @@
+//! The half that numbers, sends, keeps and sends again; it also knows which connection is present.
+
+use super::{Board, Bounds, SPLIT_FROM, Stop, broken, share};
+use crate::frame::{self, Header, Kind};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A frame that is kept until the peer has it.
+#[derive(Debug)]
+struct Kept<T> {
+    frame: T,
+    len: usize,
+    may_split: bool,
+}
+
+/// A side connection of the present connection.
+#[derive(Debug)]
+struct Pair {
+    /// What the end that did not open it calls it.
+    number: u64,
+    /// The peer has been told that this end listens to it.
+    named: bool,
+    /// The peer listens to it.
+    heard: bool,
+    /// A part of a frame has gone over it, or should have.
+    used: bool,
+    over: bool,
+}
+
+/// What to do when the peer names a side connection.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Named {
+    /// Nothing: it is known, or has gone.
+    Nothing,
+    /// Take the one that was offered under this number into use; if that cannot be done,
+    /// [`Sender::side_lost`] says so.
+    Take,
+}
+
+/// What goes out next.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Transmit<'a, T> {
+    /// Its header.
+    pub header: Header,
+    /// Its body, if it has one.
+    pub frame: Option<&'a T>,
+    /// How many of the body's last bytes take the side connection.
+    pub aside: usize,
+}
+
+/// See [`super`].
+#[derive(Debug)]
+pub struct Sender<T> {
+    board: Arc<Board>,
+    window: usize,
+    /// Number of the front of `kept`.
+    first: u64,
+    kept: VecDeque<Kept<T>>,
+    /// How many of `kept` the present connection has been given.
+    given: usize,
+    bytes: usize,
+    epoch: u64,
+    attached: bool,
+    /// The last epoch that was proposed to the peer.
+    proposed: u64,
+    /// Somebody waits until the peer has this frame.
+    wanted: u64,
+    /// The peer was asked, on the present connection, when it had been given this frame.
+    asked: u64,
+    /// Side connections that the peer has opened, and the last of them until it is named.
+    offers: u64,
+    offered: Option<u64>,
+    side: Option<Pair>,
+}
+
+impl<T> Sender<T> {
+    pub(super) fn new(bounds: Bounds, board: Arc<Board>) -> Self {
+        Self {
+            board,
+            window: bounds.window,
+            first: 1,
+            kept: VecDeque::new(),
+            given: 0,
+            bytes: 0,
+            epoch: 0,
+            attached: true,
+            proposed: 0,
+            wanted: 0,
+            asked: 0,
+            offers: 0,
+            offered: None,
+            side: None,
+        }
+    }
+
+    /// What both halves know.
+    pub fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
+    /// Takes a frame of `len` bytes and numbers it. Its last bytes may take a side connection if
+    /// `may_split`.
+    pub fn push(&mut self, frame: T, len: usize, may_split: bool) {
+        self.kept.push_back(Kept {
+            frame,
+            len,
+            may_split,
+        });
+        self.bytes += len;
+        self.board.set_numbered(self.last());
+    }
+
+    /// The last frame that was numbered.
+    pub fn last(&self) -> u64 {
+        self.first + self.kept.len() as u64 - 1
+    }
+
+    /// The last frame that the present connection has been given.
+    fn last_given(&self) -> u64 {
+        self.first + self.given as u64 - 1
+    }
+
+    /// Bytes that the peer has not acknowledged.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether more is to be taken, `more` bytes being about to be.
+    pub fn has_room(&self, more: usize) -> bool {
+        self.bytes + more <= self.window
+    }
+
+    /// Somebody waits until the peer has acknowledged frame `seq`: it is asked as soon as it has
+    /// been given it, on each connection.
+    pub fn want(&mut self, seq: u64) {
+        self.wanted = self.wanted.max(seq.min(self.last()));
+    }
+
+    /// The next frame to send on the present connection. What it returns is sent: a frame that the
+    /// connection did not take is taken by the next one.
+    pub fn poll(&mut self) -> Option<Transmit<'_, T>> {
+        if !self.attached {
+            return None;
+        }
+        if let Some(pair) = self.side.as_mut().filter(|p| !p.named && !p.over) {
+            pair.named = true;
+            let number = pair.number;
+            return Some(self.bare(Kind::Ping, frame::SIDE, number));
+        }
+        let given = self.last_given();
+        let wants = self.wanted > self.asked && self.wanted <= given;
+        if wants && self.wanted > self.first - 1 {
+            self.asked = given;
+            return Some(self.bare(Kind::Ping, 0, 0));
+        }
+        if self.board.take_ping() {
+            return Some(self.bare(Kind::Ping, 0, 0));
+        }
+        if self.given < self.kept.len() {
+            return Some(self.data());
+        }
+        self.board
+            .ack_is_due()
+            .then(|| self.bare(Kind::Ack, 0, 0))
+    }
+
+    fn bare(&self, kind: Kind, flags: u8, seq: u64) -> Transmit<'_, T> {
+        let (ack, behind) = self.board.word();
+        let header = Header {
+            len: 0,
+            kind,
+            flags,
+            behind,
+            seq,
+            ack,
+        };
+        Transmit {
+            header,
+            frame: None,
+            aside: 0,
+        }
+    }
+
+    fn data(&mut self) -> Transmit<'_, T> {
+        self.given += 1;
+        let kept = &self.kept[self.given - 1];
+        let ready = |p: &&mut Pair| p.heard && !p.over && kept.may_split && kept.len >= SPLIT_FROM;
+        let aside = self.side.as_mut().filter(ready).map_or(0, |pair| {
+            pair.used = true;
+            share(kept.len)
+        });
+        let (ack, behind) = self.board.word();
+        let header = Header {
+            len: kept.len as u32,
+            kind: Kind::Data,
+            flags: if aside > 0 { frame::SIDE } else { 0 },
+            behind,
+            seq: self.first + self.given as u64 - 1,
+            ack,
+        };
+        Transmit {
+            header,
+            frame: Some(&kept.frame),
+            aside,
+        }
+    }
+
+    fn fence(&self, epoch: u64) -> Result<(), Stop> {
+        if self.attached && epoch == self.epoch {
+            Ok(())
+        } else {
+            Err(Stop::Stale)
+        }
+    }
+
+    /// The peer has everything up to `seq`. What is kept no longer goes to `done`: each frame, its
+    /// length, and whether it might have been split.
+    pub fn acknowledged(
+        &mut self,
+        epoch: u64,
+        seq: u64,
+        done: impl FnMut(T, usize, bool),
+    ) -> Result<(), Stop> {
+        // Of a connection that this half has found broken, the other may still read the rest.
+        if epoch != self.epoch {
+            return Err(Stop::Stale);
+        }
+        if seq > self.last_given() {
+            return Err(broken("acknowledgement: it names a frame never sent"));
+        }
+        self.release(seq, done);
+        Ok(())
+    }
+
+    fn release(&mut self, seq: u64, mut done: impl FnMut(T, usize, bool)) {
+        while self.first <= seq
+            && let Some(kept) = self.kept.pop_front()
+        {
+            self.bytes -= kept.len;
+            self.first += 1;
+            self.given = self.given.saturating_sub(1);
+            done(kept.frame, kept.len, kept.may_split);
+        }
+        self.board.set_acked(self.first - 1);
+    }
+
+    /// Which connection this is, or was before it was lost.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The epoch of an attempt to resume, for a hello.
+    pub fn propose(&mut self) -> u64 {
+        self.proposed = self.proposed.max(self.epoch) + 1;
+        self.proposed
+    }
+
+    /// The connection of this epoch is gone. Nothing is sent until there is another.
+    pub fn detach(&mut self, epoch: u64) {
+        if self.fence(epoch).is_ok() {
+            self.attached = false;
+            self.side = None;
+        }
+    }
+
+    /// The session goes on over another connection. The peer has everything up to `seq`, and gets
+    /// the rest again: what an older connection was given may have arrived or not, the peer's word
+    /// counts.
+    pub fn attach(
+        &mut self,
+        epoch: u64,
+        seq: u64,
+        done: impl FnMut(T, usize, bool),
+    ) -> Result<(), Stop> {
+        if epoch <= self.epoch {
+            return Err(Stop::Stale);
+        }
+        if seq < self.first - 1 {
+            return Err(broken("resume point: those frames are gone"));
+        }
+        if seq > self.last() {
+            return Err(broken("resume point: it names a frame never sent"));
+        }
+        (self.epoch, self.attached) = (epoch, true);
+        (self.side, self.asked) = (None, 0);
+        self.given = 0;
+        self.release(seq, done);
+        Ok(())
+    }
+
+    /// The peer has opened a side connection. Its number, by which the peer names it; until then
+    /// it waits, and a later one takes its place.
+    pub fn offer_side(&mut self) -> u64 {
+        self.offers += 1;
+        self.offered = Some(self.offers);
+        self.offers
+    }
+
+    /// This end has opened a side connection for connection `epoch`, and the peer calls it
+    /// `number`. Stale if that connection is not the present one, or has had a side connection.
+    pub fn open_side(&mut self, epoch: u64, number: u64) -> Result<(), Stop> {
+        self.fence(epoch)?;
+        if self.side.is_some() {
+            return Err(Stop::Stale);
+        }
+        self.side = Some(Pair::new(number, false));
+        Ok(())
+    }
+
+    /// The peer names a side connection: one that this end has opened, or one that was offered to
+    /// it. Of anything else nothing is to be said: it has gone, and will not be used.
+    pub fn side_named(&mut self, epoch: u64, number: u64) -> Result<Named, Stop> {
+        self.fence(epoch)?;
+        if let Some(pair) = &mut self.side {
+            pair.heard |= pair.number == number;
+        } else if self.offered.take_if(|n| *n == number).is_some() {
+            self.side = Some(Pair::new(number, true));
+            return Ok(Named::Take);
+        }
+        Ok(Named::Nothing)
+    }
+
+    /// A frame on connection `epoch` has a part on the side connection.
+    pub fn side_expected(&mut self, epoch: u64) -> Result<(), Stop> {
+        self.fence(epoch)?;
+        let none = broken("frame in two parts: no connection for the second");
+        self.side.as_mut().ok_or(none)?.used = true;
+        Ok(())
+    }
+
+    /// The side connection of connection `epoch` is gone. Whether that one is lost with it.
+    pub fn side_lost(&mut self, epoch: u64) -> bool {
+        let present = self.fence(epoch).is_ok();
+        let Some(pair) = self.side.as_mut().filter(|_| present) else {
+            return false;
+        };
+        pair.over = true;
+        pair.used
+    }
+
+    /// Whether the present connection has, or has had, a side connection.
+    pub fn has_side(&self) -> bool {
+        self.side.is_some()
+    }
+}
+
+impl Pair {
+    fn new(number: u64, heard: bool) -> Self {
+        Self {
+            number,
+            named: false,
+            heard,
+            used: false,
+            over: false,
+        }
+    }
+}

@@ -1,0 +1,961 @@
+//! The two ends of a session, what lies between them, and what must hold at every step.
+//!
+//! - Every frame is delivered and executed once, in order.
+//! - Nothing is acknowledged that was not received, nothing said to be executed that was not.
+//! - Nothing is let go of that the peer does not have.
+//! - What comes by a connection that is not the present one is stale, and nothing else is.
+//! - The window holds no more than it may.
+//! - A silent peer is found out in time, and one that answers never counts as silent.
+//! - Once the weather has cleared, all is delivered, executed and acknowledged within [`CALM`].
+
+use crate::rng::Rng;
+use busbar_wire::frame::{HEADER, Header, Kind};
+use busbar_wire::session::{
+    self, Arriving, Bounds, Execution, Named, Receiver, SPLIT_FROM, Sender, Stop,
+};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Microseconds. How long a peer may be silent, ...
+const SILENCE: u64 = 400_000;
+/// ... how long a client waits for a welcome, ...
+const PATIENCE: u64 = 60_000;
+/// ... how often a worker that does not read says that it lives, ...
+const TELL: u64 = 20_000;
+/// ... how long a frame may be under way, ...
+const LATENCY: u64 = 5_000;
+/// ... and how long it may take until all is done, once nothing breaks any more.
+const CALM: u64 = 4_000_000;
+/// Frames that a worker's queue holds before it stops reading.
+const QUEUE: usize = 6;
+/// Bytes that a connection takes before its receiver has them.
+const PIPE: usize = 1 << 20;
+
+const CLIENT: usize = 0;
+const WORKER: usize = 1;
+
+/// What has happened in a run, or in all of them.
+#[derive(Debug, Default)]
+pub struct Sums {
+    frames: u64,
+    resumed: u64,
+    resent: u64,
+    stale_frames: u64,
+    stale_hellos: u64,
+    torn: u64,
+    split: u64,
+    silent: u64,
+    pings: u64,
+    full_windows: u64,
+    full_queues: u64,
+}
+
+macro_rules! each {
+    ($f:ident, $a:expr, $b:expr) => {
+        each!($f, $a, $b, frames resumed resent stale_frames stale_hellos torn split silent pings
+            full_windows full_queues)
+    };
+    ($f:ident, $a:expr, $b:expr, $($field:ident)*) => { $($f(stringify!($field), &mut $a.$field, $b.$field);)* };
+}
+
+impl Sums {
+    pub fn add(&mut self, other: &Self) {
+        let add = |_: &str, a: &mut u64, b: u64| *a += b;
+        each!(add, self, other);
+    }
+
+    /// Everything that can happen has happened.
+    pub fn check(&self) {
+        let mut copy = Self::default();
+        let some = |name: &str, _: &mut u64, n: u64| assert!(n > 0, "there were no {name}");
+        each!(some, copy, self);
+    }
+}
+
+/// A frame on its way, or the part of one on a side connection.
+struct Item {
+    header: Header,
+    /// When its header and its last byte arrive.
+    begins: u64,
+    ends: u64,
+    /// Its header has been read.
+    begun: bool,
+}
+
+/// One direction of a connection.
+#[derive(Default)]
+struct Pipe {
+    items: VecDeque<Item>,
+    bytes: usize,
+    /// Nothing arrives after this.
+    ends: Option<u64>,
+    busy_until: u64,
+    /// Somebody is to look at the first item.
+    scheduled: bool,
+}
+
+/// A main or side connection. `pipes[e]` is what end `e` receives.
+struct Link {
+    epoch: u64,
+    pipes: [Pipe; 2],
+    is_side: bool,
+    /// It swallows everything, and nobody notices.
+    swallows: bool,
+    cut: bool,
+}
+
+/// One end of the session.
+struct End {
+    tx: Sender<u64>,
+    rx: Receiver,
+    execution: Arc<Execution>,
+    main: Option<usize>,
+    side: Option<usize>,
+    /// Frames to queue, frames queued, and the size of the next.
+    total: u64,
+    pushed: u64,
+    next_len: usize,
+    /// How long each frame is.
+    lens: Vec<usize>,
+    /// Frames delivered here; frames that the window let go of.
+    got: u64,
+    freed: u64,
+    /// Frames that wait to be executed, in each stage; whether each is at work.
+    waiting: [VecDeque<u64>; 2],
+    at_work: [bool; 2],
+    /// Which frames are executed, and how many of the first of them.
+    executed: Vec<bool>,
+    prefix: u64,
+    pump_due: bool,
+    /// Highest frame that was ever sent.
+    sent: u64,
+    last_heard: u64,
+    owed_since: Option<u64>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Event {
+    Push(usize),
+    Pump(usize),
+    Arrive { link: usize, end: usize },
+    Execute { stage: usize },
+    Tell,
+    Look,
+    Want(usize),
+    Fault,
+    Lost { end: usize, link: usize },
+    Dial,
+    Hello { link: usize, last: u64 },
+    Welcome { link: usize, last: u64 },
+    GiveUp { link: usize },
+    DialSide,
+    HelloSide { link: usize },
+    WelcomeSide { link: usize, number: u64 },
+    Overdue { end: usize, link: usize, seq: u64 },
+}
+
+pub struct World {
+    rng: Rng,
+    tell: bool,
+    now: u64,
+    clears: u64,
+    faults: u64,
+    order: u64,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    links: Vec<Link>,
+    ends: [End; 2],
+    /// The connection that the client waits for a welcome on.
+    pending: Option<usize>,
+    /// Side connections by the worker's number.
+    offered: Vec<usize>,
+    link_down_until: u64,
+    window: usize,
+    sums: Sums,
+}
+
+macro_rules! note {
+    ($w:expr, $($text:tt)*) => {
+        if $w.tell { println!("{:>9} us  {}", $w.now, format_args!($($text)*)); }
+    };
+}
+
+macro_rules! ensure {
+    ($holds:expr, $($text:tt)*) => {
+        if !$holds { return Err(format!($($text)*)); }
+    };
+}
+
+fn name(end: usize) -> &'static str {
+    ["client", "worker"][end]
+}
+
+impl World {
+    pub fn new(mut rng: Rng, tell: bool) -> Self {
+        let window = 1usize << (9 + rng.below(14));
+        let bounds = |silence| Bounds {
+            window,
+            ack_every: window / 2,
+            silence,
+        };
+        let stormy = !rng.one_in(8);
+        let faults = if stormy { 1 + rng.below(14) } else { 0 };
+        let clears = if stormy { 20_000 + rng.below(400_000) } else { 0 };
+        let most = 4 + rng.below(100);
+        let mut end = |silence| {
+            let execution = Arc::<Execution>::default();
+            let (tx, rx) = session::new(bounds(silence), execution.clone());
+            End {
+                tx,
+                rx,
+                execution,
+                main: Some(0),
+                side: None,
+                total: 1 + rng.below(most),
+                pushed: 0,
+                next_len: 50,
+                lens: Vec::new(),
+                got: 0,
+                freed: 0,
+                waiting: Default::default(),
+                at_work: [false; 2],
+                executed: Vec::new(),
+                prefix: 0,
+                pump_due: false,
+                sent: 0,
+                last_heard: 0,
+                owed_since: None,
+            }
+        };
+        let ends = [end(Some(Duration::from_micros(SILENCE))), end(None)];
+        Self {
+            rng,
+            tell,
+            now: 0,
+            clears,
+            faults,
+            order: 0,
+            events: BinaryHeap::new(),
+            links: vec![Link::new(0, false)],
+            ends,
+            pending: None,
+            offered: Vec::new(),
+            link_down_until: 0,
+            window,
+            sums: Sums::default(),
+        }
+    }
+
+    pub fn run(mut self) -> Result<Sums, String> {
+        for end in [CLIENT, WORKER] {
+            self.after(0, Event::Push(end));
+        }
+        self.after(0, Event::Look);
+        self.soon(Event::DialSide, 20_000);
+        for _ in 0..self.faults {
+            let at = self.rng.below(self.clears);
+            self.after(at, Event::Fault);
+        }
+        for end in [CLIENT, WORKER] {
+            self.after(self.clears, Event::Want(end));
+        }
+        while let Some(Reverse((at, _, event))) = self.events.pop() {
+            self.now = at;
+            ensure!(at < self.clears + CALM, "no progress: {}", self.state());
+            self.step(event)?;
+            if self.is_done() {
+                self.sums.frames += self.ends[CLIENT].got + self.ends[WORKER].got;
+                return Ok(self.sums);
+            }
+        }
+        Err(format!("nothing is left to happen: {}", self.state()))
+    }
+
+    fn state(&self) -> String {
+        let of = |e: &End| {
+            let (acked, epoch) = (e.tx.board().acked(), e.tx.epoch());
+            let (total, pushed, got, done) = (e.total, e.pushed, e.got, e.prefix);
+            format!(
+                "queued {pushed} of {total}, {acked} acknowledged, got {got}, executed {done}, \
+                 epoch {epoch}, connection {:?}",
+                e.main
+            )
+        };
+        format!("client {}; worker {}", of(&self.ends[0]), of(&self.ends[1]))
+    }
+
+    fn is_done(&self) -> bool {
+        // A client that is owed nothing does not ask, and so a worker may never hear that all of
+        // its frames are there.
+        let unheard = |e: &End| e.main.is_none_or(|main| self.links[main].swallows);
+        let done = |a: &End, b: &End, unheard: bool| {
+            let acked = a.tx.board().acked() == a.total || unheard;
+            a.pushed == a.total && acked && b.prefix == a.total
+        };
+        let [a, b] = &self.ends;
+        self.now >= self.clears && done(a, b, false) && done(b, a, unheard(b))
+    }
+
+    fn after(&mut self, delay: u64, event: Event) {
+        self.order += 1;
+        let at = self.now + delay;
+        self.events.push(Reverse((at, self.order, event)));
+    }
+
+    fn soon(&mut self, event: Event, within: u64) {
+        let delay = self.rng.below(within);
+        self.after(delay, event);
+    }
+
+    fn pump_soon(&mut self, end: usize) {
+        if !std::mem::replace(&mut self.ends[end].pump_due, true) {
+            self.soon(Event::Pump(end), 100);
+        }
+    }
+
+    fn step(&mut self, event: Event) -> Result<(), String> {
+        match event {
+            Event::Push(end) => return self.push(end),
+            Event::Pump(end) => return self.pump(end),
+            Event::Arrive { link, end } => return self.arrive(link, end),
+            Event::Execute { stage } => return self.execute(stage),
+            Event::Tell => {
+                if self.blocked(WORKER) {
+                    self.ends[WORKER].tx.board().acknowledge();
+                    self.pump_soon(WORKER);
+                    self.after(TELL, Event::Tell);
+                }
+            }
+            Event::Look => return self.look(),
+            Event::Want(end) => {
+                let e = &mut self.ends[end];
+                e.tx.want(e.tx.last());
+                self.pump_soon(end);
+                if self.now >= self.clears {
+                    self.after(50_000, Event::Want(end));
+                }
+            }
+            Event::Fault => self.fault(),
+            Event::Lost { end, link } => self.lost(end, link),
+            Event::Dial => self.dial(),
+            Event::Hello { link, last } => return self.hello(link, last),
+            Event::Welcome { link, last } => return self.welcome(link, last),
+            Event::GiveUp { link } => {
+                if self.pending == Some(link) {
+                    note!(self, "client gives up on connection {link}");
+                    self.pending = None;
+                    self.cut(link);
+                    self.soon(Event::Dial, 5_000);
+                }
+            }
+            Event::DialSide => self.dial_side(),
+            Event::HelloSide { link } => {
+                if self.passes(link, WORKER) {
+                    let number = self.ends[WORKER].tx.offer_side();
+                    self.offered.push(link);
+                    assert_eq!(self.offered.len() as u64, number);
+                    self.soon(Event::WelcomeSide { link, number }, LATENCY);
+                }
+            }
+            Event::WelcomeSide { link, number } => {
+                let epoch = self.links[link].epoch;
+                let client = &mut self.ends[CLIENT];
+                if self.links[link].pipes[CLIENT].ends.is_none()
+                    && client.tx.open_side(epoch, number).is_ok()
+                {
+                    note!(self, "client has side connection {link}, number {number}");
+                    client.side = Some(link);
+                    self.pump_soon(CLIENT);
+                } else {
+                    self.cut(link);
+                }
+            }
+            Event::Overdue { end, link, seq } => {
+                let first = self.links[link].pipes[end].items.front();
+                if self.ends[end].main == Some(link)
+                    && first.is_some_and(|i| i.begun && i.header.seq == seq)
+                {
+                    note!(self, "{} waits no longer for half of {seq}", name(end));
+                    self.lost(end, link);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    // What the ends do.
+
+    fn push(&mut self, end: usize) -> Result<(), String> {
+        let rng = &mut self.rng;
+        let e = &mut self.ends[end];
+        if e.pushed == e.total {
+            return Ok(());
+        }
+        let kept: usize = e.lens[e.freed as usize..].iter().sum();
+        ensure!(
+            e.tx.has_room(0) == (kept <= self.window),
+            "{} holds {kept} bytes in a window of {}",
+            name(end),
+            self.window
+        );
+        if kept > self.window {
+            self.sums.full_windows += 1;
+            return Ok(()); // Until something is acknowledged.
+        }
+        e.pushed += 1;
+        let len = e.next_len;
+        e.lens.push(len);
+        e.next_len = match rng.below(4) {
+            0 => SPLIT_FROM + rng.below(1 << 19) as usize,
+            _ => 30 + rng.magnitude(self.window as u64 * 2).min(4 << 20) as usize,
+        };
+        e.tx.push(e.pushed, len, len >= SPLIT_FROM);
+        if rng.one_in(4) {
+            e.tx.want(e.tx.last());
+        }
+        let pause = if rng.one_in(4) { 30_000 } else { 300 };
+        self.soon(Event::Push(end), pause);
+        self.pump_soon(end);
+        Ok(())
+    }
+
+    fn pump(&mut self, end: usize) -> Result<(), String> {
+        self.ends[end].pump_due = false;
+        let peer = 1 - end;
+        loop {
+            let e = &mut self.ends[end];
+            let Some(main) = e.main else { return Ok(()) };
+            let full = |l: &Link| l.pipes[peer].bytes >= PIPE;
+            if full(&self.links[main]) {
+                return Ok(()); // Until something is read.
+            }
+            let Some(t) = e.tx.poll() else { return Ok(()) };
+            let (h, id, aside) = (t.header, t.frame.copied(), t.aside);
+            ensure!(h.ack <= e.got, "{} acknowledges too much: {h:?}", name(end));
+            let said = h.executed();
+            ensure!(said <= e.prefix, "{} has not executed {said}", name(end));
+            if e.waiting.iter().all(VecDeque::is_empty) && !e.at_work.contains(&true) {
+                ensure!(said == e.got, "{} has executed more than {said}", name(end));
+            }
+            if let Some(id) = id {
+                ensure!(h.seq == id, "frame {id} is sent as {}", h.seq);
+                self.sums.resent += u64::from(id <= e.sent);
+                e.sent = e.sent.max(id);
+            }
+            ensure!(
+                id.is_some() == (h.kind == Kind::Data),
+                "a frame without its body"
+            );
+            self.sums.pings += u64::from(h.kind == Kind::Ping);
+            let parsed = Header::parse(&h.to_bytes());
+            ensure!(parsed == Ok(h), "{h:?} is read as {parsed:?}");
+            note!(self, "{} sends {h:?}, {aside} aside", name(end));
+            if aside > 0 {
+                self.sums.split += 1;
+                let Some(side) = self.ends[end].side else {
+                    return Err(format!("{} has no side connection", name(end)));
+                };
+                self.put(side, peer, h, aside);
+            }
+            self.put(main, peer, h, HEADER + h.len as usize - aside);
+        }
+    }
+
+    /// Puts a frame, or part of one, on its way to `to`.
+    fn put(&mut self, link: usize, to: usize, header: Header, len: usize) {
+        let (fast, rng) = (self.rng.one_in(2), &mut self.rng);
+        let latency = if fast { 50 } else { LATENCY };
+        let pipe = &mut self.links[link].pipes[to];
+        let begins = (self.now + 1 + rng.below(latency)).max(pipe.busy_until);
+        let ends = begins + rng.below(1 + len as u64 / 200);
+        pipe.busy_until = ends;
+        pipe.bytes += len;
+        pipe.items.push_back(Item {
+            header,
+            begins,
+            ends,
+            begun: false,
+        });
+        self.schedule(link, to);
+    }
+
+    /// Has end `to` look at the first thing that comes by a connection, when it comes.
+    fn schedule(&mut self, link: usize, to: usize) {
+        let swallows = self.links[link].swallows;
+        let pipe = &mut self.links[link].pipes[to];
+        let Some(item) = pipe.items.front() else {
+            return;
+        };
+        let at = if item.begun { item.ends } else { item.begins };
+        let gone = pipe.ends.is_some_and(|end| at > end);
+        if gone && item.begun {
+            self.sums.torn += 1;
+        }
+        if pipe.scheduled || swallows || gone {
+            return;
+        }
+        pipe.scheduled = true;
+        let delay = at.saturating_sub(self.now);
+        self.after(delay, Event::Arrive { link, end: to });
+    }
+
+    /// Whether an end does not read at the moment.
+    fn blocked(&self, end: usize) -> bool {
+        self.ends[end].waiting.iter().any(|w| w.len() > QUEUE)
+    }
+
+    fn arrive(&mut self, link: usize, end: usize) -> Result<(), String> {
+        let l = &mut self.links[link];
+        let (epoch, is_side) = (l.epoch, l.is_side);
+        l.pipes[end].scheduled = false;
+        if l.swallows {
+            return Ok(());
+        }
+        if is_side {
+            // Whoever waits for it looks again.
+            if let Some(main) = self.ends[end].main {
+                self.schedule(main, end);
+            }
+            return Ok(());
+        }
+        let present = self.ends[end].main == Some(link);
+        if present && self.blocked(end) {
+            return Ok(()); // Until something is executed.
+        }
+        let l = &mut self.links[link];
+        let Some(item) = l.pipes[end].items.front_mut() else {
+            return Ok(());
+        };
+        let (h, begun) = (item.header, item.begun);
+        item.begun = true;
+        if present {
+            self.ends[end].rx.heard();
+            self.ends[end].last_heard = self.now;
+        }
+        if !begun {
+            self.begins(link, end, epoch, &h, present)?;
+        } else if self.ends(link, end, epoch, &h, present)? {
+            let pipe = &mut self.links[link].pipes[end];
+            let side = match h.flags {
+                busbar_wire::frame::SIDE if h.kind == Kind::Data => {
+                    session::share(h.len as usize)
+                }
+                _ => 0,
+            };
+            pipe.bytes -= HEADER + h.len as usize - side;
+            pipe.items.pop_front();
+            self.pump_soon(1 - end);
+        } else {
+            return Ok(());
+        }
+        self.schedule(link, end);
+        Ok(())
+    }
+
+    /// A header is read.
+    fn begins(
+        &mut self,
+        link: usize,
+        end: usize,
+        epoch: u64,
+        h: &Header,
+        present: bool,
+    ) -> Result<(), String> {
+        let e = &mut self.ends[end];
+        let arriving = match e.rx.header(epoch, h) {
+            Ok(a) => a,
+            Err(Stop::Stale) => {
+                ensure!(!present, "{}: {h:?} counts as stale", name(end));
+                self.sums.stale_frames += 1;
+                return Ok(());
+            }
+            Err(e) => return Err(format!("{}: {h:?}: {e:?}", name(end))),
+        };
+        ensure!(present, "{}: {h:?} is not stale", name(end));
+        match arriving {
+            Arriving::Data { aside: 1.., .. } => {
+                if let Err(e) = e.tx.side_expected(epoch) {
+                    return Err(format!("{}: {h:?}: {e:?}", name(end)));
+                }
+                if end == CLIENT {
+                    let seq = h.seq;
+                    self.after(SILENCE + SILENCE / 4, Event::Overdue { end, link, seq });
+                }
+            }
+            Arriving::NamesSide(number) => match e.tx.side_named(epoch, number) {
+                Ok(Named::Take) => {
+                    let side = self.offered[number as usize - 1];
+                    note!(self, "{} takes side connection {side}", name(end));
+                    self.ends[end].side = Some(side);
+                    self.pump_soon(end);
+                    if self.links[side].pipes[end].ends.is_some() {
+                        self.lost(end, side);
+                    }
+                }
+                Ok(Named::Nothing) => {}
+                Err(e) => return Err(format!("{}: {h:?}: {e:?}", name(end))),
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The last byte is here. False if half of it is not.
+    fn ends(
+        &mut self,
+        link: usize,
+        end: usize,
+        epoch: u64,
+        h: &Header,
+        present: bool,
+    ) -> Result<bool, String> {
+        if present && h.kind == Kind::Data && h.flags > 0 {
+            let Some(side) = self.ends[end].side else {
+                return Ok(false); // It was lost, and so will be this.
+            };
+            let (now, swallows) = (self.now, self.links[side].swallows);
+            let pipe = &mut self.links[side].pipes[end];
+            let gone = |i: &Item| swallows || pipe.ends.is_some_and(|e| i.ends > e);
+            match pipe.items.front() {
+                Some(part) if !gone(part) && part.ends <= now => {
+                    let seq = part.header.seq;
+                    ensure!(seq == h.seq, "half of {seq} would end up in {}", h.seq);
+                    pipe.items.pop_front();
+                }
+                part => {
+                    let at = part.filter(|i| !gone(i)).map(|i| i.ends);
+                    let at = at.map(|at| at.saturating_sub(now).max(1));
+                    if let Some(delay) = at {
+                        self.links[link].pipes[end].scheduled = true;
+                        self.after(delay, Event::Arrive { link, end });
+                    }
+                    return Ok(false);
+                }
+            }
+        }
+        let e = &mut self.ends[end];
+        let new = match e.rx.complete(epoch, h) {
+            Ok(new) => new,
+            Err(Stop::Stale) if !present => return Ok(true),
+            Err(e) => return Err(format!("{}: end of {h:?}: {e:?}", name(end))),
+        };
+        ensure!(present, "{}: {h:?} is not stale", name(end));
+        if new {
+            self.deliver(end, h.seq)?;
+        }
+        if self.ends[end].rx.done(h) {
+            self.pump_soon(end);
+        }
+        let [a, b] = &mut self.ends;
+        let (e, peer) = if end == CLIENT { (a, b) } else { (b, a) };
+        let (mut lost, mut freed) = (None, e.freed);
+        let acked = e.tx.acknowledged(epoch, h.ack, |id, _, _| {
+            if id != freed + 1 || id > peer.got {
+                lost = Some(id);
+            }
+            freed = id;
+        });
+        ensure!(acked.is_ok(), "{}: {h:?}: {acked:?}", name(end));
+        ensure!(lost.is_none(), "{} lets go of {lost:?}", name(end));
+        if freed > e.freed {
+            e.freed = freed;
+            self.soon(Event::Push(end), 50);
+        }
+        Ok(true)
+    }
+
+    fn deliver(&mut self, end: usize, seq: u64) -> Result<(), String> {
+        let e = &mut self.ends[end];
+        ensure!(
+            seq == e.got + 1,
+            "{} gets {seq} after {}",
+            name(end),
+            e.got
+        );
+        e.got = seq;
+        e.executed.push(false);
+        if end == CLIENT {
+            e.done(seq);
+            return Ok(());
+        }
+        let parts = match self.rng.below(8) {
+            0 => [false, false],
+            1 => [false, true],
+            2 => [true, true],
+            _ => [true, false],
+        };
+        for (stage, _) in parts.iter().enumerate().filter(|(_, p)| **p) {
+            let e = &mut self.ends[end];
+            e.execution.stages[stage].enter(seq);
+            e.waiting[stage].push_back(seq);
+            if !std::mem::replace(&mut e.at_work[stage], true) {
+                self.soon(Event::Execute { stage }, 2_000);
+            }
+        }
+        if parts == [false, false] {
+            self.ends[end].done(seq);
+        }
+        if self.blocked(end) {
+            self.sums.full_queues += 1;
+            self.after(TELL, Event::Tell);
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, stage: usize) -> Result<(), String> {
+        let was_blocked = self.blocked(WORKER);
+        let e = &mut self.ends[WORKER];
+        let Some(seq) = e.waiting[stage].pop_front() else {
+            return Err("an executor without work".into());
+        };
+        ensure!(!e.executed[seq as usize - 1], "{seq} is executed twice");
+        if !e.waiting[1 - stage].contains(&seq) {
+            e.done(seq);
+        }
+        e.execution.stages[stage].leave(seq);
+        e.at_work[stage] = !e.waiting[stage].is_empty();
+        if e.at_work[stage] {
+            let long = if self.rng.one_in(20) { 60_000 } else { 2_000 };
+            self.soon(Event::Execute { stage }, long);
+        }
+        if was_blocked
+            && !self.blocked(WORKER)
+            && let Some(main) = self.ends[WORKER].main
+        {
+            self.schedule(main, WORKER);
+        }
+        Ok(())
+    }
+
+    /// The client's receiving thread has nothing to receive.
+    fn look(&mut self) -> Result<(), String> {
+        let replies = self.ends[WORKER].total;
+        let client = &mut self.ends[CLIENT];
+        let mut next = SILENCE / 4;
+        if let Some(main) = client.main {
+            let owed = client.tx.board().is_owed() || client.got < replies;
+            client.owed_since = client.owed_since.filter(|_| owed);
+            let since = *client.owed_since.get_or_insert(self.now);
+            let silent = self.now - client.last_heard.max(since);
+            match client.rx.waits(Duration::from_micros(self.now), owed) {
+                Ok((wait, asks)) => {
+                    ensure!(
+                        !owed || silent <= 2 * SILENCE,
+                        "the worker has been silent for {silent} us"
+                    );
+                    next = wait.map_or(next, |w| w.as_micros() as u64);
+                    if asks {
+                        self.pump_soon(CLIENT);
+                    }
+                }
+                Err(_) => {
+                    note!(self, "the worker counts as silent on {main}");
+                    let side = self.ends[WORKER].side;
+                    let sound = |l: &Link| !l.swallows && !l.cut;
+                    let answers = sound(&self.links[main])
+                        && side.is_none_or(|s| sound(&self.links[s]));
+                    ensure!(
+                        !answers && silent * 4 >= SILENCE * 3,
+                        "silent for {silent} us only"
+                    );
+                    self.sums.silent += 1;
+                    self.lost(CLIENT, main);
+                }
+            }
+        }
+        self.after(next, Event::Look);
+        Ok(())
+    }
+
+    // What becomes of connections.
+
+    fn fault(&mut self) {
+        let of = |e: &End| [e.main, e.side];
+        let [a, b] = self.ends.each_ref().map(of);
+        let present: Vec<_> = [a, b].concat().into_iter().flatten().collect();
+        match self.rng.below(6) {
+            0 => {
+                self.link_down_until = (self.now + self.rng.below(100_000)).min(self.clears);
+                note!(self, "the link is down until {}", self.link_down_until);
+                present.iter().for_each(|l| self.cut(*l));
+            }
+            1 if !present.is_empty() => {
+                let link = present[self.rng.below(present.len() as u64) as usize];
+                note!(self, "connection {link} swallows everything");
+                self.links[link].swallows = true;
+            }
+            _ if !present.is_empty() => {
+                let link = present[self.rng.below(present.len() as u64) as usize];
+                self.cut(link);
+            }
+            _ => {}
+        }
+    }
+
+    /// A connection ends, for each end at a time of its own.
+    fn cut(&mut self, link: usize) {
+        if std::mem::replace(&mut self.links[link].cut, true) {
+            return;
+        }
+        note!(self, "connection {link} is cut");
+        for end in [CLIENT, WORKER] {
+            let last = self.now + self.rng.below(2 * LATENCY);
+            self.links[link].pipes[end].ends = Some(last);
+            // One that is swallowed shows nothing of its end either.
+            if !self.links[link].swallows {
+                let notices = last - self.now + self.rng.below(20_000);
+                self.after(notices, Event::Lost { end, link });
+            }
+        }
+    }
+
+    /// An end finds that a connection is gone.
+    fn lost(&mut self, end: usize, link: usize) {
+        self.cut(link);
+        let epoch = self.links[link].epoch;
+        let e = &mut self.ends[end];
+        if e.side == Some(link) {
+            note!(self, "{} has lost side connection {link}", name(end));
+            if let (true, Some(main)) = (e.tx.side_lost(e.tx.epoch()), e.main) {
+                self.lost(end, main);
+            }
+        } else if e.main == Some(link) {
+            note!(self, "{} has lost connection {link}", name(end));
+            e.tx.detach(epoch);
+            e.rx.detach();
+            e.main = None;
+            if let Some(side) = e.side.take() {
+                self.cut(side);
+            }
+            if end == CLIENT {
+                self.soon(Event::Dial, 10_000);
+            }
+        }
+    }
+
+    /// Whether what is said at the beginning of a connection reaches `end` now.
+    fn passes(&self, link: usize, end: usize) -> bool {
+        let l = &self.links[link];
+        !l.swallows && l.pipes[end].ends.is_none_or(|e| self.now <= e)
+    }
+
+    fn dial(&mut self) {
+        if self.ends[CLIENT].main.is_some() || self.pending.is_some() {
+            return;
+        }
+        if self.now < self.link_down_until {
+            return self.soon(Event::Dial, 20_000);
+        }
+        let epoch = self.ends[CLIENT].tx.propose();
+        let last = self.ends[CLIENT].rx.detach();
+        let link = self.links.len();
+        self.links.push(Link::new(epoch, false));
+        self.pending = Some(link);
+        note!(self, "client dials {link}, epoch {epoch}, has {last}");
+        // A server may be busy before it hands a connection on.
+        let storm = self.now < self.clears;
+        let late = if storm && self.rng.one_in(3) { 300_000 } else { LATENCY };
+        self.soon(Event::Hello { link, last }, late);
+        if storm && self.rng.one_in(8) {
+            self.soon(Event::Hello { link, last }, 300_000);
+        }
+        self.after(PATIENCE, Event::GiveUp { link });
+        self.soon(Event::DialSide, 60_000);
+    }
+
+    fn hello(&mut self, link: usize, last: u64) -> Result<(), String> {
+        // One that was given up reaches the worker all the same: the server has it already.
+        let epoch = self.links[link].epoch;
+        let [_, worker] = &mut self.ends;
+        if epoch <= worker.tx.epoch() {
+            let stale = worker.tx.attach(epoch, last, |_, _, _| ());
+            ensure!(stale == Err(Stop::Stale), "hello of {epoch}: {stale:?}");
+            note!(self, "hello of {link} is stale");
+            self.sums.stale_hellos += 1;
+            return Ok(());
+        }
+        if let Some(old) = worker.main {
+            worker.tx.detach(worker.tx.epoch());
+            self.cut(old);
+            if let Some(side) = self.ends[WORKER].side.take() {
+                self.cut(side);
+            }
+        }
+        let [_, worker] = &mut self.ends;
+        let mine = worker.rx.detach();
+        ensure!(mine == worker.got, "worker tells {mine} of {}", worker.got);
+        let (mut freed, got) = (worker.freed, self.ends[CLIENT].got);
+        let worker = &mut self.ends[WORKER];
+        let attached = worker.tx.attach(epoch, last, |id, _, _| freed = id);
+        ensure!(attached.is_ok(), "hello of {link}: {attached:?}");
+        ensure!(freed <= got, "worker lets go of {freed}");
+        worker.freed = freed;
+        worker.rx.attach(epoch);
+        worker.main = Some(link);
+        note!(self, "worker takes {link}, has {mine}");
+        let delay = 1 + self.rng.below(LATENCY);
+        self.links[link].pipes[CLIENT].busy_until = self.now + delay;
+        self.after(delay, Event::Welcome { link, last: mine });
+        self.soon(Event::Push(WORKER), 50);
+        self.pump_soon(WORKER);
+        if self.links[link].pipes[WORKER].ends.is_some() {
+            self.soon(Event::Lost { end: WORKER, link }, 5_000);
+        }
+        Ok(())
+    }
+
+    fn welcome(&mut self, link: usize, last: u64) -> Result<(), String> {
+        if self.pending != Some(link) || !self.passes(link, CLIENT) {
+            return Ok(());
+        }
+        self.pending = None;
+        let epoch = self.links[link].epoch;
+        let [client, worker] = &mut self.ends;
+        let mut freed = client.freed;
+        let attached = client.tx.attach(epoch, last, |id, _, _| freed = id);
+        ensure!(attached.is_ok(), "welcome on {link}: {attached:?}");
+        ensure!(freed <= worker.got, "client lets go of {freed}");
+        client.freed = freed;
+        client.rx.attach(epoch);
+        client.main = Some(link);
+        client.last_heard = self.now;
+        self.sums.resumed += 1;
+        note!(self, "client goes on over {link}, worker has {last}");
+        self.soon(Event::Push(CLIENT), 50);
+        self.pump_soon(CLIENT);
+        Ok(())
+    }
+
+    fn dial_side(&mut self) {
+        let client = &self.ends[CLIENT];
+        if client.main.is_none() || client.tx.has_side() || self.rng.one_in(3) {
+            return;
+        }
+        let epoch = client.tx.epoch();
+        let link = self.links.len();
+        self.links.push(Link::new(epoch, true));
+        self.soon(Event::HelloSide { link }, 2 * LATENCY);
+    }
+}
+
+impl Link {
+    fn new(epoch: u64, is_side: bool) -> Self {
+        Self {
+            epoch,
+            pipes: Default::default(),
+            is_side,
+            swallows: false,
+            cut: false,
+        }
+    }
+}
+
+impl End {
+    /// A frame has been executed.
+    fn done(&mut self, seq: u64) {
+        self.executed[seq as usize - 1] = true;
+        let more = self.executed[self.prefix as usize..].iter();
+        self.prefix += more.take_while(|e| **e).count() as u64;
+    }
+}
