@@ -48,23 +48,6 @@ impl Frame {
     }
 }
 
-/// A frame in the window.
-pub(crate) struct Sent {
-    pub(crate) frame: Arc<Frame>,
-    /// It holds memory that somebody may wait for, the program's or the device's staging. Noted
-    /// here, so as not to be looked up in memory that another core has written.
-    scarce: bool,
-}
-
-impl Sent {
-    pub(crate) fn new(frame: Arc<Frame>) -> Self {
-        Self {
-            scarce: frame.borrowed.is_some(),
-            frame,
-        }
-    }
-}
-
 /// Frames that the peer has, and that are still to be made ready for use again.
 ///
 /// That takes a while for each, and after a step of a program that launches much there are
@@ -82,12 +65,14 @@ impl Spent {
     /// With more than this many nothing is put off.
     const MOST: usize = 1 << 13;
 
-    /// The peer has a frame.
-    pub(crate) fn add(&mut self, sent: Sent) {
-        if sent.scarce {
-            self.scarce.push(sent.frame);
+    /// The peer has a frame. One that is `scarce` holds memory that somebody may wait for, the
+    /// program's or the device's staging: told by who knows, so as not to be looked up in memory
+    /// that another core has written.
+    pub(crate) fn add(&mut self, frame: Arc<Frame>, scarce: bool) {
+        if scarce {
+            self.scarce.push(frame);
         } else {
-            self.frames.push_back(sent.frame);
+            self.frames.push_back(frame);
         }
     }
 
@@ -202,7 +187,7 @@ mod tests {
     fn frames_come_back_a_few_at_a_time() {
         let mut spent = Spent::default();
         for _ in 0..=Spent::FEW {
-            spent.add(Sent::new(frame(vec![1], None)));
+            spent.add(frame(vec![1], None), false);
         }
         for n in [Spent::FEW, 1] {
             let some = spent.some().expect("some are left");
@@ -216,7 +201,7 @@ mod tests {
         let mut spent = Spent::default();
         let f = frame(vec![], Some((std::ptr::null(), 1)));
         let held = Arc::downgrade(&f);
-        spent.add(Sent::new(f));
+        spent.add(f, true);
         spent.let_go();
         assert!(held.upgrade().is_none());
     }

@@ -1,10 +1,10 @@
 //! A session's pipe: records go in at one end and come out at the other, in order, once, over as
 //! many connections as it takes.
 //!
-//! [`Channel`] joins the wire's sans-I/O state (sequence numbers, acknowledgement, replay) with a
-//! transport's connection and two threads: one that sends what is queued, one that receives and
-//! hands frames to a [`Sink`]. Client and worker use the same code; they differ in what happens
-//! when a connection ends, which is the [`Keeper`]'s business.
+//! [`Channel`] drives the pure machine of `wire::session` (numbers, acknowledgement, replay, epochs,
+//! silence) with threads and connections: one thread sends what is queued, one receives and hands
+//! frames to a [`Sink`]. Client and worker use the same code; they differ in what happens when a
+//! connection ends, which is the [`Keeper`]'s business.
 //!
 //! Cost of queueing a record: one lock that no other producer takes, the time, and the copy of its
 //! bytes (see `lanes.rs`). The sending thread is woken only when it sleeps; while records keep
@@ -13,7 +13,6 @@
 
 mod frames;
 mod lanes;
-mod quiet;
 mod recv;
 mod send;
 mod side;
@@ -27,15 +26,13 @@ pub use send::Mark;
 pub use watch::{Patience, look, patience, spare_core};
 
 use busbar_transport::Connection;
-use busbar_wire::frame;
-use busbar_wire::window::SendWindow;
-use frames::Sent;
+use busbar_wire::frame::{self, Header};
+use busbar_wire::session::{self, Board, Bounds};
 use lanes::Lanes;
-use send::Tail;
-use side::Side;
+use send::Outgoing;
 use std::fmt;
 use std::io::IoSlice;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use watch::Watch;
@@ -65,10 +62,30 @@ pub enum Ending {
     Silent,
 }
 
+/// A session that has lost its connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Lost {
+    /// How the connection ended.
+    pub how: Ending,
+    /// How long ago.
+    pub since: Duration,
+    /// The last frame received.
+    pub last_received: u64,
+    /// The epoch of a connection that is made now: the client says it in its hello.
+    pub epoch: u64,
+}
+
 /// What to do while a session has no connection.
 pub enum Verdict {
-    /// Here is a new connection, and the last frame that the peer has received.
-    Resume(Arc<dyn Connection>, u64),
+    /// Go on over a new connection.
+    Resume {
+        /// The connection.
+        conn: Arc<dyn Connection>,
+        /// Its epoch, which the client has given it. An older one than the last is let go of.
+        epoch: u64,
+        /// The last frame that the peer has received.
+        peer_last: u64,
+    },
     /// Ask again after this long.
     Wait(Duration),
     /// Give the session up.
@@ -77,8 +94,8 @@ pub enum Verdict {
 
 /// Decides what happens when a connection ends. Called from the receiving thread.
 pub trait Keeper: Send {
-    /// The session has been without a connection for `since`; `last` is the last frame received.
-    fn detached(&mut self, how: Ending, since: Duration, last: u64) -> Verdict;
+    /// The session has no connection.
+    fn detached(&mut self, lost: &Lost) -> Verdict;
 
     /// How long the peer may say nothing, though it is owed something and is asked, before the
     /// connection counts as lost; `None` for ever.
@@ -100,23 +117,11 @@ pub struct Counters {
     pub resumed: AtomicU64,
 }
 
-struct Link {
-    window: SendWindow<Sent>,
-    conn: Option<Arc<dyn Connection>>,
-    /// How many connections there were before this one.
-    number: u64,
-    side: Option<Arc<Side>>,
-    /// A connection that the peer has opened as a side connection, and has not named yet.
-    offered: Option<(u64, Arc<dyn Connection>)>,
-    /// How many there have been.
-    offers: u64,
-}
-
 /// What every thread looks at for each record, and which seldom changes: on cache lines of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Signals {
-    /// Whether the lanes, the tail or the window have something for the sending thread.
+    /// Whether the lanes or the session have something for the sending thread.
     pending: AtomicBool,
     /// The sending thread's futex.
     asleep: AtomicU32,
@@ -128,21 +133,15 @@ type OnFast = Box<dyn Fn(&Channel) + Send + Sync>;
 
 pub(crate) struct Inner {
     lanes: Lanes,
+    /// What both halves of the session know.
+    board: Arc<Board>,
     /// What is collected from the lanes goes in here under its lock.
-    tail: Mutex<Tail>,
+    outgoing: Mutex<Outgoing>,
     /// Signalled when acknowledgements make room, and when the channel closes.
     room: Condvar,
     /// Held by whoever sends at the moment.
     sender: Mutex<()>,
-    link: Mutex<Link>,
-    in_flight: AtomicUsize,
-    /// The last frame that the peer has acknowledged, for who waits without the lock.
-    acked: AtomicU64,
     signals: Signals,
-    cursor_last: AtomicU64,
-    ack_sent: AtomicU64,
-    ack_due: AtomicBool,
-    ping_due: AtomicBool,
     watch: Watch,
     closed: Mutex<Option<Closed>>,
     on_fast: OnceLock<OnFast>,
@@ -173,26 +172,18 @@ impl Channel {
         sink: Box<dyn Sink>,
         keeper: Box<dyn Keeper>,
     ) -> std::io::Result<Self> {
+        let bounds = Bounds {
+            silence: keeper.silence(),
+            ..Bounds::default()
+        };
+        let (sender, receiver) = session::new(bounds, sink.execution());
         let inner = Arc::new(Inner {
             lanes: Lanes::new(),
-            tail: Mutex::default(),
+            board: sender.board().clone(),
+            outgoing: Mutex::new(Outgoing::new(sender, conn.clone())),
             room: Condvar::new(),
             sender: Mutex::new(()),
-            link: Mutex::new(Link {
-                window: SendWindow::default(),
-                conn: Some(conn.clone()),
-                number: 0,
-                side: None,
-                offered: None,
-                offers: 0,
-            }),
-            in_flight: AtomicUsize::new(0),
-            acked: AtomicU64::new(0),
             signals: Signals::default(),
-            cursor_last: AtomicU64::new(0),
-            ack_sent: AtomicU64::new(0),
-            ack_due: AtomicBool::new(false),
-            ping_due: AtomicBool::new(false),
             watch: Watch::new()?,
             closed: Mutex::new(None),
             on_fast: OnceLock::new(),
@@ -204,7 +195,7 @@ impl Channel {
         spawn(format!("{name}-send"), move || send::run(&i))?;
         let i = inner.clone();
         spawn(format!("{name}-recv"), move || {
-            recv::run(&i, conn, sink, keeper)
+            recv::run(&i, receiver, conn, sink, keeper)
         })?;
         Ok(Self { inner })
     }
@@ -284,46 +275,47 @@ impl Channel {
         self.inner.end(Closed(reason.into()));
     }
 
-    /// The number of the last frame received; what a resuming peer is told.
-    pub fn last_received(&self) -> u64 {
-        self.inner.cursor_last.load(Ordering::Acquire)
-    }
-
     /// Bytes that are queued here and that the peer has not acknowledged.
     pub fn unacknowledged(&self) -> usize {
         // Under the lock, since what leaves a lane is counted a moment later.
-        let _tail = lock(&self.inner.tail);
-        self.inner.lanes.len() + self.inner.in_flight.load(Ordering::Acquire)
+        let out = lock(&self.inner.outgoing);
+        self.inner.lanes.len() + out.kept()
+    }
+
+    /// Whether the peer is known to have executed everything up to a mark. It says so whenever it
+    /// sends anything, and so no later than at the next answer that it gives.
+    pub fn executed(&self, mark: Mark) -> bool {
+        self.inner.board.peer_executed() >= mark.0
     }
 
     /// Tells the peer that this end lives, where what has been received must wait before more is:
     /// pings are not seen meanwhile.
     pub fn lives(&self) {
-        self.inner.ack_due.store(true, Ordering::Release);
+        self.inner.board.acknowledge();
         self.inner.notify();
     }
 
     /// Whether there is no connection, or one that its peer has ended, though bytes may be left to
     /// receive: who holds up the receiving thread had better let it see for itself.
     pub fn hung_up(&self) -> bool {
-        let link = lock(&self.inner.link);
-        link.conn.as_ref().is_none_or(|c| c.hung_up())
+        let out = lock(&self.inner.outgoing);
+        out.conn.as_ref().is_none_or(|c| c.hung_up())
     }
 
     /// Ends the present connection (not the session), as a lost link would.
     pub fn disconnect(&self) {
-        let link = lock(&self.inner.link);
-        if let Some(c) = &link.conn {
+        let out = lock(&self.inner.outgoing);
+        if let Some(c) = &out.conn {
             c.shutdown();
         }
-        if let Some(side) = &link.side {
+        if let Some(side) = &out.side {
             side.shut();
         }
     }
 
-    /// Which connection this is: 0 for the first.
+    /// Which connection this is: its epoch, 0 for the first.
     pub fn connection(&self) -> u64 {
-        lock(&self.inner.link).number
+        lock(&self.inner.outgoing).session.epoch()
     }
 
     /// The peer has opened `conn` beside the present connection. Returns its number, by which the
@@ -403,40 +395,36 @@ impl Inner {
             self.signals.is_closed.store(true, Ordering::Release);
         }
         {
-            let mut link = lock(&self.link);
-            if let Some(c) = link.conn.take() {
+            let mut out = lock(&self.outgoing);
+            if let Some(c) = &out.conn {
                 c.shutdown();
             }
-            link.drop_side();
-            link.offered = None;
+            out.detach();
+            out.offered = None;
         }
-        drop(lock(&self.tail));
         self.room.notify_all();
         self.wake();
         true
     }
 
     /// Lets go of a connection that failed, unless it was replaced already.
-    fn broken(&self, conn: &Arc<dyn Connection>) {
+    fn broken(&self, conn: &Arc<dyn Connection>, epoch: u64) {
         conn.shutdown();
-        let mut link = lock(&self.link);
-        if link.conn.as_ref().is_some_and(|c| Arc::ptr_eq(c, conn)) {
-            link.conn = None;
-            link.drop_side();
+        let mut out = lock(&self.outgoing);
+        if out.session.epoch() == epoch {
+            out.detach();
         }
+    }
+
+    /// Whether the peer owes anything: an answer, or the word that it has what was sent.
+    fn peer_owes(&self) -> bool {
+        self.board.is_owed() || self.watch.waiting() > 0 || self.owed.get().is_some_and(|f| f())
     }
 }
 
 /// Sends one frame outside a session's numbering: a hello or a welcome.
 pub fn send_hello(conn: &dyn Connection, kind: frame::Kind, body: &[u8]) -> std::io::Result<()> {
-    let h = frame::Header {
-        len: body.len() as u32,
-        kind,
-        flags: 0,
-        seq: 0,
-        ack: 0,
-    }
-    .to_bytes();
+    let h = Header::plain(kind, body.len()).to_bytes();
     conn.send(&mut [IoSlice::new(&h), IoSlice::new(body)])
 }
 
@@ -449,7 +437,7 @@ pub fn recv_hello(conn: &dyn Connection, kind: frame::Kind) -> std::io::Result<V
     let next = || {
         let mut h = [0; frame::HEADER];
         conn.recv_exact(&mut h)?;
-        frame::Header::parse(&h).map_err(|e| bad(format!("not a Busbar peer: {e}")))
+        Header::parse(&h).map_err(|e| bad(format!("not a Busbar peer: {e}")))
     };
     let mut h = next()?;
     for _ in 0..MOST_PINGS {

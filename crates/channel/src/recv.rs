@@ -1,14 +1,11 @@
 //! Receiving, acknowledging and resuming.
 
 use crate::frames::Spent;
-use crate::quiet::{self, Quiet};
-use crate::side::{self, Side};
 use crate::watch::patience;
-use crate::{Channel, Closed, Ending, Inner, Keeper, Verdict, lock};
+use crate::{Channel, Closed, Ending, Inner, Keeper, Lost, Verdict, lock};
 use busbar_transport::Connection;
-use busbar_wire::frame::{self, Kind};
-use busbar_wire::limits;
-use busbar_wire::window::{Arrival, RecvCursor};
+use busbar_wire::frame::{self, Header};
+use busbar_wire::session::{self, Arriving, Execution};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -39,18 +36,28 @@ pub trait Sink: Send {
     /// The memory stays writable until `deliver` is called or the channel ends.
     fn place(&mut self, len: usize, head: &[u8]) -> Option<(*mut u8, usize)>;
 
-    /// The frame is complete. `body` is all of it, or its head alone when `place` gave a place.
+    /// Frame `seq` is complete. `body` is all of it, or its head alone when `place` gave a place.
     /// The buffer may be kept; what is left in it is reused. An error ends the session with that
     /// sentence as its reason.
-    fn deliver(&mut self, body: &mut Vec<u8>) -> Result<(), String>;
+    fn deliver(&mut self, seq: u64, body: &mut Vec<u8>) -> Result<(), String>;
+
+    /// Where frames that are delivered wait to be executed. Unless told otherwise, they are when
+    /// `deliver` returns.
+    fn execution(&self) -> Arc<Execution> {
+        Arc::default()
+    }
 
     /// The session is over.
     fn closed(&mut self, why: &Closed);
 }
 
 /// A connection with a buffer in front, so that small frames cost less than a system call each.
-struct Buffered<'a> {
-    source: Source<'a>,
+struct Input<'a> {
+    inner: &'a Arc<Inner>,
+    conn: &'a dyn Connection,
+    epoch: u64,
+    session: &'a mut session::Receiver,
+    spent: Spent,
     buf: &'a mut [u8],
     start: usize,
     end: usize,
@@ -62,28 +69,28 @@ struct Buffered<'a> {
 /// From this many missing bytes on, they are received straight into their place.
 const DIRECT: usize = 16 << 10;
 
-/// A connection, and what is done while it has nothing.
-struct Source<'a> {
-    inner: &'a Inner,
-    conn: &'a dyn Connection,
-    quiet: Quiet<'a>,
-    spent: &'a mut Spent,
-}
-
-impl Source<'_> {
+impl Input<'_> {
     /// Uses the memory of a few frames that the peer has again. Says whether there were any.
     fn tidy(&mut self) -> bool {
         self.spent.some().map(|s| self.inner.reuse(s)).is_some()
     }
 
-    /// Receives at least one byte: looks for it while that is worth it, then sleeps.
-    fn receive(&mut self, out: &mut [u8]) -> io::Result<usize> {
+    /// Receives at least one byte, into `out` or into the buffer: looks for it while that is worth
+    /// it, then sleeps.
+    fn receive(&mut self, mut out: Option<&mut [u8]>, most: usize) -> Result<usize, Stop> {
         let watch = &self.inner.watch;
         loop {
-            if let Some(n) = self.conn.try_recv(out)? {
+            let into = match &mut out {
+                Some(out) => &mut **out,
+                None => &mut self.buf[..most],
+            };
+            if let Some(n) = self.conn.try_recv(into)? {
                 watch.touch();
-                self.quiet.heard();
-                return Ok(n);
+                self.session.heard();
+                return match n {
+                    0 => Err(Stop::Io(io::ErrorKind::UnexpectedEof.into())),
+                    n => Ok(n),
+                };
             }
             if self.tidy() {
                 continue;
@@ -91,18 +98,28 @@ impl Source<'_> {
             if watch.alert() {
                 std::thread::yield_now();
             } else {
-                self.quiet.judge()?;
-                let tick = self.quiet.tick();
+                let limit = self.judge()?;
                 let conn = self.conn;
-                self.quiet
-                    .during(|| watch.sleep(|alarm| conn.wait(alarm, tick)))?;
+                watch.sleep(|alarm| conn.wait(alarm, limit))?;
             }
         }
     }
-}
 
-impl Buffered<'_> {
-    fn read_exact(&mut self, out: &mut [u8]) -> io::Result<()> {
+    /// How long to sleep, unless the peer has been silent for too long.
+    fn judge(&mut self) -> Result<Option<Duration>, Stop> {
+        if self.session.is_patient() {
+            return Ok(None);
+        }
+        let now = self.inner.watch.now();
+        let waits = self.session.waits(now, self.inner.peer_owes());
+        let (limit, asks) = waits.map_err(|_| Stop::Silent)?;
+        if asks {
+            self.inner.notify();
+        }
+        Ok(limit)
+    }
+
+    fn read_exact(&mut self, out: &mut [u8]) -> Result<(), Stop> {
         let have = (self.end - self.start).min(out.len());
         out[..have].copy_from_slice(&self.buf[self.start..self.start + have]);
         self.start += have;
@@ -110,16 +127,10 @@ impl Buffered<'_> {
         while done < out.len() {
             let left = out.len() - done;
             if left >= DIRECT {
-                match self.source.receive(&mut out[done..])? {
-                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    n => done += n,
-                }
+                done += self.receive(Some(&mut out[done..]), 0)?;
             } else {
                 let most = self.ahead.clamp(left, self.buf.len());
-                let n = self.source.receive(&mut self.buf[..most])?;
-                if n == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
+                let n = self.receive(None, most)?;
                 let take = n.min(left);
                 out[done..done + take].copy_from_slice(&self.buf[..take]);
                 done += take;
@@ -132,6 +143,8 @@ impl Buffered<'_> {
 
 enum Stop {
     Io(io::Error),
+    /// The peer says nothing.
+    Silent,
     /// The peer broke the protocol; the session ends.
     Fatal(String),
     /// The sink ends the session, for the reason it gives.
@@ -144,14 +157,18 @@ impl From<io::Error> for Stop {
     }
 }
 
-struct Receiver<'a> {
-    inner: &'a Arc<Inner>,
+impl From<session::Stop> for Stop {
+    fn from(stop: session::Stop) -> Self {
+        match stop {
+            session::Stop::Stale => Self::Io(io::ErrorKind::ConnectionAborted.into()),
+            session::Stop::Broken(e) => Self::Fatal(e.to_string()),
+        }
+    }
+}
+
+struct Reader {
     sink: Box<dyn Sink>,
-    /// How long the peer may be silent.
-    silence: Option<Duration>,
-    cursor: RecvCursor,
     body: Vec<u8>,
-    since_ack: usize,
     /// When the present run of long frames began, and how many bytes they were.
     long_since: Instant,
     long: usize,
@@ -160,92 +177,57 @@ struct Receiver<'a> {
     told: bool,
 }
 
-impl Receiver<'_> {
+impl Reader {
     /// Receives frames until the connection or the session ends.
-    fn frames(&mut self, conn: &Arc<dyn Connection>, buf: &mut [u8]) -> Result<(), Stop> {
-        let mut spent = Spent::default();
-        let mut input = Buffered {
-            source: Source {
-                inner: self.inner,
-                conn: &**conn,
-                quiet: Quiet::new(self.inner, self.silence),
-                spent: &mut spent,
-            },
-            buf,
-            start: 0,
-            end: 0,
-            ahead: usize::MAX,
-        };
+    fn frames(&mut self, input: &mut Input<'_>) -> Result<(), Stop> {
+        let inner = input.inner;
         loop {
             let mut h = [0; frame::HEADER];
             input.read_exact(&mut h)?;
-            let h = frame::Header::parse(&h).map_err(|e| Stop::Fatal(e.to_string()))?;
+            let h = Header::parse(&h).map_err(|e| Stop::Fatal(e.to_string()))?;
             let len = h.len as usize;
             input.ahead = if len >= LARGE {
                 frame::HEADER + PEEK
             } else {
                 usize::MAX
             };
-            self.inner
+            let received = (frame::HEADER + len) as u64;
+            inner
                 .counters
                 .received
-                .fetch_add((frame::HEADER + len) as u64, Ordering::Relaxed);
-            match h.kind {
-                Kind::Data => {
-                    let side = match h.flags {
-                        frame::SIDE if len >= side::FROM => Some(self.side(conn)?),
-                        0 => None,
-                        _ => return Err(Stop::Fatal("a short frame in two parts".into())),
-                    };
-                    self.data(&mut input, h.seq, len, side.as_deref())?;
-                    if len >= LARGE {
-                        self.speed(len);
-                    }
-                    self.since_ack += frame::HEADER + len;
-                    if self.since_ack >= limits::ACK_EVERY {
-                        self.ack();
-                    }
-                }
-                Kind::Ack if len == 0 => {}
-                Kind::Ping if len == 0 => {
-                    if h.flags == frame::SIDE {
-                        self.inner.side_named(conn, h.seq);
-                    }
-                    self.ack();
-                }
-                _ => {
-                    return Err(Stop::Fatal(
-                        "a frame of this kind does not belong here".into(),
-                    ));
+                .fetch_add(received, Ordering::Relaxed);
+            match input.session.header(input.epoch, &h)? {
+                Arriving::Bare => {}
+                Arriving::NamesSide(number) => inner.side_named(input.epoch, number),
+                Arriving::Data { new, aside } => self.body(input, len, new, aside)?,
+            }
+            if input.session.complete(input.epoch, &h)? {
+                self.sink
+                    .deliver(h.seq, &mut self.body)
+                    .map_err(Stop::Sink)?;
+            }
+            if len >= LARGE {
+                self.speed(inner, len);
+            }
+            if input.session.done(&h) {
+                inner.notify();
+            }
+            if h.ack > inner.board.acked() {
+                let freed = match inner.acknowledged(input.epoch, h.ack, &mut input.spent) {
+                    Err(session::Stop::Stale) => 0,
+                    freed => freed?,
+                };
+                if freed >= LARGE {
+                    self.speed(inner, freed);
                 }
             }
-            let freed = self
-                .inner
-                .acknowledged(h.ack, input.source.spent)
-                .map_err(|e| Stop::Fatal(e.to_string()))?;
-            input.source.tidy();
-            if freed >= LARGE {
-                self.speed(freed);
-            }
+            input.tidy();
         }
-    }
-
-    /// The side connection that a frame says it has a part on.
-    fn side(&self, conn: &Arc<dyn Connection>) -> Result<Arc<Side>, Stop> {
-        if let Some(side) = self.inner.side_of(conn) {
-            return Ok(side);
-        }
-        let link = lock(&self.inner.link);
-        if link.conn.as_ref().is_some_and(|c| Arc::ptr_eq(c, conn)) {
-            let why = "a frame in two parts, and no connection for the second";
-            return Err(Stop::Fatal(why.into()));
-        }
-        Err(Stop::Io(io::ErrorKind::ConnectionAborted.into()))
     }
 
     /// Long frames have gone through. When many have in a short time, whoever asked is told.
-    fn speed(&mut self, bytes: usize) {
-        let Some(tell) = self.inner.on_fast.get().filter(|_| !self.told) else {
+    fn speed(&mut self, inner: &Arc<Inner>, bytes: usize) {
+        let Some(tell) = inner.on_fast.get().filter(|_| !self.told) else {
             return;
         };
         // With few cores the streams would take them from each other.
@@ -264,39 +246,35 @@ impl Receiver<'_> {
         let seconds = now.duration_since(self.long_since).as_secs_f64();
         if self.long >= ENOUGH && self.long as f64 >= FAST * seconds {
             self.told = true;
-            if lock(&self.inner.link).side.is_some() {
+            if lock(&inner.outgoing).session.has_side() {
                 return;
             }
             tell(&Channel {
-                inner: self.inner.clone(),
+                inner: inner.clone(),
             });
         }
     }
 
-    fn ack(&mut self) {
-        self.since_ack = 0;
-        self.inner.ack_due.store(true, Ordering::Release);
-        self.inner.notify();
-    }
-
-    fn data(
+    /// Reads the body of a data frame to where it belongs. It has arrived when all of it is here:
+    /// until then a new connection brings it again from its first byte.
+    fn body(
         &mut self,
-        input: &mut Buffered<'_>,
-        seq: u64,
+        input: &mut Input<'_>,
         len: usize,
-        side: Option<&Side>,
+        new: bool,
+        aside: usize,
     ) -> Result<(), Stop> {
-        // A frame counts as received only when all of it is here: until then the cursor stays, and
-        // a new connection brings it again from its first byte.
-        let mut cursor = self.cursor;
-        let arrival = cursor.arrive(seq).map_err(|e| Stop::Fatal(e.to_string()))?;
+        let side = match aside {
+            0 => None,
+            _ => Some(input.inner.side_expected(input.epoch)?),
+        };
         let peek = len.min(PEEK);
         self.body.clear();
         self.body.resize(peek, 0);
         input.read_exact(&mut self.body)?;
-        let place = match arrival {
-            Arrival::Next => self.sink.place(len, &self.body),
-            Arrival::Seen => None,
+        let place = match new {
+            true => self.sink.place(len, &self.body),
+            false => None,
         };
         let (p, n) = match place {
             Some((_, n)) if n != len - peek => {
@@ -309,63 +287,61 @@ impl Receiver<'_> {
                 (rest.as_mut_ptr(), rest.len())
             }
         };
-        let aside = side.map_or(0, |_| side::share(len));
         // SAFETY: `Sink::place` vouches for `n` writable bytes, or they are the body's. A frame
         // that has a part on the side is far longer than that part and its head.
         let (rest, end) = unsafe {
             let main = n - aside;
             (std::slice::from_raw_parts_mut(p, main), p.add(main))
         };
-        if let Some(side) = side {
-            side.expect(end, aside);
-        }
+        let Some(side) = side else {
+            return input.read_exact(rest);
+        };
+        side.expect(end, aside);
         let main = input.read_exact(rest);
-        if let Some(side) = side {
-            if main.is_err() {
-                side.shut();
-            }
-            // Before this nothing else may touch the memory.
-            let landed = side.landed(self.silence);
-            main?;
-            landed?;
-        } else {
-            main?;
+        if main.is_err() {
+            side.shut();
         }
-        if arrival == Arrival::Next {
-            self.cursor = cursor;
-            self.inner.cursor_last.store(seq, Ordering::Release);
-            self.sink.deliver(&mut self.body).map_err(Stop::Sink)?;
-        }
-        Ok(())
+        // Before this nothing else may touch the memory.
+        let landed = side.landed(input.session.tick(), input.session.ticks());
+        main?;
+        Ok(landed?)
     }
 }
 
 /// The receiving thread.
 pub(crate) fn run(
     inner: &Arc<Inner>,
+    mut session: session::Receiver,
     first: Arc<dyn Connection>,
     sink: Box<dyn Sink>,
     mut keeper: Box<dyn Keeper>,
 ) {
-    let mut r = Receiver {
-        inner,
+    let mut reader = Reader {
         sink,
-        silence: keeper.silence(),
-        cursor: RecvCursor::default(),
         body: Vec::new(),
-        since_ack: 0,
         long_since: Instant::now(),
         long: 0,
         last_long: Instant::now(),
         told: false,
     };
     let mut buf = vec![0; 128 << 10];
-    // Kept here and not read from the link: a connection that the sender found broken, and took
-    // from there, must still be judged by how it ended.
-    let mut conn = first;
+    // Kept here and not read from elsewhere: a connection that the sender found broken, and let
+    // go of, must still be judged by how it ended.
+    let (mut conn, mut epoch) = (first, 0);
     let why = loop {
         let present = conn;
-        let how = match r.frames(&present, &mut buf) {
+        let stop = reader.frames(&mut Input {
+            inner,
+            conn: &*present,
+            epoch,
+            session: &mut session,
+            spent: Spent::default(),
+            buf: &mut buf,
+            start: 0,
+            end: 0,
+            ahead: usize::MAX,
+        });
+        let how = match stop {
             Ok(()) => Ending::Eof,
             Err(Stop::Sink(m)) => break m,
             Err(Stop::Fatal(m)) => break format!("the peer broke the protocol: {m}"),
@@ -373,16 +349,12 @@ pub(crate) fn run(
             Err(Stop::Io(e)) if e.raw_os_error() == Some(libc::EFAULT) => {
                 break "memory that an answer belongs in cannot be written".into();
             }
-            Err(Stop::Io(e)) => {
-                inner.broken(&present);
-                match e.kind() {
-                    _ if present.was_reset() => Ending::Reset,
-                    io::ErrorKind::UnexpectedEof => Ending::Eof,
-                    _ if quiet::was_silence(&e) => Ending::Silent,
-                    _ => Ending::Failed,
-                }
-            }
+            Err(_) if present.was_reset() => Ending::Reset,
+            Err(Stop::Silent) => Ending::Silent,
+            Err(Stop::Io(e)) if e.kind() == io::ErrorKind::UnexpectedEof => Ending::Eof,
+            Err(Stop::Io(_)) => Ending::Failed,
         };
+        inner.broken(&present, epoch);
         drop(present);
         if how == Ending::Eof && inner.closing.load(Ordering::Acquire) {
             break "both ends have closed the session".into();
@@ -390,62 +362,64 @@ pub(crate) fn run(
         if inner.signals.is_closed.load(Ordering::Acquire) {
             break "closed".into();
         }
-        match resume(inner, &mut *keeper, how, r.cursor.last()) {
-            Ok(c) => {
-                conn = c;
-                r.told = false;
-            }
+        match resume(inner, &mut *keeper, how, session.detach()) {
+            Ok(next) => (conn, epoch) = next,
             Err(m) => break m,
         }
+        session.attach(epoch);
+        reader.told = false;
     };
     inner.end(Closed(why.into()));
     if let Some(c) = lock(&inner.closed).clone() {
-        r.sink.closed(&c);
+        reader.sink.closed(&c);
     }
 }
 
+/// Goes on over another connection: that, and its epoch. An error is why the session is over.
 fn resume(
     inner: &Inner,
     keeper: &mut dyn Keeper,
     how: Ending,
-    last: u64,
-) -> Result<Arc<dyn Connection>, String> {
-    let lost = Instant::now();
+    last_received: u64,
+) -> Result<(Arc<dyn Connection>, u64), String> {
+    let lost_at = Instant::now();
     loop {
         if inner.signals.is_closed.load(Ordering::Acquire) {
             return Err("closed".into());
         }
-        match keeper.detached(how, lost.elapsed(), last) {
-            Verdict::Resume(conn, peer_last) => {
-                let mut freed = 0;
-                let mut spent = Spent::default();
-                {
-                    let mut link = lock(&inner.link);
-                    link.window
-                        .resume(peer_last, |f, n| {
-                            freed += n;
-                            spent.add(f);
-                        })
-                        .map_err(|e| format!("the session cannot be resumed: {e}"))?;
-                    inner.acked.store(peer_last, Ordering::Release);
-                    link.drop_side();
-                    link.number += 1;
-                    link.conn = Some(conn.clone());
-                }
-                // A session that ended meanwhile found no connection to shut down.
-                if inner.signals.is_closed.load(Ordering::Acquire) {
-                    inner.broken(&conn);
-                    return Err("closed".into());
-                }
-                spent.let_go();
-                inner.made_room(freed);
-                inner.counters.resumed.fetch_add(1, Ordering::Relaxed);
-                inner.room.notify_all();
-                inner.wake();
-                return Ok(conn);
+        let lost = Lost {
+            how,
+            since: lost_at.elapsed(),
+            last_received,
+            epoch: lock(&inner.outgoing).session.propose(),
+        };
+        let (conn, epoch, peer_last) = match keeper.detached(&lost) {
+            Verdict::Resume {
+                conn,
+                epoch,
+                peer_last,
+            } => (conn, epoch, peer_last),
+            Verdict::Wait(d) => {
+                std::thread::sleep(d);
+                continue;
             }
-            Verdict::Wait(d) => std::thread::sleep(d),
             Verdict::End(m) => return Err(m),
+        };
+        match inner.attach(&conn, epoch, peer_last) {
+            Ok(()) => {}
+            Err(session::Stop::Stale) => {
+                conn.shutdown();
+                continue;
+            }
+            Err(session::Stop::Broken(e)) => {
+                return Err(format!("the session cannot be resumed: {e}"));
+            }
         }
+        // A session that ended meanwhile found no connection to shut down.
+        if inner.signals.is_closed.load(Ordering::Acquire) {
+            inner.broken(&conn, epoch);
+            return Err("closed".into());
+        }
+        return Ok((conn, epoch));
     }
 }

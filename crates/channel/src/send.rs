@@ -1,16 +1,16 @@
 //! Queueing and sending.
 
-use crate::frames::{Bulk, Frame, Sent, Spares, Spent};
+use crate::frames::{Bulk, Frame, Spares, Spent};
 use crate::lanes::{self, soon};
-use crate::side::{self, Side};
+use crate::side::Side;
 use crate::switches::Switch;
 use crate::watch::{look, patience};
-use crate::{Channel, Closed, Inner, Link, lock};
+use crate::{Channel, Closed, Inner, lock};
 use busbar_transport::Connection;
-use busbar_wire::frame::{self, Kind};
+use busbar_wire::frame::HEADER;
+use busbar_wire::session::{self, Stop};
 use busbar_wire::{limits, record};
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
@@ -31,41 +31,74 @@ const AT_ONCE: usize = 128 << 10;
 
 /// A place in what is queued: see [`Channel::mark`].
 #[derive(Debug, Clone, Copy)]
-pub struct Mark(u64);
+pub struct Mark(pub(crate) u64);
 
-/// Records that have been collected from the lanes and are not in the window yet.
-#[derive(Default)]
+/// What has been collected from the lanes, and what it goes out over.
 #[repr(align(128))]
-pub(crate) struct Tail {
+pub(crate) struct Outgoing {
+    /// Numbers frames and keeps them.
+    pub(crate) session: session::Sender<Arc<Frame>>,
+    /// The present connection, if it has not failed, and what goes with it.
+    pub(crate) conn: Option<Arc<dyn Connection>>,
+    pub(crate) side: Option<Arc<Side>>,
+    /// A connection that the peer has opened as a side connection, and has not named yet.
+    pub(crate) offered: Option<(u64, Arc<dyn Connection>)>,
     /// Records with bulk bytes, which have never been in a lane.
     bulky: u64,
+    /// Records that are no frame yet.
     buf: Vec<u8>,
-    sealed: VecDeque<Arc<Frame>>,
     spares: Spares,
     /// The lanes were left alone, because the window is full.
     held: bool,
 }
 
-impl Tail {
+impl Outgoing {
+    pub(crate) fn new(session: session::Sender<Arc<Frame>>, conn: Arc<dyn Connection>) -> Self {
+        Self {
+            session,
+            conn: Some(conn),
+            side: None,
+            offered: None,
+            bulky: 0,
+            buf: Vec::new(),
+            spares: Spares::default(),
+            held: false,
+        }
+    }
+
+    /// Bytes that the peer has not acknowledged.
+    pub(crate) fn kept(&self) -> usize {
+        self.session.bytes() + self.buf.len()
+    }
+
+    fn has_room(&self) -> bool {
+        self.session.has_room(self.buf.len())
+    }
+
     fn seal_if_long(&mut self) {
         if self.buf.len() >= SEAL {
             self.seal();
         }
     }
 
-    /// Moves everything into the window, where it gets its numbers.
-    fn enter(&mut self, link: &mut Link) {
-        self.seal();
-        while let Some(f) = self.sealed.pop_front() {
-            let n = f.len();
-            link.window.push(Sent::new(f), n);
-        }
-    }
-
     fn seal(&mut self) {
         if !self.buf.is_empty() {
             let frame = self.spares.seal(&mut self.buf);
-            self.sealed.push_back(frame);
+            let len = frame.len();
+            self.session.push(frame, len, false);
+        }
+    }
+
+    /// The connection is gone.
+    pub(crate) fn detach(&mut self) {
+        self.session.detach(self.session.epoch());
+        self.conn = None;
+        self.drop_side();
+    }
+
+    fn drop_side(&mut self) {
+        if let Some(side) = self.side.take() {
+            side.shut();
         }
     }
 }
@@ -73,9 +106,17 @@ impl Tail {
 /// What one system call is to send.
 struct Batch {
     conn: Arc<dyn Connection>,
+    epoch: u64,
+    /// What the ends of some frames go over.
     side: Option<Arc<Side>>,
-    /// Frames of the window, with their numbers.
-    frames: Vec<(u64, Arc<Frame>)>,
+    parts: Vec<Part>,
+}
+
+/// A frame with its header, or a header alone.
+struct Part {
+    header: [u8; HEADER],
+    frame: Option<Arc<Frame>>,
+    aside: usize,
 }
 
 /// What the sending thread's futex says.
@@ -172,7 +213,7 @@ impl Channel {
         let n = bulk.len();
         let mut body = match bulk {
             Bulk::Copy(_) if n > 4 * SEAL => {
-                let mut b = lock(&inner.tail).spares.bulk();
+                let mut b = lock(&inner.outgoing).spares.bulk();
                 b.reserve(n + 256);
                 b
             }
@@ -202,25 +243,26 @@ impl Channel {
                 None
             }
         };
-        // Borrowed bytes cost no memory of ours, but count: an endless producer must be slowed.
-        let mut tail = inner.wait_for_room(lock(&inner.tail))?;
-        inner.collect_into(&mut tail);
-        tail.seal();
-        inner.add_in_flight(&tail, len);
-        tail.bulky += 1;
-        tail.sealed.push_back(Arc::new(Frame {
+        let split = borrowed.is_some();
+        let frame = Arc::new(Frame {
             body,
             borrowed,
             _keep: keep,
-        }));
+        });
+        // Borrowed bytes cost no memory of ours, but count: an endless producer must be slowed.
+        let mut out = inner.wait_for_room(lock(&inner.outgoing))?;
+        inner.collect_into(&mut out);
+        out.seal();
+        out.bulky += 1;
+        out.session.push(frame, len, split);
         Ok(())
     }
 
     /// How many records have been queued so far. A record is counted in the same step in which it
     /// gets its place in the order.
     pub fn records(&self) -> u64 {
-        let tail = soon(&self.inner.tail);
-        tail.bulky + self.inner.lanes.records()
+        let out = soon(&self.inner.outgoing);
+        out.bulky + self.inner.lanes.records()
     }
 
     /// Sends what is queued from this thread; if another is at it already, that one does. Called
@@ -239,13 +281,11 @@ impl Channel {
     /// What has been queued so far, for [`Channel::received`].
     pub fn mark(&self) -> Mark {
         let inner = &*self.inner;
-        let mut tail = lock(&inner.tail);
-        inner.collect_into(&mut tail);
-        let mut link = lock(&inner.link);
-        tail.enter(&mut link);
-        let seq = link.window.last();
-        drop(link);
-        drop(tail);
+        let mut out = lock(&inner.outgoing);
+        inner.collect_into(&mut out);
+        out.seal();
+        let seq = out.session.last();
+        drop(out);
         // The sending thread, or whoever is at it, may have found nothing before.
         inner.notify();
         Mark(seq)
@@ -255,38 +295,26 @@ impl Channel {
     pub fn received(&self, Mark(seq): Mark) -> Result<(), Closed> {
         let inner = &*self.inner;
         let most = patience().waiting;
-        let arrived = || inner.acked.load(Ordering::Acquire) >= seq;
+        let arrived = || inner.board.acked() >= seq;
         let over = || inner.signals.is_closed.load(Ordering::Acquire);
+        lock(&inner.outgoing).session.want(seq);
         // Whoever is sending sends this, too, or leaves it to us.
         look(most, || arrived() || over() || self.try_send());
         self.flush();
         let _expecting = self.expect();
-        // An answer to a ping is lost with its connection, so each connection is asked.
-        let mut asked = None::<Arc<dyn Connection>>;
         loop {
             inner.check()?;
             if arrived() {
                 return Ok(());
             }
             let resumed = inner.counters.resumed.load(Ordering::Relaxed);
-            {
-                let link = lock(&inner.link);
-                if !link.window.has_next()
-                    && let Some(conn) = link.conn.clone()
-                {
-                    drop(link);
-                    if !asked.as_ref().is_some_and(|a| Arc::ptr_eq(a, &conn)) {
-                        inner.ping(&conn);
-                        asked = Some(conn);
-                    }
-                }
-            }
             let other = || inner.counters.resumed.load(Ordering::Relaxed) != resumed;
-            if asked.is_some() && look(most, || arrived() || over() || other()) {
+            let asked = lock(&inner.outgoing).session.has_asked(seq);
+            if asked && look(most, || arrived() || over() || other()) {
                 continue;
             }
-            let tail = lock(&inner.tail);
-            drop(inner.room.wait_timeout(tail, Duration::from_millis(20)));
+            let out = lock(&inner.outgoing);
+            drop(inner.room.wait_timeout(out, Duration::from_millis(20)));
         }
     }
 
@@ -301,41 +329,39 @@ impl Inner {
     /// Brings what is in the lanes into one order. Waits while the window is full.
     #[cold]
     fn collect(&self) -> Result<(), Closed> {
-        let mut tail = self.wait_for_room(lock(&self.tail))?;
-        self.collect_into(&mut tail);
+        let mut out = self.wait_for_room(lock(&self.outgoing))?;
+        self.collect_into(&mut out);
         if !Switch::Gather.on() {
-            tail.seal();
+            out.seal();
         }
         Ok(())
     }
 
-    fn collect_into(&self, tail: &mut Tail) {
-        tail.held = false;
+    fn collect_into(&self, out: &mut Outgoing) {
+        out.held = false;
         // Both closures add to it, one at a time.
-        let tail = RefCell::new(tail);
+        let out = RefCell::new(out);
         let newer = self.lanes.collect(
             |batch| {
-                let mut tail = tail.borrow_mut();
-                let free = tail.buf.is_empty();
+                let mut out = out.borrow_mut();
+                let free = out.buf.is_empty();
                 if free {
-                    self.add_in_flight(&tail, batch.len());
                     if batch.len() <= COPIED {
-                        tail.buf.extend_from_slice(batch);
+                        out.buf.extend_from_slice(batch);
                     } else {
-                        std::mem::swap(&mut tail.buf, batch);
+                        std::mem::swap(&mut out.buf, batch);
                     }
-                    tail.seal_if_long();
+                    out.seal_if_long();
                 }
                 free
             },
             |record| {
-                let mut tail = tail.borrow_mut();
-                self.add_in_flight(&tail, record.len());
-                if tail.buf.len() + record.len() > limits::MAX_FRAME_BODY {
-                    tail.seal();
+                let mut out = out.borrow_mut();
+                if out.buf.len() + record.len() > limits::MAX_FRAME_BODY {
+                    out.seal();
                 }
-                tail.buf.extend_from_slice(record);
-                tail.seal_if_long();
+                out.buf.extend_from_slice(record);
+                out.seal_if_long();
             },
         );
         if newer {
@@ -346,58 +372,21 @@ impl Inner {
     /// Blocks while the window is full.
     fn wait_for_room<'a>(
         &'a self,
-        mut tail: MutexGuard<'a, Tail>,
-    ) -> Result<MutexGuard<'a, Tail>, Closed> {
+        mut out: MutexGuard<'a, Outgoing>,
+    ) -> Result<MutexGuard<'a, Outgoing>, Closed> {
         loop {
             self.check()?;
-            if self.in_flight.load(Ordering::Acquire) <= limits::WINDOW_BYTES {
-                return Ok(tail);
+            if out.has_room() {
+                return Ok(out);
             }
             self.wake();
             let wait = Duration::from_millis(50);
-            tail = self
+            out = self
                 .room
-                .wait_timeout(tail, wait)
+                .wait_timeout(out, wait)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
-    }
-
-    /// Asks the peer how far it is.
-    pub(crate) fn ping(&self, conn: &Arc<dyn Connection>) {
-        let _role = lock(&self.sender);
-        // Whether the connection is any good is for others to find.
-        let _ = self.bare(conn, Kind::Ping, 0, 0, 0);
-    }
-
-    /// Sends a frame that is its header and nothing else.
-    fn bare(
-        &self,
-        conn: &Arc<dyn Connection>,
-        kind: Kind,
-        flags: u8,
-        seq: u64,
-        ack: u64,
-    ) -> io::Result<()> {
-        let h = frame::Header {
-            len: 0,
-            kind,
-            flags,
-            seq,
-            ack,
-        };
-        let h = h.to_bytes();
-        conn.send(&mut [IoSlice::new(&h)])?;
-        let n = h.len() as u64;
-        self.counters.sent.fetch_add(n, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Counts bytes in. Only ever changed under the tail's lock, so no atomic addition is needed.
-    #[inline]
-    fn add_in_flight(&self, _tail: &Tail, len: usize) {
-        let n = self.in_flight.load(Ordering::Relaxed);
-        self.in_flight.store(n + len, Ordering::Release);
     }
 
     /// As `notify`, where there is little to send. Until the sending thread has woken up, which may
@@ -424,7 +413,7 @@ impl Inner {
     /// Says that there is something to send. Returns whether the sending thread sleeps.
     #[inline]
     fn announce(&self) -> u32 {
-        // Left alone when it is set: whoever clears it takes the tail's lock afterwards, and so
+        // Left alone when it is set: whoever clears it collects afterwards, and so
         // finds what was queued before this look at it.
         if !self.signals.pending.load(Ordering::Relaxed) {
             self.signals.pending.store(true, Ordering::Release);
@@ -484,124 +473,83 @@ impl Inner {
             self.signals.pending.store(false, Ordering::Release);
             // What is put down too late to be collected here sets `pending` again.
             fence(Ordering::SeqCst);
-            let Some(Batch { conn, side, frames }) = self.next_batch() else {
+            let Some(batch) = self.next_batch() else {
                 return;
             };
-            match self.send_batch(&conn, side.as_deref(), frames) {
-                Ok(true) => {}
-                Ok(false) if self.signals.pending.load(Ordering::Acquire) => {}
-                Ok(false) => return,
-                Err(e) => {
-                    // Another connection would find no more there.
-                    if e.raw_os_error() == Some(libc::EFAULT) {
-                        let why = "memory that was to be sent cannot be read";
-                        self.end(Closed(why.into()));
-                    }
-                    self.broken(&conn);
-                    return;
+            if batch.parts.is_empty() {
+                if self.signals.pending.load(Ordering::Acquire) {
+                    continue;
                 }
+                return;
+            }
+            if let Err(e) = self.send_batch(&batch) {
+                // Another connection would find no more there.
+                if e.raw_os_error() == Some(libc::EFAULT) {
+                    let why = "memory that was to be sent cannot be read";
+                    self.end(Closed(why.into()));
+                }
+                self.broken(&batch.conn, batch.epoch);
+                return;
             }
         }
     }
 
     /// What is to be sent next, and over what; `None` without a connection.
     fn next_batch(&self) -> Option<Batch> {
-        let mut tail = lock(&self.tail);
-        if self.in_flight.load(Ordering::Relaxed) <= limits::WINDOW_BYTES {
-            self.collect_into(&mut tail);
+        let mut out = lock(&self.outgoing);
+        if out.has_room() {
+            self.collect_into(&mut out);
         } else {
-            tail.held = true;
+            out.held = true;
         }
-        let mut link = lock(&self.link);
-        tail.enter(&mut link);
-        drop(tail);
-        let conn = link.conn.clone()?;
+        out.seal();
+        let conn = out.conn.clone()?;
         let most = if Switch::Gather.on() { BATCH } else { 1 };
-        let mut frames = Vec::with_capacity(most);
-        while frames.len() < most
-            && let Some((seq, f)) = link.window.take_next()
+        let (mut parts, mut split) = (Vec::new(), false);
+        while parts.len() < most
+            && let Some(t) = out.session.poll()
         {
-            frames.push((seq, f.frame.clone()));
+            split |= t.aside > 0;
+            parts.push(Part {
+                header: t.header.to_bytes(),
+                frame: t.frame.cloned(),
+                aside: t.aside,
+            });
         }
-        let side = link.side.clone();
-        Some(Batch { conn, side, frames })
+        Some(Batch {
+            conn,
+            epoch: out.session.epoch(),
+            side: out.side.clone().filter(|_| split),
+            parts,
+        })
     }
 
-    /// Sends a batch, or an acknowledgement that is due when there are no frames to carry it.
-    /// Returns whether anything was sent.
-    fn send_batch(
-        &self,
-        conn: &Arc<dyn Connection>,
-        side: Option<&Side>,
-        frames: Vec<(u64, Arc<Frame>)>,
-    ) -> io::Result<bool> {
-        let ack = self.cursor_last.load(Ordering::Acquire);
-        if let Some(number) = side.and_then(Side::to_name) {
-            self.bare(conn, Kind::Ping, frame::SIDE, number, ack)?;
-        }
-        let asks = self.ping_due.swap(false, Ordering::AcqRel);
-        if asks {
-            self.bare(conn, Kind::Ping, 0, 0, ack)?;
-        }
-        let ack_due = self.ack_due.swap(false, Ordering::AcqRel);
-        if !frames.is_empty() {
-            self.send_frames(conn, side.filter(|s| s.ready()), &frames, ack)?;
-        } else if ack_due {
-            self.bare(conn, Kind::Ack, 0, 0, ack)?;
-        } else {
-            return Ok(asks);
-        }
-        self.ack_sent.fetch_max(ack, Ordering::Relaxed);
-        Ok(true)
-    }
-
-    /// Sends frames in one system call, and their shares of it over the side connection.
-    fn send_frames(
-        &self,
-        conn: &Arc<dyn Connection>,
-        side: Option<&Side>,
-        frames: &[(u64, Arc<Frame>)],
-        ack: u64,
-    ) -> io::Result<()> {
-        // How many of a frame's last bytes take the side connection.
-        let aside = |f: &Frame| match (side, f.borrowed) {
-            (Some(_), Some(_)) if f.len() >= side::FROM => side::share(f.len()),
-            _ => 0,
-        };
-        let headers: Vec<_> = frames
-            .iter()
-            .map(|(seq, f)| {
-                frame::Header {
-                    len: f.len() as u32,
-                    kind: Kind::Data,
-                    flags: if aside(f) > 0 { frame::SIDE } else { 0 },
-                    seq: *seq,
-                    ack,
-                }
-                .to_bytes()
-            })
-            .collect();
-        let mut parts = Vec::with_capacity(3 * frames.len());
+    /// Sends a batch in one system call, and the ends of some frames over the side connection.
+    fn send_batch(&self, batch: &Batch) -> io::Result<()> {
+        let mut slices = Vec::with_capacity(3 * batch.parts.len());
         let mut total = 0;
-        for (h, (_, f)) in headers.iter().zip(frames) {
-            parts.push(IoSlice::new(h));
-            parts.push(IoSlice::new(&f.body));
-            if let Some((p, n)) = f.borrowed {
-                let k = aside(f);
-                if let (Some(side), 1..) = (side, k) {
-                    side.part(f, p.wrapping_add(n), k);
-                    self.counters.aside.fetch_add(k as u64, Ordering::Relaxed);
-                }
-                // SAFETY: `Bulk::Borrow` keeps these bytes readable until the frame is
-                // acknowledged, and we hold the frame. A frame's share of the side connection is
-                // less than what it borrows.
-                parts.push(IoSlice::new(unsafe {
-                    std::slice::from_raw_parts(p, n - k)
-                }));
+        for part in &batch.parts {
+            slices.push(IoSlice::new(&part.header));
+            total += HEADER;
+            let Some(f) = &part.frame else { continue };
+            total += f.len();
+            slices.push(IoSlice::new(&f.body));
+            let Some((p, n)) = f.borrowed else { continue };
+            if part.aside > 0 {
+                let Some(side) = &batch.side else {
+                    return Err(io::ErrorKind::NotConnected.into());
+                };
+                side.part(f, p.wrapping_add(n), part.aside);
+                let aside = part.aside as u64;
+                self.counters.aside.fetch_add(aside, Ordering::Relaxed);
             }
-            total += h.len() + f.len();
+            // SAFETY: `Bulk::Borrow` keeps these bytes readable until the frame is acknowledged,
+            // and we hold the frame. What takes the side connection is less than what a frame
+            // borrows.
+            let main = unsafe { std::slice::from_raw_parts(p, n - part.aside) };
+            slices.push(IoSlice::new(main));
         }
-        conn.send(&mut parts)?;
+        batch.conn.send(&mut slices)?;
         self.counters
             .sent
             .fetch_add(total as u64, Ordering::Relaxed);
@@ -611,45 +559,56 @@ impl Inner {
     /// The peer has everything up to `seq`. Returns how many bytes that frees.
     pub(crate) fn acknowledged(
         &self,
+        epoch: u64,
         seq: u64,
         spent: &mut Spent,
-    ) -> Result<usize, busbar_wire::WireError> {
-        // Only the receiving thread, which calls this, ever changes it.
-        if seq <= self.acked.load(Ordering::Relaxed) {
-            return Ok(0);
-        }
-        let mut freed = 0;
-        lock(&self.link).window.acked(seq, |f, n| {
-            freed += n;
-            spent.add(f);
-        })?;
-        self.acked.store(seq, Ordering::Release);
+    ) -> Result<usize, Stop> {
+        let mut out = lock(&self.outgoing);
+        let before = out.session.bytes();
+        out.session
+            .acknowledged(epoch, seq, |frame, _, scarce| spent.add(frame, scarce))?;
+        let freed = before - out.session.bytes();
+        self.made_room(out);
         spent.let_go();
-        self.made_room(freed);
         Ok(freed)
     }
 
-    /// The peer has so many bytes more.
-    pub(crate) fn made_room(&self, freed: usize) {
-        let tail = lock(&self.tail);
-        let before = self.in_flight.load(Ordering::Relaxed);
-        self.in_flight.store(before - freed, Ordering::Release);
-        let held = tail.held;
-        drop(tail);
+    /// The session goes on over another connection.
+    pub(crate) fn attach(
+        &self,
+        conn: &Arc<dyn Connection>,
+        epoch: u64,
+        peer_last: u64,
+    ) -> Result<(), Stop> {
+        let mut spent = Spent::default();
+        let mut out = lock(&self.outgoing);
+        out.session.attach(epoch, peer_last, |frame, _, scarce| {
+            spent.add(frame, scarce)
+        })?;
+        out.drop_side();
+        out.conn = Some(conn.clone());
+        self.made_room(out);
+        self.counters.resumed.fetch_add(1, Ordering::Relaxed);
+        self.wake();
+        Ok(())
+    }
+
+    /// The peer has some frames more.
+    fn made_room(&self, out: MutexGuard<'_, Outgoing>) {
+        let held = out.held;
+        drop(out);
         if held {
             self.notify();
         }
-        if freed > 0 && before > 0 {
-            self.room.notify_all();
-        }
+        self.room.notify_all();
     }
 
     /// Keeps frames for other records.
     pub(crate) fn reuse(&self, spent: impl Iterator<Item = Arc<Frame>>) {
         let mut surplus = Vec::new();
-        let mut tail = lock(&self.tail);
-        surplus.extend(spent.filter_map(|f| tail.spares.put(f)));
-        drop(tail);
+        let mut out = lock(&self.outgoing);
+        surplus.extend(spent.filter_map(|f| out.spares.put(f)));
+        drop(out);
         drop(surplus);
     }
 }
@@ -700,10 +659,10 @@ pub(crate) fn run(inner: &Inner) {
             }
         }
         // Without a connection there is nothing to do until one comes, and that wakes us.
-        if lock(&inner.link).conn.is_none() && !inner.signals.is_closed.load(Ordering::Acquire) {
+        let out = lock(&inner.outgoing);
+        if out.conn.is_none() && !inner.signals.is_closed.load(Ordering::Acquire) {
             inner.signals.pending.store(false, Ordering::Release);
-            let tail = lock(&inner.tail);
-            drop(inner.room.wait_timeout(tail, Duration::from_millis(5)));
+            drop(inner.room.wait_timeout(out, Duration::from_millis(5)));
             inner.signals.pending.store(true, Ordering::Release);
         }
     }

@@ -1,36 +1,26 @@
 //! A session's second connection, which carries half of each long frame where the network is fast.
 //!
 //! One TCP stream moves what one core at each end can copy. With a second stream two cores copy at
-//! a time. A frame that is sent so says it in its header; the last [`share`] of its bytes come over
-//! the side connection, everything else over the main one. Both are read in order, and a frame has
-//! arrived when both parts have, so nothing else changes: not the order, not what is acknowledged,
-//! not what is sent again.
+//! a time. A frame that is sent so says it in its header; the last half of its bytes come
+//! over the side connection, everything else over the main one. Both are read in order, and a
+//! frame has arrived when both parts have, so nothing else changes: not the order, not what is
+//! acknowledged, not what is sent again.
 //!
 //! A side connection belongs to one main connection, and the two ends must agree on which: a part
-//! that is read into another frame would be wrong bytes in a program's memory. So the pair is made
-//! on the main connection itself. The end that takes a new connection numbers it; the end that
-//! opened it names that number on its main connection, as [`Side::to_name`] has it, and is answered
-//! in the same way. A main connection has one side connection in its life. If that fails once it
-//! has been used, so has the main one; the session then resumes as ever, at first without one.
+//! that is read into another frame would be wrong bytes in a program's memory. `wire::session`
+//! pairs them, and says whether a main connection is lost with its side connection. Here are the
+//! threads that move the bytes.
 
 use crate::frames::Frame;
-use crate::quiet::TICKS;
 use crate::watch::{look, patience};
-use crate::{Inner, Link, lock, spawn};
+use crate::{Inner, lock, spawn};
 use busbar_transport::Connection;
+use busbar_wire::session::{Named, Stop};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
-
-/// Frames of at least this size are sent in two parts.
-pub(crate) const FROM: usize = 256 << 10;
-
-/// How many of the last bytes of a frame of `len` bytes take the side connection.
-pub(crate) fn share(len: usize) -> usize {
-    (len / 2) & !4095
-}
 
 /// Things for one thread to take, in order.
 struct Inbox<T> {
@@ -144,14 +134,9 @@ unsafe impl Send for Place {}
 pub(crate) struct Side {
     conn: Arc<dyn Connection>,
     main: Arc<dyn Connection>,
-    /// What the end that did not open it calls it.
-    number: u64,
-    /// The peer has been told that this end listens to it.
-    named: AtomicBool,
-    /// The peer listens to it.
-    heard: AtomicBool,
-    /// A part of a frame has gone over it, or should have.
-    used: AtomicBool,
+    /// The main connection's epoch, and who knows more of it.
+    epoch: u64,
+    inner: Weak<Inner>,
     over: AtomicBool,
     /// Bytes received.
     received: AtomicU64,
@@ -164,16 +149,14 @@ impl Side {
     fn start(
         conn: Arc<dyn Connection>,
         main: Arc<dyn Connection>,
-        number: u64,
-        heard: bool,
+        epoch: u64,
+        inner: &Arc<Inner>,
     ) -> io::Result<Arc<Self>> {
         let side = Arc::new(Self {
             conn,
             main,
-            number,
-            named: AtomicBool::new(false),
-            heard: AtomicBool::new(heard),
-            used: AtomicBool::new(false),
+            epoch,
+            inner: Arc::downgrade(inner),
             over: AtomicBool::new(false),
             received: AtomicU64::new(0),
             out: Inbox::default(),
@@ -188,20 +171,8 @@ impl Side {
         Ok(side)
     }
 
-    /// Whether frames may be sent in two parts.
-    pub(crate) fn ready(&self) -> bool {
-        self.heard.load(Ordering::Acquire) && !self.over.load(Ordering::Acquire)
-    }
-
-    /// Its number, once: what the peer must be told on the main connection. From then on it may
-    /// use this one.
-    pub(crate) fn to_name(&self) -> Option<u64> {
-        (!self.named.swap(true, Ordering::Relaxed)).then_some(self.number)
-    }
-
     /// Sends the last `len` bytes of what a frame borrows, which end at `end`.
     pub(crate) fn part(&self, frame: &Arc<Frame>, end: *const u8, len: usize) {
-        self.used.store(true, Ordering::SeqCst);
         let sent = self.out.put(Piece {
             ptr: end.wrapping_sub(len),
             len,
@@ -216,20 +187,19 @@ impl Side {
     /// The next `len` bytes that come belong at `ptr`. To be followed by [`Side::landed`], before
     /// which the memory belongs to this.
     pub(crate) fn expect(&self, ptr: *mut u8, len: usize) {
-        self.used.store(true, Ordering::SeqCst);
         if !self.places.put(Place(ptr, len)) {
             self.filled.put(false);
         }
     }
 
-    /// Waits for what was expected; an error when it will not come, or nothing does for as long as
-    /// `silence`.
-    pub(crate) fn landed(&self, silence: Option<Duration>) -> io::Result<()> {
-        if let Some(silence) = silence {
+    /// Waits for what was expected; an error when it will not come, or nothing does in `ticks`
+    /// waits of a `tick` each. In short waits, since time in which this process stands still counts
+    /// for one of them.
+    pub(crate) fn landed(&self, tick: Option<Duration>, ticks: u32) -> io::Result<()> {
+        if let Some(tick) = tick {
             let (mut before, mut silent) = (self.received.load(Ordering::Relaxed), 0);
-            // In short waits: time in which this process stands still counts for one.
-            while silent < TICKS {
-                if let Some(filled) = self.filled.take_within(silence / TICKS) {
+            while silent < ticks {
+                if let Some(filled) = self.filled.take_within(tick) {
                     let gone = || ErrorKind::ConnectionAborted.into();
                     return if filled { Ok(()) } else { Err(gone()) };
                 }
@@ -257,7 +227,8 @@ impl Side {
 
     fn fail(&self) {
         self.shut();
-        if self.used.load(Ordering::SeqCst) {
+        let lost = |i: Arc<Inner>| lock(&i.outgoing).session.side_lost(self.epoch);
+        if self.inner.upgrade().is_some_and(lost) {
             self.main.shutdown();
         }
     }
@@ -320,71 +291,60 @@ impl Side {
 }
 
 impl Inner {
-    /// The side connection of `main`, if that is the present connection and has one.
-    pub(crate) fn side_of(&self, main: &Arc<dyn Connection>) -> Option<Arc<Side>> {
-        let link = lock(&self.link);
-        let present = link.conn.as_ref().is_some_and(|c| Arc::ptr_eq(c, main));
-        link.side.clone().filter(|_| present)
+    /// The side connection that a frame on connection `epoch` has a part on.
+    pub(crate) fn side_expected(&self, epoch: u64) -> Result<Arc<Side>, Stop> {
+        let mut out = lock(&self.outgoing);
+        out.session.side_expected(epoch)?;
+        out.side.clone().ok_or(Stop::Stale)
     }
 
     /// See [`crate::Channel::offer_side`].
     pub(crate) fn offer_side(&self, conn: Arc<dyn Connection>) -> u64 {
-        let mut link = lock(&self.link);
-        link.offers += 1;
-        let number = link.offers;
+        let mut out = lock(&self.outgoing);
+        let number = out.session.offer_side();
         if !self.signals.is_closed.load(Ordering::Acquire) {
-            link.offered = Some((number, conn));
+            out.offered = Some((number, conn));
         }
         number
     }
 
     /// See [`crate::Channel::attach_side`].
     pub(crate) fn attach_side(
-        &self,
+        self: &Arc<Self>,
         conn: Arc<dyn Connection>,
         number: u64,
-        main: u64,
+        epoch: u64,
     ) -> io::Result<()> {
-        let mut link = lock(&self.link);
-        let main = match &link.conn {
-            Some(conn) if link.number == main => conn.clone(),
-            _ => return Err(ErrorKind::NotConnected.into()),
+        let mut out = lock(&self.outgoing);
+        let open = out.session.open_side(epoch, number);
+        let (Ok(()), Some(main)) = (open, out.conn.clone()) else {
+            return Err(ErrorKind::NotConnected.into());
         };
-        if link.side.is_some() {
-            return Err(ErrorKind::AlreadyExists.into());
+        match Side::start(conn, main, epoch, self) {
+            Ok(side) => out.side = Some(side),
+            Err(e) => {
+                out.session.side_lost(epoch);
+                return Err(e);
+            }
         }
-        link.side = Some(Side::start(conn, main, number, false)?);
-        drop(link);
+        drop(out);
         self.notify();
         Ok(())
     }
 
-    /// The peer has named a side connection on `main`: one that this end has there, or one that was
-    /// offered for it. Of anything else nothing is to be said: it has gone, and will not be used.
-    pub(crate) fn side_named(&self, main: &Arc<dyn Connection>, number: u64) {
-        let mut link = lock(&self.link);
-        if link.conn.as_ref().is_none_or(|c| !Arc::ptr_eq(c, main)) {
+    /// The peer has named a side connection.
+    pub(crate) fn side_named(self: &Arc<Self>, epoch: u64, number: u64) {
+        let mut out = lock(&self.outgoing);
+        if out.session.side_named(epoch, number) != Ok(Named::Take) {
             return;
         }
-        if let Some(side) = &link.side {
-            if side.number == number {
-                side.heard.store(true, Ordering::Release);
-            }
-            return;
+        let offered = out.offered.take_if(|(n, _)| *n == number);
+        if let (Some((_, conn)), Some(main)) = (offered, out.conn.clone()) {
+            out.side = Side::start(conn, main, epoch, self).ok();
         }
-        let Some((_, conn)) = link.offered.take_if(|(n, _)| *n == number) else {
-            return;
-        };
-        // Without threads for it there is none, and the peer is not told of any.
-        link.side = Side::start(conn, main.clone(), number, true).ok();
-    }
-}
-
-impl Link {
-    /// The main connection is gone or about to be replaced.
-    pub(crate) fn drop_side(&mut self) {
-        if let Some(side) = self.side.take() {
-            side.shut();
+        if out.side.is_none() {
+            // Without threads for it there is none, and the peer is not told of any.
+            out.session.side_lost(epoch);
         }
     }
 }

@@ -131,9 +131,14 @@ impl Watch {
         self.alarm.as_fd()
     }
 
+    /// The time, as the session is told it.
+    pub(crate) fn now(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+
     /// Something happened.
     pub(crate) fn touch(&self) {
-        let now = self.epoch.elapsed().as_nanos() as u64;
+        let now = self.now().as_nanos() as u64;
         self.active.store(now, Ordering::Relaxed);
     }
 

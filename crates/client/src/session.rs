@@ -9,7 +9,7 @@ use crate::side;
 use crate::socket::Socket;
 use crate::stats::Stats;
 use busbar_channel::switches::Switch;
-use busbar_channel::{Bulk, Channel, Closed, Counters, Ending, Keeper, Mark, PEEK, Sink, Verdict};
+use busbar_channel::{Bulk, Channel, Closed, Counters, Keeper, Lost, Mark, PEEK, Sink, Verdict};
 use busbar_transport::Connection;
 use busbar_wire::codec::{Request, Writer};
 use busbar_wire::hello::{BUSY, Hello, Intent, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
@@ -443,20 +443,23 @@ impl Keeper for Reconnect {
         self.silence
     }
 
-    fn detached(&mut self, how: Ending, since: Duration, last: u64) -> Verdict {
+    fn detached(&mut self, lost: &Lost) -> Verdict {
+        let since = lost.since;
         if std::mem::take(&mut self.connected) {
             self.pause = Duration::from_millis(5);
             crate::log!(
                 Warn,
-                "the link to {} was lost ({how:?}); trying to resume",
-                self.server
+                "the link to {} was lost ({:?}); trying to resume",
+                self.server,
+                lost.how
             );
         }
         let mut hello = self.hello.clone();
         hello.intent = Intent::Resume;
         hello.session = self.welcome.session.clone();
         hello.secret = self.welcome.secret.clone();
-        hello.last_received = last;
+        hello.last_received = lost.last_received;
+        hello.epoch = lost.epoch;
         match hello::connect(&self.server, &hello, Duration::from_secs(2)) {
             Ok((conn, w)) => {
                 crate::log!(
@@ -465,7 +468,11 @@ impl Keeper for Reconnect {
                     since.as_secs_f64()
                 );
                 self.connected = true;
-                Verdict::Resume(Arc::new(Socket::new(conn)), w.last_received)
+                Verdict::Resume {
+                    conn: Arc::new(Socket::new(conn)),
+                    epoch: lost.epoch,
+                    peer_last: w.last_received,
+                }
             }
             Err(Failure::Refused(r)) if r.code != BUSY => {
                 // Whoever tells of the end says this much already.
@@ -501,7 +508,7 @@ impl Sink for Receiver {
         Some((self.shared.calls.place(h.call, offset, n)?, n))
     }
 
-    fn deliver(&mut self, body: &mut Vec<u8>) -> Result<(), String> {
+    fn deliver(&mut self, _: u64, body: &mut Vec<u8>) -> Result<(), String> {
         // A placed chunk comes as its head alone; there is nothing left to do.
         if body.len() == PEEK
             && let Ok(h) = Header::parse(body)

@@ -6,9 +6,9 @@
 use serde::{Deserialize, Serialize};
 
 /// The oldest protocol this build speaks.
-pub const PROTOCOL_MIN: u32 = 1;
+pub const PROTOCOL_MIN: u32 = 2;
 /// The newest protocol this build speaks.
-pub const PROTOCOL_MAX: u32 = 1;
+pub const PROTOCOL_MAX: u32 = 2;
 /// The ability to copy through memory that client and worker share, on one host.
 pub const SHARED_MEMORY: &str = "shared-memory";
 /// The ability to wait for the welcome for as long as pings come.
@@ -86,6 +86,9 @@ pub struct Hello {
     pub secret: String,
     /// Resume: the last data frame that the client has received.
     pub last_received: u64,
+    /// Resume: which attempt of the session's this is, counted from 1. One that comes later than a
+    /// higher one is too late.
+    pub epoch: u64,
     /// Open: optimisations that the client's user has switched off, by name.
     pub off: Vec<String>,
     /// Open: the lease that the session belongs to; empty for none.

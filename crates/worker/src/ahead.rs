@@ -6,6 +6,7 @@
 
 use crate::staging::Lent;
 use busbar_wire::record::Header;
+use busbar_wire::session::Execution;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -51,6 +52,10 @@ struct State {
     /// Jobs that were ever pushed, and those of them that are done.
     pushed: u64,
     done: u64,
+    /// Frames with jobs that are not done, each with how many were pushed up to its end.
+    frames: VecDeque<(u64, u64)>,
+    /// Who is told how far this is, and what that calls it.
+    told: Option<(Arc<Execution>, usize)>,
     /// Bytes of payload that wait.
     bytes: usize,
     /// Until the first record comes.
@@ -110,12 +115,39 @@ impl Ahead {
         self.shared.put(s, Job::Then(Box::new(f)));
     }
 
+    /// `execution` is told, as its stage of this number, how far this is.
+    pub(crate) fn tell(&self, execution: Arc<Execution>, stage: usize) {
+        self.shared.lock().told = Some((execution, stage));
+    }
+
+    /// Frame `seq` had something for this, and it has all been pushed.
+    pub(crate) fn end_of(&self, seq: u64) {
+        let mut s = self.shared.lock();
+        let upto = s.pushed;
+        s.frames.push_back((upto, seq));
+        if let Some((execution, stage)) = &s.told {
+            execution.stages[*stage].enter(seq);
+        }
+        s.leave();
+    }
+
     /// Waits until all that has been pushed so far is done.
     pub fn settle(&self) {
         let mut s = self.shared.lock();
         let upto = s.pushed;
         while s.done < upto {
             s = self.shared.wait(s);
+        }
+    }
+}
+
+impl State {
+    /// Tells of the frames that are done.
+    fn leave(&mut self) {
+        while let Some((_, seq)) = self.frames.pop_front_if(|(upto, _)| *upto <= self.done) {
+            if let Some((execution, stage)) = &self.told {
+                execution.stages[*stage].leave(seq);
+            }
         }
     }
 }
@@ -165,6 +197,7 @@ impl Shared {
             let mut s = self.lock();
             s.done += n;
             s.bytes -= bytes;
+            s.leave();
             drop(s);
             self.changed.notify_all();
         }

@@ -10,6 +10,7 @@ use busbar_wire::record::{
     self, Header, OP_CALLBACK_BYTES, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE, OP_MEMORY_IN,
     OP_MEMORY_OUT, OP_MIRROR_IN, OP_MIRROR_OUT, Records,
 };
+use busbar_wire::session::Execution;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +18,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A frame that waits for the executor.
-pub(crate) enum Frame {
+pub(crate) struct Frame {
+    /// Its number.
+    pub(crate) seq: u64,
+    pub(crate) body: Body,
+}
+
+/// What a frame brought.
+pub(crate) enum Body {
     /// Whole records.
     Records(Vec<u8>),
     /// One bulk record, at the front of a slab.
@@ -39,6 +47,10 @@ const BULK_FROM: usize = 64 << 10;
 pub(crate) const SLABS_IN: usize = 80;
 /// Slabs for what goes out: as much as may be unacknowledged, and some.
 pub(crate) const SLABS_OUT: usize = 36;
+
+/// The stages of a worker's execution: the queue, and what is executed ahead of it.
+const QUEUE: usize = 0;
+const AHEAD: usize = 1;
 
 /// How often a client is told that this end lives, while it does not read.
 const TELL: Duration = Duration::from_millis(250);
@@ -65,6 +77,8 @@ pub(crate) struct Queue {
     bytes: AtomicUsize,
     /// Something is queued, or the end is: what a spinning executor looks at.
     ready: AtomicBool,
+    /// How far the queue, and what is ahead of it, have come.
+    execution: Arc<Execution>,
 }
 
 /// What the executor finds in the queue.
@@ -102,6 +116,7 @@ impl Queue {
         if before > CONTENT_SLACK && before - CONTENT_SLACK > 2 * content.arrived_bytes() {
             return Err("the client does not send the content that it was asked for".into());
         }
+        self.execution.stages[QUEUE].enter(f.seq);
         s.frames.push_back(f);
         self.ready.store(true, Ordering::Release);
         if s.asleep {
@@ -159,8 +174,9 @@ impl Queue {
         }
     }
 
-    /// A frame of `bytes` was executed.
-    pub(crate) fn done(&self, bytes: usize) {
+    /// Frame `seq`, of `bytes`, was executed.
+    pub(crate) fn done(&self, seq: u64, bytes: usize) {
+        self.execution.stages[QUEUE].leave(seq);
         let bytes = bytes + FRAME_COST;
         let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         if before > QUEUE_BYTES {
@@ -210,6 +226,7 @@ impl Intake {
         outbox: Outbox,
         ended: Option<Ended>,
     ) -> Self {
+        ahead.tell(queue.execution.clone(), AHEAD);
         Self {
             queue,
             content,
@@ -244,7 +261,7 @@ impl Intake {
             .push(f, bytes, &self.content, || self.must_read())
     }
 
-    fn queue_records(&self, body: &mut Vec<u8>) -> Result<(), String> {
+    fn queue_records(&self, seq: u64, body: &mut Vec<u8>) -> Result<(), String> {
         let n = body.len();
         if n == 0 {
             return Ok(());
@@ -255,7 +272,8 @@ impl Intake {
         if full.capacity() > 2 * n + SPARE_SIZE {
             full.shrink_to_fit();
         }
-        *body = self.queue(Frame::Records(full), n)?;
+        let records = Body::Records(full);
+        *body = self.queue(Frame { seq, body: records }, n)?;
         Ok(())
     }
 }
@@ -287,19 +305,22 @@ impl Sink for Intake {
         Some((rest, len - head.len()))
     }
 
-    fn deliver(&mut self, body: &mut Vec<u8>) -> Result<(), String> {
+    fn deliver(&mut self, seq: u64, body: &mut Vec<u8>) -> Result<(), String> {
         if let Some((slab, len)) = self.landing.take() {
             debug_assert_eq!(body.len(), PEEK);
             let h = Header::parse(body).map_err(|e| e.to_string())?;
             if h.op == OP_MEMORY_IN {
-                return self.ahead.push(h, Payload::Slab(slab, len));
+                self.ahead.push(h, Payload::Slab(slab, len))?;
+                self.ahead.end_of(seq);
+                return Ok(());
             }
-            self.queue(Frame::Bulk(slab, len), len)?;
+            let body = Body::Bulk(slab, len);
+            self.queue(Frame { seq, body }, len)?;
             return Ok(());
         }
         // Records that must not wait in the queue are picked out here; the executor would not get
         // to them while it waits for what they bring.
-        let mut ordinary = false;
+        let (mut ordinary, mut ahead) = (false, false);
         for r in Records::new(body) {
             let (h, payload) = r.map_err(|e| e.to_string())?;
             match h.op {
@@ -311,24 +332,33 @@ impl Sink for Intake {
                         .map_err(|_| "a callback's number is cut short")?;
                     let (n, callbacks) = (u32::from_le_bytes(n), self.callbacks.clone());
                     self.ahead.then(move || callbacks.done(n));
+                    ahead = true;
                 }
                 OP_MEMORY_IN | OP_MEMORY_OUT | OP_MIRROR_IN | OP_MIRROR_OUT => {
                     self.ahead.push(h, Payload::Bytes(payload.to_vec()))?;
+                    ahead = true;
                 }
                 OP_GOODBYE => {
                     self.goodbye = true;
                     let before = h_offset(body, payload);
                     body.truncate(before);
-                    self.queue_records(body)?;
+                    self.queue_records(seq, body)?;
                     return Err("the program ended".into());
                 }
                 _ => ordinary = true,
             }
         }
+        if ahead {
+            self.ahead.end_of(seq);
+        }
         if ordinary {
-            self.queue_records(body)?;
+            self.queue_records(seq, body)?;
         }
         Ok(())
+    }
+
+    fn execution(&self) -> Arc<Execution> {
+        self.queue.execution.clone()
     }
 
     fn closed(&mut self, why: &Closed) {

@@ -4,7 +4,7 @@
 use crate::control::{self, Attach, Report};
 use crate::process::Process;
 use crate::run::{answer, welcome};
-use busbar_channel::{Ending, Keeper, Verdict};
+use busbar_channel::{Ending, Keeper, Lost, Verdict};
 use busbar_transport::tcp::Tcp;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -62,13 +62,28 @@ fn grace(conn: &Tcp) -> Duration {
 /// comes back again and again must not pile up connections here.
 #[derive(Default)]
 pub(crate) struct Newest {
-    slot: Mutex<Option<(Attach, OwnedFd)>>,
+    slot: Mutex<Slot>,
     came: Condvar,
 }
 
+#[derive(Default)]
+struct Slot {
+    connection: Option<(Attach, OwnedFd)>,
+    /// The highest epoch that came.
+    epoch: u64,
+}
+
 impl Newest {
-    pub(crate) fn put(&self, a: Attach, fd: OwnedFd) {
-        *self.slot.lock().unwrap_or_else(PoisonError::into_inner) = Some((a, fd));
+    /// Takes a connection, unless the client has opened it before one that is here, or was: it has
+    /// been given up then, and was overtaken on its way. `take_over` is called before it is here.
+    pub(crate) fn put(&self, a: Attach, fd: OwnedFd, take_over: impl FnOnce()) {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if a.hello.epoch <= slot.epoch {
+            return;
+        }
+        slot.epoch = a.hello.epoch;
+        take_over();
+        slot.connection = Some((a, fd));
         self.came.notify_one();
     }
 
@@ -76,13 +91,14 @@ impl Newest {
         let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self
             .came
-            .wait_timeout_while(slot, patience, |s| s.is_none());
-        waited.unwrap_or_else(PoisonError::into_inner).0.take()
+            .wait_timeout_while(slot, patience, |s| s.connection.is_none());
+        let mut slot = waited.unwrap_or_else(PoisonError::into_inner).0;
+        slot.connection.take()
     }
 }
 
 impl Keeper for Wait {
-    fn detached(&mut self, how: Ending, since: Duration, last: u64) -> Verdict {
+    fn detached(&mut self, lost: &Lost) -> Verdict {
         if !self.told {
             self.told = true;
             let _ = control::send(&self.control, &Report::Detached, None);
@@ -90,10 +106,10 @@ impl Keeper for Wait {
         let keep = match self.client.alive() {
             Some(true) => self.keep,
             Some(false) => return Verdict::End("the client's process ended".into()),
-            None if matches!(how, Ending::Failed | Ending::Silent) => self.keep,
+            None if matches!(lost.how, Ending::Failed | Ending::Silent) => self.keep,
             None => self.grace.min(self.keep),
         };
-        if since > keep {
+        if lost.since > keep {
             return Verdict::End(format!(
                 "the client did not come back within {:.1} s",
                 keep.as_secs_f64()
@@ -104,11 +120,15 @@ impl Keeper for Wait {
         };
         match Tcp::from_fd(fd) {
             Ok(conn) => {
-                answer(&conn, &welcome(&a, last));
+                answer(&conn, &welcome(&a, lost.last_received));
                 self.grace = grace(&conn);
                 self.told = false;
                 let _ = control::send(&self.control, &Report::Attached, None);
-                Verdict::Resume(Arc::new(conn), a.hello.last_received)
+                Verdict::Resume {
+                    conn: Arc::new(conn),
+                    epoch: a.hello.epoch,
+                    peer_last: a.hello.last_received,
+                }
             }
             Err(_) => Verdict::Wait(Duration::ZERO),
         }

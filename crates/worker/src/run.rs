@@ -4,7 +4,7 @@ use crate::ahead::Ahead;
 use crate::callback::Callbacks;
 use crate::content::Content;
 use crate::control::{self, Attach, Report};
-use crate::intake::{Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT};
+use crate::intake::{Body, Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT};
 use crate::keeper::{Newest, Wait};
 use crate::outbox::Outbox;
 use crate::process::Process;
@@ -283,9 +283,8 @@ impl Ears {
             }
             // A client that comes back knows that its old connection is dead; from here a cut link
             // may look alive for long. Before the keeper gets the new one, or this would end it.
-            self.channel.disconnect();
             if let (attach, Some(fd)) = a {
-                self.newest.put(attach, fd);
+                self.newest.put(attach, fd, || self.channel.disconnect());
             }
         }
         // The server is gone, and with it every right to go on.
@@ -390,13 +389,14 @@ fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
         if idle.take().is_some_and(|t| t.elapsed() > DOZE) {
             api.wake();
         }
-        let (done, bytes) = match frame {
-            Frame::Records(body) => {
+        let Frame { seq, body } = frame;
+        let (done, bytes) = match body {
+            Body::Records(body) => {
                 let done = records(api, channel, &body, None);
                 used = body;
                 (done, used.len())
             }
-            Frame::Bulk(slab, len) => {
+            Body::Bulk(slab, len) => {
                 // SAFETY: the intake filled `len` bytes of the slab, and the slab outlives the
                 // slice: `records` gets it as an option that only the API takes, which then keeps
                 // it; the memory itself is not freed while the arena lives.
@@ -404,7 +404,7 @@ fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
                 (records(api, channel, body, Some(slab)), len)
             }
         };
-        queue.done(bytes);
+        queue.done(seq, bytes);
         if let Err(e) = done {
             return format!("the client broke the protocol: {e}");
         }

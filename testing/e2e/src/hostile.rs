@@ -46,11 +46,9 @@ pub fn with_seeds(seeds: std::ops::Range<u64>, one: impl Fn(u64) + Sync) {
 /// A frame's header and body.
 pub fn frame_of(kind: frame::Kind, seq: u64, ack: u64, body: &[u8]) -> Vec<u8> {
     let h = frame::Header {
-        len: body.len() as u32,
-        kind,
-        flags: 0,
         seq,
         ack,
+        ..frame::Header::plain(kind, body.len())
     };
     let mut out = h.to_bytes().to_vec();
     out.extend_from_slice(body);

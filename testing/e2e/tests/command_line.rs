@@ -120,13 +120,8 @@ fn a_server_that_is_none() {
 /// A welcome as a server of another release sends it.
 fn welcome(json: &str) -> Vec<u8> {
     let mut out = Vec::new();
-    let h = busbar_wire::frame::Header {
-        kind: busbar_wire::frame::Kind::Welcome,
-        len: json.len() as u32,
-        flags: 0,
-        seq: 0,
-        ack: 0,
-    };
+    let kind = busbar_wire::frame::Kind::Welcome;
+    let h = busbar_wire::frame::Header::plain(kind, json.len());
     out.extend_from_slice(&h.to_bytes());
     out.extend_from_slice(json.as_bytes());
     out

@@ -145,6 +145,7 @@ fn session(address: &str, r: &Recording, all: &[Recording], s: &mut Spoiler) -> 
                 _ => welcome.secret.clone(),
             };
             hello.last_received = s.number();
+            hello.epoch = s.number();
             let hello = serde_json::to_vec(&hello).expect("JSON");
             if let Some((mut again, _)) = greet(address, &hello) {
                 let _ = again.write_all(&bytes);

@@ -1,7 +1,7 @@
 //! Connections that end after a random number of bytes, and the two keepers that replace them.
 
 use crate::rng::Rng;
-use busbar_channel::{Ending, Keeper, Verdict};
+use busbar_channel::{Keeper, Lost, Verdict};
 use busbar_transport::Connection;
 use busbar_transport::fault::Fault;
 use busbar_transport::mem::{self, Mem};
@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// A new connection for the worker, the last frame that the client has, and where the worker says
-/// which is its own last.
-type Offer = (Arc<dyn Connection>, u64, Sender<u64>);
+/// A new connection for the worker, what the client says of it, and where the worker says which is
+/// its own last frame.
+type Offer = (Arc<dyn Connection>, Lost, Sender<u64>);
 
 /// How often a link breaks.
 #[derive(Clone, Copy, Debug)]
@@ -78,30 +78,38 @@ pub fn link(seed: u64, weather: Weather) -> Link {
 }
 
 impl Keeper for ClientEnd {
-    fn detached(&mut self, _: Ending, _: Duration, last: u64) -> Verdict {
+    fn detached(&mut self, lost: &Lost) -> Verdict {
         if self.maker.rng.one_in(4) {
             return Verdict::Wait(Duration::from_micros(100));
         }
         let (ours, theirs) = self.maker.make();
         let (tx, rx) = channel();
-        if self.offers.send((theirs, last, tx)).is_err() {
+        if self.offers.send((theirs, *lost, tx)).is_err() {
             return Verdict::End("the worker is gone".into());
         }
         match rx.recv() {
-            Ok(theirs) => Verdict::Resume(ours, theirs),
+            Ok(peer_last) => Verdict::Resume {
+                conn: ours,
+                epoch: lost.epoch,
+                peer_last,
+            },
             Err(_) => Verdict::End("the worker does not want to go on".into()),
         }
     }
 }
 
 impl Keeper for WorkerEnd {
-    fn detached(&mut self, _: Ending, _: Duration, last: u64) -> Verdict {
+    fn detached(&mut self, lost: &Lost) -> Verdict {
         match self.offers.recv_timeout(Duration::from_millis(5)) {
-            Ok((conn, client_last, answer)) => {
-                if answer.send(last).is_err() {
+            Ok((conn, client, answer)) => {
+                if answer.send(lost.last_received).is_err() {
                     return Verdict::Wait(Duration::ZERO);
                 }
-                Verdict::Resume(conn, client_last)
+                Verdict::Resume {
+                    conn,
+                    epoch: client.epoch,
+                    peer_last: client.last_received,
+                }
             }
             Err(RecvTimeoutError::Timeout) => Verdict::Wait(Duration::ZERO),
             Err(RecvTimeoutError::Disconnected) => Verdict::End("the client is gone".into()),

@@ -1,6 +1,6 @@
 //! How sessions end: in good order, by a lost peer, by one that breaks the protocol.
 
-use busbar_channel::{Bulk, Channel, Counters, Ending, Keeper, Verdict, recv_hello, send_hello};
+use busbar_channel::{Bulk, Channel, Counters, Keeper, Lost, Verdict, recv_hello, send_hello};
 use busbar_harness::link::{Weather, link};
 use busbar_harness::toy::{Fail, Pair, Read, Sum, Write};
 use busbar_transport::Connection;
@@ -15,8 +15,8 @@ use std::time::Duration;
 struct Never;
 
 impl Keeper for Never {
-    fn detached(&mut self, how: Ending, _: Duration, _: u64) -> Verdict {
-        Verdict::End(format!("the link ended: {how:?}"))
+    fn detached(&mut self, lost: &Lost) -> Verdict {
+        Verdict::End(format!("the link ended: {:?}", lost.how))
     }
 }
 
@@ -168,11 +168,9 @@ fn a_frame_in_two_parts_needs_a_second_connection_and_length() {
         let pair = Pair::start((raw.clone(), Never), (Arc::new(b), Never), None);
         pair.session.call(0, &Sum { nonce: 1 }, None).unwrap();
         let h = frame::Header {
-            len,
-            kind: frame::Kind::Data,
             flags: frame::SIDE,
             seq: 2,
-            ack: 0,
+            ..frame::Header::plain(frame::Kind::Data, len)
         };
         // The worker may hang up before the whole of it is sent.
         let _ = raw.send(&mut [std::io::IoSlice::new(&h.to_bytes())]);
@@ -192,11 +190,9 @@ fn a_side_connection_that_nobody_knows_is_none() {
     let (forgotten, present) = (offer(), offer());
     let name = |seq| {
         let h = frame::Header {
-            len: 0,
-            kind: frame::Kind::Ping,
             flags: frame::SIDE,
             seq,
-            ack: 0,
+            ..frame::Header::plain(frame::Kind::Ping, 0)
         };
         raw.send(&mut [std::io::IoSlice::new(&h.to_bytes())])
             .unwrap();

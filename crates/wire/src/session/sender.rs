@@ -136,6 +136,11 @@ impl<T> Sender<T> {
         self.wanted = self.wanted.max(seq.min(self.last()));
     }
 
+    /// Whether the peer was asked, on the present connection, for all up to frame `seq`.
+    pub fn has_asked(&self, seq: u64) -> bool {
+        self.attached && self.asked >= seq
+    }
+
     /// The next frame to send on the present connection. What it returns is sent: a frame that the
     /// connection did not take is taken by the next one.
     pub fn poll(&mut self) -> Option<Transmit<'_, T>> {
@@ -159,9 +164,7 @@ impl<T> Sender<T> {
         if self.given < self.kept.len() {
             return Some(self.data());
         }
-        self.board
-            .ack_is_due()
-            .then(|| self.bare(Kind::Ack, 0, 0))
+        self.board.ack_is_due().then(|| self.bare(Kind::Ack, 0, 0))
     }
 
     fn bare(&self, kind: Kind, flags: u8, seq: u64) -> Transmit<'_, T> {
@@ -251,7 +254,7 @@ impl<T> Sender<T> {
 
     /// The epoch of an attempt to resume, for a hello.
     pub fn propose(&mut self) -> u64 {
-        self.proposed = self.proposed.max(self.epoch) + 1;
+        self.proposed = self.proposed.max(self.epoch).saturating_add(1);
         self.proposed
     }
 

@@ -42,6 +42,7 @@ pub struct Sums {
     frames: u64,
     resumed: u64,
     resent: u64,
+    repeated: u64,
     stale_frames: u64,
     stale_hellos: u64,
     torn: u64,
@@ -54,7 +55,7 @@ pub struct Sums {
 
 macro_rules! each {
     ($f:ident, $a:expr, $b:expr) => {
-        each!($f, $a, $b, frames resumed resent stale_frames stale_hellos torn split silent pings
+        each!($f, $a, $b, frames resumed resent repeated stale_frames stale_hellos torn split silent pings
             full_windows full_queues)
     };
     ($f:ident, $a:expr, $b:expr, $($field:ident)*) => { $($f(stringify!($field), &mut $a.$field, $b.$field);)* };
@@ -201,7 +202,11 @@ impl World {
         };
         let stormy = !rng.one_in(8);
         let faults = if stormy { 1 + rng.below(14) } else { 0 };
-        let clears = if stormy { 20_000 + rng.below(400_000) } else { 0 };
+        let clears = if stormy {
+            20_000 + rng.below(400_000)
+        } else {
+            0
+        };
         let most = 4 + rng.below(100);
         let mut end = |silence| {
             let execution = Arc::<Execution>::default();
@@ -257,8 +262,10 @@ impl World {
             let at = self.rng.below(self.clears);
             self.after(at, Event::Fault);
         }
+        // Until then whoever is owed a word must have asked for it unbidden.
+        let late = if self.rng.one_in(4) { 3 * SILENCE } else { 0 };
         for end in [CLIENT, WORKER] {
-            self.after(self.clears, Event::Want(end));
+            self.after(self.clears + late, Event::Want(end));
         }
         while let Some(Reverse((at, _, event))) = self.events.pop() {
             self.now = at;
@@ -470,13 +477,19 @@ impl World {
         let begins = (self.now + 1 + rng.below(latency)).max(pipe.busy_until);
         let ends = begins + rng.below(1 + len as u64 / 200);
         pipe.busy_until = ends;
-        pipe.bytes += len;
-        pipe.items.push_back(Item {
-            header,
-            begins,
-            ends,
-            begun: false,
-        });
+        // What carries the bytes may be odd enough to repeat some.
+        let whole = header.flags == 0 && self.now < self.clears;
+        let times = if whole && rng.one_in(64) { 2 } else { 1 };
+        self.sums.repeated += times - 1;
+        for _ in 0..times {
+            pipe.bytes += len;
+            pipe.items.push_back(Item {
+                header,
+                begins,
+                ends,
+                begun: false,
+            });
+        }
         self.schedule(link, to);
     }
 
@@ -538,9 +551,7 @@ impl World {
         } else if self.ends(link, end, epoch, &h, present)? {
             let pipe = &mut self.links[link].pipes[end];
             let side = match h.flags {
-                busbar_wire::frame::SIDE if h.kind == Kind::Data => {
-                    session::share(h.len as usize)
-                }
+                busbar_wire::frame::SIDE if h.kind == Kind::Data => session::share(h.len as usize),
                 _ => 0,
             };
             pipe.bytes -= HEADER + h.len as usize - side;
@@ -667,12 +678,7 @@ impl World {
 
     fn deliver(&mut self, end: usize, seq: u64) -> Result<(), String> {
         let e = &mut self.ends[end];
-        ensure!(
-            seq == e.got + 1,
-            "{} gets {seq} after {}",
-            name(end),
-            e.got
-        );
+        ensure!(seq == e.got + 1, "{} gets {seq} after {}", name(end), e.got);
         e.got = seq;
         e.executed.push(false);
         if end == CLIENT {
@@ -753,8 +759,8 @@ impl World {
                     note!(self, "the worker counts as silent on {main}");
                     let side = self.ends[WORKER].side;
                     let sound = |l: &Link| !l.swallows && !l.cut;
-                    let answers = sound(&self.links[main])
-                        && side.is_none_or(|s| sound(&self.links[s]));
+                    let answers =
+                        sound(&self.links[main]) && side.is_none_or(|s| sound(&self.links[s]));
                     ensure!(
                         !answers && silent * 4 >= SILENCE * 3,
                         "silent for {silent} us only"
@@ -855,7 +861,11 @@ impl World {
         note!(self, "client dials {link}, epoch {epoch}, has {last}");
         // A server may be busy before it hands a connection on.
         let storm = self.now < self.clears;
-        let late = if storm && self.rng.one_in(3) { 300_000 } else { LATENCY };
+        let late = if storm && self.rng.one_in(3) {
+            300_000
+        } else {
+            LATENCY
+        };
         self.soon(Event::Hello { link, last }, late);
         if storm && self.rng.one_in(8) {
             self.soon(Event::Hello { link, last }, 300_000);
@@ -876,7 +886,9 @@ impl World {
             return Ok(());
         }
         if let Some(old) = worker.main {
-            worker.tx.detach(worker.tx.epoch());
+            if self.rng.one_in(2) {
+                worker.tx.detach(worker.tx.epoch());
+            }
             self.cut(old);
             if let Some(side) = self.ends[WORKER].side.take() {
                 self.cut(side);

@@ -7,7 +7,7 @@
 //! this process that is none of a client's business, and nothing has sent it to the client.
 
 use anyhow::{Result, bail};
-use busbar_channel::{Ending, Keeper, Verdict};
+use busbar_channel::{Keeper, Lost, Verdict};
 use busbar_e2e::hostile::{Spoiler, frame_of, record_of, records};
 use busbar_transport::{Connection, mem};
 use busbar_wire::WireError;
@@ -207,7 +207,7 @@ static LEAKED: AtomicBool = AtomicBool::new(false);
 struct Once;
 
 impl Keeper for Once {
-    fn detached(&mut self, _: Ending, _: Duration, _: u64) -> Verdict {
+    fn detached(&mut self, _: &Lost) -> Verdict {
         Verdict::End("over".into())
     }
 }
