@@ -134,3 +134,36 @@ impl Keeper for Wait {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use busbar_wire::hello::Hello;
+
+    #[test]
+    fn a_connection_that_was_overtaken_ends_none() {
+        let newest = Newest::default();
+        let attach = |epoch| Attach {
+            hello: Hello {
+                epoch,
+                ..Hello::default()
+            },
+            session: String::new(),
+            secret: String::new(),
+            protocol: 2,
+            devices: None,
+            resume_seconds: 60,
+        };
+        let put = |epoch| {
+            let (mut taken, fd) = (false, std::fs::File::open("/dev/null").unwrap());
+            newest.put(attach(epoch), fd.into(), || taken = true);
+            taken
+        };
+        assert!(put(2));
+        assert!(!put(1), "it was opened before the one that is here");
+        assert_eq!(newest.take(LOOK).unwrap().0.hello.epoch, 2);
+        assert!(!put(2) && !put(1) && put(4));
+        assert_eq!(newest.take(LOOK).unwrap().0.hello.epoch, 4);
+        assert!(newest.take(Duration::ZERO).is_none());
+    }
+}

@@ -1,12 +1,15 @@
 //! How sessions end: in good order, by a lost peer, by one that breaks the protocol.
 
-use busbar_channel::{Bulk, Channel, Counters, Keeper, Lost, Verdict, recv_hello, send_hello};
+use busbar_channel::{
+    Bulk, Channel, Closed, Counters, Keeper, Lost, Sink, Verdict, recv_hello, send_hello,
+};
 use busbar_harness::link::{Weather, link};
 use busbar_harness::toy::{Fail, Pair, Read, Sum, Write};
 use busbar_transport::Connection;
 use busbar_transport::mem;
 use busbar_wire::frame;
 use busbar_wire::record::Notice;
+use busbar_wire::session::Execution;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -261,4 +264,51 @@ fn what_is_given_back_may_speak() {
     }
     pair.session.call(0, &Sum { nonce: 3 }, None).unwrap();
     pair.finish();
+}
+
+/// Takes frames, which wait to be executed.
+struct Waits(Arc<Execution>);
+
+impl Sink for Waits {
+    fn place(&mut self, _: usize, _: &[u8]) -> Option<(*mut u8, usize)> {
+        None
+    }
+
+    fn deliver(&mut self, seq: u64, _: &mut Vec<u8>) -> Result<(), String> {
+        self.0.stages[0].enter(seq);
+        Ok(())
+    }
+
+    fn execution(&self) -> Arc<Execution> {
+        self.0.clone()
+    }
+
+    fn closed(&mut self, _: &Closed) {}
+}
+
+#[test]
+fn what_is_received_is_not_yet_executed() {
+    let (a, b) = mem::pair();
+    let end = |name, conn, execution: &Arc<Execution>| {
+        let sink = Box::new(Waits(execution.clone()));
+        Channel::start(name, Arc::new(conn), sink, Box::new(Never)).expect("threads start")
+    };
+    let execution = Arc::<Execution>::default();
+    let client = end("client", a, &Arc::default());
+    let worker = end("worker", b, &execution);
+    let mut marks = Vec::new();
+    for _ in 0..3 {
+        client.push(1, 0, 0, |_| {}).unwrap();
+        client.drain().unwrap();
+        marks.push(client.mark());
+    }
+    assert!(marks.iter().all(|m| !client.executed(*m)));
+    execution.stages[0].leave(2);
+    // Each frame that it sends brings the client the word.
+    while !client.executed(marks[1]) {
+        worker.push(1, 0, 0, |_| {}).unwrap();
+        worker.drain().unwrap();
+    }
+    assert!(client.executed(marks[0]) && !client.executed(marks[2]));
+    worker.close("done", Duration::ZERO);
 }

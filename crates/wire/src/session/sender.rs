@@ -358,3 +358,88 @@ impl Pair {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session;
+
+    fn pushed(frames: usize) -> Sender<usize> {
+        let (mut tx, _) = session::new(Bounds::default(), Arc::default());
+        (0..frames).for_each(|i| tx.push(i, SPLIT_FROM, true));
+        tx
+    }
+
+    /// The numbers of the frames that go out now, and whether any is split.
+    fn sent(tx: &mut Sender<usize>) -> (Vec<u64>, bool) {
+        let (mut numbers, mut split) = (Vec::new(), false);
+        while let Some(t) = tx.poll() {
+            split |= t.aside > 0;
+            numbers.extend(t.frame.map(|_| t.header.seq));
+        }
+        (numbers, split)
+    }
+
+    fn nothing(_: usize, _: usize, _: bool) {}
+
+    #[test]
+    fn a_new_connection_gets_what_the_peer_lacks() {
+        let mut tx = pushed(5);
+        assert_eq!(sent(&mut tx).0, [1, 2, 3, 4, 5]);
+        tx.acknowledged(0, 1, nothing).unwrap();
+        tx.detach(0);
+        assert!(sent(&mut tx).0.is_empty());
+        let mut freed = Vec::new();
+        tx.attach(2, 2, |f, _, _| freed.push(f)).unwrap();
+        assert_eq!(freed, [1]);
+        assert_eq!(sent(&mut tx).0, [3, 4, 5]);
+        assert_eq!(tx.bytes(), 3 * SPLIT_FROM);
+        assert_eq!(tx.acknowledged(0, 3, nothing), Err(Stop::Stale));
+        assert_eq!(tx.attach(2, 3, nothing), Err(Stop::Stale));
+        assert_eq!(tx.attach(1, 3, nothing), Err(Stop::Stale));
+        assert!(matches!(tx.attach(3, 1, nothing), Err(Stop::Broken(_))));
+        assert!(matches!(tx.attach(3, 6, nothing), Err(Stop::Broken(_))));
+        tx.attach(3, 5, nothing).unwrap();
+        assert_eq!((sent(&mut tx).0, tx.bytes()), (vec![], 0));
+    }
+
+    #[test]
+    fn an_epoch_may_be_any_number() {
+        let mut tx = pushed(0);
+        assert_eq!((tx.propose(), tx.propose()), (1, 2));
+        tx.attach(u64::MAX, 0, nothing).unwrap();
+        assert_eq!(tx.propose(), u64::MAX);
+        assert_eq!(tx.attach(u64::MAX, 0, nothing), Err(Stop::Stale));
+    }
+
+    #[test]
+    fn nothing_is_split_before_the_peer_has_named_this_side_connection() {
+        let mut tx = pushed(1);
+        assert_eq!(tx.open_side(7, 3), Err(Stop::Stale));
+        tx.open_side(0, 3).unwrap();
+        assert_eq!(tx.open_side(0, 4), Err(Stop::Stale), "it has one");
+        assert_eq!(tx.side_named(0, 2), Ok(Named::Nothing));
+        assert!(!sent(&mut tx).1);
+        tx.push(1, SPLIT_FROM, true);
+        assert_eq!(tx.side_named(0, 3), Ok(Named::Nothing));
+        tx.push(2, SPLIT_FROM - 1, true);
+        tx.push(3, SPLIT_FROM, false);
+        assert_eq!(sent(&mut tx), (vec![2, 3, 4], true));
+        assert!(tx.side_lost(0), "half of frame 2 was on it");
+        tx.push(4, SPLIT_FROM, true);
+        assert_eq!(sent(&mut tx), (vec![5], false));
+    }
+
+    #[test]
+    fn an_offer_is_taken_once_and_the_last_one_only() {
+        let mut tx = pushed(0);
+        let (first, second) = (tx.offer_side(), tx.offer_side());
+        assert_eq!(tx.side_named(0, first), Ok(Named::Nothing));
+        assert!(matches!(tx.side_expected(0), Err(Stop::Broken(_))));
+        assert_eq!(tx.side_named(0, second), Ok(Named::Take));
+        assert_eq!(tx.side_named(0, second), Ok(Named::Nothing));
+        assert_eq!(tx.side_expected(0), Ok(()));
+        assert!(tx.side_lost(0), "half of a frame was to come over it");
+        assert!(!tx.side_lost(1));
+    }
+}

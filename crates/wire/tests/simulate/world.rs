@@ -114,6 +114,8 @@ struct End {
     execution: Arc<Execution>,
     main: Option<usize>,
     side: Option<usize>,
+    /// Halves of frames have gone over it, or should have.
+    side_used: bool,
     /// Frames to queue, frames queued, and the size of the next.
     total: u64,
     pushed: u64,
@@ -217,6 +219,7 @@ impl World {
                 execution,
                 main: Some(0),
                 side: None,
+                side_used: false,
                 total: 1 + rng.below(most),
                 pushed: 0,
                 next_len: 50,
@@ -373,6 +376,7 @@ impl World {
                 {
                     note!(self, "client has side connection {link}, number {number}");
                     client.side = Some(link);
+                    client.side_used = false;
                     self.pump_soon(CLIENT);
                 } else {
                     self.cut(link);
@@ -463,6 +467,7 @@ impl World {
                 let Some(side) = self.ends[end].side else {
                     return Err(format!("{} has no side connection", name(end)));
                 };
+                self.ends[end].side_used = true;
                 self.put(side, peer, h, aside);
             }
             self.put(main, peer, h, HEADER + h.len as usize - aside);
@@ -586,6 +591,7 @@ impl World {
         ensure!(present, "{}: {h:?} is not stale", name(end));
         match arriving {
             Arriving::Data { aside: 1.., .. } => {
+                e.side_used = true;
                 if let Err(e) = e.tx.side_expected(epoch) {
                     return Err(format!("{}: {h:?}: {e:?}", name(end)));
                 }
@@ -599,6 +605,7 @@ impl World {
                     let side = self.offered[number as usize - 1];
                     note!(self, "{} takes side connection {side}", name(end));
                     self.ends[end].side = Some(side);
+                    self.ends[end].side_used = false;
                     self.pump_soon(end);
                     if self.links[side].pipes[end].ends.is_some() {
                         self.lost(end, side);
@@ -823,7 +830,9 @@ impl World {
         let e = &mut self.ends[end];
         if e.side == Some(link) {
             note!(self, "{} has lost side connection {link}", name(end));
-            if let (true, Some(main)) = (e.tx.side_lost(e.tx.epoch()), e.main) {
+            let both = e.tx.side_lost(e.tx.epoch());
+            assert_eq!(both, e.side_used, "a half is lost, or none");
+            if let (true, Some(main)) = (both, e.main) {
                 self.lost(end, main);
             }
         } else if e.main == Some(link) {
