@@ -108,8 +108,9 @@ impl Board {
 
 /// How far what was received has been executed.
 ///
-/// Frames are delivered in order, and then wait in one or several [`Stage`]s to be executed. A frame
-/// counts as executed when it, and all before it, has been delivered and has left every stage.
+/// Frames are delivered in order, and then wait in one or several [`Stage`]s to be executed. A
+/// frame counts as executed when it, and all before it, has been delivered and has left every
+/// stage.
 #[derive(Debug, Default)]
 pub struct Execution {
     delivered: AtomicU64,

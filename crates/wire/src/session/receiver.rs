@@ -1,7 +1,8 @@
 //! The half that receives: what is new, what was seen, when to acknowledge, and whether the peer
 //! still lives.
 
-use super::{Board, Bounds, SPLIT_FROM, Stop, broken, share};
+use super::board::Board;
+use super::rules::{Bounds, SPLIT_FROM, Stop, broken, share};
 use crate::frame::{self, HEADER, Header, Kind};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! The half that numbers, sends, keeps and sends again; it also knows which connection is present.
 
-use super::{Board, Bounds, SPLIT_FROM, Stop, broken, share};
+use super::board::Board;
+use super::rules::{Bounds, SPLIT_FROM, Stop, broken, share};
 use crate::frame::{self, Header, Kind};
 use std::collections::VecDeque;
 use std::sync::Arc;

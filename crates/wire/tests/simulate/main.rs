@@ -1,21 +1,23 @@
 //! Client, link and worker of `wire::session` on a virtual clock, over random schedules.
 //!
 //! A seed decides everything: sizes, delays, where connections break (in the middle of a frame as
-//! well), what each end notices of it and when, hellos that overtake each other or come twice, links
-//! that swallow bytes, side connections, a worker whose queue is full. [`world`] says which
-//! properties hold at each step. A failure prints its schedule and its seed:
+//! well), what each end notices of it and when, hellos that overtake each other or come twice,
+//! links that swallow bytes or repeat frames, side connections, a worker whose queue is full.
+//! [`world`] says which properties hold at each step. A failure prints its schedule and its seed:
 //!     BUSBAR_SEED=N cargo test -p busbar-wire --test simulate
 //! `BUSBAR_SEEDS=N` runs as many; `./test simulate` a million.
 
 #[path = "../../../../testing/harness/src/rng.rs"]
 #[allow(dead_code)]
 mod rng;
+mod sums;
 mod world;
 
 use rng::Rng;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use world::{Sums, World};
+use sums::Sums;
+use world::World;
 
 /// A run of one seed: what happened in it, or which property failed.
 fn run(seed: u64, tell: bool) -> Result<Sums, String> {
