@@ -2,9 +2,9 @@
 //! many connections as it takes.
 //!
 //! [`Channel`] drives the pure machine of `wire::session` (numbers, acknowledgement, replay,
-//! epochs, silence) with threads and connections: one thread sends what is queued, one receives and
-//! hands frames to a [`Sink`]. Client and worker use the same code; they differ in what happens when
-//! a connection ends, which is the [`Keeper`]'s business.
+//! epochs, silence) with threads and connections: one thread sends what is queued, one receives
+//! and hands frames to a [`Sink`]. Client and worker use the same code; they differ in what happens
+//! when a connection ends, which is the [`Keeper`]'s business.
 //!
 //! Cost of queueing a record: one lock that no other producer takes, the time, and the copy of its
 //! bytes (see `lanes.rs`). The sending thread is woken only when it sleeps; while records keep
