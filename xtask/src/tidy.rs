@@ -5,6 +5,7 @@
 mod docs;
 mod layers;
 mod modules;
+mod packages;
 mod paths;
 mod repo;
 mod rooms;
@@ -22,6 +23,7 @@ pub fn run(root: &Path) -> Result<()> {
     let mut found = style::check(&repo);
     found.extend(layers::check(&repo, &packages));
     found.extend(rooms::check(&repo, &packages)?);
+    found.extend(packages::check(&repo, &packages)?);
     found.extend(docs::check(&repo));
     found.extend(spec::check(&repo));
     for line in &found {

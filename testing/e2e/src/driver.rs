@@ -3,7 +3,7 @@
 #![allow(non_snake_case, missing_docs)]
 
 use libloading::Library;
-use std::cell::OnceCell;
+use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::OnceLock;
@@ -91,7 +91,7 @@ pub const IMAGE: &str = "fakedev-module 1\n\
 /// The driver.
 pub struct Driver {
     library: Library,
-    module: OnceCell<usize>,
+    module: Cell<usize>,
     context: OnceLock<usize>,
 }
 
@@ -106,7 +106,7 @@ impl Driver {
         let library = unsafe { Library::new("libcuda.so.1") }.expect("libcuda.so.1 can be loaded");
         Self {
             library,
-            module: OnceCell::new(),
+            module: Cell::new(0),
             context: OnceLock::new(),
         }
     }
@@ -135,17 +135,23 @@ impl Driver {
 
     /// A kernel by name; the name ends in NUL.
     pub fn function(&self, name: &str) -> usize {
-        let module = *self.module.get_or_init(|| {
+        if self.module.get() == 0 {
             let mut m = 0;
             assert_eq!(self.cuModuleLoadData(&mut m, IMAGE.as_ptr().cast()), 0);
-            m
-        });
+            self.module.set(m);
+        }
+        let module = self.module.get();
         let mut f = 0;
         assert_eq!(
             self.cuModuleGetFunction(&mut f, module, name.as_ptr().cast()),
             0
         );
         f
+    }
+
+    /// Unloads the module that [`Driver::function`] has loaded.
+    pub fn unload(&self) {
+        assert_eq!(self.cuModuleUnload(self.module.replace(0)), 0);
     }
 
     /// Launches a kernel whose parameters are words.

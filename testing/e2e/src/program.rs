@@ -2,32 +2,15 @@
 
 use crate::proc::Watchdog;
 use crate::server::Server;
+pub use crate::tree::clear;
 use crate::tree::tree;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 /// How long any one program may take. It bounds a failing test, it measures nothing.
 pub const LIMIT: Duration = Duration::from_secs(120);
-
-/// Takes away what the surroundings say to Busbar, CUDA and the simulated driver, and says where
-/// the shims are: the program itself may be reached by a link.
-pub fn clear(c: &mut Command) {
-    for (k, _) in std::env::vars_os() {
-        let name = k.to_string_lossy().into_owned();
-        if ["BUSBAR_", "CUDA_", "FAKEDEV_"]
-            .iter()
-            .any(|p| name.starts_with(p))
-        {
-            c.env_remove(k);
-        }
-    }
-    c.env_remove("LD_LIBRARY_PATH");
-    if let Some(lib) = tree().cuda.parent() {
-        c.env("BUSBAR_LIB_DIR", lib);
-    }
-}
 
 /// A command that runs `program` natively.
 pub fn native(program: &Path) -> Command {
@@ -48,6 +31,15 @@ pub fn remote_at(address: &str, program: &Path) -> Command {
 /// A command that runs `program` through `server`.
 pub fn remote(server: &Server, program: &Path) -> Command {
     remote_at(&server.address, program)
+}
+
+/// As [`remote`], without `busbar run` in between: a program in a container is started so.
+pub fn remote_directly(server: &Server, program: &Path) -> Command {
+    let mut c = Command::new(program);
+    clear(&mut c);
+    c.env("LD_LIBRARY_PATH", &tree().cuda);
+    c.env("BUSBAR_SERVER", &server.address);
+    c
 }
 
 /// Runs a command to its end, and returns what it printed; it must succeed.
@@ -127,6 +119,15 @@ impl Running {
                 "the program ended before it printed {start:?}"
             );
         }
+    }
+
+    /// Gives its stdin a line.
+    ///
+    /// # Panics
+    /// When it has ended.
+    pub fn say(&mut self, line: &str) {
+        let to = self.child.stdin.as_mut().expect("its stdin is a pipe");
+        writeln!(to, "{line}").expect("it reads its stdin");
     }
 
     /// Ends its stdin, which the programs that hold something wait for.

@@ -4,56 +4,13 @@
 //! what the calls compute does not depend on how streams overlap.
 
 mod host;
+mod program;
 
 use crate::driver::{Driver, IMAGE};
 use busbar_harness::rng::Rng;
+use program::{Kernels, Pending, Program};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A piece of device memory.
-struct Buffer {
-    address: u64,
-    len: usize,
-    /// Index of the stream that last used it.
-    stream: usize,
-    /// Whether it came from a memory pool.
-    pooled: bool,
-}
-
-/// A copy to the host that has not been waited for.
-struct Pending {
-    host: u64,
-    len: usize,
-    stream: usize,
-}
-
-struct Program<'d> {
-    d: &'d Driver,
-    rng: Rng,
-    buffers: Vec<Buffer>,
-    /// Stream 0 is the legacy default stream.
-    streams: Vec<usize>,
-    pending: Vec<Pending>,
-    kernels: Kernels,
-    counter: u64,
-    /// Counts what host functions do.
-    called: &'static AtomicU64,
-    digest: u64,
-    steps: u64,
-    /// No other thread uses the driver: a capture is disturbed by nobody.
-    alone: bool,
-    trace: Vec<String>,
-}
-
-#[derive(Clone, Copy)]
-struct Kernels {
-    fill: usize,
-    iota: usize,
-    add: usize,
-    copy: usize,
-    reduce: usize,
-    scramble: usize,
-}
 
 /// Counts how often the host function ran.
 unsafe extern "C" fn count(user: *mut c_void) {
@@ -62,16 +19,26 @@ unsafe extern "C" fn count(user: *mut c_void) {
 }
 const ORDER: Ordering = Ordering::SeqCst;
 
-const MOST_BYTES: u64 = 3 << 20;
+/// The largest buffer of a program, unless it is to be small.
+pub const MOST_BYTES: u64 = 3 << 20;
 const MOST_BUFFERS: usize = 24;
 
 /// Runs `steps` random calls, and prints a trace and a digest.
 pub fn run(d: &Driver, seed: u64, steps: u64) {
     d.begin();
     let kernels = Kernels::of(d);
-    for line in one(d, kernels, seed, steps, true) {
+    for line in one(d, kernels, seed, steps, MOST_BYTES, true) {
         println!("{line}");
     }
+}
+
+/// As [`run`], with buffers of up to `most` bytes; gives the last line of the trace. All that the
+/// program makes ends with it, but for the primary context that it retains.
+pub fn whole(d: &Driver, seed: u64, steps: u64, most: u64) -> String {
+    d.begin();
+    let mut trace = one(d, Kernels::of(d), seed, steps, most, true);
+    d.unload();
+    trace.pop().unwrap_or_default()
 }
 
 /// As [`run`], in several threads that share a context and nothing else.
@@ -83,7 +50,7 @@ pub fn threads(d: &Driver, seed: u64, steps: u64) {
         let start = |i| {
             s.spawn(move || {
                 d.make_current();
-                one(d, kernels, seed * THREADS + i, steps, false)
+                one(d, kernels, seed * THREADS + i, steps, MOST_BYTES, false)
             })
         };
         let all: Vec<_> = (0..THREADS).map(start).collect();
@@ -109,7 +76,7 @@ impl Kernels {
 }
 
 /// One thread's calls; gives their trace.
-fn one(d: &Driver, kernels: Kernels, seed: u64, steps: u64, alone: bool) -> Vec<String> {
+fn one(d: &Driver, kernels: Kernels, seed: u64, steps: u64, most: u64, alone: bool) -> Vec<String> {
     let mut p = Program {
         d,
         rng: Rng::new(seed),
@@ -121,6 +88,7 @@ fn one(d: &Driver, kernels: Kernels, seed: u64, steps: u64, alone: bool) -> Vec<
         called: Box::leak(Box::default()),
         digest: 0,
         steps: 0,
+        most,
         alone,
         trace: Vec::new(),
     };
@@ -137,99 +105,6 @@ fn one(d: &Driver, kernels: Kernels, seed: u64, steps: u64, alone: bool) -> Vec<
 }
 
 impl Program<'_> {
-    fn note(&mut self, v: u64) {
-        self.digest = (self.digest.rotate_left(7) ^ v).wrapping_mul(0x0000_0100_0000_01b3);
-    }
-
-    fn note_bytes(&mut self, bytes: &[u8]) {
-        for c in bytes.chunks(8) {
-            let mut w = [0; 8];
-            w[..c.len()].copy_from_slice(c);
-            self.note(u64::from_le_bytes(w));
-        }
-    }
-
-    /// A call that must succeed.
-    fn good(&self, what: &str, rc: i32) {
-        assert_eq!(rc, 0, "step {}: {what}", self.steps);
-    }
-
-    fn alloc(&mut self) -> usize {
-        let len = 64 + self.rng.magnitude(MOST_BYTES) as usize;
-        let stream = self.rng.below(self.streams.len() as u64) as usize;
-        let pooled = self.rng.one_in(3);
-        let mut address = 0;
-        let raw = self.streams[stream];
-        if pooled {
-            self.good(
-                "cuMemAllocAsync",
-                self.d.cuMemAllocAsync(&mut address, len, raw),
-            );
-        } else {
-            self.good("cuMemAlloc", self.d.cuMemAlloc_v2(&mut address, len));
-        }
-        self.good(
-            "cuMemsetD8Async",
-            self.d.cuMemsetD8Async(address, 1, len, raw),
-        );
-        self.buffers.push(Buffer {
-            address,
-            len,
-            stream,
-            pooled,
-        });
-        self.buffers.len() - 1
-    }
-
-    /// A random buffer, usable on `stream` from here on.
-    fn buffer(&mut self, stream: usize) -> usize {
-        if self.buffers.len() < 3 {
-            self.alloc();
-        }
-        let i = self.rng.below(self.buffers.len() as u64) as usize;
-        self.hand_over(i, stream);
-        i
-    }
-
-    fn hand_over(&mut self, i: usize, stream: usize) {
-        let from = self.buffers[i].stream;
-        if from != stream {
-            let mut event = 0;
-            self.good("cuEventCreate", self.d.cuEventCreate(&mut event, 2));
-            self.good(
-                "cuEventRecord",
-                self.d.cuEventRecord(event, self.streams[from]),
-            );
-            let rc = self.d.cuStreamWaitEvent(self.streams[stream], event, 0);
-            self.good("cuStreamWaitEvent", rc);
-            self.good("cuEventDestroy", self.d.cuEventDestroy_v2(event));
-            self.buffers[i].stream = stream;
-        }
-    }
-
-    /// An aligned stretch of a buffer: offset and length in bytes.
-    fn stretch(&mut self, i: usize, align: usize) -> (usize, usize) {
-        let units = (self.buffers[i].len / align) as u64;
-        let n = 1 + self.rng.magnitude(units);
-        let at = self.rng.below(units - n + 1);
-        (at as usize * align, n as usize * align)
-    }
-
-    fn collect(&mut self, stream: Option<usize>) {
-        let all = std::mem::take(&mut self.pending);
-        for p in all {
-            if stream.is_none_or(|s| s == p.stream) {
-                // SAFETY: pinned memory of that length, whose copy has been waited for.
-                let bytes = unsafe { std::slice::from_raw_parts(p.host as *const u8, p.len) };
-                let bytes = bytes.to_vec();
-                self.note_bytes(&bytes);
-                self.good("cuMemFreeHost", self.d.cuMemFreeHost(p.host));
-            } else {
-                self.pending.push(p);
-            }
-        }
-    }
-
     fn step(&mut self) {
         let d = self.d;
         let stream = self.rng.below(self.streams.len() as u64) as usize;
@@ -444,6 +319,9 @@ impl Program<'_> {
         }
         for b in std::mem::take(&mut self.buffers) {
             self.good("cuMemFree", self.d.cuMemFree_v2(b.address));
+        }
+        for stream in self.streams.split_off(1) {
+            self.good("cuStreamDestroy", self.d.cuStreamDestroy_v2(stream));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Servers: started on a free port, asked for their sessions, killed at the end.
 
-use crate::tree::tree;
-use crate::{program, until};
+use crate::tree::{clear, tree};
+use crate::until;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ impl Options {
     pub fn try_start(&self) -> Result<Server, String> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut c = Command::new(&tree().busbar);
-        program::clear(&mut c);
+        clear(&mut c);
         c.arg("serve");
         let mut unless_told = |flag: &str, value: PathBuf| {
             if !self.args.iter().any(|a| a == flag) {
@@ -112,7 +112,7 @@ impl Server {
     /// What it says about itself.
     pub fn status(&self) -> Value {
         let mut c = Command::new(&tree().busbar);
-        program::clear(&mut c);
+        clear(&mut c);
         let out = c
             .args(["ps", "--json", "--server", &self.address])
             .output()

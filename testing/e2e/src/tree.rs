@@ -40,6 +40,24 @@ pub fn tree() -> &'static Tree {
     })
 }
 
+/// Takes away what the surroundings say to Busbar, CUDA and the simulated driver, and says where
+/// the shims are: the program itself may be reached by a link.
+pub fn clear(c: &mut Command) {
+    for (k, _) in std::env::vars_os() {
+        let name = k.to_string_lossy().into_owned();
+        if ["BUSBAR_", "CUDA_", "FAKEDEV_"]
+            .iter()
+            .any(|p| name.starts_with(p))
+        {
+            c.env_remove(k);
+        }
+    }
+    c.env_remove("LD_LIBRARY_PATH");
+    if let Some(lib) = tree().cuda.parent() {
+        c.env("BUSBAR_LIB_DIR", lib);
+    }
+}
+
 /// The folder that cargo builds into, from where it put this test program.
 fn target() -> PathBuf {
     let exe = std::env::current_exe().expect("a test program has a path");

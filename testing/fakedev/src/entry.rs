@@ -3,7 +3,7 @@
 use crate::config;
 use crate::faults::{self, Action};
 use crate::ffi::{CUresult, Res};
-use crate::state::{context, logs};
+use crate::state::{context, live, logs};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -65,6 +65,7 @@ pub fn call(site: &'static Site, f: impl FnOnce() -> Res) -> CUresult {
     if code != 0 {
         logs::failed(site.name, code);
     }
+    live::keep();
     code
 }
 

@@ -10,6 +10,8 @@
 //! - `FAKEDEV_FAULTS`: failures on command, see [`faults`];
 //! - `FAKEDEV_LOG`: a file that gets the name of each driver call, and counts when the process
 //!   ends;
+//! - `FAKEDEV_LIVE`: a folder in which each process keeps a file, named by its number, that says
+//!   what was live after its last driver call;
 //! - `FAKEDEV_LAUNCH_NS` (0): how long each launch keeps the calling thread busy.
 //!
 //! `state` knows what there is: each kind of object with its table, and no C function. `engine`

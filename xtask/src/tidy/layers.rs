@@ -1,6 +1,6 @@
 //! Who may use whom: the invariants of ARCHITECTURE.md, from what cargo knows of the packages.
 
-use super::repo::{File, Repo};
+use super::repo::{File, Repo, ours};
 use serde_json::Value;
 
 /// Each package of ours, and those of ours that it may use outside its tests.
@@ -35,7 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const LOADERS: [&str; 1] = ["busbar-worker"];
 
 pub fn check(repo: &Repo, packages: &[Value]) -> Vec<String> {
-    let mut found: Vec<_> = packages.iter().flat_map(package).collect();
+    let mut found: Vec<_> = ours(packages).flat_map(package).collect();
     found.extend(sources(repo));
     found
 }

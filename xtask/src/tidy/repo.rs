@@ -81,10 +81,11 @@ impl Repo {
         })
     }
 
-    /// What cargo knows of each package.
+    /// What cargo knows of each package, those of others included.
     pub fn packages(&self) -> Result<Vec<Value>> {
         let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        cargo.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
+        cargo.args(["metadata", "--format-version=1", "--locked"]);
+        cargo.args(["--filter-platform", "x86_64-unknown-linux-gnu"]);
         let out = cargo
             .current_dir(&self.root)
             .output()
@@ -104,4 +105,9 @@ impl Repo {
             .iter()
             .filter(|f| f.is_rust_code() && !f.is_generated())
     }
+}
+
+/// Those packages that are part of the repository.
+pub fn ours(packages: &[Value]) -> impl Iterator<Item = &Value> {
+    packages.iter().filter(|p| p["source"].is_null())
 }

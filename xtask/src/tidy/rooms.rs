@@ -10,7 +10,7 @@
 
 use super::modules::Crate;
 use super::paths::Paths;
-use super::repo::Repo;
+use super::repo::{Repo, ours};
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use serde_json::Value;
@@ -99,8 +99,7 @@ fn table(repo: &Repo) -> Result<Table> {
 fn crates(repo: &Repo, packages: &[Value]) -> Result<Vec<Crate>> {
     let root = format!("{}/", repo.root.display());
     let mut crates = Vec::new();
-    for target in packages
-        .iter()
+    for target in ours(packages)
         .flat_map(|p| p["targets"].as_array())
         .flatten()
     {

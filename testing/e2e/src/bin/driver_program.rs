@@ -28,6 +28,7 @@ fn main() {
     let d = Driver::load();
     match args.first().map(String::as_str) {
         Some("random") => random::run(&d, number(1), number(2)),
+        Some("random-many") => random_many(&d),
         Some("random-threads") => random::threads(&d, number(1), number(2)),
         Some("devices") => devices(&d),
         Some("hold") => hold(&d, number(1)),
@@ -52,6 +53,30 @@ fn main() {
             eprintln!("usage: driver_program random SEED STEPS | ...");
             std::process::exit(2);
         }
+    }
+}
+
+/// Runs a random program for each line of its stdin, `SEED STEPS BYTES`, each in a process of its
+/// own, and prints the end of its trace.
+fn random_many(d: &Driver) {
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let numbers: Vec<u64> = line.split(' ').filter_map(|n| n.parse().ok()).collect();
+        let [seed, steps, most] = numbers[..] else {
+            panic!("not a program: {line:?}");
+        };
+        // SAFETY: one thread, which has called nothing of the driver.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            // One that hangs ends, and says so by its status.
+            // SAFETY: no preconditions.
+            unsafe { libc::alarm(60) };
+            say(&random::whole(d, seed, steps, most));
+            std::process::exit(0);
+        }
+        let mut status = 0;
+        // SAFETY: the child is this process's own.
+        assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+        say(&format!("seed {seed} status {status:#x}"));
     }
 }
 

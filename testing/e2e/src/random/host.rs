@@ -1,7 +1,7 @@
 //! What random programs do with memory of their own: rows, page-locked memory between two pieces of
 //! work, functions that write it, managed memory, graphs.
 
-use super::Program;
+use super::program::{Pending, Program};
 use std::ffi::c_void;
 
 /// Bytes that a host function writes, and where. Such memory lives to the program's end.
@@ -92,7 +92,7 @@ impl Program<'_> {
         let back = rows(there, here(host as *mut u8), width_, height_);
         let rc = self.d.cuMemcpy2DAsync_v2(&back, raw);
         self.good("cuMemcpy2DAsync", rc);
-        self.pending.push(super::Pending {
+        self.pending.push(Pending {
             host,
             len: packed * height,
             stream,
@@ -132,7 +132,7 @@ impl Program<'_> {
             .d
             .cuMemcpyHtoDAsync_v2(to, host as *const c_void, n, raw);
         self.good("cuMemcpyHtoDAsync", rc);
-        self.pending.push(super::Pending {
+        self.pending.push(Pending {
             host,
             len: n,
             stream,

@@ -2,15 +2,16 @@
 
 use crate::entry::api;
 use crate::ffi::*;
-use crate::state::logs::{CUT, Callback, HANDLE, LOG, take};
+use crate::state::logs::{CUT, Callback, LOG, take};
 use std::ffi::{c_char, c_void};
-use std::sync::atomic::Ordering;
 
 api! {
     fn [cuLogsRegisterCallback] (f: Option<Callback>, user: *mut c_void, out: *mut usize) {
         let f = f.ok_or(INVALID_VALUE)?;
-        let handle = HANDLE.fetch_add(0x10, Ordering::Relaxed);
-        LOG.lock().unwrap().listeners.push((handle, f, user as usize));
+        let mut log = LOG.lock().unwrap();
+        log.handle += 0x10;
+        let handle = log.handle;
+        log.listeners.push((handle, f, user as usize));
         put_opt(out, handle);
         Ok(())
     }

@@ -5,7 +5,6 @@ use crate::ffi::*;
 use std::collections::VecDeque;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Lines that are kept, as the real driver's.
@@ -25,6 +24,8 @@ pub struct Log {
     pub next: u32,
     /// Listeners, by the handles that programs know them by.
     pub listeners: Vec<(usize, Callback, usize)>,
+    /// The handle of the last listener.
+    pub handle: usize,
 }
 
 /// The log.
@@ -32,9 +33,8 @@ pub static LOG: Mutex<Log> = Mutex::new(Log {
     lines: VecDeque::new(),
     next: 0,
     listeners: Vec::new(),
+    handle: 0,
 });
-/// The handle of the next listener.
-pub static HANDLE: AtomicUsize = AtomicUsize::new(0x10);
 
 /// A call has failed.
 pub fn failed(function: &str, code: CUresult) {

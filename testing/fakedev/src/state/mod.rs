@@ -15,6 +15,7 @@ pub mod handle;
 pub mod image;
 pub mod kernels;
 pub mod launch;
+pub mod live;
 pub mod logs;
 pub mod memory;
 pub mod module;

@@ -396,7 +396,7 @@ impl Driver {
 
     /// All counts of live things.
     pub fn live(&self) -> Vec<u64> {
-        (2..14).map(|place| self.stat(place)).collect()
+        (2..17).map(|place| self.stat(place)).collect()
     }
 
     /// The bytes free on the current device.

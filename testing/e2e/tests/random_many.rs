@@ -1,0 +1,170 @@
+//! Very many random programs: each gives natively and through a server the same, in a session of
+//! its own, and leaves nothing at the worker when it has ended all that it made.
+//!
+//! `./test random` runs a hundred thousand.
+
+use busbar_e2e::program::{Running, native, remote_directly};
+use busbar_e2e::random::MOST_BYTES;
+use busbar_e2e::server::{Options, Server};
+use busbar_e2e::{proc, until};
+use busbar_harness::rng::effort;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_driver_program");
+
+/// What a worker keeps for its session's sake, whatever the program did: at most so many of these
+/// kinds, and nothing of any other.
+const KEPT: [(&str, u64); 7] = [
+    ("contexts", 1),
+    ("streams", 1),
+    ("events", 5),
+    ("host_ranges", 8),
+    // Addresses and memory that the next allocation gets.
+    ("reserved", 4),
+    ("created", 4),
+    ("device_ranges", 4),
+];
+
+/// How long all programs of a lane may take.
+const LONG: Duration = Duration::from_secs(4 * 3600);
+
+type Counts = BTreeMap<String, u64>;
+
+/// Runs programs one after another, natively or through a server.
+struct Runner {
+    running: Running,
+    /// Where the processes that have the driver say what is live.
+    live: PathBuf,
+}
+
+impl Runner {
+    fn native(live: PathBuf) -> Self {
+        let mut c = native(Path::new(PROGRAM));
+        c.env("FAKEDEV_LIVE", &live).arg("random-many");
+        let running = Running::start_for(&mut c, LONG);
+        Self { running, live }
+    }
+
+    fn remote(server: &Server, live: PathBuf) -> Self {
+        let mut c = remote_directly(server, Path::new(PROGRAM));
+        let running = Running::start_for(c.arg("random-many"), LONG);
+        Self { running, live }
+    }
+
+    /// Runs a program: the end of its trace, and what was live of each kind when its process, or
+    /// the worker's, had ended.
+    fn run(&mut self, seed: u64) -> (String, Counts) {
+        let most = if seed.is_multiple_of(16) {
+            MOST_BYTES
+        } else {
+            1 << 16
+        };
+        self.running.say(&format!("{seed} 60 {most}"));
+        let mut said = String::new();
+        loop {
+            let line = self.running.line();
+            assert!(
+                !line.is_empty(),
+                "the programs have ended at seed {seed}: {said}"
+            );
+            said += &line;
+            if line.starts_with("seed ") {
+                break;
+            }
+        }
+        (said, self.left())
+    }
+
+    /// What a process that has ended left; its file is gone then.
+    fn left(&self) -> Counts {
+        until("a process that has ended", || {
+            let files = fs::read_dir(&self.live).into_iter().flatten().flatten();
+            let pid = |f: &fs::DirEntry| f.file_name().to_string_lossy().parse().ok();
+            let file = files
+                .into_iter()
+                .find(|f| pid(f).is_some_and(|p| !proc::alive(p)))?;
+            let text = fs::read_to_string(file.path()).expect("a file of counts");
+            fs::remove_file(file.path()).expect("it can be removed");
+            Some(serde_json::from_str(&text).expect("counts"))
+        })
+    }
+}
+
+#[test]
+fn many_programs_are_equal_and_leave_nothing() {
+    let count = effort(40);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (next, failures) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
+    let most = Mutex::new(Counts::new());
+    let start = Instant::now();
+    let lane = || {
+        let folder = tempfile::tempdir().expect("a folder");
+        let live = |name: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir(&path).expect("a folder");
+            path
+        };
+        let there = live("worker");
+        let server = Options::default()
+            .env("FAKEDEV_LIVE", &there.display().to_string())
+            .start();
+        let mut runners = [
+            Runner::native(live("native")),
+            Runner::remote(&server, there),
+        ];
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= count {
+                break;
+            }
+            let [(wanted, alone), (got, left)] = runners.each_mut().map(|r| r.run(seed));
+            let mut why = Vec::new();
+            if wanted != got {
+                why.push(format!("natively {wanted:?}, remotely {got:?}"));
+            }
+            // The program itself ends all that it makes, but for the context that it retains.
+            if alone
+                .iter()
+                .any(|(kind, n)| *n > u64::from(kind == "contexts"))
+            {
+                why.push(format!("natively it leaves {alone:?}"));
+            }
+            let kept = |kind: &str| KEPT.iter().find(|k| k.0 == kind).map_or(0, |k| k.1);
+            if left.iter().any(|(kind, n)| *n > kept(kind)) {
+                why.push(format!("the worker is left with {left:?}"));
+            }
+            let mut most = most.lock().unwrap();
+            for (kind, n) in left {
+                let most = most.entry(kind).or_insert(0);
+                *most = n.max(*most);
+            }
+            if !why.is_empty() {
+                failures.lock().unwrap().insert(seed, why.join("; "));
+            }
+            if seed % 1000 == 999 {
+                println!(
+                    "{} programs, {:.1} a second",
+                    seed + 1,
+                    seed as f64 / start.elapsed().as_secs_f64()
+                );
+            }
+        }
+    };
+    std::thread::scope(|s| (0..2 * cores).for_each(|_| drop(s.spawn(lane))));
+    let rate = count as f64 / start.elapsed().as_secs_f64();
+    let failures = failures.into_inner().unwrap();
+    println!(
+        "{count} programs, {rate:.1} a second, {} failed",
+        failures.len()
+    );
+    println!("left at most: {:?}", most.into_inner().unwrap());
+    for (seed, why) in &failures {
+        println!("seed {seed}: {why}");
+    }
+    assert!(failures.is_empty());
+}
