@@ -7,7 +7,7 @@ use crate::spec::{Class, Item, Sort};
 use anyhow::{Context, Result, bail};
 use quote::ToTokens as _;
 use std::collections::{HashMap, HashSet};
-use syn::Type;
+use syn::{PointerMutability, Type};
 
 /// Refuses an API whose lines do not hold together.
 pub fn api(api: &Api) -> Result<()> {
@@ -123,10 +123,9 @@ fn alias(api: &Api, c: &Call, to: &str) -> Result<()> {
 fn canonical(api: &Api, ty: &Type) -> String {
     match ty {
         Type::Ptr(p) => {
-            let word = if p.mutability.is_some() {
-                "*mut"
-            } else {
-                "*const"
+            let word = match p.mutability {
+                PointerMutability::Mut(_) => "*mut",
+                PointerMutability::Const(_) => "*const",
             };
             format!("{word} {}", canonical(api, &p.elem))
         }

@@ -8,7 +8,7 @@ use crate::model::{Api, At, Call, Effect, Role, field_name, snake};
 use crate::spec::{Act, Class, Mark, Sort, Statement};
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
-use syn::Type;
+use syn::{PointerMutability, Type, TypePtr};
 
 impl Api {
     /// All effects of a line.
@@ -83,7 +83,7 @@ impl Api {
             match (&p.mark, kind) {
                 (Some(Mark::New), Some(kind)) => add(Act::Creates, kind, &a.field),
                 (Some(_), None) => bail!("parameter `{}` is not a handle of an object", p.name),
-                (None, Some(kind)) if to.mutability.is_some() && has_body(&call.item.class) => {
+                (None, Some(kind)) if is_mut(to) && has_body(&call.item.class) => {
                     bail!(
                         "parameter `{}` brings a {kind} back: #[new], or #[gives] if it was there \
                          already, or #[takes] if it goes in",
@@ -168,6 +168,11 @@ impl Api {
         }
         Ok(of)
     }
+}
+
+/// Whether it is a `*mut`.
+fn is_mut(pointer: &TypePtr) -> bool {
+    matches!(pointer.mutability, PointerMutability::Mut(_))
 }
 
 /// Whether a function of that class has a body of its own.

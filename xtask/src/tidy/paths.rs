@@ -364,7 +364,7 @@ fn is_constant(krate: &Crate, module: usize, ty: &Type, depth: usize) -> bool {
         Type::Paren(t) => inner(&t.elem),
         Type::Group(t) => inner(&t.elem),
         Type::Tuple(t) => t.elems.iter().all(inner),
-        Type::BareFn(_) => true,
+        Type::FnPtr(_) => true,
         Type::Path(p) => {
             let Some(last) = p.path.segments.last() else {
                 return false;

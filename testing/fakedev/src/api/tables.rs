@@ -6,7 +6,7 @@ use crate::entry::api;
 use crate::ffi::*;
 use crate::state::context::{self, Context, StorageDestructor};
 use crate::state::{device, module};
-use hmac::{Mac, SimpleHmac};
+use hmac::{KeyInit, Mac, SimpleHmac};
 use md2::Md2;
 use std::ffi::c_void;
 use std::sync::{Arc, LazyLock};

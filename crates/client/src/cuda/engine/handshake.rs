@@ -5,7 +5,7 @@
 
 use crate::cuda::call::Cx;
 use crate::cuda::state::devices::Device;
-use hmac::{Mac, SimpleHmac};
+use hmac::{KeyInit, Mac, SimpleHmac};
 use md2::Md2;
 
 const KEY: [u8; 16] = [
