@@ -1,5 +1,6 @@
-// What dies with a stream, a context, a reset, and what does not: captures end with their streams and
-// contexts, ids of contexts never come back, code that the runtime registered works after a reset.
+// What dies with a stream, a context, a reset, and what does not: captures end with their streams
+// and contexts, ids of contexts never come back, code that the runtime registered works after a
+// reset.
 #include "check.h"
 #include <cstring>
 #include <cuda.h>
