@@ -1,13 +1,10 @@
 //! Platforms.
 
-#[custom]
+#[unsupported("a graphics context cannot be shared with another machine")]
 fn clCreateEventFromEGLSyncKHR(context: cl_context, sync: CLeglSyncKHR, display: CLeglDisplayKHR, errcode_ret: *mut i32) -> cl_event;
 
-#[custom]
+#[unsupported("a graphics context cannot be shared with another machine")]
 fn clCreateEventFromGLsyncKHR(context: cl_context, sync: cl_GLsync, errcode_ret: *mut i32) -> cl_event;
-
-#[custom]
-fn clCreatePipe(context: cl_context, flags: cl_mem_flags, pipe_packet_size: u32, pipe_max_packets: u32, properties: *const cl_pipe_properties, errcode_ret: *mut i32) -> cl_mem;
 
 #[local]
 fn clGetExtensionFunctionAddress(func_name: *const c_char) -> *mut c_void;
@@ -21,7 +18,7 @@ fn clGetPlatformIDs(num_entries: u32, platforms: *mut cl_platform_id, num_platfo
 #[local]
 fn clGetPlatformInfo(platform: cl_platform_id, param_name: cl_platform_info, param_value_size: usize, param_value: *mut c_void, param_value_size_ret: *mut usize) -> i32;
 
-#[local]
+#[same_as(clGetPlatformIDs)]
 fn clIcdGetPlatformIDsKHR(num_entries: u32, platforms: *mut cl_platform_id, num_platforms: *mut u32) -> i32;
 
 #[local]

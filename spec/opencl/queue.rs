@@ -6,8 +6,8 @@ fn clCreateCommandQueue(context: cl_context, device: cl_device_id, properties: c
 #[custom]
 fn clCreateCommandQueueWithProperties(context: cl_context, device: cl_device_id, properties: *const cl_queue_properties, errcode_ret: *mut i32) -> cl_command_queue;
 
-#[custom]
-fn clCreateCommandQueueWithPropertiesKHR(context: cl_context, device: cl_device_id, properties: *const cl_queue_properties_khr, errcode_ret: *mut i32) -> cl_command_queue;
+#[same_as(clCreateCommandQueueWithProperties)]
+fn clCreateCommandQueueWithPropertiesKHR(context: cl_context, device: cl_device_id, properties: *const cl_queue_properties, errcode_ret: *mut i32) -> cl_command_queue;
 
 #[custom]
 fn clEnqueueBarrier(command_queue: cl_command_queue) -> i32;

@@ -6,7 +6,7 @@
 mod generated;
 
 use busbar_abi::opencl::Handle;
-use busbar_client::opencl::platform;
+use busbar_client::opencl::generated::platform;
 
 /// The platforms, asked by a loader.
 ///
@@ -19,5 +19,5 @@ pub unsafe extern "C" fn clIcdGetPlatformIDsKHR(
     count: *mut u32,
 ) -> i32 {
     // SAFETY: passed on to the caller.
-    unsafe { platform::get_platform_ids(room, platforms, count) }
+    unsafe { platform::clIcdGetPlatformIDsKHR(room, platforms, count) }
 }

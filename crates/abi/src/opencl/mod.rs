@@ -229,19 +229,16 @@ pub const DISPATCH: [&str; 150] = [
     "clGetKernelSuggestedLocalWorkSizeKHR",
 ];
 
-/// Where the dispatch table has a function.
-///
-/// # Panics
-/// When it has none of that name.
-pub const fn slot(name: &str) -> usize {
+/// Where the dispatch table has a function, if it has it.
+pub const fn slot(name: &str) -> Option<usize> {
     let mut i = 0;
     while i < DISPATCH.len() {
         if equal(DISPATCH[i].as_bytes(), name.as_bytes()) {
-            return i;
+            return Some(i);
         }
         i += 1;
     }
-    panic!("the dispatch table has no such function");
+    None
 }
 
 /// `==`, where that cannot be used yet.

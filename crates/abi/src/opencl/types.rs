@@ -1,4 +1,4 @@
-//! C's names of the types in the signatures of what a loader exports.
+//! C's names of the types in the signatures of the functions.
 
 #![allow(non_camel_case_types, missing_docs)]
 

@@ -13,7 +13,6 @@ mod kernel;
 mod launch;
 mod map;
 mod memory;
-mod pipe;
 mod platform;
 mod program;
 mod queue;

@@ -1,0 +1,252 @@
+//! Commands on their way into a queue: what they wait for, their events, and waiting for them.
+
+use crate::opencl::arguments::{Events, Handles, Slot};
+use crate::opencl::call::{Context, Event, Object, Queue, Ref, Server, decode};
+use crate::opencl::state::Result;
+use crate::opencl::state::event::Mark;
+use busbar_abi::opencl::*;
+use busbar_channel::switches::Switch;
+use busbar_wire::codec::Request;
+use busbar_wire::generated::opencl as wire;
+use std::sync::atomic::Ordering;
+
+/// A command that is being queued, and the event that it gives back if the program wants it.
+pub struct Out<'q> {
+    queue: &'q Object<Queue>,
+    event: Option<Ref<Event>>,
+    place: Slot<Handle>,
+    /// Nothing will be able to tell when it ends, or it has ended.
+    unseen: bool,
+}
+
+impl<'q> Out<'q> {
+    #[inline]
+    fn new(q: &'q Object<Queue>, command: u32, place: Slot<Handle>) -> Self {
+        match place.is_none() {
+            true => Self {
+                queue: q,
+                event: None,
+                place,
+                unseen: false,
+            },
+            false => Self::with_event(q, command, place),
+        }
+    }
+
+    fn with_event(q: &'q Object<Queue>, command: u32, place: Slot<Handle>) -> Self {
+        let event = Event {
+            context: q.context.clone(),
+            queue: Some(q.keep()),
+            command,
+            mark: Mark::new(CL_QUEUED),
+        };
+        Self {
+            queue: q,
+            event: Some(Object::new(q.server, q.server.id(), event)),
+            place,
+            unseen: false,
+        }
+    }
+
+    /// Its event's id; 0 for none.
+    #[inline]
+    pub fn id(&self) -> u32 {
+        self.event.as_ref().map_or(0, |e| e.id)
+    }
+
+    /// The command is known to have run.
+    pub fn complete(&mut self) {
+        if std::mem::replace(&mut self.unseen, true) {
+            return;
+        }
+        if let Some(e) = &self.event {
+            e.mark.told(CL_COMPLETE);
+        }
+    }
+
+    /// Nothing but the event can tell when the command runs; the program may have waited for it.
+    pub fn unseen(&mut self, waited: bool) {
+        self.unseen = true;
+        self.queue.order.called_early();
+        if let Some(e) = &self.event {
+            e.mark.hide(waited);
+        }
+    }
+
+    /// The command is queued: the program gets its event.
+    #[inline]
+    pub fn give(mut self) {
+        let Some(e) = self.event.take() else { return };
+        if !std::mem::replace(&mut self.unseen, true) {
+            e.mark.numbered(self.queue.order.note());
+        }
+        if self.queue.profiling() && self.queue.server.profiles.load(Ordering::Relaxed) {
+            self.queue.expect_times(&e);
+        }
+        if !self.place.is_none() {
+            self.place.put(e.give());
+        }
+    }
+}
+
+impl Drop for Out<'_> {
+    /// After the command was queued, or could not be: anyone who asks whether the queue is quiet
+    /// must not think of the command as ended because of a wait that it came too late for.
+    #[inline]
+    fn drop(&mut self) {
+        if !self.unseen {
+            self.queue.order.note();
+        }
+    }
+}
+
+/// The ids of a wait list. Events that are known to be complete are left out.
+#[inline]
+fn waits(context: &Object<Context>, list: Handles<'_>) -> Result<Vec<u32>> {
+    let list = list.any::<Event>(CL_INVALID_EVENT_WAIT_LIST)?;
+    let mut ids = Vec::with_capacity(list.len());
+    for e in list {
+        let e = e.map_err(|_| CL_INVALID_EVENT_WAIT_LIST)?;
+        if !e.context.is(context) {
+            return Err(CL_INVALID_CONTEXT);
+        }
+        if e.mark.state() != CL_COMPLETE {
+            ids.push(e.id);
+        }
+    }
+    Ok(ids)
+}
+
+/// The id of a command's event, 0 for none, and those of the events that it waits for.
+pub type Links = (u32, Vec<u32>);
+
+/// Begins a command.
+#[inline]
+pub fn begin<'q>(
+    q: &'q Object<Queue>,
+    command: u32,
+    events: Events<'_>,
+) -> Result<(Out<'q>, Links)> {
+    let waits = waits(&q.context, events.waits)?;
+    let out = Out::new(q, command, events.place);
+    let event = out.id();
+    Ok((out, (event, waits)))
+}
+
+/// Begins a command with an event, whether the program wants it or not.
+pub fn begin_with_event<'q>(
+    q: &'q Object<Queue>,
+    command: u32,
+    events: Events<'_>,
+) -> Result<(Out<'q>, Links)> {
+    let waits = waits(&q.context, events.waits)?;
+    let out = Out::with_event(q, command, events.place);
+    let event = out.id();
+    Ok((out, (event, waits)))
+}
+
+/// Queues a command that moves nothing over the network; `make` makes its message of its event and
+/// of what it waits for.
+#[inline]
+pub fn enqueue<'a, R: Request<'a>>(
+    q: &Object<Queue>,
+    command: u32,
+    events: Events<'_>,
+    make: impl FnOnce(u32, Vec<u32>) -> R,
+) -> Result<()> {
+    let (out, (event, waits)) = begin(q, command, events)?;
+    q.server.queue(&make(event, waits))?;
+    out.give();
+    Ok(())
+}
+
+/// The message of a marker, or of a barrier.
+pub fn marker(q: &Object<Queue>, event: u32, waits: Vec<u32>, barrier: bool) -> wire::Marker {
+    wire::Marker {
+        queue: q.id,
+        event,
+        waits,
+        barrier: barrier.into(),
+    }
+}
+
+/// Queues what makes the event of a command that moves nothing, and gives the event.
+pub fn nothing(
+    q: &Object<Queue>,
+    blocking: bool,
+    (event, waits): Links,
+    mut out: Out<'_>,
+) -> Result<()> {
+    let unseen = waits.is_empty() && unwatched(q);
+    if event != 0 || !waits.is_empty() || blocking && !unseen {
+        q.server.queue(&marker(q, event, waits, false))?;
+    }
+    if unseen {
+        out.unseen(blocking);
+        if blocking {
+            q.server.settle()?;
+        }
+    } else if blocking {
+        wait(q)?;
+        out.complete();
+    }
+    out.give();
+    Ok(())
+}
+
+/// Whether nothing could tell when a write runs that is queued now and waits for nothing: no other
+/// queue is there, and no earlier command is still to end.
+pub fn unwatched(q: &Queue) -> bool {
+    Switch::Idle.on() && q.alone() && q.order.quiet()
+}
+
+/// Waits for everything in a queue.
+pub fn wait(q: &Object<Queue>) -> Result<()> {
+    let here = q.order.here();
+    let events = q.take_expected();
+    let done = q.server.call(&wire::Finish {
+        queue: q.id,
+        profile: events.iter().map(|e| e.id).collect(),
+    });
+    // An answer also says that all borrowed memory is the program's again.
+    q.server.borrowed.store(false, Ordering::Release);
+    q.server.deferred(q.id)?;
+    take_times(&events, &done?)?;
+    q.order.finished(here);
+    Ok(())
+}
+
+/// Waits until events have come to their end.
+pub fn wait_for(server: &Server, open: &[Ref<Event>]) -> Result<()> {
+    let profile = match server.profiles.load(Ordering::Relaxed) {
+        true => open.iter().filter(|e| e.profiled()).map(|e| e.id).collect(),
+        false => Vec::new(),
+    };
+    let body = server.call(&wire::WaitForEvents {
+        events: open.iter().map(|e| e.id).collect(),
+        profile,
+    })?;
+    for e in open {
+        // Complete user events too: they were set, or the wait would go on.
+        e.mark.told(CL_COMPLETE);
+        if let Some(q) = e.queue.as_ref().filter(|q| q.in_order()) {
+            q.order.reached(e.mark.number());
+        }
+    }
+    take_times(open, &body)
+}
+
+/// Keeps the times that came with an answer.
+fn take_times(events: &[Ref<Event>], body: &[u8]) -> Result<()> {
+    if body.is_empty() {
+        return Ok(());
+    }
+    let reply: wire::FinishReply = decode(body)?;
+    for (id, times) in reply.timed.iter().zip(reply.times.chunks_exact(5)) {
+        let found = events.iter().find(|e| e.id == *id);
+        if let (Some(e), Some(times)) = (found, times.first_chunk()) {
+            e.mark.timed(*times);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! What it takes to do what a call asks for, once its arguments are checked.
+
+pub mod command;
+pub mod describe;
+mod headers;
+pub mod map;
+pub mod program;
+pub mod svm;
+pub mod transfer;

@@ -1,0 +1,135 @@
+//! Launches.
+
+use super::prelude::*;
+use crate::opencl::state::space::Space;
+
+/// Reads up to three sizes.
+///
+/// # Safety
+/// `p` is null or has `dims` readable items.
+unsafe fn sizes(p: *const usize, dims: u32, rest: u64) -> [u64; 3] {
+    let mut v = [rest; 3];
+    if !p.is_null() {
+        for (i, v) in v.iter_mut().enumerate().take(dims as usize) {
+            // SAFETY: passed on to the caller.
+            *v = unsafe { *p.add(i) } as u64;
+        }
+    }
+    v
+}
+
+fn launch(
+    q: &Object<Queue>,
+    k: &Object<Kernel>,
+    s: &Space,
+    command: u32,
+    events: Events<'_>,
+) -> Result<()> {
+    let d = &q.device;
+    s.check(&k.info, d.id, &d.table, d.version())?;
+    let (out, (event, waits)) = begin(q, command, events)?;
+    lock(&k.args).ship_all(|packed| {
+        q.server.queue(&wire::LaunchKernel {
+            queue: q.id,
+            kernel: k.id,
+            event,
+            dims: s.dims + if s.local.is_none() { 4 } else { 0 },
+            offset: s.offset,
+            global: s.global,
+            local: s.local.unwrap_or([1; 3]),
+            args: packed,
+            waits,
+        })
+    })?;
+    out.give();
+    Ok(())
+}
+
+fn check_context(q: &Queue, k: &Kernel) -> Result<()> {
+    match q.context.is(&k.program.context) {
+        true => Ok(()),
+        false => Err(CL_INVALID_CONTEXT),
+    }
+}
+
+/// `clEnqueueNDRangeKernel`.
+pub unsafe fn clEnqueueNDRangeKernel(
+    q: &Object<Queue>,
+    k: &Object<Kernel>,
+    dims: u32,
+    offset: *const usize,
+    global: *const usize,
+    local: *const usize,
+    events: Events<'_>,
+) -> Result<()> {
+    check_context(q, k)?;
+    if dims == 0 || dims > 3 {
+        return Err(CL_INVALID_WORK_DIMENSION);
+    }
+    // SAFETY: the program's sizes, where it gives any.
+    let space = unsafe {
+        Space {
+            dims,
+            offset: sizes(offset, dims, 0),
+            global: match global.is_null() {
+                true => [0; 3],
+                false => sizes(global, dims, 1),
+            },
+            local: (!local.is_null()).then(|| sizes(local, dims, 1)),
+        }
+    };
+    if q.device.version() < (2, 1) && space.global[..dims as usize].contains(&0) {
+        return Err(CL_INVALID_GLOBAL_WORK_SIZE);
+    }
+    launch(q, k, &space, CL_COMMAND_NDRANGE_KERNEL, events)
+}
+
+/// `clEnqueueTask`.
+pub fn clEnqueueTask(q: &Object<Queue>, k: &Object<Kernel>, events: Events<'_>) -> Result<()> {
+    check_context(q, k)?;
+    let space = Space {
+        dims: 1,
+        offset: [0; 3],
+        global: [1; 3],
+        local: Some([1; 3]),
+    };
+    launch(q, k, &space, CL_COMMAND_TASK, events)
+}
+
+/// `clGetKernelSuggestedLocalWorkSizeKHR`.
+pub unsafe fn clGetKernelSuggestedLocalWorkSizeKHR(
+    q: &Object<Queue>,
+    k: &Object<Kernel>,
+    dims: u32,
+    offset: *const usize,
+    global: *const usize,
+    local: *mut usize,
+) -> Result<()> {
+    if dims == 0 || dims > 3 {
+        return Err(CL_INVALID_WORK_DIMENSION);
+    }
+    if global.is_null() {
+        return Err(CL_INVALID_GLOBAL_WORK_SIZE);
+    }
+    if local.is_null() {
+        return Err(CL_INVALID_VALUE);
+    }
+    // SAFETY: the program's sizes, where it gives any.
+    let (offset, global) = unsafe { (sizes(offset, dims, 0), sizes(global, dims, 1)) };
+    let body = lock(&k.args).ship_all(|packed| {
+        q.server.call(&wire::SuggestedLocalSize {
+            queue: q.id,
+            kernel: k.id,
+            dims,
+            offset,
+            global,
+            args: packed,
+        })
+    })?;
+    let reply: wire::SuggestedLocalSizeReply = decode(&body)?;
+    for (i, n) in reply.local.iter().take(dims as usize).enumerate() {
+        // SAFETY: the program has room for as many sizes as it gives.
+        unsafe { local.add(i).write(*n as usize) };
+    }
+    Ok(())
+}

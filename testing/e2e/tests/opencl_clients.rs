@@ -1,0 +1,144 @@
+//! Two clients of two servers in one process: each thread uses the one that it is bound to, and
+//! what becomes of one is nothing to the other.
+
+use busbar_abi::opencl::*;
+use busbar_client::config::Config;
+use busbar_client::opencl::call::Client;
+use busbar_client::opencl::generated::{self, context, device, memory, platform, queue, transfer};
+use busbar_client::opencl::life;
+use busbar_e2e::opencl::Server;
+use std::ptr::{null, null_mut};
+use std::time::Duration;
+
+fn client(server: &Server) -> &'static Client {
+    let config = Config {
+        servers: vec![server.address.clone()],
+        resume_timeout: Duration::from_secs(2),
+        ..Config::from_env()
+    };
+    Box::leak(Box::new(life::open(&config, generated::functions())))
+}
+
+/// The handle or code of a call that creates something.
+fn made(call: impl FnOnce(*mut i32) -> Handle) -> Result<Handle, i32> {
+    let mut code = -9999;
+    let handle = call(&raw mut code);
+    match code {
+        CL_SUCCESS => Ok(handle),
+        e => Err(e),
+    }
+}
+
+fn ok(code: i32) -> Result<(), i32> {
+    match code {
+        CL_SUCCESS => Ok(()),
+        e => Err(e),
+    }
+}
+
+/// The first platform and device of this thread's client.
+fn first() -> Result<(Handle, Handle), i32> {
+    let (mut p, mut d) = (null_mut(), null_mut());
+    // SAFETY: places for one handle each.
+    unsafe {
+        ok(platform::clGetPlatformIDs(1, &raw mut p, null_mut()))?;
+        let all = CL_DEVICE_TYPE_ALL;
+        ok(device::clGetDeviceIDs(p, all, 1, &raw mut d, null_mut()))?;
+    }
+    Ok((p, d))
+}
+
+fn name(d: Handle) -> String {
+    let (mut text, mut n) = ([0u8; 256], 0);
+    // SAFETY: a device, and room of the size given.
+    let code = unsafe {
+        let room = text.as_mut_ptr().cast();
+        device::clGetDeviceInfo(d, CL_DEVICE_NAME, text.len(), room, &raw mut n)
+    };
+    assert_eq!(code, CL_SUCCESS);
+    String::from_utf8_lossy(&text[..n - 1]).into_owned()
+}
+
+/// A queue and a buffer of `LEN` bytes.
+fn prepare(d: Handle) -> Result<(Handle, Handle), i32> {
+    // SAFETY: handles of the API, and no callbacks.
+    unsafe {
+        let c = made(|e| context::clCreateContext(null(), 1, &raw const d, null(), null_mut(), e))?;
+        let q = made(|e| queue::clCreateCommandQueue(c, d, 0, e))?;
+        let b = made(|e| memory::clCreateBuffer(c, CL_MEM_READ_WRITE, LEN, null_mut(), e))?;
+        Ok((q, b))
+    }
+}
+
+const LEN: usize = 3 << 20;
+
+/// Writes bytes that only `seed` makes, and reads them back.
+fn echo(q: Handle, b: Handle, seed: u8) -> Result<bool, i32> {
+    let sent: Vec<u8> = (0..LEN)
+        .map(|i| (i as u8).wrapping_mul(31) ^ seed)
+        .collect();
+    let mut got = vec![0u8; LEN];
+    let none = null_mut();
+    // SAFETY: as many bytes as the buffer has, until the blocking read is over.
+    unsafe {
+        let (from, to) = (sent.as_ptr().cast(), got.as_mut_ptr().cast());
+        ok(transfer::clEnqueueWriteBuffer(
+            q,
+            b,
+            0,
+            0,
+            LEN,
+            from,
+            0,
+            null(),
+            none,
+        ))?;
+        ok(transfer::clEnqueueReadBuffer(
+            q,
+            b,
+            1,
+            0,
+            LEN,
+            to,
+            0,
+            null(),
+            none,
+        ))?;
+    }
+    Ok(got == sent)
+}
+
+#[test]
+fn two_clients_of_two_servers_live_in_one_process() {
+    let (one, mut two) = (Server::start(), Server::start());
+    let (a, b) = (client(&one), client(&two));
+    let work = |client: &'static Client, address: &str, seed: u8| {
+        life::bind(Some(client));
+        let (p, d) = first().expect("a device");
+        assert!(name(d).ends_with(&format!("@ {address}")));
+        let (q, m) = prepare(d).expect("a queue and a buffer");
+        for round in 0..4 {
+            assert_eq!(echo(q, m, seed ^ round), Ok(true));
+        }
+        (p as usize, q as usize, m as usize)
+    };
+    let ((p, q, m), (other_p, other_q, other_m)) = std::thread::scope(|s| {
+        let left = s.spawn(|| work(a, &one.address, 7));
+        let right = s.spawn(|| work(b, &two.address, 99));
+        (left.join().expect("works"), right.join().expect("works"))
+    });
+    assert_ne!(p, other_p);
+    assert_eq!((one.sessions().len(), two.sessions().len()), (1, 1));
+    // A handle says where it lives, whichever client its thread is bound to.
+    life::bind(Some(a));
+    let (other_q, other_m) = (other_q as Handle, other_m as Handle);
+    assert_eq!(echo(other_q, other_m, 3), Ok(true));
+    // The end of one is nothing to the other.
+    two.kill();
+    let lost = busbar_e2e::until("the end of a session", || echo(other_q, other_m, 4).err());
+    assert_eq!(lost, CL_DEVICE_NOT_AVAILABLE);
+    assert_eq!(echo(q as Handle, m as Handle, 5), Ok(true));
+    // A thread that is bound to none uses the process's own, which has no server here.
+    life::bind(None);
+    assert_eq!(first(), Err(ext::CL_PLATFORM_NOT_FOUND_KHR));
+}
