@@ -220,7 +220,9 @@ static void pools(CUstream s) {
     printf("the default one again %d\n", got == first);
     SAY(cuMemPoolDestroy(first));
     SAY(cuMemPoolDestroy(other));
+    a = 5;
     SAY(cuMemAllocAsync(&a, 0, s));
+    printf("no bytes at %llu\n", (unsigned long long)a);
     SAY(cuMemFreeAsync(0, s));
     SAY(cuMemFreeAsync(0x1234, s));
     DRIVER(cuMemAlloc(&b, 4096));

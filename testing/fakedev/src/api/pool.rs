@@ -22,8 +22,13 @@ fn allocate(
     flavour: Flavour,
 ) -> Res {
     let (stream, context) = submit::resolve(stream, flavour)?;
-    if out.is_null() || size == 0 {
+    if out.is_null() {
         return Err(INVALID_VALUE);
+    }
+    if size == 0 {
+        // As NVIDIA's driver has it: no bytes are no error, and at address 0.
+        // SAFETY: not null, and valid by the caller's contract.
+        return unsafe { put(out, 0) };
     }
     let pool = by_handle(pool.unwrap_or_else(|| pool::current_of(context.device)))?;
     if capture::is_member(&stream) {

@@ -49,6 +49,10 @@ unsafe fn alloc(
         })?;
         let va = decode::<msg::PoolAllocReply>(&reply)?.va;
         plausible(va, size as u64)?;
+        if va == 0 {
+            // SAFETY: checked for null above; the program's pointer.
+            return unsafe { put(out, 0) };
+        }
         let state = cx.state();
         let known = state.pools.get(&pool);
         let device = known.map_or_else(|| cx.current_device(), Ok)?;

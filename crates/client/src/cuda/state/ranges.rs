@@ -326,9 +326,12 @@ impl Spaces {
 }
 
 /// Whether an address that the worker says may be one of device memory, of so many bytes. The
-/// program gets the number; nothing here looks behind it.
+/// program gets the number; nothing here looks behind it. No bytes are at address 0.
 pub fn plausible(va: u64, size: u64) -> Result<(), CUresult> {
     const LOWEST: u64 = 1 << 16;
+    if (va, size) == (0, 0) {
+        return Ok(());
+    }
     let end = va.checked_add(size);
     if va < LOWEST || end.is_none_or(|end| end > 1 << 57) {
         return Err(CUDA_ERROR_UNKNOWN);
@@ -349,6 +352,15 @@ pub fn pages(size: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_that_no_device_gives_is_not_believed() {
+        assert!(plausible(0x7000_0000_0000, 4096).is_ok());
+        assert!(plausible(0, 0).is_ok(), "no bytes are nowhere");
+        for (va, size) in [(0, 1), (4096, 0), (1 << 57, 1), (u64::MAX, 2)] {
+            assert!(plausible(va, size).is_err(), "{size} bytes at {va:#x}");
+        }
+    }
 
     #[test]
     fn a_range_holds_its_own_bytes_and_no_others() {

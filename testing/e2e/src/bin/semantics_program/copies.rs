@@ -260,6 +260,10 @@ pub fn globals(api: &Api) {
     use_it(api);
     api.tell("cuMemGetAddressRange_v2", &[0, at(&mut size), p]);
     println!("{size}");
+    // No bytes are no error.
+    let mut none = 1u64;
+    api.tell("cuMemAllocAsync", &[at(&mut none), 0, stream]);
+    println!("no bytes at {none}");
     // Half of what came from a pool is not what came from a pool.
     let q = api.made("cuMemAllocAsync", &[4096, stream]);
     println!(
