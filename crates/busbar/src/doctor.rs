@@ -3,7 +3,7 @@
 use crate::opencl::Loader;
 use crate::{launch, program, status};
 use anyhow::{Result, bail};
-use busbar_client::config::with_port;
+use busbar_control::hello::with_port;
 use serde_json::json;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -97,24 +97,15 @@ pub fn run(a: &Args) -> Result<()> {
 
 fn reach(server: &str) -> Result<String> {
     let v = status::ask(server)?;
-    let devices = v["devices"].as_array().into_iter().flatten();
-    let names: Vec<_> = devices.filter_map(|d| d["name"].as_str()).collect();
+    let names: Vec<_> = v.devices.iter().map(|d| d.device.name.as_str()).collect();
     if names.is_empty() {
-        let missing = v["missing"].as_array().into_iter().flatten();
-        let why: Vec<_> = missing
-            .map(|m| {
-                format!(
-                    "{}: {}",
-                    m[0].as_str().unwrap_or(""),
-                    m[1].as_str().unwrap_or("")
-                )
-            })
-            .collect();
+        let why = v.missing.iter().map(|(api, why)| format!("{api}: {why}"));
+        let why: Vec<_> = why.collect();
         bail!("{server} has no accelerator ({})", why.join("; "));
     }
-    let version = v["version"].as_str().unwrap_or("?");
     Ok(format!(
-        "{server} runs Busbar {version} and offers {}",
+        "{server} runs Busbar {} and offers {}",
+        v.version,
         names.join(", ")
     ))
 }

@@ -3,10 +3,11 @@
 use crate::opencl::{self, Loader};
 use crate::{program, status};
 use anyhow::{Context, Result, bail};
-use busbar_client::config::{Config, with_port};
+use busbar_client::config::Config;
 use busbar_client::hello;
+use busbar_control::hello::{Hello, Intent, with_port};
+use busbar_control::status::Grant;
 use busbar_transport::tcp::Tcp;
-use busbar_wire::hello::{Hello, Intent};
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -143,25 +144,23 @@ pub fn run(a: Args) -> Result<()> {
     );
 }
 
-/// Fails unless the servers have devices, of which a program that shares them finds one.
+/// Fails unless the servers have devices, of which a program that shares them finds one: the
+/// servers say which those are.
 fn look(given: &str, servers: &[String], shares: bool) -> Result<()> {
-    let mut holders = Vec::new();
+    let mut devices = Vec::new();
     for s in servers {
-        let status = status::ask(s)?;
-        let devices = status["devices"].as_array().into_iter().flatten();
-        holders.extend(devices.map(|d| d["lease"].as_str().map(str::to_string)));
+        devices.extend(status::ask(s)?.devices);
     }
-    if holders.is_empty() {
+    if devices.is_empty() {
         bail!("{given} has no accelerator to offer; `busbar devices` shows what servers have");
     }
-    // Programs of a lease find its devices.
-    let leased: Option<Vec<_>> = holders.into_iter().collect();
-    if let Some(mut holders) = leased.filter(|_| shares)
-        && std::env::var_os("BUSBAR_LEASE").is_none()
-    {
+    if shares && !devices.iter().any(|d| d.yours) {
+        let mut holders: Vec<_> = devices.into_iter().filter_map(|d| d.lease).collect();
         holders.dedup();
-        let who = holders.join(", ");
-        bail!("every accelerator of {given} is leased, to {who}; try again later");
+        match holders.join(", ") {
+            who if who.is_empty() => bail!("the lease of this shell has ended: leave it"),
+            who => bail!("every accelerator of {given} is leased, to {who}; try again later"),
+        }
     }
     Ok(())
 }
@@ -176,8 +175,8 @@ fn reserve(server: &str, n: u32, command: &[OsString]) -> Result<(String, Tcp)> 
     h.client.program = words.join(" ").chars().take(120).collect();
     match hello::connect(server, &h, config.connect_timeout) {
         Ok((conn, w)) => {
-            let lease = w.document["lease"].as_str().unwrap_or_default().to_string();
-            Ok((lease, conn))
+            let grant: Grant = w.read(server).map_err(anyhow::Error::msg)?;
+            Ok((grant.lease, conn))
         }
         Err(e) => bail!("{e}"),
     }

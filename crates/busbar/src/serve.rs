@@ -11,8 +11,9 @@ mod workers;
 pub use config::Args;
 
 use anyhow::{Result, anyhow, bail};
-use busbar_pool::{DeviceId, Pool};
-use busbar_worker::apis::{Device, Found};
+use busbar_control::device::Device;
+use busbar_control::hello::ClientInfo;
+use busbar_pool::Pool;
 use config::Config;
 use std::collections::HashMap;
 use std::io::Write;
@@ -26,9 +27,8 @@ use workers::Workers;
 pub(crate) struct SessionEntry {
     pub api: String,
     pub secret: String,
-    pub client: busbar_wire::hello::ClientInfo,
+    pub client: ClientInfo,
     pub peer: String,
-    pub devices: Vec<u32>,
     pub since: Instant,
     pub connected: bool,
     pub worker: Arc<workers::Worker>,
@@ -38,8 +38,8 @@ pub(crate) struct SessionEntry {
 pub(crate) struct Server {
     pub config: Config,
     pub token: Option<blake3::Hash>,
-    /// The devices that are offered, and why there are none of an API.
-    pub found: Found,
+    /// For each API without devices, why.
+    pub missing: Vec<(String, String)>,
     pub pool: Mutex<Pool>,
     pub sessions: Mutex<HashMap<String, SessionEntry>>,
     /// Sessions that ended lately, and why: what a client hears that tries to resume one.
@@ -58,50 +58,23 @@ pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Logs what was found, leaves of it what is to be offered, and makes a pool of that.
-///
-/// Devices are numbered as CUDA does, or as OpenCL does where there is no CUDA.
-fn offer(config: &Config, found: &mut Found) -> Result<Pool> {
-    let cuda = found.devices.iter().any(|d| d.api == "cuda");
-    let leader = if cuda { "cuda" } else { "opencl" };
-    let leading = || found.devices.iter().filter(|d| d.api == leader);
-    let listed = config.devices.as_ref();
-    let wanted = |d: &Device| listed.is_none_or(|l| l.contains(&d.ordinal));
-    // The same device as another API lists it.
-    let twin = |d: &Device| leading().find(|l| !d.uuid.is_empty() && l.uuid == d.uuid);
-    let id = |d: &Device| DeviceId {
-        api: d.api.clone(),
-        ordinal: d.ordinal,
-    };
-    let is_there = |ordinal: &u32| leading().any(|d| d.ordinal == *ordinal);
-    if let Some(bad) = listed.into_iter().flatten().find(|o| !is_there(o)) {
-        bail!("--devices names GPU {bad}, which this machine does not have");
+impl Server {
+    /// Whether there is something for NVML to read.
+    fn has_gpus(&self) -> bool {
+        lock(&self.pool).has("cuda")
     }
-    for d in &found.devices {
+}
+
+/// Logs what was found, and makes a pool of what of it is to be offered.
+fn offer(config: &Config, found: Vec<Device>) -> Result<Pool> {
+    for d in &found {
         tracing::info!(api = d.api, ordinal = d.ordinal, name = d.name, "device");
     }
-    for (api, why) in &found.missing {
-        tracing::info!(api, why, "no devices");
-    }
-    let offered: Vec<_> = found
-        .devices
-        .iter()
-        .filter(|d| match d.api == leader {
-            true => wanted(d),
-            false => twin(d).is_none_or(wanted),
-        })
-        .collect();
-    if offered.is_empty() {
+    let pool = Pool::new(found, config.devices.as_deref(), config.max_sessions)
+        .map_err(|bad| anyhow!("--devices names GPU {bad}, which this machine does not have"))?;
+    if pool.is_empty() {
         tracing::warn!("no accelerator found: clients will be refused until there is one");
     }
-    let devices = offered.iter().map(|d| id(d)).collect();
-    let mut pool = Pool::new(devices, config.max_sessions);
-    for d in offered.iter().filter(|d| d.api != leader) {
-        if let Some(t) = twin(d) {
-            pool.same(id(t), id(d));
-        }
-    }
-    found.devices = offered.into_iter().cloned().collect();
     Ok(pool)
 }
 
@@ -141,14 +114,17 @@ pub fn run(args: Args) -> Result<()> {
             "the cache cannot be written to: programs send their modules in each session again"
         );
     }
-    let mut found = workers.probe()?;
-    let pool = offer(&config, &mut found)?;
+    let found = workers.probe()?;
+    for (api, why) in &found.missing {
+        tracing::info!(api, why, "no devices");
+    }
+    let pool = offer(&config, found.devices)?;
     let local = listener.local_addr()?;
     let server = Arc::new(Server {
         pool: Mutex::new(pool),
         config,
         token,
-        found,
+        missing: found.missing,
         sessions: Mutex::default(),
         ended: Mutex::default(),
         workers,
@@ -159,7 +135,7 @@ pub fn run(args: Args) -> Result<()> {
         busy: Arc::default(),
     });
     server.workers.keep_spare();
-    if server.found.devices.iter().any(|d| d.api == "cuda") {
+    if server.has_gpus() {
         // NVML takes its time to start; the first who asks for the status need not wait for it.
         let s = server.clone();
         let read = move || drop(s.monitor.read(&s.workers));

@@ -1,10 +1,11 @@
 //! `busbar devices` and `busbar ps`: what servers have, and who uses it.
 
 use anyhow::{Result, bail};
-use busbar_client::config::{Config, with_port};
+use busbar_client::config::Config;
 use busbar_client::hello;
-use busbar_wire::hello::{Hello, Intent};
-use serde_json::{Value, json};
+use busbar_control::hello::with_port;
+use busbar_control::status::{Listed, Status};
+use serde_json::json;
 use std::thread::JoinHandle;
 
 /// Flags of `busbar devices` and `busbar ps`.
@@ -28,17 +29,11 @@ pub struct Args {
 }
 
 /// Asks one server what it has.
-pub(crate) fn ask(server: &str) -> Result<Value> {
-    let config = Config::from_env();
-    let hello =
-        hello::introduce(&config, Hello::new(Intent::Status)).map_err(anyhow::Error::msg)?;
-    match hello::connect(server, &hello, config.connect_timeout) {
-        Ok((_, welcome)) => Ok(welcome.document),
-        Err(e) => bail!("{e}"),
-    }
+pub(crate) fn ask(server: &str) -> Result<Status> {
+    hello::status(&Config::from_env(), server).map_err(anyhow::Error::msg)
 }
 
-fn ask_all(a: &Args) -> Vec<(String, Result<Value>)> {
+fn ask_all(a: &Args) -> Vec<(String, Result<Status>)> {
     let mut servers: Vec<_> = a.server.iter().map(|s| with_port(s.trim())).collect();
     servers.retain(|s| !s.is_empty());
     if servers.is_empty() {
@@ -49,14 +44,14 @@ fn ask_all(a: &Args) -> Vec<(String, Result<Value>)> {
         .into_iter()
         .map(|s| (s.clone(), std::thread::spawn(move || ask(&s))))
         .collect();
-    let answer = |(s, t): (String, JoinHandle<Result<Value>>)| {
+    let answer = |(s, t): (String, JoinHandle<Result<Status>>)| {
         let r = t.join().unwrap_or_else(|_| bail!("{s}: asking it failed"));
         (s, r)
     };
     asked.into_iter().map(answer).collect()
 }
 
-fn print_json(answers: &[(String, Result<Value>)]) {
+fn print_json(answers: &[(String, Result<Status>)]) {
     let list: Vec<_> = answers
         .iter()
         .map(|(s, r)| match r {
@@ -71,7 +66,7 @@ fn print_json(answers: &[(String, Result<Value>)]) {
 }
 
 /// Fails when no server answered; says which did not.
-fn judge(answers: Vec<(String, Result<Value>)>, quiet: bool) -> Result<()> {
+fn judge(answers: Vec<(String, Result<Status>)>, quiet: bool) -> Result<()> {
     let all = answers.len();
     let mut errors: Vec<_> = answers.into_iter().filter_map(|(_, r)| r.err()).collect();
     if errors.len() == all
@@ -87,20 +82,12 @@ fn judge(answers: Vec<(String, Result<Value>)>, quiet: bool) -> Result<()> {
     Ok(())
 }
 
-fn text<'a>(v: &'a Value, key: &str) -> &'a str {
-    v[key].as_str().unwrap_or("")
-}
-
-fn number(v: &Value, key: &str) -> u64 {
-    v[key].as_u64().unwrap_or(0)
-}
-
-fn gib(v: &Value) -> String {
-    format!("{:.1} GiB", v.as_f64().unwrap_or(0.0) / (1u64 << 30) as f64)
+fn gib(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
 }
 
 /// Asks all servers and prints what they say: as JSON, or under `header` with `rows` of each.
-fn show(a: &Args, header: &str, rows: fn(&str, &Value)) -> Result<()> {
+fn show(a: &Args, header: &str, rows: fn(&str, &Status)) -> Result<()> {
     let answers = ask_all(a);
     if a.json {
         print_json(&answers);
@@ -115,10 +102,6 @@ fn show(a: &Args, header: &str, rows: fn(&str, &Value)) -> Result<()> {
     judge(answers, a.json)
 }
 
-fn items<'a>(v: &'a Value, key: &str) -> &'a [Value] {
-    v[key].as_array().map_or(&[], Vec::as_slice)
-}
-
 /// `busbar devices`.
 pub fn devices(a: &Args) -> Result<()> {
     let header = format!(
@@ -126,9 +109,14 @@ pub fn devices(a: &Args) -> Result<()> {
         "SERVER", "API", "#", "DEVICE", "MEMORY"
     );
     show(a, &header, |server, v| {
-        let devices = items(v, "devices");
-        for d in devices {
-            let used = match (d["lease"].as_str(), items(d, "sessions").len()) {
+        for Listed {
+            device: d,
+            used_by,
+            lease,
+            ..
+        } in &v.devices
+        {
+            let used = match (lease, used_by) {
                 (Some(holder), _) => format!("leased to {holder}"),
                 (None, 0) => "-".into(),
                 (None, 1) => "1 session".into(),
@@ -136,13 +124,13 @@ pub fn devices(a: &Args) -> Result<()> {
             };
             println!(
                 "{server:<24} {:<7} {:>2}  {:<40} {:>10}  {used}",
-                text(d, "api"),
-                number(d, "ordinal"),
-                text(d, "name"),
-                gib(&d["memory"]),
+                d.api,
+                d.ordinal,
+                d.name,
+                gib(d.memory),
             );
         }
-        if devices.is_empty() {
+        if v.devices.is_empty() {
             println!("{server:<24} no accelerator");
         }
     })
@@ -155,28 +143,22 @@ pub fn ps(a: &Args) -> Result<()> {
         "SERVER", "SESSION", "API", "DEVICES", "SECONDS", "USER@HOST", "PID"
     );
     show(a, &header, |server, v| {
-        for s in items(v, "sessions") {
-            let who = format!("{}@{}", text(s, "user"), text(s, "host"));
-            let devices: Vec<_> = items(s, "devices")
-                .iter()
-                .map(ToString::to_string)
-                .collect();
-            let lost = match s["connected"] == false {
-                true => " (link lost)",
-                false => "",
-            };
+        for s in &v.sessions {
+            let who = format!("{}@{}", s.user, s.host);
+            let devices: Vec<_> = s.devices.iter().map(ToString::to_string).collect();
+            let lost = if s.connected { "" } else { " (link lost)" };
             println!(
                 "{server:<24} {:<12} {:<7} {:<8} {:>8}  {who:<20} {:>7}  {}{lost}",
-                text(s, "session"),
-                text(s, "api"),
+                s.session,
+                s.api,
                 devices.join(","),
-                number(s, "seconds"),
-                number(s, "pid"),
-                text(s, "program"),
+                s.seconds,
+                s.pid,
+                s.program,
             );
         }
-        if let Some(n) = v["sessions_left_out"].as_u64().filter(|n| *n > 0) {
-            println!("{server:<24} and {n} more");
+        if v.sessions_left_out > 0 {
+            println!("{server:<24} and {} more", v.sessions_left_out);
         }
     })
 }

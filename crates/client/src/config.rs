@@ -5,6 +5,7 @@
 //! only it can read to a server of the caller's choice, and write where the caller cannot.
 
 use crate::shared::Sharing;
+use busbar_control::hello::with_port;
 use std::time::Duration;
 
 /// A client's settings, all from `BUSBAR_*` variables, which `busbar run` sets.
@@ -88,26 +89,9 @@ impl Config {
     }
 }
 
-/// `addr` with the default port where it names none.
-pub fn with_port(addr: &str) -> String {
-    let has_port = match addr.rfind(':') {
-        None => false,
-        Some(i) => {
-            !addr.starts_with('[') && addr.matches(':').count() == 1 || addr[..i].ends_with(']')
-        }
-    };
-    if addr.is_empty() || has_port {
-        addr.to_string()
-    } else if addr.contains(':') && !addr.starts_with('[') {
-        format!("[{addr}]:{}", busbar_wire::hello::DEFAULT_PORT)
-    } else {
-        format!("{addr}:{}", busbar_wire::hello::DEFAULT_PORT)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Config, var, with_port};
+    use super::{Config, var};
     use std::os::unix::fs::{PermissionsExt, chown};
     use std::process::Command;
 
@@ -156,15 +140,5 @@ mod tests {
         );
         let setuid = child(&exe, 0o4755);
         assert!(setuid.contains("=[([], None, None, false)]"), "{setuid}");
-    }
-
-    #[test]
-    fn a_server_without_a_port_gets_the_default() {
-        assert_eq!(with_port("gpu-host"), "gpu-host:7400");
-        assert_eq!(with_port("gpu-host:1"), "gpu-host:1");
-        assert_eq!(with_port("[::1]"), "[::1]:7400");
-        assert_eq!(with_port("[::1]:5"), "[::1]:5");
-        assert_eq!(with_port("fe80::1"), "[fe80::1]:7400");
-        assert_eq!(with_port(""), "");
     }
 }

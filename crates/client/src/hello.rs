@@ -2,12 +2,13 @@
 
 use crate::config::Config;
 use busbar_channel::{recv_hello, send_hello};
+use busbar_control::hello::{
+    ClientInfo, Hello, Intent, PATIENCE, PROTOCOL_MAX, PROTOCOL_MIN, Refusal, Welcome,
+};
+use busbar_control::status::Status;
 use busbar_transport::Connection;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::frame::Kind;
-use busbar_wire::hello::{
-    ClientInfo, Hello, PATIENCE, PROTOCOL_MAX, PROTOCOL_MIN, Refusal, Welcome,
-};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
@@ -64,10 +65,10 @@ pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, W
         .map_err(|e| lost("talk to", e))?;
     // ... and may take long to start a worker, but sends something within this time.
     // One that is there already is given less.
-    let resumes = matches!(hello.intent, busbar_wire::hello::Intent::Resume);
+    let resumes = matches!(hello.intent, Intent::Resume);
     let more = Duration::from_secs(if resumes { 8 } else { 26 });
     let patience = timeout.max(Duration::from_millis(200)) + more;
-    let quick = matches!(hello.intent, busbar_wire::hello::Intent::Status);
+    let quick = matches!(hello.intent, Intent::Status);
     let _ = conn.recv_timeout(Some(if quick {
         timeout.max(LEAST_WAIT)
     } else {
@@ -81,11 +82,8 @@ pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, W
         _ => lost("talk to", e),
     })?;
     let _ = conn.recv_timeout(None);
-    let welcome: Welcome = serde_json::from_slice(&answer).map_err(|e| {
-        Failure::Unreachable(format!(
-            "the server {server} sent an answer that makes no sense: {e}"
-        ))
-    })?;
+    let what = format!("the answer of the server {server}");
+    let welcome: Welcome = busbar_control::read(&what, &answer).map_err(Failure::Unreachable)?;
     match welcome.refusal {
         Some(r) => Err(Failure::Refused(r)),
         None if !(PROTOCOL_MIN..=PROTOCOL_MAX).contains(&welcome.protocol) => {
@@ -107,6 +105,14 @@ pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, W
             Ok((conn, welcome))
         }
     }
+}
+
+/// Asks a server what it has, and what of it this program sees.
+pub fn status(config: &Config, server: &str) -> Result<Status, String> {
+    let hello = introduce(config, Hello::new(Intent::Status))?;
+    let timeout = config.connect_timeout.max(Duration::from_millis(1));
+    let (_, welcome) = connect(server, &hello, timeout).map_err(|e| e.to_string())?;
+    welcome.read(server)
 }
 
 /// A hello with who we are and what we may.

@@ -10,9 +10,9 @@ use crate::socket::Socket;
 use crate::stats::Stats;
 use busbar_channel::switches::Switch;
 use busbar_channel::{Bulk, Channel, Closed, Counters, Keeper, Lost, Mark, PEEK, Sink, Verdict};
+use busbar_control::hello::{BUSY, Hello, Intent, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_transport::Connection;
 use busbar_wire::codec::{Request, Writer};
-use busbar_wire::hello::{BUSY, Hello, Intent, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_wire::record::{
     Header, Notice, OP_GOODBYE, OP_MEMORY_IN, OP_MEMORY_OUT, OP_MIRROR_IN, OP_MIRROR_OUT, Records,
 };

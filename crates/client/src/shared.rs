@@ -1,8 +1,8 @@
 //! Handing memory over to a worker on this host.
 
+use busbar_control::hello::{SHARED_PROOF, Welcome};
 use busbar_transport::shared::{PROOF, Segment, hand_over};
 use busbar_transport::tcp::Tcp;
-use busbar_wire::hello::{SHARED_PROOF, Welcome};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 

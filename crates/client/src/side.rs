@@ -3,7 +3,7 @@
 use crate::hello;
 use crate::socket::Socket;
 use busbar_channel::Channel;
-use busbar_wire::hello::{Hello, Intent, SIDE_CONNECTION, Welcome};
+use busbar_control::hello::{Hello, Intent, SIDE_CONNECTION, Welcome};
 use std::sync::Arc;
 use std::time::Duration;
 

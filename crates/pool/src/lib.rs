@@ -1,5 +1,6 @@
-//! Who gets which device: leases and the sessions under them. A pure state machine: no sockets, no
-//! clock, no processes.
+//! Who sees which device: leases and the sessions under them. A pure state machine: no sockets, no
+//! clock, no processes. What a session gets, what NVML and `busbar devices` show, and whether
+//! `busbar run` may start a program are one answer, given here.
 //!
 //! A **lease** reserves whole devices for the programs of one `busbar run --gpus N`; while it lasts
 //! nobody else is placed on them. A **session** without a lease shares every device that no lease
@@ -7,17 +8,11 @@
 
 #![forbid(unsafe_code)]
 
+use busbar_control::device::Device;
+use busbar_control::hello::Refusal;
+use busbar_control::status::{self, Listed};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-
-/// A device of one API's list.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DeviceId {
-    /// `cuda`, `opencl`.
-    pub api: String,
-    /// The ordinal the worker's library knows it by.
-    pub ordinal: u32,
-}
 
 /// Why a request for devices is turned down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,108 +90,163 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
+impl From<Refused> for Refusal {
+    fn from(r: Refused) -> Self {
+        let code = match r {
+            Refused::NoDevice { .. } => "no_device",
+            Refused::Taken { .. } => "taken",
+            Refused::UnknownLease => "lease",
+            Refused::TooManySessions(_) => "limit",
+        };
+        Self::new(code, r.to_string())
+    }
+}
+
 #[derive(Debug, Clone)]
 struct Lease {
-    devices: Vec<DeviceId>,
+    /// Places of the leading API's devices.
+    devices: Vec<usize>,
     holder: String,
 }
 
 #[derive(Debug, Clone)]
 struct Placed {
-    api: String,
     lease: Option<String>,
-    devices: Vec<u32>,
+    /// Places of its devices.
+    devices: Vec<usize>,
+}
+
+/// A device of the pool.
+#[derive(Debug)]
+struct Place {
+    device: Device,
+    /// The place of the device that is leased for this one: itself, or the same device as the
+    /// leading API lists it. A device without one, a CPU beside GPUs, is shared by all.
+    leader: Option<usize>,
 }
 
 /// The pool of one server.
 #[derive(Debug)]
 pub struct Pool {
-    devices: Vec<DeviceId>,
-    twins: Vec<(DeviceId, DeviceId)>,
+    places: Vec<Place>,
     leases: BTreeMap<String, Lease>,
     sessions: HashMap<String, Placed>,
     max_sessions: usize,
 }
 
 impl Pool {
-    /// A pool over `devices` that takes up to `max_sessions` sessions.
-    pub fn new(devices: Vec<DeviceId>, max_sessions: usize) -> Self {
-        Self {
-            devices,
-            twins: Vec::new(),
+    /// A pool over those of the devices `found` that are to be offered, by ordinal (`None`: all),
+    /// that takes up to `max_sessions` sessions. Devices are numbered as CUDA does, or as OpenCL
+    /// does where there is no CUDA: that API leads, and what else reaches a device of it goes with
+    /// it. Fails with the number of a device that is to be offered and is not there.
+    pub fn new(
+        found: Vec<Device>,
+        offered: Option<&[u32]>,
+        max_sessions: usize,
+    ) -> Result<Self, u32> {
+        let cuda = found.iter().any(|d| d.api == "cuda");
+        let leads = |d: &Device| d.api == if cuda { "cuda" } else { "opencl" };
+        let leading: Vec<_> = found.iter().filter(|d| leads(d)).cloned().collect();
+        let missing = |o: &&u32| !leading.iter().any(|d| d.ordinal == **o);
+        if let Some(bad) = offered.into_iter().flatten().find(missing) {
+            return Err(*bad);
+        }
+        let wanted = |d: &Device| offered.is_none_or(|l| l.contains(&d.ordinal));
+        let twin = |d: &Device| {
+            leading
+                .iter()
+                .find(|l| !d.uuid.is_empty() && l.uuid == d.uuid)
+        };
+        let of = |d: &Device| {
+            if leads(d) {
+                Some(d.clone())
+            } else {
+                twin(d).cloned()
+            }
+        };
+        let with_leaders = found.into_iter().map(|d| (of(&d), d));
+        let kept: Vec<_> = with_leaders
+            .filter(|(leader, _)| leader.as_ref().is_none_or(wanted))
+            .collect();
+        let place = |leader: &Device| kept.iter().position(|(_, d)| d == leader);
+        let places = kept.iter().map(|(leader, d)| Place {
+            device: d.clone(),
+            leader: leader.as_ref().and_then(place),
+        });
+        Ok(Self {
+            places: places.collect(),
             leases: BTreeMap::new(),
             sessions: HashMap::new(),
             max_sessions,
-        }
+        })
     }
 
-    /// Says that two APIs reach one and the same device, `leader` being the one that is leased.
-    pub fn same(&mut self, leader: DeviceId, other: DeviceId) {
-        self.twins.push((leader, other));
+    /// Whether there is no device.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
     }
 
-    /// The API whose devices are leased: what else there is goes with them.
-    fn leading(&self) -> &'static str {
-        match self.devices.iter().any(|d| d.api == "cuda") {
-            true => "cuda",
-            false => "opencl",
-        }
+    /// Whether there is a device of an API.
+    pub fn has(&self, api: &str) -> bool {
+        self.places.iter().any(|p| p.device.api == api)
     }
 
-    /// A device and what else reaches it.
-    fn whole<'a>(&'a self, d: &'a DeviceId) -> impl Iterator<Item = &'a DeviceId> {
-        let others = self.twins.iter().filter(move |t| t.0 == *d).map(|t| &t.1);
-        std::iter::once(d).chain(others)
+    /// The places of the leading API's devices, which are what is leased.
+    fn leaders(&self) -> impl Iterator<Item = usize> {
+        (0..self.places.len()).filter(|i| self.places[*i].leader == Some(*i))
     }
 
-    fn leased(&self, d: &DeviceId) -> bool {
-        self.leases.values().any(|l| l.devices.contains(d))
+    fn ordinals(&self, places: &[usize]) -> Vec<u32> {
+        places
+            .iter()
+            .map(|i| self.places[*i].device.ordinal)
+            .collect()
     }
 
-    fn load(&self, d: &DeviceId) -> usize {
-        self.sessions
-            .values()
-            .filter(|s| s.api == d.api && s.devices.contains(&d.ordinal))
-            .count()
+    /// The lease that holds a device.
+    fn held(&self, place: usize) -> Option<&Lease> {
+        let leader = self.places[place].leader?;
+        self.leases.values().find(|l| l.devices.contains(&leader))
+    }
+
+    /// How many sessions use a device.
+    fn load(&self, place: usize) -> usize {
+        let all = self.sessions.values();
+        all.filter(|s| s.devices.contains(&place)).count()
+    }
+
+    /// Whether nobody has any use of a device, through whatever API.
+    fn idle(&self, leader: usize) -> bool {
+        let mut same = (0..self.places.len()).filter(|i| self.places[*i].leader == Some(leader));
+        self.held(leader).is_none() && same.all(|i| self.load(i) == 0)
+    }
+
+    fn holders(&self) -> Vec<String> {
+        let mut all: Vec<_> = self.leases.values().map(|l| l.holder.clone()).collect();
+        all.dedup();
+        all
     }
 
     /// Reserves `n` devices under the name `lease`: GPUs as CUDA counts them, or OpenCL's devices
     /// where there is no CUDA. Devices that sessions without a lease are using count as taken.
     pub fn lease(&mut self, lease: &str, n: usize, holder: &str) -> Result<Vec<u32>, Refused> {
-        let all: Vec<_> = self
-            .devices
-            .iter()
-            .filter(|d| d.api == self.leading())
-            .cloned()
-            .collect();
-        if all.is_empty() {
+        let all = self.leaders().count();
+        if all == 0 {
             return Err(Refused::NoDevice { api: "cuda".into() });
         }
-        let free: Vec<_> = all
-            .iter()
-            .filter(|d| !self.leased(d) && self.whole(d).all(|d| self.load(d) == 0))
-            .cloned()
-            .collect();
-        if free.len() < n {
-            let mut holders: Vec<_> = self.leases.values().map(|l| l.holder.clone()).collect();
-            holders.dedup();
+        let mut devices: Vec<_> = self.leaders().filter(|i| self.idle(*i)).collect();
+        if devices.len() < n {
             return Err(Refused::Taken {
                 wanted: n,
-                all: all.len(),
-                free: free.len(),
-                holders,
+                all,
+                free: devices.len(),
+                holders: self.holders(),
             });
         }
-        let chosen = &free[..n];
-        let ordinals = chosen.iter().map(|d| d.ordinal).collect();
-        let devices = chosen.iter().flat_map(|d| self.whole(d)).cloned().collect();
-        self.leases.insert(
-            lease.into(),
-            Lease {
-                devices,
-                holder: holder.into(),
-            },
-        );
+        devices.truncate(n);
+        let ordinals = self.ordinals(&devices);
+        let holder = holder.into();
+        self.leases.insert(lease.into(), Lease { devices, holder });
         Ok(ordinals)
     }
 
@@ -205,52 +255,45 @@ impl Pool {
         self.leases.remove(lease);
     }
 
+    /// The devices of an API that programs of a lease see, or those without one if it is empty.
+    fn seen(&self, api: &str, lease: &str) -> Result<Vec<usize>, Refused> {
+        let of_api = |i: &usize| self.places[*i].device.api == api;
+        let all: Vec<_> = (0..self.places.len()).filter(of_api).collect();
+        if all.is_empty() {
+            return Err(Refused::NoDevice { api: api.into() });
+        }
+        if !lease.is_empty() {
+            let held = &self.leases.get(lease).ok_or(Refused::UnknownLease)?.devices;
+            let ours = |i: &usize| self.places[*i].leader.is_some_and(|l| held.contains(&l));
+            let ours: Vec<_> = all.iter().copied().filter(ours).collect();
+            if !ours.is_empty() {
+                return Ok(ours);
+            }
+        }
+        let open = all.iter().copied().filter(|i| self.held(*i).is_none());
+        let open: Vec<_> = open.collect();
+        match open.is_empty() {
+            false => Ok(open),
+            true => Err(Refused::Taken {
+                wanted: 1,
+                all: all.len(),
+                free: 0,
+                holders: self.holders(),
+            }),
+        }
+    }
+
     /// Places a new session and says which devices it may use.
     pub fn open(&mut self, session: &str, api: &str, lease: &str) -> Result<Vec<u32>, Refused> {
         if self.sessions.len() >= self.max_sessions {
             return Err(Refused::TooManySessions(self.max_sessions));
         }
-        let all: Vec<_> = self.devices.iter().filter(|d| d.api == api).collect();
-        if all.is_empty() {
-            return Err(Refused::NoDevice { api: api.into() });
-        }
-        let held = match lease.is_empty() {
-            true => None,
-            false => Some(self.leases.get(lease).ok_or(Refused::UnknownLease)?),
-        };
-        let held: Option<Vec<u32>> = held.map(|l| {
-            let of_api = l.devices.iter().filter(|d| d.api == api);
-            of_api.map(|d| d.ordinal).collect()
-        });
-        // Devices that go with no leased one, a CPU beside GPUs, are shared by all.
-        let devices: Vec<u32> = if let Some(held) = held.filter(|h| !h.is_empty()) {
-            held
-        } else {
-            let open: Vec<_> = all
-                .iter()
-                .filter(|d| !self.leased(d))
-                .map(|d| d.ordinal)
-                .collect();
-            if open.is_empty() {
-                let holders = self.leases.values().map(|l| l.holder.clone()).collect();
-                return Err(Refused::Taken {
-                    wanted: 1,
-                    all: all.len(),
-                    free: 0,
-                    holders,
-                });
-            }
-            open
-        };
-        self.sessions.insert(
-            session.into(),
-            Placed {
-                api: api.into(),
-                lease: Some(lease.to_string()).filter(|l| !l.is_empty()),
-                devices: devices.clone(),
-            },
-        );
-        Ok(devices)
+        let devices = self.seen(api, lease)?;
+        let ordinals = self.ordinals(&devices);
+        let lease = Some(lease.to_string()).filter(|l| !l.is_empty());
+        self.sessions
+            .insert(session.into(), Placed { lease, devices });
+        Ok(ordinals)
     }
 
     /// A session is over.
@@ -258,43 +301,36 @@ impl Pool {
         self.sessions.remove(session);
     }
 
-    /// Every lease: name, holder, device ordinals.
-    pub fn leases(&self) -> impl Iterator<Item = (&str, &str, Vec<u32>)> {
-        self.leases.iter().map(|(n, l)| {
-            (
-                n.as_str(),
-                l.holder.as_str(),
-                l.devices
-                    .iter()
-                    .filter(|d| d.api == self.leading())
-                    .map(|d| d.ordinal)
-                    .collect(),
-            )
-        })
+    /// The devices, as programs of a lease see them, or those without one if it is empty.
+    pub fn devices(&self, lease: &str) -> Vec<Listed> {
+        let list = |(i, p): (usize, &Place)| Listed {
+            device: p.device.clone(),
+            used_by: self.load(i),
+            lease: self.held(i).map(|l| l.holder.clone()),
+            yours: self
+                .seen(&p.device.api, lease)
+                .is_ok_and(|s| s.contains(&i)),
+        };
+        self.places.iter().enumerate().map(list).collect()
     }
 
-    /// Who holds a device.
-    pub fn holder(&self, d: &DeviceId) -> Option<&str> {
-        let lease = self.leases.values().find(|l| l.devices.contains(d))?;
-        Some(&lease.holder)
+    /// Every lease, as others see it.
+    pub fn leases(&self) -> Vec<status::Lease> {
+        let shown = |(name, l): (&String, &Lease)| status::Lease {
+            lease: status::shown(name).into(),
+            holder: l.holder.clone(),
+            devices: self.ordinals(&l.devices),
+        };
+        self.leases.iter().map(shown).collect()
     }
 
-    /// The sessions that use a device.
-    pub fn sessions_on(&self, d: &DeviceId) -> Vec<&str> {
-        let uses = |p: &&Placed| p.api == d.api && p.devices.contains(&d.ordinal);
-        let mut v: Vec<_> = self
-            .sessions
-            .iter()
-            .filter(|(_, p)| uses(p))
-            .map(|(n, _)| n.as_str())
-            .collect();
-        v.sort_unstable();
-        v
-    }
-
-    /// The lease of a session.
-    pub fn lease_of(&self, session: &str) -> Option<&str> {
-        self.sessions.get(session)?.lease.as_deref()
+    /// The devices of a session, and its lease as others see it.
+    pub fn placed(&self, session: &str) -> (Vec<u32>, Option<String>) {
+        let Some(p) = self.sessions.get(session) else {
+            return (Vec::new(), None);
+        };
+        let lease = p.lease.as_deref().map(status::shown);
+        (self.ordinals(&p.devices), lease.map(String::from))
     }
 }
 
@@ -302,12 +338,25 @@ impl Pool {
 mod tests {
     use super::*;
 
-    fn pool(n: u32) -> Pool {
-        let d = |ordinal| DeviceId {
-            api: "cuda".into(),
+    fn device(api: &str, ordinal: u32, uuid: &str) -> Device {
+        Device {
+            api: api.into(),
             ordinal,
-        };
-        Pool::new((0..n).map(d).collect(), 100)
+            uuid: uuid.into(),
+            ..Device::default()
+        }
+    }
+
+    fn pool(n: u32) -> Pool {
+        let all = (0..n).map(|i| device("cuda", i, ""));
+        Pool::new(all.collect(), None, 100).unwrap()
+    }
+
+    /// The devices that are a lease's, as every command and library shows them.
+    fn yours(p: &Pool, api: &str, lease: &str) -> Vec<u32> {
+        let listed = p.devices(lease).into_iter();
+        let ours = listed.filter(|l| l.yours && l.device.api == api);
+        ours.map(|l| l.device.ordinal).collect()
     }
 
     #[test]
@@ -348,13 +397,7 @@ mod tests {
             p.lease("l", 1, "x"),
             Err(Refused::NoDevice { .. })
         ));
-        let mut p = Pool::new(
-            vec![DeviceId {
-                api: "opencl".into(),
-                ordinal: 0,
-            }],
-            1,
-        );
+        let mut p = Pool::new(vec![device("opencl", 0, "")], None, 1).unwrap();
         p.lease("l", 1, "x").unwrap();
         assert!(matches!(
             p.open("s", "opencl", ""),
@@ -366,33 +409,103 @@ mod tests {
         p.close("s");
         assert!(p.sessions.is_empty());
     }
+
+    /// Two GPUs, which OpenCL counts the other way round, behind a CPU that CUDA does not know.
+    fn twins() -> Vec<Device> {
+        vec![
+            device("cuda", 0, "x"),
+            device("cuda", 1, "y"),
+            device("opencl", 0, ""),
+            device("opencl", 1, "y"),
+            device("opencl", 2, "x"),
+        ]
+    }
+
     #[test]
     fn what_two_apis_reach_is_leased_for_both() {
-        let d = |api: &str, ordinal| DeviceId {
-            api: api.into(),
-            ordinal,
-        };
-        // Two GPUs, which OpenCL counts the other way round, behind a CPU that CUDA does not know.
-        let all = [
-            ("cuda", 0),
-            ("cuda", 1),
-            ("opencl", 0),
-            ("opencl", 1),
-            ("opencl", 2),
-        ];
-        let mut p = Pool::new(all.map(|(a, o)| d(a, o)).to_vec(), 100);
-        p.same(d("cuda", 0), d("opencl", 2));
-        p.same(d("cuda", 1), d("opencl", 1));
+        let mut p = Pool::new(twins(), None, 100).unwrap();
         assert_eq!(p.lease("a", 1, "ann").unwrap(), [0]);
         assert_eq!(p.open("s1", "opencl", "a").unwrap(), [2]);
         assert_eq!(p.open("s2", "opencl", "").unwrap(), [0, 1]);
-        assert_eq!(p.holder(&d("opencl", 2)), Some("ann"));
-        assert_eq!(p.leases().next().unwrap().2, [0]);
+        let listed = p.devices("");
+        assert_eq!(listed[4].lease.as_deref(), Some("ann"));
+        assert_eq!(listed[3].used_by, 1);
+        assert_eq!(p.leases()[0].devices, [0]);
+        assert_eq!(p.placed("s1"), (vec![2], Some("a".into())));
         // Somebody uses the other GPU through OpenCL.
         assert!(matches!(p.lease("b", 1, "bob"), Err(Refused::Taken { .. })));
         p.close("s2");
         assert_eq!(p.lease("b", 1, "bob").unwrap(), [1]);
         assert_eq!(p.open("s3", "opencl", "").unwrap(), [0]);
         assert_eq!(p.open("s4", "opencl", "gone"), Err(Refused::UnknownLease));
+    }
+
+    #[test]
+    fn only_what_is_offered_is_there() {
+        let p = Pool::new(twins(), Some(&[1]), 100).unwrap();
+        assert_eq!(yours(&p, "cuda", ""), [1]);
+        assert_eq!(yours(&p, "opencl", ""), [0, 1], "the CPU and its twin");
+        assert_eq!(Pool::new(twins(), Some(&[1, 7]), 100).err(), Some(7));
+        let opencl = Pool::new(twins().split_off(2), Some(&[2]), 100).unwrap();
+        assert_eq!(yours(&opencl, "opencl", ""), [2], "without CUDA it leads");
+    }
+
+    #[test]
+    fn what_is_shown_is_what_a_session_gets() {
+        // All of few devices, APIs and leases, in orders that a generator gives.
+        let mut seed = 7u64;
+        let mut below = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % n
+        };
+        let mut p = Pool::new(twins(), None, 4).unwrap();
+        let mut opened = 0;
+        for step in 0..20_000 {
+            let (name, lease) = (
+                format!("s{}", below(5)),
+                ["", "a", "b", "gone"][below(4) as usize],
+            );
+            match below(4) {
+                0 => drop(p.lease(["a", "b"][below(2) as usize], below(2) as usize + 1, "h")),
+                1 => p.end_lease(lease),
+                2 => p.close(&name),
+                _ => {
+                    let api = ["cuda", "opencl"][below(2) as usize];
+                    let shown = yours(&p, api, lease);
+                    p.close(&name);
+                    let shown_after = yours(&p, api, lease);
+                    assert_eq!(shown, shown_after, "sessions share, they do not hide");
+                    match p.open(&name, api, lease) {
+                        Ok(got) => {
+                            assert_eq!(got, shown, "step {step}");
+                            opened += 1;
+                        }
+                        Err(Refused::TooManySessions(_)) => {}
+                        Err(_) => assert!(shown.is_empty(), "step {step}"),
+                    }
+                }
+            }
+        }
+        assert!(opened > 1000, "{opened}");
+    }
+
+    #[test]
+    fn a_server_with_64_devices_has_room() {
+        let both = |i| {
+            let uuid = format!("{i:032x}");
+            [device("cuda", i, &uuid), device("opencl", i, &uuid)]
+        };
+        let mut p = Pool::new((0..64).flat_map(both).collect(), None, 2000).unwrap();
+        for n in 0..2000 {
+            let got = p.open(&format!("s{n}"), "cuda", "").unwrap();
+            assert_eq!(got.len(), 64);
+        }
+        assert!(p.devices("").iter().all(|d| d.yours));
+        for n in 0..2000 {
+            p.close(&format!("s{n}"));
+        }
+        assert_eq!(p.lease("all", 64, "ann").unwrap().len(), 64);
+        assert_eq!(yours(&p, "opencl", "all").len(), 64);
+        assert!(yours(&p, "opencl", "").is_empty());
     }
 }

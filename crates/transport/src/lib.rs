@@ -3,10 +3,12 @@
 //! One trait, [`Connection`], and its implementations: [`tcp`] for networks, [`mem`] for a client
 //! and a worker in one process, [`fault`] around either to break it on purpose. A connection is
 //! used by one sending and one receiving thread at a time; `shutdown` may come from any thread and
-//! makes both return an error at once. [`shared`] is memory between processes of one host.
+//! makes both return an error at once. [`shared`] is memory between processes of one host, and
+//! [`handover`] how one of them gives another a connection.
 
 mod alarm;
 pub mod fault;
+pub mod handover;
 pub mod mem;
 pub mod shared;
 pub mod tcp;

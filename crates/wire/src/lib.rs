@@ -19,8 +19,6 @@ mod contract;
 pub mod effects;
 pub mod frame;
 pub mod generated;
-pub mod gpu;
-pub mod hello;
 pub mod limits;
 pub mod pieces;
 pub mod promise;

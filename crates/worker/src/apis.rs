@@ -2,45 +2,10 @@
 
 use crate::Open;
 use crate::run::Options;
-use serde::{Deserialize, Serialize};
+use busbar_control::device::{Device, Found};
 
 /// Names, and the code that opens a session of each.
 pub const APIS: &[(&str, Open)] = &[("cuda", crate::cuda::open), ("opencl", crate::opencl::open)];
-
-/// A device as the probe found it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Device {
-    /// The API that reaches it.
-    pub api: String,
-    /// Its number in that API's list.
-    pub ordinal: u32,
-    /// What its vendor calls it.
-    pub name: String,
-    /// Memory in bytes.
-    pub memory: u64,
-    /// A name for this very device that no other has, where it has one.
-    pub uuid: String,
-    /// The driver's version, and the platform's where there is one.
-    pub driver: String,
-    /// CUDA: the version of the driver's API, as `cuDriverGetVersion` says it.
-    pub cuda: u32,
-    /// CUDA: PCI domain, bus and device.
-    pub pci: Option<[u32; 3]>,
-    /// CUDA: compute capability.
-    pub compute: Option<[u32; 2]>,
-    /// CUDA: multiprocessors.
-    pub processors: Option<u32>,
-}
-
-/// What a probe found.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
-    /// The devices.
-    pub devices: Vec<Device>,
-    /// For each API without devices, why.
-    pub missing: Vec<(String, String)>,
-}
 
 /// The devices of the APIs named, as JSON of [`Found`].
 pub fn probe(apis: &[String], options: &Options) -> String {

@@ -4,6 +4,7 @@
 //!
 //! Much of a line may be a client's own words: each line is one line, of text, and has a most.
 
+use busbar_control::text::one_line;
 use std::fmt::Arguments;
 use std::io::Write;
 
@@ -11,25 +12,6 @@ use std::io::Write;
 const LONGEST: usize = 1000;
 /// How each line of a worker begins.
 pub(crate) const START: &str = "busbar worker: ";
-
-/// A text that came from elsewhere, as one line of a log: control characters are written out, and
-/// what is longer than `most` bytes is cut.
-pub fn one_line(text: &str, most: usize) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        let plain = !c.is_control();
-        let n = if plain { c.len_utf8() } else { 6 };
-        if out.len() + n > most {
-            out.push('…');
-            break;
-        }
-        match plain {
-            true => out.push(c),
-            false => out.extend(c.escape_default()),
-        }
-    }
-    out
-}
 
 /// Writes one line, if it can be written.
 pub fn complain(line: Arguments<'_>) {
@@ -50,7 +32,7 @@ macro_rules! complain {
 
 #[cfg(test)]
 mod tests {
-    use super::{one_line, say};
+    use super::say;
 
     #[test]
     fn a_line_is_one_line_whatever_it_says() {
@@ -64,7 +46,5 @@ mod tests {
             log,
             "busbar worker: the driver says x\\n2026 INFO session opens\\u{1b}[2J\\r\n"
         );
-        assert_eq!(one_line(&"ä".repeat(9), 8), "ääää…");
-        assert_eq!(one_line(&"\n".repeat(9), 8), "\\n\\n…");
     }
 }

@@ -1,10 +1,11 @@
 //! A session without a connection: how long it is kept, and what it goes on with. ADR 0003 has the
 //! reasons.
 
-use crate::control::{self, Attach, Report};
 use crate::process::Process;
 use crate::run::{answer, welcome};
 use busbar_channel::{Ending, Keeper, Lost, Verdict};
+use busbar_control::attach::{Attach, Report};
+use busbar_transport::handover;
 use busbar_transport::tcp::Tcp;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -101,7 +102,7 @@ impl Keeper for Wait {
     fn detached(&mut self, lost: &Lost) -> Verdict {
         if !self.told {
             self.told = true;
-            let _ = control::send(&self.control, &Report::Detached, None);
+            let _ = handover::send(&self.control, &Report::Detached.to_json(), None);
         }
         let keep = match self.client.alive() {
             Some(true) => self.keep,
@@ -123,7 +124,7 @@ impl Keeper for Wait {
                 answer(&conn, &welcome(&a, lost.last_received));
                 self.grace = grace(&conn);
                 self.told = false;
-                let _ = control::send(&self.control, &Report::Attached, None);
+                let _ = handover::send(&self.control, &Report::Attached.to_json(), None);
                 Verdict::Resume {
                     conn: Arc::new(conn),
                     epoch: a.hello.epoch,
@@ -138,7 +139,7 @@ impl Keeper for Wait {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use busbar_wire::hello::Hello;
+    use busbar_control::hello::Hello;
 
     #[test]
     fn a_connection_that_was_overtaken_ends_none() {
@@ -151,7 +152,7 @@ mod tests {
             session: String::new(),
             secret: String::new(),
             protocol: 2,
-            devices: None,
+            devices: Vec::new(),
             resume_seconds: 60,
         };
         let put = |epoch| {

@@ -5,9 +5,9 @@
 //! the queue. Answers leave through [`outbox`].
 //! Bulk bytes land in [`staging`] memory without a copy in between, and [`content`] keeps module
 //! images across sessions. Memory that a client on this host shares comes through [`shared`].
-//! [`control`] is how the server hands connections over; `keeper` decides how long a session
-//! without one is kept, and `process` sees a client of this host end; folders of a moment are
-//! [`scratch`], and `named` keeps what a library's callbacks are about.
+//! The server hands connections over ([`busbar_control::attach`]); `keeper` decides how long a
+//! session without one is kept, and `process` sees a client of this host end; folders of a moment
+//! are [`scratch`], and `named` keeps what a library's callbacks are about.
 //! Each forwarded API is a folder: [`cuda`], [`opencl`]; nothing else in Busbar loads a vendor's
 //! library.
 
@@ -16,7 +16,6 @@ pub mod apis;
 pub mod callback;
 pub mod complain;
 pub mod content;
-pub mod control;
 pub mod cuda;
 pub mod intake;
 mod keeper;
@@ -31,8 +30,8 @@ pub mod shared;
 pub mod signals;
 pub mod staging;
 
+use busbar_control::hello::Refusal;
 use busbar_wire::WireError;
-use busbar_wire::hello::Refusal;
 use busbar_wire::record::Header;
 
 /// One forwarded API, as the executor sees it. All methods are called on the executor's thread.

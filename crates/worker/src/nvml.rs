@@ -3,7 +3,7 @@
 //! [`serve`] answers each line on stdin with one line on stdout: [`Gpus`] as JSON. NVML keeps
 //! devices open and may hang when one breaks, so neither the server nor a worker loads it.
 
-use busbar_wire::gpu::{Gpu, Gpus, Link, Number, plain_uuid};
+use busbar_control::gpu::{Gpu, Gpus, Link, Number, plain_uuid};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_void};
 use std::io::{BufRead, Write};

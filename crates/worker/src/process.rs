@@ -3,7 +3,7 @@
 //! A dead program must free its memory at once, a lost link must not. On one host that needs no
 //! guess: the kernel tells when a process ends, whatever became of its connection.
 
-use busbar_wire::hello::ClientInfo;
+use busbar_control::hello::ClientInfo;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;

@@ -3,7 +3,6 @@
 use crate::ahead::Ahead;
 use crate::callback::Callbacks;
 use crate::content::Content;
-use crate::control::{self, Attach, Report};
 use crate::intake::{Body, Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT};
 use crate::keeper::{Newest, Wait};
 use crate::outbox::Outbox;
@@ -13,10 +12,12 @@ use crate::staging::{Arena, Hold};
 use crate::{Api, Open, Setup, signals};
 use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Keeper, send_hello};
+use busbar_control::attach::{Attach, Report};
+use busbar_control::hello::{Intent, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_transport::Connection;
+use busbar_transport::handover;
 use busbar_transport::tcp::Tcp;
 use busbar_wire::frame::Kind;
-use busbar_wire::hello::{Intent, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_wire::record::Records;
 use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
@@ -52,13 +53,14 @@ pub fn run(
     warm();
     let control = Arc::new(control);
     let say = |r: &Report| {
-        let _ = control::send(&control, r, None);
+        let _ = handover::send(&control, &r.to_json(), None);
     };
     say(&Report::Ready);
-    let first = control::recv::<Attach>(&control).map_err(|e| format!("control socket: {e}"))?;
+    let first = handover::recv(&control).map_err(|e| format!("control socket: {e}"))?;
     let Some((attach, fd)) = first else {
         return Ok(());
     };
+    let attach: Attach = busbar_control::read("what the server says", &attach)?;
     let fd = fd.ok_or("the server sent no connection")?;
     let conn = Tcp::from_fd(fd).map_err(|e| format!("the client's connection: {e}"))?;
     let opened = open(&attach, &conn, options, apis, &outbox);
@@ -149,7 +151,7 @@ fn open(
         ahead: ends.ahead.clone(),
         incoming: ends.incoming.clone(),
         outgoing,
-        devices: attach.devices.clone(),
+        devices: Some(attach.devices.clone()),
         library: library.clone(),
     })?;
     Ok(Session { api, ends, welcome })
@@ -221,7 +223,7 @@ fn last_word(control: Arc<OwnedFd>) -> LastWord {
         let wait = if goodbye { AFTER_GOODBYE } else { AFTER_LOSS };
         let end = move || {
             std::thread::sleep(wait);
-            let _ = control::send(&control, &Report::Ended { why }, None);
+            let _ = handover::send(&control, &Report::Ended { why }.to_json(), None);
             // SAFETY: _exit has no preconditions.
             unsafe { libc::_exit(0) };
         };
@@ -276,7 +278,11 @@ struct Ears {
 
 impl Ears {
     fn listen(self) {
-        while let Ok(Some(a)) = control::recv::<Attach>(&self.control) {
+        while let Ok(Some((attach, fd))) = handover::recv(&self.control) {
+            let Ok(attach) = busbar_control::read("what the server says", &attach) else {
+                break;
+            };
+            let a: (Attach, _) = (attach, fd);
             if a.0.hello.intent == Intent::Side {
                 self.attach_side(a);
                 continue;

@@ -4,8 +4,8 @@
 //! socket that only this network namespace has, with the session's secret. It waits here under the
 //! number that its owner gave it, until a record of the session asks for it.
 
+use busbar_control::hello::SHARED_PROOF;
 use busbar_transport::shared::{Door, PROOF, Segment};
-use busbar_wire::hello::SHARED_PROOF;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

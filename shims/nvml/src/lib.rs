@@ -12,7 +12,7 @@ mod unsupported;
 
 use busbar_client::nvml::types::*;
 use busbar_client::nvml::{Device, Return, device, system};
-use busbar_wire::gpu::Number;
+use busbar_control::gpu::Number;
 use std::ffi::{c_char, c_void};
 
 /// Exports functions under one or more names.

@@ -5,11 +5,11 @@
 //! were never given, addresses of the worker's own, records left out, doubled or in another's
 //! place.
 
+use busbar_control::hello::{Hello, Welcome};
 use busbar_harness::rng::Rng;
 use busbar_wire::codec::{Message, Request, Writer};
 use busbar_wire::frame;
 use busbar_wire::generated::cuda;
-use busbar_wire::hello::{Hello, Welcome};
 use busbar_wire::record::{HEADER, Header, Notice, OP_CALLBACK_DONE, Records};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -368,7 +368,7 @@ impl Raw {
     /// # Panics
     /// When the server refuses.
     pub fn open(address: &str) -> Self {
-        let mut hello = Hello::new(busbar_wire::hello::Intent::Open);
+        let mut hello = Hello::new(busbar_control::hello::Intent::Open);
         hello.api = "cuda".into();
         hello.client.boot_id = "another".into();
         let hello = serde_json::to_vec(&hello).expect("JSON");

@@ -1,5 +1,6 @@
 //! Attacks that have succeeded once, by strangers and by clients with the token; each must fail.
 
+use busbar_control::hello::{Hello, Intent};
 use busbar_e2e::hostile::{Recording, Tap, frame_of, greet, read_frame, record_of, records};
 use busbar_e2e::program::{LIMIT, clear};
 use busbar_e2e::server::{Options, Server};
@@ -9,7 +10,6 @@ use busbar_wire::Writer;
 use busbar_wire::codec::Message;
 use busbar_wire::frame::Kind;
 use busbar_wire::generated::opencl as wire;
-use busbar_wire::hello::{Hello, Intent};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::process::CommandExt;

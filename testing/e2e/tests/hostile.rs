@@ -3,6 +3,7 @@
 //!
 //! `BUSBAR_FUZZ=N` does N times as much; `BUSBAR_FUZZ=10` of the first test is a million records.
 
+use busbar_control::hello::{Hello, Intent};
 use busbar_e2e::hostile::{Recording, Spoiler, Tap, frame_of, greet, record_of, with_seeds};
 use busbar_e2e::opencl;
 use busbar_e2e::program::{LIMIT, Running, clear, native, printed, remote, remote_at};
@@ -11,7 +12,6 @@ use busbar_e2e::tree::tree;
 use busbar_e2e::{proc, until};
 use busbar_harness::rng::effort;
 use busbar_wire::frame::Kind;
-use busbar_wire::hello::{Hello, Intent};
 use busbar_wire::record::OP_GOODBYE;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -3,13 +3,13 @@
 //!
 //! `BUSBAR_FUZZ=34 cargo test -p busbar-e2e --test soak -- --nocapture` opens ten thousand.
 
+use busbar_control::hello::Hello;
 use busbar_e2e::hostile::{Recording, Tap, frame_of, greet, record_of, with_seeds};
 use busbar_e2e::program::{Running, printed, remote, remote_at};
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::{proc, until};
 use busbar_harness::rng::{Rng, effort};
 use busbar_wire::frame::Kind;
-use busbar_wire::hello::Hello;
 use busbar_wire::record::OP_GOODBYE;
 use std::io::{Read, Write};
 use std::net::Shutdown;

@@ -3,9 +3,9 @@
 
 use busbar_channel::Keeper;
 use busbar_client::session::{Handler, Session};
+use busbar_control::hello::Welcome;
 use busbar_transport::Connection;
 use busbar_wire::codec::{Message, Reader, Request, WireError, Writer};
-use busbar_wire::hello::Welcome;
 use busbar_wire::record::{Header, OP_CALLBACK_DONE};
 use busbar_worker::Api;
 use busbar_worker::callback::Callbacks;

@@ -3,7 +3,7 @@
 use crate::confine::{self, User};
 use crate::folder::Folder;
 use anyhow::{Context, Result, bail};
-use busbar_client::config::with_port;
+use busbar_control::hello::with_port;
 use serde::Deserialize;
 use serde_json::json;
 use std::net::ToSocketAddrs;

@@ -5,15 +5,15 @@ use super::workers::Worker;
 use super::{Server, SessionEntry, lock};
 use busbar_channel::switches::Switch;
 use busbar_channel::{recv_hello, send_hello};
-use busbar_pool::{DeviceId, Refused};
-use busbar_transport::Connection;
+use busbar_control::attach::{Attach, Report};
+use busbar_control::hello::{BUSY, Hello, Intent, PATIENCE, Refusal, Welcome};
+use busbar_control::status::{self, Grant, Session, Status};
+use busbar_control::text::tidy;
+use busbar_pool::Refused;
 use busbar_transport::tcp::Tcp;
+use busbar_transport::{Connection, handover};
 use busbar_wire::frame::Kind;
-use busbar_wire::hello::{BUSY, Hello, Intent, PATIENCE, Refusal, Welcome};
 use busbar_wire::limits::MAX_WELCOME;
-use busbar_worker::complain::one_line;
-use busbar_worker::control::{self, Attach, Report};
-use serde_json::{Value, json};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,12 +38,6 @@ const MOST_NAME: usize = 256;
 /// The longest text about a client that is kept and shown, in bytes: a document with all sessions
 /// must have room for them.
 const MOST_TEXT: usize = 128;
-/// The longest error about a hello, in bytes.
-const MOST_ERROR: usize = 200;
-/// Letters of a lease's name that are shown. Whole it is a secret: who knows it is in the lease.
-const SHOWN: usize = 8;
-/// Bytes of a status document that are kept free for its envelope.
-const ENVELOPE: usize = 4096;
 
 /// Serves one connection; runs on a thread of its own.
 pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
@@ -68,14 +62,7 @@ pub(super) fn serve(server: &Arc<Server>, stream: TcpStream, guest: Guest) {
     match hello.intent {
         Intent::Open => open(server, conn, hello, protocol, refuse, busy),
         Intent::Resume | Intent::Side => resume(server, conn, hello, protocol, refuse),
-        Intent::Status => {
-            let w = Welcome {
-                protocol,
-                document: status(server),
-                ..welcome()
-            };
-            answer(&conn, &w);
-        }
+        Intent::Status => answer(&conn, &Welcome::with(protocol, &status(server, &hello))),
         Intent::Lease => lease(server, &conn, &hello, protocol, refuse),
     }
 }
@@ -116,12 +103,6 @@ impl Drop for Busy {
     }
 }
 
-/// Shortens what a client says of itself, and leaves nothing in it that a terminal would obey.
-fn tidy(text: &mut String) {
-    text.truncate(text.floor_char_boundary(MOST_TEXT));
-    *text = text.replace(char::is_control, "?");
-}
-
 /// Checks the names in a hello, and tidies what is only shown.
 fn check_texts(h: &mut Hello) -> Result<(), Refusal> {
     for text in [&h.api, &h.session, &h.secret, &h.lease] {
@@ -140,18 +121,11 @@ fn check_texts(h: &mut Hello) -> Result<(), Refusal> {
         &mut c.program,
         &mut c.boot_id,
     ] {
-        tidy(text);
+        tidy(text, MOST_TEXT);
     }
     h.features.truncate(64);
-    h.features.iter_mut().for_each(tidy);
+    h.features.iter_mut().for_each(|f| tidy(f, MOST_TEXT));
     Ok(())
-}
-
-fn welcome() -> Welcome {
-    Welcome {
-        version: env!("CARGO_PKG_VERSION").into(),
-        ..Welcome::default()
-    }
 }
 
 fn answer(conn: &Tcp, w: &Welcome) {
@@ -168,12 +142,8 @@ fn greet(server: &Server, stream: TcpStream, guest: &Guest) -> Option<(Tcp, Hell
     conn.send_timeout(Some(ANSWER_TIME)).ok()?;
     let body = recv_hello(&Hasty::new(&conn, guest), Kind::Hello).ok()?;
     conn.recv_timeout(None).ok()?;
-    let checked = serde_json::from_slice::<Hello>(&body)
-        .map_err(|e| {
-            // The error quotes the hello.
-            let e = one_line(&e.to_string(), MOST_ERROR);
-            Refusal::new("hello", format!("the hello makes no sense: {e}"))
-        })
+    let checked = busbar_control::read::<Hello>("the hello", &body)
+        .map_err(|e| Refusal::new("hello", e))
         .and_then(|mut h| {
             if let Some(token) = &server.token
                 && blake3::hash(h.token.as_bytes()) != *token
@@ -200,16 +170,6 @@ fn greet(server: &Server, stream: TcpStream, guest: &Guest) -> Option<(Tcp, Hell
             None
         }
     }
-}
-
-fn refusal(r: &Refused) -> Refusal {
-    let code = match r {
-        Refused::NoDevice { .. } => "no_device",
-        Refused::Taken { .. } => "taken",
-        Refused::UnknownLease => "lease",
-        Refused::TooManySessions(_) => "limit",
-    };
-    Refusal::new(code, r.to_string())
 }
 
 /// What the pool says once programs that have just ended hold nothing any more: who starts one
@@ -252,7 +212,7 @@ fn give(server: &Arc<Server>, conn: &Tcp, hello: &Hello) -> Result<Given, Refusa
         return Err(Refusal::new("api", why));
     }
     let place = || lock(&server.pool).open(&session, &hello.api, &hello.lease);
-    let devices = settled(place).map_err(|r| refusal(&r))?;
+    let devices = settled(place)?;
     let spare_wanted = !hello.off.iter().any(|s| s == Switch::Spare.name());
     let patient = is_patient(hello);
     // A client takes a long silence for a server that is gone. One that is gone needs no worker.
@@ -304,7 +264,7 @@ fn open(
         session: session.clone(),
         secret: secret.clone(),
         protocol,
-        devices: Some(devices.clone()),
+        devices,
         resume_seconds: server.config.resume_seconds,
     };
     tracing::info!(
@@ -322,7 +282,6 @@ fn open(
         secret,
         client: hello.client,
         peer,
-        devices,
         since: Instant::now(),
         connected: true,
         worker: worker.clone(),
@@ -332,7 +291,7 @@ fn open(
     let _ = conn.send_timeout(None);
     // For a worker that dies before it has said a word to its client.
     let copy = conn.copy().ok();
-    let sent = control::send(&worker.control, &attach, Some(&conn.into_fd()));
+    let sent = handover::send(&worker.control, &attach.to_json(), Some(&conn.into_fd()));
     if sent.is_err() {
         worker.kill();
     }
@@ -343,7 +302,7 @@ fn open(
 /// worker is expected to answer.
 fn watch(server: &Arc<Server>, session: &str, worker: &Arc<Worker>, mut unanswered: Option<Tcp>) {
     let mut why = None;
-    while let Ok(Some((report, _))) = control::recv::<Report>(&worker.control) {
+    while let Some(report) = worker.report() {
         if !matches!(report, Report::Ready) {
             unanswered = None;
         }
@@ -391,9 +350,9 @@ fn resume(
 ) {
     let found = lock(&server.sessions).get(&hello.session).and_then(|s| {
         let good = blake3::hash(s.secret.as_bytes()) == blake3::hash(hello.secret.as_bytes());
-        good.then(|| (s.worker.clone(), s.devices.clone(), s.secret.clone()))
+        good.then(|| (s.worker.clone(), s.secret.clone()))
     });
-    let Some((worker, devices, secret)) = found else {
+    let Some((worker, secret)) = found else {
         return refuse(&conn, over(server, &hello.session));
     };
     let _ = conn.send_timeout(None);
@@ -403,11 +362,11 @@ fn resume(
         session,
         secret,
         protocol,
-        devices: Some(devices),
+        devices: lock(&server.pool).placed(&hello.session).0,
         resume_seconds: server.config.resume_seconds,
     };
     let fd = conn.into_fd();
-    if control::send(&worker.control, &attach, Some(&fd)).is_ok() {
+    if handover::send(&worker.control, &attach.to_json(), Some(&fd)).is_ok() {
         return;
     }
     // The worker is just ending, and why is known in a moment.
@@ -451,96 +410,62 @@ fn lease(
     let grant = || lock(&server.pool).lease(&name, hello.devices as usize, &holder);
     let devices = match settled(grant) {
         Ok(d) => d,
-        Err(r) => return refuse(conn, refusal(&r)),
+        Err(r) => return refuse(conn, r.into()),
     };
-    let shown = shown(&name);
+    let shown = status::shown(&name).to_string();
     tracing::info!(lease = shown, holder, ?devices, "lease begins");
-    let document = json!({ "lease": name, "devices": devices });
-    answer(
-        conn,
-        &Welcome {
-            protocol,
-            document,
-            ..welcome()
-        },
-    );
+    let grant = Grant {
+        lease: name.clone(),
+        devices,
+    };
+    answer(conn, &Welcome::with(protocol, &grant));
     let mut byte = [0; 1];
     while matches!(conn.recv(&mut byte), Ok(n) if n > 0) {}
     lock(&server.pool).end_lease(&name);
     tracing::info!(lease = shown, "lease ended");
 }
 
-/// What of a lease's name may be shown.
-fn shown(lease: &str) -> &str {
-    &lease[..lease.floor_char_boundary(SHOWN)]
-}
-
-/// Everything `busbar devices` and `busbar ps` show.
-fn status(server: &Server) -> serde_json::Value {
-    let cuda = server.found.devices.iter().any(|d| d.api == "cuda");
-    let gpus = cuda.then(|| server.monitor.read(&server.workers));
+/// Everything `busbar devices` and `busbar ps` show, as whoever asks sees it.
+fn status(server: &Server, hello: &Hello) -> Status {
+    let gpus = server
+        .has_gpus()
+        .then(|| server.monitor.read(&server.workers));
     let pool = lock(&server.pool);
     let sessions = lock(&server.sessions);
-    let leases: Vec<_> = pool
-        .leases()
-        .map(|(n, holder, devices)| {
-            json!({ "lease": shown(n), "holder": holder, "devices": devices })
-        })
-        .collect();
-    let devices: Vec<_> = server
-        .found
-        .devices
-        .iter()
-        .map(|d| {
-            let id = DeviceId {
-                api: d.api.clone(),
-                ordinal: d.ordinal,
-            };
-            let lease = pool.holder(&id);
-            json!({
-                "api": d.api, "ordinal": d.ordinal, "name": d.name, "memory": d.memory,
-                "uuid": d.uuid, "driver": d.driver, "cuda": d.cuda, "pci": d.pci,
-                "compute": d.compute, "processors": d.processors, "sessions": pool.sessions_on(&id),
-                "lease": lease,
-            })
-        })
-        .collect();
     let mut list: Vec<_> = sessions
         .iter()
         .map(|(name, s)| {
-            json!({
-                "session": name, "api": s.api, "devices": s.devices, "connected": s.connected,
-                "peer": s.peer, "host": s.client.host, "user": s.client.user, "pid": s.client.pid,
-                "program": s.client.program, "worker_pid": s.worker.pid,
-                "lease": pool.lease_of(name).map(shown),
-                "seconds": s.since.elapsed().as_secs(),
-            })
+            let (devices, lease) = pool.placed(name);
+            Session {
+                session: name.clone(),
+                api: s.api.clone(),
+                devices,
+                connected: s.connected,
+                peer: s.peer.clone(),
+                host: s.client.host.clone(),
+                user: s.client.user.clone(),
+                pid: s.client.pid,
+                program: s.client.program.clone(),
+                worker_pid: s.worker.pid,
+                lease,
+                seconds: s.since.elapsed().as_secs(),
+            }
         })
         .collect();
-    list.sort_by_key(|s| std::cmp::Reverse(s["seconds"].as_u64()));
-    let document = json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "uptime_seconds": server.started.elapsed().as_secs(),
-        "devices": devices, "sessions": [], "leases": leases,
-        "missing": server.found.missing, "gpus": gpus.unwrap_or_default(),
-    });
-    with_sessions(document, list)
-}
-
-/// Puts as many sessions into a document as it has room for, and how many it leaves out.
-fn with_sessions(mut document: Value, mut sessions: Vec<Value>) -> Value {
-    let size = |v: &Value| v.to_string().len() + 1;
-    let mut room = MAX_WELCOME.saturating_sub(ENVELOPE + size(&document));
-    let fits = sessions.iter().take_while(|s| {
-        let left = room.checked_sub(size(s));
-        room = left.unwrap_or(room);
-        left.is_some()
-    });
-    let left_out = sessions.len() - fits.count();
-    sessions.truncate(sessions.len() - left_out);
-    document["sessions"] = sessions.into();
-    document["sessions_left_out"] = left_out.into();
-    document
+    list.sort_by_key(|s| std::cmp::Reverse(s.seconds));
+    let mut status = Status {
+        version: env!("CARGO_PKG_VERSION").into(),
+        uptime_seconds: server.started.elapsed().as_secs(),
+        devices: pool.devices(&hello.lease),
+        sessions: list,
+        sessions_left_out: 0,
+        leases: pool.leases(),
+        missing: server.missing.clone(),
+        gpus: gpus.unwrap_or_default(),
+    };
+    drop((pool, sessions));
+    status.fit(MAX_WELCOME);
+    status
 }
 
 #[cfg(test)]
@@ -564,26 +489,20 @@ mod tests {
     }
 
     #[test]
-    fn a_status_fits_into_a_welcome_whatever_clients_are_called() {
+    fn what_a_client_says_of_itself_is_short() {
         let mut hello = Hello::new(Intent::Open);
         let text = "\"\\".repeat(5000);
         hello.client.host = text.clone();
-        hello.client.user = text.clone();
+        hello.client.user = text;
         hello.client.program = format!("{}\u{1b}", "ä\"".repeat(5000));
         check_texts(&mut hello).expect("it is only shortened");
-        let c = hello.client;
-        assert!(c.host.len() <= MOST_TEXT && c.program.len() <= MOST_TEXT);
-        let one = json!({ "host": c.host, "user": c.user, "program": c.program });
-        for n in [10, 330, 4096] {
-            let d = with_sessions(json!({ "version": "1" }), vec![one.clone(); n]);
-            let shown = d["sessions"].as_array().expect("a list").len();
-            assert_eq!(shown + d["sessions_left_out"].as_u64().unwrap() as usize, n);
-            assert_eq!(shown == n, n <= 330, "{shown} of {n}");
-            let w = Welcome {
-                document: d,
-                ..welcome()
-            };
-            assert!(serde_json::to_vec(&w).unwrap().len() <= MAX_WELCOME);
-        }
+        let c = &hello.client;
+        assert!(
+            [&c.host, &c.user, &c.program]
+                .iter()
+                .all(|t| t.len() <= MOST_TEXT)
+        );
+        hello.lease = "x".repeat(MOST_NAME + 1);
+        assert!(check_texts(&mut hello).is_err());
     }
 }

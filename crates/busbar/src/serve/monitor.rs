@@ -2,7 +2,7 @@
 
 use super::lock;
 use super::workers::Workers;
-use busbar_wire::gpu::Gpus;
+use busbar_control::gpu::Gpus;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Mutex;

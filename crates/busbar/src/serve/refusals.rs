@@ -4,8 +4,8 @@
 //! short line, and each network gets only so many of them in a while, as do all networks together;
 //! the next line says how many were left out.
 
-use busbar_wire::hello::Refusal;
-use busbar_worker::complain::one_line;
+use busbar_control::hello::Refusal;
+use busbar_control::text::one_line;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};

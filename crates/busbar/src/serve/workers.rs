@@ -5,11 +5,12 @@ use super::lock;
 use crate::confine::{self, User};
 use crate::launch;
 use anyhow::{Context, Result, bail};
-use busbar_worker::apis::Found;
-use busbar_worker::control::{self, Report};
-use busbar_worker::scratch;
+use busbar_control::attach::{Report, scratch_prefix};
+use busbar_control::device::Found;
+use busbar_transport::handover;
 use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,6 +101,21 @@ impl Drop for Turn {
     }
 }
 
+/// Removes what a process of this user that has ended left behind. What others have put there under
+/// such a name is theirs.
+fn sweep(process: u32, user: u32) {
+    let prefix = scratch_prefix(process);
+    let all = std::fs::read_dir(std::env::temp_dir());
+    for f in all.into_iter().flatten().flatten() {
+        let name = f.file_name();
+        let named = name.as_encoded_bytes().starts_with(prefix.as_bytes());
+        if named && f.metadata().is_ok_and(|m| m.is_dir() && m.uid() == user) {
+            // Follows no link: no more than what is in the folder goes.
+            let _ = std::fs::remove_dir_all(f.path());
+        }
+    }
+}
+
 /// A command to start, and where what became of it goes.
 type Order = (Command, Sender<std::io::Result<Child>>);
 
@@ -150,10 +166,16 @@ impl Spawner {
 }
 
 impl Worker {
+    /// The next thing that it says, once it does; nothing when it is gone or makes no sense.
+    pub fn report(&self) -> Option<Report> {
+        let (said, _) = handover::recv(&self.control).ok()??;
+        busbar_control::read("a worker's report", &said).ok()
+    }
+
     /// Waits for the process to end and says how it did when that was not in good order.
     pub fn wait(&self) -> Option<String> {
         let status = lock(&self.child).wait().ok()?;
-        scratch::sweep(self.pid, self.uid);
+        sweep(self.pid, self.uid);
         match (status.signal(), status.code()) {
             (Some(s), _) => Some(format!("the worker was killed by signal {s}")),
             (None, Some(0)) => None,
@@ -263,7 +285,7 @@ impl Workers {
         // Vendor libraries may print; the list is the last line.
         let text = String::from_utf8_lossy(&out.stdout);
         let line = text.lines().last().unwrap_or_default();
-        serde_json::from_str(line).context("the device probe made no sense")
+        busbar_control::read("the device probe", line.as_bytes()).map_err(anyhow::Error::msg)
     }
 
     /// The process that reads the GPUs, ready to be started.
@@ -312,7 +334,7 @@ impl Workers {
     }
 
     fn start(&self) -> Result<Worker> {
-        let (ours, theirs) = control::pair().map_err(not_started)?;
+        let (ours, theirs) = handover::pair().map_err(not_started)?;
         let fd = theirs.as_raw_fd();
         let mut c = self.as_user(Some(fd));
         c.arg(format!("--control-fd={fd}"));
@@ -351,15 +373,16 @@ impl Workers {
         };
         self.keep_spare();
         let deadline = Instant::now() + READY_TIME;
-        control::recv_timeout(&w.control, Some(NEWS))?;
+        handover::recv_timeout(&w.control, Some(NEWS))?;
         loop {
-            match control::recv::<Report>(&w.control) {
-                Ok(Some((Report::Ready, _))) => {
+            match handover::recv(&w.control) {
+                // A worker says first of all that it is ready.
+                Ok(Some(_)) => {
                     drop(turn);
-                    control::recv_timeout(&w.control, None)?;
+                    handover::recv_timeout(&w.control, None)?;
                     return Ok(w);
                 }
-                Ok(_) => {
+                Ok(None) => {
                     w.kill();
                     bail!("a worker process died while it started; the server's log says why");
                 }

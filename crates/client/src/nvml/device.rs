@@ -3,7 +3,7 @@
 use super::machine::{self, Gpu};
 use super::types::*;
 use super::*;
-use busbar_wire::gpu::Number;
+use busbar_control::gpu::Number;
 
 /// Answers a call about a device.
 fn about(d: Device, f: impl FnOnce(&'static Gpu) -> Outcome) -> Return {

@@ -8,13 +8,12 @@ use super::{DRIVER_NOT_LOADED, Device, GPU_IS_LOST, INVALID_ARGUMENT, NOT_SUPPOR
 use super::{Return, UNINITIALIZED};
 use crate::config::Config;
 use crate::hello;
-use busbar_wire::gpu::{Gpus, Link, Number, plain_uuid};
-use busbar_wire::hello::{Hello, Intent};
-use serde_json::Value;
+use busbar_control::device;
+use busbar_control::gpu::{Gpus, Link, Number, plain_uuid};
+use busbar_control::status::Status;
 use std::collections::BTreeMap;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
 
 /// How old live readings may be.
 const FRESH_MS: u64 = 1000;
@@ -79,62 +78,33 @@ fn now() -> u64 {
     t.tv_sec as u64 * 1000 + t.tv_nsec as u64 / 1_000_000
 }
 
-/// The status document of the server, or why there is none.
-fn ask() -> Result<(Config, Value), String> {
+/// What the server says, or why it says nothing.
+fn ask() -> Result<Status, String> {
     let config = Config::from_env();
-    let Some(server) = config.servers.first() else {
-        return Err("BUSBAR_SERVER names no server".into());
-    };
-    let hello = hello::introduce(&config, Hello::new(Intent::Status))?;
-    let timeout = config.connect_timeout.max(Duration::from_millis(1));
-    let (_, welcome) = hello::connect(server, &hello, timeout).map_err(|e| e.to_string())?;
-    Ok((config, welcome.document))
+    let server = config.servers.first();
+    hello::status(&config, server.ok_or("BUSBAR_SERVER names no server")?)
 }
 
-/// The readings in a document; none in one of an older server.
-fn readings(document: &Value) -> Gpus {
-    serde_json::from_value(document["gpus"].clone()).unwrap_or_default()
-}
-
-fn numbers<const N: usize>(v: &Value) -> Option<[u32; N]> {
-    let list: Option<Vec<u32>> = v
-        .as_array()?
-        .iter()
-        .map(|x| x.as_u64()?.try_into().ok())
-        .collect();
-    list?.try_into().ok()
-}
-
-/// Whether a program with this lease, or with none, gets this device when it opens a session.
-fn mine(document: &Value, lease: &str, device: &Value) -> bool {
-    if lease.is_empty() {
-        return device["lease"].is_null();
-    }
-    let held = document["leases"].as_array().into_iter().flatten();
-    let ours = held.filter(|l| {
-        let shown = l["lease"].as_str().unwrap_or_default();
-        !shown.is_empty() && lease.starts_with(shown)
-    });
-    ours.flat_map(|l| l["devices"].as_array().into_iter().flatten())
-        .any(|d| *d == device["ordinal"])
-}
-
-/// What a document says of this program's GPUs.
-fn machine(document: &Value, lease: &str) -> Machine {
-    let mut known = readings(document);
-    let all = document["devices"].as_array().into_iter().flatten();
-    let cuda: Vec<_> = all.filter(|d| d["api"] == "cuda").collect();
-    let version = cuda.iter().find_map(|d| d["cuda"].as_u64());
-    let gpu = |d: &&Value| {
-        let text = |key: &str| d[key].as_str().unwrap_or_default().to_string();
-        let uuid = plain_uuid(&text("uuid")).unwrap_or_default();
-        let read = known.gpus.remove(&uuid).unwrap_or_default();
+/// What a server says of this program's GPUs.
+fn machine(status: Status) -> Machine {
+    let Gpus {
+        driver,
+        nvml,
+        gpus: mut known,
+        ..
+    } = status.gpus;
+    let all = status.devices.into_iter();
+    let cuda: Vec<_> = all.filter(|d| d.device.api == "cuda").collect();
+    let version = cuda.iter().map(|d| d.device.cuda).find(|v| *v > 0);
+    let mut gpu = |d: device::Device| {
+        let uuid = plain_uuid(&d.uuid).unwrap_or_default();
+        let read = known.remove(&uuid).unwrap_or_default();
         let g = Gpu {
             facts: Facts {
-                name: text("name"),
-                pci: numbers(&d["pci"]),
-                compute: numbers(&d["compute"]),
-                processors: d["processors"].as_u64().and_then(|n| n.try_into().ok()),
+                name: d.name,
+                pci: d.pci,
+                compute: d.compute,
+                processors: d.processors,
                 uuid,
                 texts: read.texts,
                 links: read.links,
@@ -144,16 +114,12 @@ fn machine(document: &Value, lease: &str) -> Machine {
         g.update(&read.numbers);
         g
     };
-    let gpus = cuda
-        .iter()
-        .filter(|d| mine(document, lease, d))
-        .map(gpu)
-        .collect();
+    let ours = cuda.into_iter().filter(|d| d.yours);
     Machine {
-        gpus,
-        driver: known.driver,
-        nvml: known.nvml,
-        cuda: version.unwrap_or(0) as u32,
+        gpus: ours.map(|d| gpu(d.device)).collect(),
+        driver,
+        nvml,
+        cuda: version.unwrap_or(0),
     }
 }
 
@@ -209,8 +175,8 @@ fn refresh() {
         return;
     };
     match ask() {
-        Ok((_, document)) => {
-            let known = readings(&document);
+        Ok(status) => {
+            let known = status.gpus;
             let none = BTreeMap::new();
             for g in &m.gpus {
                 g.update(known.gpus.get(&g.facts.uuid).map_or(&none, |k| &k.numbers));
@@ -254,11 +220,11 @@ pub(crate) fn init(without_gpus: bool) -> Outcome {
     if USERS.fetch_update(order, fetch, one_more).is_ok() {
         return Ok(());
     }
-    let (config, document) = ask().map_err(|why| {
+    let status = ask().map_err(|why| {
         crate::log!(Warn, "NVML: {why}");
         DRIVER_NOT_LOADED
     })?;
-    let new = machine(&document, &config.lease);
+    let new = machine(status);
     if new.gpus.is_empty() && !without_gpus {
         crate::log!(Warn, "NVML: the server has no GPU for this program");
         return Err(DRIVER_NOT_LOADED);
@@ -303,13 +269,16 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn of(document: &serde_json::Value) -> Machine {
+        machine(busbar_control::read("it", document.to_string().as_bytes()).unwrap())
+    }
+
     #[test]
     fn a_document_of_an_older_server_gives_what_it_has() {
-        let document = json!({ "devices": [
+        let m = of(&json!({ "devices": [
             { "api": "cuda", "ordinal": 0, "name": "G", "uuid": "00".repeat(16), "lease": null },
             { "api": "opencl", "ordinal": 0, "name": "G" },
-        ] });
-        let m = machine(&document, "");
+        ] }));
         assert_eq!(m.gpus.len(), 1);
         assert_eq!(m.gpus[0].facts.name, "G");
         assert_eq!(m.gpus[0].facts.pci, None);
@@ -318,28 +287,14 @@ mod tests {
     }
 
     #[test]
-    fn documents_that_make_no_sense_give_no_gpus() {
-        for d in [json!(null), json!([1]), json!({ "devices": 3, "gpus": [] })] {
-            assert!(machine(&d, "").gpus.is_empty());
-        }
-        let odd = json!({ "devices": [{ "api": "cuda", "pci": [1, 2], "compute": [-1, "x"] }] });
-        let m = machine(&odd, "");
-        assert_eq!((m.gpus[0].facts.pci, m.gpus[0].facts.compute), (None, None));
-    }
-
-    #[test]
-    fn a_lease_shows_its_devices_and_no_lease_those_that_are_free() {
-        let device = |i: u32, lease| json!({ "api": "cuda", "ordinal": i, "lease": lease });
-        let document = json!({
-            "devices": [device(0, None), device(1, Some("me")), device(2, Some("other"))],
-            "leases": [
-                { "lease": "abcd1234", "holder": "me", "devices": [1] },
-                { "lease": "00000000", "holder": "other", "devices": [2] },
-            ],
-        });
-        let count = |lease: &str| machine(&document, lease).gpus.len();
-        assert_eq!(count(""), 1);
-        assert_eq!(count("abcd1234567890"), 1);
-        assert_eq!(count("ffff"), 0);
+    fn gpus_are_those_that_the_server_says_are_the_programs() {
+        let device = |ordinal: u32, yours| {
+            let name = ordinal.to_string();
+            json!({ "api": "cuda", "ordinal": ordinal, "name": name, "yours": yours })
+        };
+        let all = [device(0, false), device(1, true), device(2, false)];
+        let m = of(&json!({ "devices": all }));
+        assert_eq!(m.gpus.len(), 1);
+        assert_eq!(m.gpus[0].facts.name, "1");
     }
 }

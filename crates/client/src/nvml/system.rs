@@ -4,7 +4,7 @@ use super::machine::{self, Gpu};
 use super::place;
 use super::types::{Uuid, version};
 use super::*;
-use busbar_wire::gpu::plain_uuid;
+use busbar_control::gpu::plain_uuid;
 use std::ffi::{CStr, c_void};
 
 /// `nvmlInitWithFlags`' flag that a machine without GPUs is fine.

@@ -1,8 +1,8 @@
 //! Devices.
 
 use super::{Cuda, attempt, check, load, name_of};
-use crate::apis::Device;
 use busbar_abi::cuda::*;
+use busbar_control::device::Device;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::record::Header;

@@ -153,8 +153,8 @@ pub(super) fn copy_shared(w: &mut Cuda, h: &Header, m: msg::CopyShared) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use busbar_control::hello::SHARED_PROOF;
     use busbar_transport::shared::hand_over;
-    use busbar_wire::hello::SHARED_PROOF;
 
     const VA: u64 = RANGE.start + (5 << 30);
 

@@ -20,15 +20,15 @@ mod program;
 mod run;
 mod svm;
 
-use crate::apis::Device;
 use crate::content::Content;
 use crate::outbox::Outbox;
 use crate::staging::Hold;
 use crate::{Api, Setup};
 use busbar_abi::opencl::ext::*;
 use busbar_abi::opencl::*;
+use busbar_control::device::Device;
+use busbar_control::hello::Refusal;
 use busbar_wire::WireError;
-use busbar_wire::hello::Refusal;
 use busbar_wire::record::Header;
 use cl::Cl;
 use landing::Pool;

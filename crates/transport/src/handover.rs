@@ -1,47 +1,9 @@
-//! The socket between a server and each of its workers: messages with descriptors.
-//!
-//! The server sends every new connection of a session, its hello already read; the worker answers
-//! the client itself, since only it knows how far the session has come.
+//! The socket between two processes of one host over which connections are handed: messages that
+//! stay whole, each with a descriptor or without.
 
-use busbar_wire::hello::Hello;
-use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
-
-/// From server to worker, with the connection's descriptor.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct Attach {
-    /// What the client said.
-    pub hello: Hello,
-    /// The session's public name.
-    pub session: String,
-    /// The session's secret.
-    pub secret: String,
-    /// The protocol that was agreed on.
-    pub protocol: u32,
-    /// Physical devices the session may use; `None` for all.
-    pub devices: Option<Vec<u32>>,
-    /// How long to keep the session without a connection, in seconds.
-    pub resume_seconds: u64,
-}
-
-/// From worker to server.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Report {
-    /// The worker is ready for its session.
-    Ready,
-    /// The session has a connection.
-    Attached,
-    /// The session has lost its connection and waits for another.
-    Detached,
-    /// The session is over.
-    Ended {
-        /// Why.
-        why: String,
-    },
-}
 
 /// A seqpacket socket pair: messages stay whole.
 pub fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -83,17 +45,17 @@ fn set_time(socket: &OwnedFd, which: i32, d: Duration) -> io::Result<()> {
 const MOST: usize = 256 << 10;
 
 /// Sends one message, with a descriptor when there is one.
-pub fn send(to: &OwnedFd, message: &impl Serialize, fd: Option<&OwnedFd>) -> io::Result<()> {
-    let mut bytes = serde_json::to_vec(message)?;
-    if bytes.len() > MOST {
+pub fn send(to: &OwnedFd, message: &[u8], fd: Option<&OwnedFd>) -> io::Result<()> {
+    if message.len() > MOST {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "control message too long",
+            "the message is too long",
         ));
     }
     let mut part = libc::iovec {
-        iov_base: bytes.as_mut_ptr().cast(),
-        iov_len: bytes.len(),
+        // It is only read from.
+        iov_base: message.as_ptr().cast_mut().cast(),
+        iov_len: message.len(),
     };
     let mut space = [0u64; 8];
     // SAFETY: an all-zero msghdr is valid.
@@ -124,9 +86,7 @@ pub fn send(to: &OwnedFd, message: &impl Serialize, fd: Option<&OwnedFd>) -> io:
 }
 
 /// Receives one message; `None` when the other side is gone.
-pub fn recv<T: for<'de> Deserialize<'de>>(
-    from: &OwnedFd,
-) -> io::Result<Option<(T, Option<OwnedFd>)>> {
+pub fn recv(from: &OwnedFd) -> io::Result<Option<(Vec<u8>, Option<OwnedFd>)>> {
     let mut bytes = vec![0u8; MOST];
     let mut part = libc::iovec {
         iov_base: bytes.as_mut_ptr().cast(),
@@ -169,5 +129,6 @@ pub fn recv<T: for<'de> Deserialize<'de>>(
     if n == 0 {
         return Ok(None);
     }
-    Ok(Some((serde_json::from_slice(&bytes[..n])?, fd)))
+    bytes.truncate(n);
+    Ok(Some((bytes, fd)))
 }

@@ -1,8 +1,8 @@
 //! How two peers agree to talk: the first frame each way on every connection.
 //!
-//! Hello and welcome are JSON, so that peers of any two versions can at least tell each other why
-//! they do not fit. Unknown fields are ignored; missing ones take their defaults.
+//! Missing fields of both take their defaults.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The oldest protocol this build speaks.
@@ -190,6 +190,22 @@ impl Refusal {
 }
 
 impl Welcome {
+    /// An answer of this build, with the document that was asked for.
+    pub fn with(protocol: u32, document: &impl Serialize) -> Self {
+        Self {
+            protocol,
+            version: env!("CARGO_PKG_VERSION").into(),
+            document: serde_json::to_value(document).unwrap_or_default(),
+            ..Self::default()
+        }
+    }
+
+    /// The document that was asked for, or what is wrong with it.
+    pub fn read<T: DeserializeOwned>(&self, server: &str) -> Result<T, String> {
+        let what = format!("the answer of the server {server}");
+        crate::understood(&what, T::deserialize(&self.document))
+    }
+
     /// The answer no.
     pub fn refuse(refusal: Refusal) -> Self {
         Self {
@@ -197,5 +213,37 @@ impl Welcome {
             version: env!("CARGO_PKG_VERSION").into(),
             ..Self::default()
         }
+    }
+}
+
+/// `addr` with the default port where it names none.
+pub fn with_port(addr: &str) -> String {
+    let has_port = match addr.rfind(':') {
+        None => false,
+        Some(i) => {
+            !addr.starts_with('[') && addr.matches(':').count() == 1 || addr[..i].ends_with(']')
+        }
+    };
+    if addr.is_empty() || has_port {
+        addr.to_string()
+    } else if addr.contains(':') && !addr.starts_with('[') {
+        format!("[{addr}]:{}", DEFAULT_PORT)
+    } else {
+        format!("{addr}:{}", DEFAULT_PORT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_port;
+
+    #[test]
+    fn a_server_without_a_port_gets_the_default() {
+        assert_eq!(with_port("gpu-host"), "gpu-host:7400");
+        assert_eq!(with_port("gpu-host:1"), "gpu-host:1");
+        assert_eq!(with_port("[::1]"), "[::1]:7400");
+        assert_eq!(with_port("[::1]:5"), "[::1]:5");
+        assert_eq!(with_port("fe80::1"), "[fe80::1]:7400");
+        assert_eq!(with_port(""), "");
     }
 }

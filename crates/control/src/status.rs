@@ -1,0 +1,145 @@
+//! What a server has, who uses it, and what it gives to whom.
+
+use crate::device::Device;
+use crate::gpu::Gpus;
+use serde::{Deserialize, Serialize};
+
+/// Letters of a lease's name that are shown. Whole it is a secret: anyone who knows it is in the
+/// lease.
+const SHOWN: usize = 8;
+/// Bytes of a document that are kept free for what it travels in.
+const ENVELOPE: usize = 4096;
+
+/// The answer to a hello that asks for the status: what `busbar devices` and `busbar ps` show, and
+/// what NVML is answered from.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// The server's release.
+    pub version: String,
+    /// How long it has been running.
+    pub uptime_seconds: u64,
+    /// The devices that it offers.
+    pub devices: Vec<Listed>,
+    /// Its sessions, the oldest first.
+    pub sessions: Vec<Session>,
+    /// How many more there are, for which the document has no room.
+    pub sessions_left_out: usize,
+    /// What is reserved.
+    pub leases: Vec<Lease>,
+    /// For each API without devices, why.
+    pub missing: Vec<(String, String)>,
+    /// What NVML says of its GPUs.
+    pub gpus: Gpus,
+}
+
+/// A device that a server offers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// The device.
+    #[serde(flatten)]
+    pub device: Device,
+    /// How many sessions use it.
+    #[serde(default)]
+    pub used_by: usize,
+    /// Who has leased it, if anyone has.
+    #[serde(default)]
+    pub lease: Option<String>,
+    /// Whether a session of whoever asks gets it.
+    #[serde(default = "yes")]
+    pub yours: bool,
+}
+
+/// An older server does not say whose its devices are; a session that cannot have one is refused.
+fn yes() -> bool {
+    true
+}
+
+/// A session, as others see it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Its public name.
+    pub session: String,
+    /// Its API.
+    #[serde(default)]
+    pub api: String,
+    /// The devices that it may use, by ordinal.
+    #[serde(default)]
+    pub devices: Vec<u32>,
+    /// Whether it has a connection at the moment.
+    #[serde(default)]
+    pub connected: bool,
+    /// Where that comes from.
+    #[serde(default)]
+    pub peer: String,
+    /// The client's host, user, process and program, as it says.
+    #[serde(default)]
+    pub host: String,
+    /// See `host`.
+    #[serde(default)]
+    pub user: String,
+    /// See `host`.
+    #[serde(default)]
+    pub pid: i32,
+    /// See `host`.
+    #[serde(default)]
+    pub program: String,
+    /// The worker's process.
+    #[serde(default)]
+    pub worker_pid: u32,
+    /// The lease that it belongs to, as far as that is shown.
+    #[serde(default)]
+    pub lease: Option<String>,
+    /// How long it has lasted.
+    #[serde(default)]
+    pub seconds: u64,
+}
+
+/// A lease, as others see it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// Its name, as far as that is shown.
+    pub lease: String,
+    /// Who holds it.
+    #[serde(default)]
+    pub holder: String,
+    /// What is reserved, by ordinal.
+    #[serde(default)]
+    pub devices: Vec<u32>,
+}
+
+/// The answer to a hello that asks for a lease.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    /// Its name, a secret of the programs that share it.
+    pub lease: String,
+    /// What is reserved, by ordinal.
+    #[serde(default)]
+    pub devices: Vec<u32>,
+}
+
+/// What of a lease's name may be shown.
+pub fn shown(lease: &str) -> &str {
+    &lease[..lease.floor_char_boundary(SHOWN)]
+}
+
+fn size(part: &impl Serialize) -> usize {
+    serde_json::to_vec(part).map_or(0, |v| v.len() + 1)
+}
+
+impl Status {
+    /// Leaves out sessions for which there is no room in `most` bytes, and says how many.
+    pub fn fit(&mut self, most: usize) {
+        let all = std::mem::take(&mut self.sessions);
+        let mut room = most.saturating_sub(ENVELOPE + size(self));
+        let fits = all.iter().take_while(|s| {
+            let left = room.checked_sub(size(s));
+            room = left.unwrap_or(0);
+            left.is_some()
+        });
+        let n = fits.count();
+        self.sessions_left_out = all.len() - n;
+        self.sessions = all;
+        self.sessions.truncate(n);
+    }
+}
