@@ -3,7 +3,7 @@
 #[local] #[get_proc("cuCtxAttach", 2000)]
 fn cuCtxAttach(#[gives] pctx: *mut CUcontext, flags: u32) -> CUresult;
 
-#[custom] #[get_proc("cuCtxCreate", 2000)]
+#[is(cuCtxCreate_v2)] #[get_proc("cuCtxCreate", 2000)]
 fn cuCtxCreate(#[new] pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult;
 
 #[custom] #[get_proc("cuCtxCreate", 3020)]
@@ -26,13 +26,13 @@ fn cuCtxCreate_v4(
     dev: CUdevice,
 ) -> CUresult;
 
-#[same_as(cuCtxDestroy_v2)] #[get_proc("cuCtxDestroy", 2000)]
+#[is(cuCtxDestroy_v2)] #[get_proc("cuCtxDestroy", 2000)]
 fn cuCtxDestroy(ctx: CUcontext) -> CUresult;
 
 #[custom] #[get_proc("cuCtxDestroy", 4000)]
 fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult;
 
-#[custom] #[get_proc("cuCtxDetach", 2000)]
+#[is(cuCtxDestroy_v2)] #[get_proc("cuCtxDetach", 2000)]
 fn cuCtxDetach(ctx: CUcontext) -> CUresult;
 
 #[local] #[get_proc("cuCtxGetApiVersion", 3020)]
@@ -74,13 +74,13 @@ fn cuCtxGetStreamPriorityRange(
     #[out(optional)] greatestPriority: *mut i32,
 ) -> CUresult;
 
-#[same_as(cuCtxPopCurrent_v2)] #[get_proc("cuCtxPopCurrent", 2000)]
+#[is(cuCtxPopCurrent_v2)] #[get_proc("cuCtxPopCurrent", 2000)]
 fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult;
 
 #[local] #[get_proc("cuCtxPopCurrent", 4000)]
 fn cuCtxPopCurrent_v2(#[gives] pctx: *mut CUcontext) -> CUresult;
 
-#[same_as(cuCtxPushCurrent_v2)] #[get_proc("cuCtxPushCurrent", 2000)]
+#[is(cuCtxPushCurrent_v2)] #[get_proc("cuCtxPushCurrent", 2000)]
 fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult;
 
 #[local] #[get_proc("cuCtxPushCurrent", 4000)]
@@ -100,7 +100,7 @@ fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult;
 #[local] #[get_proc("cuCtxSetCurrent", 4000)]
 fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult;
 
-#[custom] #[get_proc("cuCtxSetFlags", 12010)]
+#[local] #[get_proc("cuCtxSetFlags", 12010)]
 fn cuCtxSetFlags(flags: u32) -> CUresult;
 
 #[id(0x0309)] #[waits] #[by_hand(client)] #[get_proc("cuCtxSetLimit", 3010)]
@@ -123,13 +123,13 @@ fn cuCtxWaitEvent(#[handle] hCtx: CUcontext, #[handle] hEvent: CUevent) -> CUres
 #[local] #[get_proc("cuDevicePrimaryCtxGetState", 7000)]
 fn cuDevicePrimaryCtxGetState(dev: CUdevice, flags: *mut u32, active: *mut i32) -> CUresult;
 
-#[same_as(cuDevicePrimaryCtxRelease_v2)] #[get_proc("cuDevicePrimaryCtxRelease", 7000)]
+#[is(cuDevicePrimaryCtxRelease_v2)] #[get_proc("cuDevicePrimaryCtxRelease", 7000)]
 fn cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult;
 
 #[custom] #[get_proc("cuDevicePrimaryCtxRelease", 11000)]
 fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult;
 
-#[same_as(cuDevicePrimaryCtxReset_v2)] #[get_proc("cuDevicePrimaryCtxReset", 7000)]
+#[is(cuDevicePrimaryCtxReset_v2)] #[get_proc("cuDevicePrimaryCtxReset", 7000)]
 fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult;
 
 #[custom] #[get_proc("cuDevicePrimaryCtxReset", 11000)]
@@ -138,8 +138,8 @@ fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult;
 #[custom] #[get_proc("cuDevicePrimaryCtxRetain", 7000)]
 fn cuDevicePrimaryCtxRetain(#[new] pctx: *mut CUcontext, dev: CUdevice) -> CUresult;
 
-#[same_as(cuDevicePrimaryCtxSetFlags_v2)] #[get_proc("cuDevicePrimaryCtxSetFlags", 7000)]
+#[is(cuDevicePrimaryCtxSetFlags_v2)] #[get_proc("cuDevicePrimaryCtxSetFlags", 7000)]
 fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -> CUresult;
 
-#[custom] #[get_proc("cuDevicePrimaryCtxSetFlags", 11000)]
+#[local] #[get_proc("cuDevicePrimaryCtxSetFlags", 11000)]
 fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult;

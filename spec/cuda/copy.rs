@@ -19,17 +19,17 @@ fn cuMemcpy2D(pCopy: *const CUDA_MEMCPY2D_v1) -> CUresult;
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy2DAsync", 2000)]
 fn cuMemcpy2DAsync(pCopy: *const CUDA_MEMCPY2D_v1, hStream: CUstream) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpy2DAsync", 3020)] #[per_thread("_ptsz")]
+#[is(copy_of_rows(pCopy, hStream, per_thread, false, true, from_2d))] #[get_proc("cuMemcpy2DAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpy2DAsync_v2(pCopy: *const CUDA_MEMCPY2D, hStream: CUstream) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")]
 #[get_proc("cuMemcpy2DUnaligned", 2000)]
 fn cuMemcpy2DUnaligned(pCopy: *const CUDA_MEMCPY2D_v1) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpy2DUnaligned", 3020)] #[per_thread("_ptds")]
+#[is(cuMemcpy2D_v2)] #[get_proc("cuMemcpy2DUnaligned", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpy2D", 3020)] #[per_thread("_ptds")]
+#[is(copy_of_rows(pCopy, null, per_thread, false, false, from_2d))] #[get_proc("cuMemcpy2D", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy3D", 2000)]
@@ -38,7 +38,7 @@ fn cuMemcpy3D(pCopy: *const CUDA_MEMCPY3D_v1) -> CUresult;
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy3DAsync", 2000)]
 fn cuMemcpy3DAsync(pCopy: *const CUDA_MEMCPY3D_v1, hStream: CUstream) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpy3DAsync", 3020)] #[per_thread("_ptsz")]
+#[is(copy_of_rows(pCopy, hStream, per_thread, false, true, rows_of))] #[get_proc("cuMemcpy3DAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpy3DAsync_v2(pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult;
 
 #[custom] #[get_proc("cuMemcpy3DBatchAsync", 12080)] #[per_thread("_ptsz")]
@@ -50,7 +50,7 @@ fn cuMemcpy3DBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpy3DBatchAsync", 13000)] #[per_thread("_ptsz")]
+#[is(cuMemcpy3DBatchAsync(numOps, opList, null, flags, hStream))] #[get_proc("cuMemcpy3DBatchAsync", 13000)] #[per_thread("_ptsz")]
 fn cuMemcpy3DBatchAsync_v2(
     numOps: usize,
     opList: *mut CUDA_MEMCPY3D_BATCH_OP,
@@ -58,13 +58,13 @@ fn cuMemcpy3DBatchAsync_v2(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpy3DPeer", 4000)] #[per_thread("_ptds")]
+#[is(copy_of_rows(pCopy, null, per_thread, true, false, from_peer))] #[get_proc("cuMemcpy3DPeer", 4000)] #[per_thread("_ptds")]
 fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpy3DPeerAsync", 4000)] #[per_thread("_ptsz")]
+#[is(copy_of_rows(pCopy, hStream, per_thread, true, true, from_peer))] #[get_proc("cuMemcpy3DPeerAsync", 4000)] #[per_thread("_ptsz")]
 fn cuMemcpy3DPeerAsync(pCopy: *const CUDA_MEMCPY3D_PEER, hStream: CUstream) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpy3D", 3020)] #[per_thread("_ptds")]
+#[is(copy_of_rows(pCopy, null, per_thread, false, false, rows_of))] #[get_proc("cuMemcpy3D", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult;
 
 #[custom] #[get_proc("cuMemcpyAsync", 4000)] #[per_thread("_ptsz")]
@@ -84,7 +84,7 @@ fn cuMemcpyAtoA(
     ByteCount: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpyAtoA", 3020)] #[per_thread("_ptds")]
+#[is(copy_of_line(in_array(srcArray, srcOffset), in_array(dstArray, dstOffset), ByteCount, None, per_thread))] #[get_proc("cuMemcpyAtoA", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyAtoA_v2(
     dstArray: CUarray,
     dstOffset: usize,
@@ -101,7 +101,7 @@ fn cuMemcpyAtoD(
     ByteCount: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpyAtoD", 3020)] #[per_thread("_ptds")]
+#[is(copy_of_line(in_array(srcArray, srcOffset), device_bytes(dstDevice), ByteCount, None, per_thread))] #[get_proc("cuMemcpyAtoD", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyAtoD_v2(
     dstDevice: CUdeviceptr,
     srcArray: CUarray,
@@ -127,7 +127,7 @@ fn cuMemcpyAtoHAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpyAtoHAsync", 3020)] #[per_thread("_ptsz")]
+#[is(copy_of_line(in_array(srcArray, srcOffset), host_bytes(dstHost), ByteCount, Some(hStream), per_thread))] #[get_proc("cuMemcpyAtoHAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyAtoHAsync_v2(
     dstHost: *mut c_void,
     srcArray: CUarray,
@@ -136,7 +136,7 @@ fn cuMemcpyAtoHAsync_v2(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpyAtoH", 3020)] #[per_thread("_ptds")]
+#[is(copy_of_line(in_array(srcArray, srcOffset), host_bytes(dstHost), ByteCount, None, per_thread))] #[get_proc("cuMemcpyAtoH", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyAtoH_v2(
     dstHost: *mut c_void,
     srcArray: CUarray,
@@ -157,7 +157,7 @@ fn cuMemcpyBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpyBatchAsync", 13000)] #[per_thread("_ptsz")]
+#[is(cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, null, hStream))] #[get_proc("cuMemcpyBatchAsync", 13000)] #[per_thread("_ptsz")]
 fn cuMemcpyBatchAsync_v2(
     dsts: *mut CUdeviceptr,
     srcs: *mut CUdeviceptr,
@@ -177,7 +177,7 @@ fn cuMemcpyDtoA(
     ByteCount: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpyDtoA", 3020)] #[per_thread("_ptds")]
+#[is(copy_of_line(device_bytes(srcDevice), in_array(dstArray, dstOffset), ByteCount, None, per_thread))] #[get_proc("cuMemcpyDtoA", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyDtoA_v2(
     dstArray: CUarray,
     dstOffset: usize,
@@ -205,7 +205,7 @@ fn cuMemcpyDtoDAsync_v2(
     #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[on_default_stream(cuMemcpyDtoDAsync_v2)] #[get_proc("cuMemcpyDtoD", 3020)] #[per_thread("_ptds")]
+#[is(cuMemcpyDtoDAsync_v2(dstDevice, srcDevice, ByteCount, null))] #[get_proc("cuMemcpyDtoD", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyDtoD_v2(dstDevice: CUdeviceptr, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpyDtoH", 2000)]
@@ -249,7 +249,7 @@ fn cuMemcpyHtoAAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpyHtoAAsync", 3020)] #[per_thread("_ptsz")]
+#[is(copy_of_line(host_bytes(srcHost), in_array(dstArray, dstOffset), ByteCount, Some(hStream), per_thread))] #[get_proc("cuMemcpyHtoAAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyHtoAAsync_v2(
     dstArray: CUarray,
     dstOffset: usize,
@@ -258,7 +258,7 @@ fn cuMemcpyHtoAAsync_v2(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpyHtoA", 3020)] #[per_thread("_ptds")]
+#[is(copy_of_line(host_bytes(srcHost), in_array(dstArray, dstOffset), ByteCount, None, per_thread))] #[get_proc("cuMemcpyHtoA", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyHtoA_v2(
     dstArray: CUarray,
     dstOffset: usize,
@@ -289,7 +289,7 @@ fn cuMemcpyHtoDAsync_v2(
 #[custom] #[get_proc("cuMemcpyHtoD", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyHtoD_v2(dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize) -> CUresult;
 
-#[on_default_stream(cuMemcpyPeerAsync)] #[get_proc("cuMemcpyPeer", 4000)] #[per_thread("_ptds")]
+#[is(cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, null))] #[get_proc("cuMemcpyPeer", 4000)] #[per_thread("_ptds")]
 fn cuMemcpyPeer(
     dstDevice: CUdeviceptr,
     dstContext: CUcontext,

@@ -3,7 +3,7 @@
 #[id(0x0d01)] #[queued] #[by_hand(client)] #[get_proc("cuEventCreate", 2000)]
 fn cuEventCreate(#[new] phEvent: *mut CUevent, Flags: u32) -> CUresult;
 
-#[same_as(cuEventDestroy_v2)] #[get_proc("cuEventDestroy", 2000)]
+#[is(cuEventDestroy_v2)] #[get_proc("cuEventDestroy", 2000)]
 fn cuEventDestroy(hEvent: CUevent) -> CUresult;
 
 #[id(0x0d02)] #[queued] #[get_proc("cuEventDestroy", 4000)]
@@ -16,7 +16,7 @@ fn cuEventElapsedTime(
     #[handle] hEnd: CUevent,
 ) -> CUresult;
 
-#[same_as(cuEventElapsedTime)] #[get_proc("cuEventElapsedTime", 12080)]
+#[is(cuEventElapsedTime)] #[get_proc("cuEventElapsedTime", 12080)]
 fn cuEventElapsedTime_v2(pMilliseconds: *mut f32, hStart: CUevent, hEnd: CUevent) -> CUresult;
 
 #[id(0x0d04)] #[waits] #[by_hand(client, worker)] #[get_proc("cuEventQuery", 2000)]

@@ -1,6 +1,6 @@
 //! Graphs.
 
-#[custom] #[get_proc("cuDeviceGetGraphMemAttribute", 11040)]
+#[is(mem_attribute(device, attr, value, false))] #[get_proc("cuDeviceGetGraphMemAttribute", 11040)]
 fn cuDeviceGetGraphMemAttribute(
     device: CUdevice,
     attr: CUgraphMem_attribute,
@@ -10,14 +10,14 @@ fn cuDeviceGetGraphMemAttribute(
 #[id(0x0f01)] #[waits] #[get_proc("cuDeviceGraphMemTrim", 11040)]
 fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult;
 
-#[custom] #[get_proc("cuDeviceSetGraphMemAttribute", 11040)]
+#[is(mem_attribute(device, attr, value, true))] #[get_proc("cuDeviceSetGraphMemAttribute", 11040)]
 fn cuDeviceSetGraphMemAttribute(
     device: CUdevice,
     attr: CUgraphMem_attribute,
     value: *mut c_void,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphAddBatchMemOpNode", 11070)]
+#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, batch))] #[get_proc("cuGraphAddBatchMemOpNode", 11070)]
 fn cuGraphAddBatchMemOpNode(
     #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -26,7 +26,7 @@ fn cuGraphAddBatchMemOpNode(
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphAddChildGraphNode", 10000)]
+#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, &childGraph, |p| of(CU_GRAPH_NODE_TYPE_GRAPH, p)))] #[get_proc("cuGraphAddChildGraphNode", 10000)]
 fn cuGraphAddChildGraphNode(
     #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -54,7 +54,7 @@ fn cuGraphAddDependencies_v2(
     numDependencies: usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphAddEmptyNode", 10000)]
+#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, &0u64, |n| of(CU_GRAPH_NODE_TYPE_EMPTY, n)))] #[get_proc("cuGraphAddEmptyNode", 10000)]
 fn cuGraphAddEmptyNode(
     #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -62,7 +62,7 @@ fn cuGraphAddEmptyNode(
     numDependencies: usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphAddEventRecordNode", 11010)]
+#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, &event, |p| of(CU_GRAPH_NODE_TYPE_EVENT_RECORD, p)))] #[get_proc("cuGraphAddEventRecordNode", 11010)]
 fn cuGraphAddEventRecordNode(
     #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -71,7 +71,7 @@ fn cuGraphAddEventRecordNode(
     event: CUevent,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphAddEventWaitNode", 11010)]
+#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, &event, |p| of(CU_GRAPH_NODE_TYPE_WAIT_EVENT, p)))] #[get_proc("cuGraphAddEventWaitNode", 11010)]
 fn cuGraphAddEventWaitNode(
     #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -100,7 +100,7 @@ fn cuGraphAddExternalSemaphoresWaitNode(
     nodeParams: *const CUDA_EXT_SEM_WAIT_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphAddHostNode", 10000)]
+#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, host))] #[get_proc("cuGraphAddHostNode", 10000)]
 fn cuGraphAddHostNode(
     #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -109,7 +109,7 @@ fn cuGraphAddHostNode(
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphAddKernelNode", 10000)]
+#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, kernel_v1))] #[get_proc("cuGraphAddKernelNode", 10000)]
 fn cuGraphAddKernelNode(
     #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -118,7 +118,7 @@ fn cuGraphAddKernelNode(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphAddKernelNode", 12000)]
+#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, kernel_v2))] #[get_proc("cuGraphAddKernelNode", 12000)]
 fn cuGraphAddKernelNode_v2(
     #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -136,7 +136,7 @@ fn cuGraphAddMemAllocNode(
     nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphAddMemcpyNode", 10000)]
+#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, copyParams, |p| memcpy(p, ctx)))] #[get_proc("cuGraphAddMemcpyNode", 10000)]
 fn cuGraphAddMemcpyNode(
     #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -146,7 +146,7 @@ fn cuGraphAddMemcpyNode(
     ctx: CUcontext,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphAddMemFreeNode", 11040)]
+#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, &dptr, |p| of(CU_GRAPH_NODE_TYPE_MEM_FREE, p)))] #[get_proc("cuGraphAddMemFreeNode", 11040)]
 fn cuGraphAddMemFreeNode(
     #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -155,7 +155,7 @@ fn cuGraphAddMemFreeNode(
     dptr: CUdeviceptr,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphAddMemsetNode", 10000)]
+#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, |p| memset(p, ctx)))] #[get_proc("cuGraphAddMemsetNode", 10000)]
 fn cuGraphAddMemsetNode(
     #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -165,7 +165,7 @@ fn cuGraphAddMemsetNode(
     ctx: CUcontext,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphAddNode", 12020)]
+#[is(cuGraphAddNode_v2(phGraphNode, hGraph, dependencies, null, numDependencies, nodeParams))] #[get_proc("cuGraphAddNode", 12020)]
 fn cuGraphAddNode(
     #[new] phGraphNode: *mut CUgraphNode,
     hGraph: CUgraph,
@@ -184,19 +184,19 @@ fn cuGraphAddNode_v2(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphBatchMemOpNodeGetParams", 11070)]
+#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, nodeParams_out, busbar_abi::member))] #[get_proc("cuGraphBatchMemOpNodeGetParams", 11070)]
 fn cuGraphBatchMemOpNodeGetParams(
     hNode: CUgraphNode,
     nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphBatchMemOpNodeSetParams", 11070)]
+#[is(set_node(hNode, nodeParams, batch))] #[get_proc("cuGraphBatchMemOpNodeSetParams", 11070)]
 fn cuGraphBatchMemOpNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphChildGraphNodeGetGraph", 10000)]
+#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_GRAPH, phGraph, busbar_abi::member))] #[get_proc("cuGraphChildGraphNodeGetGraph", 10000)]
 fn cuGraphChildGraphNodeGetGraph(hNode: CUgraphNode, #[gives] phGraph: *mut CUgraph) -> CUresult;
 
 #[id(0x0f1e)] #[waits] #[get_proc("cuGraphClone", 10000)]
@@ -223,7 +223,7 @@ fn cuGraphDestroy(#[del] hGraph: CUgraph) -> CUresult;
 #[id(0x0f0c)] #[waits] #[by_hand(client, worker)] #[get_proc("cuGraphDestroyNode", 10000)]
 fn cuGraphDestroyNode(#[del] hNode: CUgraphNode) -> CUresult;
 
-#[custom] #[get_proc("cuGraphEventRecordNodeGetEvent", 11010)]
+#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event_out, busbar_abi::member))] #[get_proc("cuGraphEventRecordNodeGetEvent", 11010)]
 fn cuGraphEventRecordNodeGetEvent(hNode: CUgraphNode, #[gives] event_out: *mut CUevent) -> CUresult;
 
 #[id(0x0f0d)] #[waits] #[get_proc("cuGraphEventRecordNodeSetEvent", 11010)]
@@ -233,21 +233,21 @@ fn cuGraphEventRecordNodeSetEvent(
     #[handle] event: CUevent,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphEventWaitNodeGetEvent", 11010)]
+#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event_out, busbar_abi::member))] #[get_proc("cuGraphEventWaitNodeGetEvent", 11010)]
 fn cuGraphEventWaitNodeGetEvent(hNode: CUgraphNode, #[gives] event_out: *mut CUevent) -> CUresult;
 
 #[id(0x0f0e)] #[waits] #[get_proc("cuGraphEventWaitNodeSetEvent", 11010)]
 #[changes(GraphNode, "event")]
 fn cuGraphEventWaitNodeSetEvent(#[handle] hNode: CUgraphNode, #[handle] event: CUevent) -> CUresult;
 
-#[custom] #[get_proc("cuGraphExecBatchMemOpNodeSetParams", 11070)]
+#[is(exec_set_node(hGraphExec, hNode, nodeParams, batch))] #[get_proc("cuGraphExecBatchMemOpNodeSetParams", 11070)]
 fn cuGraphExecBatchMemOpNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphExecChildGraphNodeSetParams", 11010)]
+#[is(exec_set_node(hGraphExec, hNode, &childGraph, |p| of(CU_GRAPH_NODE_TYPE_GRAPH, p)))] #[get_proc("cuGraphExecChildGraphNodeSetParams", 11010)]
 fn cuGraphExecChildGraphNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
@@ -292,28 +292,28 @@ fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
 #[id(0x0f13)] #[waits] #[get_proc("cuGraphExecGetFlags", 12000)]
 fn cuGraphExecGetFlags(#[handle] hGraphExec: CUgraphExec, #[out] flags: *mut u64) -> CUresult;
 
-#[custom] #[get_proc("cuGraphExecHostNodeSetParams", 10020)]
+#[is(exec_set_node(hGraphExec, hNode, nodeParams, host))] #[get_proc("cuGraphExecHostNodeSetParams", 10020)]
 fn cuGraphExecHostNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphExecKernelNodeSetParams", 10010)]
+#[is(exec_set_node(hGraphExec, hNode, nodeParams, kernel_v1))] #[get_proc("cuGraphExecKernelNodeSetParams", 10010)]
 fn cuGraphExecKernelNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphExecKernelNodeSetParams", 12000)]
+#[is(exec_set_node(hGraphExec, hNode, nodeParams, kernel_v2))] #[get_proc("cuGraphExecKernelNodeSetParams", 12000)]
 fn cuGraphExecKernelNodeSetParams_v2(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphExecMemcpyNodeSetParams", 10020)]
+#[is(exec_set_node(hGraphExec, hNode, copyParams, |p| memcpy(p, ctx)))] #[get_proc("cuGraphExecMemcpyNodeSetParams", 10020)]
 fn cuGraphExecMemcpyNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
@@ -321,7 +321,7 @@ fn cuGraphExecMemcpyNodeSetParams(
     ctx: CUcontext,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphExecMemsetNodeSetParams", 10020)]
+#[is(exec_set_node(hGraphExec, hNode, memsetParams, |p| memset(p, ctx)))] #[get_proc("cuGraphExecMemsetNodeSetParams", 10020)]
 fn cuGraphExecMemsetNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
@@ -329,7 +329,7 @@ fn cuGraphExecMemsetNodeSetParams(
     ctx: CUcontext,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphExecNodeSetParams", 12020)]
+#[is(exec_set_node(hGraphExec, hNode, nodeParams, |p| p))] #[get_proc("cuGraphExecNodeSetParams", 12020)]
 fn cuGraphExecNodeSetParams(
     hGraphExec: CUgraphExec,
     hNode: CUgraphNode,
@@ -379,7 +379,7 @@ fn cuGraphExternalSemaphoresWaitNodeSetParams(
     nodeParams: *const CUDA_EXT_SEM_WAIT_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphGetEdges", 10000)]
+#[is(cuGraphGetEdges_v2(hGraph, from, to, null, numEdges))] #[get_proc("cuGraphGetEdges", 10000)]
 fn cuGraphGetEdges(
     hGraph: CUgraph,
     #[gives] from: *mut CUgraphNode,
@@ -396,20 +396,20 @@ fn cuGraphGetEdges_v2(
     numEdges: *mut usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphGetNodes", 10000)]
+#[is(nodes_of(hGraph, 0, nodes, numNodes))] #[get_proc("cuGraphGetNodes", 10000)]
 fn cuGraphGetNodes(hGraph: CUgraph, #[gives] nodes: *mut CUgraphNode, numNodes: *mut usize) -> CUresult;
 
-#[custom] #[get_proc("cuGraphGetRootNodes", 10000)]
+#[is(nodes_of(hGraph, 1, rootNodes, numRootNodes))] #[get_proc("cuGraphGetRootNodes", 10000)]
 fn cuGraphGetRootNodes(
     hGraph: CUgraph,
     #[gives] rootNodes: *mut CUgraphNode,
     numRootNodes: *mut usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphHostNodeGetParams", 10000)]
+#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_HOST, nodeParams, busbar_abi::member))] #[get_proc("cuGraphHostNodeGetParams", 10000)]
 fn cuGraphHostNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_HOST_NODE_PARAMS) -> CUresult;
 
-#[custom] #[get_proc("cuGraphHostNodeSetParams", 10000)]
+#[is(set_node(hNode, nodeParams, host))] #[get_proc("cuGraphHostNodeSetParams", 10000)]
 fn cuGraphHostNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
@@ -424,7 +424,7 @@ fn cuGraphInstantiate(
     bufferSize: usize,
 ) -> CUresult;
 
-#[same_as(cuGraphInstantiate)] #[get_proc("cuGraphInstantiate", 11000)]
+#[is(cuGraphInstantiate)] #[get_proc("cuGraphInstantiate", 11000)]
 fn cuGraphInstantiate_v2(
     phGraphExec: *mut CUgraphExec,
     hGraph: CUgraph,
@@ -461,13 +461,13 @@ fn cuGraphKernelNodeGetAttribute(
     #[out] value_out: *mut CUkernelNodeAttrValue,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphKernelNodeGetParams", 10000)]
+#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, nodeParams, busbar_abi::member))] #[get_proc("cuGraphKernelNodeGetParams", 10000)]
 fn cuGraphKernelNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphKernelNodeGetParams", 12000)]
+#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, nodeParams, busbar_abi::member))] #[get_proc("cuGraphKernelNodeGetParams", 12000)]
 fn cuGraphKernelNodeGetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
@@ -481,13 +481,13 @@ fn cuGraphKernelNodeSetAttribute(
     #[in_ref] value: *const CUkernelNodeAttrValue,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphKernelNodeSetParams", 10000)]
+#[is(set_node(hNode, nodeParams, kernel_v1))] #[get_proc("cuGraphKernelNodeSetParams", 10000)]
 fn cuGraphKernelNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphKernelNodeSetParams", 12000)]
+#[is(set_node(hNode, nodeParams, kernel_v2))] #[get_proc("cuGraphKernelNodeSetParams", 12000)]
 fn cuGraphKernelNodeSetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
@@ -496,16 +496,16 @@ fn cuGraphKernelNodeSetParams_v2(
 #[id(0x0f16)] #[queued] #[by_hand(client, worker)] #[get_proc("cuGraphLaunch", 10000)] #[per_thread("_ptsz")]
 fn cuGraphLaunch(#[handle] hGraph: CUgraphExec, #[handle] hStream: CUstream) -> CUresult;
 
-#[custom] #[get_proc("cuGraphMemAllocNodeGetParams", 11040)]
+#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, params_out, busbar_abi::member))] #[get_proc("cuGraphMemAllocNodeGetParams", 11040)]
 fn cuGraphMemAllocNodeGetParams(
     hNode: CUgraphNode,
     params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphMemcpyNodeGetParams", 10000)]
+#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, nodeParams, copy_of))] #[get_proc("cuGraphMemcpyNodeGetParams", 10000)]
 fn cuGraphMemcpyNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_MEMCPY3D) -> CUresult;
 
-#[custom] #[get_proc("cuGraphMemcpyNodeSetParams", 10000)]
+#[is(set_node(hNode, nodeParams, |p| memcpy(p, std::ptr::null_mut())))] #[get_proc("cuGraphMemcpyNodeSetParams", 10000)]
 fn cuGraphMemcpyNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_MEMCPY3D) -> CUresult;
 
 #[id(0x0f17)] #[waits] #[get_proc("cuGraphMemFreeNodeGetParams", 11040)]
@@ -514,13 +514,13 @@ fn cuGraphMemFreeNodeGetParams(
     #[out] dptr_out: *mut CUdeviceptr,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphMemsetNodeGetParams", 10000)]
+#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_MEMSET, nodeParams, busbar_abi::member))] #[get_proc("cuGraphMemsetNodeGetParams", 10000)]
 fn cuGraphMemsetNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphMemsetNodeSetParams", 10000)]
+#[is(set_node(hNode, nodeParams, |p| memset(p, std::ptr::null_mut())))] #[get_proc("cuGraphMemsetNodeSetParams", 10000)]
 fn cuGraphMemsetNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
@@ -533,14 +533,14 @@ fn cuGraphNodeFindInClone(
     hClonedGraph: CUgraph,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphNodeGetDependencies", 10000)]
+#[is(cuGraphNodeGetDependencies_v2(hNode, dependencies, null, numDependencies))] #[get_proc("cuGraphNodeGetDependencies", 10000)]
 fn cuGraphNodeGetDependencies(
     hNode: CUgraphNode,
     #[gives] dependencies: *mut CUgraphNode,
     numDependencies: *mut usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphNodeGetDependencies", 12030)]
+#[is(neighbours(hNode, 0, dependencies, edgeData, numDependencies))] #[get_proc("cuGraphNodeGetDependencies", 12030)]
 fn cuGraphNodeGetDependencies_v2(
     hNode: CUgraphNode,
     #[gives] dependencies: *mut CUgraphNode,
@@ -548,14 +548,14 @@ fn cuGraphNodeGetDependencies_v2(
     numDependencies: *mut usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphNodeGetDependentNodes", 10000)]
+#[is(cuGraphNodeGetDependentNodes_v2(hNode, dependentNodes, null, numDependentNodes))] #[get_proc("cuGraphNodeGetDependentNodes", 10000)]
 fn cuGraphNodeGetDependentNodes(
     hNode: CUgraphNode,
     #[gives] dependentNodes: *mut CUgraphNode,
     numDependentNodes: *mut usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphNodeGetDependentNodes", 12030)]
+#[is(neighbours(hNode, 1, dependentNodes, edgeData, numDependentNodes))] #[get_proc("cuGraphNodeGetDependentNodes", 12030)]
 fn cuGraphNodeGetDependentNodes_v2(
     hNode: CUgraphNode,
     #[gives] dependentNodes: *mut CUgraphNode,
@@ -585,7 +585,7 @@ fn cuGraphNodeSetEnabled(
     isEnabled: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphNodeSetParams", 12020)]
+#[is(set_node(hNode, nodeParams, |p| p))] #[get_proc("cuGraphNodeSetParams", 12020)]
 fn cuGraphNodeSetParams(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams) -> CUresult;
 
 #[id(0x0f1b)] #[waits] #[get_proc("cuGraphRemoveDependencies", 10000)]

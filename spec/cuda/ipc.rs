@@ -12,7 +12,7 @@ fn cuIpcGetMemHandle(pHandle: *mut CUipcMemHandle, dptr: CUdeviceptr) -> CUresul
 #[custom] #[get_proc("cuIpcOpenEventHandle", 4010)]
 fn cuIpcOpenEventHandle(#[new] phEvent: *mut CUevent, handle: CUipcEventHandle) -> CUresult;
 
-#[same_as(cuIpcOpenMemHandle_v2)] #[get_proc("cuIpcOpenMemHandle", 4010)]
+#[is(cuIpcOpenMemHandle_v2)] #[get_proc("cuIpcOpenMemHandle", 4010)]
 fn cuIpcOpenMemHandle(pdptr: *mut CUdeviceptr, handle: CUipcMemHandle, Flags: u32) -> CUresult;
 
 #[custom] #[get_proc("cuIpcOpenMemHandle", 11000)]

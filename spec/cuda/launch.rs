@@ -6,7 +6,7 @@ fn cuFuncSetBlockShape(hfunc: CUfunction, x: i32, y: i32, z: i32) -> CUresult;
 #[local] #[get_proc("cuFuncSetSharedSize", 2000)]
 fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult;
 
-#[custom] #[get_proc("cuLaunch", 2000)]
+#[is(cuLaunchGridAsync(f, 1, 1, null))] #[get_proc("cuLaunch", 2000)]
 fn cuLaunch(f: CUfunction) -> CUresult;
 
 #[custom] #[get_proc("cuLaunchCooperativeKernel", 9000)] #[per_thread("_ptsz")]
@@ -31,7 +31,7 @@ fn cuLaunchCooperativeKernelMultiDevice(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuLaunchGrid", 2000)]
+#[is(cuLaunchGridAsync(f, grid_width, grid_height, null))] #[get_proc("cuLaunchGrid", 2000)]
 fn cuLaunchGrid(f: CUfunction, grid_width: i32, grid_height: i32) -> CUresult;
 
 #[custom] #[get_proc("cuLaunchGridAsync", 2000)]

@@ -17,7 +17,7 @@ fn cuKernelGetLibrary(#[gives] pLib: *mut CUlibrary, kernel: CUkernel) -> CUresu
 #[local] #[get_proc("cuKernelGetName", 12030)]
 fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult;
 
-#[custom] #[get_proc("cuKernelGetParamInfo", 12040)]
+#[local] #[get_proc("cuKernelGetParamInfo", 12040)]
 fn cuKernelGetParamInfo(
     kernel: CUkernel,
     paramIndex: usize,
@@ -33,13 +33,13 @@ fn cuKernelSetAttribute(
     dev: CUdevice,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuKernelSetCacheConfig", 12000)]
+#[local] #[get_proc("cuKernelSetCacheConfig", 12000)]
 fn cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, dev: CUdevice) -> CUresult;
 
 #[custom] #[get_proc("cuLibraryEnumerateKernels", 12040)]
 fn cuLibraryEnumerateKernels(#[gives] kernels: *mut CUkernel, numKernels: u32, lib: CUlibrary) -> CUresult;
 
-#[custom] #[get_proc("cuLibraryGetGlobal", 12000)]
+#[is(global(dptr, bytes, library, name, 0))] #[get_proc("cuLibraryGetGlobal", 12000)]
 fn cuLibraryGetGlobal(
     dptr: *mut CUdeviceptr,
     bytes: *mut usize,
@@ -53,7 +53,7 @@ fn cuLibraryGetKernel(#[new] pKernel: *mut CUkernel, library: CUlibrary, name: *
 #[id(0x0501)] #[cached] #[get_proc("cuLibraryGetKernelCount", 12040)]
 fn cuLibraryGetKernelCount(#[out] count: *mut u32, #[handle] lib: CUlibrary) -> CUresult;
 
-#[custom] #[get_proc("cuLibraryGetManaged", 12000)]
+#[is(global(dptr, bytes, library, name, 1))] #[get_proc("cuLibraryGetManaged", 12000)]
 fn cuLibraryGetManaged(
     dptr: *mut CUdeviceptr,
     bytes: *mut usize,

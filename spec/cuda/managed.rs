@@ -1,6 +1,6 @@
 //! Managed memory: hints, prefetch, attachment.
 
-#[custom] #[get_proc("cuMemAdvise", 8000)]
+#[local] #[get_proc("cuMemAdvise", 8000)]
 fn cuMemAdvise(
     devPtr: CUdeviceptr,
     count: usize,
@@ -8,7 +8,7 @@ fn cuMemAdvise(
     device: CUdevice,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemAdvise", 12020)]
+#[local] #[get_proc("cuMemAdvise", 12020)]
 fn cuMemAdvise_v2(
     devPtr: CUdeviceptr,
     count: usize,
@@ -19,7 +19,7 @@ fn cuMemAdvise_v2(
 #[custom] #[get_proc("cuMemAllocManaged", 6000)]
 fn cuMemAllocManaged(dptr: *mut CUdeviceptr, bytesize: usize, flags: u32) -> CUresult;
 
-#[custom] #[get_proc("cuMemDiscardAndPrefetchBatchAsync", 13000)] #[per_thread("_ptsz")]
+#[is(cuMemPrefetchBatchAsync)] #[get_proc("cuMemDiscardAndPrefetchBatchAsync", 13000)] #[per_thread("_ptsz")]
 fn cuMemDiscardAndPrefetchBatchAsync(
     dptrs: *mut CUdeviceptr,
     sizes: *mut usize,
@@ -31,7 +31,7 @@ fn cuMemDiscardAndPrefetchBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemDiscardBatchAsync", 13000)] #[per_thread("_ptsz")]
+#[local] #[get_proc("cuMemDiscardBatchAsync", 13000)] #[per_thread("_ptsz")]
 fn cuMemDiscardBatchAsync(
     dptrs: *mut CUdeviceptr,
     sizes: *mut usize,
@@ -69,7 +69,7 @@ fn cuMemPrefetchBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemRangeGetAttribute", 8000)]
+#[local] #[get_proc("cuMemRangeGetAttribute", 8000)]
 fn cuMemRangeGetAttribute(
     data: *mut c_void,
     dataSize: usize,
@@ -78,7 +78,7 @@ fn cuMemRangeGetAttribute(
     count: usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemRangeGetAttributes", 8000)]
+#[local] #[get_proc("cuMemRangeGetAttributes", 8000)]
 fn cuMemRangeGetAttributes(
     data: *mut *mut c_void,
     dataSizes: *mut usize,
@@ -88,7 +88,7 @@ fn cuMemRangeGetAttributes(
     count: usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuStreamAttachMemAsync", 6000)] #[per_thread("_ptsz")]
+#[local] #[get_proc("cuStreamAttachMemAsync", 6000)] #[per_thread("_ptsz")]
 fn cuStreamAttachMemAsync(
     hStream: CUstream,
     dptr: CUdeviceptr,

@@ -6,7 +6,7 @@ fn cuMemAlloc(dptr: *mut CUdeviceptr_v1, bytesize: u32) -> CUresult;
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemAllocHost", 2000)]
 fn cuMemAllocHost(pp: *mut *mut c_void, bytesize: u32) -> CUresult;
 
-#[custom] #[get_proc("cuMemAllocHost", 3020)]
+#[is(cuMemHostAlloc(pp, bytesize, 0))] #[get_proc("cuMemAllocHost", 3020)]
 fn cuMemAllocHost_v2(pp: *mut *mut c_void, bytesize: usize) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemAllocPitch", 2000)]
@@ -92,7 +92,7 @@ fn cuMemHostGetDevicePointer_v2(pdptr: *mut CUdeviceptr, p: *mut c_void, Flags: 
 #[local] #[get_proc("cuMemHostGetFlags", 2030)]
 fn cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> CUresult;
 
-#[same_as(cuMemHostRegister_v2)] #[get_proc("cuMemHostRegister", 4000)]
+#[is(cuMemHostRegister_v2)] #[get_proc("cuMemHostRegister", 4000)]
 fn cuMemHostRegister(p: *mut c_void, bytesize: usize, Flags: u32) -> CUresult;
 
 #[custom] #[get_proc("cuMemHostRegister", 6050)]
@@ -116,7 +116,7 @@ fn cuPointerGetAttributes(
     ptr: CUdeviceptr,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuPointerSetAttribute", 6000)]
+#[local] #[get_proc("cuPointerSetAttribute", 6000)]
 fn cuPointerSetAttribute(
     value: *const c_void,
     attribute: CUpointer_attribute,

@@ -11,7 +11,7 @@ fn cuMemsetD16Async(
     #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[on_default_stream(cuMemsetD16Async)] #[get_proc("cuMemsetD16", 3020)] #[per_thread("_ptds")]
+#[is(cuMemsetD16Async(dstDevice, us, N, null))] #[get_proc("cuMemsetD16", 3020)] #[per_thread("_ptds")]
 fn cuMemsetD16_v2(dstDevice: CUdeviceptr, us: u16, N: usize) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemsetD2D16", 2000)]
@@ -33,7 +33,7 @@ fn cuMemsetD2D16Async(
     #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[on_default_stream(cuMemsetD2D16Async)] #[get_proc("cuMemsetD2D16", 3020)] #[per_thread("_ptds")]
+#[is(cuMemsetD2D16Async(dstDevice, dstPitch, us, Width, Height, null))] #[get_proc("cuMemsetD2D16", 3020)] #[per_thread("_ptds")]
 fn cuMemsetD2D16_v2(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
@@ -61,7 +61,7 @@ fn cuMemsetD2D32Async(
     #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[on_default_stream(cuMemsetD2D32Async)] #[get_proc("cuMemsetD2D32", 3020)] #[per_thread("_ptds")]
+#[is(cuMemsetD2D32Async(dstDevice, dstPitch, ui, Width, Height, null))] #[get_proc("cuMemsetD2D32", 3020)] #[per_thread("_ptds")]
 fn cuMemsetD2D32_v2(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
@@ -89,7 +89,7 @@ fn cuMemsetD2D8Async(
     #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[on_default_stream(cuMemsetD2D8Async)] #[get_proc("cuMemsetD2D8", 3020)] #[per_thread("_ptds")]
+#[is(cuMemsetD2D8Async(dstDevice, dstPitch, uc, Width, Height, null))] #[get_proc("cuMemsetD2D8", 3020)] #[per_thread("_ptds")]
 fn cuMemsetD2D8_v2(
     dstDevice: CUdeviceptr,
     dstPitch: usize,
@@ -109,7 +109,7 @@ fn cuMemsetD32Async(
     #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[on_default_stream(cuMemsetD32Async)] #[get_proc("cuMemsetD32", 3020)] #[per_thread("_ptds")]
+#[is(cuMemsetD32Async(dstDevice, ui, N, null))] #[get_proc("cuMemsetD32", 3020)] #[per_thread("_ptds")]
 fn cuMemsetD32_v2(dstDevice: CUdeviceptr, ui: u32, N: usize) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemsetD8", 2000)]
@@ -123,5 +123,5 @@ fn cuMemsetD8Async(
     #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[on_default_stream(cuMemsetD8Async)] #[get_proc("cuMemsetD8", 3020)] #[per_thread("_ptds")]
+#[is(cuMemsetD8Async(dstDevice, uc, N, null))] #[get_proc("cuMemsetD8", 3020)] #[per_thread("_ptds")]
 fn cuMemsetD8_v2(dstDevice: CUdeviceptr, uc: u8, N: usize) -> CUresult;

@@ -9,7 +9,7 @@ fn cuFuncGetModule(#[gives] hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult;
 #[local] #[get_proc("cuFuncGetName", 12030)]
 fn cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult;
 
-#[custom] #[get_proc("cuFuncGetParamInfo", 12040)]
+#[is(cuKernelGetParamInfo(func, paramIndex, paramOffset, paramSize))] #[get_proc("cuFuncGetParamInfo", 12040)]
 fn cuFuncGetParamInfo(
     func: CUfunction,
     paramIndex: usize,
@@ -38,7 +38,7 @@ fn cuFuncSetCacheConfig(#[handle] hfunc: CUfunction, config: CUfunc_cache) -> CU
 #[changes(Function, "shared memory banks")]
 fn cuFuncSetSharedMemConfig(#[handle] hfunc: CUfunction, config: CUsharedconfig) -> CUresult;
 
-#[same_as(cuLinkAddData_v2)] #[get_proc("cuLinkAddData", 5050)]
+#[is(cuLinkAddData_v2)] #[get_proc("cuLinkAddData", 5050)]
 fn cuLinkAddData(
     state: CUlinkState,
     r#type: CUjitInputType,
@@ -62,7 +62,7 @@ fn cuLinkAddData_v2(
     optionValues: *mut *mut c_void,
 ) -> CUresult;
 
-#[same_as(cuLinkAddFile_v2)] #[get_proc("cuLinkAddFile", 5050)]
+#[is(cuLinkAddFile_v2)] #[get_proc("cuLinkAddFile", 5050)]
 fn cuLinkAddFile(
     state: CUlinkState,
     r#type: CUjitInputType,
@@ -85,7 +85,7 @@ fn cuLinkAddFile_v2(
 #[custom] #[get_proc("cuLinkComplete", 5050)]
 fn cuLinkComplete(state: CUlinkState, cubinOut: *mut *mut c_void, sizeOut: *mut usize) -> CUresult;
 
-#[same_as(cuLinkCreate_v2)] #[get_proc("cuLinkCreate", 5050)]
+#[is(cuLinkCreate_v2)] #[get_proc("cuLinkCreate", 5050)]
 fn cuLinkCreate(
     numOptions: u32,
     options: *mut CUjit_option,
@@ -154,7 +154,7 @@ fn cuModuleGetTexRef(
 #[custom] #[get_proc("cuModuleLoad", 2000)]
 fn cuModuleLoad(#[new] module: *mut CUmodule, fname: *const c_char) -> CUresult;
 
-#[custom] #[get_proc("cuModuleLoadData", 2000)]
+#[is(cuModuleLoadDataEx(module, image, 0, null, null))] #[get_proc("cuModuleLoadData", 2000)]
 fn cuModuleLoadData(#[new] module: *mut CUmodule, image: *const c_void) -> CUresult;
 
 #[custom] #[get_proc("cuModuleLoadDataEx", 2010)]
@@ -166,7 +166,7 @@ fn cuModuleLoadDataEx(
     optionValues: *mut *mut c_void,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuModuleLoadFatBinary", 2000)]
+#[is(cuModuleLoadDataEx(module, fatCubin, 0, null, null))] #[get_proc("cuModuleLoadFatBinary", 2000)]
 fn cuModuleLoadFatBinary(#[new] module: *mut CUmodule, fatCubin: *const c_void) -> CUresult;
 
 #[custom] #[get_proc("cuModuleUnload", 2000)]

@@ -25,14 +25,14 @@ fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuOccupancyMaxActiveClusters", 11070)]
+#[is(clusters(numClusters, func, config, 0))] #[get_proc("cuOccupancyMaxActiveClusters", 11070)]
 fn cuOccupancyMaxActiveClusters(
     numClusters: *mut i32,
     func: CUfunction,
     config: *const CUlaunchConfig,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuOccupancyMaxPotentialBlockSize", 6050)]
+#[is(cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, 0))] #[get_proc("cuOccupancyMaxPotentialBlockSize", 6050)]
 fn cuOccupancyMaxPotentialBlockSize(
     minGridSize: *mut i32,
     blockSize: *mut i32,
@@ -53,7 +53,7 @@ fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuOccupancyMaxPotentialClusterSize", 11070)]
+#[is(clusters(clusterSize, func, config, 1))] #[get_proc("cuOccupancyMaxPotentialClusterSize", 11070)]
 fn cuOccupancyMaxPotentialClusterSize(
     clusterSize: *mut i32,
     func: CUfunction,

@@ -1,19 +1,19 @@
 //! Memory pools and stream-ordered allocation.
 
-#[custom] #[get_proc("cuDeviceGetDefaultMemPool", 11020)]
+#[is(of_device(pool_out, dev, 1))] #[get_proc("cuDeviceGetDefaultMemPool", 11020)]
 fn cuDeviceGetDefaultMemPool(#[gives] pool_out: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
 
-#[custom] #[get_proc("cuDeviceGetMemPool", 11020)]
+#[is(of_device(pool, dev, 0))] #[get_proc("cuDeviceGetMemPool", 11020)]
 fn cuDeviceGetMemPool(#[gives] pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
 
 #[id(0x0806)] #[waits] #[by_hand(client)] #[get_proc("cuDeviceSetMemPool", 11020)]
 #[changes(Device, dev, "memory pool")]
 fn cuDeviceSetMemPool(dev: CUdevice, #[handle] pool: CUmemoryPool) -> CUresult;
 
-#[custom] #[get_proc("cuMemAllocAsync", 11020)] #[per_thread("_ptsz")]
+#[is(alloc(dptr, bytesize, None, hStream, per_thread))] #[get_proc("cuMemAllocAsync", 11020)] #[per_thread("_ptsz")]
 fn cuMemAllocAsync(dptr: *mut CUdeviceptr, bytesize: usize, hStream: CUstream) -> CUresult;
 
-#[custom] #[get_proc("cuMemAllocFromPoolAsync", 11020)] #[per_thread("_ptsz")]
+#[is(alloc(dptr, bytesize, Some(pool), hStream, per_thread))] #[get_proc("cuMemAllocFromPoolAsync", 11020)] #[per_thread("_ptsz")]
 fn cuMemAllocFromPoolAsync(
     dptr: *mut CUdeviceptr,
     bytesize: usize,
@@ -24,14 +24,14 @@ fn cuMemAllocFromPoolAsync(
 #[custom] #[get_proc("cuMemFreeAsync", 11020)] #[per_thread("_ptsz")]
 fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult;
 
-#[custom] #[get_proc("cuMemGetDefaultMemPool", 13000)]
+#[is(of_location(pool_out, location, r#type, 1))] #[get_proc("cuMemGetDefaultMemPool", 13000)]
 fn cuMemGetDefaultMemPool(
     #[gives] pool_out: *mut CUmemoryPool,
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemGetMemPool", 13000)]
+#[is(of_location(pool, location, r#type, 0))] #[get_proc("cuMemGetMemPool", 13000)]
 fn cuMemGetMemPool(
     #[gives] pool: *mut CUmemoryPool,
     location: *mut CUmemLocation,

@@ -8,7 +8,7 @@ fn cuStreamAddCallback(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 8000)] #[per_thread("_ptsz")]
+#[is(batch(stream, count, paramArray, flags, per_thread, NO_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 8000)] #[per_thread("_ptsz")]
 fn cuStreamBatchMemOp(
     stream: CUstream,
     count: u32,
@@ -24,7 +24,7 @@ fn cuStreamBatchMemOp_v2(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuStreamBeginCapture", 10000)] #[per_thread("_ptsz")]
+#[is(cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL))] #[get_proc("cuStreamBeginCapture", 10000)] #[per_thread("_ptsz")]
 fn cuStreamBeginCapture(hStream: CUstream) -> CUresult;
 
 #[custom] #[get_proc("cuStreamBeginCaptureToGraph", 12030)] #[per_thread("_ptsz")]
@@ -56,7 +56,7 @@ fn cuStreamCreateWithPriority(
     priority: i32,
 ) -> CUresult;
 
-#[same_as(cuStreamDestroy_v2)] #[get_proc("cuStreamDestroy", 2000)]
+#[is(cuStreamDestroy_v2)] #[get_proc("cuStreamDestroy", 2000)]
 fn cuStreamDestroy(hStream: CUstream) -> CUresult;
 
 #[id(0x0c06)] #[queued] #[get_proc("cuStreamDestroy", 4000)]
@@ -72,14 +72,14 @@ fn cuStreamGetAttribute(
     #[out] value: *mut CUstreamAttrValue,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuStreamGetCaptureInfo", 10010)] #[per_thread("_ptsz")]
+#[is(cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, null, null, null, null))] #[get_proc("cuStreamGetCaptureInfo", 10010)] #[per_thread("_ptsz")]
 fn cuStreamGetCaptureInfo(
     hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
     id_out: *mut u64,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuStreamGetCaptureInfo", 11030)] #[per_thread("_ptsz")]
+#[is(cuStreamGetCaptureInfo_v3(hStream, captureStatus_out, id_out, graph_out, dependencies_out, null, numDependencies_out))] #[get_proc("cuStreamGetCaptureInfo", 11030)] #[per_thread("_ptsz")]
 fn cuStreamGetCaptureInfo_v2(
     hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
@@ -144,7 +144,7 @@ fn cuStreamSetAttribute(
 #[per_thread("_ptsz")]
 fn cuStreamSynchronize(#[handle] hStream: CUstream) -> CUresult;
 
-#[custom] #[get_proc("cuStreamUpdateCaptureDependencies", 11030)] #[per_thread("_ptsz")]
+#[is(cuStreamUpdateCaptureDependencies_v2(hStream, dependencies, null, numDependencies, flags))] #[get_proc("cuStreamUpdateCaptureDependencies", 11030)] #[per_thread("_ptsz")]
 fn cuStreamUpdateCaptureDependencies(
     hStream: CUstream,
     #[takes] dependencies: *mut CUgraphNode,
@@ -170,7 +170,7 @@ fn cuStreamWaitEvent(
     Flags: u32,
 ) -> CUresult;
 
-#[same_as(cuStreamWaitValue32_v2)] #[get_proc("cuStreamWaitValue32", 8000)] #[per_thread("_ptsz")]
+#[is(cuStreamWaitValue32_v2)] #[get_proc("cuStreamWaitValue32", 8000)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue32(stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult;
 
 #[id(0x0c10)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamWaitValue32", 11070)] #[per_thread("_ptsz")]
@@ -181,7 +181,7 @@ fn cuStreamWaitValue32_v2(
     flags: u32,
 ) -> CUresult;
 
-#[same_as(cuStreamWaitValue64_v2)] #[get_proc("cuStreamWaitValue64", 9000)] #[per_thread("_ptsz")]
+#[is(cuStreamWaitValue64_v2)] #[get_proc("cuStreamWaitValue64", 9000)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue64(stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult;
 
 #[id(0x0c11)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamWaitValue64", 11070)] #[per_thread("_ptsz")]
@@ -192,7 +192,7 @@ fn cuStreamWaitValue64_v2(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 8000)] #[per_thread("_ptsz")]
+#[is(cuStreamWriteValue32_v2(stream, addr, value, flags & !CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 8000)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue32(stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult;
 
 #[id(0x0c12)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 11070)] #[per_thread("_ptsz")]
@@ -203,7 +203,7 @@ fn cuStreamWriteValue32_v2(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 9000)] #[per_thread("_ptsz")]
+#[is(cuStreamWriteValue64_v2(stream, addr, value, flags & !CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 9000)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue64(stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult;
 
 #[id(0x0c13)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 11070)] #[per_thread("_ptsz")]

@@ -16,7 +16,7 @@ fn cuSurfObjectGetResourceDesc(
     surfObject: CUsurfObject,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuSurfRefGetArray", 3000)]
+#[is(bound(phArray.cast(), hSurfRef as u64, SURFACE_ARRAY))] #[get_proc("cuSurfRefGetArray", 3000)]
 fn cuSurfRefGetArray(#[gives] phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult;
 
 #[id(0x1102)] #[waits] #[get_proc("cuSurfRefSetArray", 3000)]
@@ -77,7 +77,7 @@ fn cuTexRefGetAddressMode(
 #[id(0x1109)] #[waits] #[get_proc("cuTexRefGetAddress", 3020)]
 fn cuTexRefGetAddress_v2(#[out] pdptr: *mut CUdeviceptr, #[handle] hTexRef: CUtexref) -> CUresult;
 
-#[custom] #[get_proc("cuTexRefGetArray", 2000)]
+#[is(bound(phArray.cast(), hTexRef as u64, TEXTURE_ARRAY))] #[get_proc("cuTexRefGetArray", 2000)]
 fn cuTexRefGetArray(#[gives] phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult;
 
 #[id(0x110a)] #[waits] #[get_proc("cuTexRefGetBorderColor", 8000)]
@@ -118,7 +118,7 @@ fn cuTexRefGetMipmapLevelClamp(
     #[handle] hTexRef: CUtexref,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuTexRefGetMipmappedArray", 5000)]
+#[is(bound(phMipmappedArray.cast(), hTexRef as u64, TEXTURE_MIPMAPPED_ARRAY))] #[get_proc("cuTexRefGetMipmappedArray", 5000)]
 fn cuTexRefGetMipmappedArray(
     #[gives] phMipmappedArray: *mut CUmipmappedArray,
     hTexRef: CUtexref,
@@ -142,7 +142,7 @@ fn cuTexRefSetAddress2D(
     Pitch: u32,
 ) -> CUresult;
 
-#[same_as(cuTexRefSetAddress2D_v3)] #[get_proc("cuTexRefSetAddress2D", 3020)]
+#[is(cuTexRefSetAddress2D_v3)] #[get_proc("cuTexRefSetAddress2D", 3020)]
 fn cuTexRefSetAddress2D_v2(
     hTexRef: CUtexref,
     desc: *const CUDA_ARRAY_DESCRIPTOR,

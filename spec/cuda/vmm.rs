@@ -1,9 +1,9 @@
 //! Virtual memory management: reserve, create, map.
 
-#[custom] #[get_proc("cuMemAddressFree", 10020)]
+#[local] #[get_proc("cuMemAddressFree", 10020)]
 fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult;
 
-#[custom] #[get_proc("cuMemAddressReserve", 10020)]
+#[local] #[get_proc("cuMemAddressReserve", 10020)]
 fn cuMemAddressReserve(
     ptr: *mut CUdeviceptr,
     size: usize,
@@ -38,7 +38,7 @@ fn cuMemGetAllocationGranularity(
     option: CUmemAllocationGranularity_flags,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemGetAllocationPropertiesFromHandle", 10020)]
+#[local] #[get_proc("cuMemGetAllocationPropertiesFromHandle", 10020)]
 fn cuMemGetAllocationPropertiesFromHandle(
     prop: *mut CUmemAllocationProp,
     handle: CUmemGenericAllocationHandle,

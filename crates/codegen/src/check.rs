@@ -19,8 +19,8 @@ pub fn api(api: &Api) -> Result<()> {
         if it.todo && !c.client_by_hand() && !c.worker_by_hand() {
             bail!("{}: todo, but nothing in it is hand-written", at());
         }
-        if let Class::SameAs(to) | Class::OnDefaultStream(to) = &it.class {
-            alias(api, c, to).with_context(at)?;
+        if let Class::Is(to, args) = &it.class {
+            alias(api, c, to, args.as_deref()).with_context(at)?;
         }
     }
     procs(api)?;
@@ -86,34 +86,38 @@ fn procs(api: &Api) -> Result<()> {
     Ok(())
 }
 
-/// An alias has the parameters of its target.
-fn alias(api: &Api, c: &Call, to: &str) -> Result<()> {
-    let target = api
-        .find(to)
-        .with_context(|| format!("there is no `{to}`"))?;
-    if matches!(
-        target.item.class,
-        Class::SameAs(_) | Class::OnDefaultStream(_) | Class::Unsupported(_)
-    ) {
+/// What a function is another name of takes what it is given.
+fn alias(api: &Api, c: &Call, to: &str, args: Option<&[String]>) -> Result<()> {
+    let Some(target) = api.find(to) else {
+        // A hand-written function: of its parameters the compiler says more than is known here.
+        let (Some(args), true) = (args, c.item.per_thread.is_some()) else {
+            return match args {
+                Some(_) => Ok(()),
+                None => bail!("there is no `{to}`"),
+            };
+        };
+        if !args.iter().any(|a| a == "per_thread") {
+            bail!("`{to}` is not told `per_thread`");
+        }
+        return Ok(());
+    };
+    let further = match &target.item.class {
+        Class::Is(to, _) => api.find(to).is_some(),
+        class => matches!(class, Class::Unsupported(_)),
+    };
+    if further {
         bail!("`{to}` is itself no function with a body");
     }
-    let resolved = |c: &Call| {
-        c.item
-            .params
-            .iter()
-            .map(|p| canonical(api, &p.ty))
-            .collect::<Vec<_>>()
+    let types = |c: &Call| -> Vec<_> {
+        let params = c.item.params.iter();
+        params.map(|p| canonical(api, &p.ty)).collect()
     };
-    let mut mine = resolved(c);
-    if matches!(c.item.class, Class::OnDefaultStream(_)) {
-        let stream = api
-            .config
-            .stream
-            .as_ref()
-            .context("the API has no streams")?;
-        mine.push(canonical(api, &syn::parse_str(&stream.ty)?));
-    }
-    if mine != resolved(target) {
+    let theirs = types(target);
+    let fits = match args {
+        None => types(c) == theirs,
+        Some(args) => args.len() == theirs.len(),
+    };
+    if !fits {
         bail!("its parameters differ from those of `{to}`");
     }
     Ok(())

@@ -40,10 +40,9 @@ pub enum Class {
     Custom,
     /// Refused, for this reason.
     Unsupported(String),
-    /// Another function does the same with the same arguments.
-    SameAs(String),
-    /// Another function does the same on a stream that it takes as last argument.
-    OnDefaultStream(String),
+    /// Does what another function of the API does, or a hand-written one of the family, with these
+    /// arguments; without any, with its own.
+    Is(String, Option<Vec<String>>),
 }
 
 /// What an attribute of a parameter says.
@@ -395,10 +394,23 @@ fn class_of(word: &str, attr: &Attribute) -> Result<Option<Class>> {
             }
             Class::Unsupported(reason)
         }
-        "same_as" => Class::SameAs(attr.parse_args::<Ident>()?.to_string()),
-        "on_default_stream" => Class::OnDefaultStream(attr.parse_args::<Ident>()?.to_string()),
+        "is" => match attr.parse_args::<Expr>()? {
+            Expr::Call(c) => {
+                let args = c.args.iter().map(|a| a.to_token_stream().to_string());
+                Class::Is(function_name(&c.func)?, Some(args.collect()))
+            }
+            name => Class::Is(function_name(&name)?, None),
+        },
         _ => return Ok(None),
     }))
+}
+
+fn function_name(e: &Expr) -> Result<String> {
+    match e {
+        Expr::Path(p) => p.path.get_ident().map(ToString::to_string),
+        _ => None,
+    }
+    .context("`is` wants a function, with or without arguments")
 }
 
 /// `creates(Kind)`, `destroys(This | That, field)`, `changes(Kind, field, "what")`.

@@ -227,19 +227,25 @@ fn a_condition_is_about_numbers_and_constants() {
 }
 
 #[test]
-fn an_alias_has_the_parameters_of_its_target() {
+fn an_alias_gives_its_target_what_that_takes() {
     let e = refusal("cups.rs", "toyOld(cup: ToyCup)", "toyOld(cup: u32)");
     assert!(
         e.contains("its parameters differ from those of `toyBreak`"),
         "{e}"
     );
-    let e = refusal("cups.rs", "same_as(toyBreak)", "same_as(toyGone)");
+    let e = refusal("cups.rs", "is(toyBreak)", "is(toyBreak(cup, 0))");
+    assert!(e.contains("its parameters differ"), "{e}");
+    let e = refusal("cups.rs", "is(toyBreak)", "is(toyGone)");
     assert!(
         e.contains("`toyGone` is itself no function with a body"),
         "{e}"
     );
-    let e = refusal("cups.rs", "same_as(toyBreak)", "same_as(toyNever)");
+    let e = refusal("cups.rs", "is(toyBreak)", "is(toyNever)");
     assert!(e.contains("there is no `toyNever`"), "{e}");
+    let e = refusal("cups.rs", ", false, per_thread)", ", false)");
+    assert!(e.contains("`pour` is not told `per_thread`"), "{e}");
+    let e = refusal("cups.rs", "is(toyBreak)", "is(1 + 1)");
+    assert!(e.contains("`is` wants a function"), "{e}");
 }
 
 #[test]

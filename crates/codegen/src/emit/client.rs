@@ -4,6 +4,7 @@ use crate::file::{ALLOW, Files, put, rust};
 use crate::model::{Api, Arg, Call, Family, ResultConfig, Role};
 use crate::spec::{Class, Count, Sort};
 use quote::ToTokens as _;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// The client's side of one API, and the shim that exports it.
@@ -171,6 +172,17 @@ fn family(api: &Api, result: &ResultConfig, f: &Family) -> String {
          use wire::Kind;\n\n",
         api.name
     );
+    // Where the hand-written functions are that several share, and what they are told.
+    let shared = |c: &&Call| matches!(&c.item.class, Class::Is(to, _) if api.find(to).is_none());
+    let homes: BTreeSet<_> = f
+        .calls
+        .iter()
+        .filter(shared)
+        .map(|c| &c.item.family)
+        .collect();
+    for home in homes {
+        let _ = writeln!(s, "use crate::{}::entry::{home}::*;", api.name);
+    }
     for c in &f.calls {
         match c.item.sort {
             Sort::Function => function(api, result, c, &mut s),
@@ -205,7 +217,7 @@ fn data_type(c: &Call) -> (String, String) {
 fn refusal<'a>(api: &'a Api, c: &'a Call) -> Option<&'a str> {
     match &c.item.class {
         Class::Unsupported(reason) => Some(reason),
-        Class::SameAs(to) | Class::OnDefaultStream(to) => refusal(api, api.find(to)?),
+        Class::Is(to, _) => refusal(api, api.find(to)?),
         _ if c.item.todo && c.client_by_hand() => Some("not implemented yet"),
         _ => None,
     }
@@ -257,20 +269,18 @@ fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
 fn body(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
     let mut args: Vec<String> = c.args.iter().map(|a| a.name.clone()).collect();
     let call = match &c.item.class {
-        Class::SameAs(to) | Class::OnDefaultStream(to) => {
-            if matches!(c.item.class, Class::OnDefaultStream(_)) {
-                args.push("std::ptr::null_mut()".to_owned());
+        Class::Is(to, given) => {
+            if let Some(given) = given {
+                args = arguments(api.find(to), c, given, per_thread);
             }
-            let suffix = api
-                .find(to)
-                .and_then(|t| t.item.per_thread.as_deref())
-                .filter(|_| per_thread);
-            let family = api
-                .families
-                .iter()
-                .find(|f| f.calls.iter().any(|x| x.item.name == *to))
-                .map_or("", |f| f.name.as_str());
-            format!("super::{family}::{to}{}", suffix.unwrap_or_default())
+            let family = |f: &&Family| f.calls.iter().any(|x| x.item.name == *to);
+            match (api.find(to), api.families.iter().find(family)) {
+                (Some(t), Some(f)) => {
+                    let suffix = t.item.per_thread.as_deref().filter(|_| per_thread);
+                    format!("super::{}::{to}{}", f.name, suffix.unwrap_or_default())
+                }
+                _ => to.clone(),
+            }
         }
         _ if c.client_by_hand() => {
             if c.item.per_thread.is_some() {
@@ -293,6 +303,23 @@ fn body(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
         "// SAFETY: the arguments are the program's.\nunsafe {{ {call}({}) }}",
         args.join(", ")
     );
+}
+
+/// What an alias gives its target: `null` fits any pointer, and `per_thread` is known here.
+fn arguments(target: Option<&Call>, c: &Call, given: &[String], per_thread: bool) -> Vec<String> {
+    let own = |a: &str| c.args.iter().find(|own| own.name == a);
+    let mut args = Vec::new();
+    for (i, a) in given.iter().enumerate() {
+        let wanted = target.and_then(|t| t.args.get(i)).map(|t| t.ty.as_str());
+        args.push(match (a.as_str(), wanted) {
+            ("null", Some(ty)) if ty.starts_with("*const") => "std::ptr::null()".to_owned(),
+            ("null", _) => "std::ptr::null_mut()".to_owned(),
+            ("per_thread", _) => per_thread.to_string(),
+            (a, Some(ty)) if own(a).is_none_or(|own| own.ty != ty) => format!("({a}) as {ty}"),
+            (a, _) => a.to_owned(),
+        });
+    }
+    args
 }
 
 /// The parts of a forwarding body, in the order in which they are written.

@@ -25,6 +25,7 @@ pub fn emit(api: &Api, files: &mut Files) {
          | local | answered from what the client knows |\n\
          | custom | hand-written on both sides, with messages of its own |\n\
          | alias | does what another function does |\n\
+         | shared | one hand-written function does this and others, told what differs |\n\
          | todo | to be written; refused so far |\n\
          | unsupported | refused, for the reason given |\n\n",
     );
@@ -62,7 +63,7 @@ pub fn emit(api: &Api, files: &mut Files) {
 
 fn class(api: &Api, c: &Call) -> &'static str {
     let target = match &c.item.class {
-        Class::SameAs(to) | Class::OnDefaultStream(to) => api.find(to),
+        Class::Is(to, _) => api.find(to),
         _ => None,
     };
     if c.item.todo || target.is_some_and(|t| t.item.todo) {
@@ -76,7 +77,8 @@ fn class(api: &Api, c: &Call) -> &'static str {
         Class::Local => "local",
         Class::Custom => "custom",
         Class::Unsupported(_) => "unsupported",
-        Class::SameAs(_) | Class::OnDefaultStream(_) => "alias",
+        Class::Is(..) if target.is_none() => "shared",
+        Class::Is(..) => "alias",
     }
 }
 
@@ -85,8 +87,8 @@ fn remark(c: &Call) -> String {
     match &c.item.class {
         Class::Unsupported(reason) => parts.push(reason.clone()),
         Class::QueuedIf(condition) => parts.push(code(condition)),
-        Class::SameAs(to) => parts.push(format!("`{to}`")),
-        Class::OnDefaultStream(to) => parts.push(format!("`{to}` on the default stream")),
+        Class::Is(to, None) => parts.push(format!("`{to}`")),
+        Class::Is(to, Some(args)) => parts.push(code(&format!("{to}({})", args.join(", ")))),
         _ => {}
     }
     match (c.item.by_hand_client, c.item.by_hand_worker) {

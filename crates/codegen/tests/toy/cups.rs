@@ -27,10 +27,16 @@ fn toyFillAsync(
 #[id(0x0105)] #[queued_if(speed <= TOY_UNKNOWN && !matches!(how, 1 | 3..=5))]
 fn toyStir(#[handle] cup: ToyCup, speed: i32, how: u32) -> ToyResult;
 
-#[on_default_stream(toyFillAsync)] #[get_proc("toyFill", 200)]
+#[is(toyFillAsync(cup, what, n, null))] #[get_proc("toyFill", 200)]
 fn toyFill(cup: ToyCup, what: *const u16, n: usize) -> ToyResult;
 
-#[same_as(toyBreak)]
+#[is(pour(cup, TOY_UNKNOWN, false, per_thread))] #[per_thread("_ptsz")]
+fn toyPour(cup: ToyCup) -> ToyResult;
+
+#[is(toyStir(cup, TOY_UNKNOWN, how & 1))]
+fn toyStirOnce(cup: ToyCup, how: u32) -> ToyResult;
+
+#[is(toyBreak)]
 fn toyOld(cup: ToyCup) -> ToyResult;
 
 #[remark("of the table it stands on")]

@@ -174,10 +174,6 @@ pub unsafe fn cuCtxGetId(ctx: CUcontext, id_out: *mut u64) -> CUresult {
     })
 }
 
-pub unsafe fn cuCtxCreate(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
-    create(pctx, flags, dev)
-}
-
 pub unsafe fn cuCtxCreate_v2(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
     create(pctx, flags, dev)
 }
@@ -225,11 +221,6 @@ pub unsafe fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
         }
         death::destroy(cx, id)
     })
-}
-
-pub unsafe fn cuCtxDetach(ctx: CUcontext) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { cuCtxDestroy_v2(ctx) }
 }
 
 pub unsafe fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {

@@ -111,26 +111,6 @@ pub unsafe fn cuMemcpyBatchAsync(
     }
 }
 
-pub unsafe fn cuMemcpyBatchAsync_v2(
-    dsts: *mut CUdeviceptr,
-    srcs: *mut CUdeviceptr,
-    sizes: *mut usize,
-    count: usize,
-    attrs: *mut CUmemcpyAttributes,
-    firsts: *mut usize,
-    kinds: usize,
-    stream: CUstream,
-    per_thread: bool,
-) -> CUresult {
-    let failed = std::ptr::null_mut();
-    // SAFETY: passed on to the caller.
-    unsafe {
-        batch(
-            dsts, srcs, sizes, count, attrs, firsts, kinds, failed, stream, per_thread,
-        )
-    }
-}
-
 const POINTER: u32 = CU_MEMCPY_OPERAND_TYPE_POINTER;
 const ARRAY: u32 = CU_MEMCPY_OPERAND_TYPE_ARRAY;
 
@@ -231,15 +211,4 @@ pub unsafe fn cuMemcpy3DBatchAsync(
 ) -> CUresult {
     // SAFETY: passed on to the caller.
     unsafe { batch_3d(count, ops, failed, flags, stream, per_thread) }
-}
-
-pub unsafe fn cuMemcpy3DBatchAsync_v2(
-    count: usize,
-    ops: *mut CUDA_MEMCPY3D_BATCH_OP,
-    flags: u64,
-    stream: CUstream,
-    per_thread: bool,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { batch_3d(count, ops, std::ptr::null_mut(), flags, stream, per_thread) }
 }

@@ -47,7 +47,16 @@ unsafe fn hand_out(
 
 const NO_DATA: (*mut CUgraphEdgeData, &[CUgraphEdgeData]) = (std::ptr::null_mut(), &[]);
 
-fn nodes(graph: CUgraph, roots: u32, out: *mut CUgraphNode, count: *mut usize) -> CUresult {
+/// The nodes of a graph, or its roots.
+///
+/// # Safety
+/// The pointers are as the API asks.
+pub unsafe fn nodes_of(
+    graph: CUgraph,
+    roots: u32,
+    out: *mut CUgraphNode,
+    count: *mut usize,
+) -> CUresult {
     guard(|| {
         let cx = enter()?;
         let graph = cx.handle(Kind::Graph, graph as u64)?;
@@ -57,22 +66,6 @@ fn nodes(graph: CUgraph, roots: u32, out: *mut CUgraphNode, count: *mut usize) -
         // SAFETY: the program's pointers.
         unsafe { hand_out(&[(out, &list)], NO_DATA, count) }
     })
-}
-
-pub unsafe fn cuGraphGetNodes(
-    graph: CUgraph,
-    out: *mut CUgraphNode,
-    count: *mut usize,
-) -> CUresult {
-    nodes(graph, 0, out, count)
-}
-
-pub unsafe fn cuGraphGetRootNodes(
-    graph: CUgraph,
-    out: *mut CUgraphNode,
-    count: *mut usize,
-) -> CUresult {
-    nodes(graph, 1, out, count)
 }
 
 pub unsafe fn cuGraphGetEdges_v2(
@@ -98,17 +91,11 @@ pub unsafe fn cuGraphGetEdges_v2(
     })
 }
 
-pub unsafe fn cuGraphGetEdges(
-    graph: CUgraph,
-    from: *mut CUgraphNode,
-    to: *mut CUgraphNode,
-    count: *mut usize,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { cuGraphGetEdges_v2(graph, from, to, std::ptr::null_mut(), count) }
-}
-
-fn neighbours(
+/// What a node depends on, or what depends on it.
+///
+/// # Safety
+/// The pointers are as the API asks.
+pub unsafe fn neighbours(
     raw: CUgraphNode,
     dependents: u32,
     out: *mut CUgraphNode,
@@ -130,40 +117,6 @@ fn neighbours(
         // SAFETY: the program's pointers.
         unsafe { hand_out(&[(out, &list)], (data, &edges), count) }
     })
-}
-
-pub unsafe fn cuGraphNodeGetDependencies(
-    node: CUgraphNode,
-    out: *mut CUgraphNode,
-    count: *mut usize,
-) -> CUresult {
-    neighbours(node, 0, out, std::ptr::null_mut(), count)
-}
-
-pub unsafe fn cuGraphNodeGetDependencies_v2(
-    node: CUgraphNode,
-    out: *mut CUgraphNode,
-    data: *mut CUgraphEdgeData,
-    count: *mut usize,
-) -> CUresult {
-    neighbours(node, 0, out, data, count)
-}
-
-pub unsafe fn cuGraphNodeGetDependentNodes(
-    node: CUgraphNode,
-    out: *mut CUgraphNode,
-    count: *mut usize,
-) -> CUresult {
-    neighbours(node, 1, out, std::ptr::null_mut(), count)
-}
-
-pub unsafe fn cuGraphNodeGetDependentNodes_v2(
-    node: CUgraphNode,
-    out: *mut CUgraphNode,
-    data: *mut CUgraphEdgeData,
-    count: *mut usize,
-) -> CUresult {
-    neighbours(node, 1, out, data, count)
 }
 
 pub unsafe fn cuGraphNodeFindInClone(
@@ -217,7 +170,7 @@ pub unsafe fn cuGraphDebugDotPrint(graph: CUgraph, path: *const c_char, flags: u
     })
 }
 
-unsafe fn mem_attribute(
+pub unsafe fn mem_attribute(
     device: CUdevice,
     attribute: CUgraphMem_attribute,
     value: *mut c_void,
@@ -250,24 +203,6 @@ unsafe fn mem_attribute(
         }
         Ok(())
     })
-}
-
-pub unsafe fn cuDeviceGetGraphMemAttribute(
-    device: CUdevice,
-    attribute: CUgraphMem_attribute,
-    value: *mut c_void,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { mem_attribute(device, attribute, value, false) }
-}
-
-pub unsafe fn cuDeviceSetGraphMemAttribute(
-    device: CUdevice,
-    attribute: CUgraphMem_attribute,
-    value: *mut c_void,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { mem_attribute(device, attribute, value, true) }
 }
 
 // The family's functions on executable graphs, and on nodes, have files of their own.

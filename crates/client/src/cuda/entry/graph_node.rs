@@ -328,7 +328,11 @@ fn get(node: CUgraphNode, kind: CUgraphNodeType) -> Result<CUgraphNodeParams, CU
     Ok(p)
 }
 
-unsafe fn get_into<T: busbar_abi::Plain>(
+/// Asks for a node's parameters, of which `take` takes what the program wants.
+///
+/// # Safety
+/// The pointer is as the API asks.
+pub unsafe fn get_node<T: busbar_abi::Plain>(
     node: CUgraphNode,
     kind: CUgraphNodeType,
     out: *mut T,
@@ -350,14 +354,14 @@ fn wide(k: &CUDA_KERNEL_NODE_PARAMS_v1) -> CUDA_KERNEL_NODE_PARAMS_v3 {
     all
 }
 
-fn memset(s: CUDA_MEMSET_NODE_PARAMS, ctx: CUcontext) -> CUgraphNodeParams {
+pub fn memset(s: CUDA_MEMSET_NODE_PARAMS, ctx: CUcontext) -> CUgraphNodeParams {
     let mut all: CUDA_MEMSET_NODE_PARAMS_v2 = busbar_abi::zeroed();
     busbar_abi::set_member(&mut all, s);
     all.ctx = ctx;
     of(CU_GRAPH_NODE_TYPE_MEMSET, all)
 }
 
-fn memcpy(c: CUDA_MEMCPY3D, ctx: CUcontext) -> CUgraphNodeParams {
+pub fn memcpy(c: CUDA_MEMCPY3D, ctx: CUcontext) -> CUgraphNodeParams {
     let all = CUDA_MEMCPY_NODE_PARAMS {
         flags: 0,
         reserved: 0,
@@ -367,41 +371,51 @@ fn memcpy(c: CUDA_MEMCPY3D, ctx: CUcontext) -> CUgraphNodeParams {
     of(CU_GRAPH_NODE_TYPE_MEMCPY, all)
 }
 
-fn kernel_v1(k: CUDA_KERNEL_NODE_PARAMS_v1) -> CUgraphNodeParams {
+pub fn kernel_v1(k: CUDA_KERNEL_NODE_PARAMS_v1) -> CUgraphNodeParams {
     of(CU_GRAPH_NODE_TYPE_KERNEL, wide(&k))
 }
 
-fn kernel_v2(k: CUDA_KERNEL_NODE_PARAMS) -> CUgraphNodeParams {
+pub fn kernel_v2(k: CUDA_KERNEL_NODE_PARAMS) -> CUgraphNodeParams {
     of(CU_GRAPH_NODE_TYPE_KERNEL, k)
 }
 
-fn host(p: CUDA_HOST_NODE_PARAMS) -> CUgraphNodeParams {
+/// What a copy node copies.
+pub fn copy_of(u: &[u64; 29]) -> CUDA_MEMCPY3D {
+    busbar_abi::member::<CUDA_MEMCPY_NODE_PARAMS, _>(u).copyParams
+}
+
+pub fn host(p: CUDA_HOST_NODE_PARAMS) -> CUgraphNodeParams {
     of(CU_GRAPH_NODE_TYPE_HOST, p)
 }
 
-fn batch(p: CUDA_BATCH_MEM_OP_NODE_PARAMS) -> CUgraphNodeParams {
+pub fn batch(p: CUDA_BATCH_MEM_OP_NODE_PARAMS) -> CUgraphNodeParams {
     of(CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, p)
 }
 
-/// Functions that add a node of one kind, whose last parameters make the node's.
-macro_rules! adders {
-    ($($name:ident($($arg:ident: $t:ty),*) = $make:expr;)*) => {$(
-        pub unsafe fn $name(
-            out: *mut CUgraphNode,
-            graph: CUgraph,
-            after: *const CUgraphNode,
-            count: usize,
-            $($arg: $t),*
-        ) -> CUresult {
-            guard(|| {
-                let data = std::ptr::null();
-                let at = Place { out, graph, after, data, count };
-                let mut p = $make;
-                // SAFETY: the program's pointers.
-                unsafe { add(&at, &mut p) }
-            })
-        }
-    )*};
+/// Adds a node, whose parameters `make` makes of the program's.
+///
+/// # Safety
+/// The pointers are as the API asks.
+pub unsafe fn add_node<T: Copy>(
+    out: *mut CUgraphNode,
+    graph: CUgraph,
+    after: *const CUgraphNode,
+    count: usize,
+    p: *const T,
+    make: impl FnOnce(T) -> CUgraphNodeParams,
+) -> CUresult {
+    guard(|| {
+        let data = std::ptr::null();
+        let at = Place {
+            out,
+            graph,
+            after,
+            data,
+            count,
+        };
+        // SAFETY: passed on to the caller.
+        unsafe { add(&at, &mut make(read(p)?)) }
+    })
 }
 
 /// What a program's pointer points to, as the API asks.
@@ -410,21 +424,6 @@ macro_rules! given {
         // SAFETY: the program's pointer.
         unsafe { read($p)? }
     };
-}
-
-adders! {
-    cuGraphAddEmptyNode() = of(CU_GRAPH_NODE_TYPE_EMPTY, 0u64);
-    cuGraphAddKernelNode(p: *const CUDA_KERNEL_NODE_PARAMS_v1) = kernel_v1(given!(p));
-    cuGraphAddKernelNode_v2(p: *const CUDA_KERNEL_NODE_PARAMS) = kernel_v2(given!(p));
-    cuGraphAddMemcpyNode(p: *const CUDA_MEMCPY3D, ctx: CUcontext) = memcpy(given!(p), ctx);
-    cuGraphAddMemsetNode(p: *const CUDA_MEMSET_NODE_PARAMS, ctx: CUcontext) =
-        memset(given!(p), ctx);
-    cuGraphAddHostNode(p: *const CUDA_HOST_NODE_PARAMS) = host(given!(p));
-    cuGraphAddBatchMemOpNode(p: *const CUDA_BATCH_MEM_OP_NODE_PARAMS) = batch(given!(p));
-    cuGraphAddMemFreeNode(p: CUdeviceptr) = of(CU_GRAPH_NODE_TYPE_MEM_FREE, p);
-    cuGraphAddChildGraphNode(g: CUgraph) = of(CU_GRAPH_NODE_TYPE_GRAPH, g);
-    cuGraphAddEventRecordNode(e: CUevent) = of(CU_GRAPH_NODE_TYPE_EVENT_RECORD, e);
-    cuGraphAddEventWaitNode(e: CUevent) = of(CU_GRAPH_NODE_TYPE_WAIT_EVENT, e);
 }
 
 pub unsafe fn cuGraphAddMemAllocNode(
@@ -452,18 +451,6 @@ pub unsafe fn cuGraphAddMemAllocNode(
         // SAFETY: as above.
         unsafe { put(params, a) }
     })
-}
-
-pub unsafe fn cuGraphAddNode(
-    out: *mut CUgraphNode,
-    graph: CUgraph,
-    after: *const CUgraphNode,
-    count: usize,
-    params: *mut CUgraphNodeParams,
-) -> CUresult {
-    let data = std::ptr::null();
-    // SAFETY: passed on to the caller.
-    unsafe { cuGraphAddNode_v2(out, graph, after, data, count, params) }
 }
 
 pub unsafe fn cuGraphAddNode_v2(
@@ -496,85 +483,31 @@ pub unsafe fn cuGraphAddNode_v2(
     })
 }
 
-/// Functions that change a node of a graph.
-macro_rules! setters {
-    ($($name:ident($p:ident: $t:ty) = $make:expr;)*) => {$(
-        pub unsafe fn $name(node: CUgraphNode, $p: $t) -> CUresult {
-            guard(|| {
-                let made = $make;
-                // SAFETY: the program's pointers.
-                unsafe { set(node, &made) }
-            })
-        }
-    )*};
-}
-
-setters! {
-    cuGraphKernelNodeSetParams(p: *const CUDA_KERNEL_NODE_PARAMS_v1) = kernel_v1(given!(p));
-    cuGraphKernelNodeSetParams_v2(p: *const CUDA_KERNEL_NODE_PARAMS) = kernel_v2(given!(p));
-    cuGraphMemcpyNodeSetParams(p: *const CUDA_MEMCPY3D) =
-        memcpy(given!(p), std::ptr::null_mut());
-    cuGraphMemsetNodeSetParams(p: *const CUDA_MEMSET_NODE_PARAMS) =
-        memset(given!(p), std::ptr::null_mut());
-    cuGraphHostNodeSetParams(p: *const CUDA_HOST_NODE_PARAMS) = host(given!(p));
-    cuGraphBatchMemOpNodeSetParams(p: *const CUDA_BATCH_MEM_OP_NODE_PARAMS) = batch(given!(p));
-    cuGraphNodeSetParams(p: *mut CUgraphNodeParams) = given!(p);
-}
-
-/// Functions that change a node of an executable graph.
-macro_rules! exec_setters {
-    ($($name:ident($($p:ident: $t:ty),*) = $make:expr;)*) => {$(
-        pub unsafe fn $name(exec: CUgraphExec, node: CUgraphNode, $($p: $t),*) -> CUresult {
-            guard(|| {
-                let made = $make;
-                // SAFETY: the program's pointers.
-                unsafe { exec_set(exec, node, &made) }
-            })
-        }
-    )*};
-}
-
-exec_setters! {
-    cuGraphExecKernelNodeSetParams(p: *const CUDA_KERNEL_NODE_PARAMS_v1) = kernel_v1(given!(p));
-    cuGraphExecKernelNodeSetParams_v2(p: *const CUDA_KERNEL_NODE_PARAMS) = kernel_v2(given!(p));
-    cuGraphExecMemcpyNodeSetParams(p: *const CUDA_MEMCPY3D, ctx: CUcontext) =
-        memcpy(given!(p), ctx);
-    cuGraphExecMemsetNodeSetParams(p: *const CUDA_MEMSET_NODE_PARAMS, ctx: CUcontext) =
-        memset(given!(p), ctx);
-    cuGraphExecHostNodeSetParams(p: *const CUDA_HOST_NODE_PARAMS) = host(given!(p));
-    cuGraphExecBatchMemOpNodeSetParams(p: *const CUDA_BATCH_MEM_OP_NODE_PARAMS) =
-        batch(given!(p));
-    cuGraphExecChildGraphNodeSetParams(g: CUgraph) = of(CU_GRAPH_NODE_TYPE_GRAPH, g);
-    cuGraphExecNodeSetParams(p: *mut CUgraphNodeParams) = given!(p);
-}
-
-/// Functions that ask for a node's parameters.
-macro_rules! getters {
-    ($($name:ident($t:ty) = $kind:ident;)*) => {$(
-        pub unsafe fn $name(node: CUgraphNode, out: *mut $t) -> CUresult {
-            // SAFETY: passed on to the caller.
-            unsafe { get_into(node, $kind, out, busbar_abi::member::<$t, _>) }
-        }
-    )*};
-}
-
-getters! {
-    cuGraphKernelNodeGetParams(CUDA_KERNEL_NODE_PARAMS_v1) = CU_GRAPH_NODE_TYPE_KERNEL;
-    cuGraphKernelNodeGetParams_v2(CUDA_KERNEL_NODE_PARAMS) = CU_GRAPH_NODE_TYPE_KERNEL;
-    cuGraphMemsetNodeGetParams(CUDA_MEMSET_NODE_PARAMS) = CU_GRAPH_NODE_TYPE_MEMSET;
-    cuGraphHostNodeGetParams(CUDA_HOST_NODE_PARAMS) = CU_GRAPH_NODE_TYPE_HOST;
-    cuGraphChildGraphNodeGetGraph(CUgraph) = CU_GRAPH_NODE_TYPE_GRAPH;
-    cuGraphEventRecordNodeGetEvent(CUevent) = CU_GRAPH_NODE_TYPE_EVENT_RECORD;
-    cuGraphEventWaitNodeGetEvent(CUevent) = CU_GRAPH_NODE_TYPE_WAIT_EVENT;
-    cuGraphMemAllocNodeGetParams(CUDA_MEM_ALLOC_NODE_PARAMS) = CU_GRAPH_NODE_TYPE_MEM_ALLOC;
-    cuGraphBatchMemOpNodeGetParams(CUDA_BATCH_MEM_OP_NODE_PARAMS) =
-        CU_GRAPH_NODE_TYPE_BATCH_MEM_OP;
-}
-
-pub unsafe fn cuGraphMemcpyNodeGetParams(node: CUgraphNode, out: *mut CUDA_MEMCPY3D) -> CUresult {
-    let take = |u: &[u64; 29]| busbar_abi::member::<CUDA_MEMCPY_NODE_PARAMS, _>(u).copyParams;
+/// Changes a node of a graph to what `make` makes of the program's parameters.
+///
+/// # Safety
+/// The pointers are as the API asks.
+pub unsafe fn set_node<T: Copy>(
+    node: CUgraphNode,
+    p: *const T,
+    make: impl FnOnce(T) -> CUgraphNodeParams,
+) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { get_into(node, CU_GRAPH_NODE_TYPE_MEMCPY, out, take) }
+    guard(|| unsafe { set(node, &make(read(p)?)) })
+}
+
+/// As [`set_node`], of an executable graph.
+///
+/// # Safety
+/// The pointers are as the API asks.
+pub unsafe fn exec_set_node<T: Copy>(
+    exec: CUgraphExec,
+    node: CUgraphNode,
+    p: *const T,
+    make: impl FnOnce(T) -> CUgraphNodeParams,
+) -> CUresult {
+    // SAFETY: passed on to the caller.
+    guard(|| unsafe { exec_set(exec, node, &make(read(p)?)) })
 }
 
 pub unsafe fn cuGraphKernelNodeSetAttribute(

@@ -101,14 +101,6 @@ fn start(f: CUfunction, width: i32, height: i32, stream: CUstream) -> CUresult {
     })
 }
 
-pub unsafe fn cuLaunch(f: CUfunction) -> CUresult {
-    start(f, 1, 1, std::ptr::null_mut())
-}
-
-pub unsafe fn cuLaunchGrid(f: CUfunction, width: i32, height: i32) -> CUresult {
-    start(f, width, height, std::ptr::null_mut())
-}
-
 pub unsafe fn cuLaunchGridAsync(
     f: CUfunction,
     width: i32,

@@ -23,7 +23,7 @@ unsafe fn load(
     unsafe { put(out, cx.raw(Kind::Library, library) as CUlibrary) }
 }
 
-unsafe fn global(
+pub unsafe fn global(
     dptr: *mut CUdeviceptr,
     bytes: *mut usize,
     library: CUlibrary,
@@ -159,26 +159,6 @@ pub unsafe fn cuLibraryGetModule(out: *mut CUmodule, library: CUlibrary) -> CUre
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, cx.raw(Kind::Module, module) as CUmodule) }
     })
-}
-
-pub unsafe fn cuLibraryGetGlobal(
-    dptr: *mut CUdeviceptr,
-    bytes: *mut usize,
-    library: CUlibrary,
-    name: *const c_char,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { global(dptr, bytes, library, name, 0) }
-}
-
-pub unsafe fn cuLibraryGetManaged(
-    dptr: *mut CUdeviceptr,
-    bytes: *mut usize,
-    library: CUlibrary,
-    name: *const c_char,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { global(dptr, bytes, library, name, 1) }
 }
 
 pub unsafe fn cuKernelGetFunction(out: *mut CUfunction, kernel: CUkernel) -> CUresult {

@@ -300,34 +300,6 @@ pub unsafe fn cuMemDiscardBatchAsync(
     })
 }
 
-#[expect(clippy::too_many_arguments, reason = "the API's own")]
-pub unsafe fn cuMemDiscardAndPrefetchBatchAsync(
-    p: *mut CUdeviceptr,
-    sizes: *mut usize,
-    n: usize,
-    locations: *mut CUmemLocation,
-    indices: *mut usize,
-    n_locations: usize,
-    flags: u64,
-    stream: CUstream,
-    per_thread: bool,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe {
-        cuMemPrefetchBatchAsync(
-            p,
-            sizes,
-            n,
-            locations,
-            indices,
-            n_locations,
-            flags,
-            stream,
-            per_thread,
-        )
-    }
-}
-
 pub unsafe fn cuMemRangeGetAttribute(
     data: *mut c_void,
     size: usize,

@@ -200,10 +200,6 @@ pub unsafe fn cuMemHostAlloc(out: *mut *mut c_void, size: usize, flags: u32) -> 
     host_alloc(out, size, flags)
 }
 
-pub unsafe fn cuMemAllocHost_v2(out: *mut *mut c_void, size: usize) -> CUresult {
-    host_alloc(out, size, 0)
-}
-
 pub unsafe fn cuMemFreeHost(p: *mut c_void) -> CUresult {
     guard(|| {
         let cx = enter_local()?;

@@ -22,16 +22,6 @@ unsafe fn load(out: *mut CUmodule, code: *const c_void, options: &Options) -> CU
     })
 }
 
-pub unsafe fn cuModuleLoadData(out: *mut CUmodule, image: *const c_void) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { load(out, image, &Options::default()) }
-}
-
-pub unsafe fn cuModuleLoadFatBinary(out: *mut CUmodule, image: *const c_void) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { load(out, image, &Options::default()) }
-}
-
 pub unsafe fn cuModuleLoadDataEx(
     out: *mut CUmodule,
     image: *const c_void,
@@ -162,16 +152,6 @@ pub unsafe fn cuFuncSetAttribute(
         let cx = enter()?;
         attributes::set_attribute(cx, f, which, value, cx.current_device()?)
     })
-}
-
-pub unsafe fn cuFuncGetParamInfo(
-    f: CUfunction,
-    index: usize,
-    offset: *mut usize,
-    size: *mut usize,
-) -> CUresult {
-    // SAFETY: passed on to the caller; kernels and functions share their handles.
-    unsafe { cuKernelGetParamInfo(f as CUkernel, index, offset, size) }
 }
 
 pub unsafe fn cuFuncGetName(out: *mut *const c_char, f: CUfunction) -> CUresult {

@@ -7,7 +7,11 @@ use crate::cuda::state::functions::MAX_THREADS;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 
-fn clusters(f: CUfunction, config: *const CUlaunchConfig, largest: u32) -> Result<i32, CUresult> {
+fn ask_clusters(
+    f: CUfunction,
+    config: *const CUlaunchConfig,
+    largest: u32,
+) -> Result<i32, CUresult> {
     let cx = enter()?;
     let (id, _) = launch::function(cx, f)?;
     // SAFETY: the program's pointer.
@@ -32,25 +36,21 @@ fn clusters(f: CUfunction, config: *const CUlaunchConfig, largest: u32) -> Resul
     Ok(decode::<msg::ClustersReply>(&reply)?.value)
 }
 
-pub unsafe fn cuOccupancyMaxActiveClusters(
-    out: *mut i32,
-    f: CUfunction,
-    config: *const CUlaunchConfig,
-) -> CUresult {
-    // SAFETY: the program's pointer.
-    guard(|| unsafe { put(out, clusters(f, config, 0)?) })
-}
-
-pub unsafe fn cuOccupancyMaxPotentialClusterSize(
-    out: *mut i32,
-    f: CUfunction,
-    config: *const CUlaunchConfig,
-) -> CUresult {
-    // SAFETY: the program's pointer.
-    guard(|| unsafe { put(out, clusters(f, config, 1)?) })
-}
-
 const WARP: i32 = 32;
+
+/// How many clusters of a launch fit the device, or how large a cluster may be.
+///
+/// # Safety
+/// The pointers are as the API asks.
+pub unsafe fn clusters(
+    out: *mut i32,
+    f: CUfunction,
+    config: *const CUlaunchConfig,
+    largest: u32,
+) -> CUresult {
+    // SAFETY: the program's pointer.
+    guard(|| unsafe { put(out, ask_clusters(f, config, largest)?) })
+}
 
 /// The block size with the most threads at work, largest first: how the toolkit's own header does
 /// it.
@@ -112,16 +112,4 @@ pub unsafe fn cuOccupancyMaxPotentialBlockSizeWithFlags(
             put(block, b)
         }
     })
-}
-
-pub unsafe fn cuOccupancyMaxPotentialBlockSize(
-    grid: *mut i32,
-    block: *mut i32,
-    f: CUfunction,
-    shared: CUoccupancyB2DSize,
-    fixed: usize,
-    limit: i32,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, f, shared, fixed, limit, 0) }
 }

@@ -10,7 +10,7 @@ use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::ffi::c_void;
 
-unsafe fn of_device(out: *mut CUmemoryPool, dev: CUdevice, default: u32) -> CUresult {
+pub unsafe fn of_device(out: *mut CUmemoryPool, dev: CUdevice, default: u32) -> CUresult {
     guard(|| {
         let cx = enter()?;
         cx.device(dev)?;
@@ -23,7 +23,7 @@ unsafe fn of_device(out: *mut CUmemoryPool, dev: CUdevice, default: u32) -> CUre
     })
 }
 
-unsafe fn alloc(
+pub unsafe fn alloc(
     out: *mut CUdeviceptr,
     size: usize,
     pool: Option<CUmemoryPool>,
@@ -87,7 +87,7 @@ unsafe fn located(
     Ok(at.id)
 }
 
-unsafe fn of_location(
+pub unsafe fn of_location(
     out: *mut CUmemoryPool,
     location: *mut CUmemLocation,
     kind: CUmemAllocationType,
@@ -120,27 +120,6 @@ const LAST_ATTRIBUTE: u32 = CU_MEMPOOL_ATTR_USED_MEM_HIGH;
 
 const LAST_INT: u32 = CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
 
-pub unsafe fn cuMemAllocAsync(
-    out: *mut CUdeviceptr,
-    size: usize,
-    stream: CUstream,
-    per_thread: bool,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { alloc(out, size, None, stream, per_thread) }
-}
-
-pub unsafe fn cuMemAllocFromPoolAsync(
-    out: *mut CUdeviceptr,
-    size: usize,
-    pool: CUmemoryPool,
-    stream: CUstream,
-    per_thread: bool,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { alloc(out, size, Some(pool), stream, per_thread) }
-}
-
 pub unsafe fn cuMemFreeAsync(p: CUdeviceptr, stream: CUstream, per_thread: bool) -> CUresult {
     guard(|| {
         let cx = enter()?;
@@ -161,16 +140,6 @@ pub unsafe fn cuMemFreeAsync(p: CUdeviceptr, stream: CUstream, per_thread: bool)
             Maker::Graph => cx.call(&m).map(drop),
         }
     })
-}
-
-pub unsafe fn cuDeviceGetDefaultMemPool(out: *mut CUmemoryPool, dev: CUdevice) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { of_device(out, dev, 1) }
-}
-
-pub unsafe fn cuDeviceGetMemPool(out: *mut CUmemoryPool, dev: CUdevice) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { of_device(out, dev, 0) }
 }
 
 pub unsafe fn cuMemPoolCreate(out: *mut CUmemoryPool, props: *const CUmemPoolProps) -> CUresult {
@@ -203,24 +172,6 @@ pub unsafe fn cuMemPoolCreate(out: *mut CUmemoryPool, props: *const CUmemPoolPro
         // SAFETY: checked for null above; the program's pointer.
         unsafe { put(out, cx.raw(Kind::MemoryPool, pool) as CUmemoryPool) }
     })
-}
-
-pub unsafe fn cuMemGetDefaultMemPool(
-    out: *mut CUmemoryPool,
-    location: *mut CUmemLocation,
-    kind: CUmemAllocationType,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { of_location(out, location, kind, 1) }
-}
-
-pub unsafe fn cuMemGetMemPool(
-    out: *mut CUmemoryPool,
-    location: *mut CUmemLocation,
-    kind: CUmemAllocationType,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { of_location(out, location, kind, 0) }
 }
 
 pub unsafe fn cuMemSetMemPool(

@@ -197,11 +197,6 @@ pub unsafe fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) 
     })
 }
 
-pub unsafe fn cuStreamBeginCapture(stream: CUstream, per_thread: bool) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL as _, per_thread) }
-}
-
 pub unsafe fn cuStreamBeginCapture_v2(
     stream: CUstream,
     mode: CUstreamCaptureMode,
@@ -242,18 +237,6 @@ pub unsafe fn cuStreamBeginCaptureToGraph(
         };
         begin(cx, stream, mode, &m)
     })
-}
-
-pub unsafe fn cuStreamUpdateCaptureDependencies(
-    stream: CUstream,
-    nodes: *mut CUgraphNode,
-    n: usize,
-    flags: u32,
-    per_thread: bool,
-) -> CUresult {
-    let data = std::ptr::null();
-    // SAFETY: passed on to the caller.
-    unsafe { cuStreamUpdateCaptureDependencies_v2(stream, nodes, data, n, flags, per_thread) }
 }
 
 pub unsafe fn cuStreamUpdateCaptureDependencies_v2(
@@ -341,43 +324,6 @@ pub unsafe fn cuStreamIsCapturing(
         // SAFETY: the program's pointer.
         unsafe { put(status, v as CUstreamCaptureStatus) }
     })
-}
-
-pub unsafe fn cuStreamGetCaptureInfo(
-    stream: CUstream,
-    status: *mut CUstreamCaptureStatus,
-    id: *mut u64,
-    per_thread: bool,
-) -> CUresult {
-    let out = Out {
-        status,
-        id,
-        graph: std::ptr::null_mut(),
-        nodes: std::ptr::null_mut(),
-        edges: std::ptr::null_mut(),
-        count: std::ptr::null_mut(),
-    };
-    capture_info(stream, per_thread, &out)
-}
-
-pub unsafe fn cuStreamGetCaptureInfo_v2(
-    stream: CUstream,
-    status: *mut CUstreamCaptureStatus,
-    id: *mut u64,
-    graph: *mut CUgraph,
-    nodes: *mut *const CUgraphNode,
-    count: *mut usize,
-    per_thread: bool,
-) -> CUresult {
-    let out = Out {
-        status,
-        id,
-        graph,
-        nodes,
-        edges: std::ptr::null_mut(),
-        count,
-    };
-    capture_info(stream, per_thread, &out)
 }
 
 pub unsafe fn cuStreamGetCaptureInfo_v3(

@@ -23,7 +23,7 @@ enum Use {
 const WAIT_FLAGS: u32 = 3 | CU_STREAM_WAIT_VALUE_FLUSH;
 /// Lets a write overtake those before it. Only the first version of these functions has it, and it
 /// is a permission: a write that stays in order is right, too.
-const NO_BARRIER: u32 = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
+pub const NO_BARRIER: u32 = CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER;
 
 /// Whether a driver will take it: of anything else the program hears the driver's word at once.
 fn is_usual(p: u64, len: u64, what: Use, flags: u32) -> bool {
@@ -95,41 +95,8 @@ words! {
     cuStreamWriteValue64_v2(u64, Use::Write) = CuStreamWriteValue64V2;
 }
 
-pub unsafe fn cuStreamWriteValue32(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u32,
-    flags: u32,
-    per_thread: bool,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { cuStreamWriteValue32_v2(stream, addr, value, flags & !NO_BARRIER, per_thread) }
-}
-
-pub unsafe fn cuStreamWriteValue64(
-    stream: CUstream,
-    addr: CUdeviceptr,
-    value: u64,
-    flags: u32,
-    per_thread: bool,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { cuStreamWriteValue64_v2(stream, addr, value, flags & !NO_BARRIER, per_thread) }
-}
-
 /// A list has fewer operations.
 const MANY: u32 = 256;
-
-pub unsafe fn cuStreamBatchMemOp(
-    stream: CUstream,
-    count: u32,
-    list: *mut CUstreamBatchMemOpParams,
-    flags: u32,
-    per_thread: bool,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { batch(stream, count, list, flags, per_thread, NO_BARRIER) }
-}
 
 pub unsafe fn cuStreamBatchMemOp_v2(
     stream: CUstream,
@@ -143,7 +110,7 @@ pub unsafe fn cuStreamBatchMemOp_v2(
 }
 
 /// Queues a list of operations, without those flags of its writes that are `needless`.
-unsafe fn batch(
+pub unsafe fn batch(
     stream: CUstream,
     count: u32,
     list: *mut CUstreamBatchMemOpParams,

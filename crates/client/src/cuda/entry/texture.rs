@@ -152,12 +152,20 @@ pub unsafe fn cuSurfObjectGetResourceDesc(
     unsafe { description(|s| &s.surfaces, out, object) }
 }
 
-const TEXTURE_ARRAY: u32 = 0;
-const TEXTURE_MIPMAPPED_ARRAY: u32 = 1;
-const SURFACE_ARRAY: u32 = 2;
+pub const TEXTURE_ARRAY: u32 = 0;
+pub const TEXTURE_MIPMAPPED_ARRAY: u32 = 1;
+pub const SURFACE_ARRAY: u32 = 2;
 
 /// The handle of the array that a reference is bound to.
-fn bound(reference: u64, which: u32) -> Result<u64, CUresult> {
+///
+/// # Safety
+/// The pointer is as the API asks.
+pub unsafe fn bound(out: *mut u64, reference: u64, which: u32) -> CUresult {
+    // SAFETY: the program's pointer.
+    guard(|| unsafe { put(out, array_of(reference, which)?) })
+}
+
+fn array_of(reference: u64, which: u32) -> Result<u64, CUresult> {
     let cx = enter()?;
     let (of, kind) = match which {
         TEXTURE_MIPMAPPED_ARRAY => (Kind::TexRef, Kind::MipmappedArray),
@@ -170,23 +178,4 @@ fn bound(reference: u64, which: u32) -> Result<u64, CUresult> {
     })?;
     let id = decode::<msg::ArrayOfReferenceReply>(&reply)?.array;
     cx.adopt(kind, id)
-}
-
-pub unsafe fn cuTexRefGetArray(out: *mut CUarray, reference: CUtexref) -> CUresult {
-    // SAFETY: the program's pointer.
-    guard(|| unsafe { put(out, bound(reference as u64, TEXTURE_ARRAY)? as CUarray) })
-}
-
-pub unsafe fn cuTexRefGetMipmappedArray(
-    out: *mut CUmipmappedArray,
-    reference: CUtexref,
-) -> CUresult {
-    let array = || bound(reference as u64, TEXTURE_MIPMAPPED_ARRAY);
-    // SAFETY: the program's pointer.
-    guard(|| unsafe { put(out, array()? as CUmipmappedArray) })
-}
-
-pub unsafe fn cuSurfRefGetArray(out: *mut CUarray, reference: CUsurfref) -> CUresult {
-    // SAFETY: the program's pointer.
-    guard(|| unsafe { put(out, bound(reference as u64, SURFACE_ARRAY)? as CUarray) })
 }

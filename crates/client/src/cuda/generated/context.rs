@@ -17,7 +17,7 @@ pub unsafe extern "C" fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresu
 /// `cuCtxCreate`.
 pub unsafe extern "C" fn cuCtxCreate(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxCreate(pctx, flags, dev) }
+    unsafe { super::context::cuCtxCreate_v2(pctx, flags, dev) }
 }
 
 /// `cuCtxCreate_v2`.
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
 /// `cuCtxDetach`.
 pub unsafe extern "C" fn cuCtxDetach(ctx: CUcontext) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxDetach(ctx) }
+    unsafe { super::context::cuCtxDestroy_v2(ctx) }
 }
 
 /// `cuCtxGetApiVersion`.

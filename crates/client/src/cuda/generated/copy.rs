@@ -8,6 +8,7 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::entry::copy::*;
 /// `cuMemBatchDecompressAsync`: refused.
 pub unsafe extern "C" fn cuMemBatchDecompressAsync(
     _paramsArray: *mut CUmemDecompressParams,
@@ -78,7 +79,7 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy2DAsync_v2(pCopy, hStream, false) }
+    unsafe { copy_of_rows(pCopy, hStream, false, false, true, from_2d) }
 }
 
 /// `cuMemcpy2DAsync_v2_ptsz`.
@@ -87,7 +88,7 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy2DAsync_v2(pCopy, hStream, true) }
+    unsafe { copy_of_rows(pCopy, hStream, true, false, true, from_2d) }
 }
 
 /// `cuMemcpy2DUnaligned`: refused.
@@ -101,25 +102,25 @@ pub unsafe extern "C" fn cuMemcpy2DUnaligned(_pCopy: *const CUDA_MEMCPY2D_v1) ->
 /// `cuMemcpy2DUnaligned_v2`.
 pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy2DUnaligned_v2(pCopy, false) }
+    unsafe { super::copy::cuMemcpy2D_v2(pCopy) }
 }
 
 /// `cuMemcpy2DUnaligned_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy2DUnaligned_v2(pCopy, true) }
+    unsafe { super::copy::cuMemcpy2D_v2_ptds(pCopy) }
 }
 
 /// `cuMemcpy2D_v2`.
 pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy2D_v2(pCopy, false) }
+    unsafe { copy_of_rows(pCopy, std::ptr::null_mut(), false, false, false, from_2d) }
 }
 
 /// `cuMemcpy2D_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy2D_v2(pCopy, true) }
+    unsafe { copy_of_rows(pCopy, std::ptr::null_mut(), true, false, false, from_2d) }
 }
 
 /// `cuMemcpy3D`: refused.
@@ -144,7 +145,7 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy3DAsync_v2(pCopy, hStream, false) }
+    unsafe { copy_of_rows(pCopy, hStream, false, false, true, rows_of) }
 }
 
 /// `cuMemcpy3DAsync_v2_ptsz`.
@@ -153,7 +154,7 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy3DAsync_v2(pCopy, hStream, true) }
+    unsafe { copy_of_rows(pCopy, hStream, true, false, true, rows_of) }
 }
 
 /// `cuMemcpy3DBatchAsync`.
@@ -197,7 +198,7 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, false)
+        super::copy::cuMemcpy3DBatchAsync(numOps, opList, std::ptr::null_mut(), flags, hStream)
     }
 }
 
@@ -210,20 +211,20 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpy3DBatchAsync_v2(numOps, opList, flags, hStream, true)
+        super::copy::cuMemcpy3DBatchAsync_ptsz(numOps, opList, std::ptr::null_mut(), flags, hStream)
     }
 }
 
 /// `cuMemcpy3DPeer`.
 pub unsafe extern "C" fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy3DPeer(pCopy, false) }
+    unsafe { copy_of_rows(pCopy, std::ptr::null_mut(), false, true, false, from_peer) }
 }
 
 /// `cuMemcpy3DPeer_ptds`.
 pub unsafe extern "C" fn cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy3DPeer(pCopy, true) }
+    unsafe { copy_of_rows(pCopy, std::ptr::null_mut(), true, true, false, from_peer) }
 }
 
 /// `cuMemcpy3DPeerAsync`.
@@ -232,7 +233,7 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy3DPeerAsync(pCopy, hStream, false) }
+    unsafe { copy_of_rows(pCopy, hStream, false, true, true, from_peer) }
 }
 
 /// `cuMemcpy3DPeerAsync_ptsz`.
@@ -241,19 +242,19 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy3DPeerAsync(pCopy, hStream, true) }
+    unsafe { copy_of_rows(pCopy, hStream, true, true, true, from_peer) }
 }
 
 /// `cuMemcpy3D_v2`.
 pub unsafe extern "C" fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy3D_v2(pCopy, false) }
+    unsafe { copy_of_rows(pCopy, std::ptr::null_mut(), false, false, false, rows_of) }
 }
 
 /// `cuMemcpy3D_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy3D_v2(pCopy, true) }
+    unsafe { copy_of_rows(pCopy, std::ptr::null_mut(), true, false, false, rows_of) }
 }
 
 /// `cuMemcpyAsync`.
@@ -302,8 +303,12 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyAtoA_v2(
-            dstArray, dstOffset, srcArray, srcOffset, ByteCount, false,
+        copy_of_line(
+            in_array(srcArray, srcOffset),
+            in_array(dstArray, dstOffset),
+            ByteCount,
+            None,
+            false,
         )
     }
 }
@@ -318,8 +323,12 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2_ptds(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyAtoA_v2(
-            dstArray, dstOffset, srcArray, srcOffset, ByteCount, true,
+        copy_of_line(
+            in_array(srcArray, srcOffset),
+            in_array(dstArray, dstOffset),
+            ByteCount,
+            None,
+            true,
         )
     }
 }
@@ -346,7 +355,13 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, false)
+        copy_of_line(
+            in_array(srcArray, srcOffset),
+            device_bytes(dstDevice),
+            ByteCount,
+            None,
+            false,
+        )
     }
 }
 
@@ -359,7 +374,13 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2_ptds(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyAtoD_v2(dstDevice, srcArray, srcOffset, ByteCount, true)
+        copy_of_line(
+            in_array(srcArray, srcOffset),
+            device_bytes(dstDevice),
+            ByteCount,
+            None,
+            true,
+        )
     }
 }
 
@@ -400,8 +421,12 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyAtoHAsync_v2(
-            dstHost, srcArray, srcOffset, ByteCount, hStream, false,
+        copy_of_line(
+            in_array(srcArray, srcOffset),
+            host_bytes(dstHost),
+            ByteCount,
+            Some(hStream),
+            false,
         )
     }
 }
@@ -416,8 +441,12 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyAtoHAsync_v2(
-            dstHost, srcArray, srcOffset, ByteCount, hStream, true,
+        copy_of_line(
+            in_array(srcArray, srcOffset),
+            host_bytes(dstHost),
+            ByteCount,
+            Some(hStream),
+            true,
         )
     }
 }
@@ -431,7 +460,13 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, false)
+        copy_of_line(
+            in_array(srcArray, srcOffset),
+            host_bytes(dstHost),
+            ByteCount,
+            None,
+            false,
+        )
     }
 }
 
@@ -444,7 +479,13 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2_ptds(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyAtoH_v2(dstHost, srcArray, srcOffset, ByteCount, true)
+        copy_of_line(
+            in_array(srcArray, srcOffset),
+            host_bytes(dstHost),
+            ByteCount,
+            None,
+            true,
+        )
     }
 }
 
@@ -501,8 +542,16 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyBatchAsync_v2(
-            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, false,
+        super::copy::cuMemcpyBatchAsync(
+            dsts,
+            srcs,
+            sizes,
+            count,
+            attrs,
+            attrsIdxs,
+            numAttrs,
+            std::ptr::null_mut(),
+            hStream,
         )
     }
 }
@@ -520,8 +569,16 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_v2_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyBatchAsync_v2(
-            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream, true,
+        super::copy::cuMemcpyBatchAsync_ptsz(
+            dsts,
+            srcs,
+            sizes,
+            count,
+            attrs,
+            attrsIdxs,
+            numAttrs,
+            std::ptr::null_mut(),
+            hStream,
         )
     }
 }
@@ -548,7 +605,13 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, false)
+        copy_of_line(
+            device_bytes(srcDevice),
+            in_array(dstArray, dstOffset),
+            ByteCount,
+            None,
+            false,
+        )
     }
 }
 
@@ -561,7 +624,13 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2_ptds(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyDtoA_v2(dstArray, dstOffset, srcDevice, ByteCount, true)
+        copy_of_line(
+            device_bytes(srcDevice),
+            in_array(dstArray, dstOffset),
+            ByteCount,
+            None,
+            true,
+        )
     }
 }
 
@@ -759,8 +828,12 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyHtoAAsync_v2(
-            dstArray, dstOffset, srcHost, ByteCount, hStream, false,
+        copy_of_line(
+            host_bytes(srcHost),
+            in_array(dstArray, dstOffset),
+            ByteCount,
+            Some(hStream),
+            false,
         )
     }
 }
@@ -775,8 +848,12 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyHtoAAsync_v2(
-            dstArray, dstOffset, srcHost, ByteCount, hStream, true,
+        copy_of_line(
+            host_bytes(srcHost),
+            in_array(dstArray, dstOffset),
+            ByteCount,
+            Some(hStream),
+            true,
         )
     }
 }
@@ -790,7 +867,13 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, false)
+        copy_of_line(
+            host_bytes(srcHost),
+            in_array(dstArray, dstOffset),
+            ByteCount,
+            None,
+            false,
+        )
     }
 }
 
@@ -803,7 +886,13 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2_ptds(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::copy::cuMemcpyHtoA_v2(dstArray, dstOffset, srcHost, ByteCount, true)
+        copy_of_line(
+            host_bytes(srcHost),
+            in_array(dstArray, dstOffset),
+            ByteCount,
+            None,
+            true,
+        )
     }
 }
 

@@ -8,6 +8,7 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::entry::graph::*;
 /// `cuDeviceGetGraphMemAttribute`.
 pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
     device: CUdevice,
@@ -15,7 +16,7 @@ pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
     value: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuDeviceGetGraphMemAttribute(device, attr, value) }
+    unsafe { mem_attribute(device, attr, value, false) }
 }
 
 /// `cuDeviceGraphMemTrim`.
@@ -35,7 +36,7 @@ pub unsafe extern "C" fn cuDeviceSetGraphMemAttribute(
     value: *mut c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuDeviceSetGraphMemAttribute(device, attr, value) }
+    unsafe { mem_attribute(device, attr, value, true) }
 }
 
 /// `cuGraphAddBatchMemOpNode`.
@@ -48,12 +49,13 @@ pub unsafe extern "C" fn cuGraphAddBatchMemOpNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphAddBatchMemOpNode(
+        add_node(
             phGraphNode,
             hGraph,
             dependencies,
             numDependencies,
             nodeParams,
+            batch,
         )
     }
 }
@@ -68,12 +70,13 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphAddChildGraphNode(
+        add_node(
             phGraphNode,
             hGraph,
             dependencies,
             numDependencies,
-            childGraph,
+            &childGraph,
+            |p| of(CU_GRAPH_NODE_TYPE_GRAPH, p),
         )
     }
 }
@@ -165,11 +168,13 @@ pub unsafe extern "C" fn cuGraphAddEmptyNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphAddEmptyNode(
+        add_node(
             phGraphNode,
             hGraph,
             dependencies,
             numDependencies,
+            &0u64,
+            |n| of(CU_GRAPH_NODE_TYPE_EMPTY, n),
         )
     }
 }
@@ -184,12 +189,13 @@ pub unsafe extern "C" fn cuGraphAddEventRecordNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphAddEventRecordNode(
+        add_node(
             phGraphNode,
             hGraph,
             dependencies,
             numDependencies,
-            event,
+            &event,
+            |p| of(CU_GRAPH_NODE_TYPE_EVENT_RECORD, p),
         )
     }
 }
@@ -204,12 +210,13 @@ pub unsafe extern "C" fn cuGraphAddEventWaitNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphAddEventWaitNode(
+        add_node(
             phGraphNode,
             hGraph,
             dependencies,
             numDependencies,
-            event,
+            &event,
+            |p| of(CU_GRAPH_NODE_TYPE_WAIT_EVENT, p),
         )
     }
 }
@@ -252,12 +259,13 @@ pub unsafe extern "C" fn cuGraphAddHostNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphAddHostNode(
+        add_node(
             phGraphNode,
             hGraph,
             dependencies,
             numDependencies,
             nodeParams,
+            host,
         )
     }
 }
@@ -272,12 +280,13 @@ pub unsafe extern "C" fn cuGraphAddKernelNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphAddKernelNode(
+        add_node(
             phGraphNode,
             hGraph,
             dependencies,
             numDependencies,
             nodeParams,
+            kernel_v1,
         )
     }
 }
@@ -292,12 +301,13 @@ pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphAddKernelNode_v2(
+        add_node(
             phGraphNode,
             hGraph,
             dependencies,
             numDependencies,
             nodeParams,
+            kernel_v2,
         )
     }
 }
@@ -333,13 +343,13 @@ pub unsafe extern "C" fn cuGraphAddMemcpyNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphAddMemcpyNode(
+        add_node(
             phGraphNode,
             hGraph,
             dependencies,
             numDependencies,
             copyParams,
-            ctx,
+            |p| memcpy(p, ctx),
         )
     }
 }
@@ -354,12 +364,13 @@ pub unsafe extern "C" fn cuGraphAddMemFreeNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphAddMemFreeNode(
+        add_node(
             phGraphNode,
             hGraph,
             dependencies,
             numDependencies,
-            dptr,
+            &dptr,
+            |p| of(CU_GRAPH_NODE_TYPE_MEM_FREE, p),
         )
     }
 }
@@ -375,13 +386,13 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphAddMemsetNode(
+        add_node(
             phGraphNode,
             hGraph,
             dependencies,
             numDependencies,
             memsetParams,
-            ctx,
+            |p| memset(p, ctx),
         )
     }
 }
@@ -396,10 +407,11 @@ pub unsafe extern "C" fn cuGraphAddNode(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphAddNode(
+        super::graph::cuGraphAddNode_v2(
             phGraphNode,
             hGraph,
             dependencies,
+            std::ptr::null(),
             numDependencies,
             nodeParams,
         )
@@ -434,7 +446,14 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeGetParams(
     nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphBatchMemOpNodeGetParams(hNode, nodeParams_out) }
+    unsafe {
+        get_node(
+            hNode,
+            CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+            nodeParams_out,
+            busbar_abi::member,
+        )
+    }
 }
 
 /// `cuGraphBatchMemOpNodeSetParams`.
@@ -443,7 +462,7 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeSetParams(
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphBatchMemOpNodeSetParams(hNode, nodeParams) }
+    unsafe { set_node(hNode, nodeParams, batch) }
 }
 
 /// `cuGraphChildGraphNodeGetGraph`.
@@ -452,7 +471,7 @@ pub unsafe extern "C" fn cuGraphChildGraphNodeGetGraph(
     phGraph: *mut CUgraph,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphChildGraphNodeGetGraph(hNode, phGraph) }
+    unsafe { get_node(hNode, CU_GRAPH_NODE_TYPE_GRAPH, phGraph, busbar_abi::member) }
 }
 
 /// `cuGraphClone`.
@@ -552,7 +571,14 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeGetEvent(
     event_out: *mut CUevent,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphEventRecordNodeGetEvent(hNode, event_out) }
+    unsafe {
+        get_node(
+            hNode,
+            CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+            event_out,
+            busbar_abi::member,
+        )
+    }
 }
 
 /// `cuGraphEventRecordNodeSetEvent`.
@@ -579,7 +605,14 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeGetEvent(
     event_out: *mut CUevent,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphEventWaitNodeGetEvent(hNode, event_out) }
+    unsafe {
+        get_node(
+            hNode,
+            CU_GRAPH_NODE_TYPE_WAIT_EVENT,
+            event_out,
+            busbar_abi::member,
+        )
+    }
 }
 
 /// `cuGraphEventWaitNodeSetEvent`.
@@ -607,9 +640,7 @@ pub unsafe extern "C" fn cuGraphExecBatchMemOpNodeSetParams(
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::graph::cuGraphExecBatchMemOpNodeSetParams(hGraphExec, hNode, nodeParams)
-    }
+    unsafe { exec_set_node(hGraphExec, hNode, nodeParams, batch) }
 }
 
 /// `cuGraphExecChildGraphNodeSetParams`.
@@ -620,7 +651,9 @@ pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphExecChildGraphNodeSetParams(hGraphExec, hNode, childGraph)
+        exec_set_node(hGraphExec, hNode, &childGraph, |p| {
+            of(CU_GRAPH_NODE_TYPE_GRAPH, p)
+        })
     }
 }
 
@@ -720,9 +753,7 @@ pub unsafe extern "C" fn cuGraphExecHostNodeSetParams(
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::graph::cuGraphExecHostNodeSetParams(hGraphExec, hNode, nodeParams)
-    }
+    unsafe { exec_set_node(hGraphExec, hNode, nodeParams, host) }
 }
 
 /// `cuGraphExecKernelNodeSetParams`.
@@ -732,9 +763,7 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::graph::cuGraphExecKernelNodeSetParams(hGraphExec, hNode, nodeParams)
-    }
+    unsafe { exec_set_node(hGraphExec, hNode, nodeParams, kernel_v1) }
 }
 
 /// `cuGraphExecKernelNodeSetParams_v2`.
@@ -744,9 +773,7 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::graph::cuGraphExecKernelNodeSetParams_v2(hGraphExec, hNode, nodeParams)
-    }
+    unsafe { exec_set_node(hGraphExec, hNode, nodeParams, kernel_v2) }
 }
 
 /// `cuGraphExecMemcpyNodeSetParams`.
@@ -757,11 +784,7 @@ pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
     ctx: CUcontext,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::graph::cuGraphExecMemcpyNodeSetParams(
-            hGraphExec, hNode, copyParams, ctx,
-        )
-    }
+    unsafe { exec_set_node(hGraphExec, hNode, copyParams, |p| memcpy(p, ctx)) }
 }
 
 /// `cuGraphExecMemsetNodeSetParams`.
@@ -772,14 +795,7 @@ pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
     ctx: CUcontext,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::graph::cuGraphExecMemsetNodeSetParams(
-            hGraphExec,
-            hNode,
-            memsetParams,
-            ctx,
-        )
-    }
+    unsafe { exec_set_node(hGraphExec, hNode, memsetParams, |p| memset(p, ctx)) }
 }
 
 /// `cuGraphExecNodeSetParams`.
@@ -789,7 +805,7 @@ pub unsafe extern "C" fn cuGraphExecNodeSetParams(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphExecNodeSetParams(hGraphExec, hNode, nodeParams) }
+    unsafe { exec_set_node(hGraphExec, hNode, nodeParams, |p| p) }
 }
 
 /// `cuGraphExecUpdate`.
@@ -872,7 +888,7 @@ pub unsafe extern "C" fn cuGraphGetEdges(
     numEdges: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphGetEdges(hGraph, from, to, numEdges) }
+    unsafe { super::graph::cuGraphGetEdges_v2(hGraph, from, to, std::ptr::null_mut(), numEdges) }
 }
 
 /// `cuGraphGetEdges_v2`.
@@ -894,7 +910,7 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     numNodes: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphGetNodes(hGraph, nodes, numNodes) }
+    unsafe { nodes_of(hGraph, 0, nodes, numNodes) }
 }
 
 /// `cuGraphGetRootNodes`.
@@ -904,7 +920,7 @@ pub unsafe extern "C" fn cuGraphGetRootNodes(
     numRootNodes: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphGetRootNodes(hGraph, rootNodes, numRootNodes) }
+    unsafe { nodes_of(hGraph, 1, rootNodes, numRootNodes) }
 }
 
 /// `cuGraphHostNodeGetParams`.
@@ -913,7 +929,14 @@ pub unsafe extern "C" fn cuGraphHostNodeGetParams(
     nodeParams: *mut CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphHostNodeGetParams(hNode, nodeParams) }
+    unsafe {
+        get_node(
+            hNode,
+            CU_GRAPH_NODE_TYPE_HOST,
+            nodeParams,
+            busbar_abi::member,
+        )
+    }
 }
 
 /// `cuGraphHostNodeSetParams`.
@@ -922,7 +945,7 @@ pub unsafe extern "C" fn cuGraphHostNodeSetParams(
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphHostNodeSetParams(hNode, nodeParams) }
+    unsafe { set_node(hNode, nodeParams, host) }
 }
 
 /// `cuGraphInstantiate`.
@@ -1049,7 +1072,14 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams(
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphKernelNodeGetParams(hNode, nodeParams) }
+    unsafe {
+        get_node(
+            hNode,
+            CU_GRAPH_NODE_TYPE_KERNEL,
+            nodeParams,
+            busbar_abi::member,
+        )
+    }
 }
 
 /// `cuGraphKernelNodeGetParams_v2`.
@@ -1058,7 +1088,14 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams_v2(
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphKernelNodeGetParams_v2(hNode, nodeParams) }
+    unsafe {
+        get_node(
+            hNode,
+            CU_GRAPH_NODE_TYPE_KERNEL,
+            nodeParams,
+            busbar_abi::member,
+        )
+    }
 }
 
 /// `cuGraphKernelNodeSetAttribute`.
@@ -1077,7 +1114,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphKernelNodeSetParams(hNode, nodeParams) }
+    unsafe { set_node(hNode, nodeParams, kernel_v1) }
 }
 
 /// `cuGraphKernelNodeSetParams_v2`.
@@ -1086,7 +1123,7 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphKernelNodeSetParams_v2(hNode, nodeParams) }
+    unsafe { set_node(hNode, nodeParams, kernel_v2) }
 }
 
 /// `cuGraphLaunch`.
@@ -1107,7 +1144,14 @@ pub unsafe extern "C" fn cuGraphMemAllocNodeGetParams(
     params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphMemAllocNodeGetParams(hNode, params_out) }
+    unsafe {
+        get_node(
+            hNode,
+            CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+            params_out,
+            busbar_abi::member,
+        )
+    }
 }
 
 /// `cuGraphMemcpyNodeGetParams`.
@@ -1116,7 +1160,7 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeGetParams(
     nodeParams: *mut CUDA_MEMCPY3D,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphMemcpyNodeGetParams(hNode, nodeParams) }
+    unsafe { get_node(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, nodeParams, copy_of) }
 }
 
 /// `cuGraphMemcpyNodeSetParams`.
@@ -1125,7 +1169,7 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeSetParams(
     nodeParams: *const CUDA_MEMCPY3D,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphMemcpyNodeSetParams(hNode, nodeParams) }
+    unsafe { set_node(hNode, nodeParams, |p| memcpy(p, std::ptr::null_mut())) }
 }
 
 /// `cuGraphMemFreeNodeGetParams`.
@@ -1152,7 +1196,14 @@ pub unsafe extern "C" fn cuGraphMemsetNodeGetParams(
     nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphMemsetNodeGetParams(hNode, nodeParams) }
+    unsafe {
+        get_node(
+            hNode,
+            CU_GRAPH_NODE_TYPE_MEMSET,
+            nodeParams,
+            busbar_abi::member,
+        )
+    }
 }
 
 /// `cuGraphMemsetNodeSetParams`.
@@ -1161,7 +1212,7 @@ pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(
     nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphMemsetNodeSetParams(hNode, nodeParams) }
+    unsafe { set_node(hNode, nodeParams, |p| memset(p, std::ptr::null_mut())) }
 }
 
 /// `cuGraphNodeFindInClone`.
@@ -1184,7 +1235,12 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphNodeGetDependencies(hNode, dependencies, numDependencies)
+        super::graph::cuGraphNodeGetDependencies_v2(
+            hNode,
+            dependencies,
+            std::ptr::null_mut(),
+            numDependencies,
+        )
     }
 }
 
@@ -1196,14 +1252,7 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies_v2(
     numDependencies: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::graph::cuGraphNodeGetDependencies_v2(
-            hNode,
-            dependencies,
-            edgeData,
-            numDependencies,
-        )
-    }
+    unsafe { neighbours(hNode, 0, dependencies, edgeData, numDependencies) }
 }
 
 /// `cuGraphNodeGetDependentNodes`.
@@ -1214,9 +1263,10 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::graph::cuGraphNodeGetDependentNodes(
+        super::graph::cuGraphNodeGetDependentNodes_v2(
             hNode,
             dependentNodes,
+            std::ptr::null_mut(),
             numDependentNodes,
         )
     }
@@ -1230,14 +1280,7 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
     numDependentNodes: *mut usize,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::graph::cuGraphNodeGetDependentNodes_v2(
-            hNode,
-            dependentNodes,
-            edgeData,
-            numDependentNodes,
-        )
-    }
+    unsafe { neighbours(hNode, 1, dependentNodes, edgeData, numDependentNodes) }
 }
 
 /// `cuGraphNodeGetEnabled`.
@@ -1297,7 +1340,7 @@ pub unsafe extern "C" fn cuGraphNodeSetParams(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphNodeSetParams(hNode, nodeParams) }
+    unsafe { set_node(hNode, nodeParams, |p| p) }
 }
 
 /// `cuGraphRemoveDependencies`.

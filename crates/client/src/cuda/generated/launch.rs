@@ -28,7 +28,7 @@ pub unsafe extern "C" fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> C
 /// `cuLaunch`.
 pub unsafe extern "C" fn cuLaunch(f: CUfunction) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::launch::cuLaunch(f) }
+    unsafe { super::launch::cuLaunchGridAsync(f, (1) as i32, (1) as i32, std::ptr::null_mut()) }
 }
 
 /// `cuLaunchCooperativeKernel`.
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn cuLaunchGrid(
     grid_height: i32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::launch::cuLaunchGrid(f, grid_width, grid_height) }
+    unsafe { super::launch::cuLaunchGridAsync(f, grid_width, grid_height, std::ptr::null_mut()) }
 }
 
 /// `cuLaunchGridAsync`.

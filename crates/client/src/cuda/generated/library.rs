@@ -8,6 +8,7 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::entry::library::*;
 /// `cuKernelGetAttribute`.
 pub unsafe extern "C" fn cuKernelGetAttribute(
     pi: *mut i32,
@@ -94,7 +95,7 @@ pub unsafe extern "C" fn cuLibraryGetGlobal(
     name: *const c_char,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::library::cuLibraryGetGlobal(dptr, bytes, library, name) }
+    unsafe { global(dptr, bytes, library, name, 0) }
 }
 
 /// `cuLibraryGetKernel`.
@@ -130,7 +131,7 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
     name: *const c_char,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::library::cuLibraryGetManaged(dptr, bytes, library, name) }
+    unsafe { global(dptr, bytes, library, name, 1) }
 }
 
 /// `cuLibraryGetModule`.

@@ -53,7 +53,7 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::managed::cuMemDiscardAndPrefetchBatchAsync(
+        super::managed::cuMemPrefetchBatchAsync(
             dptrs,
             sizes,
             count,
@@ -62,7 +62,6 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync(
             numPrefetchLocs,
             flags,
             hStream,
-            false,
         )
     }
 }
@@ -80,7 +79,7 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::managed::cuMemDiscardAndPrefetchBatchAsync(
+        super::managed::cuMemPrefetchBatchAsync_ptsz(
             dptrs,
             sizes,
             count,
@@ -89,7 +88,6 @@ pub unsafe extern "C" fn cuMemDiscardAndPrefetchBatchAsync_ptsz(
             numPrefetchLocs,
             flags,
             hStream,
-            true,
         )
     }
 }

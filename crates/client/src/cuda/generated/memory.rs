@@ -24,7 +24,7 @@ pub unsafe extern "C" fn cuMemAllocHost(_pp: *mut *mut c_void, _bytesize: u32) -
 /// `cuMemAllocHost_v2`.
 pub unsafe extern "C" fn cuMemAllocHost_v2(pp: *mut *mut c_void, bytesize: usize) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::memory::cuMemAllocHost_v2(pp, bytesize) }
+    unsafe { super::memory::cuMemHostAlloc(pp, bytesize, (0) as u32) }
 }
 
 /// `cuMemAllocPitch`: refused.

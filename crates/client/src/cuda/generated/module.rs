@@ -39,7 +39,7 @@ pub unsafe extern "C" fn cuFuncGetParamInfo(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::module::cuFuncGetParamInfo(func, paramIndex, paramOffset, paramSize)
+        super::library::cuKernelGetParamInfo((func) as CUkernel, paramIndex, paramOffset, paramSize)
     }
 }
 
@@ -376,7 +376,15 @@ pub unsafe extern "C" fn cuModuleLoad(module: *mut CUmodule, fname: *const c_cha
 /// `cuModuleLoadData`.
 pub unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::module::cuModuleLoadData(module, image) }
+    unsafe {
+        super::module::cuModuleLoadDataEx(
+            module,
+            image,
+            (0) as u32,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+        )
+    }
 }
 
 /// `cuModuleLoadDataEx`.
@@ -405,7 +413,15 @@ pub unsafe extern "C" fn cuModuleLoadFatBinary(
     fatCubin: *const c_void,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::module::cuModuleLoadFatBinary(module, fatCubin) }
+    unsafe {
+        super::module::cuModuleLoadDataEx(
+            module,
+            fatCubin,
+            (0) as u32,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+        )
+    }
 }
 
 /// `cuModuleUnload`.

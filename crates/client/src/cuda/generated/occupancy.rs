@@ -8,6 +8,7 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::entry::occupancy::*;
 /// `cuOccupancyAvailableDynamicSMemPerBlock`.
 pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
     dynamicSmemSize: *mut usize,
@@ -90,9 +91,7 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveClusters(
     config: *const CUlaunchConfig,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::occupancy::cuOccupancyMaxActiveClusters(numClusters, func, config)
-    }
+    unsafe { clusters(numClusters, func, config, 0) }
 }
 
 /// `cuOccupancyMaxPotentialBlockSize`.
@@ -106,13 +105,14 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::occupancy::cuOccupancyMaxPotentialBlockSize(
+        super::occupancy::cuOccupancyMaxPotentialBlockSizeWithFlags(
             minGridSize,
             blockSize,
             func,
             blockSizeToDynamicSMemSize,
             dynamicSMemSize,
             blockSizeLimit,
+            (0) as u32,
         )
     }
 }
@@ -148,7 +148,5 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialClusterSize(
     config: *const CUlaunchConfig,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::occupancy::cuOccupancyMaxPotentialClusterSize(clusterSize, func, config)
-    }
+    unsafe { clusters(clusterSize, func, config, 1) }
 }

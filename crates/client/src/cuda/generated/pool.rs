@@ -8,19 +8,20 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::entry::pool::*;
 /// `cuDeviceGetDefaultMemPool`.
 pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
     pool_out: *mut CUmemoryPool,
     dev: CUdevice,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::pool::cuDeviceGetDefaultMemPool(pool_out, dev) }
+    unsafe { of_device(pool_out, dev, 1) }
 }
 
 /// `cuDeviceGetMemPool`.
 pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::pool::cuDeviceGetMemPool(pool, dev) }
+    unsafe { of_device(pool, dev, 0) }
 }
 
 /// `cuDeviceSetMemPool`.
@@ -36,7 +37,7 @@ pub unsafe extern "C" fn cuMemAllocAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::pool::cuMemAllocAsync(dptr, bytesize, hStream, false) }
+    unsafe { alloc(dptr, bytesize, None, hStream, false) }
 }
 
 /// `cuMemAllocAsync_ptsz`.
@@ -46,7 +47,7 @@ pub unsafe extern "C" fn cuMemAllocAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::pool::cuMemAllocAsync(dptr, bytesize, hStream, true) }
+    unsafe { alloc(dptr, bytesize, None, hStream, true) }
 }
 
 /// `cuMemAllocFromPoolAsync`.
@@ -57,9 +58,7 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::pool::cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, false)
-    }
+    unsafe { alloc(dptr, bytesize, Some(pool), hStream, false) }
 }
 
 /// `cuMemAllocFromPoolAsync_ptsz`.
@@ -70,9 +69,7 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
     hStream: CUstream,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::pool::cuMemAllocFromPoolAsync(dptr, bytesize, pool, hStream, true)
-    }
+    unsafe { alloc(dptr, bytesize, Some(pool), hStream, true) }
 }
 
 /// `cuMemFreeAsync`.
@@ -94,7 +91,7 @@ pub unsafe extern "C" fn cuMemGetDefaultMemPool(
     r#type: CUmemAllocationType,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::pool::cuMemGetDefaultMemPool(pool_out, location, r#type) }
+    unsafe { of_location(pool_out, location, r#type, 1) }
 }
 
 /// `cuMemGetMemPool`.
@@ -104,7 +101,7 @@ pub unsafe extern "C" fn cuMemGetMemPool(
     r#type: CUmemAllocationType,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::pool::cuMemGetMemPool(pool, location, r#type) }
+    unsafe { of_location(pool, location, r#type, 0) }
 }
 
 /// `cuMemPoolCreate`.

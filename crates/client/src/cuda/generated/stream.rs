@@ -8,6 +8,7 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::entry::stream_words::*;
 /// `cuStreamAddCallback`.
 pub unsafe extern "C" fn cuStreamAddCallback(
     hStream: CUstream,
@@ -42,11 +43,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream_words::cuStreamBatchMemOp(
-            stream, count, paramArray, flags, false,
-        )
-    }
+    unsafe { batch(stream, count, paramArray, flags, false, NO_BARRIER) }
 }
 
 /// `cuStreamBatchMemOp_ptsz`.
@@ -57,9 +54,7 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_ptsz(
     flags: u32,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream_words::cuStreamBatchMemOp(stream, count, paramArray, flags, true)
-    }
+    unsafe { batch(stream, count, paramArray, flags, true, NO_BARRIER) }
 }
 
 /// `cuStreamBatchMemOp_v2`.
@@ -95,13 +90,23 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
 /// `cuStreamBeginCapture`.
 pub unsafe extern "C" fn cuStreamBeginCapture(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamBeginCapture(hStream, false) }
+    unsafe {
+        super::stream::cuStreamBeginCapture_v2(
+            hStream,
+            (CU_STREAM_CAPTURE_MODE_GLOBAL) as CUstreamCaptureMode,
+        )
+    }
 }
 
 /// `cuStreamBeginCapture_ptsz`.
 pub unsafe extern "C" fn cuStreamBeginCapture_ptsz(hStream: CUstream) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamBeginCapture(hStream, true) }
+    unsafe {
+        super::stream::cuStreamBeginCapture_v2_ptsz(
+            hStream,
+            (CU_STREAM_CAPTURE_MODE_GLOBAL) as CUstreamCaptureMode,
+        )
+    }
 }
 
 /// `cuStreamBeginCaptureToGraph`.
@@ -307,11 +312,14 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::stream::cuStreamGetCaptureInfo(
+        super::stream::cuStreamGetCaptureInfo_v3(
             hStream,
             captureStatus_out,
             id_out,
-            false,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
         )
     }
 }
@@ -324,7 +332,15 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::stream::cuStreamGetCaptureInfo(hStream, captureStatus_out, id_out, true)
+        super::stream::cuStreamGetCaptureInfo_v3_ptsz(
+            hStream,
+            captureStatus_out,
+            id_out,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+        )
     }
 }
 
@@ -339,14 +355,14 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::stream::cuStreamGetCaptureInfo_v2(
+        super::stream::cuStreamGetCaptureInfo_v3(
             hStream,
             captureStatus_out,
             id_out,
             graph_out,
             dependencies_out,
+            std::ptr::null_mut(),
             numDependencies_out,
-            false,
         )
     }
 }
@@ -362,14 +378,14 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v2_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::stream::cuStreamGetCaptureInfo_v2(
+        super::stream::cuStreamGetCaptureInfo_v3_ptsz(
             hStream,
             captureStatus_out,
             id_out,
             graph_out,
             dependencies_out,
+            std::ptr::null_mut(),
             numDependencies_out,
-            true,
         )
     }
 }
@@ -669,12 +685,12 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::stream::cuStreamUpdateCaptureDependencies(
+        super::stream::cuStreamUpdateCaptureDependencies_v2(
             hStream,
             dependencies,
+            std::ptr::null(),
             numDependencies,
             flags,
-            false,
         )
     }
 }
@@ -688,12 +704,12 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::stream::cuStreamUpdateCaptureDependencies(
+        super::stream::cuStreamUpdateCaptureDependencies_v2_ptsz(
             hStream,
             dependencies,
+            std::ptr::null(),
             numDependencies,
             flags,
-            true,
         )
     }
 }
@@ -885,7 +901,12 @@ pub unsafe extern "C" fn cuStreamWriteValue32(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::stream_words::cuStreamWriteValue32(stream, addr, value, flags, false)
+        super::stream::cuStreamWriteValue32_v2(
+            stream,
+            addr,
+            value,
+            (flags & !CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) as u32,
+        )
     }
 }
 
@@ -898,7 +919,12 @@ pub unsafe extern "C" fn cuStreamWriteValue32_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::stream_words::cuStreamWriteValue32(stream, addr, value, flags, true)
+        super::stream::cuStreamWriteValue32_v2_ptsz(
+            stream,
+            addr,
+            value,
+            (flags & !CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) as u32,
+        )
     }
 }
 
@@ -937,7 +963,12 @@ pub unsafe extern "C" fn cuStreamWriteValue64(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::stream_words::cuStreamWriteValue64(stream, addr, value, flags, false)
+        super::stream::cuStreamWriteValue64_v2(
+            stream,
+            addr,
+            value,
+            (flags & !CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) as u32,
+        )
     }
 }
 
@@ -950,7 +981,12 @@ pub unsafe extern "C" fn cuStreamWriteValue64_ptsz(
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
     unsafe {
-        crate::cuda::entry::stream_words::cuStreamWriteValue64(stream, addr, value, flags, true)
+        super::stream::cuStreamWriteValue64_v2_ptsz(
+            stream,
+            addr,
+            value,
+            (flags & !CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER) as u32,
+        )
     }
 }
 

@@ -8,6 +8,7 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::entry::texture::*;
 /// `cuSurfObjectCreate`.
 pub unsafe extern "C" fn cuSurfObjectCreate(
     pSurfObject: *mut CUsurfObject,
@@ -35,7 +36,7 @@ pub unsafe extern "C" fn cuSurfObjectGetResourceDesc(
 /// `cuSurfRefGetArray`.
 pub unsafe extern "C" fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::texture::cuSurfRefGetArray(phArray, hSurfRef) }
+    unsafe { bound(phArray.cast(), hSurfRef as u64, SURFACE_ARRAY) }
 }
 
 /// `cuSurfRefSetArray`.
@@ -212,7 +213,7 @@ pub unsafe extern "C" fn cuTexRefGetAddress_v2(
 /// `cuTexRefGetArray`.
 pub unsafe extern "C" fn cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::texture::cuTexRefGetArray(phArray, hTexRef) }
+    unsafe { bound(phArray.cast(), hTexRef as u64, TEXTURE_ARRAY) }
 }
 
 /// `cuTexRefGetBorderColor`.
@@ -386,7 +387,13 @@ pub unsafe extern "C" fn cuTexRefGetMipmappedArray(
     hTexRef: CUtexref,
 ) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::texture::cuTexRefGetMipmappedArray(phMipmappedArray, hTexRef) }
+    unsafe {
+        bound(
+            phMipmappedArray.cast(),
+            hTexRef as u64,
+            TEXTURE_MIPMAPPED_ARRAY,
+        )
+    }
 }
 
 /// `cuTexRefSetAddress`: refused.
