@@ -1,6 +1,6 @@
 //! Modules and their functions.
 
-use super::library::{cuKernelGetName, cuKernelGetParamInfo, cuLibraryGetModule};
+use super::library::{cuKernelGetName, cuLibraryGetModule};
 use crate::cuda::call::{put, put_opt};
 use crate::cuda::engine::{attributes, launch, load};
 use crate::cuda::life::{enter, enter_local, guard};

@@ -4,7 +4,7 @@
 //! Slot 0 of a table is its size in bytes, except in the context storage.
 
 use super::context::cuCtxGetCurrent;
-use super::module::cuModuleLoadData;
+use super::module::cuModuleLoadDataEx;
 use crate::cuda::call::{Cx, decode, put, put_opt, thread};
 use crate::cuda::engine::{context, handshake, load};
 use crate::cuda::life::{enter, enter_local, guard};
@@ -142,7 +142,7 @@ unsafe extern "C" fn primary_context(out: *mut CUcontext, dev: CUdevice) -> CUre
 
 unsafe extern "C" fn module_from_fatbin(out: *mut CUmodule, image: *const c_void) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { cuModuleLoadData(out, image) }
+    unsafe { cuModuleLoadDataEx(out, image, 0, std::ptr::null_mut(), std::ptr::null_mut()) }
 }
 
 unsafe extern "C" fn module_from_fatbin_6(
@@ -153,7 +153,7 @@ unsafe extern "C" fn module_from_fatbin_6(
     _c: u32,
 ) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { cuModuleLoadData(out, image) }
+    unsafe { module_from_fatbin(out, image) }
 }
 
 unsafe extern "C" fn module_from_fatbin_8(
@@ -164,7 +164,7 @@ unsafe extern "C" fn module_from_fatbin_8(
     _c: u32,
 ) -> CUresult {
     // SAFETY: passed on to the caller.
-    unsafe { cuModuleLoadData(out, image) }
+    unsafe { module_from_fatbin(out, image) }
 }
 
 unsafe extern "C" fn hooks_2(out: *mut *mut c_void, size: *mut usize) {
