@@ -8,6 +8,7 @@ use busbar_wire::generated::toy as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::toy::entry::cups::*;
 /// `toyMake`.
 pub unsafe extern "C" fn toyMake(
     cup: *mut ToyCup,
@@ -143,6 +144,24 @@ pub unsafe extern "C" fn toyStir(cup: ToyCup, speed: i32, how: u32) -> ToyResult
 pub unsafe extern "C" fn toyFill(cup: ToyCup, what: *const u16, n: usize) -> ToyResult {
     // SAFETY: the arguments are the program's.
     unsafe { super::cups::toyFillAsync(cup, what, n, std::ptr::null_mut()) }
+}
+
+/// `toyPour`.
+pub unsafe extern "C" fn toyPour(cup: ToyCup) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    unsafe { pour(cup, TOY_UNKNOWN, false, false) }
+}
+
+/// `toyPour_ptsz`.
+pub unsafe extern "C" fn toyPour_ptsz(cup: ToyCup) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    unsafe { pour(cup, TOY_UNKNOWN, false, true) }
+}
+
+/// `toyStirOnce`.
+pub unsafe extern "C" fn toyStirOnce(cup: ToyCup, how: u32) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    unsafe { super::cups::toyStir(cup, (TOY_UNKNOWN) as i32, (how & 1) as u32) }
 }
 
 /// `toyOld`.

@@ -76,6 +76,27 @@ pub unsafe extern "C" fn toyFill(cup: ToyCup, what: *const u16, n: usize) -> Toy
 
 // SAFETY: the name is the API's own.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn toyPour(cup: ToyCup) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::toyPour(cup) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn toyPour_ptsz(cup: ToyCup) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::toyPour_ptsz(cup) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn toyStirOnce(cup: ToyCup, how: u32) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::toyStirOnce(cup, how) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn toyOld(cup: ToyCup) -> ToyResult {
     // SAFETY: the arguments are the program's.
     unsafe { client::toyOld(cup) }
