@@ -220,7 +220,7 @@ fn cuGraphDebugDotPrint(hGraph: CUgraph, path: *const c_char, flags: u32) -> CUr
 #[id(0x0f0b)] #[queued] #[by_hand(client, worker)] #[get_proc("cuGraphDestroy", 10000)]
 fn cuGraphDestroy(#[del] hGraph: CUgraph) -> CUresult;
 
-#[id(0x0f0c)] #[waits] #[by_hand(client, worker)] #[get_proc("cuGraphDestroyNode", 10000)]
+#[id(0x0f0c)] #[waits] #[by_hand(client)] #[get_proc("cuGraphDestroyNode", 10000)]
 fn cuGraphDestroyNode(#[del] hNode: CUgraphNode) -> CUresult;
 
 #[is(get_node(hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event_out, busbar_abi::member))] #[get_proc("cuGraphEventRecordNodeGetEvent", 11010)]

@@ -7,7 +7,8 @@
 //! images across sessions. Memory that a client on this host shares comes through [`shared`].
 //! The server hands connections over ([`busbar_control::attach`]); `keeper` decides how long a
 //! session without one is kept, and `process` sees a client of this host end; folders of a moment
-//! are [`scratch`], and `named` keeps what a library's callbacks are about.
+//! are [`scratch`], and `named` keeps what a library's callbacks are about;
+//! what a client's ids stand for, and what dies with what, is in [`objects`].
 //! Each forwarded API is a folder: [`cuda`], [`opencl`]; nothing else in Busbar loads a vendor's
 //! library.
 
@@ -21,6 +22,7 @@ pub mod intake;
 mod keeper;
 mod named;
 pub mod nvml;
+pub mod objects;
 pub mod opencl;
 pub mod outbox;
 mod process;

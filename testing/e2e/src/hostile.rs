@@ -10,7 +10,7 @@ use busbar_harness::rng::Rng;
 use busbar_wire::codec::{Message, Request, Writer};
 use busbar_wire::frame;
 use busbar_wire::generated::cuda;
-use busbar_wire::record::{HEADER, Header, Notice, OP_CALLBACK_DONE, Records};
+use busbar_wire::record::{HEADER, Header, Notice, OP_CALLBACK_DONE, OP_CONTENT, Records};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -396,6 +396,17 @@ impl Raw {
         let frame = frame_of(frame::Kind::Data, self.seq, 0, record);
         // A session that is over shows at the next call.
         let _ = self.to.write_all(&frame);
+    }
+
+    /// Gives the worker content; its hash.
+    pub fn content(&mut self, bytes: &[u8]) -> [u8; 32] {
+        let hash = *blake3::hash(bytes).as_bytes();
+        let mut payload = hash.to_vec();
+        payload.extend((bytes.len() as u64).to_le_bytes());
+        payload.extend(0u64.to_le_bytes());
+        payload.extend(bytes);
+        self.send(&record_of(OP_CONTENT, 0, 0, &payload));
+        hash
     }
 
     /// Queues a message.

@@ -1,6 +1,7 @@
 //! Lives of objects at a worker: what a client says is dead, and what dies with it, no record
 //! reaches any more; what lives, no record ends from aside.
 
+use busbar_e2e::driver::IMAGE;
 use busbar_e2e::hostile::Raw;
 use busbar_e2e::server::Server;
 use busbar_wire::codec::{Message, Reader};
@@ -139,4 +140,80 @@ fn a_graph_inside_a_node_dies_with_it() {
     assert_eq!(nodes(&mut w, inner), Err(INVALID_HANDLE));
     // The graph that it was a copy of lives.
     assert_eq!(get(&mut w, 1, HOST), Ok(7));
+}
+
+/// Loads a module, and finds a function of it.
+fn module(w: &mut Raw, context: u32, module: u32, function: u32) {
+    let hash = w.content(IMAGE.as_bytes());
+    let load = ModuleLoad {
+        module,
+        hash,
+        options: &[],
+    };
+    assert_eq!(w.call(context, &load).0, 0);
+    let find = ModuleFunction {
+        module,
+        name: "nop",
+        function,
+    };
+    assert_eq!(w.call(context, &find).0, 0);
+}
+
+fn launch(w: &mut Raw, context: u32, function: u32, stream: u32) -> i32 {
+    let m = LaunchNow {
+        function,
+        stream,
+        grid: [1; 3],
+        block: [1; 3],
+        shared: 0,
+        flags: 0,
+        attrs: &[],
+        params: &[],
+    };
+    w.call(context, &m).0
+}
+
+#[test]
+fn a_module_takes_its_functions_along() {
+    let server = Server::start();
+    let mut w = Raw::open(&server.address);
+    module(&mut w, 1, 1, 1);
+    module(&mut w, 1, 2, 2);
+    assert_eq!(launch(&mut w, 1, 1, 0), 0);
+    w.queue(1, &ModuleUnload { module: 1 });
+    assert_eq!(launch(&mut w, 1, 1, 0), INVALID_HANDLE);
+    assert_eq!(launch(&mut w, 1, 2, 0), 0, "another module's lives");
+}
+
+#[test]
+fn a_context_takes_along_what_was_made_in_it() {
+    let server = Server::start();
+    let mut w = Raw::open(&server.address);
+    let create = ContextCreate {
+        context: 5,
+        device: 0,
+        flags: 0,
+    };
+    assert_eq!(w.call(0, &create).0, 0);
+    for (context, id) in [(1, 1), (5, 2)] {
+        let (ph_stream, ph_event, flags) = (id, id, 0);
+        assert_eq!(w.call(context, &CuStreamCreate { ph_stream, flags }).0, 0);
+        assert_eq!(w.call(context, &CuEventCreate { ph_event, flags }).0, 0);
+        module(&mut w, context, id, id);
+        assert_eq!(launch(&mut w, context, id, id), 0);
+    }
+    w.queue(5, &ContextDestroy { context: 5 });
+    // Whatever context is current: the dead one, another, none.
+    for context in [5, 1, 0] {
+        let query = CuStreamQuery { h_stream: 2 };
+        assert_eq!(w.call(context, &query).0, INVALID_HANDLE);
+        let query = CuEventQuery { h_event: 2 };
+        assert_eq!(w.call(context, &query).0, INVALID_HANDLE);
+        assert_eq!(launch(&mut w, context, 2, 0), INVALID_HANDLE);
+    }
+    assert_eq!(launch(&mut w, 1, 1, 1), 0, "the other context's live");
+    assert_eq!(w.call(1, &CuEventQuery { h_event: 1 }).0, 0);
+    // An id that comes again is another object.
+    assert_eq!(w.call(0, &create).0, 0);
+    assert_eq!(w.call(5, &CuEventQuery { h_event: 2 }).0, INVALID_HANDLE);
 }

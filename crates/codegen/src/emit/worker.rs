@@ -1,8 +1,8 @@
 //! Dispatch: `crates/worker/src/<api>/generated`.
 
 use crate::file::{ALLOW, Files, put, rust};
-use crate::model::{Api, Arg, Call, Family, Role};
-use crate::spec::{Count, Sort};
+use crate::model::{Api, Arg, At, Call, Effect, Family, Role};
+use crate::spec::{Act, Count, Sort};
 use std::fmt::Write as _;
 
 /// The worker's side of one API.
@@ -154,7 +154,7 @@ fn family(api: &Api, f: &Family, state: &str) -> String {
                 api.name, c.item.family, c.snake
             );
         } else {
-            call(c, &mut s);
+            call(api, c, &mut s);
         }
         s.push_str("}\n\n");
     }
@@ -196,11 +196,11 @@ struct Parts {
     reply: Vec<String>,
 }
 
-fn call(c: &Call, s: &mut String) {
+fn call(api: &Api, c: &Call, s: &mut String) {
     let mut parts = Parts::default();
     for a in &c.args {
         if let Some(role) = &a.role {
-            parts.add(c, a, role);
+            parts.add(api, c, a, role);
         }
     }
     let Parts {
@@ -236,7 +236,7 @@ fn call(c: &Call, s: &mut String) {
 
 impl Parts {
     /// Adds one argument of the call.
-    fn add(&mut self, c: &Call, a: &Arg, role: &Role) {
+    fn add(&mut self, api: &Api, c: &Call, a: &Arg, role: &Role) {
         let (f, target, local) = (&a.field, &a.pointee, local(a));
         let arg = match role {
             Role::Number(is_size) => number(a, *is_size),
@@ -255,7 +255,11 @@ impl Parts {
             }
             Role::New(kind) => {
                 let _ = writeln!(self.inside, "let mut {local}: {target} = zeroed();");
-                let _ = writeln!(self.after, "w.store(Kind::{kind}, m.{f}, {local} as u64);");
+                let of = parents(api, c, f);
+                let _ = writeln!(
+                    self.after,
+                    "w.store(Kind::{kind}, m.{f}, {local} as u64, &[{of}]);"
+                );
                 format!("&mut {local}")
             }
             Role::OutNumber(..) | Role::OutPlain(..) => {
@@ -337,6 +341,22 @@ impl Parts {
     fn same_count(&mut self, field: &str, n: &str) {
         let _ = writeln!(self.before, "same_count(m.{field}.len(), {n})?;");
     }
+}
+
+/// What the new object in a field dies with.
+fn parents(api: &Api, c: &Call, field: &str) -> String {
+    let new = |e: &&Effect| e.act == Act::Creates && e.at == At::Field(field.into());
+    let Some(e) = c.effects.iter().find(new) else {
+        return String::new();
+    };
+    let kinds = api.config.kinds.get(&e.kind);
+    let dies_with = |k: &String| kinds.is_some_and(|c| c.dies_with.contains(k));
+    let of = e.of.iter().filter(|(k, _)| dies_with(k));
+    let one = |(kind, at): &(String, At)| match at {
+        At::Field(f) => format!("(Kind::{kind}, m.{f})"),
+        At::Scope | At::Reply(_) => format!("(Kind::{kind}, h.aux)"),
+    };
+    of.map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// The variable that holds what the driver gets of an argument.

@@ -19,7 +19,7 @@ fn retain(w: &mut Cuda, context: u32, device: i32, flags: u32) -> Result<(), CUr
         }
         check(w.driver.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
     }
-    w.store(Kind::Context, context, ctx as u64);
+    w.store(Kind::Context, context, ctx as u64, &[]);
     super::copy::register(w, ctx as u64);
     // The program may have made it current before it retained it, as CUDA's runtime does.
     w.current = u32::MAX;
@@ -40,24 +40,18 @@ pub(super) fn primary_retain(
 fn leave(w: &mut Cuda, id: u32) -> Bereft {
     w.frees.settle();
     w.ahead.settle();
-    w.places.forget(id);
     let ctx = w.handle(Kind::Context, id).unwrap_or(0);
     w.completer.leave(ctx)
 }
 
 /// A context's id no longer stands for the context that it stood for.
 fn forget(w: &mut Cuda, id: u32) {
-    if let Ok(ctx) = w.handle(Kind::Context, id) {
-        w.settled.forget(ctx);
+    if w.handle(Kind::Context, id).is_ok() {
         w.incoming.not_registered();
         w.outgoing.not_registered();
         w.graphs.mirrors.forget_free();
     }
     w.remove(Kind::Context, id);
-    w.functions_here.retain(|(_, c), _| *c != id);
-    if w.current == id {
-        w.current = u32::MAX;
-    }
 }
 
 fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result<(), CUresult> {
@@ -115,7 +109,7 @@ pub(super) fn context_create(
         let mut ctx: CUcontext = std::ptr::null_mut();
         // SAFETY: a pointer to a live handle. The new context becomes current here, too.
         check(unsafe { w.driver.cuCtxCreate_v2(&mut ctx, m.flags, dev) })?;
-        w.store(Kind::Context, m.context, ctx as u64);
+        w.store(Kind::Context, m.context, ctx as u64, &[]);
         super::copy::register(w, ctx as u64);
         w.current = m.context;
         Ok(())

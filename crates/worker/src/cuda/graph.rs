@@ -65,8 +65,8 @@ fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>), CUres
             &mut b.p,
         )
     })?;
-    w.store(Kind::GraphNode, m.node, node as u64);
-    w.graphs.owners.insert(node as u64, graph as u64);
+    let of = [(Kind::Graph, m.graph)];
+    w.store(Kind::GraphNode, m.node, node as u64, &of);
     match b.p.r#type {
         CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
             let a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&b.p.u);
@@ -81,7 +81,8 @@ fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>), CUres
                 let list = unsafe { std::slice::from_raw_parts(c.phGraph_out, c.size as usize) };
                 raw.extend(list.iter().map(|g| *g as u64));
             }
-            let ids = raw.iter().map(|g| w.adopt(Kind::Graph, *g)).collect();
+            let of = [(Kind::GraphNode, m.node)];
+            let ids = raw.iter().map(|g| w.adopt(Kind::Graph, *g, &of)).collect();
             w.graphs.bodies.insert(node as u64, raw);
             Ok((0, ids))
         }
@@ -115,15 +116,16 @@ pub(super) fn graph_set_node(
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
         let mut b = build(w, m.params, m.extra, m.mirrors)?;
-        let node = w.handle(Kind::GraphNode, m.node)?;
-        let owner = w.graphs.owners.get(&node).copied();
-        let owner = owner.ok_or(CUDA_ERROR_INVALID_VALUE)? as CUgraph;
-        let node = node as CUgraphNode;
+        let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
+        let owner = owner(w, m.node)?;
+        let owner = w.handle(Kind::Graph, owner)? as CUgraph;
         let keep = std::mem::take(&mut b.keep);
         attach(w, owner, keep)?;
         if b.p.r#type == CU_GRAPH_NODE_TYPE_GRAPH {
             // The graph that was inside goes.
-            forget_inside(w, node);
+            for g in inside(w, node).0 {
+                w.remove(Kind::Graph, w.known(Kind::Graph, g as u64));
+            }
         }
         // SAFETY: as in `add`.
         check(unsafe { w.driver.cuGraphNodeSetParams(node, &mut b.p) })
@@ -140,7 +142,7 @@ pub(super) fn graph_get_node(
     let mut told = None;
     let rc = attempt(|| {
         let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
-        told = Some(tell(w, node, m.kind)?);
+        told = Some(tell(w, (m.node, node), m.kind)?);
         Ok(())
     });
     let reply = told.as_ref().map(|t| msg::GraphGetNodeReply {
@@ -158,13 +160,18 @@ pub(super) fn graph_get_node(
 
 impl Cuda {
     /// The id of a graph's node.
-    pub(super) fn adopt_node(&mut self, graph: CUgraph, node: CUgraphNode) -> u32 {
-        self.graphs.owners.insert(node as u64, graph as u64);
-        self.adopt(Kind::GraphNode, node as u64)
+    pub(super) fn adopt_node(&mut self, graph: u32, node: CUgraphNode) -> u32 {
+        self.adopt(Kind::GraphNode, node as u64, &[(Kind::Graph, graph)])
     }
 }
 
-fn adopt_all(w: &mut Cuda, graph: CUgraph, nodes: &[CUgraphNode]) -> Vec<u32> {
+/// The graph that a node is in.
+fn owner(w: &Cuda, node: u32) -> Result<u32, CUresult> {
+    let graph = w.handles.parents(Kind::GraphNode, node).next();
+    graph.map(|(_, id)| id).ok_or(CUDA_ERROR_INVALID_VALUE)
+}
+
+fn adopt_all(w: &mut Cuda, graph: u32, nodes: &[CUgraphNode]) -> Vec<u32> {
     nodes.iter().map(|n| w.adopt_node(graph, *n)).collect()
 }
 
@@ -187,7 +194,7 @@ pub(super) fn graph_nodes(w: &mut Cuda, h: &Header, m: msg::GraphNodes) -> Resul
                 list
             }
         };
-        ids = adopt_all(w, graph, &list);
+        ids = adopt_all(w, m.graph, &list);
         Ok(())
     });
     let reply = msg::GraphNodesReply { nodes: ids };
@@ -220,7 +227,10 @@ pub(super) fn graph_edges(w: &mut Cuda, h: &Header, m: msg::GraphEdges) -> Resul
     let rc = attempt(|| {
         let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
         let found = edges(w, graph)?;
-        (from, to) = (adopt_all(w, graph, &found.0), adopt_all(w, graph, &found.1));
+        (from, to) = (
+            adopt_all(w, m.graph, &found.0),
+            adopt_all(w, m.graph, &found.1),
+        );
         data = found.2;
         Ok(())
     });
@@ -240,10 +250,8 @@ pub(super) fn graph_neighbours(
 ) -> Result<(), WireError> {
     let (mut ids, mut data): (_, Vec<CUgraphEdgeData>) = (vec![], vec![]);
     let rc = attempt(|| {
-        let node = w.handle(Kind::GraphNode, m.node)?;
-        let owner = w.graphs.owners.get(&node).copied();
-        let graph = owner.ok_or(CUDA_ERROR_INVALID_VALUE)? as CUgraph;
-        let node = node as CUgraphNode;
+        let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
+        let graph = owner(w, m.node)?;
         let d = w.driver;
         // SAFETY: a live node; the arrays, where given, have as many places as said.
         let ask = |list: *mut CUgraphNode, data: *mut CUgraphEdgeData, n: *mut usize| unsafe {
@@ -279,43 +287,10 @@ pub(super) fn graph_find(w: &mut Cuda, h: &Header, m: msg::GraphFind) -> Result<
         let mut found = std::ptr::null_mut();
         // SAFETY: live handles and a pointer to a live one.
         check(unsafe { w.driver.cuGraphNodeFindInClone(&mut found, node, graph) })?;
-        reply.found = w.adopt_node(graph, found);
+        reply.found = w.adopt_node(m.graph, found);
         Ok(())
     });
     w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
-}
-
-/// Forgets the nodes of a graph that is about to go, and the graphs inside them.
-fn forget(w: &mut Cuda, graph: CUgraph) {
-    for n in nodes(w, graph).unwrap_or_default() {
-        forget_inside(w, n);
-        w.disown(Kind::GraphNode, n as u64);
-    }
-}
-
-/// Forgets the graphs inside a node that is about to go.
-fn forget_inside(w: &mut Cuda, node: CUgraphNode) {
-    for g in inside(w, node).0 {
-        forget(w, g);
-        w.disown(Kind::Graph, g as u64);
-    }
-    w.graphs.bodies.remove(&(node as u64));
-}
-
-pub(super) fn cu_graph_destroy_node(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CuGraphDestroyNode,
-) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let node = w.handle(Kind::GraphNode, m.h_node)? as CUgraphNode;
-        forget_inside(w, node);
-        w.remove(Kind::GraphNode, m.h_node);
-        // SAFETY: a live handle, which is not used again.
-        check(unsafe { w.driver.cuGraphDestroyNode(node) })
-    });
-    w.done(h, rc);
     Ok(())
 }
 
@@ -326,7 +301,6 @@ pub(super) fn cu_graph_destroy(
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
         let graph = w.handle(Kind::Graph, m.h_graph)? as CUgraph;
-        forget(w, graph);
         w.remove(Kind::Graph, m.h_graph);
         // SAFETY: a live handle, which is not used again.
         check(unsafe { w.driver.cuGraphDestroy(graph) })

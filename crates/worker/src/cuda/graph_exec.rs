@@ -22,9 +22,6 @@ pub(super) struct Graphs {
     pub(super) mirrors: Mirrors,
     /// The graphs in a conditional node: the driver does not say them again.
     pub(super) bodies: HashMap<u64, Vec<u64>>,
-    /// Whose each node is, by the driver's handles. What a node needs is tied to this graph, and to
-    /// none that a client names.
-    pub(super) owners: HashMap<u64, u64>,
 }
 
 /// A copy node with a mirror.
@@ -164,9 +161,10 @@ fn owner_within(w: &Cuda, graph: CUgraph, node: CUgraphNode) -> Option<CUgraph> 
 
 /// The id of a node that the driver names in a complaint about a graph; 0 for another graph's.
 fn adopt_within(w: &mut Cuda, graph: CUgraph, node: CUgraphNode) -> u32 {
-    match owner_within(w, graph, node).filter(|_| !node.is_null()) {
-        Some(owner) => w.adopt_node(owner, node),
-        None => w.known(Kind::GraphNode, node as u64),
+    let owner = owner_within(w, graph, node).filter(|_| !node.is_null());
+    match owner.map_or(0, |g| w.known(Kind::Graph, g as u64)) {
+        0 => w.known(Kind::GraphNode, node as u64),
+        owner => w.adopt_node(owner, node),
     }
 }
 
@@ -362,7 +360,7 @@ pub(super) fn graph_instantiate(
         reply.result = p.result_out;
         reply.node = adopt_within(w, graph, p.hErrNode_out);
         check(rc)?;
-        w.store(Kind::GraphExec, m.exec, exec as u64);
+        w.store(Kind::GraphExec, m.exec, exec as u64, &[]);
         if m.flags & DEVICE_LAUNCH != 0 {
             reply.handle = exec as u64;
         }

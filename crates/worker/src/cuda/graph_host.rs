@@ -558,7 +558,7 @@ pub(super) fn user_object_create(
         // SAFETY: nobody else has it.
         .inspect_err(|_| drop(unsafe { Box::from_raw(data) }))?;
         made.store(true, Ordering::Release);
-        w.store(Kind::UserObject, m.object, object as u64);
+        w.store(Kind::UserObject, m.object, object as u64, &[]);
         Ok(())
     });
     w.done(h, rc);

@@ -38,11 +38,7 @@ impl Params {
     fn kernel(&mut self, w: &mut Cuda) -> Result<(), CUresult> {
         let mut k: CUDA_KERNEL_NODE_PARAMS_v3 = busbar_abi::member(&self.p.u);
         let id = k.func as u32;
-        let f = w
-            .functions
-            .get(&id)
-            .cloned()
-            .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        let f = w.handles.function(id)?.clone();
         k.ctx = context(w, k.ctx)?;
         (k.func, k.kern) = if f.kernel {
             (std::ptr::null_mut(), f.raw as CUkernel)
@@ -240,29 +236,12 @@ fn packed(w: &Cuda, k: &CUDA_KERNEL_NODE_PARAMS) -> Result<Vec<u8>, CUresult> {
     Ok(out)
 }
 
-/// The id of the function of a kernel node.
-fn function(w: &Cuda, k: &CUDA_KERNEL_NODE_PARAMS) -> u32 {
-    let (func, kern) = (k.func as u64, k.kern as u64);
-    let own = |raw: u64, kernel: bool| {
-        let mut all = w.functions.iter();
-        all.find(|(_, f)| raw != 0 && f.raw == raw && f.kernel == kernel)
-            .map(|(id, _)| *id)
-    };
-    let here = || {
-        let mut all = w.functions_here.iter();
-        all.find(|(_, raw)| func != 0 && **raw == func)
-            .map(|((id, _), _)| *id)
-    };
-    // A launch by kernel handle may name the kernel as its function.
-    own(kern, true)
-        .or_else(|| own(func, false))
-        .or_else(here)
-        .or_else(|| own(func, true))
-        .unwrap_or(0)
-}
-
 /// Asks the driver for a node's parameters. `kind` is what the client believes it to be.
-pub(super) fn tell(w: &mut Cuda, node: CUgraphNode, kind: u32) -> Result<Told, CUresult> {
+pub(super) fn tell(
+    w: &mut Cuda,
+    (id, node): (u32, CUgraphNode),
+    kind: u32,
+) -> Result<Told, CUresult> {
     let mut t = Told {
         p: busbar_abi::zeroed(),
         extra: Vec::new(),
@@ -277,7 +256,7 @@ pub(super) fn tell(w: &mut Cuda, node: CUgraphNode, kind: u32) -> Result<Told, C
             // SAFETY: a live node and a pointer to a live structure.
             check(unsafe { d.cuGraphKernelNodeGetParams_v2(node, &mut k) })?;
             t.extra = packed(w, &k)?;
-            k.func = function(w, &k) as usize as CUfunction;
+            k.func = w.handles.function_id(k.func as u64, k.kern as u64) as usize as CUfunction;
             k.kern = std::ptr::null_mut();
             k.ctx = w.known(Kind::Context, k.ctx as u64) as usize as CUcontext;
             k.kernelParams = std::ptr::null_mut();
@@ -308,7 +287,7 @@ pub(super) fn tell(w: &mut Cuda, node: CUgraphNode, kind: u32) -> Result<Told, C
             let mut g = std::ptr::null_mut();
             // SAFETY: as above.
             check(unsafe { d.cuGraphChildGraphNodeGetGraph(node, &mut g) })?;
-            u[0] = u64::from(w.adopt(Kind::Graph, g as u64));
+            u[0] = u64::from(w.adopt(Kind::Graph, g as u64, &[(Kind::GraphNode, id)]));
         }
         CU_GRAPH_NODE_TYPE_WAIT_EVENT | CU_GRAPH_NODE_TYPE_EVENT_RECORD => {
             let mut e = std::ptr::null_mut();

@@ -59,7 +59,8 @@ pub(super) fn context_of_green(
         let mut ctx: CUcontext = std::ptr::null_mut();
         // SAFETY: a live green context and a pointer to a live handle.
         check(unsafe { w.driver.cuCtxFromGreenCtx(&mut ctx, green) })?;
-        w.store(Kind::Context, m.context, ctx as u64);
+        let of = [(Kind::GreenContext, m.green)];
+        w.store(Kind::Context, m.context, ctx as u64, &of);
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -78,7 +79,7 @@ pub(super) fn green_of_stream(
         // SAFETY: a live stream and a pointer to a live handle.
         check(unsafe { w.driver.cuStreamGetGreenCtx(stream, &mut raw) })?;
         if !raw.is_null() {
-            green = w.adopt(Kind::GreenContext, raw as u64);
+            green = w.adopt(Kind::GreenContext, raw as u64, &[]);
         }
         Ok(())
     });

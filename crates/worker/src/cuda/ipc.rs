@@ -333,7 +333,12 @@ pub(super) fn ipc_event_import(
         check(unsafe { w.driver.cuIpcOpenEventHandle(&mut event, handle) })
     });
     if rc == CUDA_SUCCESS {
-        w.store(Kind::Event, m.event, event as u64);
+        w.store(
+            Kind::Event,
+            m.event,
+            event as u64,
+            &[(Kind::Context, h.aux)],
+        );
     }
     w.reply(h, rc, |_| {});
     Ok(())

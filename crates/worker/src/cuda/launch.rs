@@ -45,10 +45,7 @@ fn launch(
     m: &msg::LaunchKernel<'_>,
     attrs: &mut Vec<CUlaunchAttribute>,
 ) -> Result<(), CUresult> {
-    let f = w
-        .functions
-        .get(&m.function)
-        .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+    let f = w.handles.function(m.function)?;
     let known = f.pointers(m.params, &mut w.pointers);
     let function = f.raw as CUfunction;
     let stream = w.stream(m.stream)? as CUstream;

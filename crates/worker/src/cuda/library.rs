@@ -1,8 +1,9 @@
 //! Libraries and their kernels.
 
 use super::blame::is_fatal;
+use super::handles::{Body, Function};
 use super::module::{Compile, describe};
-use super::{Cuda, Function, attempt, check};
+use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
@@ -30,7 +31,7 @@ fn load(w: &mut Cuda, id: u32, hash: &[u8; 32], c: &mut Compile) -> Result<(), C
         )
     };
     check(rc)?;
-    w.store(Kind::Library, id, library as u64);
+    w.store(Kind::Library, id, library as u64, &[]);
     Ok(())
 }
 
@@ -41,7 +42,9 @@ pub(super) fn library_load(
 ) -> Result<(), WireError> {
     match attempt(|| load(w, m.library, &m.hash, &mut Compile::new(m.options)?)) {
         // For want of memory, say: whoever uses it is told, and nobody else.
-        rc if rc != CUDA_SUCCESS && !is_fatal(rc) => _ = w.unmade.insert(m.library, rc),
+        rc if rc != CUDA_SUCCESS && !is_fatal(rc) => {
+            w.put(Kind::Library, m.library, Body::Unmade(rc), &[]);
+        }
         rc => w.done(h, rc),
     }
     Ok(())
@@ -68,13 +71,14 @@ pub(super) fn library_unload(
     h: &Header,
     m: msg::LibraryUnload,
 ) -> Result<(), WireError> {
-    if w.unmade.remove(&m.library).is_some() {
-        w.done(h, CUDA_SUCCESS);
-        return Ok(());
-    }
     let rc = attempt(|| {
-        let library = w.handle(Kind::Library, m.library)?;
+        let library = w.handle(Kind::Library, m.library);
         w.remove(Kind::Library, m.library);
+        let library = match library {
+            // It never was there.
+            Err(e) if e != CUDA_ERROR_INVALID_HANDLE => return Ok(()),
+            found => found?,
+        };
         // SAFETY: a live library, which is not used again.
         check(unsafe { w.driver.cuLibraryUnload(library as CUlibrary) })
     });
@@ -95,7 +99,8 @@ pub(super) fn library_module(
             w.driver
                 .cuLibraryGetModule(&mut module, library as CUlibrary)
         })?;
-        w.store(Kind::Module, m.module, module as u64);
+        let of = [(Kind::Library, m.library), (Kind::Context, h.aux)];
+        w.store(Kind::Module, m.module, module as u64, &of);
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -137,10 +142,9 @@ pub(super) fn library_kernel(
             |a, v| unsafe { d.cuKernelGetAttribute(v, a as _, kernel, dev) },
         );
         (reply.params, reply.attributes) = described;
-        w.functions.insert(
-            m.function,
-            Function::new(kernel as u64, true, &reply.params),
-        );
+        let f = Function::new(kernel as u64, true, &reply.params);
+        let of = [(Kind::Library, m.library)];
+        w.put(Kind::Function, m.function, Body::Function(f), &of);
         Ok(())
     });
     w.reply(h, rc, |wr| reply.encode(wr));

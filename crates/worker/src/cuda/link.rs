@@ -1,11 +1,12 @@
 //! The driver's linker, a piece at a time: what is wrong with one is said when it comes.
 
+use super::handles::Body;
 use super::module::Compile;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
-use busbar_wire::generated::cuda as msg;
+use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::MAX_BYTES;
 use busbar_wire::record::Header;
 use std::ffi::CStr;
@@ -18,8 +19,7 @@ pub(super) struct Link {
 }
 
 fn state(w: &Cuda, id: u32) -> Result<CUlinkState, CUresult> {
-    let link = w.links.get(&id).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
-    Ok(link.state)
+    w.handles.link(id).map(|link| link.state)
 }
 
 pub(super) fn link_create(
@@ -28,6 +28,10 @@ pub(super) fn link_create(
     m: msg::LinkCreate<'_>,
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
+        if w.handles.link(m.link).is_ok() {
+            // The driver writes to its buffers as long as it lives.
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
         let mut compile = Compile::new(m.options)?;
         let (keys, values) = compile.arrays();
         let mut state: CUlinkState = std::ptr::null_mut();
@@ -40,7 +44,8 @@ pub(super) fn link_create(
                 &mut state,
             )
         })?;
-        w.links.insert(m.link, Link { state, compile });
+        let link = Body::Link(Link { state, compile });
+        w.put(Kind::Link, m.link, link, &[(Kind::Context, h.aux)]);
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -71,7 +76,7 @@ pub(super) fn link_add(w: &mut Cuda, h: &Header, m: msg::LinkAdd<'_>) -> Result<
         })
     });
     let none = Compile::default();
-    let c = w.links.get(&m.link).map_or(&none, |l| &l.compile);
+    let c = w.handles.link(m.link).map_or(&none, |l| &l.compile);
     let (info, error, wall_ms) = (c.info().to_vec(), c.errors().to_vec(), c.wall_ms());
     let reply = msg::LinkAddReply {
         info_log: &info,
@@ -101,7 +106,7 @@ pub(super) fn link_complete(
         Ok(())
     });
     let none = Compile::default();
-    let c = w.links.get(&m.link).map_or(&none, |l| &l.compile);
+    let c = w.handles.link(m.link).map_or(&none, |l| &l.compile);
     let (info, error, wall_ms) = (c.info().to_vec(), c.errors().to_vec(), c.wall_ms());
     let reply = msg::LinkCompleteReply {
         info_log: &info,
@@ -115,9 +120,11 @@ pub(super) fn link_complete(
 
 pub(super) fn link_destroy(w: &mut Cuda, h: &Header, m: msg::LinkDestroy) -> Result<(), WireError> {
     let rc = attempt(|| {
-        let link = w.links.remove(&m.link).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        let state = state(w, m.link)?;
         // SAFETY: a live link, which is not used again; its buffers go after it.
-        check(unsafe { w.driver.cuLinkDestroy(link.state) })
+        let rc = check(unsafe { w.driver.cuLinkDestroy(state) });
+        w.remove(Kind::Link, m.link);
+        rc
     });
     w.done(h, rc);
     Ok(())

@@ -186,8 +186,7 @@ pub(super) fn settle(w: &Cuda) -> Result<(), CUresult> {
         // SAFETY: no arguments.
         return check(unsafe { w.driver.cuCtxSynchronize() });
     }
-    let named = w.tables[Kind::Stream as usize].low.iter().copied();
-    for s in std::iter::once(0).chain(named.filter(|s| *s != 0)) {
+    for s in std::iter::once(0).chain(w.handles.of(Kind::Stream)) {
         let s = s as CUstream;
         let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
         // SAFETY: a live stream, and a pointer to a live number.

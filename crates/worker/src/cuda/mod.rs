@@ -24,6 +24,7 @@ mod graph_exec;
 mod graph_host;
 mod graph_node;
 mod green;
+mod handles;
 mod image;
 mod ipc;
 mod launch;
@@ -50,19 +51,19 @@ mod waiters;
 
 use crate::ahead::Ahead;
 use crate::content::Content;
+use crate::objects::{Dead, Key};
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Hold, Lent};
 use crate::{Api, Setup};
 use busbar_abi::cuda::*;
 use busbar_control::hello::Refusal;
 use busbar_wire::generated::cuda::Kind;
-use busbar_wire::generated::cuda::contract::WORKER_IDS;
 use busbar_wire::record::Header;
 use busbar_wire::{WireError, Writer};
 use completer::Completer;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use handles::{Body, Handles};
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::c_void;
-use std::sync::Arc;
 
 pub use device::probe;
 
@@ -102,56 +103,6 @@ pub(crate) fn name_of(rc: CUresult) -> String {
     )
 }
 
-/// A table from ids to handles. Ids are small and dense, except those chosen here.
-#[derive(Default)]
-struct Table {
-    low: Vec<u64>,
-    high: HashMap<u32, u64>,
-    next_high: u32,
-    /// The id of each handle.
-    ids: HashMap<u64, u32>,
-}
-
-/// A kernel or function.
-#[derive(Clone)]
-struct Function {
-    raw: u64,
-    /// Whether it is a CUkernel.
-    kernel: bool,
-    /// Offset of each parameter in the packed ones, and the end of the last.
-    params: Arc<[u32]>,
-}
-
-impl Function {
-    /// `params`: offset and size of each, in turn.
-    fn new(raw: u64, kernel: bool, params: &[u32]) -> Self {
-        let pairs = params.chunks_exact(2);
-        let end = pairs.clone().map(|p| p[0] + p[1]).max().unwrap_or(0);
-        let params = pairs.map(|p| p[0]).chain([end]).collect();
-        Self {
-            raw,
-            kernel,
-            params,
-        }
-    }
-
-    /// Pointers to the packed parameters, one each; none when they are not packed as this
-    /// function's are. The driver is particular about how long a packed buffer is, and not about
-    /// pointers.
-    fn pointers(&self, packed: &[u8], out: &mut Vec<*mut c_void>) -> bool {
-        out.clear();
-        let Some((end, offsets)) = self.params.split_last() else {
-            return false;
-        };
-        if packed.len() < *end as usize {
-            return false;
-        }
-        let at = |o: &u32| packed[*o as usize..].as_ptr().cast_mut().cast();
-        out.extend(offsets.iter().map(at));
-        true
-    }
-}
-
 /// A session's CUDA side.
 pub struct Cuda {
     /// The driver.
@@ -167,12 +118,9 @@ pub struct Cuda {
     allowed: Vec<i32>,
     /// Of those, the ones the program sees, in its order.
     devices: Vec<i32>,
-    tables: [Table; Kind::COUNT],
-    functions: HashMap<u32, Function>,
+    handles: Handles,
     /// Pointers to the parameters of the launch in progress.
     pointers: Vec<*mut c_void>,
-    /// The function of a kernel in a context, by both ids.
-    functions_here: HashMap<(u32, u32), u64>,
     current: u32,
     /// The memory that the record being executed came in.
     slab: Option<Lent>,
@@ -193,10 +141,6 @@ pub struct Cuda {
     /// Ranges of addresses that are reserved, by number.
     reserved: HashSet<u32>,
     graphs: graph_exec::Graphs,
-    /// Links in progress, by the client's ids.
-    links: HashMap<u32, link::Link>,
-    /// Why libraries are not there that the program takes to be loaded, by id.
-    unmade: HashMap<u32, CUresult>,
     frees: frees::Frees,
     /// Streams on which captures have begun and not ended, by id.
     captures: HashSet<u32>,
@@ -257,10 +201,8 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         places,
         devices: allowed.clone(),
         allowed,
-        tables: std::array::from_fn(|_| Table::default()),
-        functions: HashMap::new(),
+        handles: Handles::default(),
         pointers: Vec::new(),
-        functions_here: HashMap::new(),
         current: 0,
         slab: None,
         incoming: setup.incoming,
@@ -272,8 +214,6 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         given: address::Given::default(),
         reserved: HashSet::new(),
         graphs,
-        links: HashMap::new(),
-        unmade: HashMap::new(),
         captures: HashSet::new(),
         peers: HashSet::new(),
         relaxed: false,
@@ -291,23 +231,12 @@ impl Cuda {
         yes
     }
 
-    /// The handle of an id.
+    /// The handle of an id. What is not there, or not any more, does not get to the driver.
     #[inline]
     pub(crate) fn handle(&mut self, kind: Kind, id: u32) -> Result<u64, CUresult> {
-        if kind == Kind::Function {
-            return self.function_here(id);
-        }
-        let t = &self.tables[kind as usize];
-        let raw = match id {
-            _ if id >= WORKER_IDS => t.high.get(&id).copied().unwrap_or(0),
-            _ => t.low.get(id as usize).copied().unwrap_or(0),
-        };
-        // An object whose creation failed has no handle: what uses it fails, too.
-        if raw == 0 {
-            let unmade = self.unmade.get(&id).filter(|_| kind == Kind::Library);
-            Err(unmade.copied().unwrap_or(CUDA_ERROR_INVALID_HANDLE))
-        } else {
-            Ok(raw)
+        match kind {
+            Kind::Function => self.function_here(id),
+            _ => self.handles.get(kind, id),
         }
     }
 
@@ -331,46 +260,50 @@ impl Cuda {
             .ok_or(CUDA_ERROR_INVALID_DEVICE)
     }
 
-    /// Remembers the handle of an id.
-    pub(crate) fn store(&mut self, kind: Kind, id: u32, raw: u64) {
+    /// Puts a handle under an id, as a child of what it dies with.
+    pub(crate) fn store(&mut self, kind: Kind, id: u32, raw: u64, parents: &[Key<Kind>]) {
         match kind {
             Kind::Context => {
                 self.blame.add(raw, id);
                 self.places.know(id, raw);
+                self.current = u32::MAX;
             }
             // The id may have been another's.
             Kind::Stream => self.settled.forget_stream(id),
             _ => {}
         }
-        let t = &mut self.tables[kind as usize];
-        t.ids.insert(raw, id);
-        if id >= WORKER_IDS {
-            t.high.insert(id, raw);
-            return;
-        }
-        let i = id as usize;
-        if i >= t.low.len() {
-            t.low.resize(i + 1 + i / 2, 0);
-        }
-        t.low[i] = raw;
+        self.put(kind, id, Body::Handle(raw), parents);
     }
 
-    /// Forgets an id.
+    /// Puts what was made under an id.
+    fn put(&mut self, kind: Kind, id: u32, body: Body, parents: &[Key<Kind>]) {
+        let dead = self.handles.put((kind, id), body, parents);
+        self.bury(dead);
+    }
+
+    /// Ends an object and all that dies with it.
     pub(crate) fn remove(&mut self, kind: Kind, id: u32) {
-        let t = &mut self.tables[kind as usize];
-        let raw = if id >= WORKER_IDS {
-            t.high.remove(&id)
-        } else {
-            t.low.get_mut(id as usize).map(std::mem::take)
-        };
-        // The driver may have given the same handle to a newer object.
-        if let Some(raw) = raw
-            && t.ids.get(&raw) == Some(&id)
-        {
-            t.ids.remove(&raw);
-            match kind {
-                Kind::Context => self.blame.remove(raw),
-                Kind::GraphNode => _ = self.graphs.owners.remove(&raw),
+        let dead = self.handles.retire((kind, id));
+        self.bury(dead);
+    }
+
+    /// Forgets what else is known of objects that are dead.
+    fn bury(&mut self, dead: Dead<Kind, Body>) {
+        for ((kind, id), body) in dead {
+            match (kind, body) {
+                (Kind::Context, Body::Handle(raw)) => {
+                    self.blame.remove(raw);
+                    self.places.forget(id);
+                    self.settled.forget(raw);
+                    if self.current == id {
+                        self.current = u32::MAX;
+                    }
+                }
+                (Kind::Stream, _) => {
+                    self.settled.forget_stream(id);
+                    self.captures.remove(&id);
+                }
+                (Kind::GraphNode, Body::Handle(raw)) => _ = self.graphs.bodies.remove(&raw),
                 _ => {}
             }
         }
@@ -378,57 +311,28 @@ impl Cuda {
 
     /// The id of a handle; 0 if it has none.
     fn known(&self, kind: Kind, raw: u64) -> u32 {
-        let ids = &self.tables[kind as usize].ids;
-        ids.get(&raw).copied().unwrap_or(0)
+        self.handles.known(kind, raw)
     }
 
-    /// Forgets a handle and its id.
-    fn disown(&mut self, kind: Kind, raw: u64) {
-        if let Some(id) = self.tables[kind as usize].ids.get(&raw).copied() {
-            self.remove(kind, id);
-        }
-    }
-
-    /// The id of a handle that came into being here; a new one if it has none.
-    fn adopt(&mut self, kind: Kind, raw: u64) -> u32 {
-        let t = &mut self.tables[kind as usize];
-        if let Some(id) = t.ids.get(&raw) {
-            return *id;
-        }
-        let id = loop {
-            let id = WORKER_IDS + t.next_high;
-            t.next_high = (t.next_high + 1) % (WORKER_IDS - 1);
-            if !t.high.contains_key(&id) {
-                break id;
-            }
-        };
-        t.high.insert(id, raw);
-        t.ids.insert(raw, id);
-        id
+    /// The id of a handle that came into being here, as a child of what it dies with.
+    fn adopt(&mut self, kind: Kind, raw: u64, parents: &[Key<Kind>]) -> u32 {
+        self.handles.adopt(kind, raw, parents)
     }
 
     /// The function of an id in the current context: of a kernel, the driver makes one per context.
     fn function_here(&mut self, id: u32) -> Result<u64, CUresult> {
-        let f = self
-            .functions
-            .get(&id)
-            .cloned()
-            .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        let f = self.handles.function(id)?;
         if !f.kernel {
             return Ok(f.raw);
         }
-        if let Some(raw) = self.functions_here.get(&(id, self.current)) {
-            return Ok(*raw);
+        if let Some(raw) = self.handles.in_context(id, self.current) {
+            return Ok(raw);
         }
         let mut out: CUfunction = std::ptr::null_mut();
         // SAFETY: a live kernel and a pointer to a live handle.
-        match unsafe { self.driver.cuKernelGetFunction(&mut out, f.raw as CUkernel) } {
-            CUDA_SUCCESS => {
-                self.functions_here.insert((id, self.current), out as u64);
-                Ok(out as u64)
-            }
-            rc => Err(rc),
-        }
+        check(unsafe { self.driver.cuKernelGetFunction(&mut out, f.raw as CUkernel) })?;
+        self.handles.told(id, self.current, out as u64);
+        Ok(out as u64)
     }
 
     /// A queued call is done. Its failure is told, since mostly nobody waits for it.

@@ -1,6 +1,7 @@
 //! Modules, functions, and what compiling has in common.
 
-use super::{Cuda, Function, attempt, check};
+use super::handles::{Body, Function};
+use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
@@ -144,7 +145,8 @@ pub(super) fn module_load(
                 values.as_mut_ptr(),
             )
         })?;
-        w.store(Kind::Module, m.module, module as u64);
+        let of = [(Kind::Context, h.aux)];
+        w.store(Kind::Module, m.module, module as u64, &of);
         Ok(())
     });
     let reply = msg::ModuleLoadReply {
@@ -194,8 +196,9 @@ pub(super) fn module_function(
             |a, v| unsafe { d.cuFuncGetAttribute(v, a as _, f) },
         );
         (reply.params, reply.attributes) = described;
-        w.functions
-            .insert(m.function, Function::new(f as u64, false, &reply.params));
+        let f = Function::new(f as u64, false, &reply.params);
+        let of = [(Kind::Module, m.module)];
+        w.put(Kind::Function, m.function, Body::Function(f), &of);
         Ok(())
     });
     w.reply(h, rc, |wr| reply.encode(wr));
@@ -264,11 +267,7 @@ pub(super) fn function_set_attribute(
     m: msg::FunctionSetAttribute,
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
-        let f = w
-            .functions
-            .get(&m.function)
-            .cloned()
-            .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+        let f = w.handles.function(m.function)?.clone();
         let dev = w.device(m.device)?;
         let a = m.attribute as CUfunction_attribute;
         // SAFETY: a live kernel or function.

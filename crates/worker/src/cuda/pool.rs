@@ -73,7 +73,7 @@ pub(super) fn pool_of_device(
                 w.driver.cuDeviceGetMemPool(&mut pool, dev)
             }
         })?;
-        id = w.adopt(Kind::MemoryPool, pool as u64);
+        id = w.adopt(Kind::MemoryPool, pool as u64, &[]);
         Ok(())
     });
     w.reply(h, rc, |wr| msg::PoolOfDeviceReply { pool: id }.encode(wr));
@@ -183,7 +183,7 @@ pub(super) fn pool_create(
         let mut pool: CUmemoryPool = std::ptr::null_mut();
         // SAFETY: pointers to live values.
         check(unsafe { w.driver.cuMemPoolCreate(&mut pool, &props) })?;
-        w.store(Kind::MemoryPool, m.pool, pool as u64);
+        w.store(Kind::MemoryPool, m.pool, pool as u64, &[]);
         Ok(())
     });
     w.reply(h, rc, |_| {});

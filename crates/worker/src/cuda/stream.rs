@@ -97,13 +97,14 @@ pub(super) fn capture_info(w: &mut Cuda, h: &Header, m: msg::CaptureInfo) -> Res
         reply.status = status as u32;
         reply.id = id;
         if !graph.is_null() && m.detail & WANTS_GRAPH != 0 {
-            reply.graph = w.adopt(Kind::Graph, graph as u64);
+            reply.graph = w.adopt(Kind::Graph, graph as u64, &[]);
         }
         if !nodes.is_null() {
             for i in 0..count {
                 // SAFETY: the driver's array of `count` nodes.
                 let node = unsafe { nodes.add(i).read() };
-                reply.nodes.push(w.adopt_node(graph, node));
+                let owner = w.adopt(Kind::Graph, graph as u64, &[]);
+                reply.nodes.push(w.adopt_node(owner, node));
             }
             if !edges.is_null() {
                 // SAFETY: beside it, the driver's array of as many edges.
@@ -182,7 +183,7 @@ pub(super) fn capture_end(w: &mut Cuda, h: &Header, m: msg::CaptureEnd) -> Resul
         // The program may know it already: from a question, or since it gave it.
         reply.actual = match w.known(Kind::Graph, graph as u64) {
             0 => {
-                w.store(Kind::Graph, m.graph, graph as u64);
+                w.store(Kind::Graph, m.graph, graph as u64, &[]);
                 m.graph
             }
             id => id,

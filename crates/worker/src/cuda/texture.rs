@@ -105,7 +105,7 @@ pub(super) fn array_of_reference(
         if raw.is_null() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        array = w.adopt(kind, raw as u64);
+        array = w.adopt(kind, raw as u64, &[(Kind::Context, h.aux)]);
         Ok(())
     });
     w.reply(h, rc, |wr| msg::ArrayOfReferenceReply { array }.encode(wr));

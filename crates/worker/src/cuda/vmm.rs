@@ -29,7 +29,7 @@ pub(super) fn vmm_create(w: &mut Cuda, h: &Header, m: msg::VmmCreate<'_>) -> Res
             w.driver
                 .cuMemCreate(&mut memory, m.size as usize, &props, 0)
         })?;
-        w.store(Kind::Allocation, m.allocation, memory);
+        w.store(Kind::Allocation, m.allocation, memory, &[]);
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -165,7 +165,7 @@ pub(super) fn vmm_import(w: &mut Cuda, h: &Header, m: msg::VmmImport) -> Result<
             }
         }
         props.win32HandleMetaData = std::ptr::null_mut();
-        w.store(Kind::Allocation, m.allocation, memory);
+        w.store(Kind::Allocation, m.allocation, memory, &[]);
         Ok(())
     });
     let reply = msg::VmmImportReply {

@@ -3,6 +3,7 @@
 use super::cl::Cl;
 use super::pending::Event;
 use super::program::Program;
+use crate::objects::Sort;
 use busbar_abi::opencl::*;
 use std::sync::Arc;
 
@@ -47,42 +48,44 @@ pub struct Queue {
     pub dirty: bool,
 }
 
-/// The most objects that a session may have.
-const MOST: usize = 1 << 24;
-
-/// All objects of a session.
+/// All objects of a session, in one space of ids. Nothing dies with another: the library counts
+/// references.
 #[derive(Default)]
 pub struct Objects {
-    list: Vec<Object>,
+    table: crate::objects::Objects<(), Object>,
+}
+
+impl Sort for () {
+    const COUNT: usize = 1;
+
+    fn index(self) -> usize {
+        0
+    }
 }
 
 impl Objects {
-    /// Puts an object under an id; false when the id is beyond all measure.
+    /// Puts an object under an id; false for 0, which means none.
     pub fn put(&mut self, id: u32, o: Object) -> bool {
-        let i = id as usize;
-        if i == 0 || i >= MOST {
-            return false;
+        if id != 0 {
+            self.table.put(((), id), o, &[]);
         }
-        if i >= self.list.len() {
-            self.list.resize_with(i + 1, Object::default);
-        }
-        self.list[i] = o;
-        true
+        id != 0
     }
 
     /// The object with this id.
     pub fn get(&self, id: u32) -> &Object {
-        self.list.get(id as usize).unwrap_or(&Object::None)
+        self.table.get((), id).unwrap_or(&Object::None)
     }
 
     /// The object with this id, to change.
     pub fn get_mut(&mut self, id: u32) -> Option<&mut Object> {
-        self.list.get_mut(id as usize)
+        self.table.get_mut((), id)
     }
 
     /// Takes an object out.
     pub fn take(&mut self, id: u32) -> Object {
-        self.get_mut(id).map(std::mem::take).unwrap_or_default()
+        let dead = self.table.retire(((), id)).pop();
+        dead.map(|(_, o)| o).unwrap_or_default()
     }
 
     fn fail<T>(&self, id: u32, invalid: i32) -> Result<T, i32> {

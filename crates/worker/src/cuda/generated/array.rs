@@ -26,7 +26,12 @@ pub(super) fn cu_array3_d_create_v2(
             w.driver
                 .cuArray3DCreate_v2(&mut v_p_handle, &v_p_allocate_array)
         })?;
-        w.store(Kind::Array, m.p_handle, v_p_handle as u64);
+        w.store(
+            Kind::Array,
+            m.p_handle,
+            v_p_handle as u64,
+            &[(Kind::Context, h.aux)],
+        );
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -73,7 +78,12 @@ pub(super) fn cu_array_create_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
             w.driver
                 .cuArrayCreate_v2(&mut v_p_handle, &v_p_allocate_array)
         })?;
-        w.store(Kind::Array, m.p_handle, v_p_handle as u64);
+        w.store(
+            Kind::Array,
+            m.p_handle,
+            v_p_handle as u64,
+            &[(Kind::Context, h.aux)],
+        );
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -164,7 +174,12 @@ pub(super) fn cu_array_get_plane(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
             w.driver
                 .cuArrayGetPlane(&mut v_p_plane_array, v_h_array as CUarray, m.plane_idx)
         })?;
-        w.store(Kind::Array, m.p_plane_array, v_p_plane_array as u64);
+        w.store(
+            Kind::Array,
+            m.p_plane_array,
+            v_p_plane_array as u64,
+            &[(Kind::Array, m.h_array)],
+        );
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -218,7 +233,12 @@ pub(super) fn cu_mipmapped_array_create(
                 m.num_mipmap_levels,
             )
         })?;
-        w.store(Kind::MipmappedArray, m.p_handle, v_p_handle as u64);
+        w.store(
+            Kind::MipmappedArray,
+            m.p_handle,
+            v_p_handle as u64,
+            &[(Kind::Context, h.aux)],
+        );
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -266,7 +286,12 @@ pub(super) fn cu_mipmapped_array_get_level(
                 m.level,
             )
         })?;
-        w.store(Kind::Array, m.p_level_array, v_p_level_array as u64);
+        w.store(
+            Kind::Array,
+            m.p_level_array,
+            v_p_level_array as u64,
+            &[(Kind::MipmappedArray, m.h_mipmapped_array)],
+        );
         Ok(())
     });
     w.reply(h, rc, |_| {});

@@ -17,7 +17,12 @@ pub(super) fn cu_event_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
         let mut v_ph_event: CUevent = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuEventCreate(&mut v_ph_event, m.flags) })?;
-        w.store(Kind::Event, m.ph_event, v_ph_event as u64);
+        w.store(
+            Kind::Event,
+            m.ph_event,
+            v_ph_event as u64,
+            &[(Kind::Context, h.aux)],
+        );
         Ok(())
     });
     w.done(h, rc);

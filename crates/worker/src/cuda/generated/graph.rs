@@ -121,7 +121,7 @@ pub(super) fn cu_graph_clone(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<()
             w.driver
                 .cuGraphClone(&mut v_ph_graph_clone, v_original_graph as CUgraph)
         })?;
-        w.store(Kind::Graph, m.ph_graph_clone, v_ph_graph_clone as u64);
+        w.store(Kind::Graph, m.ph_graph_clone, v_ph_graph_clone as u64, &[]);
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -173,7 +173,7 @@ pub(super) fn cu_graph_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
         let mut v_ph_graph: CUgraph = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuGraphCreate(&mut v_ph_graph, m.flags) })?;
-        w.store(Kind::Graph, m.ph_graph, v_ph_graph as u64);
+        w.store(Kind::Graph, m.ph_graph, v_ph_graph as u64, &[]);
         Ok(())
     });
     w.done(h, rc);
@@ -195,7 +195,15 @@ pub(super) fn cu_graph_destroy_node(
     let mut r = Reader::new(body);
     let m = wire::CuGraphDestroyNode::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::cu_graph_destroy_node(w, h, m)
+    let rc = attempt(|| {
+        let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
+        check(unsafe { w.driver.cuGraphDestroyNode(v_h_node as CUgraphNode) })?;
+        w.remove(Kind::GraphNode, m.h_node);
+        Ok(())
+    });
+    w.reply(h, rc, |_| {});
+    Ok(())
 }
 
 pub(super) fn cu_graph_event_record_node_set_event(

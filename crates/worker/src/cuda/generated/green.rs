@@ -81,7 +81,7 @@ pub(super) fn cu_dev_resource_generate_desc(
                 m.nb_resources,
             )
         })?;
-        w.store(Kind::ResourceDesc, m.ph_desc, v_ph_desc as u64);
+        w.store(Kind::ResourceDesc, m.ph_desc, v_ph_desc as u64, &[]);
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -104,7 +104,7 @@ pub(super) fn cu_green_ctx_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
                 m.flags,
             )
         })?;
-        w.store(Kind::GreenContext, m.ph_ctx, v_ph_ctx as u64);
+        w.store(Kind::GreenContext, m.ph_ctx, v_ph_ctx as u64, &[]);
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -218,7 +218,12 @@ pub(super) fn cu_green_ctx_stream_create(
                 m.priority,
             )
         })?;
-        w.store(Kind::Stream, m.ph_stream, v_ph_stream as u64);
+        w.store(
+            Kind::Stream,
+            m.ph_stream,
+            v_ph_stream as u64,
+            &[(Kind::Context, h.aux)],
+        );
         Ok(())
     });
     w.reply(h, rc, |_| {});

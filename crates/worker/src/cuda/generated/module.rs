@@ -126,7 +126,12 @@ pub(super) fn cu_module_get_surf_ref(
             w.driver
                 .cuModuleGetSurfRef(&mut v_p_surf_ref, v_hmod as CUmodule, v_name.as_ptr())
         })?;
-        w.store(Kind::SurfRef, m.p_surf_ref, v_p_surf_ref as u64);
+        w.store(
+            Kind::SurfRef,
+            m.p_surf_ref,
+            v_p_surf_ref as u64,
+            &[(Kind::Module, m.hmod)],
+        );
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -150,7 +155,12 @@ pub(super) fn cu_module_get_tex_ref(
             w.driver
                 .cuModuleGetTexRef(&mut v_p_tex_ref, v_hmod as CUmodule, v_name.as_ptr())
         })?;
-        w.store(Kind::TexRef, m.p_tex_ref, v_p_tex_ref as u64);
+        w.store(
+            Kind::TexRef,
+            m.p_tex_ref,
+            v_p_tex_ref as u64,
+            &[(Kind::Module, m.hmod)],
+        );
         Ok(())
     });
     w.reply(h, rc, |_| {});

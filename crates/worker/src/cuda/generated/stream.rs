@@ -77,7 +77,12 @@ pub(super) fn cu_stream_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
         let mut v_ph_stream: CUstream = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuStreamCreate(&mut v_ph_stream, m.flags) })?;
-        w.store(Kind::Stream, m.ph_stream, v_ph_stream as u64);
+        w.store(
+            Kind::Stream,
+            m.ph_stream,
+            v_ph_stream as u64,
+            &[(Kind::Context, h.aux)],
+        );
         Ok(())
     });
     w.done(h, rc);
@@ -99,7 +104,12 @@ pub(super) fn cu_stream_create_with_priority(
             w.driver
                 .cuStreamCreateWithPriority(&mut v_ph_stream, m.flags, m.priority)
         })?;
-        w.store(Kind::Stream, m.ph_stream, v_ph_stream as u64);
+        w.store(
+            Kind::Stream,
+            m.ph_stream,
+            v_ph_stream as u64,
+            &[(Kind::Context, h.aux)],
+        );
         Ok(())
     });
     w.done(h, rc);

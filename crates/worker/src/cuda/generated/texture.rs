@@ -125,7 +125,12 @@ pub(super) fn cu_tex_ref_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result
         let mut v_p_tex_ref: CUtexref = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuTexRefCreate(&mut v_p_tex_ref) })?;
-        w.store(Kind::TexRef, m.p_tex_ref, v_p_tex_ref as u64);
+        w.store(
+            Kind::TexRef,
+            m.p_tex_ref,
+            v_p_tex_ref as u64,
+            &[(Kind::Context, h.aux)],
+        );
         Ok(())
     });
     w.done(h, rc);
