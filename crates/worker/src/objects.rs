@@ -268,7 +268,7 @@ mod tests {
         let mut o = street();
         assert_eq!(
             keys(o.retire((House, 2))),
-            [(Lamp, 9), (Room, 3), (House, 2)]
+            [(Room, 3), (Lamp, 9), (House, 2)]
         );
         assert_eq!(keys(o.retire((Room, 1))), [(Lamp, 1), (Room, 1)]);
     }

@@ -358,6 +358,8 @@ pub struct Raw {
     to: TcpStream,
     seq: u64,
     call: u32,
+    /// Content, as it is sent: behind its hash.
+    contents: Vec<Vec<u8>>,
     /// Callbacks that came: their status and payload.
     pub callbacks: Vec<(i32, Vec<u8>)>,
 }
@@ -378,6 +380,7 @@ impl Raw {
             to,
             seq: 0,
             call: 0,
+            contents: Vec::new(),
             callbacks: Vec::new(),
         };
         assert_eq!(raw.call(0, &cuda::OpenCuda {}).0, 0);
@@ -398,14 +401,14 @@ impl Raw {
         let _ = self.to.write_all(&frame);
     }
 
-    /// Gives the worker content; its hash.
+    /// Has content for the worker when it asks; its hash.
     pub fn content(&mut self, bytes: &[u8]) -> [u8; 32] {
         let hash = *blake3::hash(bytes).as_bytes();
         let mut payload = hash.to_vec();
         payload.extend((bytes.len() as u64).to_le_bytes());
         payload.extend(0u64.to_le_bytes());
         payload.extend(bytes);
-        self.send(&record_of(OP_CONTENT, 0, 0, &payload));
+        self.contents.push(payload);
         hash
     }
 
@@ -451,6 +454,12 @@ impl Raw {
                             let done = record_of(OP_CALLBACK_DONE, 0, 0, &n.call.to_le_bytes());
                             self.send(&done);
                         }
+                    }
+                    Ok(Notice::NeedContent) => {
+                        let mut known = self.contents.iter();
+                        let found = known.find(|c| c.starts_with(payload)).cloned();
+                        let found = found.expect("content that was offered");
+                        self.send(&record_of(OP_CONTENT, 0, 0, &found));
                     }
                     Ok(Notice::Goodbye) => return None,
                     _ => {}
