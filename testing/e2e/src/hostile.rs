@@ -358,6 +358,11 @@ pub struct Raw {
     to: TcpStream,
     seq: u64,
     call: u32,
+    answered: usize,
+    /// Functions that have not returned.
+    open: Vec<u32>,
+    /// Functions that the worker asks for return at once; else never.
+    pub obliging: bool,
     /// Content, as it is sent: behind its hash.
     contents: Vec<Vec<u8>>,
     /// Callbacks that came: their status and payload.
@@ -380,6 +385,9 @@ impl Raw {
             to,
             seq: 0,
             call: 0,
+            answered: 0,
+            open: Vec::new(),
+            obliging: true,
             contents: Vec::new(),
             callbacks: Vec::new(),
         };
@@ -423,6 +431,29 @@ impl Raw {
         self.send(&record_of(op, call, scope, &payload));
     }
 
+    /// All functions that were asked for return.
+    pub fn returns(&mut self) {
+        for call in std::mem::take(&mut self.open) {
+            self.send(&record_of(OP_CALLBACK_DONE, 0, 0, &call.to_le_bytes()));
+        }
+    }
+
+    /// Asks for an answer and does not wait for it.
+    pub fn ask<'a, R: Request<'a>>(&mut self, scope: u32, m: &R) {
+        self.call += 1;
+        self.record(R::OP, self.call, scope, m);
+    }
+
+    /// Waits until this many of what was asked have been answered, each with success.
+    ///
+    /// # Panics
+    /// When one is not.
+    pub fn answers(&mut self, n: usize) {
+        while self.answered < n {
+            assert!(self.receive(u32::MAX).is_some(), "the session lives");
+        }
+    }
+
     /// Makes a call: its status and reply. Functions that the worker asks for return at once.
     ///
     /// # Panics
@@ -436,6 +467,15 @@ impl Raw {
         self.call += 1;
         self.record(R::OP, self.call, scope, m);
         loop {
+            if let Some(answer) = self.receive(self.call)? {
+                return Some(answer);
+            }
+        }
+    }
+
+    /// Takes what comes next: the answer to `call`, if it is that; `None` at the end.
+    fn receive(&mut self, call: u32) -> Option<Option<(i32, Vec<u8>)>> {
+        loop {
             let (h, body) = read_frame(&mut self.to)?;
             if h.kind != frame::Kind::Data {
                 continue;
@@ -445,12 +485,18 @@ impl Raw {
             let mut answer = None;
             for (n, payload) in Records::new(&body).flatten() {
                 match Notice::from_u16(n.op) {
-                    Ok(Notice::Reply) if n.call == self.call => {
+                    Ok(Notice::Reply) if n.call == call => {
                         answer = Some((n.aux as i32, payload.to_vec()));
+                    }
+                    Ok(Notice::Reply) => {
+                        assert_eq!(n.aux, 0);
+                        self.answered += 1;
                     }
                     Ok(Notice::Callback) => {
                         self.callbacks.push((n.aux as i32, payload.to_vec()));
-                        if n.call != 0 {
+                        self.open
+                            .extend((n.call != 0 && !self.obliging).then_some(n.call));
+                        if n.call != 0 && self.obliging {
                             let done = record_of(OP_CALLBACK_DONE, 0, 0, &n.call.to_le_bytes());
                             self.send(&done);
                         }
@@ -465,9 +511,7 @@ impl Raw {
                     _ => {}
                 }
             }
-            if answer.is_some() {
-                return answer;
-            }
+            return Some(answer);
         }
     }
 }

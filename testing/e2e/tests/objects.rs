@@ -3,6 +3,7 @@
 
 use busbar_e2e::driver::IMAGE;
 use busbar_e2e::hostile::Raw;
+use busbar_e2e::proc;
 use busbar_e2e::server::Server;
 use busbar_wire::codec::{Message, Reader};
 use busbar_wire::generated::cuda::*;
@@ -216,4 +217,41 @@ fn a_context_takes_along_what_was_made_in_it() {
     // An id that comes again is another object.
     assert_eq!(w.call(0, &create).0, 0);
     assert_eq!(w.call(5, &CuEventQuery { h_event: 2 }).0, INVALID_HANDLE);
+}
+
+#[test]
+fn waits_without_number_make_no_threads_without_number() {
+    const WAITS: usize = 600;
+    let server = Server::start();
+    let mut w = Raw::open(&server.address);
+    w.obliging = false;
+    let blocked = HostFunction {
+        stream: 0,
+        kind: 0,
+        token: 1,
+    };
+    w.queue(1, &blocked);
+    for _ in 0..WAITS {
+        w.ask(1, &CuStreamSynchronize { h_stream: 0 });
+    }
+    // What is executed behind them shows that they have been.
+    assert_eq!(
+        w.call(
+            1,
+            &CuGraphCreate {
+                ph_graph: 1,
+                flags: 0
+            }
+        )
+        .0,
+        0
+    );
+    let workers = proc::children(server.pid());
+    let most = workers.iter().map(|p| proc::threads(*p)).max();
+    assert!(most.is_some_and(|n| n < 200), "{most:?} threads");
+    // The function returns, and all of them are over.
+    let asked = w.callbacks.iter().filter(|c| c.0 == Word::Run as i32);
+    assert_eq!(asked.count(), 1);
+    w.returns();
+    w.answers(WAITS);
 }

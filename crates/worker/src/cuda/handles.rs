@@ -1,6 +1,6 @@
 //! The session's objects as the driver knows them, by the client's ids.
 
-use super::link::Link;
+use super::compile::Compile;
 use crate::objects::{Dead, Key, Objects, Sort};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
@@ -56,6 +56,14 @@ impl Function {
         out.extend(offsets.iter().map(at));
         true
     }
+}
+
+/// A link in progress.
+pub(super) struct Link {
+    /// The driver's handle.
+    pub(super) state: CUlinkState,
+    /// The options, and the buffers that the linker writes its logs to as long as it lives.
+    pub(super) compile: Compile,
 }
 
 /// What an id stands for.

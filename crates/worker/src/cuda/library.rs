@@ -1,8 +1,9 @@
 //! Libraries and their kernels.
 
 use super::blame::is_fatal;
+use super::compile::Compile;
 use super::handles::{Body, Function};
-use super::module::{Compile, describe};
+use super::module::describe;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;

@@ -1,7 +1,7 @@
 //! The driver's linker, a piece at a time: what is wrong with one is said when it comes.
 
-use super::handles::Body;
-use super::module::Compile;
+use super::compile::Compile;
+use super::handles::{Body, Link};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -10,13 +10,6 @@ use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::MAX_BYTES;
 use busbar_wire::record::Header;
 use std::ffi::CStr;
-
-/// A link in progress.
-pub(super) struct Link {
-    state: CUlinkState,
-    /// The options, and the buffers that the linker writes its logs to as long as it lives.
-    compile: Compile,
-}
 
 fn state(w: &Cuda, id: u32) -> Result<CUlinkState, CUresult> {
     w.handles.link(id).map(|link| link.state)

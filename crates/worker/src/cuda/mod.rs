@@ -11,6 +11,7 @@
 
 mod address;
 mod blame;
+mod compile;
 mod completer;
 mod context;
 mod copy;

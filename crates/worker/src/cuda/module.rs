@@ -1,5 +1,6 @@
-//! Modules, functions, and what compiling has in common.
+//! Modules and their functions.
 
+use super::compile::Compile;
 use super::handles::{Body, Function};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
@@ -7,89 +8,9 @@ use busbar_wire::WireError;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::record::Header;
-use std::ffi::{CStr, CString, c_void};
-use std::time::Instant;
+use std::ffi::{CStr, CString};
 
 pub(super) use super::link::*;
-
-/// Room for each of the compiler's logs.
-const LOG: usize = 64 << 10;
-
-/// More options than there are.
-const MOST_OPTIONS: usize = 256;
-
-/// Options of the compiler, with our own buffers for its logs.
-#[derive(Default)]
-pub(super) struct Compile {
-    keys: Vec<CUjit_option>,
-    values: Vec<*mut c_void>,
-    info: Vec<u8>,
-    errors: Vec<u8>,
-    started: Option<Instant>,
-}
-
-impl Compile {
-    /// From the client's options: u32 key and u32 value, each.
-    pub(super) fn new(options: &[u8]) -> Result<Self, CUresult> {
-        let mut c = Self::without_logs(options)?;
-        if options.is_empty() {
-            return Ok(c);
-        }
-        c.info = vec![0; LOG];
-        c.errors = vec![0; LOG];
-        let (info, errors) = (c.info.as_mut_ptr() as usize, c.errors.as_mut_ptr() as usize);
-        for (k, v) in [(3, info), (4, LOG), (5, errors), (6, LOG)] {
-            c.keys.push(k as CUjit_option);
-            c.values.push(std::ptr::without_provenance_mut(v));
-        }
-        Ok(c)
-    }
-
-    /// The same, where the logs are another's.
-    pub(super) fn without_logs(options: &[u8]) -> Result<Self, CUresult> {
-        let mut c = Self::default();
-        let (pairs, []) = options.as_chunks::<8>() else {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        };
-        let mut add = |k: u32, v: usize| {
-            c.keys.push(k as CUjit_option);
-            c.values.push(std::ptr::without_provenance_mut(v));
-        };
-        let number = |b: &[u8]| u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
-        // Only options whose value is a number: with the others the driver would follow what the
-        // client sends as an address, and of unknown ones nobody can say what they are.
-        let is_number = |k: &u32| matches!(k, 0 | 1 | 7..=16 | 20..=24 | 29..=35);
-        for p in pairs.iter().take(MOST_OPTIONS) {
-            let (k, v) = (number(&p[..4]), number(&p[4..]));
-            if is_number(&k) {
-                add(k, v as usize);
-            }
-        }
-        Ok(c)
-    }
-
-    /// The arrays that the driver wants; compiling begins now.
-    pub(super) fn arrays(&mut self) -> (&mut Vec<CUjit_option>, &mut Vec<*mut c_void>) {
-        self.started = Some(Instant::now());
-        (&mut self.keys, &mut self.values)
-    }
-
-    /// What the compiler had to say.
-    pub(super) fn info(&self) -> &[u8] {
-        CStr::from_bytes_until_nul(&self.info).map_or(&[], CStr::to_bytes)
-    }
-
-    /// What the compiler found wrong.
-    pub(super) fn errors(&self) -> &[u8] {
-        CStr::from_bytes_until_nul(&self.errors).map_or(&[], CStr::to_bytes)
-    }
-
-    /// How long it has taken.
-    pub(super) fn wall_ms(&self) -> f32 {
-        self.started
-            .map_or(0.0, |t| t.elapsed().as_secs_f32() * 1e3)
-    }
-}
 
 /// Parameters (offset and size in turn) and attributes of a function, as the client wants them.
 pub(super) fn describe(

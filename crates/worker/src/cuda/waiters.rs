@@ -5,6 +5,7 @@ use super::completer::{Completer, Then};
 use super::printed::Printed;
 use busbar_abi::cuda::*;
 use busbar_channel::{look, patience};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
@@ -38,14 +39,26 @@ struct Shared {
     driver: &'static Driver,
     completer: Completer,
     printed: Option<Printed>,
-    idle: Mutex<Vec<Arc<Seat>>>,
+    free: Mutex<Free>,
     /// Threads there are.
     threads: AtomicUsize,
 }
 
-/// The most threads: a thread of the client's program waits for one call at a time, and no program
+/// Threads without a job, or jobs without a thread.
+#[derive(Default)]
+struct Free {
+    idle: Vec<Arc<Seat>>,
+    jobs: VecDeque<Job>,
+}
+
+/// The most threads. Waits beyond that take their turn: those before them are over when the device
+/// has come so far.
+const MOST: usize = 128;
+/// The most waits: a thread of the client's program waits for one call at a time, and no program
 /// has more threads.
-const MOST: usize = 4096;
+const MOST_JOBS: usize = 4096;
+/// A thread that waits needs little.
+const STACK: usize = 256 << 10;
 
 /// Threads that wait.
 pub(super) struct Waiters {
@@ -66,7 +79,7 @@ impl Waiters {
             driver,
             completer,
             printed,
-            idle: Mutex::default(),
+            free: Mutex::default(),
             threads: AtomicUsize::new(0),
         };
         Self {
@@ -76,7 +89,7 @@ impl Waiters {
 
     /// A job may come soon: the thread that will get it looks out for it.
     pub(super) fn rouse(&self) {
-        if let Some(seat) = lock(&self.shared.idle).last() {
+        if let Some(seat) = lock(&self.shared.free).idle.last() {
             seat.thread.unpark();
         }
     }
@@ -95,25 +108,35 @@ impl Waiters {
             wait,
             call,
         };
+        let refuse = || {
+            let then = Then::Reply { call };
+            self.shared.completer.now(CUDA_ERROR_OUT_OF_MEMORY, then);
+        };
+        let mut free = lock(&self.shared.free);
         // The last to become idle is the likeliest to be awake.
-        let seat = lock(&self.shared.idle).pop();
-        if let Some(seat) = seat {
+        if let Some(seat) = free.idle.pop() {
+            drop(free);
             *lock(&seat.job) = Some(job);
             seat.given.store(true, Ordering::Release);
             seat.thread.unpark();
             return;
         }
-        let refuse = || {
-            let then = Then::Reply { call };
-            self.shared.completer.now(CUDA_ERROR_OUT_OF_MEMORY, then);
-        };
         // Only the executor starts threads.
         if self.shared.threads.load(Ordering::Relaxed) >= MOST {
+            if free.jobs.len() < MOST_JOBS {
+                free.jobs.push_back(job);
+                return;
+            }
+            drop(free);
             return refuse();
         }
+        drop(free);
         let shared = self.shared.clone();
         let run = move || shared.run(job);
-        let started = std::thread::Builder::new().name("waiter".into()).spawn(run);
+        let started = std::thread::Builder::new()
+            .name("waiter".into())
+            .stack_size(STACK)
+            .spawn(run);
         match started {
             Ok(_) => _ = self.shared.threads.fetch_add(1, Ordering::Relaxed),
             Err(_) => refuse(),
@@ -132,9 +155,13 @@ impl Shared {
         });
         let mut next = Some(first);
         loop {
-            if let Some(job) = next.take() {
+            while let Some(job) = next.take() {
                 self.serve(&job);
-                lock(&self.idle).push(seat.clone());
+                let mut free = lock(&self.free);
+                next = free.jobs.pop_front();
+                if next.is_none() {
+                    free.idle.push(seat.clone());
+                }
             }
             while !look(patience().after, || seat.given.load(Ordering::Acquire)) {
                 std::thread::park();
