@@ -18,7 +18,7 @@ fn clGetKernelInfo(kernel: cl_kernel, param_name: cl_kernel_info, param_value_si
 #[custom]
 fn clGetKernelSubGroupInfo(kernel: cl_kernel, device: cl_device_id, param_name: cl_kernel_sub_group_info, input_value_size: usize, input_value: *const c_void, param_value_size: usize, param_value: *mut c_void, param_value_size_ret: *mut usize) -> i32;
 
-#[same_as(clGetKernelSubGroupInfo)]
+#[is(clGetKernelSubGroupInfo)]
 fn clGetKernelSubGroupInfoKHR(in_kernel: cl_kernel, in_device: cl_device_id, param_name: cl_kernel_sub_group_info, input_value_size: usize, input_value: *const c_void, param_value_size: usize, param_value: *mut c_void, param_value_size_ret: *mut usize) -> i32;
 
 #[local]

@@ -18,7 +18,7 @@ fn clGetPlatformIDs(num_entries: u32, platforms: *mut cl_platform_id, num_platfo
 #[local]
 fn clGetPlatformInfo(platform: cl_platform_id, param_name: cl_platform_info, param_value_size: usize, param_value: *mut c_void, param_value_size_ret: *mut usize) -> i32;
 
-#[same_as(clGetPlatformIDs)]
+#[is(clGetPlatformIDs)]
 fn clIcdGetPlatformIDsKHR(num_entries: u32, platforms: *mut cl_platform_id, num_platforms: *mut u32) -> i32;
 
 #[local]

@@ -15,7 +15,7 @@ fn clCreateProgramWithBuiltInKernels(context: cl_context, num_devices: u32, devi
 #[custom]
 fn clCreateProgramWithIL(context: cl_context, il: *const c_void, length: usize, errcode_ret: *mut i32) -> cl_program;
 
-#[same_as(clCreateProgramWithIL)]
+#[is(clCreateProgramWithIL)]
 fn clCreateProgramWithILKHR(context: cl_context, il: *const c_void, length: usize, errcode_ret: *mut i32) -> cl_program;
 
 #[custom]

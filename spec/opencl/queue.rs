@@ -6,7 +6,7 @@ fn clCreateCommandQueue(context: cl_context, device: cl_device_id, properties: c
 #[custom]
 fn clCreateCommandQueueWithProperties(context: cl_context, device: cl_device_id, properties: *const cl_queue_properties, errcode_ret: *mut i32) -> cl_command_queue;
 
-#[same_as(clCreateCommandQueueWithProperties)]
+#[is(clCreateCommandQueueWithProperties)]
 fn clCreateCommandQueueWithPropertiesKHR(context: cl_context, device: cl_device_id, properties: *const cl_queue_properties, errcode_ret: *mut i32) -> cl_command_queue;
 
 #[custom]

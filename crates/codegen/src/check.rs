@@ -88,6 +88,9 @@ fn procs(api: &Api) -> Result<()> {
 
 /// What a function is another name of takes what it is given.
 fn alias(api: &Api, c: &Call, to: &str, args: Option<&[String]>) -> Result<()> {
+    if args.is_some() && !api.generates_functions() {
+        bail!("an API without result codes has aliases with the same arguments only");
+    }
     let Some(target) = api.find(to) else {
         // A hand-written function: of its parameters the compiler says more than is known here.
         let (Some(args), true) = (args, c.item.per_thread.is_some()) else {

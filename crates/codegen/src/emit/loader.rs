@@ -58,7 +58,7 @@ enum Does<'a> {
 fn does<'a>(api: &'a Api, c: &'a Call) -> Does<'a> {
     match &c.item.class {
         Class::Local | Class::Custom => Does::Calls(c),
-        Class::SameAs(to) => api.find(to).map_or(Does::Nothing, Does::Calls),
+        Class::Is(to, _) => api.find(to).map_or(Does::Nothing, Does::Calls),
         Class::Unsupported(_) if api.loader.contains(&c.item.name) => Does::Refuses,
         _ => Does::Nothing,
     }
