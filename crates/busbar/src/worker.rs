@@ -16,6 +16,9 @@ pub struct Args {
     /// Print the devices of these APIs as JSON, and exit
     #[arg(long, value_delimiter = ',')]
     probe: Vec<String>,
+    /// Load what these APIs take before a session needs it
+    #[arg(long, value_delimiter = ',')]
+    warm: Vec<String>,
     /// Where content is kept
     #[arg(long)]
     cache_dir: Option<PathBuf>,
@@ -83,7 +86,7 @@ pub fn run(a: Args) -> Result<()> {
     };
     // SAFETY: the server made this descriptor for us and nothing else in this process knows it.
     let control = unsafe { OwnedFd::from_raw_fd(fd) };
-    let warm = || busbar_worker::apis::warm(&options);
+    let warm = || busbar_worker::apis::warm(&a.warm, &options);
     if let Err(why) = busbar_worker::run::run(control, &options, busbar_worker::apis::APIS, warm) {
         bail!("worker: {why}");
     }

@@ -24,9 +24,15 @@ pub fn probe(apis: &[String], options: &Options) -> String {
     serde_json::to_string(&found).unwrap_or_default()
 }
 
-/// Does what can be done before a session's client is known, so that it need not wait for it.
-pub fn warm(options: &Options) {
-    // Starting the driver takes a good part of a second, and holds no device memory.
-    let _ = crate::cuda::load(options.cuda_library.as_deref());
-    crate::opencl::warm(options.opencl_library.as_deref());
+/// Does what can be done for these APIs before a session's client is known, so that it need not
+/// wait for it.
+pub fn warm(apis: &[String], options: &Options) {
+    for api in apis {
+        match api.as_str() {
+            // Starting the driver takes a good part of a second, and holds no device memory.
+            "cuda" => drop(crate::cuda::load(options.cuda_library.as_deref())),
+            "opencl" => crate::opencl::warm(options.opencl_library.as_deref()),
+            _ => {}
+        }
+    }
 }

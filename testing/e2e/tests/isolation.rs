@@ -33,6 +33,24 @@ fn is_root() -> bool {
 }
 
 #[test]
+fn a_worker_loads_no_driver_of_an_api_that_its_server_does_not_offer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = folder.path().join("of-the-other-api.so");
+    // Any library, of a name that nothing else has; once loaded, this one stays.
+    std::fs::copy(tree().fakedev_library(), &library).expect("a copy");
+    for (apis, loads) in [("cuda", false), ("cuda,opencl", true)] {
+        let path = library.to_str().expect("a path");
+        let options = Options::default().arg("--api", apis);
+        let server = options.arg("--opencl-library", path).start();
+        let mut client = Running::start(remote(&server, program()).args(["hold", "1"]));
+        client.line_with("holding");
+        let maps = proc_file(worker(&server), "maps");
+        assert_eq!(maps.contains("of-the-other-api"), loads, "--api {apis}");
+        client.goes_on_holding();
+    }
+}
+
+#[test]
 fn a_worker_has_given_up_what_it_does_not_need() {
     // A descriptor that the server inherits, as from a careless shell.
     let secret = tempfile::NamedTempFile::new().expect("a file");

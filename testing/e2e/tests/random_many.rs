@@ -22,12 +22,12 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_driver_program");
 const KEPT: [(&str, u64); 7] = [
     ("contexts", 1),
     ("streams", 1),
-    ("events", 5),
-    ("host_ranges", 8),
+    ("events", 8),
+    ("host_ranges", 12),
     // Addresses and memory that the next allocation gets.
-    ("reserved", 4),
-    ("created", 4),
-    ("device_ranges", 4),
+    ("reserved", 8),
+    ("created", 8),
+    ("device_ranges", 8),
 ];
 
 /// How long all programs of a lane may take.

@@ -338,6 +338,7 @@ impl Workers {
         let fd = theirs.as_raw_fd();
         let mut c = self.as_user(Some(fd));
         c.arg(format!("--control-fd={fd}"));
+        c.arg(format!("--warm={}", self.apis.join(",")));
         // Nothing a tenant prints may mix with the server's own stdout.
         c.stdout(Stdio::null());
         let child = self.spawner.spawn(c).map_err(not_started)?;
