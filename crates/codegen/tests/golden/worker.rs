@@ -19,7 +19,7 @@ pub(super) fn toy_make(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireE
         let mut v_cup: ToyCup = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.toyMake(&mut v_cup, &v_size, v_name.as_ptr()) })?;
-        w.store(Kind::Cup, m.cup, v_cup as u64);
+        w.store(Kind::Cup, m.cup, v_cup as u64, &[(Kind::Table, h.aux)]);
         Ok(())
     });
     w.done(h, rc);

@@ -66,6 +66,9 @@ api! {
 
     fn [cuMemFreeAsync; cuMemFreeAsync_ptsz] (address: CUdeviceptr, stream: CUstream) {
         let (stream, context) = submit::resolve(stream, FLAVOUR)?;
+        if address == 0 {
+            return Ok(());
+        }
         let range = memory::find(address).filter(|range| range.base == address);
         let range = range.ok_or(INVALID_VALUE)?;
         match range.kind {

@@ -124,6 +124,9 @@ pub unsafe fn cuMemFreeAsync(p: CUdeviceptr, stream: CUstream, per_thread: bool)
     guard(|| {
         let cx = enter()?;
         let stream = cx.stream(stream, per_thread)?;
+        if p == 0 {
+            return Ok(());
+        }
         if cx
             .state()
             .ranges

@@ -264,6 +264,7 @@ pub fn globals(api: &Api) {
     let mut none = 1u64;
     api.tell("cuMemAllocAsync", &[at(&mut none), 0, stream]);
     println!("no bytes at {none}");
+    api.tell("cuMemFreeAsync", &[0, stream]);
     // Half of what came from a pool is not what came from a pool.
     let q = api.made("cuMemAllocAsync", &[4096, stream]);
     println!(
