@@ -1,9 +1,10 @@
 //! Calls that were made and not yet answered.
 
+use crate::lock::lock;
 use busbar_channel::{look, patience};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// An answer: the API's result code and the reply message's bytes.
@@ -24,10 +25,6 @@ const DONE: u32 = 2;
 pub struct Waiter {
     state: AtomicU32,
     answer: Mutex<Option<Answer>>,
-}
-
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Waiter {

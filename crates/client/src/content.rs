@@ -1,10 +1,11 @@
 //! Module images and program sources, offered by hash and sent only when the server lacks them.
 
+use crate::lock::lock;
 use busbar_channel::{Bulk, Channel, Closed};
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::OP_CONTENT;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The name of a piece of content: its BLAKE3 hash.
 pub type Hash = [u8; 32];
@@ -23,7 +24,7 @@ impl Offers {
     /// waiting calls made so far.
     pub fn offer(&self, stamp: u64, bytes: Arc<[u8]>) -> Hash {
         let hash = *blake3::hash(&bytes).as_bytes();
-        let mut offers = self.offers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut offers = lock(&self.offers);
         offers.insert(hash, (stamp, bytes));
         hash
     }
@@ -31,7 +32,7 @@ impl Offers {
     /// A call made after `stamp` was answered, so every offer made before it has been looked at by
     /// the worker: whatever it lacked it has asked for and got.
     pub fn settled(&self, stamp: u64) {
-        let mut offers = self.offers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut offers = lock(&self.offers);
         if !offers.is_empty() {
             offers.retain(|_, (s, _)| *s >= stamp);
         }
@@ -40,7 +41,7 @@ impl Offers {
     /// The worker asks for `hash`. False when it was never offered.
     pub fn send(&self, channel: &Channel, hash: &Hash) -> Result<bool, Closed> {
         let bytes = {
-            let offers = self.offers.lock().unwrap_or_else(PoisonError::into_inner);
+            let offers = lock(&self.offers);
             match offers.get(hash) {
                 Some((_, b)) => b.clone(),
                 None => return Ok(false),

@@ -16,6 +16,7 @@ pub mod config;
 mod content;
 pub mod cuda;
 pub mod hello;
+mod lock;
 pub mod log;
 pub mod nvml;
 pub mod opencl;

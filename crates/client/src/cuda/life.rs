@@ -3,10 +3,10 @@
 
 use super::call::{Client, Cx, decode, thread};
 use super::engine::{callback, logs, output};
-use super::state::bodies::lock;
 use super::state::{State, devices};
 use crate::config::Config;
 use crate::hello::Failure;
+use crate::lock::lock;
 use crate::session::{Handler, Session};
 use busbar_abi::cuda::*;
 use busbar_channel::switches::Switch;

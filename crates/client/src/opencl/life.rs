@@ -4,7 +4,8 @@
 use super::arguments::Made;
 use super::call::{Client, Function, Hub, Server};
 use super::engine::describe;
-use super::state::{Result, lock};
+use super::state::Result;
+use crate::lock::lock;
 use crate::{Session, config::Config};
 use busbar_abi::opencl::{CL_OUT_OF_HOST_MEMORY, CL_OUT_OF_RESOURCES, CL_SUCCESS, Handle};
 use busbar_wire::generated::opencl as wire;

@@ -5,9 +5,9 @@
 //! A thread of its own reads the pipe and does the rest. Faults elsewhere go to whoever handled
 //! them before.
 
-use crate::cuda::state::bodies::lock;
 use crate::cuda::state::shadows::Outcome;
 use crate::cuda::state::space;
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;

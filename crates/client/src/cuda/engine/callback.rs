@@ -7,8 +7,8 @@
 
 use crate::cuda::call::{Client, Cx, Job, decode, fault};
 use crate::cuda::engine::{graph_host, logs, shadow};
-use crate::cuda::state::bodies::lock;
 use crate::cuda::state::promised::{Function, Promised};
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_wire::Reader;

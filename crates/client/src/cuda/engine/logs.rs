@@ -7,8 +7,8 @@
 
 use crate::cuda::call::{fault, thread};
 use crate::cuda::state::State;
-use crate::cuda::state::bodies::lock;
 use crate::cuda::state::logs::{Line, Listener};
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 use std::ffi::c_void;

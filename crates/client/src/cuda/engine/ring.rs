@@ -9,6 +9,7 @@ use crate::cuda::call::{Cx, fault};
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{shared, transfer};
 use crate::cuda::state::pieces::Pieces;
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 use std::collections::VecDeque;
@@ -200,7 +201,7 @@ impl Ended {
     fn wait(&self, cx: Cx) -> (Piece, CUresult) {
         // Else nobody looks for the answer, or notices that it does not come.
         let _expecting = cx.client.session.expect();
-        let mut how = self.how.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut how = lock(&self.how);
         loop {
             if let Some(x) = how.take() {
                 return x;
@@ -314,7 +315,7 @@ unsafe fn arrive(
             let to = ended.clone();
             parts.queued.fetch_add(1, Ordering::Relaxed);
             let sent = piece.send(cx, (src + at as u64, false), n, stream, move |piece, rc| {
-                *to.how.lock().unwrap_or_else(PoisonError::into_inner) = Some((piece, rc));
+                *lock(&to.how) = Some((piece, rc));
                 to.came.notify_one();
             });
             match sent {

@@ -5,9 +5,9 @@
 //! locked memory is the program's alone, as it is with a worker elsewhere.
 
 use crate::cuda::call::{Cx, unmap_host};
-use crate::cuda::state::bodies::lock;
 use crate::cuda::state::order::ALL_STREAMS;
 use crate::cuda::state::space;
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use busbar_transport::shared::Segment;
 use busbar_wire::generated::cuda as msg;

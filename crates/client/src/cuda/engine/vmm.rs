@@ -1,8 +1,8 @@
 //! Virtual memory management: addresses are reserved here, memory is made and mapped at the worker.
 
 use crate::cuda::call::Cx;
-use crate::cuda::state::bodies::lock;
 use crate::cuda::state::vmm::Allocation;
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 

@@ -4,7 +4,7 @@ use crate::cuda::call::{decode, put, put_opt};
 use crate::cuda::generated::procs::PROC_TABLE;
 use crate::cuda::life;
 use crate::cuda::life::{enter_anywhere, enter_local, guard};
-use crate::cuda::state::bodies::lock;
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 use std::ffi::{CStr, CString, c_char, c_void};

@@ -3,9 +3,9 @@
 use crate::cuda::call::{Cx, Host, freed, put, put_opt, unmap_host};
 use crate::cuda::engine::{memory, place, pool, shadow, shared, stream, transfer};
 use crate::cuda::life::{enter, enter_local, guard};
-use crate::cuda::state::bodies::lock;
 use crate::cuda::state::ranges::{ORDERED, Range, Sort};
 use crate::cuda::state::space;
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
 use std::ffi::c_void;

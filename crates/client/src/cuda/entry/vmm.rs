@@ -3,10 +3,10 @@
 use crate::cuda::call::{decode, put, put_opt};
 use crate::cuda::engine::vmm;
 use crate::cuda::life::{enter, guard};
-use crate::cuda::state::bodies::lock;
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space::GRANULE;
 use crate::cuda::state::vmm::{Mapping, Vmm};
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::ffi::c_void;

@@ -1,13 +1,9 @@
 //! What is known of objects, by their ids.
 
+use crate::lock::lock;
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-/// A lock, whatever a thread that held it has come to.
-pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use std::sync::{Mutex, MutexGuard};
 
 /// What is known of objects of one kind, by id.
 #[derive(Debug)]

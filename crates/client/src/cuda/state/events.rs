@@ -5,7 +5,7 @@
 //! queued. So once a program asks at all, the worker tells by itself when a recorded event has
 //! happened, and until then the answer is known here.
 
-use super::bodies::lock;
+use crate::lock::lock;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -1,10 +1,11 @@
 //! Functions and kernels: what launches know of them.
 
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use std::collections::BTreeSet;
 use std::ffi::CString;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// How many attributes of a function there are.
 pub const ATTRIBUTES: usize = 16;
@@ -112,7 +113,7 @@ impl Places {
     /// Whether the address at an offset is believed, as those of `early` launches are; and whether
     /// that was not known before.
     pub fn believes(&self, at: usize, early: bool) -> (bool, bool) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         if known.contains(&(at, true)) {
             return (true, false);
         }

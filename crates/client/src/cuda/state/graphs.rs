@@ -1,8 +1,8 @@
 //! Graphs: which nodes are in which, what they keep for the program, and what of the program's
 //! memory they copy.
 
-use super::bodies::lock;
 use super::rows::HostBox;
+use crate::lock::lock;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
 //! The driver's log: who listens, and what they have not heard of yet.
 
-use super::bodies::lock;
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{c_char, c_void};

@@ -28,7 +28,8 @@ pub mod storage;
 pub mod vmm;
 
 use crate::chunks::Side;
-use bodies::{Bodies, lock};
+use crate::lock::lock;
+use bodies::Bodies;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
 use contexts::Contexts;

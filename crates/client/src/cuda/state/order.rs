@@ -4,7 +4,7 @@
 //! of that: which stream is known to be idle, which copies still arrive in the program's memory,
 //! which of its functions have yet to run, which streams capture.
 
-use super::bodies::lock;
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;

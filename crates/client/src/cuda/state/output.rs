@@ -1,6 +1,6 @@
 //! What the device prints: texts that have come and are not written yet.
 
-use super::bodies::lock;
+use crate::lock::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, PoisonError};

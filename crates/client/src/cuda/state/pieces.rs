@@ -1,6 +1,6 @@
 //! Pieces of memory that are lent one by one.
 
-use super::bodies::lock;
+use crate::lock::lock;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! What of the program's the server may ask for: functions, destructors, bytes. The server has a
 //! token for each, never an address.
 
-use super::bodies::lock;
 use super::order::Order;
+use crate::lock::lock;
 use crate::tokens::Tokens;
 use busbar_abi::cuda::*;
 use std::ffi::c_void;

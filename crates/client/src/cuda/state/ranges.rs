@@ -1,7 +1,7 @@
 //! Ranges: the memory that CUDA knows, and which addresses are given out.
 
-use super::bodies::lock;
 use super::space::{self, Alloc, Release, Space};
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -12,9 +12,9 @@
 //! it touches memory that may fault, or waits for what the worker has queued.
 
 use super::area::{ANY, Area, Attach, Pages};
-use super::bodies::lock;
 use super::ranges::Sort;
 use super::space;
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::op;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -2,12 +2,13 @@
 
 use super::headers;
 use crate::calls::Answer;
+use crate::lock::lock;
 use crate::opencl::arguments::OfObject;
 use crate::opencl::call::{Context, Device, Kernel, LOST, Object, Program, Ref, decode};
 use crate::opencl::state::args::Args;
 use crate::opencl::state::builds::Outcome;
 use crate::opencl::state::kernel::KernelInfo;
-use crate::opencl::state::{Result, User, lock};
+use crate::opencl::state::{Result, User};
 use busbar_abi::opencl::*;
 use busbar_wire::codec::Request;
 use busbar_wire::generated::opencl as wire;

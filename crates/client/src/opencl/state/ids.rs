@@ -1,7 +1,7 @@
 //! The names of a server's objects, and which handles are alive.
 #![forbid(unsafe_code)]
 
-use super::lock;
+use crate::lock::lock;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 

@@ -1,7 +1,8 @@
 //! The mapped regions of an object, and the memory that stands for it.
 #![forbid(unsafe_code)]
 
-use super::{Result, lock};
+use super::Result;
+use crate::lock::lock;
 use busbar_abi::opencl::{
     CL_INVALID_VALUE, CL_MAP_FAILURE, CL_MAP_READ, CL_MAP_WRITE, CL_MAP_WRITE_INVALIDATE_REGION,
 };

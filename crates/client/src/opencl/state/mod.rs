@@ -20,17 +20,10 @@ pub mod svm;
 pub mod told;
 pub mod values;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 /// What a call comes to: a value, or a code of the API.
 pub type Result<T> = std::result::Result<T, i32>;
 /// A function of the program with its arguments, to be run on the callback thread.
 pub type Job = Box<dyn FnOnce() + Send>;
-
-/// Locks, whatever a panicking thread left behind.
-pub fn lock<T: ?Sized>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A pointer of the program's that only its own function looks at.
 #[derive(Clone, Copy)]

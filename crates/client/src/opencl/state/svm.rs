@@ -1,7 +1,7 @@
 //! Which addresses are shared virtual memory.
 #![forbid(unsafe_code)]
 
-use super::lock;
+use crate::lock::lock;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use super::Result;
+use crate::lock::lock;
 use busbar_abi::opencl::Handle;
 use busbar_wire::{Reader, WireError};
 use std::collections::HashMap;
@@ -108,12 +109,12 @@ impl Asked {
         lost: i32,
         f: impl FnOnce() -> Result<Vec<u8>>,
     ) -> Result<Vec<u8>> {
-        if let Some(v) = super::lock(&self.0).get(&param) {
+        if let Some(v) = lock(&self.0).get(&param) {
             return v.clone();
         }
         let v = f();
         if v != Err(lost) {
-            super::lock(&self.0).insert(param, v.clone());
+            lock(&self.0).insert(param, v.clone());
         }
         v
     }
