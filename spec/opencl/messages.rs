@@ -32,6 +32,14 @@ fn Check(object: u32);
 #[id(0x0107)] #[message] #[queued]
 fn Blob(blob: u32, total: u64, offset: u64, data: Rest);
 
+/// Memory of a client on this host, which it has handed over under this number.
+#[id(0x0108)] #[message] #[waits]
+fn ShareMemory(number: u64, size: u64);
+
+/// The client lets go of shared memory. Commands that use it have it until they have run.
+#[id(0x0109)] #[message] #[queued]
+fn UnshareMemory(number: u64);
+
 /// A context over devices of one platform. With `notify`, what the library tells the context's error
 /// callback comes back as callback notices whose call is the context's id.
 #[id(0x0201)] #[message] #[queued]
@@ -242,6 +250,10 @@ fn Finish(queue: u32, profile: U32s) -> (timed: U32s, times: U64s);
 /// Hands a queue's commands to the device.
 #[id(0x0611)] #[message] #[queued]
 fn Flush(queue: u32);
+
+/// Bytes between a buffer and shared memory, `to_buffer` or from it; answered once they are there.
+#[id(0x0612)] #[message] #[waits]
+fn CopyShared(queue: u32, buffer: u32, event: u32, waits: U32s, offset: u64, memory: u64, at: u64, size: u64, to_buffer: u32);
 
 /// A user event.
 #[id(0x0701)] #[message] #[queued]

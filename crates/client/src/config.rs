@@ -4,7 +4,7 @@
 //! environment is the caller's, and says nothing here: it would have the program send a file that
 //! only it can read to a server of the caller's choice, and write where the caller cannot.
 
-use crate::shared::Sharing;
+pub use crate::shared::Sharing;
 use busbar_control::hello::with_port;
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
 //! The client's side of a session, inside the program that uses the accelerator.
 //!
 //! The API-neutral part is here: [`config`] reads the environment, [`session`] opens a session and
-//! carries calls, [`shared`] hands memory to a worker on this host, [`calls`] matches answers to
-//! those who wait, [`content`] sends module images only to servers that lack them, [`stats`]
-//! counts, [`log`] writes where the user asked and nowhere else, `tokens` keep what the server may
-//! ask for. Each forwarded API is a folder:
+//! carries calls, [`shared`] hands memory to a worker on this host, `ring` copies through such
+//! memory, [`calls`] matches answers to those who wait, [`content`] sends module images only to
+//! servers that lack them, [`stats`] counts, [`log`] writes where the user asked and nowhere else,
+//! `tokens` keep what the server may ask for. Each forwarded API is a folder:
 //! [`cuda`], [`opencl`]; [`nvml`] only answers questions.
 
 // What runs inside somebody else's program prints nothing unasked and never ends it.
@@ -20,6 +20,7 @@ mod lock;
 pub mod log;
 pub mod nvml;
 pub mod opencl;
+mod ring;
 pub mod session;
 mod shared;
 mod side;

@@ -130,7 +130,19 @@ impl Segment {
         Ok(())
     }
 
-    /// Unmaps what [`Segment::map`] mapped.
+    /// Maps its first `len` bytes anywhere, and says where.
+    pub fn map_anywhere(&self, len: u64) -> io::Result<u64> {
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let (fd, len) = (self.fd.as_raw_fd(), len as usize);
+        // SAFETY: a new mapping, wherever the kernel likes.
+        let p = unsafe { libc::mmap(std::ptr::null_mut(), len, rights, libc::MAP_SHARED, fd, 0) };
+        match p == libc::MAP_FAILED {
+            true => Err(io::Error::last_os_error()),
+            false => Ok(p as u64),
+        }
+    }
+
+    /// Unmaps what was mapped.
     ///
     /// # Safety
     /// Nobody uses the memory any more.

@@ -316,9 +316,7 @@ impl Ears {
 /// that is true shows when it hands some over.
 fn shares(a: &Attach) -> bool {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    a.hello.api == "cuda"
-        && a.hello.features.iter().any(|f| f == SHARED_MEMORY)
-        && a.hello.client.boot_id == boot.trim()
+    a.hello.features.iter().any(|f| f == SHARED_MEMORY) && a.hello.client.boot_id == boot.trim()
 }
 
 /// The welcome of a new session: what this end can do, and where a client of this host hands its

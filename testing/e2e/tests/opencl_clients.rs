@@ -2,12 +2,15 @@
 //! what becomes of one is nothing to the other.
 
 use busbar_abi::opencl::*;
-use busbar_client::config::Config;
+use busbar_client::config::{Config, Sharing};
 use busbar_client::opencl::call::Client;
-use busbar_client::opencl::generated::{self, context, device, memory, platform, queue, transfer};
+use busbar_client::opencl::generated::{
+    self, context, device, event, map, memory, platform, queue, transfer,
+};
 use busbar_client::opencl::life;
 use busbar_e2e::opencl::Server;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 fn client(server: &Server) -> &'static Client {
@@ -141,4 +144,144 @@ fn two_clients_of_two_servers_live_in_one_process() {
     // A thread that is bound to none uses the process's own, which has no server here.
     life::bind(None);
     assert_eq!(first(), Err(ext::CL_PLATFORM_NOT_FOUND_KHR));
+}
+
+/// Bytes that only `seed` makes.
+fn bytes(len: usize, seed: usize) -> Vec<u8> {
+    let byte = |i: usize| (i.wrapping_mul(31) ^ (i / 251) ^ seed) as u8;
+    (0..len).map(byte).collect()
+}
+
+/// Writes, reads and maps of parts of a buffer by a queue with these properties; panics where a
+/// byte is wrong.
+fn copies(c: Handle, d: Handle, properties: u64) -> Result<(), i32> {
+    const ALL: usize = 34 << 20;
+    let mut code = 0;
+    let mut model = bytes(ALL, 0);
+    // SAFETY: the API's handles, and memory of the sizes given until each command has run.
+    unsafe {
+        let q = made(|e| queue::clCreateCommandQueue(c, d, properties, e))?;
+        let flags = CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR;
+        let b = made(|e| memory::clCreateBuffer(c, flags, ALL, model.as_mut_ptr().cast(), e))?;
+        // Around the least that is worth sharing, and more than all of the shared pieces.
+        let least = 256 << 10;
+        for (round, size) in [least - 1, least, (5 << 20) + 13, 30 << 20]
+            .into_iter()
+            .enumerate()
+        {
+            let at = 77 * round;
+            let range = at..at + size;
+            // Two writes that wait for the program, and a read behind them.
+            let gate = made(|e| event::clCreateUserEvent(c, e))?;
+            let (mut first, mut second, mut third) = (null_mut(), null_mut(), null_mut());
+            let (old, new) = (bytes(size, 100 + round), bytes(size, round));
+            let from = old.as_ptr().cast();
+            let (list, done) = (&raw const gate, &raw mut first);
+            ok(transfer::clEnqueueWriteBuffer(
+                q, b, 0, at, size, from, 1, list, done,
+            ))?;
+            let from = new.as_ptr().cast();
+            let (list, done) = (&raw const first, &raw mut second);
+            ok(transfer::clEnqueueWriteBuffer(
+                q, b, 0, at, size, from, 1, list, done,
+            ))?;
+            model[range.clone()].copy_from_slice(&new);
+            let mut got = vec![0u8; size];
+            let (to, list) = (got.as_mut_ptr().cast(), &raw const second);
+            ok(transfer::clEnqueueReadBuffer(
+                q,
+                b,
+                0,
+                at,
+                size,
+                to,
+                1,
+                list,
+                &raw mut third,
+            ))?;
+            ok(event::clSetUserEventStatus(gate, CL_COMPLETE))?;
+            ok(event::clWaitForEvents(1, &raw const third))?;
+            assert!(got == model[range.clone()], "a read of {size} bytes");
+            // A map to read and write, changed and unmapped; and at once another that sees it.
+            for change in [3u8, 5] {
+                let both = CL_MAP_READ | CL_MAP_WRITE;
+                let p = map::clEnqueueMapBuffer(
+                    q,
+                    b,
+                    1,
+                    both,
+                    at,
+                    size,
+                    0,
+                    null(),
+                    null_mut(),
+                    &raw mut code,
+                );
+                ok(code)?;
+                let mapped = std::slice::from_raw_parts_mut(p.cast::<u8>(), size);
+                assert!(*mapped == model[range.clone()], "a map of {size} bytes");
+                for (m, byte) in mapped.iter_mut().zip(&mut model[range.clone()]) {
+                    *byte ^= change;
+                    *m = *byte;
+                }
+                ok(map::clEnqueueUnmapMemObject(q, b, p, 0, null(), null_mut()))?;
+                ok(queue::clFinish(q))?;
+            }
+            let mut got = vec![0u8; size];
+            let to = got.as_mut_ptr().cast();
+            ok(transfer::clEnqueueReadBuffer(
+                q,
+                b,
+                1,
+                at,
+                size,
+                to,
+                0,
+                null(),
+                null_mut(),
+            ))?;
+            assert!(got == model[range], "a waiting read of {size} bytes");
+            for e in [gate, first, second, third] {
+                ok(event::clReleaseEvent(e))?;
+            }
+        }
+        ok(memory::clReleaseMemObject(b))?;
+        ok(queue::clReleaseCommandQueue(q))
+    }
+}
+
+#[test]
+fn copies_are_the_same_with_and_without_shared_memory() {
+    let server = Server::start();
+    for sharing in [Sharing::Never, Sharing::Direct] {
+        let config = Config {
+            servers: vec![server.address.clone()],
+            sharing,
+            ..Config::from_env()
+        };
+        let client: &'static Client =
+            Box::leak(Box::new(life::open(&config, generated::functions())));
+        life::bind(Some(client));
+        let (_, d) = first().expect("a device");
+        // SAFETY: a device, and no callback.
+        let c = unsafe {
+            made(|e| context::clCreateContext(null(), 1, &raw const d, null(), null_mut(), e))
+        };
+        let c = c.expect("a context");
+        let (loose, timed) = (
+            CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE,
+            CL_QUEUE_PROFILING_ENABLE,
+        );
+        for properties in [0, loose, timed] {
+            let code = copies(c, d, properties);
+            assert_eq!(code, Ok(()), "{sharing:?}, queue of {properties:#x}");
+        }
+        let sent = client.servers[0].session.counters().sent.load(Relaxed);
+        assert_eq!(
+            sent < 500 << 20,
+            sharing == Sharing::Direct,
+            "{sent} bytes sent"
+        );
+    }
+    life::bind(None);
 }

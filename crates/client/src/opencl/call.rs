@@ -8,6 +8,7 @@ use super::state::svm::Allocations;
 use super::state::told::{Due, Failures, Listeners};
 use super::state::{Job, Result, bodies};
 use crate::lock::lock;
+use crate::ring::Ring;
 use crate::session::CHUNK;
 use crate::tokens::Tokens;
 use crate::{Handler, Session};
@@ -80,7 +81,7 @@ impl Runner {
 #[derive(Default)]
 pub struct Hub {
     failures: Mutex<Failures>,
-    failed: AtomicUsize,
+    any_failed: AtomicUsize,
     /// Callbacks that the worker will ask for.
     waiting: Mutex<Tokens<Due>>,
     /// Contexts that want to hear of errors.
@@ -90,19 +91,25 @@ pub struct Hub {
     pub runner: Runner,
 }
 
-impl Handler for Hub {
-    fn error(&self, status: i32, body: &[u8]) {
-        let mut r = Reader::new(body);
-        let (Ok(op), Ok(queue)) = (r.u16(), r.u32()) else {
-            return;
-        };
+impl Hub {
+    /// A call that nobody waits for has failed, on a queue or (0) on none.
+    pub fn failed(&self, op: u16, queue: u32, status: i32) {
         let name = wire::name(op).unwrap_or("a call");
         let text = format!("{name} failed at the server with error {status}");
         crate::log!(Warn, "{text}");
         let told = lock(&self.listeners).tell_of_queue(queue, &text);
         self.runner.run_all(told);
         lock(&self.failures).add(queue, status);
-        self.failed.fetch_add(1, Ordering::Release);
+        self.any_failed.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Handler for Hub {
+    fn error(&self, status: i32, body: &[u8]) {
+        let mut r = Reader::new(body);
+        if let (Ok(op), Ok(queue)) = (r.u16(), r.u32()) {
+            self.failed(op, queue, status);
+        }
     }
 
     fn callback(&self, status: i32, call: u32, body: &[u8]) -> std::result::Result<(), String> {
@@ -150,6 +157,16 @@ fn print(text: &[u8]) {
     }
 }
 
+/// A ring in memory that a worker knows by a number.
+pub struct Numbered {
+    /// The pieces.
+    pub ring: Ring,
+    /// The worker's name for the memory.
+    pub number: u64,
+    /// Where it begins.
+    pub base: usize,
+}
+
 /// A server in use. It lives as long as the process.
 pub struct Server {
     /// The session.
@@ -165,6 +182,8 @@ pub struct Server {
     pub platforms: OnceLock<Vec<Ref<Platform>>>,
     /// Shared virtual memory.
     pub svm: Allocations<Ref<Context>>,
+    /// Pieces of memory that is shared with a worker on this host.
+    pub ring: OnceLock<Option<Numbered>>,
     /// Whether memory of the program's is being sent from where it lies.
     pub borrowed: AtomicBool,
     /// Whether the program has asked for the times of an event.
@@ -227,6 +246,7 @@ impl Server {
             given: Mutex::default(),
             platforms: OnceLock::new(),
             svm: Allocations::default(),
+            ring: OnceLock::new(),
             borrowed: AtomicBool::new(false),
             profiles: AtomicBool::new(false),
             forked,
@@ -312,7 +332,7 @@ impl Server {
 
     /// The failure of an earlier call on `queue`, if there was one; asked by calls that wait.
     pub fn deferred(&self, queue: u32) -> Result<()> {
-        match self.hub.failed.load(Ordering::Acquire) {
+        match self.hub.any_failed.load(Ordering::Acquire) {
             0 => Ok(()),
             _ => lock(&self.hub.failures).take(queue),
         }

@@ -200,6 +200,45 @@ impl OpenCl {
         )
     }
 
+    pub(super) fn share_memory(&mut self, m: wire::ShareMemory, call: u32) -> Result<(), Fail> {
+        self.shared.share(m.number, m.size)?;
+        self.done(call);
+        Ok(())
+    }
+
+    pub(super) fn unshare_memory(&mut self, m: wire::UnshareMemory) -> Result<(), Fail> {
+        self.shared.unshare(m.number);
+        Ok(())
+    }
+
+    /// Answers once the command has run, and keeps the memory until then.
+    pub(super) fn copy_shared(&mut self, m: wire::CopyShared, call: u32) -> Result<(), Fail> {
+        let buffer = self.objects.memory(m.buffer);
+        let (mapping, at) = match self.shared.part(m.memory, m.at, m.size) {
+            Ok((mapping, at)) => (Some(mapping), Ok(at)),
+            Err(e) => (None, Err(e)),
+        };
+        let (offset, size) = (m.offset as usize, m.size as usize);
+        let e = self.enqueue(m.queue, m.event, &m.waits, true, |this, q, n, list, e| {
+            let (read, write) = (this.cl.clEnqueueReadBuffer, this.cl.clEnqueueWriteBuffer);
+            let (b, at) = (buffer?, at? as *mut c_void);
+            // SAFETY: objects of ours; the memory is kept until the command has run.
+            Ok(unsafe {
+                match m.to_buffer {
+                    0 => read(q, b, 0, offset, size, at, n, list, e),
+                    _ => write(q, b, 0, offset, size, at, n, list, e),
+                }
+            })
+        })?;
+        // SAFETY: an event of ours, now with one more owner.
+        unsafe { (self.cl.clRetainEvent)(e) };
+        self.pending.hold(e, Box::new(mapping));
+        let (strict, times) = (true, Vec::new());
+        let work = Work::Reply { strict, times };
+        self.pending.add(vec![e], CL_COMPLETE, call, work);
+        Ok(())
+    }
+
     pub(super) fn copy_buffer(&mut self, m: wire::CopyBuffer) -> Result<(), Fail> {
         let (from, to) = (self.objects.memory(m.from), self.objects.memory(m.to));
         let (a, b, size) = (

@@ -18,6 +18,7 @@ mod output;
 mod pending;
 mod program;
 mod run;
+mod shared;
 mod svm;
 
 use crate::content::Content;
@@ -35,6 +36,7 @@ use landing::Pool;
 use objects::{Object, Objects};
 use output::Output;
 use pending::Pending;
+use shared::Shared;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
@@ -54,6 +56,7 @@ pub struct OpenCl {
     svm: HashMap<u64, (Handle, usize)>,
     handles: Vec<Handle>,
     pool: Pool,
+    shared: Shared,
     /// Held by each build that is under way.
     builds: Arc<()>,
 }
@@ -213,6 +216,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         svm: HashMap::new(),
         handles: Vec::new(),
         pool,
+        shared: Shared::new(setup.shared),
         builds: Arc::new(()),
     }))
 }

@@ -2,10 +2,12 @@
 //! sent back when the program may have written it: only what the flags ask for moves.
 
 use super::command::{Links, Out, nothing, unwatched};
+use super::shared::{self, Shared};
 use super::transfer;
 use crate::opencl::call::{Memory, Object, Queue};
 use crate::opencl::state::Result;
 use crate::opencl::state::maps::{Mapping, Shadow, access};
+use crate::ring::LEAST;
 use busbar_abi::opencl::*;
 
 /// Page-aligned memory; pages never touched cost nothing.
@@ -33,24 +35,43 @@ impl Drop for Pages {
     }
 }
 
-/// Memory of `size` bytes for an object, the same each time.
-fn shadow(m: &Object<Memory>, size: usize) -> Result<usize> {
-    let make = || {
+/// Memory of `size` bytes for an object, the same each time. That of a buffer is shared with a
+/// worker on this host.
+fn shadow(m: &Object<Memory>, size: usize) -> Result<&Shadow> {
+    m.maps.shadow(|| {
+        let shared = match m.kind {
+            CL_MEM_OBJECT_BUFFER => Shared::new(m.server, size),
+            _ => None,
+        };
+        if let Some(s) = shared {
+            return Some(Shadow {
+                at: s.at,
+                number: s.number,
+                keep: Box::new(s),
+            });
+        }
         let pages = Pages::new(size)?;
-        let (at, keep) = (pages.at, Box::new(pages));
-        Some(Shadow { at, keep })
-    };
-    Ok(m.maps.shadow(make)?.at)
+        Some(Shadow {
+            at: pages.at,
+            number: 0,
+            keep: Box::new(pages),
+        })
+    })
 }
 
-/// Where the program finds the byte at `offset` of a buffer.
-fn place(m: &Object<Memory>, offset: usize) -> Result<usize> {
+/// Where the program finds the byte at `offset` of a buffer, and the same place in memory that is
+/// shared with the worker, if it is.
+fn place(m: &Object<Memory>, offset: usize) -> Result<(usize, Option<(u64, usize)>)> {
     if m.host != 0 {
-        return Ok(m.host + offset);
+        return Ok((m.host + offset, None));
     }
     match &m.parent {
         Some((p, origin)) if p.kind == CL_MEM_OBJECT_BUFFER => place(p, origin + offset),
-        _ => Ok(shadow(m, m.size)? + offset),
+        _ => {
+            let s = shadow(m, m.size)?;
+            let shared = (s.number != 0).then_some((s.number, offset));
+            Ok((s.at + offset, shared))
+        }
     }
 }
 
@@ -68,7 +89,7 @@ pub fn check(m: &Memory, flags: u64) -> Result<bool> {
 
 /// Keeps an object until bytes have come. Dropping it may send a message, which the receiving
 /// thread must not wait for.
-fn keep(m: &Object<Memory>) -> impl FnOnce() + Send + 'static {
+fn keep(m: &Object<Memory>) -> impl FnOnce() + Send + Sync + 'static {
     let (kept, hub) = (m.keep(), &m.server.hub);
     move || hub.runner.run(Box::new(move || drop(kept)))
 }
@@ -83,14 +104,16 @@ pub fn map_buffer(
     links: Links,
     out: Out<'_>,
 ) -> Result<Handle> {
-    let at = place(m, range.0)?;
-    if fetches {
-        let msg = transfer::read_buffer(q, m, range, links);
-        let to = (at as *mut u8, range.1);
+    let (at, shared) = place(m, range.0)?;
+    match shared {
+        _ if !fetches => nothing(q, blocking, links, out)?,
+        Some(there) if range.1 >= LEAST => {
+            shared::read(q, m, blocking, range, there, links, out, keep(m))?;
+        }
         // SAFETY: the range of the object's own memory; the object stays until the bytes are there.
-        unsafe { transfer::fetch(q, blocking, &msg, to, out, keep(m))? };
-    } else {
-        nothing(q, blocking, links, out)?;
+        _ => unsafe {
+            shared::get(q, m, blocking, range, at as *mut u8, links, out, keep(m))?;
+        },
     }
     m.maps.add(Mapping {
         at,
@@ -115,7 +138,7 @@ pub fn map_image(
     let (layout, offset) = i.mapped_area(m.host != 0, &area)?;
     let all = i.mapped(m.host != 0);
     let base = match m.host {
-        0 => shadow(m, all.slice_pitch * all.slices)?,
+        0 => shadow(m, all.slice_pitch * all.slices)?.at,
         host => host,
     };
     let at = base + offset;
@@ -160,7 +183,7 @@ pub fn unmap(
         // SAFETY: the range was mapped at this place.
         unsafe {
             let data = std::slice::from_raw_parts(at as *const u8, map.range.1);
-            transfer::put(q, m, map.range.0, (data, true), links)?;
+            shared::put(q, m, map.range.0, (data, true), links)?;
         }
         if unseen {
             out.unseen(false);

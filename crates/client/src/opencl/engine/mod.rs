@@ -5,5 +5,6 @@ pub mod describe;
 mod headers;
 pub mod map;
 pub mod program;
+pub mod shared;
 pub mod svm;
 pub mod transfer;

@@ -189,11 +189,11 @@ pub unsafe fn put_box<'d, R: Request<'d>>(
     Ok(())
 }
 
-/// Queues a write to a buffer.
+/// Queues a write to a buffer over the connection.
 ///
 /// # Safety
 /// As [`put_box`].
-pub unsafe fn put(
+pub unsafe fn put_bytes(
     q: &Object<Queue>,
     m: &Object<Memory>,
     offset: usize,

@@ -1,7 +1,7 @@
 //! Reads, writes, copies and fills of buffers.
 
 use super::prelude::*;
-use crate::opencl::engine::transfer;
+use crate::opencl::engine::{shared, transfer};
 use crate::opencl::state::memory::check_pattern;
 
 /// Checks a range of a buffer that is read or written.
@@ -32,9 +32,9 @@ pub unsafe fn clEnqueueReadBuffer(
 ) -> Result<()> {
     check(q, m, (offset, size), to, false)?;
     let (out, links) = begin(q, CL_COMMAND_READ_BUFFER, events)?;
-    let msg = transfer::read_buffer(q, m, (offset, size), links);
+    let range = (offset, size);
     // SAFETY: the program's memory, which it leaves alone until the command has run.
-    unsafe { transfer::fetch(q, blocking, &msg, (to.cast(), size), out, || ()) }
+    unsafe { shared::get(q, m, blocking, range, to.cast(), links, out, || ()) }
 }
 
 /// `clEnqueueWriteBuffer`.
@@ -53,7 +53,7 @@ pub unsafe fn clEnqueueWriteBuffer(
     // SAFETY: the program's memory, which it leaves as it is until the command has run.
     unsafe {
         let data = std::slice::from_raw_parts(from.cast::<u8>(), size);
-        transfer::put(q, m, offset, (data, false), links)?;
+        shared::put(q, m, offset, (data, false), links)?;
     }
     transfer::written(q, blocking, free, out)
 }

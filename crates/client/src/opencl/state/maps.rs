@@ -58,6 +58,8 @@ pub fn access(flags: u64) -> Result<Access> {
 pub struct Shadow {
     /// Its first byte.
     pub at: usize,
+    /// The number under which a worker on this host has it, too; 0 for none.
+    pub number: u64,
     /// Keeps it.
     pub keep: Box<dyn Any + Send + Sync>,
 }
@@ -140,8 +142,11 @@ mod tests {
     fn an_object_has_one_shadow_or_none_for_ever() {
         let maps = Maps::default();
         let shadow = || {
-            let keep = Box::new(());
-            Some(Shadow { at: 4096, keep })
+            Some(Shadow {
+                at: 4096,
+                number: 0,
+                keep: Box::new(()),
+            })
         };
         assert!(maps.made().is_none());
         assert_eq!(maps.shadow(shadow).unwrap().at, 4096);

@@ -279,6 +279,62 @@ impl<'a> Request<'a> for Blob<'a> {
     }
 }
 
+/// Memory of a client on this host, which it has handed over under this number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShareMemory {
+    pub number: u64,
+    pub size: u64,
+}
+
+impl<'a> Message<'a> for ShareMemory {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.number);
+        w.u64(self.size);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            number: r.u64()?,
+            size: r.u64()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for ShareMemory {
+    const OP: u16 = op::SHARE_MEMORY;
+    const NAME: &'static str = "ShareMemory";
+}
+
+/// The client lets go of shared memory. Commands that use it have it until they have run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnshareMemory {
+    pub number: u64,
+}
+
+impl<'a> Message<'a> for UnshareMemory {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.number);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { number: r.u64()? })
+    }
+}
+
+impl<'a> Request<'a> for UnshareMemory {
+    const OP: u16 = op::UNSHARE_MEMORY;
+    const NAME: &'static str = "UnshareMemory";
+
+    #[inline]
+    fn queued(&self) -> bool {
+        true
+    }
+}
+
 /// A context over devices of one platform. With `notify`, what the library tells the context's error
 /// callback comes back as callback notices whose call is the context's id.
 #[derive(Debug, Clone, PartialEq)]
@@ -2334,6 +2390,55 @@ impl<'a> Request<'a> for Flush {
     }
 }
 
+/// Bytes between a buffer and shared memory, `to_buffer` or from it; answered once they are there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CopyShared {
+    pub queue: u32,
+    pub buffer: u32,
+    pub event: u32,
+    pub waits: Vec<u32>,
+    pub offset: u64,
+    pub memory: u64,
+    pub at: u64,
+    pub size: u64,
+    pub to_buffer: u32,
+}
+
+impl<'a> Message<'a> for CopyShared {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.queue);
+        w.u32(self.buffer);
+        w.u32(self.event);
+        w.u32s(&self.waits);
+        w.u64(self.offset);
+        w.u64(self.memory);
+        w.u64(self.at);
+        w.u64(self.size);
+        w.u32(self.to_buffer);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            queue: r.u32()?,
+            buffer: r.u32()?,
+            event: r.u32()?,
+            waits: r.u32s()?,
+            offset: r.u64()?,
+            memory: r.u64()?,
+            at: r.u64()?,
+            size: r.u64()?,
+            to_buffer: r.u32()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for CopyShared {
+    const OP: u16 = op::COPY_SHARED;
+    const NAME: &'static str = "CopyShared";
+}
+
 /// A user event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateUserEvent {
@@ -2970,6 +3075,21 @@ mod tests {
         }
     }
 
+    impl Sample for ShareMemory {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                number: g.u64(),
+                size: g.u64(),
+            }
+        }
+    }
+
+    impl Sample for UnshareMemory {
+        fn sample(g: &mut Gen) -> Self {
+            Self { number: g.u64() }
+        }
+    }
+
     impl Sample for CreateContext {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -3575,6 +3695,22 @@ mod tests {
         }
     }
 
+    impl Sample for CopyShared {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                queue: g.u32(),
+                buffer: g.u32(),
+                event: g.u32(),
+                waits: g.u32s(),
+                offset: g.u64(),
+                memory: g.u64(),
+                at: g.u64(),
+                size: g.u64(),
+                to_buffer: g.u32(),
+            }
+        }
+    }
+
     impl Sample for CreateUserEvent {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -3752,6 +3888,8 @@ mod tests {
         check::<Release>(false);
         check::<Check>(false);
         check::<Blob<'static>>(true);
+        check::<ShareMemory>(false);
+        check::<UnshareMemory>(false);
         check::<CreateContext>(false);
         check::<ImageFormats>(false);
         check::<ImageFormatsReply<'static>>(false);
@@ -3807,6 +3945,7 @@ mod tests {
         check::<Finish>(false);
         check::<FinishReply>(false);
         check::<Flush>(false);
+        check::<CopyShared>(false);
         check::<CreateUserEvent>(false);
         check::<SetUserEventStatus>(false);
         check::<WaitForEvents>(false);

@@ -13,6 +13,8 @@ pub mod op {
     pub const RELEASE: u16 = 0x0105;
     pub const CHECK: u16 = 0x0106;
     pub const BLOB: u16 = 0x0107;
+    pub const SHARE_MEMORY: u16 = 0x0108;
+    pub const UNSHARE_MEMORY: u16 = 0x0109;
     pub const CREATE_CONTEXT: u16 = 0x0201;
     pub const IMAGE_FORMATS: u16 = 0x0202;
     pub const CREATE_QUEUE: u16 = 0x0203;
@@ -56,6 +58,7 @@ pub mod op {
     pub const MARKER: u16 = 0x060f;
     pub const FINISH: u16 = 0x0610;
     pub const FLUSH: u16 = 0x0611;
+    pub const COPY_SHARED: u16 = 0x0612;
     pub const CREATE_USER_EVENT: u16 = 0x0701;
     pub const SET_USER_EVENT_STATUS: u16 = 0x0702;
     pub const WAIT_FOR_EVENTS: u16 = 0x0703;
@@ -80,6 +83,8 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::RELEASE, "Release"),
     (op::CHECK, "Check"),
     (op::BLOB, "Blob"),
+    (op::SHARE_MEMORY, "ShareMemory"),
+    (op::UNSHARE_MEMORY, "UnshareMemory"),
     (op::CREATE_CONTEXT, "CreateContext"),
     (op::IMAGE_FORMATS, "ImageFormats"),
     (op::CREATE_QUEUE, "CreateQueue"),
@@ -126,6 +131,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::MARKER, "Marker"),
     (op::FINISH, "Finish"),
     (op::FLUSH, "Flush"),
+    (op::COPY_SHARED, "CopyShared"),
     (op::CREATE_USER_EVENT, "CreateUserEvent"),
     (op::SET_USER_EVENT_STATUS, "SetUserEventStatus"),
     (op::WAIT_FOR_EVENTS, "WaitForEvents"),
