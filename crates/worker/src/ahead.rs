@@ -4,11 +4,12 @@
 //! and when it has run. The executor may sit in a call that waits for that very stream, so nothing
 //! here waits for the executor, nor for what a stream does; the executor may wait for this.
 
+use crate::lock::{lock, wait};
 use crate::staging::Lent;
 use busbar_wire::record::Header;
 use busbar_wire::session::Execution;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// A record's payload, where it has landed.
 pub enum Payload {
@@ -154,11 +155,11 @@ impl State {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn wait<'a>(&self, s: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.changed.wait(s).unwrap_or_else(PoisonError::into_inner)
+        wait(&self.changed, s)
     }
 
     fn put(&self, mut s: MutexGuard<'_, State>, job: Job) {

@@ -1,5 +1,6 @@
 //! Functions of the client's program that something here waits for.
 
+use crate::lock::lock;
 use crate::outbox::Outbox;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,11 +45,7 @@ impl Callbacks {
             .fetch_add(1, Ordering::Relaxed)
             .wrapping_add(1)
             .max(1);
-        self.shared
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(n, room);
+        lock(&self.shared.open).insert(n, room);
         n
     }
 
@@ -59,11 +56,7 @@ impl Callbacks {
         let (n, rest) = payload.split_first_chunk().ok_or_else(cut)?;
         let (at, bytes) = rest.split_first_chunk().ok_or_else(cut)?;
         let (n, at) = (u32::from_le_bytes(*n), u64::from_le_bytes(*at));
-        let open = self
-            .shared
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let open = lock(&self.shared.open);
         let Some(room) = open.get(&n) else {
             return Ok(());
         };
@@ -88,21 +81,13 @@ impl Callbacks {
 
     /// The client says that callback `n` has returned. One that is not under way is ignored.
     pub fn done(&self, n: u32) {
-        self.shared
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&n);
+        lock(&self.shared.open).remove(&n);
         self.shared.changed.notify_all();
     }
 
     /// Waits until callback `n` has returned, or the session is over.
     pub fn wait(&self, n: u32, outbox: &Outbox) {
-        let mut open = self
-            .shared
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.shared.open);
         while open.contains_key(&n) && !outbox.closed() {
             let patience = Duration::from_millis(200);
             open = self

@@ -6,6 +6,7 @@
 //! and a damaged file is only a miss. A file of what was made begins with a sum of its bytes that
 //! only its own name gives: under another name it is a miss, too. No link is followed.
 
+use crate::lock::lock;
 use crate::outbox::Outbox;
 use std::collections::HashMap;
 use std::fs::{DirEntry, File};
@@ -13,7 +14,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The name of a piece of content.
@@ -49,10 +50,6 @@ struct Inner {
 #[derive(Clone)]
 pub struct Content {
     inner: Arc<Inner>,
-}
-
-fn lock(m: &Mutex<State>) -> MutexGuard<'_, State> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Content {

@@ -3,6 +3,7 @@
 use crate::ahead::{Ahead, Payload};
 use crate::callback::Callbacks;
 use crate::content::Content;
+use crate::lock::lock;
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent, SLAB};
 use busbar_channel::{Closed, PEEK, Sink};
@@ -14,7 +15,7 @@ use busbar_wire::session::Execution;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A frame that waits for the executor.
@@ -86,10 +87,6 @@ pub(crate) enum Next {
     Frame(Frame),
     Empty,
     Closed(String),
-}
-
-fn lock(m: &Mutex<State>) -> MutexGuard<'_, State> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Queue {

@@ -1,8 +1,9 @@
 //! A session without a connection: how long it is kept, and what it goes on with. ADR 0003 has the
 //! reasons.
 
+use crate::lock::lock;
 use crate::process::Process;
-use crate::run::{answer, welcome};
+use crate::welcome::{answer, welcome};
 use busbar_channel::{Ending, Keeper, Lost, Verdict};
 use busbar_control::attach::{Attach, Report};
 use busbar_transport::handover;
@@ -78,7 +79,7 @@ impl Newest {
     /// Takes a connection, unless the client has opened it before one that is here, or was: it has
     /// been given up then, and was overtaken on its way. `take_over` is called before it is here.
     pub(crate) fn put(&self, a: Attach, fd: OwnedFd, take_over: impl FnOnce()) {
-        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = lock(&self.slot);
         if a.hello.epoch <= slot.epoch {
             return;
         }
@@ -89,7 +90,7 @@ impl Newest {
     }
 
     fn take(&self, patience: Duration) -> Option<(Attach, OwnedFd)> {
-        let slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = lock(&self.slot);
         let waited = self
             .came
             .wait_timeout_while(slot, patience, |s| s.connection.is_none());

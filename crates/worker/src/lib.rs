@@ -20,6 +20,7 @@ pub mod content;
 pub mod cuda;
 pub mod intake;
 mod keeper;
+mod lock;
 mod named;
 pub mod nvml;
 pub mod objects;
@@ -31,6 +32,7 @@ pub mod scratch;
 pub mod shared;
 pub mod signals;
 pub mod staging;
+mod welcome;
 
 use busbar_control::hello::Refusal;
 use busbar_wire::WireError;

@@ -3,9 +3,10 @@
 //! A library may call a function later than its owner thinks, or say a node's data when its graph
 //! is long gone. A number finds nothing then; an address would.
 
+use crate::lock::lock;
 use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// Things by number; no number comes twice.
 pub struct Named<T>(Mutex<(usize, BTreeMap<usize, T>)>);
@@ -17,7 +18,7 @@ impl<T: Clone> Named<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, (usize, BTreeMap<usize, T>)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// The number of a new thing.

@@ -9,15 +9,15 @@ use crate::outbox::Outbox;
 use crate::process::Process;
 use crate::shared::Offers;
 use crate::staging::{Arena, Hold};
+use crate::welcome::{answer, welcome};
 use crate::{Api, Open, Setup, signals};
 use busbar_channel::switches::{self, Switch};
-use busbar_channel::{Channel, Keeper, send_hello};
+use busbar_channel::{Channel, Keeper};
 use busbar_control::attach::{Attach, Report};
 use busbar_control::hello::{Intent, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_transport::Connection;
 use busbar_transport::handover;
 use busbar_transport::tcp::Tcp;
-use busbar_wire::frame::Kind;
 use busbar_wire::record::Records;
 use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
@@ -332,23 +332,6 @@ fn first_welcome(attach: &Attach, conn: &Tcp, shared: Option<&Offers>) -> Welcom
         welcome.peer = peer.to_string();
     }
     welcome
-}
-
-pub(crate) fn welcome(a: &Attach, last_received: u64) -> Welcome {
-    Welcome {
-        protocol: a.protocol,
-        version: env!("CARGO_PKG_VERSION").into(),
-        session: a.session.clone(),
-        secret: a.secret.clone(),
-        last_received,
-        resume_seconds: a.resume_seconds,
-        ..Welcome::default()
-    }
-}
-
-pub(crate) fn answer(conn: &Tcp, w: &Welcome) {
-    let body = serde_json::to_vec(w).unwrap_or_default();
-    let _ = send_hello(conn, Kind::Welcome, &body);
 }
 
 /// After a pause of this length between records, threads that they may need are woken ahead.

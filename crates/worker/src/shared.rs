@@ -4,11 +4,12 @@
 //! socket that only this network namespace has, with the session's secret. It waits here under the
 //! number that its owner gave it, until a record of the session asks for it.
 
+use crate::lock::lock;
 use busbar_control::hello::SHARED_PROOF;
 use busbar_transport::shared::{Door, PROOF, Segment};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Segments that wait to be asked for. A client hands one over right before it asks.
 const MOST_WAITING: usize = 64;
@@ -60,7 +61,7 @@ impl Offers {
             if blake3::hash(&offer.proof) != proof {
                 continue;
             }
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = lock(&self.waiting);
             if waiting.len() >= MOST_WAITING || waiting.contains_key(&offer.number) {
                 continue;
             }
@@ -72,10 +73,7 @@ impl Offers {
 
     /// The segment of a number, and how many bytes it has.
     pub fn take(&self, number: u64) -> Option<(Segment, u64)> {
-        self.waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&number)
+        lock(&self.waiting).remove(&number)
     }
 }
 

@@ -3,8 +3,9 @@
 //! An arena is one piece of memory, cut into slabs, that lives as long as its session, so that an
 //! API can register it with its driver once and copy from and to it asynchronously ever after.
 
+use crate::lock::lock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 /// Bytes of a slab: a bulk record with its fields.
@@ -58,11 +59,7 @@ impl Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.home
-            .free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(self.number);
+        lock(&self.home.free).push(self.number);
         self.home.freed.notify_one();
     }
 }
@@ -108,12 +105,7 @@ impl Arena {
 
     /// A slab, if one is free.
     pub fn try_take(&self) -> Option<Lent> {
-        let number = self
-            .shared
-            .free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop()?;
+        let number = lock(&self.shared.free).pop()?;
         Some(Lent {
             number,
             home: self.shared.clone(),
@@ -125,11 +117,7 @@ impl Arena {
         if let Some(l) = self.try_take() {
             return Some(l);
         }
-        let free = self
-            .shared
-            .free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let free = lock(&self.shared.free);
         if free.is_empty() {
             drop(self.shared.freed.wait_timeout(free, patience));
         } else {

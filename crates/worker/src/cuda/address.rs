@@ -6,44 +6,9 @@
 //! driver gave it to this session, or if the driver says that it is a device's.
 
 use super::Cuda;
-use super::memory::in_ranges;
+use super::driver::of_device;
+use super::state::mapped::in_ranges;
 use busbar_abi::cuda::*;
-use std::collections::{BTreeMap, HashSet};
-
-/// What the driver has given to the session.
-#[derive(Default)]
-pub(super) struct Given {
-    /// Addresses: where each stretch begins, and where it ends.
-    stretches: BTreeMap<u64, u64>,
-    /// Texture and surface objects: kernels get them by value, so they have no ids.
-    objects: HashSet<u64>,
-}
-
-impl Given {
-    /// Remembers `size` bytes at `va`. They are not forgotten when they are freed: the driver keeps
-    /// such addresses for itself, and a graph may name them before they are anything's.
-    pub(super) fn memory(&mut self, va: u64, size: u64) {
-        let Some(mut end) = va.checked_add(size.max(1)) else {
-            return;
-        };
-        let mut start = va;
-        let touching = |s: &BTreeMap<u64, u64>, end: u64| {
-            let (from, to) = s.range(..=end).next_back()?;
-            (*to >= va).then_some((*from, *to))
-        };
-        while let Some((from, to)) = touching(&self.stretches, end) {
-            self.stretches.remove(&from);
-            start = start.min(from);
-            end = end.max(to);
-        }
-        self.stretches.insert(start, end);
-    }
-
-    fn has(&self, va: u64) -> bool {
-        let before = self.stretches.range(..=va).next_back();
-        before.is_some_and(|(_, end)| va < *end)
-    }
-}
 
 impl Cuda {
     /// An address from the client, if it may go to the driver. Null may: it means nothing anywhere.
@@ -96,16 +61,6 @@ impl Cuda {
     pub(super) fn gave_object(&mut self, object: u64) {
         self.given.objects.insert(object);
     }
-}
-
-/// Whether the driver says that an address is a device's, or of memory that moves by itself.
-pub(super) fn of_device(d: &Driver, va: u64) -> bool {
-    let mut kind: CUmemorytype = 0;
-    let which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE as _;
-    // SAFETY: a pointer to room for the attribute, a number.
-    let rc = unsafe { d.cuPointerGetAttribute((&raw mut kind).cast(), which, va) };
-    let device = rc == CUDA_SUCCESS && kind == CU_MEMORYTYPE_DEVICE;
-    device || super::memory::is_managed(d, va) != 0
 }
 
 /// One end of a copy of rows.
@@ -165,25 +120,4 @@ pub(super) fn check_destination(w: &Cuda, c: &CUDA_MEMCPY3D) -> Result<(), CUres
         height: c.dstHeight,
     }
     .check(w)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stretches_that_touch_become_one() {
-        let mut g = Given::default();
-        g.memory(0x1000, 0x100);
-        g.memory(0x3000, 0x100);
-        assert!(g.has(0x1000) && g.has(0x10ff) && !g.has(0x1100) && !g.has(0xfff));
-        g.memory(0x1100, 0x1f00);
-        assert_eq!(g.stretches.len(), 1);
-        assert!(g.has(0x2fff) && g.has(0x30ff) && !g.has(0x3100));
-        g.memory(0x1800, 0x10);
-        g.memory(u64::MAX, 2);
-        assert_eq!(g.stretches.len(), 1);
-        g.memory(0x800, 0x10000);
-        assert_eq!(g.stretches, BTreeMap::from([(0x800, 0x10800)]));
-    }
 }

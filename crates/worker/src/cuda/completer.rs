@@ -10,6 +10,7 @@
 //! bytes of a copy and the word that its stream is idle are one system call.
 
 use super::blame::Blame;
+use crate::lock::{lock, wait};
 use crate::outbox::Outbox;
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
@@ -17,7 +18,7 @@ use busbar_channel::{patience, soon, spare_core};
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 /// What happens when an entry's time has come.
@@ -208,11 +209,7 @@ impl Completer {
     /// A context is about to go, and its events with it: what waits for them is to be given to
     /// [`Completer::bereft`] when it has gone.
     pub(super) fn leave(&self, context: u64) -> Bereft {
-        let role = self
-            .shared
-            .role
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let role = lock(&self.shared.role);
         let mut s = soon(&self.shared.state);
         let due = self.take_due(&mut s);
         let of_it = |e: &Entry| matches!(e.event, Ok((_, c)) if c == context);
@@ -360,17 +357,13 @@ impl Completer {
     fn run(&self) {
         // SAFETY: plain prctl; naps of some microseconds need the finest timer slack.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-        super::relaxed::relax(self.shared.driver);
+        super::driver::relax(self.shared.driver);
         let mut idle = Instant::now();
         loop {
             let before = {
                 let mut s = soon(&self.shared.state);
                 while s.entries.is_empty() {
-                    s = self
-                        .shared
-                        .came
-                        .wait(s)
-                        .unwrap_or_else(PoisonError::into_inner);
+                    s = wait(&self.shared.came, s);
                     idle = Instant::now();
                 }
                 s.entries.len()

@@ -1,10 +1,10 @@
 //! Copies, through staging memory that the driver knows as page-locked.
 
 use super::completer::Then;
-use super::graph_host::{Mirror, room_for};
+use super::graph_host::room_for;
 use super::promised::Promised;
+use super::state::mirrors::Mirror;
 use super::{Cuda, attempt, check};
-use crate::staging::Lent;
 use busbar_abi::cuda::*;
 use busbar_channel::switches::Switch;
 use busbar_wire::WireError;
@@ -14,7 +14,6 @@ use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Header;
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Makes the staging memory known to the driver, on a thread of its own: it takes some milliseconds
 /// that a program need not wait for. Until it is done copies are slower and nothing else.
@@ -55,7 +54,7 @@ pub(super) fn copy_in(w: &mut Cuda, h: &Header, m: msg::CopyIn<'_>) -> Result<()
     if let Some(s) = slab
         && rc == CUDA_SUCCESS
     {
-        let (stream, ctx) = here(w, h, m.stream);
+        let (stream, ctx) = w.here(h, m.stream);
         w.completer.after(stream, ctx, Then::Release(s));
     }
     w.done(h, rc);
@@ -107,7 +106,7 @@ pub(super) fn copy_in_later(
             w.driver
                 .cuMemcpyHtoDAsync_v2(dst, room.ptr as *const c_void, len, stream)
         })?;
-        let (stream, ctx) = here(w, h, m.stream);
+        let (stream, ctx) = w.here(h, m.stream);
         let done = Then::Run(Box::new(move |_| drop(room)));
         w.completer.after(stream, ctx, done);
         Ok(())
@@ -116,30 +115,8 @@ pub(super) fn copy_in_later(
     Ok(())
 }
 
-/// The stream and context that an entry of the completer belongs to.
-pub(super) fn here(w: &mut Cuda, h: &Header, stream: u32) -> (CUstream, u64) {
-    let ctx = w.handle(Kind::Context, h.aux).unwrap_or(0);
-    (w.stream(stream).unwrap_or(0) as CUstream, ctx)
-}
-
-/// A slab for bytes on their way out; waits until the client has taken others.
-pub(super) fn outgoing(w: &mut Cuda) -> Result<Lent, CUresult> {
-    loop {
-        if let Some(s) = w.outgoing.try_take() {
-            return Ok(s);
-        }
-        w.completer.sweep();
-        if w.outbox.closed() {
-            return Err(CUDA_ERROR_UNKNOWN);
-        }
-        if let Some(s) = w.outgoing.take(Duration::from_micros(50)) {
-            return Ok(s);
-        }
-    }
-}
-
 pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), WireError> {
-    let (stream, ctx) = here(w, h, m.stream);
+    let (stream, ctx) = w.here(h, m.stream);
     let rc = attempt(|| {
         w.stream(m.stream)?;
         w.address(m.src)?;
@@ -147,7 +124,7 @@ pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), 
         let mut done = 0;
         while done < m.len {
             let len = (m.len - done).min(BULK_CHUNK as u64) as usize;
-            let slab = outgoing(w)?;
+            let slab = w.slab_out()?;
             // SAFETY: a slab holds that many bytes, and is kept until they are sent.
             check(unsafe {
                 w.driver
@@ -171,5 +148,20 @@ pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), 
     Ok(())
 }
 
+pub(super) fn settle(w: &mut Cuda, h: &Header, m: msg::Settle) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let stream = w.stream(m.stream)? as CUstream;
+        let context = w.handle(Kind::Context, h.aux)?;
+        let here = (w.current, context);
+        match w.settled.mark(w.driver, here, (m.stream, stream)) {
+            // There is no memory for an event, but what is over needs no mark.
+            // SAFETY: a live stream of the current context.
+            Err(CUDA_ERROR_OUT_OF_MEMORY) => check(unsafe { w.driver.cuStreamSynchronize(stream) }),
+            marked => marked,
+        }
+    });
+    w.done(h, rc);
+    Ok(())
+}
+
 pub(super) use super::copy_rows::*;
-pub(super) use super::settled::settle;

@@ -2,7 +2,6 @@
 
 use super::address::{check_destination, check_source};
 use super::completer::Then;
-use super::copy::{here, outgoing};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -53,7 +52,7 @@ pub(super) fn copy_in_rows(
     if let Some(s) = slab
         && rc == CUDA_SUCCESS
     {
-        let (stream, ctx) = here(w, h, m.stream);
+        let (stream, ctx) = w.here(h, m.stream);
         w.completer.after(stream, ctx, Then::Release(s));
     }
     w.done(h, rc);
@@ -66,7 +65,7 @@ pub(super) fn copy_out_rows(
     m: msg::CopyOutRows<'_>,
 ) -> Result<(), WireError> {
     let whole = shape(m.shape)?;
-    let (stream, ctx) = here(w, h, m.stream);
+    let (stream, ctx) = w.here(h, m.stream);
     let rc = attempt(|| {
         w.stream(m.stream)?;
         let src = array(w, m.array)?;
@@ -98,7 +97,7 @@ pub(super) fn copy_out_rows(
             let mut y = 0;
             while y < whole.Height {
                 let rows = at_once.min(whole.Height - y);
-                let slab = outgoing(w)?;
+                let slab = w.slab_out()?;
                 let mut c = whole;
                 c.srcArray = src;
                 c.srcY += y;

@@ -1,6 +1,7 @@
 //! Devices.
 
-use super::{Cuda, attempt, check, load, name_of};
+use super::driver::{load, name_of};
+use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_control::device::Device;
 use busbar_wire::codec::Message;

@@ -2,7 +2,6 @@
 
 use super::Cuda;
 use super::completer::Then;
-use super::copy::here;
 use super::waiters::Wait;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -48,7 +47,7 @@ pub(super) fn reached(w: &mut Cuda, h: &Header, m: msg::Reached) -> Result<(), W
     let then = Then::Reply { call: h.call };
     match w.stream(m.stream) {
         Ok(_) => {
-            let (stream, ctx) = here(w, h, m.stream);
+            let (stream, ctx) = w.here(h, m.stream);
             w.completer.after(stream, ctx, then);
         }
         Err(e) => w.completer.now(e, then),

@@ -2,6 +2,7 @@
 //! executor goes on meanwhile. One wait serves all that has come before it.
 
 use super::completer::{Completer, Then};
+use crate::lock::{lock, wait};
 use busbar_abi::cuda::*;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -87,15 +88,15 @@ impl Frees {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn run(&self) {
-        super::relaxed::relax(self.driver);
+        super::driver::relax(self.driver);
         loop {
             let mut s = self.lock();
             while s.list.is_empty() {
-                s = self.changed.wait(s).unwrap_or_else(PoisonError::into_inner);
+                s = wait(&self.changed, s);
             }
             let list = std::mem::take(&mut s.list);
             drop(s);

@@ -1,8 +1,8 @@
 //! Graphs: nodes, edges, and questions about them.
 
-use super::graph_exec::{inside, nodes};
 use super::graph_host::attach;
 use super::graph_node::{build, tell};
+use super::graph_walk::{edges, inside, nodes};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -158,13 +158,6 @@ pub(super) fn graph_get_node(
     Ok(())
 }
 
-impl Cuda {
-    /// The id of a graph's node.
-    pub(super) fn adopt_node(&mut self, graph: u32, node: CUgraphNode) -> u32 {
-        self.adopt(Kind::GraphNode, node as u64, &[(Kind::Graph, graph)])
-    }
-}
-
 /// The graph that a node is in.
 fn owner(w: &Cuda, node: u32) -> Result<u32, CUresult> {
     let graph = w.handles.parents(Kind::GraphNode, node).next();
@@ -200,26 +193,6 @@ pub(super) fn graph_nodes(w: &mut Cuda, h: &Header, m: msg::GraphNodes) -> Resul
     let reply = msg::GraphNodesReply { nodes: ids };
     w.reply(h, rc, |wr| reply.encode(wr));
     Ok(())
-}
-
-/// Edges: where they begin, where they end, and their annotations.
-type Edges = (Vec<CUgraphNode>, Vec<CUgraphNode>, Vec<CUgraphEdgeData>);
-
-/// The edges of a graph.
-pub(super) fn edges(w: &Cuda, graph: CUgraph) -> Result<Edges, CUresult> {
-    let (mut n, null) = (0, std::ptr::null_mut());
-    let d = w.driver;
-    // SAFETY: a live graph; the arrays have as many places as said.
-    unsafe {
-        check(d.cuGraphGetEdges_v2(graph, null, null, std::ptr::null_mut(), &mut n))?;
-        let (mut from, mut to) = (vec![std::ptr::null_mut(); n], vec![std::ptr::null_mut(); n]);
-        let mut data = vec![busbar_abi::zeroed(); n];
-        if n > 0 {
-            let (f, t) = (from.as_mut_ptr(), to.as_mut_ptr());
-            check(d.cuGraphGetEdges_v2(graph, f, t, data.as_mut_ptr(), &mut n))?;
-        }
-        Ok((from, to, data))
-    }
 }
 
 pub(super) fn graph_edges(w: &mut Cuda, h: &Header, m: msg::GraphEdges) -> Result<(), WireError> {

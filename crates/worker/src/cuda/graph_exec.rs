@@ -1,9 +1,10 @@
 //! Executable graphs, and which mirrors each reads and writes.
 
 use super::completer::Then;
-use super::copy::here;
-use super::graph_host::{HostNode, Mirror, Mirrors, busy, host_node};
 use super::graph_node::{build, host};
+use super::graph_walk::{edges, ends, inside, kind, nodes};
+use super::state::execs::{Entry, Exec, Ids};
+use super::state::host_node::{HostNode, host_node};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -13,141 +14,7 @@ use busbar_wire::record::Header;
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-
-/// What is known of the session's graphs.
-#[derive(Default)]
-pub(super) struct Graphs {
-    /// Executable graphs that have anything to do with the program's memory or functions, by id.
-    pub(super) execs: HashMap<u32, Exec>,
-    pub(super) mirrors: Mirrors,
-    /// The graphs in a conditional node: the driver does not say them again.
-    pub(super) bodies: HashMap<u64, Vec<u64>>,
-}
-
-/// A copy node with a mirror.
-struct Entry {
-    node: u64,
-    src: Option<Arc<Mirror>>,
-    dst: Option<Arc<Mirror>>,
-    /// Whether a launch may leave it out: then its destination must hold what the program has
-    /// there.
-    unsure: bool,
-    on: bool,
-}
-
-/// An executable graph.
-#[derive(Default)]
-pub(super) struct Exec {
-    entries: Vec<Entry>,
-    /// Its own host nodes, with the mirrors before and behind each.
-    hosts: Vec<(u64, Arc<HostNode>, Ids)>,
-    keep: Vec<Box<dyn Any + Send>>,
-    /// The result of the last launch.
-    pub(super) launched: CUresult,
-    /// The stream and context of the last launch, as the driver knows them.
-    last: (u64, u64),
-}
-
-impl Exec {
-    /// Tells its host nodes what has changed: a mirror in another's place, a node left out.
-    fn refresh(&self) {
-        let on = || self.entries.iter().filter(|e| e.on);
-        let id = |m: &Option<Arc<Mirror>>| m.as_ref().map(|m| m.id);
-        let destinations: HashSet<_> = on().filter_map(|e| id(&e.dst)).collect();
-        let sources: HashSet<_> = on().filter_map(|e| id(&e.src)).collect();
-        let pick = |ids: &[u32], of: &HashSet<u32>| {
-            let there = ids.iter().filter(|i| of.contains(i));
-            there.copied().collect()
-        };
-        for (_, host, (before, behind)) in &self.hosts {
-            host.set_around(pick(before, &destinations), pick(behind, &sources));
-        }
-    }
-
-    /// One mirror takes another's place.
-    fn replace(&mut self, old: &Option<Arc<Mirror>>, new: &Option<Arc<Mirror>>) {
-        let (Some(old), Some(new)) = (old, new) else {
-            return;
-        };
-        let lists = self.hosts.iter_mut().map(|(_, _, ids)| ids);
-        for id in lists.flat_map(|(b, a)| b.iter_mut().chain(a)) {
-            if *id == old.id {
-                *id = new.id;
-            }
-        }
-    }
-
-    /// All its mirrors.
-    pub(super) fn mirrors(&self) -> Vec<Arc<Mirror>> {
-        let both = self.entries.iter().flat_map(|e| [&e.src, &e.dst]);
-        both.flatten().cloned().collect()
-    }
-
-    /// The mirrors to fill before a launch and those to fetch after it.
-    fn lists(&self) -> (Vec<u32>, Vec<u32>) {
-        let on = || self.entries.iter().filter(|e| e.on);
-        let filled = |e: &Entry| if e.unsure { e.dst.clone() } else { None };
-        let sources = on()
-            .flat_map(|e| [e.src.clone(), filled(e)])
-            .flatten()
-            .map(|m| m.id);
-        let destinations = on().filter_map(|e| e.dst.as_ref().map(|m| m.id));
-        (sources.collect(), destinations.collect())
-    }
-}
-
-/// The mirrors at the ends of a copy.
-pub(super) fn ends(w: &Cuda, c: &CUDA_MEMCPY3D) -> (Option<Arc<Mirror>>, Option<Arc<Mirror>>) {
-    let m = &w.graphs.mirrors;
-    (
-        m.at(c.srcHost as u64).or_else(|| m.at(c.srcDevice)),
-        m.at(c.dstHost as u64).or_else(|| m.at(c.dstDevice)),
-    )
-}
-
-/// The driver's list of a graph's nodes.
-pub(super) fn nodes(w: &Cuda, graph: CUgraph) -> Result<Vec<CUgraphNode>, CUresult> {
-    let mut n = 0;
-    // SAFETY: a live graph; the array has as many places as said.
-    unsafe {
-        check(
-            w.driver
-                .cuGraphGetNodes(graph, std::ptr::null_mut(), &mut n),
-        )?;
-        let mut nodes = vec![std::ptr::null_mut(); n];
-        if n > 0 {
-            check(w.driver.cuGraphGetNodes(graph, nodes.as_mut_ptr(), &mut n))?;
-        }
-        Ok(nodes)
-    }
-}
-
-fn kind(w: &Cuda, node: CUgraphNode) -> CUgraphNodeType {
-    let mut t = CU_GRAPH_NODE_TYPE_EMPTY;
-    // SAFETY: a live node and a pointer to a live number.
-    unsafe { w.driver.cuGraphNodeGetType(node, &mut t) };
-    t
-}
-
-/// The graphs inside a node, and whether it may leave them out.
-pub(super) fn inside(w: &Cuda, node: CUgraphNode) -> (Vec<CUgraph>, bool) {
-    match kind(w, node) {
-        CU_GRAPH_NODE_TYPE_GRAPH => {
-            let mut g = std::ptr::null_mut();
-            // SAFETY: a live node and a pointer to a live handle.
-            match unsafe { w.driver.cuGraphChildGraphNodeGetGraph(node, &mut g) } {
-                CUDA_SUCCESS => (vec![g], false),
-                _ => (vec![], false),
-            }
-        }
-        CU_GRAPH_NODE_TYPE_CONDITIONAL => {
-            let b = w.graphs.bodies.get(&(node as u64));
-            let b = b.into_iter().flatten().map(|g| *g as CUgraph);
-            (b.collect(), true)
-        }
-        _ => (vec![], false),
-    }
-}
+use std::sync::atomic::Ordering;
 
 /// Which graph a node belongs to: this one, or one inside it.
 fn owner_within(w: &Cuda, graph: CUgraph, node: CUgraphNode) -> Option<CUgraph> {
@@ -167,9 +34,6 @@ fn adopt_within(w: &mut Cuda, graph: CUgraph, node: CUgraphNode) -> u32 {
         owner => w.adopt_node(owner, node),
     }
 }
-
-/// The mirrors that nodes of a graph read and write.
-type Ids = (Vec<u32>, Vec<u32>);
 
 /// Finds the copy nodes with mirrors, down to the innermost graph.
 fn find(w: &Cuda, graph: CUgraph, unsure: bool, out: &mut Vec<Entry>) -> Result<Ids, CUresult> {
@@ -249,7 +113,7 @@ fn tell_hosts(w: &Cuda, graph: CUgraph, outer: &Ids) -> Result<Vec<Host>, CUresu
         }
         own.insert(*n as u64, ids);
     }
-    let (from, to, _) = super::graph::edges(w, graph)?;
+    let (from, to, _) = edges(w, graph)?;
     let (mut down, mut up) = (HashMap::new(), HashMap::new());
     for (f, t) in from.iter().zip(&to) {
         down.entry(*f as u64)
@@ -526,7 +390,7 @@ pub(super) fn cu_graph_launch(
         check(unsafe { w.driver.cuGraphLaunch(exec, stream) })
     });
     if let Some(mut e) = w.graphs.execs.remove(&m.h_graph) {
-        let (stream, ctx) = here(w, h, m.h_stream);
+        let (stream, ctx) = w.here(h, m.h_stream);
         (e.launched, e.last) = (rc, (stream as u64, ctx));
         if rc == CUDA_SUCCESS && !e.entries.is_empty() {
             let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -562,4 +426,18 @@ pub(super) fn cu_graph_exec_destroy(
     }
     w.done(h, rc);
     Ok(())
+}
+
+/// The mirrors of an executable graph that is launched are in use until the launch is done.
+pub(super) fn busy(w: &Cuda, (stream, ctx): (CUstream, u64), e: &Exec) {
+    let all = e.mirrors();
+    for m in &all {
+        m.busy.fetch_add(1, Ordering::AcqRel);
+    }
+    let free = move |_| {
+        for m in &all {
+            m.busy.fetch_sub(1, Ordering::AcqRel);
+        }
+    };
+    w.completer.after(stream, ctx, Then::Run(Box::new(free)));
 }

@@ -11,129 +11,21 @@
 
 use super::address::{check_destination, check_source};
 use super::completer::Then;
-use super::copy::here;
-use super::graph_exec::Exec;
 use super::promised::Promised;
+use super::state::mirrors::{Mirror, most_taken, place, room};
 use super::{Cuda, attempt, check};
-use crate::named::{self, Named};
-use crate::outbox::Outbox;
+use crate::lock::lock;
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::BULK_CHUNK;
-use busbar_wire::promise::Word;
 use busbar_wire::record::Header;
 use std::any::Any;
-use std::collections::HashMap;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-/// Page-locked memory that is free, by size.
-#[derive(Default)]
-pub(super) struct Pool {
-    free: Mutex<HashMap<usize, Vec<u64>>>,
-}
-
-/// A mirror.
-pub(super) struct Mirror {
-    /// The client's number for it; 0 where it has none.
-    pub(super) id: u32,
-    /// Where it is.
-    pub(super) ptr: u64,
-    len: usize,
-    /// Launches under way that may read or write it.
-    pub(super) busy: AtomicU32,
-    pool: Arc<Pool>,
-    outbox: Outbox,
-}
-
-impl Drop for Mirror {
-    fn drop(&mut self) {
-        // On whatever thread the driver chose, which may not call the driver: the memory is kept.
-        let mut free = self
-            .pool
-            .free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        free.entry(room(self.len)).or_default().push(self.ptr);
-        drop(free);
-        if self.id == 0 {
-            return;
-        }
-        let id = self.id;
-        self.outbox
-            .callback(0, Word::MirrorGone as i32, |w| w.u32(id));
-    }
-}
-
-fn room(len: usize) -> usize {
-    len.max(4096).next_power_of_two()
-}
-
-/// Mirrors by the client's numbers: functions of the program's find them ahead of the queue.
-pub(super) type ById = Arc<Mutex<HashMap<u32, Weak<Mirror>>>>;
-
-fn lock(all: &ById) -> MutexGuard<'_, HashMap<u32, Weak<Mirror>>> {
-    all.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn find(all: &ById, id: u32) -> Result<Arc<Mirror>, CUresult> {
-    let m = lock(all).get(&id).and_then(Weak::upgrade);
-    m.ok_or(CUDA_ERROR_INVALID_VALUE)
-}
-
-/// The session's mirrors.
-#[derive(Default)]
-pub(super) struct Mirrors {
-    by_id: ById,
-    by_ptr: HashMap<u64, Weak<Mirror>>,
-    pool: Arc<Pool>,
-    /// Bytes of page-locked memory that were taken; they stay the session's.
-    taken: usize,
-}
-
-/// The most page-locked memory that a session's mirrors take: a part of what the machine has, since
-/// nothing else can use it meanwhile.
-fn most_taken() -> usize {
-    // SAFETY: plain questions.
-    let (pages, page) = unsafe {
-        (
-            libc::sysconf(libc::_SC_PHYS_PAGES),
-            libc::sysconf(libc::_SC_PAGESIZE),
-        )
-    };
-    (pages.max(0) as usize).saturating_mul(page.max(0) as usize) / 4
-}
-
-impl Mirrors {
-    /// Whether any mirror is alive.
-    pub(super) fn any(&self) -> bool {
-        lock(&self.by_id).values().any(|m| m.strong_count() > 0)
-    }
-
-    /// A context is gone: page-locked memory that nobody uses may have gone with it.
-    pub(super) fn forget_free(&self) {
-        let free = self.pool.free.lock();
-        free.unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    /// The mirror at an address.
-    pub(super) fn at(&self, ptr: u64) -> Option<Arc<Mirror>> {
-        self.by_ptr.get(&ptr)?.upgrade()
-    }
-
-    fn get(&self, id: u32) -> Result<Arc<Mirror>, CUresult> {
-        find(&self.by_id, id)
-    }
-
-    /// The list of them, to be looked at by another thread.
-    pub(super) fn by_id(&self) -> ById {
-        self.by_id.clone()
-    }
-}
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Page-locked memory for bytes of the program's that have no other place.
 pub(super) fn room_for(w: &mut Cuda, len: usize) -> Result<Arc<Mirror>, CUresult> {
@@ -145,13 +37,7 @@ fn make(w: &mut Cuda, id: u32, len: usize) -> Result<Arc<Mirror>, CUresult> {
     const PORTABLE: u32 = 1;
     let size = room(len);
     let mirrors = &mut w.graphs.mirrors;
-    let known = mirrors
-        .pool
-        .free
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .get_mut(&size)
-        .and_then(Vec::pop);
+    let known = lock(&mirrors.pool.free).get_mut(&size).and_then(Vec::pop);
     let ptr = match known {
         Some(p) => p,
         None => {
@@ -171,7 +57,7 @@ fn make(w: &mut Cuda, id: u32, len: usize) -> Result<Arc<Mirror>, CUresult> {
         id,
         ptr,
         len,
-        busy: AtomicU32::new(0),
+        busy: Default::default(),
         pool: mirrors.pool.clone(),
         outbox: w.outbox.clone(),
     });
@@ -252,63 +138,6 @@ pub(super) fn attach(
     Ok(())
 }
 
-/// A host node's function: the program's, with the mirrors that it may care for.
-///
-/// The driver's nodes know it by a number that is looked up, and not by its address: whatever
-/// becomes of a graph, a number finds nothing that is gone.
-pub(super) struct HostNode {
-    number: usize,
-    /// What runs.
-    pub(super) promised: Arc<Promised>,
-    /// Mirrors that copies before it fill, and mirrors that copies behind it read.
-    around: Mutex<(Vec<u32>, Vec<u32>)>,
-}
-
-/// Host nodes by number: a process has one session.
-static HOST_NODES: Named<Weak<HostNode>> = Named::new();
-
-impl HostNode {
-    /// A call of what the program promised.
-    pub(super) fn new(promised: Arc<Promised>) -> Arc<Self> {
-        Arc::new_cyclic(|this| Self {
-            number: HOST_NODES.add(this.clone()),
-            promised,
-            around: Mutex::default(),
-        })
-    }
-
-    /// What the driver's node has for data.
-    pub(super) fn data(&self) -> *mut c_void {
-        named::data(self.number)
-    }
-
-    /// The one that a node of the driver's has for data, unless it is gone.
-    pub(super) fn of(data: *mut c_void) -> Option<Arc<Self>> {
-        HOST_NODES.get(data)?.upgrade()
-    }
-
-    /// Says which mirrors it may care for.
-    pub(super) fn set_around(&self, before: Vec<u32>, after: Vec<u32>) {
-        *self.around.lock().unwrap_or_else(PoisonError::into_inner) = (before, after);
-    }
-}
-
-impl Drop for HostNode {
-    fn drop(&mut self) {
-        HOST_NODES.remove(self.number);
-    }
-}
-
-/// The function of every host node here.
-pub(super) unsafe extern "C" fn host_node(data: *mut c_void) {
-    if let Some(n) = HostNode::of(data) {
-        let around = n.around.lock().unwrap_or_else(PoisonError::into_inner);
-        let with = (CUDA_SUCCESS, around.clone());
-        drop(around);
-        n.promised.run(with);
-    }
-}
-
 pub(super) fn capture_copy(
     w: &mut Cuda,
     h: &Header,
@@ -385,15 +214,6 @@ unsafe extern "C" fn upload(data: *mut c_void) {
     unsafe { Box::from_raw(data.cast::<Upload>()) }.copy();
 }
 
-/// Checks that bytes lie within a mirror.
-fn place(m: &Mirror, offset: u64, len: usize) -> Result<usize, CUresult> {
-    let end = offset.checked_add(len as u64);
-    match end {
-        Some(e) if e <= m.len as u64 => Ok(offset as usize),
-        _ => Err(CUDA_ERROR_INVALID_VALUE),
-    }
-}
-
 pub(super) fn mirror_in(w: &mut Cuda, h: &Header, m: msg::MirrorIn<'_>) -> Result<(), WireError> {
     let slab = w.slab.take();
     let rc = attempt(|| {
@@ -437,7 +257,7 @@ pub(super) fn mirror_in(w: &mut Cuda, h: &Header, m: msg::MirrorIn<'_>) -> Resul
 }
 
 pub(super) fn mirror_out(w: &mut Cuda, h: &Header, m: msg::MirrorOut) -> Result<(), WireError> {
-    let (stream, ctx) = here(w, h, m.stream);
+    let (stream, ctx) = w.here(h, m.stream);
     let rc = attempt(|| {
         w.stream(m.stream)?;
         let launched = w.graphs.execs.get(&m.exec).map_or(0, |e| e.launched);
@@ -468,30 +288,6 @@ pub(super) fn mirror_out(w: &mut Cuda, h: &Header, m: msg::MirrorOut) -> Result<
     Ok(())
 }
 
-/// The present bytes of a mirror.
-pub(super) fn read(all: &ById, id: u32) -> Result<Vec<u8>, CUresult> {
-    let mirror = find(all, id)?;
-    let mut bytes = vec![0; mirror.len];
-    // SAFETY: the mirror has as many bytes.
-    unsafe {
-        let from = mirror.ptr as *const u8;
-        std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), mirror.len);
-    }
-    Ok(bytes)
-}
-
-/// Writes to a mirror at once.
-pub(super) fn write(all: &ById, id: u32, offset: u64, bytes: &[u8]) -> Result<(), CUresult> {
-    let mirror = find(all, id)?;
-    let offset = place(&mirror, offset, bytes.len())?;
-    // SAFETY: checked to lie within the mirror.
-    unsafe {
-        let to = (mirror.ptr as *mut u8).add(offset);
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
-    }
-    Ok(())
-}
-
 pub(super) fn run_promised(
     _w: &mut Cuda,
     _h: &Header,
@@ -499,20 +295,6 @@ pub(super) fn run_promised(
 ) -> Result<(), WireError> {
     // It goes the other way only.
     Err(WireError::BadValue("direction"))
-}
-
-/// The mirrors of an executable graph that is launched are in use until the launch is done.
-pub(super) fn busy(w: &Cuda, (stream, ctx): (CUstream, u64), e: &Exec) {
-    let all = e.mirrors();
-    for m in &all {
-        m.busy.fetch_add(1, Ordering::AcqRel);
-    }
-    let free = move |_| {
-        for m in &all {
-            m.busy.fetch_sub(1, Ordering::AcqRel);
-        }
-    };
-    w.completer.after(stream, ctx, Then::Run(Box::new(free)));
 }
 
 /// A user object of the program's: its destructor runs there.

@@ -1,7 +1,9 @@
 //! A node's parameters: from the client's ids to the driver's handles, and back.
 
 use super::address::{check_destination, check_source};
-use super::graph_host::{HostNode, host_node, mirror};
+use super::graph_host::mirror;
+use super::graph_walk::ends;
+use super::state::host_node::{HostNode, host_node};
 use super::{Cuda, check};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
@@ -267,7 +269,7 @@ pub(super) fn tell(
             let mut c: CUDA_MEMCPY_NODE_PARAMS = busbar_abi::zeroed();
             // SAFETY: as above.
             check(unsafe { d.cuGraphMemcpyNodeGetParams(node, &mut c.copyParams) })?;
-            let (src, dst) = super::graph_exec::ends(w, &c.copyParams);
+            let (src, dst) = ends(w, &c.copyParams);
             t.mirrors = [src, dst].map(|m| m.map_or(0, |m| m.id));
             let q = &mut c.copyParams;
             q.srcArray = w.known(Kind::Array, q.srcArray as u64) as usize as CUarray;

@@ -1,7 +1,8 @@
 //! Launches and host functions.
 
-use super::graph_host::{HostNode, attach, host_node};
+use super::graph_host::attach;
 use super::promised::Promised;
+use super::state::host_node::{HostNode, host_node};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -96,7 +97,7 @@ fn try_launch(
         crate::complain!(
             "a launch was refused: {} (grid {:?}, block {:?}, shared {}, flags {}, \
              {} bytes of attributes, {} of parameters)",
-            super::name_of(rc),
+            super::driver::name_of(rc),
             m.grid,
             m.block,
             m.shared,

@@ -2,8 +2,8 @@
 
 use super::blame::is_fatal;
 use super::compile::Compile;
-use super::handles::{Body, Function};
 use super::module::describe;
+use super::state::handles::{Body, Function};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -207,7 +207,7 @@ pub(super) fn library_global(
     let reply = msg::LibraryGlobalReply {
         va,
         size: size as u64,
-        is_managed: super::memory::is_managed(w.driver, va),
+        is_managed: super::driver::is_managed(w.driver, va),
     };
     w.reply(h, rc, |wr| reply.encode(wr));
     Ok(())

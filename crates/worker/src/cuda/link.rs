@@ -1,7 +1,7 @@
 //! The driver's linker, a piece at a time: what is wrong with one is said when it comes.
 
 use super::compile::Compile;
-use super::handles::{Body, Link};
+use super::state::handles::{Body, Link};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;

@@ -2,6 +2,8 @@
 
 use super::completer::Then;
 use super::frees::Free;
+use super::state::exports::Memory;
+use super::state::mapped::{Mapped, is_of_all, within};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -15,31 +17,6 @@ fn properties(dev: i32) -> CUmemAllocationProp {
     p.location.r#type = CU_MEM_LOCATION_TYPE_DEVICE as _;
     p.location.id = dev as _;
     p
-}
-
-/// Memory that was mapped where the client said.
-pub(super) struct Mapped {
-    size: u64,
-    device: i32,
-}
-
-/// Whether what lies at an address all devices may use: it is managed, or stands for the program's
-/// own memory.
-fn is_of_all(va: u64) -> bool {
-    contract::number(va).is_some_and(|n| n >= contract::MANAGED)
-}
-
-/// Whether an address lies where sessions put device memory.
-#[inline]
-pub(super) fn in_ranges(va: u64) -> bool {
-    contract::number(va).is_some()
-}
-
-/// Checks that all of some addresses lie in one range, and says in which.
-pub(super) fn within(va: u64, size: u64) -> Result<u32, CUresult> {
-    let last = va.checked_add(size.max(1) - 1);
-    let range = contract::number(va).filter(|n| last.and_then(contract::number) == Some(*n));
-    range.ok_or(CUDA_ERROR_INVALID_VALUE)
 }
 
 /// Reserves the whole range that `va` lies in, once. The driver honours the wish for an address
@@ -209,7 +186,7 @@ pub(super) fn mem_retire(w: &mut Cuda, h: &Header, m: msg::MemRetire) -> Result<
     }
     if m.size > 0 {
         w.mapped.remove(&m.va);
-        super::ipc::forget(w, m.va);
+        w.exports.forget(Memory::Mapping(m.va));
     }
     let f = Free {
         context: w.handle(Kind::Context, h.aux).unwrap_or(0),
@@ -241,38 +218,6 @@ pub(super) fn unmap_host(w: &mut Cuda, dev: i32) {
     for (va, size) in gone {
         let _ = unmap(w.driver, va, size as usize);
         w.mapped.remove(&va);
-        super::ipc::forget(w, va);
-    }
-}
-
-/// Whether the driver calls what lies at an address managed memory: 1 if so.
-pub(super) fn is_managed(d: &Driver, va: u64) -> u32 {
-    let mut managed = 0u32;
-    let which = CU_POINTER_ATTRIBUTE_IS_MANAGED as _;
-    // SAFETY: a pointer to room for the attribute, a boolean.
-    match unsafe { d.cuPointerGetAttribute((&raw mut managed).cast(), which, va) } {
-        CUDA_SUCCESS => u32::from(managed & 0xff != 0),
-        _ => 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_lie_in_one_range_or_are_refused() {
-        let first = contract::span(0);
-        assert_eq!(within(first.start, contract::RANGE), Ok(0));
-        assert_eq!(within(first.end - 1, 1), Ok(0));
-        assert!(
-            within(first.end - 1, 2).is_err(),
-            "the next range is another's"
-        );
-        assert!(within(contract::span(contract::SHARED).end, 1).is_err());
-        assert!(within(u64::MAX, 2).is_err());
-        let far = contract::span(contract::DEVICES.end - 1);
-        assert_eq!(within(far.start, 8), Ok(63));
-        assert!(is_of_all(contract::span(contract::HOST).start) && !is_of_all(far.start));
+        w.exports.forget(Memory::Mapping(va));
     }
 }

@@ -1,7 +1,7 @@
 //! Modules and their functions.
 
 use super::compile::Compile;
-use super::handles::{Body, Function};
+use super::state::handles::{Body, Function};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -26,7 +26,7 @@ pub(super) fn describe(
             // So the driver says that there are no more.
             CUDA_ERROR_INVALID_VALUE => break,
             rc => {
-                let why = super::name_of(rc);
+                let why = super::driver::name_of(rc);
                 crate::complain!("the driver does not describe a function: {why}");
                 break;
             }
@@ -176,7 +176,7 @@ pub(super) fn module_global(
     let reply = msg::ModuleGlobalReply {
         va,
         size: size as u64,
-        is_managed: super::memory::is_managed(w.driver, va),
+        is_managed: super::driver::is_managed(w.driver, va),
     };
     w.reply(h, rc, |wr| reply.encode(wr));
     Ok(())

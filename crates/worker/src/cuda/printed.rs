@@ -1,10 +1,11 @@
 //! What the device prints comes out of the driver as this process's stdout, and a failed
 //! assertion's message as its stderr; both belong on the client's.
 
+use crate::lock::lock;
 use crate::outbox::Outbox;
 use std::io::Write;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The longest line of stderr that is put together before it goes on as it is.
 const LONGEST: usize = 64 << 10;
@@ -79,7 +80,7 @@ impl Printed {
     }
 
     fn lock(&self) -> MutexGuard<'_, Pipes> {
-        self.pipes.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.pipes)
     }
 
     /// Passes on whatever comes, for as long as the process lives.

@@ -1,8 +1,8 @@
 //! Streams and captures.
 
 use super::completer::Then;
+use super::driver::RELAXED;
 use super::graph::{edge_list, node_list, or_null};
-use super::relaxed::RELAXED;
 use super::waiters::Wait;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;

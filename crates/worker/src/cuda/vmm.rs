@@ -1,5 +1,8 @@
 //! Virtual memory management.
 
+use super::ipc::descriptor;
+use super::state::exports::Memory;
+use super::state::mapped::within;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -60,7 +63,7 @@ pub(super) fn vmm_set_access(
         for a in &mut list {
             place(w, &mut a.location)?;
         }
-        super::memory::within(m.va, m.size)?;
+        within(m.va, m.size)?;
         // SAFETY: a range that the driver checks, and an array of that length.
         check(unsafe {
             w.driver
@@ -80,7 +83,7 @@ pub(super) fn vmm_get_access(
     let mut flags = 0;
     let rc = attempt(|| {
         place(w, &mut location)?;
-        super::memory::within(m.va, 0)?;
+        within(m.va, 0)?;
         // SAFETY: pointers to live values.
         check(unsafe { w.driver.cuMemGetAccess(&mut flags, &location, m.va) })
     });
@@ -90,7 +93,7 @@ pub(super) fn vmm_get_access(
 
 pub(super) fn vmm_unmap(w: &mut Cuda, h: &Header, m: msg::VmmUnmap) -> Result<(), WireError> {
     let rc = attempt(|| {
-        super::memory::within(m.va, m.size)?;
+        within(m.va, m.size)?;
         // SAFETY: a range that the driver checks.
         check(unsafe { w.driver.cuMemUnmap(m.va, m.size as usize) })
     });
@@ -102,7 +105,7 @@ pub(super) fn vmm_release(w: &mut Cuda, h: &Header, m: msg::VmmRelease) -> Resul
     let rc = attempt(|| {
         let memory = w.handle(Kind::Allocation, m.allocation)?;
         w.remove(Kind::Allocation, m.allocation);
-        super::ipc::forget_allocation(w, m.allocation);
+        w.exports.forget(Memory::Allocation(m.allocation));
         // SAFETY: live memory, which is not used again.
         check(unsafe { w.driver.cuMemRelease(memory) })
     });
@@ -139,7 +142,10 @@ pub(super) fn vmm_export(w: &mut Cuda, h: &Header, m: msg::VmmExport) -> Result<
     };
     let rc = attempt(|| {
         let memory = w.handle(Kind::Allocation, m.allocation)?;
-        (reply.tag, reply.secret) = super::ipc::offer(w, m.allocation, memory)?;
+        (reply.tag, reply.secret) = {
+            let (d, of) = (w.driver, Memory::Allocation(m.allocation));
+            w.exports.offer(of, || descriptor(d, memory))?
+        };
         Ok(())
     });
     w.reply(h, rc, |wr| reply.encode(wr));

@@ -3,11 +3,12 @@
 
 use super::completer::{Completer, Then};
 use super::printed::Printed;
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use busbar_channel::{look, patience};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::Thread;
 
 /// What to wait for. Handles are numbers here: they pass between threads.
@@ -63,10 +64,6 @@ const STACK: usize = 256 << 10;
 /// Threads that wait.
 pub(super) struct Waiters {
     shared: Arc<Shared>,
-}
-
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Waiters {
@@ -147,7 +144,7 @@ impl Waiters {
 impl Shared {
     /// A waiting thread, from its first job on.
     fn run(&self, first: Job) {
-        super::relaxed::relax(self.driver);
+        super::driver::relax(self.driver);
         let seat = Arc::new(Seat {
             thread: std::thread::current(),
             given: AtomicBool::new(false),

@@ -4,10 +4,9 @@
 //! that a hit is answered without a compiler, logs and argument names included. Whatever is wrong
 //! with an entry, the program is built from its source as if there were none.
 
-use super::cl::{Cl, ask};
+use super::built::Program;
+use super::cl::{Cl, ask, ok};
 use super::describe;
-use super::ok;
-use super::program::Program;
 use crate::content::{Content, Hash};
 use busbar_abi::opencl::*;
 use busbar_wire::{Reader, Writer};

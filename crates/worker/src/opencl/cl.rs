@@ -3,6 +3,14 @@
 use busbar_abi::opencl::*;
 use std::ffi::{CStr, c_char, c_void};
 
+/// A code as a result.
+pub fn ok(code: i32) -> Result<(), i32> {
+    match code {
+        CL_SUCCESS => Ok(()),
+        e => Err(e),
+    }
+}
+
 type Callback = extern "C" fn(Handle, i32, *mut c_void);
 /// A context's error callback: text, private bytes and their number.
 pub type Notify = extern "C" fn(*const c_char, *const c_void, usize, *mut c_void);

@@ -170,17 +170,6 @@ impl OpenCl {
         Ok(())
     }
 
-    /// The data of a message: inline, or from a blob that came before.
-    pub(super) fn data<'a>(&mut self, blob: u32, inline: &'a [u8]) -> Result<Data<'a>, Fail> {
-        match blob {
-            0 => Ok(Data::Inline(inline)),
-            id => match self.blobs.remove(&id) {
-                Some(v) => Ok(Data::Blob(v)),
-                None => Err(Fail::Wire(WireError::BadValue("data id"))),
-            },
-        }
-    }
-
     pub(super) fn create_context(&mut self, m: wire::CreateContext) -> Result<(), Fail> {
         let made = self.make_context(&m);
         self.keep(m.context, wire::op::CREATE_CONTEXT, made)
@@ -494,22 +483,4 @@ extern "C" fn noticed(text: *const c_char, info: *const c_void, size: usize, use
         w.str(&text);
         w.bytes(info);
     });
-}
-
-/// The data of a message.
-pub enum Data<'a> {
-    /// In the record.
-    Inline(&'a [u8]),
-    /// Collected from pieces.
-    Blob(Vec<u8>),
-}
-
-impl Data<'_> {
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Inline(b) => b,
-            Self::Blob(v) => v,
-        }
-    }
 }

@@ -1,9 +1,9 @@
 //! How commands are enqueued: their events, and the memory that they read from and into.
 
-use super::create::Data;
 use super::landing::Landing;
 use super::objects::{Object, Queue};
 use super::pending::{Bytes, Work};
+use super::session::Data;
 use super::{Fail, Made, OpenCl, ok};
 use crate::staging::{Hold, Lent};
 use busbar_abi::opencl::*;

@@ -1,10 +1,11 @@
 //! Memory that reads fill. It is kept for the next read: fresh memory costs a page fault for every
 //! page, which is slower than the copy itself. What was not needed for a while goes back.
 
+use crate::lock::lock;
 use busbar_abi::opencl::CL_OUT_OF_HOST_MEMORY;
 use busbar_wire::limits::BULK_CHUNK;
 use std::alloc::Layout;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Pieces that are kept in any case.
 const KEPT: usize = 48;
@@ -51,7 +52,7 @@ fn zeros(n: usize) -> Result<Box<[u8]>, i32> {
 
 impl Pool {
     fn free(&self) -> MutexGuard<'_, Free> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.free)
     }
 
     /// Memory of `n` bytes, of unknown contents: the read fills all of it before anybody looks.

@@ -5,6 +5,7 @@
 //! [`run`] (which reads them), `create`, `program`, `command` and `svm`; `enqueue` is how
 //! commands go to the library.
 
+mod built;
 mod cache;
 mod cl;
 mod command;
@@ -18,11 +19,10 @@ mod output;
 mod pending;
 mod program;
 mod run;
+mod session;
 mod shared;
 mod svm;
 
-use crate::content::Content;
-use crate::outbox::Outbox;
 use crate::staging::Hold;
 use crate::{Api, Setup};
 use busbar_abi::opencl::ext::*;
@@ -31,66 +31,17 @@ use busbar_control::device::Device;
 use busbar_control::hello::Refusal;
 use busbar_wire::WireError;
 use busbar_wire::record::Header;
-use cl::Cl;
+use cl::{Cl, ok};
 use landing::Pool;
 use objects::{Object, Objects};
 use output::Output;
 use pending::Pending;
+use session::{Fail, Made, OpenCl};
 use shared::Shared;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
-
-/// A session's state.
-pub struct OpenCl {
-    cl: &'static Cl,
-    outbox: Outbox,
-    content: Content,
-    output: Output,
-    objects: Objects,
-    pending: Arc<Pending>,
-    platforms: Vec<(Handle, Vec<u32>)>,
-    dirty: Vec<u32>,
-    blobs: HashMap<u32, Vec<u8>>,
-    svm: HashMap<u64, (Handle, usize)>,
-    handles: Vec<Handle>,
-    pool: Pool,
-    shared: Shared,
-    /// Held by each build that is under way.
-    builds: Arc<()>,
-}
-
-/// Where the library puts the event of a command.
-type Made = *mut Handle;
-
-/// Why a message was not executed.
-pub enum Fail {
-    /// The client broke the protocol.
-    Wire(WireError),
-    /// The library said no.
-    Cl(i32),
-}
-
-impl From<WireError> for Fail {
-    fn from(e: WireError) -> Self {
-        Self::Wire(e)
-    }
-}
-
-impl From<i32> for Fail {
-    fn from(e: i32) -> Self {
-        Self::Cl(e)
-    }
-}
-
-/// A code as a result.
-fn ok(code: i32) -> Result<(), i32> {
-    match code {
-        CL_SUCCESS => Ok(()),
-        e => Err(e),
-    }
-}
 
 /// Loads the library; only the first call's path counts.
 fn library(path: Option<&str>) -> Result<&'static Cl, String> {

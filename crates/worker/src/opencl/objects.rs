@@ -1,8 +1,8 @@
 //! The session's objects by the ids that its client chose.
 
+use super::built::Program;
 use super::cl::Cl;
 use super::pending::Event;
-use super::program::Program;
 use crate::objects::Sort;
 use busbar_abi::opencl::*;
 use std::sync::Arc;

@@ -2,9 +2,10 @@
 //! pipe takes its place, and what comes out of it goes to the client, always ahead of the answer of
 //! the call that waited for the kernel.
 
+use crate::lock::lock;
 use crate::outbox::Outbox;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// The worker's captured stdout.
 #[derive(Clone)]
@@ -39,10 +40,7 @@ impl Output {
 
     fn watch(&self) {
         let Some(pipe) = &self.pipe else { return };
-        let fd = pipe
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .as_raw_fd();
+        let fd = lock(pipe).as_raw_fd();
         loop {
             let mut p = libc::pollfd {
                 fd,
@@ -64,7 +62,7 @@ impl Output {
         let Some(pipe) = &self.pipe else { return };
         // SAFETY: flushes every stream of libc, among them the stdout that drivers print to.
         unsafe { libc::fflush(std::ptr::null_mut()) };
-        let fd = pipe.lock().unwrap_or_else(PoisonError::into_inner);
+        let fd = lock(pipe);
         let mut waiting = 0;
         // SAFETY: asks how many bytes wait in a descriptor of ours.
         unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };

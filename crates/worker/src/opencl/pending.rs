@@ -10,6 +10,7 @@
 use super::cl::Cl;
 use super::landing::Pool;
 use super::output::Output;
+use crate::lock::lock;
 use crate::outbox::Outbox;
 use busbar_abi::opencl::*;
 use busbar_wire::codec::Message;
@@ -141,7 +142,7 @@ impl Pending {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Adds work for the end of `events`, which are now ours to release. `trigger` is the state to

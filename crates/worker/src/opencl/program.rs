@@ -1,6 +1,7 @@
 //! Programs and kernels. Compilers take their time, so they run on threads of their own and answer
 //! from there; the client asks for nothing of a program before it has that answer.
 
+use super::built::Program;
 use super::cache;
 use super::cl::Cl;
 use super::describe;
@@ -16,87 +17,13 @@ use busbar_wire::{Reader, WireError, Writer};
 use std::ffi::{CString, c_void};
 use std::path::{Component, Path, PathBuf};
 use std::ptr::{null, null_mut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A program of the library.
-pub struct Program {
-    cl: &'static Cl,
-    raw: Handle,
-    context: Handle,
-    /// Its devices.
-    pub devices: Vec<(u32, Handle)>,
-    /// The hash of its source, if it came as such.
-    source: Option<Hash>,
-    built: Mutex<Built>,
-    /// Held for the length of a build, and while what it gave is read: what is kept is the work of
-    /// the build that it is kept for, whatever the client asks for in the meantime.
-    building: Mutex<()>,
-}
-
-/// What a program was built into.
-#[derive(Default)]
-struct Built {
-    /// The kept program that stands for the one from source, or null.
-    kept: Handle,
-    /// The name and the answer of a build that is not kept yet.
-    fresh: Option<(Hash, Vec<u8>)>,
-}
-
-impl Program {
-    fn built(&self) -> MutexGuard<'_, Built> {
-        self.built.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for the end of any build, and keeps the next one from beginning.
-    fn alone(&self) -> MutexGuard<'_, ()> {
-        self.building.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The library's program: what kernels are made from and queries are about.
-    fn raw(&self) -> Handle {
-        let kept = self.built().kept;
-        if kept.is_null() { self.raw } else { kept }
-    }
-
-    /// The library.
-    pub fn cl(&self) -> &'static Cl {
-        self.cl
-    }
-
-    /// Its context.
-    pub fn context(&self) -> Handle {
-        self.context
-    }
-
-    /// Forgets what earlier builds gave.
-    fn unbuild(&self) {
-        let old = std::mem::take(&mut *self.built()).kept;
-        if !old.is_null() {
-            // SAFETY: the one reference that we have.
-            unsafe { (self.cl.clReleaseProgram)(old) };
-        }
-    }
-
-    /// Keeps a fresh build for later sessions, given its binaries.
-    fn keep(&self, content: &Content, binaries: &[Vec<u8>]) {
-        let fresh = self.built().fresh.take();
-        if let Some((key, info)) = fresh {
-            cache::store(content, &key, binaries, &info);
-        }
-    }
-}
-
-// SAFETY: programs are reference-counted objects of a thread-safe API.
-unsafe impl Send for Program {}
-// SAFETY: as above.
-unsafe impl Sync for Program {}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        self.unbuild();
-        // SAFETY: the one reference that we have.
-        unsafe { (self.cl.clReleaseProgram)(self.raw) };
+/// Keeps a fresh build for later sessions, given its binaries.
+fn keep(p: &Program, content: &Content, binaries: &[Vec<u8>]) {
+    if let Some((key, info)) = p.take_fresh() {
+        cache::store(content, &key, binaries, &info);
     }
 }
 
@@ -451,7 +378,7 @@ impl OpenCl {
                     .all(|d| cache::is_cheap(program.cl, d.1))
                 && let Ok(binaries) = cache::binaries(program.cl, program.raw)
             {
-                program.keep(&content, &binaries);
+                keep(&program, &content, &binaries);
             }
         };
         let started = std::thread::Builder::new().name("build".into()).spawn(work);
@@ -627,7 +554,7 @@ impl OpenCl {
             // Who asks for sizes asks for the binaries next.
             if let Ok(binaries) = cache::binaries(self.cl, p.raw()) {
                 data = binaries.concat();
-                p.keep(&self.content, &binaries);
+                keep(&p, &self.content, &binaries);
             }
         }
         if m.bytes > 0 {
@@ -640,7 +567,7 @@ impl OpenCl {
                 self.outbox.chunk(call, at, b);
                 at += b.len() as u64;
             }
-            p.keep(&self.content, &binaries);
+            keep(&p, &self.content, &binaries);
         }
         let data = &data;
         self.answer(call, &wire::ProgramBinariesReply { sizes, data });

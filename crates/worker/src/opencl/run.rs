@@ -2,11 +2,10 @@
 
 use super::{Fail, OpenCl};
 use crate::staging::Hold;
-use busbar_abi::opencl::*;
+use busbar_wire::WireError;
 use busbar_wire::codec::{Message, Reader};
 use busbar_wire::generated::opencl::{self as wire, op};
 use busbar_wire::record::Header;
-use busbar_wire::{WireError, Writer};
 
 /// Reads a whole message.
 fn read<'a, M: Message<'a>>(payload: &'a [u8]) -> Result<M, WireError> {
@@ -108,16 +107,5 @@ impl OpenCl {
             SVM_FILL => SvmFill svm_fill(),
             SVM_MIGRATE => SvmMigrate svm_migrate(),
         }
-    }
-
-    /// Answers a call with a reply message.
-    pub(super) fn answer<'a>(&self, call: u32, m: &impl Message<'a>) {
-        self.outbox
-            .reply(call, CL_SUCCESS, |w: &mut Writer<'_>| m.encode(w));
-    }
-
-    /// Answers a call that brings nothing back.
-    pub(super) fn done(&self, call: u32) {
-        self.outbox.reply(call, CL_SUCCESS, |_| {});
     }
 }

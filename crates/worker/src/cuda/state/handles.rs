@@ -1,6 +1,6 @@
 //! The session's objects as the driver knows them, by the client's ids.
 
-use super::compile::Compile;
+use crate::cuda::compile::Compile;
 use crate::objects::{Dead, Key, Objects, Sort};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
@@ -19,18 +19,18 @@ impl Sort for Kind {
 
 /// A kernel or function.
 #[derive(Clone)]
-pub(super) struct Function {
+pub struct Function {
     /// The driver's handle.
-    pub(super) raw: u64,
+    pub raw: u64,
     /// Whether that is a `CUkernel`.
-    pub(super) kernel: bool,
+    pub kernel: bool,
     /// Offset of each parameter in the packed ones, and the end of the last.
     params: Arc<[u32]>,
 }
 
 impl Function {
     /// `params`: offset and size of each, in turn.
-    pub(super) fn new(raw: u64, kernel: bool, params: &[u32]) -> Self {
+    pub fn new(raw: u64, kernel: bool, params: &[u32]) -> Self {
         let pairs = params.chunks_exact(2);
         let end = pairs.clone().map(|p| p[0] + p[1]).max().unwrap_or(0);
         let params = pairs.map(|p| p[0]).chain([end]).collect();
@@ -44,7 +44,7 @@ impl Function {
     /// Pointers to the packed parameters, one each; none when they are not packed as this
     /// function's are. The driver is particular about how long a packed buffer is, and not about
     /// pointers.
-    pub(super) fn pointers(&self, packed: &[u8], out: &mut Vec<*mut c_void>) -> bool {
+    pub fn pointers(&self, packed: &[u8], out: &mut Vec<*mut c_void>) -> bool {
         out.clear();
         let Some((end, offsets)) = self.params.split_last() else {
             return false;
@@ -59,15 +59,15 @@ impl Function {
 }
 
 /// A link in progress.
-pub(super) struct Link {
+pub struct Link {
     /// The driver's handle.
-    pub(super) state: CUlinkState,
+    pub state: CUlinkState,
     /// The options, and the buffers that the linker writes its logs to as long as it lives.
-    pub(super) compile: Compile,
+    pub compile: Compile,
 }
 
 /// What an id stands for.
-pub(super) enum Body {
+pub enum Body {
     /// A handle of the driver's.
     Handle(u64),
     /// A kernel or function.
@@ -79,7 +79,7 @@ pub(super) enum Body {
 }
 
 /// The objects, and the id of each handle.
-pub(super) struct Handles {
+pub struct Handles {
     objects: Objects<Kind, Body>,
     ids: [HashMap<u64, u32>; Kind::COUNT],
     /// The next id that is chosen here.
@@ -102,7 +102,7 @@ impl Default for Handles {
 impl Handles {
     /// The handle of an id.
     #[inline]
-    pub(super) fn get(&self, kind: Kind, id: u32) -> Result<u64, CUresult> {
+    pub fn get(&self, kind: Kind, id: u32) -> Result<u64, CUresult> {
         match self.objects.get(kind, id) {
             Some(Body::Handle(raw)) => Ok(*raw),
             Some(Body::Unmade(rc)) => Err(*rc),
@@ -112,7 +112,7 @@ impl Handles {
 
     /// A kernel or function.
     #[inline]
-    pub(super) fn function(&self, id: u32) -> Result<&Function, CUresult> {
+    pub fn function(&self, id: u32) -> Result<&Function, CUresult> {
         match self.objects.get(Kind::Function, id) {
             Some(Body::Function(f)) => Ok(f),
             _ => Err(CUDA_ERROR_INVALID_HANDLE),
@@ -120,7 +120,7 @@ impl Handles {
     }
 
     /// A link.
-    pub(super) fn link(&self, id: u32) -> Result<&Link, CUresult> {
+    pub fn link(&self, id: u32) -> Result<&Link, CUresult> {
         match self.objects.get(Kind::Link, id) {
             Some(Body::Link(link)) => Ok(link),
             _ => Err(CUDA_ERROR_INVALID_HANDLE),
@@ -128,12 +128,7 @@ impl Handles {
     }
 
     /// Puts what was made under an id, as a child of these. What was there before is dead.
-    pub(super) fn put(
-        &mut self,
-        key: Key<Kind>,
-        body: Body,
-        parents: &[Key<Kind>],
-    ) -> Dead<Kind, Body> {
+    pub fn put(&mut self, key: Key<Kind>, body: Body, parents: &[Key<Kind>]) -> Dead<Kind, Body> {
         let raw = match &body {
             Body::Handle(raw) => Some(*raw),
             _ => None,
@@ -151,7 +146,7 @@ impl Handles {
     }
 
     /// Ends an object, and its children.
-    pub(super) fn retire(&mut self, key: Key<Kind>) -> Dead<Kind, Body> {
+    pub fn retire(&mut self, key: Key<Kind>) -> Dead<Kind, Body> {
         let dead = self.objects.retire(key);
         self.forget(&dead);
         dead
@@ -182,12 +177,12 @@ impl Handles {
     }
 
     /// The id of a handle; 0 if it has none.
-    pub(super) fn known(&self, kind: Kind, raw: u64) -> u32 {
+    pub fn known(&self, kind: Kind, raw: u64) -> u32 {
         self.ids[kind.index()].get(&raw).copied().unwrap_or(0)
     }
 
     /// The id of a handle that came into being here; a new one if it has none.
-    pub(super) fn adopt(&mut self, kind: Kind, raw: u64, parents: &[Key<Kind>]) -> u32 {
+    pub fn adopt(&mut self, kind: Kind, raw: u64, parents: &[Key<Kind>]) -> u32 {
         match self.known(kind, raw) {
             0 => {}
             id => return id,
@@ -204,12 +199,12 @@ impl Handles {
     }
 
     /// The parents of an object.
-    pub(super) fn parents(&self, kind: Kind, id: u32) -> impl Iterator<Item = Key<Kind>> {
+    pub fn parents(&self, kind: Kind, id: u32) -> impl Iterator<Item = Key<Kind>> {
         self.objects.parents(kind, id)
     }
 
     /// The handles of a kind.
-    pub(super) fn of(&self, kind: Kind) -> impl Iterator<Item = u64> {
+    pub fn of(&self, kind: Kind) -> impl Iterator<Item = u64> {
         self.objects.of(kind).filter_map(|(_, b)| match b {
             Body::Handle(raw) => Some(*raw),
             _ => None,
@@ -217,18 +212,18 @@ impl Handles {
     }
 
     /// The function of a kernel in a context, if the driver has said it.
-    pub(super) fn in_context(&self, function: u32, context: u32) -> Option<u64> {
+    pub fn in_context(&self, function: u32, context: u32) -> Option<u64> {
         self.in_context.get(&(function, context)).copied()
     }
 
     /// The driver has said the function of a kernel in a context.
-    pub(super) fn told(&mut self, function: u32, context: u32, raw: u64) {
+    pub fn told(&mut self, function: u32, context: u32, raw: u64) {
         self.in_context.insert((function, context), raw);
     }
 
     /// The id of the function with these handles: a launch by kernel handle may name the kernel as
     /// its function. 0 if there is none.
-    pub(super) fn function_id(&self, function: u64, kernel: u64) -> u32 {
+    pub fn function_id(&self, function: u64, kernel: u64) -> u32 {
         let own = |raw: u64, is_kernel: bool| {
             let mut all = self.objects.of(Kind::Function);
             let same =

@@ -1,0 +1,81 @@
+//! The driver: how it is loaded, what its results mean, and what it says of addresses.
+
+use busbar_abi::cuda::*;
+
+/// The driver, loaded once per process.
+pub(crate) fn load(path: Option<&str>) -> Result<&'static Driver, String> {
+    static LOADED: std::sync::OnceLock<Result<Driver, String>> = std::sync::OnceLock::new();
+    LOADED
+        .get_or_init(|| {
+            let name = path.unwrap_or("libcuda.so.1");
+            // SAFETY: loading the driver runs its initializers, as any CUDA program does.
+            let lib = unsafe { libloading::Library::new(name) }
+                .map_err(|e| format!("no NVIDIA driver here ({e})"))?;
+            // The driver has threads of its own: it must never be unloaded.
+            let lib = std::mem::ManuallyDrop::new(lib);
+            let find = |symbol: &std::ffi::CStr| {
+                // SAFETY: the symbol's type is the table's business, taken from the API.
+                unsafe { lib.get::<*mut std::ffi::c_void>(symbol.to_bytes_with_nul()) }
+                    .map_or(std::ptr::null_mut(), |s| *s)
+            };
+            // SAFETY: the names are the driver's own, with the signatures of its API.
+            let driver = unsafe { Driver::load(find) };
+            // SAFETY: the first call of the API.
+            match unsafe { driver.cuInit(0) } {
+                CUDA_SUCCESS => Ok(driver),
+                rc => Err(format!("the NVIDIA driver does not start: {}", name_of(rc))),
+            }
+        })
+        .as_ref()
+        .map_err(Clone::clone)
+}
+
+/// A result code's name, for people.
+pub(crate) fn name_of(rc: CUresult) -> String {
+    error_name(rc).map_or_else(
+        || format!("error {rc}"),
+        |n| n.to_string_lossy().into_owned(),
+    )
+}
+
+/// Runs fallible steps and gives their result code.
+pub fn attempt(f: impl FnOnce() -> Result<(), CUresult>) -> CUresult {
+    f().err().unwrap_or(CUDA_SUCCESS)
+}
+
+/// A result code as a `Result`.
+pub fn check(rc: CUresult) -> Result<(), CUresult> {
+    if rc == CUDA_SUCCESS { Ok(()) } else { Err(rc) }
+}
+
+/// Every capture is relaxed here: this process's threads serve many of the program's, and what one
+/// of those may not do during a capture is not for the others to suffer from.
+pub(super) const RELAXED: CUstreamCaptureMode = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+/// Makes calls of the calling thread harmless to captures that are under way.
+pub(super) fn relax(d: &Driver) {
+    let mut mode = RELAXED;
+    // SAFETY: a pointer to a live number. Before its first capture no thread minds if this fails.
+    unsafe { d.cuThreadExchangeStreamCaptureMode(&mut mode) };
+}
+
+/// Whether the driver says that an address is a device's, or of memory that moves by itself.
+pub(super) fn of_device(d: &Driver, va: u64) -> bool {
+    let mut kind: CUmemorytype = 0;
+    let which = CU_POINTER_ATTRIBUTE_MEMORY_TYPE as _;
+    // SAFETY: a pointer to room for the attribute, a number.
+    let rc = unsafe { d.cuPointerGetAttribute((&raw mut kind).cast(), which, va) };
+    let device = rc == CUDA_SUCCESS && kind == CU_MEMORYTYPE_DEVICE;
+    device || is_managed(d, va) != 0
+}
+
+/// Whether the driver calls what lies at an address managed memory: 1 if so.
+pub(super) fn is_managed(d: &Driver, va: u64) -> u32 {
+    let mut managed = 0u32;
+    let which = CU_POINTER_ATTRIBUTE_IS_MANAGED as _;
+    // SAFETY: a pointer to room for the attribute, a boolean.
+    match unsafe { d.cuPointerGetAttribute((&raw mut managed).cast(), which, va) } {
+        CUDA_SUCCESS => u32::from(managed & 0xff != 0),
+        _ => 0,
+    }
+}

@@ -1,0 +1,311 @@
+//! Device memory that the program has pages of, too: its bytes come and go ahead of the queue, on
+//! streams of their own that wait for no other. So do those of mirrors, for host nodes of graphs.
+//!
+//! The executor may sit in a call that waits for a function of the program's, which cannot return
+//! before it has had such bytes. So nothing here touches the executor's state.
+
+use super::blame::Blame;
+use super::driver::{attempt, check, of_device, relax};
+use super::state::mapped::within;
+use super::state::mirrors::{self, ById};
+use crate::Setup;
+use crate::ahead::Urgent;
+use crate::lock::lock;
+use crate::outbox::Outbox;
+use crate::staging::{Arena, Lent};
+use busbar_abi::cuda::*;
+use busbar_wire::limits::BULK_CHUNK;
+use busbar_wire::record::{Header, OP_MEMORY_IN, OP_MEMORY_OUT, OP_MIRROR_IN};
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A context, and the stream in it once there is one.
+struct Place {
+    context: u64,
+    stream: Option<u64>,
+}
+
+type Contexts = HashMap<u32, Place>;
+
+/// The session's contexts, by id. Locked while one is used. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Places {
+    all: Arc<Mutex<Contexts>>,
+}
+
+impl Places {
+    /// An id stands for this context from now on.
+    pub(super) fn know(&self, id: u32, context: u64) {
+        let mut all = self.lock();
+        if all.get(&id).is_none_or(|p| p.context != context) {
+            let stream = None;
+            all.insert(id, Place { context, stream });
+        }
+    }
+
+    /// A context is about to go.
+    pub(super) fn forget(&self, id: u32) {
+        self.lock().remove(&id);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Contexts> {
+        lock(&self.all)
+    }
+}
+
+/// Where bytes wait that go to the client.
+enum Room {
+    Slab(Lent),
+    Bytes(Vec<u8>),
+}
+
+/// What is told once the copies before it are done.
+struct Piece {
+    call: u32,
+    offset: u64,
+    len: usize,
+    room: Room,
+}
+
+/// A record whose copies are under way.
+struct Begun {
+    header: Header,
+    context: u64,
+    rc: CUresult,
+    pieces: Vec<Piece>,
+}
+
+/// Pieces that are copied before they are sent.
+const AT_ONCE: usize = 4;
+
+/// Copies in and out.
+pub(super) struct Mover {
+    driver: &'static Driver,
+    places: Places,
+    mirrors: ById,
+    outgoing: Arena,
+    outbox: Outbox,
+    blame: Blame,
+    begun: Vec<Begun>,
+    /// Streams with copies under way, by context.
+    used: BTreeMap<u64, u64>,
+    relaxed: bool,
+}
+
+/// Payload: an address, and what is behind it.
+fn address(payload: &[u8]) -> Result<(u64, &[u8]), CUresult> {
+    let (at, rest) = payload
+        .split_first_chunk()
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    Ok((u64::from_le_bytes(*at), rest))
+}
+
+impl Mover {
+    /// Moves bytes of these contexts.
+    pub(super) fn new(
+        driver: &'static Driver,
+        places: Places,
+        mirrors: ById,
+        blame: Blame,
+        setup: &Setup,
+    ) -> Self {
+        Self {
+            driver,
+            places,
+            mirrors,
+            outgoing: setup.outgoing.clone(),
+            outbox: setup.outbox.clone(),
+            blame,
+            begun: Vec::new(),
+            used: BTreeMap::new(),
+            relaxed: false,
+        }
+    }
+
+    /// Makes a record's context current; it, and the stream there.
+    fn enter(&mut self, places: &mut Contexts, id: u32) -> Result<(u64, u64), CUresult> {
+        if !std::mem::replace(&mut self.relaxed, true) {
+            relax(self.driver);
+        }
+        let place = places.get_mut(&id).ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
+        // SAFETY: a live context: whoever ends it forgets it first, and the list is locked.
+        check(unsafe { self.driver.cuCtxSetCurrent(place.context as CUcontext) })?;
+        let stream = match place.stream {
+            Some(s) => s,
+            None => {
+                const NON_BLOCKING: u32 = 1;
+                let mut s: CUstream = std::ptr::null_mut();
+                // SAFETY: a pointer to a live handle.
+                check(unsafe { self.driver.cuStreamCreate(&mut s, NON_BLOCKING) })?;
+                *place.stream.insert(s as u64)
+            }
+        };
+        self.used.insert(place.context, stream);
+        Ok((place.context, stream))
+    }
+
+    /// Whether all of some addresses are the device's.
+    fn may(&self, at: u64, len: u64) -> Result<(), CUresult> {
+        let last = at.checked_add(len).and_then(|end| end.checked_sub(1));
+        let last = last.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let variable = || of_device(self.driver, at) && of_device(self.driver, last);
+        if within(at, len).is_ok() || variable() {
+            Ok(())
+        } else {
+            Err(CUDA_ERROR_INVALID_VALUE)
+        }
+    }
+
+    fn copy_in(&self, stream: u64, payload: &[u8]) -> Result<(), CUresult> {
+        let (dst, bytes) = address(payload)?;
+        self.may(dst, bytes.len() as u64)?;
+        let (p, n) = (bytes.as_ptr().cast(), bytes.len());
+        let stream = stream as CUstream;
+        // SAFETY: the payload stays until the stream has been waited for; a live stream.
+        check(unsafe { self.driver.cuMemcpyHtoDAsync_v2(dst, p, n, stream) })
+    }
+
+    /// Copies a piece that is to be sent.
+    fn copy_out(&self, stream: u64, src: u64, len: usize) -> Result<Room, CUresult> {
+        let mut room = match self.outgoing.try_take() {
+            Some(slab) => Room::Slab(slab),
+            // Copies that wait for a function may have them all.
+            None => Room::Bytes(vec![0; len]),
+        };
+        let p = match &mut room {
+            Room::Slab(slab) => slab.ptr(),
+            Room::Bytes(b) => b.as_mut_ptr(),
+        };
+        let stream = stream as CUstream;
+        // SAFETY: room for as many bytes, which stays until the stream has been waited for.
+        check(unsafe { self.driver.cuMemcpyDtoHAsync_v2(p.cast(), src, len, stream) })?;
+        Ok(room)
+    }
+
+    fn send(&self, p: Piece) {
+        match p.room {
+            Room::Bytes(b) => self.outbox.chunk(p.call, p.offset, &b[..p.len]),
+            Room::Slab(slab) => {
+                let at = slab.ptr();
+                let keep: Arc<dyn Any + Send + Sync> = Arc::new(slab);
+                // SAFETY: the slab holds the bytes, which nobody writes until it is dropped.
+                unsafe {
+                    self.outbox.chunk_shared(p.call, p.offset, at, p.len, &keep);
+                }
+            }
+        }
+    }
+
+    /// Waits for the copies that are under way: the first error.
+    fn wait(&mut self, places: &Contexts) -> CUresult {
+        let mut rc = CUDA_SUCCESS;
+        for (context, stream) in std::mem::take(&mut self.used) {
+            // It may have gone meanwhile, and its copies with it.
+            if !places.values().any(|p| p.stream == Some(stream)) {
+                continue;
+            }
+            // SAFETY: a live context and stream of it, as in `enter`.
+            let waited = unsafe {
+                self.driver.cuCtxSetCurrent(context as CUcontext);
+                self.driver.cuStreamSynchronize(stream as CUstream)
+            };
+            rc = if rc == CUDA_SUCCESS { waited } else { rc };
+        }
+        rc
+    }
+
+    fn read(
+        &mut self,
+        places: &Contexts,
+        b: &mut Begun,
+        stream: u64,
+        payload: &[u8],
+    ) -> Result<(), CUresult> {
+        let (src, rest) = address(payload)?;
+        let (len, _) = address(rest)?;
+        self.may(src, len)?;
+        for offset in (0..len).step_by(BULK_CHUNK) {
+            let len = (len - offset).min(BULK_CHUNK as u64) as usize;
+            let room = self.copy_out(stream, src + offset, len)?;
+            let call = b.header.call;
+            b.pieces.push(Piece {
+                call,
+                offset,
+                len,
+                room,
+            });
+            if b.pieces.len() == AT_ONCE {
+                check(self.wait(places))?;
+                self.used.insert(b.context, stream);
+                b.pieces.drain(..).for_each(|p| self.send(p));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Mover {
+    /// The program's memory that a graph copies from or to, before and behind a host node.
+    fn mirror(&self, h: &Header, payload: &[u8]) -> Result<(), CUresult> {
+        let (id, rest) = payload
+            .split_first_chunk()
+            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+        let id = u32::from_le_bytes(*id);
+        if h.op == OP_MIRROR_IN {
+            let (offset, bytes) = address(rest)?;
+            return mirrors::write(&self.mirrors, id, offset, bytes);
+        }
+        let bytes = mirrors::read(&self.mirrors, id)?;
+        self.outbox.chunk(h.call, 0, &bytes);
+        Ok(())
+    }
+}
+
+impl Urgent for Mover {
+    fn begin(&mut self, h: &Header, payload: &[u8]) {
+        let mut b = Begun {
+            header: *h,
+            context: 0,
+            rc: CUDA_SUCCESS,
+            pieces: Vec::new(),
+        };
+        let places = self.places.clone();
+        let mut places = places.lock();
+        b.rc = attempt(|| {
+            if !matches!(h.op, OP_MEMORY_IN | OP_MEMORY_OUT) {
+                return self.mirror(h, payload);
+            }
+            let (context, stream) = self.enter(&mut places, h.aux)?;
+            b.context = context;
+            if h.op == OP_MEMORY_IN {
+                self.copy_in(stream, payload)
+            } else {
+                self.read(&places, &mut b, stream, payload)
+            }
+        });
+        self.begun.push(b);
+    }
+
+    fn finish(&mut self) {
+        let places = self.places.clone();
+        let waited = self.wait(&places.lock());
+        for b in std::mem::take(&mut self.begun) {
+            let rc = if b.rc == CUDA_SUCCESS { waited } else { b.rc };
+            let h = b.header;
+            let known = rc != CUDA_SUCCESS && self.blame.failed(rc, h.op, b.context);
+            if !matches!(h.op, OP_MEMORY_IN | OP_MIRROR_IN) {
+                if rc == CUDA_SUCCESS {
+                    b.pieces.into_iter().for_each(|p| self.send(p));
+                }
+                self.outbox.reply(h.call, rc, |_| {});
+            } else if rc != CUDA_SUCCESS && !known {
+                self.outbox.error(rc, |w| {
+                    w.u16(h.op);
+                    w.u32(h.aux);
+                    w.u8(0);
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! A session's CUDA side: the executor's state, and what a record's handler asks of it.
+
+use super::driver::check;
+use super::state::handles::{Body, Handles};
+use super::state::{execs, exports, given, listeners, mapped, segments, settled};
+use super::{blame, completer, frees, mover, promised, waiters};
+use crate::ahead::Ahead;
+use crate::content::Content;
+use crate::objects::{Dead, Key};
+use crate::outbox::Outbox;
+use crate::staging::{Arena, Lent};
+use busbar_abi::cuda::*;
+use busbar_wire::Writer;
+use busbar_wire::generated::cuda::Kind;
+use busbar_wire::record::Header;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::c_void;
+use std::time::Duration;
+
+/// A session's CUDA side.
+pub struct Cuda {
+    /// The driver.
+    pub(super) driver: &'static Driver,
+    pub(super) outbox: Outbox,
+    pub(super) blame: blame::Blame,
+    pub(super) content: Content,
+    pub(super) promises: promised::Promises,
+    /// Records that are executed ahead of the queue, and the contexts that they find.
+    pub(super) ahead: Ahead,
+    pub(super) places: mover::Places,
+    /// Physical ordinals of the devices the session may use.
+    pub(super) allowed: Vec<i32>,
+    /// Of those, the ones the program sees, in its order.
+    pub(super) devices: Vec<i32>,
+    pub(super) handles: Handles,
+    /// Pointers to the parameters of the launch in progress.
+    pub(super) pointers: Vec<*mut c_void>,
+    pub(super) current: u32,
+    /// The memory that the record being executed came in.
+    pub(super) slab: Option<Lent>,
+    /// Memory that bulk records land in.
+    pub(super) incoming: Arena,
+    /// Memory for what goes to the client.
+    pub(super) outgoing: Arena,
+    pub(super) completer: completer::Completer,
+    pub(super) waiters: waiters::Waiters,
+    /// Memory that was mapped where the client said, by address.
+    pub(super) mapped: BTreeMap<u64, mapped::Mapped>,
+    /// Memory that the program and we both have mapped.
+    pub(super) shared: segments::Shared,
+    /// What other processes may import, and the thread that hands it out.
+    pub(super) exports: exports::Exports,
+    /// Addresses and objects that the driver gave.
+    pub(super) given: given::Given,
+    /// Ranges of addresses that are reserved, by number.
+    pub(super) reserved: HashSet<u32>,
+    pub(super) graphs: execs::Graphs,
+    pub(super) frees: frees::Frees,
+    /// Streams on which captures have begun and not ended, by id.
+    pub(super) captures: HashSet<u32>,
+    /// Which device, by physical ordinal, may use memory of which other.
+    pub(super) peers: HashSet<(i32, i32)>,
+    /// Whether the executor's thread has been made harmless to captures.
+    pub(super) relaxed: bool,
+    pub(super) settled: settled::Settled,
+    /// Lines that may still go to the server's log.
+    pub(super) complaints: u32,
+    /// Who listens to the driver's log.
+    pub(super) logs: listeners::Logs,
+}
+
+/// Lines that one session may put into the server's log: a client must not be able to fill it.
+pub(super) const COMPLAINTS: u32 = 16;
+
+impl Cuda {
+    /// Whether one more line may go to the server's log.
+    pub(super) fn may_complain(&mut self) -> bool {
+        let yes = self.complaints > 0;
+        self.complaints = self.complaints.saturating_sub(1);
+        yes
+    }
+
+    /// The handle of an id. What is not there, or not any more, does not get to the driver.
+    #[inline]
+    pub(crate) fn handle(&mut self, kind: Kind, id: u32) -> Result<u64, CUresult> {
+        match kind {
+            Kind::Function => self.function_here(id),
+            _ => self.handles.get(kind, id),
+        }
+    }
+
+    /// The handle of a stream that is about to be used; 0 is the legacy default stream.
+    #[inline]
+    pub(crate) fn stream(&mut self, id: u32) -> Result<u64, CUresult> {
+        let raw = match id {
+            0 => 0,
+            _ => self.handle(Kind::Stream, id)?,
+        };
+        self.settled.before_use(self.driver, self.current, id, raw);
+        Ok(raw)
+    }
+
+    /// The physical ordinal of one of the program's devices.
+    #[inline]
+    pub(crate) fn device(&self, dev: i32) -> Result<i32, CUresult> {
+        usize::try_from(dev)
+            .ok()
+            .and_then(|i| self.devices.get(i).copied())
+            .ok_or(CUDA_ERROR_INVALID_DEVICE)
+    }
+
+    /// Puts a handle under an id, as a child of what it dies with.
+    pub(crate) fn store(&mut self, kind: Kind, id: u32, raw: u64, parents: &[Key<Kind>]) {
+        match kind {
+            Kind::Context => {
+                self.blame.add(raw, id);
+                self.places.know(id, raw);
+                self.current = u32::MAX;
+            }
+            // The id may have been another's.
+            Kind::Stream => self.settled.forget_stream(id),
+            _ => {}
+        }
+        self.put(kind, id, Body::Handle(raw), parents);
+    }
+
+    /// Puts what was made under an id.
+    pub(super) fn put(&mut self, kind: Kind, id: u32, body: Body, parents: &[Key<Kind>]) {
+        let dead = self.handles.put((kind, id), body, parents);
+        self.bury(dead);
+    }
+
+    /// Ends an object and all that dies with it.
+    pub(crate) fn remove(&mut self, kind: Kind, id: u32) {
+        let dead = self.handles.retire((kind, id));
+        self.bury(dead);
+    }
+
+    /// Forgets what else is known of objects that are dead.
+    pub(super) fn bury(&mut self, dead: Dead<Kind, Body>) {
+        for ((kind, id), body) in dead {
+            match (kind, body) {
+                (Kind::Context, Body::Handle(raw)) => {
+                    self.blame.remove(raw);
+                    self.places.forget(id);
+                    self.settled.forget(raw);
+                    if self.current == id {
+                        self.current = u32::MAX;
+                    }
+                }
+                (Kind::Stream, _) => {
+                    self.settled.forget_stream(id);
+                    self.captures.remove(&id);
+                }
+                (Kind::GraphNode, Body::Handle(raw)) => _ = self.graphs.bodies.remove(&raw),
+                _ => {}
+            }
+        }
+    }
+
+    /// The id of a handle; 0 if it has none.
+    pub(super) fn known(&self, kind: Kind, raw: u64) -> u32 {
+        self.handles.known(kind, raw)
+    }
+
+    /// The id of a handle that came into being here, as a child of what it dies with.
+    pub(super) fn adopt(&mut self, kind: Kind, raw: u64, parents: &[Key<Kind>]) -> u32 {
+        self.handles.adopt(kind, raw, parents)
+    }
+
+    /// The function of an id in the current context: of a kernel, the driver makes one per context.
+    pub(super) fn function_here(&mut self, id: u32) -> Result<u64, CUresult> {
+        let f = self.handles.function(id)?;
+        if !f.kernel {
+            return Ok(f.raw);
+        }
+        if let Some(raw) = self.handles.in_context(id, self.current) {
+            return Ok(raw);
+        }
+        let mut out: CUfunction = std::ptr::null_mut();
+        // SAFETY: a live kernel and a pointer to a live handle.
+        check(unsafe { self.driver.cuKernelGetFunction(&mut out, f.raw as CUkernel) })?;
+        self.handles.told(id, self.current, out as u64);
+        Ok(out as u64)
+    }
+
+    /// A queued call is done. Its failure is told, since mostly nobody waits for it.
+    pub(crate) fn done(&mut self, h: &Header, rc: CUresult) {
+        if h.call != 0 {
+            return self.reply(h, rc, |_| {});
+        }
+        if rc != CUDA_SUCCESS && !self.failed(h, rc) {
+            self.outbox.error(rc, |w| {
+                w.u16(h.op);
+                w.u32(h.aux);
+                w.u8(0);
+            });
+        }
+    }
+
+    /// A call has failed. If that means that a context is lost, the client is told.
+    #[cold]
+    pub(super) fn failed(&mut self, h: &Header, rc: CUresult) -> bool {
+        let near = self.handle(Kind::Context, h.aux).unwrap_or(0);
+        self.blame.failed(rc, h.op, near)
+    }
+
+    /// A waiting call is done: its result and, on success, its reply.
+    pub(crate) fn reply(&mut self, h: &Header, rc: CUresult, fields: impl FnOnce(&mut Writer<'_>)) {
+        if rc != CUDA_SUCCESS {
+            self.failed(h, rc);
+        }
+        self.outbox.reply(h.call, rc, |w| {
+            if rc == CUDA_SUCCESS {
+                fields(w);
+            }
+        });
+    }
+
+    /// A waiting call is done whose reply counts even when it failed.
+    pub(super) fn reply_always(
+        &mut self,
+        h: &Header,
+        rc: CUresult,
+        fields: impl FnOnce(&mut Writer<'_>),
+    ) {
+        if rc != CUDA_SUCCESS {
+            self.failed(h, rc);
+        }
+        self.outbox.reply(h.call, rc, fields);
+    }
+
+    /// Makes the context of a record current.
+    #[inline]
+    pub(super) fn enter(&mut self, scope: u32) {
+        if scope == self.current {
+            return;
+        }
+        let ctx = if scope == 0 {
+            0
+        } else {
+            self.handle(Kind::Context, scope).unwrap_or(0)
+        };
+        // SAFETY: a live context or none.
+        unsafe { self.driver.cuCtxSetCurrent(ctx as CUcontext) };
+        self.current = scope;
+    }
+}
+
+impl Cuda {
+    /// The stream and context that an entry of the completer belongs to.
+    pub(super) fn here(&mut self, h: &Header, stream: u32) -> (CUstream, u64) {
+        let ctx = self.handle(Kind::Context, h.aux).unwrap_or(0);
+        (self.stream(stream).unwrap_or(0) as CUstream, ctx)
+    }
+
+    /// A slab for bytes on their way out; waits until the client has taken others.
+    pub(super) fn slab_out(&mut self) -> Result<Lent, CUresult> {
+        loop {
+            if let Some(s) = self.outgoing.try_take() {
+                return Ok(s);
+            }
+            self.completer.sweep();
+            if self.outbox.closed() {
+                return Err(CUDA_ERROR_UNKNOWN);
+            }
+            if let Some(s) = self.outgoing.take(Duration::from_micros(50)) {
+                return Ok(s);
+            }
+        }
+    }
+}

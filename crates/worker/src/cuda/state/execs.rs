@@ -1,0 +1,93 @@
+//! Executable graphs, and which mirrors each reads and writes.
+
+use super::host_node::HostNode;
+use super::mirrors::{Mirror, Mirrors};
+use busbar_abi::cuda::*;
+use std::any::Any;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// The mirrors that nodes of a graph read and write.
+pub type Ids = (Vec<u32>, Vec<u32>);
+
+/// What is known of the session's graphs.
+#[derive(Default)]
+pub struct Graphs {
+    /// Executable graphs that have anything to do with the program's memory or functions, by id.
+    pub execs: HashMap<u32, Exec>,
+    pub mirrors: Mirrors,
+    /// The graphs in a conditional node: the driver does not say them again.
+    pub bodies: HashMap<u64, Vec<u64>>,
+}
+
+/// A copy node with a mirror.
+pub struct Entry {
+    pub node: u64,
+    pub src: Option<Arc<Mirror>>,
+    pub dst: Option<Arc<Mirror>>,
+    /// Whether a launch may leave it out: then its destination must hold what the program has
+    /// there.
+    pub unsure: bool,
+    pub on: bool,
+}
+
+/// An executable graph.
+#[derive(Default)]
+pub struct Exec {
+    pub entries: Vec<Entry>,
+    /// Its own host nodes, with the mirrors before and behind each.
+    pub hosts: Vec<(u64, Arc<HostNode>, Ids)>,
+    pub keep: Vec<Box<dyn Any + Send>>,
+    /// The result of the last launch.
+    pub launched: CUresult,
+    /// The stream and context of the last launch, as the driver knows them.
+    pub last: (u64, u64),
+}
+
+impl Exec {
+    /// Tells its host nodes what has changed: a mirror in another's place, a node left out.
+    pub fn refresh(&self) {
+        let on = || self.entries.iter().filter(|e| e.on);
+        let id = |m: &Option<Arc<Mirror>>| m.as_ref().map(|m| m.id);
+        let destinations: HashSet<_> = on().filter_map(|e| id(&e.dst)).collect();
+        let sources: HashSet<_> = on().filter_map(|e| id(&e.src)).collect();
+        let pick = |ids: &[u32], of: &HashSet<u32>| {
+            let there = ids.iter().filter(|i| of.contains(i));
+            there.copied().collect()
+        };
+        for (_, host, (before, behind)) in &self.hosts {
+            host.set_around(pick(before, &destinations), pick(behind, &sources));
+        }
+    }
+
+    /// One mirror takes another's place.
+    pub fn replace(&mut self, old: &Option<Arc<Mirror>>, new: &Option<Arc<Mirror>>) {
+        let (Some(old), Some(new)) = (old, new) else {
+            return;
+        };
+        let lists = self.hosts.iter_mut().map(|(_, _, ids)| ids);
+        for id in lists.flat_map(|(b, a)| b.iter_mut().chain(a)) {
+            if *id == old.id {
+                *id = new.id;
+            }
+        }
+    }
+
+    /// All its mirrors.
+    pub fn mirrors(&self) -> Vec<Arc<Mirror>> {
+        let both = self.entries.iter().flat_map(|e| [&e.src, &e.dst]);
+        both.flatten().cloned().collect()
+    }
+
+    /// The mirrors to fill before a launch and those to fetch after it.
+    pub fn lists(&self) -> (Vec<u32>, Vec<u32>) {
+        let on = || self.entries.iter().filter(|e| e.on);
+        let filled = |e: &Entry| if e.unsure { e.dst.clone() } else { None };
+        let sources = on()
+            .flat_map(|e| [e.src.clone(), filled(e)])
+            .flatten()
+            .map(|m| m.id);
+        let destinations = on().filter_map(|e| e.dst.as_ref().map(|m| m.id));
+        (sources.collect(), destinations.collect())
+    }
+}

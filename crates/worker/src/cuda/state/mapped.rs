@@ -1,0 +1,50 @@
+//! Where device memory lies that the client placed.
+
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::contract;
+
+/// Memory that was mapped where the client said.
+pub struct Mapped {
+    pub size: u64,
+    pub device: i32,
+}
+
+/// Whether what lies at an address all devices may use: it is managed, or stands for the program's
+/// own memory.
+pub fn is_of_all(va: u64) -> bool {
+    contract::number(va).is_some_and(|n| n >= contract::MANAGED)
+}
+
+/// Whether an address lies where sessions put device memory.
+#[inline]
+pub fn in_ranges(va: u64) -> bool {
+    contract::number(va).is_some()
+}
+
+/// Checks that all of some addresses lie in one range, and says in which.
+pub fn within(va: u64, size: u64) -> Result<u32, CUresult> {
+    let last = va.checked_add(size.max(1) - 1);
+    let range = contract::number(va).filter(|n| last.and_then(contract::number) == Some(*n));
+    range.ok_or(CUDA_ERROR_INVALID_VALUE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_lie_in_one_range_or_are_refused() {
+        let first = contract::span(0);
+        assert_eq!(within(first.start, contract::RANGE), Ok(0));
+        assert_eq!(within(first.end - 1, 1), Ok(0));
+        assert!(
+            within(first.end - 1, 2).is_err(),
+            "the next range is another's"
+        );
+        assert!(within(contract::span(contract::SHARED).end, 1).is_err());
+        assert!(within(u64::MAX, 2).is_err());
+        let far = contract::span(contract::DEVICES.end - 1);
+        assert_eq!(within(far.start, 8), Ok(63));
+        assert!(is_of_all(contract::span(contract::HOST).start) && !is_of_all(far.start));
+    }
+}

@@ -1,0 +1,12 @@
+//! What a session has, as plain structures: none of them knows the session.
+
+pub mod execs;
+pub mod exports;
+pub mod given;
+pub mod handles;
+pub mod host_node;
+pub mod listeners;
+pub mod mapped;
+pub mod mirrors;
+pub mod segments;
+pub mod settled;

@@ -1,0 +1,14 @@
+//! The crate's one way to take a lock.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Locks, whatever a thread that panicked has left behind: here a panic ends the process.
+#[inline]
+pub fn lock<T: ?Sized>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+    m.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until somebody notifies, likewise.
+pub fn wait<'a, T>(changed: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    changed.wait(guard).unwrap_or_else(PoisonError::into_inner)
+}

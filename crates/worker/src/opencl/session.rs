@@ -1,0 +1,99 @@
+//! A session's OpenCL side: the executor's state, and what each message's handler asks of it.
+
+use super::cl::Cl;
+use super::landing::Pool;
+use super::objects::Objects;
+use super::output::Output;
+use super::pending::Pending;
+use super::shared::Shared;
+use crate::content::Content;
+use crate::outbox::Outbox;
+use busbar_abi::opencl::*;
+use busbar_wire::codec::Message;
+use busbar_wire::{WireError, Writer};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A session's state.
+pub struct OpenCl {
+    pub(super) cl: &'static Cl,
+    pub(super) outbox: Outbox,
+    pub(super) content: Content,
+    pub(super) output: Output,
+    pub(super) objects: Objects,
+    pub(super) pending: Arc<Pending>,
+    pub(super) platforms: Vec<(Handle, Vec<u32>)>,
+    pub(super) dirty: Vec<u32>,
+    pub(super) blobs: HashMap<u32, Vec<u8>>,
+    pub(super) svm: HashMap<u64, (Handle, usize)>,
+    pub(super) handles: Vec<Handle>,
+    pub(super) pool: Pool,
+    pub(super) shared: Shared,
+    /// Held by each build that is under way.
+    pub(super) builds: Arc<()>,
+}
+
+/// Where the library puts the event of a command.
+pub(super) type Made = *mut Handle;
+
+/// Why a message was not executed.
+pub enum Fail {
+    /// The client broke the protocol.
+    Wire(WireError),
+    /// The library said no.
+    Cl(i32),
+}
+
+impl From<WireError> for Fail {
+    fn from(e: WireError) -> Self {
+        Self::Wire(e)
+    }
+}
+
+impl From<i32> for Fail {
+    fn from(e: i32) -> Self {
+        Self::Cl(e)
+    }
+}
+
+/// The data of a message.
+pub enum Data<'a> {
+    /// In the record.
+    Inline(&'a [u8]),
+    /// Collected from pieces.
+    Blob(Vec<u8>),
+}
+
+impl Data<'_> {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Inline(b) => b,
+            Self::Blob(v) => v,
+        }
+    }
+}
+
+impl OpenCl {
+    /// The data of a message: inline, or from a blob that came before.
+    pub(super) fn data<'a>(&mut self, blob: u32, inline: &'a [u8]) -> Result<Data<'a>, Fail> {
+        match blob {
+            0 => Ok(Data::Inline(inline)),
+            id => match self.blobs.remove(&id) {
+                Some(v) => Ok(Data::Blob(v)),
+                None => Err(Fail::Wire(WireError::BadValue("data id"))),
+            },
+        }
+    }
+
+    /// Answers a call with a reply message.
+    pub(super) fn answer<'a>(&self, call: u32, m: &impl Message<'a>) {
+        self.outbox
+            .reply(call, CL_SUCCESS, |w: &mut Writer<'_>| m.encode(w));
+    }
+
+    /// Answers a call that brings nothing back.
+    pub(super) fn done(&self, call: u32) {
+        self.outbox.reply(call, CL_SUCCESS, |_| {});
+    }
+}
