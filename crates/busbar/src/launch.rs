@@ -7,11 +7,13 @@ use busbar_client::config::Config;
 use busbar_client::hello;
 use busbar_control::hello::{Hello, Intent, with_port};
 use busbar_control::status::Grant;
-use busbar_transport::tcp::Tcp;
+use busbar_transport::Connection;
+use busbar_transport::tcp::Address;
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 /// Flags of `busbar run`.
 #[derive(clap::Args)]
@@ -166,14 +168,14 @@ fn look(given: &str, servers: &[String], shares: bool) -> Result<()> {
 }
 
 /// Reserves GPUs; the lease lasts as long as the connection.
-fn reserve(server: &str, n: u32, command: &[OsString]) -> Result<(String, Tcp)> {
+fn reserve(server: &str, n: u32, command: &[OsString]) -> Result<(String, Arc<dyn Connection>)> {
     let config = Config::from_env();
     let mut h = hello::introduce(&config, Hello::new(Intent::Lease)).map_err(anyhow::Error::msg)?;
     h.devices = n;
     // Who waits for the devices is to read what holds them.
     let words: Vec<_> = command.iter().map(|w| w.to_string_lossy()).collect();
     h.client.program = words.join(" ").chars().take(120).collect();
-    match hello::connect(server, &h, config.connect_timeout) {
+    match hello::connect(&Address::new(server), &h, config.connect_timeout) {
         Ok((conn, w)) => {
             let grant: Grant = w.read(server).map_err(anyhow::Error::msg)?;
             Ok((grant.lease, conn))

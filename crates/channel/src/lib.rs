@@ -12,6 +12,7 @@
 //! its producer no system call.
 
 mod frames;
+pub mod gate;
 mod lanes;
 mod recv;
 mod send;
@@ -28,12 +29,13 @@ pub use watch::{Patience, look, patience, spare_core};
 use busbar_transport::Connection;
 use busbar_wire::frame::{self, Header};
 use busbar_wire::session::{self, Board, Bounds};
+use gate::{Gate, Wait};
 use lanes::Lanes;
 use send::Outgoing;
 use std::fmt;
 use std::io::IoSlice;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use watch::Watch;
 
@@ -118,13 +120,12 @@ pub struct Counters {
 }
 
 /// What every thread looks at for each record, and which seldom changes: on cache lines of its own.
-#[derive(Default)]
 #[repr(align(128))]
 struct Signals {
     /// Whether the lanes or the session have something for the sending thread.
     pending: AtomicBool,
-    /// The sending thread's futex.
-    asleep: AtomicU32,
+    /// Where the sending thread sleeps.
+    work: Gate,
     is_closed: AtomicBool,
 }
 
@@ -137,8 +138,8 @@ pub(crate) struct Inner {
     board: Arc<Board>,
     /// What is collected from the lanes goes in here under its lock.
     outgoing: Mutex<Outgoing>,
-    /// Signalled when acknowledgements make room, and when the channel closes.
-    room: Condvar,
+    /// Opened when the peer has more, when a connection is replaced, and when the channel closes.
+    progress: Gate,
     /// Held by whoever sends at the moment.
     sender: Mutex<()>,
     signals: Signals,
@@ -181,9 +182,13 @@ impl Channel {
             lanes: Lanes::new(),
             board: sender.board().clone(),
             outgoing: Mutex::new(Outgoing::new(sender, conn.clone())),
-            room: Condvar::new(),
+            progress: Gate::new("the peer to have what was sent"),
             sender: Mutex::new(()),
-            signals: Signals::default(),
+            signals: Signals {
+                pending: AtomicBool::new(false),
+                work: Gate::new("something to send"),
+                is_closed: AtomicBool::new(false),
+            },
             watch: Watch::new()?,
             closed: Mutex::new(None),
             on_fast: OnceLock::new(),
@@ -265,12 +270,12 @@ impl Channel {
     pub fn close(&self, reason: &str, linger: Duration) {
         let deadline = Instant::now() + linger;
         self.leave();
-        while Instant::now() < deadline && self.unacknowledged() > 0 {
-            if self.inner.signals.is_closed.load(Ordering::Acquire) {
-                break;
-            }
+        while Instant::now() < deadline && self.unacknowledged() > 0 && self.closed().is_none() {
             self.flush();
-            std::thread::sleep(Duration::from_micros(200));
+            let before = self.inner.board.acked();
+            let wait = Wait::due("the session's end").within(LINGER);
+            let more = || self.inner.board.acked() > before || self.closed().is_some();
+            self.inner.progress.wait(&wait, more);
         }
         self.inner.end(Closed(reason.into()));
     }
@@ -344,6 +349,9 @@ impl Channel {
     }
 }
 
+/// How often a session that is to end looks whether all of it has been sent.
+const LINGER: Duration = Duration::from_millis(1);
+
 /// See [`Channel::expect`].
 pub struct Expecting(Channel);
 
@@ -402,7 +410,7 @@ impl Inner {
             out.detach();
             out.offered = None;
         }
-        self.room.notify_all();
+        self.progress.open();
         self.wake();
         true
     }

@@ -1,9 +1,10 @@
 //! Receiving, acknowledging and resuming.
 
 use crate::frames::Spent;
+use crate::gate::Wait;
 use crate::watch::patience;
 use crate::{Channel, Closed, Ending, Inner, Keeper, Lost, Verdict, lock};
-use busbar_transport::Connection;
+use busbar_transport::{Connection, Memory, Registered};
 use busbar_wire::frame::{self, Header};
 use busbar_wire::session::{self, Arriving, Execution};
 use std::io;
@@ -45,6 +46,12 @@ pub trait Sink: Send {
     /// `deliver` returns.
     fn execution(&self) -> Arc<Execution> {
         Arc::default()
+    }
+
+    /// Memory in which `place` places, to be registered with each connection. It stays mapped until
+    /// the channel has ended.
+    fn memory(&self) -> Vec<Memory> {
+        Vec::new()
     }
 
     /// The session is over.
@@ -100,7 +107,7 @@ impl Input<'_> {
             } else {
                 let limit = self.judge()?;
                 let conn = self.conn;
-                watch.sleep(|alarm| conn.wait(alarm, limit))?;
+                watch.sleep(|alarm| conn.wait(Some(alarm), limit))?;
             }
         }
     }
@@ -330,16 +337,19 @@ pub(crate) fn run(
     let (mut conn, mut epoch) = (first, 0);
     let why = loop {
         let present = conn;
-        let stop = reader.frames(&mut Input {
-            inner,
-            conn: &*present,
-            epoch,
-            session: &mut session,
-            spent: Spent::default(),
-            buf: &mut buf,
-            start: 0,
-            end: 0,
-            ahead: usize::MAX,
+        let registered = register(&*present, &*reader.sink);
+        let stop = registered.map_err(Stop::Io).and_then(|_registered| {
+            reader.frames(&mut Input {
+                inner,
+                conn: &*present,
+                epoch,
+                session: &mut session,
+                spent: Spent::default(),
+                buf: &mut buf,
+                start: 0,
+                end: 0,
+                ahead: usize::MAX,
+            })
         });
         let how = match stop {
             Ok(()) => Ending::Eof,
@@ -375,6 +385,13 @@ pub(crate) fn run(
     }
 }
 
+/// Makes known to a connection where bytes will be placed.
+fn register(conn: &dyn Connection, sink: &dyn Sink) -> io::Result<Vec<Registered>> {
+    let all = sink.memory().into_iter();
+    // SAFETY: the sink vouches for it.
+    all.map(|m| unsafe { conn.register(m) }).collect()
+}
+
 /// Goes on over another connection: that, and its epoch. An error is why the session is over.
 fn resume(
     inner: &Inner,
@@ -400,7 +417,9 @@ fn resume(
                 peer_last,
             } => (conn, epoch, peer_last),
             Verdict::Wait(d) => {
-                std::thread::sleep(d);
+                let wait = Wait::idle("the receiving thread").within(d);
+                let over = || inner.signals.is_closed.load(Ordering::Acquire);
+                inner.progress.wait(&wait, over);
                 continue;
             }
             Verdict::End(m) => return Err(m),

@@ -1,6 +1,7 @@
 //! Queueing and sending.
 
 use crate::frames::{Bulk, Frame, Spares, Spent};
+use crate::gate::Wait;
 use crate::lanes::{self, soon};
 use crate::side::Side;
 use crate::switches::Switch;
@@ -13,7 +14,7 @@ use busbar_wire::{limits, record};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::sync::atomic::{Ordering, fence};
-use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// A frame body is closed at this size, so that sending starts while the producer goes on.
@@ -118,12 +119,6 @@ struct Part {
     frame: Option<Arc<Frame>>,
     aside: usize,
 }
-
-/// What the sending thread's futex says.
-const AWAKE: u32 = 0;
-const ASLEEP: u32 = 1;
-/// It has been woken, and its core may take a while.
-const WAKING: u32 = 2;
 
 /// Writes the header of a record of `len` bytes into the place that was left for it.
 #[inline]
@@ -313,8 +308,13 @@ impl Channel {
             if asked && look(most, || arrived() || over() || other()) {
                 continue;
             }
-            let out = lock(&inner.outgoing);
-            drop(inner.room.wait_timeout(out, Duration::from_millis(20)));
+            let mut wait = Wait::due("whoever lends memory");
+            if !asked {
+                // It is, as soon as all has been sent.
+                wait = wait.within(Duration::from_millis(20));
+            }
+            let more = || arrived() || over() || other();
+            inner.progress.wait(&wait, more);
         }
     }
 
@@ -379,13 +379,13 @@ impl Inner {
             if out.has_room() {
                 return Ok(out);
             }
+            let seen = self.board.acked();
+            drop(out);
             self.wake();
-            let wait = Duration::from_millis(50);
-            out = self
-                .room
-                .wait_timeout(out, wait)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            let over = || self.signals.is_closed.load(Ordering::Acquire);
+            let more = || self.board.acked() > seen || over();
+            self.progress.wait(&Wait::due("a queued call"), more);
+            out = lock(&self.outgoing);
         }
     }
 
@@ -394,7 +394,7 @@ impl Inner {
     /// even that takes microseconds.
     #[inline]
     fn notify_small(&self) {
-        if self.announce() != AWAKE {
+        if self.announce() {
             if let Ok(_role) = self.sender.try_lock() {
                 self.pump();
             }
@@ -405,66 +405,30 @@ impl Inner {
     /// Tells the sending thread that there is something to send.
     #[inline]
     pub(crate) fn notify(&self) {
-        if self.announce() == ASLEEP {
-            self.wake();
+        if self.announce() {
+            self.signals.work.open();
         }
     }
 
-    /// Says that there is something to send. Returns whether the sending thread sleeps.
+    /// Says that there is something to send. Returns whether the sending thread sleeps, or has been
+    /// woken and does not run yet.
     #[inline]
-    fn announce(&self) -> u32 {
+    fn announce(&self) -> bool {
         // Left alone when it is set: whoever clears it collects afterwards, and so
         // finds what was queued before this look at it.
         if !self.signals.pending.load(Ordering::Relaxed) {
             self.signals.pending.store(true, Ordering::Release);
         }
-        // Pairs with the fence in `sleep`: either we see it asleep or it sees `pending`.
+        // Either we see it asleep or it sees `pending`.
         fence(Ordering::SeqCst);
-        self.signals.asleep.load(Ordering::Relaxed)
+        self.signals.work.has_waiters()
     }
 
+    /// As `notify`, whether there is something or not.
     #[cold]
     pub(crate) fn wake(&self) {
         self.signals.pending.store(true, Ordering::Release);
-        fence(Ordering::SeqCst);
-        if self
-            .signals
-            .asleep
-            .compare_exchange(ASLEEP, WAKING, Ordering::SeqCst, Ordering::SeqCst)
-            .is_err()
-        {
-            return;
-        }
-        // SAFETY: a futex wake on a live, aligned u32.
-        unsafe {
-            libc::syscall(
-                libc::SYS_futex,
-                self.signals.asleep.as_ptr(),
-                libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                1,
-            );
-        }
-    }
-
-    fn sleep(&self) {
-        self.signals.asleep.store(ASLEEP, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
-        while self.signals.asleep.load(Ordering::SeqCst) == ASLEEP
-            && !self.signals.pending.load(Ordering::Acquire)
-            && !self.signals.is_closed.load(Ordering::Acquire)
-        {
-            // SAFETY: a futex wait on a live, aligned u32; no time-out.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    self.signals.asleep.as_ptr(),
-                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                    ASLEEP,
-                    std::ptr::null::<libc::timespec>(),
-                );
-            }
-        }
-        self.signals.asleep.store(AWAKE, Ordering::SeqCst);
+        self.signals.work.open();
     }
 
     /// Sends until nothing is left or the connection is gone. The caller holds the sender's role.
@@ -600,7 +564,7 @@ impl Inner {
         if held {
             self.notify();
         }
-        self.room.notify_all();
+        self.progress.open();
     }
 
     /// Keeps frames for other records.
@@ -620,20 +584,21 @@ struct Pace {
     nap_for: Duration,
 }
 
-fn pace() -> &'static Pace {
-    static PACE: OnceLock<Pace> = OnceLock::new();
-    PACE.get_or_init(|| Pace {
-        spin: patience().after.min(Duration::from_micros(30)),
-        nap: Duration::from_micros(20),
-        nap_for: Duration::from_millis(u64::from(Switch::Poll.on())),
-    })
+impl Pace {
+    fn new() -> Self {
+        Self {
+            spin: patience().after.min(Duration::from_micros(30)),
+            nap: Duration::from_micros(20),
+            nap_for: Duration::from_millis(u64::from(Switch::Poll.on())),
+        }
+    }
 }
 
 /// The sending thread.
 pub(crate) fn run(inner: &Inner) {
     // SAFETY: plain prctl; sleeps of some microseconds need the finest timer slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
-    let pace = pace();
+    let pace = Pace::new();
     while !inner.signals.is_closed.load(Ordering::Acquire) {
         {
             let _role = lock(&inner.sender);
@@ -654,16 +619,23 @@ pub(crate) fn run(inner: &Inner) {
             } else if t < pace.nap_for {
                 std::thread::sleep(pace.nap);
             } else {
-                inner.sleep();
+                let signals = &inner.signals;
+                // Once woken it stays awake for a while, or each record would wake it.
+                signals
+                    .work
+                    .wait(&Wait::idle("the sending thread").once(), || {
+                        signals.pending.load(Ordering::Acquire)
+                            || signals.is_closed.load(Ordering::Acquire)
+                    });
                 break;
             }
         }
         // Without a connection there is nothing to do until one comes, and that wakes us.
-        let out = lock(&inner.outgoing);
-        if out.conn.is_none() && !inner.signals.is_closed.load(Ordering::Acquire) {
-            inner.signals.pending.store(false, Ordering::Release);
-            drop(inner.room.wait_timeout(out, Duration::from_millis(5)));
-            inner.signals.pending.store(true, Ordering::Release);
+        if lock(&inner.outgoing).conn.is_none() {
+            inner.progress.wait(&Wait::idle("the sending thread"), || {
+                inner.signals.is_closed.load(Ordering::Acquire)
+                    || lock(&inner.outgoing).conn.is_some()
+            });
         }
     }
 }

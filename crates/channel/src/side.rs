@@ -12,6 +12,7 @@
 //! threads that move the bytes.
 
 use crate::frames::Frame;
+use crate::gate::{Gate, Wait};
 use crate::watch::{look, patience};
 use crate::{Inner, lock, spawn};
 use busbar_transport::Connection;
@@ -19,14 +20,14 @@ use busbar_wire::session::{Named, Stop};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 /// Things for one thread to take, in order.
 struct Inbox<T> {
     list: Mutex<List<T>>,
     count: AtomicUsize,
-    came: Condvar,
+    came: Gate,
 }
 
 struct List<T> {
@@ -35,20 +36,18 @@ struct List<T> {
     closed: bool,
 }
 
-impl<T> Default for Inbox<T> {
-    fn default() -> Self {
+impl<T> Inbox<T> {
+    fn new(name: &'static str) -> Self {
         Self {
             list: Mutex::new(List {
                 things: VecDeque::new(),
                 closed: false,
             }),
             count: AtomicUsize::new(0),
-            came: Condvar::new(),
+            came: Gate::new(name),
         }
     }
-}
 
-impl<T> Inbox<T> {
     /// Whether somebody will take it.
     fn put(&self, thing: T) -> bool {
         let mut list = lock(&self.list);
@@ -57,42 +56,21 @@ impl<T> Inbox<T> {
         }
         list.things.push_back(thing);
         self.count.store(list.things.len(), Ordering::Release);
-        self.came.notify_one();
+        drop(list);
+        self.came.open();
         true
     }
 
-    /// The next thing; `None`, and this is closed, once `over` is set and nothing is left.
-    fn take(&self, over: &AtomicBool) -> Option<T> {
-        let ended = || over.load(Ordering::Acquire);
-        look(patience().after, || {
-            self.count.load(Ordering::Acquire) > 0 || ended()
-        });
+    /// The next thing. `None` when it does not come within the wait, or when `over` is set and
+    /// nothing is left; then this is closed.
+    fn take(&self, wait: &Wait, most: Duration, over: Option<&AtomicBool>) -> Option<T> {
+        let ended = || over.is_some_and(|o| o.load(Ordering::Acquire));
+        let came = || self.count.load(Ordering::Acquire) > 0 || ended();
+        look(patience().after.min(most), came);
+        self.came.wait(wait, came);
         let mut list = lock(&self.list);
-        while list.things.is_empty() && !ended() {
-            list = self.came.wait(list).unwrap_or_else(PoisonError::into_inner);
-        }
         let thing = list.things.pop_front();
-        list.closed = thing.is_none();
-        self.count.store(list.things.len(), Ordering::Release);
-        thing
-    }
-
-    /// The next thing, if it comes within `limit`.
-    fn take_within(&self, limit: Duration) -> Option<T> {
-        let end = Instant::now() + limit;
-        look(patience().after.min(limit), || {
-            self.count.load(Ordering::Acquire) > 0
-        });
-        let mut list = lock(&self.list);
-        while list.things.is_empty() {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return None;
-            }
-            let came = self.came.wait_timeout(list, left);
-            list = came.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        let thing = list.things.pop_front();
+        list.closed = thing.is_none() && ended();
         self.count.store(list.things.len(), Ordering::Release);
         thing
     }
@@ -105,13 +83,10 @@ impl<T> Inbox<T> {
         list.things.clear();
         left
     }
-
-    /// Whoever waits looks again.
-    fn rouse(&self) {
-        drop(lock(&self.list));
-        self.came.notify_all();
-    }
 }
+
+const IDLE: Wait = Wait::idle("a side connection's thread");
+const DUE: Wait = Wait::due("the receiving thread");
 
 /// Bytes of a frame on their way out.
 struct Piece {
@@ -159,9 +134,9 @@ impl Side {
             inner: Arc::downgrade(inner),
             over: AtomicBool::new(false),
             received: AtomicU64::new(0),
-            out: Inbox::default(),
-            places: Inbox::default(),
-            filled: Inbox::default(),
+            out: Inbox::new("halves to send"),
+            places: Inbox::new("halves to receive"),
+            filled: Inbox::new("the other half of a frame"),
         });
         let s = side.clone();
         spawn("busbar-side-out".into(), move || s.send())?;
@@ -199,7 +174,7 @@ impl Side {
         if let Some(tick) = tick {
             let (mut before, mut silent) = (self.received.load(Ordering::Relaxed), 0);
             while silent < ticks {
-                if let Some(filled) = self.filled.take_within(tick) {
+                if let Some(filled) = self.filled.take(&DUE.within(tick), tick, None) {
                     let gone = || ErrorKind::ConnectionAborted.into();
                     return if filled { Ok(()) } else { Err(gone()) };
                 }
@@ -210,8 +185,7 @@ impl Side {
             self.fail();
         }
         // There is an answer for each place.
-        let never = AtomicBool::new(false);
-        match self.filled.take(&never) {
+        match self.filled.take(&DUE, Duration::MAX, None) {
             Some(true) => Ok(()),
             _ => Err(ErrorKind::ConnectionAborted.into()),
         }
@@ -221,8 +195,8 @@ impl Side {
     pub(crate) fn shut(&self) {
         self.over.store(true, Ordering::SeqCst);
         self.conn.shutdown();
-        self.out.rouse();
-        self.places.rouse();
+        self.out.came.open();
+        self.places.came.open();
     }
 
     fn fail(&self) {
@@ -241,7 +215,7 @@ impl Side {
     }
 
     fn send_all(&self) {
-        while let Some(p) = self.out.take(&self.over) {
+        while let Some(p) = self.out.take(&IDLE, Duration::MAX, Some(&self.over)) {
             // SAFETY: the frame that the piece holds keeps its bytes readable until it is
             // acknowledged, which it cannot be before they are sent on this connection; if another
             // brings the frame instead, this one is shut, and the kernel reports an address that is
@@ -254,7 +228,8 @@ impl Side {
     }
 
     fn receive(&self) {
-        while let Some(Place(ptr, len)) = self.places.take(&self.over) {
+        let next = || self.places.take(&IDLE, Duration::MAX, Some(&self.over));
+        while let Some(Place(ptr, len)) = next() {
             // SAFETY: `expect` hands the memory over until `landed`.
             let bytes = unsafe { std::slice::from_raw_parts_mut(ptr, len) };
             let filled = self.fill(bytes).is_ok();

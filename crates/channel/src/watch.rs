@@ -211,12 +211,12 @@ impl Watch {
     /// The receiving thread goes to sleep, by `block`, unless it has become alert.
     pub(crate) fn sleep(
         &self,
-        block: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<()>,
-    ) -> std::io::Result<()> {
+        block: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<bool>,
+    ) -> std::io::Result<bool> {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let done = if self.alert() {
-            Ok(())
+            Ok(true)
         } else {
             block(self.alarm())
         };

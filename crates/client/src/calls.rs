@@ -1,11 +1,11 @@
 //! Calls that were made and not yet answered.
 
 use crate::lock::lock;
+use busbar_channel::gate::{Gate, Wait};
 use busbar_channel::{look, patience};
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// An answer: the API's result code and the reply message's bytes.
 #[derive(Debug, Default)]
@@ -16,78 +16,36 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-const IDLE: u32 = 0;
-const PARKED: u32 = 1;
-const DONE: u32 = 2;
-
 /// Where one thread waits for one answer.
-#[derive(Default)]
 pub struct Waiter {
-    state: AtomicU32,
+    done: AtomicBool,
+    gate: Gate,
     answer: Mutex<Option<Answer>>,
+}
+
+impl Default for Waiter {
+    fn default() -> Self {
+        Self {
+            done: AtomicBool::new(false),
+            gate: Gate::new("the server's answer"),
+            answer: Mutex::default(),
+        }
+    }
 }
 
 impl Waiter {
     fn finish(&self, answer: Option<Answer>) {
         *lock(&self.answer) = answer;
-        if self.state.swap(DONE, Ordering::AcqRel) == PARKED {
-            // SAFETY: a futex wake on a live, aligned u32.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    self.state.as_ptr(),
-                    libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-                    1,
-                );
-            }
-        }
+        self.done.store(true, Ordering::Release);
+        self.gate.open();
     }
 
-    /// Waits for the answer; `None` when the session ended first.
-    pub fn wait(&self) -> Option<Answer> {
-        self.wait_long(None, |_| ())
-    }
-
-    /// As `wait`; `slow` hears of it when the wait has taken `first`, twice as long, and so on.
-    pub fn wait_long(&self, first: Option<Duration>, slow: impl Fn(Duration)) -> Option<Answer> {
-        let mut report = first.map(|first| (Instant::now(), first));
-        let done = || self.state.load(Ordering::Acquire) == DONE;
+    /// Waits for the answer to `call`; `None` when the session ended first.
+    pub fn wait(&self, call: &'static str) -> Option<Answer> {
+        let done = || self.done.load(Ordering::Acquire);
         look(patience().waiting, done);
-        while !done() {
-            if self
-                .state
-                .compare_exchange(IDLE, PARKED, Ordering::AcqRel, Ordering::Acquire)
-                .is_err_and(|s| s == DONE)
-            {
-                break;
-            }
-            let left = report.map(|(start, at)| {
-                let left = at.saturating_sub(start.elapsed());
-                libc::timespec {
-                    tv_sec: left.as_secs() as libc::time_t,
-                    tv_nsec: left.subsec_nanos().into(),
-                }
-            });
-            let left = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-            // SAFETY: a futex wait on a live, aligned u32; a live time, or none.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_futex,
-                    self.state.as_ptr(),
-                    libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-                    PARKED,
-                    left,
-                );
-            }
-            if let Some((start, at)) = &mut report
-                && start.elapsed() >= *at
-                && !done()
-            {
-                slow(*at);
-                *at *= 2;
-            }
-        }
-        self.state.store(IDLE, Ordering::Release);
+        self.gate.wait(&Wait::due(call), done);
+        self.done.store(false, Ordering::Release);
         lock(&self.answer).take()
     }
 }
@@ -114,10 +72,18 @@ struct Slots {
 }
 
 /// The table of open calls.
-#[derive(Default)]
 pub struct Calls {
     slots: Mutex<Slots>,
-    freed: Condvar,
+    freed: Gate,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self {
+            slots: Mutex::default(),
+            freed: Gate::new("one of very many calls to be answered"),
+        }
+    }
 }
 
 const INDEX_BITS: u32 = 18;
@@ -127,12 +93,21 @@ thread_local! {
     static WAITER: RefCell<Option<Arc<Waiter>>> = const { RefCell::new(None) };
 }
 
+impl Slots {
+    /// All numbers are in use: copies that nobody waits for are many. Some will be answered.
+    fn full(&self) -> bool {
+        !self.ended && self.free.is_empty() && self.calls.len() > INDEX as usize
+    }
+}
+
 impl Calls {
     fn insert(&self, call: Call) -> Option<u32> {
         let mut s = lock(&self.slots);
-        // All numbers in use: copies that nobody waits for are many. Some will be answered.
-        while !s.ended && s.free.is_empty() && s.calls.len() > INDEX as usize {
-            s = self.freed.wait(s).unwrap_or_else(PoisonError::into_inner);
+        while s.full() {
+            drop(s);
+            let room = || !lock(&self.slots).full();
+            self.freed.wait(&Wait::due("a call"), room);
+            s = lock(&self.slots);
         }
         if s.ended {
             return None;
@@ -209,11 +184,12 @@ impl Calls {
                 Some(slot) if slot.0 == call >> INDEX_BITS => {
                     let taken = slot.1.take();
                     if taken.is_some() {
-                        if s.free.is_empty() && s.calls.len() > INDEX as usize {
-                            self.freed.notify_all();
-                        }
+                        let full = s.full();
                         s.free.push(i as u32);
                         s.live -= 1;
+                        if full {
+                            self.freed.open();
+                        }
                     }
                     taken
                 }
@@ -239,7 +215,7 @@ impl Calls {
             let mut s = lock(&self.slots);
             s.ended = true;
             s.live = 0;
-            self.freed.notify_all();
+            self.freed.open();
             s.calls
                 .iter_mut()
                 .filter_map(|slot| slot.1.take())
@@ -272,23 +248,7 @@ mod tests {
             }
         ));
         assert!(!calls.answer(id, Answer::default()));
-        assert_eq!(w.wait().unwrap().status, 7);
-    }
-
-    #[test]
-    fn who_waits_long_hears_of_it_again_and_again() {
-        let calls = Calls::default();
-        let (id, w) = calls.open(None).unwrap();
-        let heard = std::cell::RefCell::new(Vec::new());
-        let first = Duration::from_millis(1);
-        let answer = w.wait_long(Some(first), |t| {
-            heard.borrow_mut().push(t);
-            if heard.borrow().len() == 3 {
-                calls.answer(id, Answer::default());
-            }
-        });
-        assert!(answer.is_some());
-        assert_eq!(heard.into_inner(), [first, 2 * first, 4 * first]);
+        assert_eq!(w.wait("a test").unwrap().status, 7);
     }
 
     #[test]
@@ -309,7 +269,7 @@ mod tests {
         let calls = Calls::default();
         let (_, w) = calls.open(None).unwrap();
         calls.end();
-        assert!(w.wait().is_none());
+        assert!(w.wait("a test").is_none());
         assert!(calls.open(None).is_none());
     }
 }

@@ -6,11 +6,12 @@ use busbar_control::hello::{
     ClientInfo, Hello, Intent, PATIENCE, PROTOCOL_MAX, PROTOCOL_MIN, Refusal, Welcome,
 };
 use busbar_control::status::Status;
-use busbar_transport::Connection;
-use busbar_transport::tcp::Tcp;
+use busbar_transport::tcp::Address;
+use busbar_transport::{Connection, Dialer};
 use busbar_wire::frame::Kind;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a server has for the first byte of its answer, however long it took to reach it.
@@ -34,8 +35,13 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// Connects to `server`, says `hello` and returns the connection with the server's answer.
-pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, Welcome), Failure> {
+/// Connects to a server, says `hello` and returns the connection with the server's answer.
+pub fn connect(
+    dialer: &dyn Dialer,
+    hello: &Hello,
+    timeout: Duration,
+) -> Result<(Arc<dyn Connection>, Welcome), Failure> {
+    let server = dialer.peer();
     let lost = |what: &str, e: std::io::Error| {
         let few = matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
         let hint = match e.kind() {
@@ -56,13 +62,15 @@ pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, W
         Failure::Unreachable(format!("cannot {what} {server}: {e}; {hint}"))
     };
     let start = Instant::now();
-    let conn = Tcp::connect(server, timeout).map_err(|e| lost("reach", e))?;
+    let conn = dialer.dial(timeout).map_err(|e| lost("reach", e))?;
     let body = serde_json::to_vec(hello).unwrap_or_default();
-    send_hello(&conn, Kind::Hello, &body).map_err(|e| lost("talk to", e))?;
+    send_hello(&*conn, Kind::Hello, &body).map_err(|e| lost("talk to", e))?;
     // A server that is at work says so at once, ...
     let left = timeout.saturating_sub(start.elapsed());
-    conn.wait_for(left.max(LEAST_WAIT))
-        .map_err(|e| lost("talk to", e))?;
+    let first = conn.wait(None, Some(left.max(LEAST_WAIT)));
+    if !first.map_err(|e| lost("talk to", e))? {
+        return Err(lost("talk to", ErrorKind::TimedOut.into()));
+    }
     // ... and may take long to start a worker, but sends something within this time.
     // One that is there already is given less.
     let resumes = matches!(hello.intent, Intent::Resume);
@@ -74,7 +82,7 @@ pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, W
     } else {
         patience
     }));
-    let answer = recv_hello(&conn, Kind::Welcome).map_err(|e| match e.kind() {
+    let answer = recv_hello(&*conn, Kind::Welcome).map_err(|e| match e.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock if resumes => Failure::Unreachable(format!(
             "the server {server} answers, but the session's worker does not: it may have been \
                  stopped"
@@ -111,7 +119,8 @@ pub fn connect(server: &str, hello: &Hello, timeout: Duration) -> Result<(Tcp, W
 pub fn status(config: &Config, server: &str) -> Result<Status, String> {
     let hello = introduce(config, Hello::new(Intent::Status))?;
     let timeout = config.connect_timeout.max(Duration::from_millis(1));
-    let (_, welcome) = connect(server, &hello, timeout).map_err(|e| e.to_string())?;
+    let (_, welcome) =
+        connect(&Address::new(server), &hello, timeout).map_err(|e| e.to_string())?;
     welcome.read(server)
 }
 

@@ -6,12 +6,13 @@ use crate::content::{Hash, Offers};
 use crate::hello::{self, Failure};
 use crate::shared::{Neighbour, Sharing};
 use crate::side;
-use crate::socket::Socket;
+use crate::socket;
 use crate::stats::Stats;
+use busbar_channel::gate::LongWait;
 use busbar_channel::switches::Switch;
 use busbar_channel::{Bulk, Channel, Closed, Counters, Keeper, Lost, Mark, PEEK, Sink, Verdict};
 use busbar_control::hello::{BUSY, Hello, Intent, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
-use busbar_transport::Connection;
+use busbar_transport::{Connection, Dialer};
 use busbar_wire::codec::{Request, Writer};
 use busbar_wire::record::{
     Header, Notice, OP_GOODBYE, OP_MEMORY_IN, OP_MEMORY_OUT, OP_MIRROR_IN, OP_MIRROR_OUT, Records,
@@ -46,8 +47,10 @@ struct Shared {
     channel: OnceLock<Channel>,
 }
 
-/// How long a call may wait before the log says so.
-const LONG_WAIT: Duration = Duration::from_secs(10);
+fn log_wait(w: &LongWait) {
+    let seconds = w.since.as_secs();
+    crate::log!(Info, "{} has waited {seconds} s for {}", w.who, w.gate);
+}
 
 /// A session with one worker.
 pub struct Session {
@@ -75,6 +78,9 @@ impl Session {
         handler: Arc<dyn Handler>,
     ) -> Result<Self, Failure> {
         busbar_channel::switches::set_off(&config.off);
+        if crate::log::enabled(crate::log::Level::Info) {
+            busbar_channel::gate::tell_of_long_waits(log_wait);
+        }
         let mut hello = Hello::new(Intent::Open);
         hello.api = api.into();
         if config.sharing != Sharing::Never {
@@ -84,11 +90,12 @@ impl Session {
             hello.features.push(SIDE_CONNECTION.into());
         }
         let hello = hello::introduce(config, hello).map_err(Failure::Unreachable)?;
-        let (conn, welcome) = hello::connect(server, &hello, config.connect_timeout)?;
-        let neighbour = Neighbour::find(config.sharing, &conn, &welcome);
-        let aside = side::Opener::new(server, &hello, &welcome);
+        let dialer: Arc<dyn Dialer> = Arc::new(socket::address(server));
+        let (conn, welcome) = hello::connect(&*dialer, &hello, config.connect_timeout)?;
+        let neighbour = Neighbour::find(config.sharing, &*conn, &welcome);
+        let aside = side::Opener::new(dialer.clone(), &hello, &welcome);
         let keeper = Reconnect {
-            server: server.into(),
+            dialer,
             hello,
             welcome: welcome.clone(),
             timeout: config.resume_timeout,
@@ -96,7 +103,6 @@ impl Session {
             pause: Duration::from_millis(5),
             connected: true,
         };
-        let conn = Arc::new(Socket::new(conn));
         let session = Self::over(conn, welcome, Box::new(keeper), op_name, handler)
             .map(|s| Self { neighbour, ..s })
             .map_err(|e| Failure::Unreachable(format!("cannot start a session's threads: {e}")))?;
@@ -237,20 +243,12 @@ impl Session {
         if let Err(e) = pushed {
             // The receiver may be ending the call at this moment: take the answer either way.
             self.shared.calls.answer(id, Answer::default());
-            waiter.wait();
+            waiter.wait((self.op_name)(op));
             return Err(e);
         }
         self.channel.flush();
         let expecting = self.channel.expect();
-        let first = crate::log::enabled(crate::log::Level::Info).then_some(LONG_WAIT);
-        let answer = waiter.wait_long(first, |waited| {
-            let name = (self.op_name)(op);
-            crate::log!(
-                Info,
-                "{name} has waited {} s for the server's answer",
-                waited.as_secs()
-            );
-        });
+        let answer = waiter.wait((self.op_name)(op));
         drop(expecting);
         Calls::recycle(waiter);
         if let Some(s) = self.stats {
@@ -429,7 +427,7 @@ impl Session {
 
 /// Gets a lost link back.
 struct Reconnect {
-    server: String,
+    dialer: Arc<dyn Dialer>,
     hello: Hello,
     welcome: Welcome,
     timeout: Duration,
@@ -450,7 +448,7 @@ impl Keeper for Reconnect {
             crate::log!(
                 Warn,
                 "the link to {} was lost ({:?}); trying to resume",
-                self.server,
+                self.dialer.peer(),
                 lost.how
             );
         }
@@ -460,7 +458,7 @@ impl Keeper for Reconnect {
         hello.secret = self.welcome.secret.clone();
         hello.last_received = lost.last_received;
         hello.epoch = lost.epoch;
-        match hello::connect(&self.server, &hello, Duration::from_secs(2)) {
+        match hello::connect(&*self.dialer, &hello, Duration::from_secs(2)) {
             Ok((conn, w)) => {
                 crate::log!(
                     Info,
@@ -469,7 +467,7 @@ impl Keeper for Reconnect {
                 );
                 self.connected = true;
                 Verdict::Resume {
-                    conn: Arc::new(Socket::new(conn)),
+                    conn,
                     epoch: lost.epoch,
                     peer_last: w.last_received,
                 }

@@ -1,8 +1,8 @@
 //! Handing memory over to a worker on this host.
 
 use busbar_control::hello::{SHARED_PROOF, Welcome};
+use busbar_transport::Connection;
 use busbar_transport::shared::{PROOF, Segment, hand_over};
-use busbar_transport::tcp::Tcp;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,7 +29,7 @@ impl Neighbour {
     /// The way to the worker at the other end of a connection, if it is on this host. What forwards
     /// a connection may do so to delay or to count what goes over it: it is not gone around
     /// unasked.
-    pub fn find(sharing: Sharing, conn: &Tcp, welcome: &Welcome) -> Option<Self> {
+    pub fn find(sharing: Sharing, conn: &dyn Connection, welcome: &Welcome) -> Option<Self> {
         let direct = || {
             let seen = conn.ends().map(|[ours, _]| ours.to_string());
             seen.is_some_and(|a| a == welcome.peer)

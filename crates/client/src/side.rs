@@ -1,25 +1,25 @@
 //! Opening a session's second connection, for copies that one stream is too slow for.
 
 use crate::hello;
-use crate::socket::Socket;
 use busbar_channel::Channel;
 use busbar_control::hello::{Hello, Intent, SIDE_CONNECTION, Welcome};
+use busbar_transport::Dialer;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Knows how to open one.
 #[derive(Clone)]
 pub struct Opener {
-    server: String,
+    dialer: Arc<dyn Dialer>,
     hello: Hello,
 }
 
 impl Opener {
     /// For a session whose server takes one.
-    pub fn new(server: &str, hello: &Hello, welcome: &Welcome) -> Option<Self> {
+    pub fn new(dialer: Arc<dyn Dialer>, hello: &Hello, welcome: &Welcome) -> Option<Self> {
         let able = welcome.features.iter().any(|f| f == SIDE_CONNECTION);
         able.then(|| Self {
-            server: server.into(),
+            dialer,
             hello: Hello {
                 intent: Intent::Side,
                 session: welcome.session.clone(),
@@ -45,10 +45,9 @@ impl Opener {
     /// Without it everything works, only slower.
     fn open(&self, channel: &Channel) {
         let main = channel.connection();
-        let done = hello::connect(&self.server, &self.hello, Duration::from_secs(2))
+        let done = hello::connect(&*self.dialer, &self.hello, Duration::from_secs(2))
             .map_err(|e| e.to_string())
             .and_then(|(conn, welcome)| {
-                let conn = Arc::new(Socket::new(conn));
                 let attached = channel.attach_side(conn, welcome.side, main);
                 attached.map_err(|e| e.to_string())
             });

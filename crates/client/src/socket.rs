@@ -1,43 +1,33 @@
 //! The sockets of a process's sessions, and what becomes of them in a fork.
 
-use busbar_transport::Connection;
-use busbar_transport::tcp::Tcp;
-use std::io::{self, IoSlice};
-use std::os::fd::BorrowedFd;
+use busbar_transport::tcp::{Address, Tcp};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
 
 /// Descriptors of open sockets; -1 for none. More than a process has: one for each server and API,
 /// and perhaps a second for long copies. One that finds no place is only not closed in a child.
 static OPEN: [AtomicI32; 64] = [const { AtomicI32::new(-1) }; 64];
 
-/// A session's connection. Its descriptor is known to [`abandon`] for exactly as long as it is
-/// open: the number may be a file of the program's afterwards.
-pub(crate) struct Socket {
-    tcp: Tcp,
-    place: Option<&'static AtomicI32>,
+/// A connection's place in the list, for exactly as long as its descriptor is open: the number may
+/// be a file of the program's afterwards.
+struct Place(&'static AtomicI32);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.store(-1, Ordering::Release);
+    }
 }
 
-impl Socket {
-    /// A connection that is to end with this process.
-    pub(crate) fn new(tcp: Tcp) -> Self {
+/// Dials a session's server by its `HOST:PORT`. The connections end with this process.
+pub(crate) fn address(server: &str) -> Address {
+    Address::guarded(server, |tcp: &Tcp| {
         tcp.reset_on_death(true);
         let fd = tcp.raw_fd();
         let free = |p: &&AtomicI32| {
             p.compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
         };
-        let place = OPEN.iter().find(free);
-        Self { tcp, place }
-    }
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        if let Some(p) = self.place {
-            p.store(-1, Ordering::Release);
-        }
-    }
+        Some(Box::new(Place(OPEN.iter().find(free)?)))
+    })
 }
 
 /// In the child of a fork: closes the child's copies of the connections, so that the workers notice
@@ -53,54 +43,31 @@ pub(crate) fn abandon() {
     }
 }
 
-impl Connection for Socket {
-    fn send(&self, bufs: &mut [IoSlice<'_>]) -> io::Result<()> {
-        self.tcp.send(bufs)
-    }
-    fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.tcp.recv(buf)
-    }
-    fn try_recv(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
-        self.tcp.try_recv(buf)
-    }
-    fn wait(&self, alarm: BorrowedFd<'_>, limit: Option<Duration>) -> io::Result<()> {
-        self.tcp.wait(alarm, limit)
-    }
-    fn hung_up(&self) -> bool {
-        self.tcp.hung_up()
-    }
-    fn shutdown(&self) {
-        self.tcp.shutdown();
-    }
-    fn was_reset(&self) -> bool {
-        self.tcp.was_reset()
-    }
-    fn peer(&self) -> String {
-        self.tcp.peer()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use busbar_transport::Dialer;
     use std::io::Read;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpListener;
+    use std::time::Duration;
 
     #[test]
     fn every_socket_is_known_while_it_is_open_and_no_longer() {
         let l = TcpListener::bind("127.0.0.1:0").unwrap();
-        let pair = || {
-            let there = TcpStream::connect(l.local_addr().unwrap()).unwrap();
-            (Tcp::new(l.accept().unwrap().0).unwrap(), there)
+        let dialer = address(&l.local_addr().unwrap().to_string());
+        let known = || {
+            OPEN.iter()
+                .filter(|p| p.load(Ordering::Acquire) >= 0)
+                .count()
         };
-        let known = |fd: i32| OPEN.iter().any(|p| p.load(Ordering::Acquire) == fd);
-        let all: Vec<_> = (0..3).map(|_| pair()).collect();
-        let (here, there): (Vec<_>, Vec<_>) = all.into_iter().unzip();
-        let sockets: Vec<_> = here.into_iter().map(Socket::new).collect();
-        let fds: Vec<_> = sockets.iter().map(|s| s.tcp.raw_fd()).collect();
-        assert!(fds.iter().all(|fd| known(*fd)));
-        drop(sockets);
-        assert!(!fds.iter().any(|fd| known(*fd)));
+        let pair = || {
+            let here = dialer.dial(Duration::from_secs(10)).unwrap();
+            (here, l.accept().unwrap().0)
+        };
+        let (here, there): (Vec<_>, Vec<_>) = (0..3).map(|_| pair()).unzip();
+        assert_eq!(known(), 3);
+        drop(here);
+        assert_eq!(known(), 0);
         // Whoever is at the other end sees a reset, as of a process that has died.
         for mut t in there {
             assert!(t.read(&mut [0]).is_err());

@@ -41,8 +41,9 @@ impl AsFd for Alarm {
     }
 }
 
-/// Waits until one of them can be read, or has failed; for at most so long.
-pub fn wait_readable(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> io::Result<()> {
+/// Waits until one of them can be read, or has failed; for at most so long. Whether the first one
+/// can.
+pub fn wait_readable(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> io::Result<bool> {
     let most = limit.map_or(-1, |d| d.as_millis().clamp(1, i32::MAX as u128) as i32);
     let mut polled: Vec<_> = fds
         .iter()
@@ -56,7 +57,7 @@ pub fn wait_readable(fds: &[BorrowedFd<'_>], limit: Option<Duration>) -> io::Res
         // SAFETY: as many live entries as said.
         let n = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, most) };
         if n >= 0 {
-            return Ok(());
+            return Ok(polled.first().is_some_and(|p| p.revents != 0));
         }
         let e = io::Error::last_os_error();
         if e.kind() != io::ErrorKind::Interrupted {

@@ -1,18 +1,19 @@
 //! A connection that fails on purpose: short transfers, and an end after a chosen number of bytes.
 
-use crate::Connection;
+use crate::{Connection, Memory, Registered};
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Wraps a connection and cuts it once `budget` bytes have passed, both directions together.
-pub struct Fault<C> {
-    inner: C,
+pub struct Fault {
+    inner: Arc<dyn Connection>,
     budget: AtomicI64,
 }
 
-impl<C: Connection> Fault<C> {
+impl Fault {
     /// Cuts `inner` after `budget` bytes; a negative budget never cuts.
-    pub fn new(inner: C, budget: i64) -> Self {
+    pub fn new(inner: Arc<dyn Connection>, budget: i64) -> Self {
         Self {
             inner,
             budget: AtomicI64::new(if budget < 0 { i64::MAX } else { budget }),
@@ -30,7 +31,7 @@ impl<C: Connection> Fault<C> {
     }
 }
 
-impl<C: Connection> Connection for Fault<C> {
+impl Connection for Fault {
     fn send(&self, bufs: &mut [IoSlice<'_>]) -> io::Result<()> {
         for b in bufs {
             let n = self.spend(b.len())?;
@@ -51,6 +52,11 @@ impl<C: Connection> Connection for Fault<C> {
             self.spend(n)?;
         }
         Ok(n)
+    }
+
+    unsafe fn register(&self, memory: Memory) -> io::Result<Registered> {
+        // SAFETY: passed on to the caller.
+        unsafe { self.inner.register(memory) }
     }
 
     fn shutdown(&self) {

@@ -1,10 +1,16 @@
 //! Moves bytes between two peers and knows nothing of what they mean.
 //!
-//! One trait, [`Connection`], and its implementations: [`tcp`] for networks, [`mem`] for a client
-//! and a worker in one process, [`fault`] around either to break it on purpose. A connection is
-//! used by one sending and one receiving thread at a time; `shutdown` may come from any thread and
-//! makes both return an error at once. [`shared`] is memory between processes of one host, and
-//! [`handover`] how one of them gives another a connection.
+//! A [`Dialer`] makes connections to a peer, an [`Acceptor`] takes those that peers make, and both
+//! give a [`Connection`]: [`tcp`] for networks, [`mem`] for a client and a worker in one process,
+//! [`fault`] around either to break it on purpose. A connection is used by one sending and one
+//! receiving thread at a time; `shutdown` may come from any thread and makes both return an error
+//! at once. [`shared`] is memory between processes of one host, and [`handover`] how one of them
+//! gives another a connection.
+//!
+//! The traits ask for no more than an RDMA queue pair can do: whole slices are sent, bytes are
+//! received in order, and memory can be registered ahead ([`Connection::register`]). What a slice
+//! refers to must not change before `send` returns, so a queue pair waits there for the completion
+//! of what it sends in place, or copies what is not registered.
 
 mod alarm;
 pub mod fault;
@@ -15,9 +21,50 @@ pub mod tcp;
 
 pub use alarm::{Alarm, wait_readable};
 
+use std::any::Any;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// Makes connections to one peer.
+pub trait Dialer: Send + Sync {
+    /// Connects, within `limit`.
+    fn dial(&self, limit: Duration) -> io::Result<Arc<dyn Connection>>;
+
+    /// Who is dialed, for messages.
+    fn peer(&self) -> String;
+}
+
+/// Takes the connections that peers make.
+pub trait Acceptor: Send + Sync {
+    /// The next one; `TimedOut` if none comes within `limit`.
+    fn accept(&self, limit: Duration) -> io::Result<Arc<dyn Connection>>;
+}
+
+/// Memory that a connection is to read and write for as long as it lasts.
+#[derive(Debug, Clone, Copy)]
+pub struct Memory {
+    /// Where it begins.
+    pub start: *mut u8,
+    /// How many bytes it has.
+    pub len: usize,
+}
+
+/// A registration of memory, which ends when this is dropped.
+#[derive(Default)]
+pub struct Registered {
+    _owner: Option<Box<dyn Any + Send>>,
+}
+
+impl Registered {
+    /// One that `owner` ends when it is dropped.
+    pub fn until_dropped(owner: impl Any + Send) -> Self {
+        let _owner: Option<Box<dyn Any + Send>> = Some(Box::new(owner));
+        Self { _owner }
+    }
+}
 
 /// A reliable, ordered, two-way stream of bytes.
 pub trait Connection: Send + Sync {
@@ -34,9 +81,23 @@ pub trait Connection: Send + Sync {
     }
 
     /// Waits until there is something to receive, the end included, or `alarm` rings, or `limit` is
-    /// over. May return early.
-    fn wait(&self, _alarm: BorrowedFd<'_>, _limit: Option<Duration>) -> io::Result<()> {
+    /// over. Whether there is something; true where that cannot be told. May return early.
+    fn wait(&self, _alarm: Option<BorrowedFd<'_>>, _limit: Option<Duration>) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// Bounds every later receive; `None` waits for ever. Does nothing where that cannot be done.
+    fn recv_timeout(&self, _limit: Option<Duration>) -> io::Result<()> {
         Ok(())
+    }
+
+    /// Makes memory known that will be sent from and received into, where that saves a copy or a
+    /// look-up. Where it does not, as with TCP, nothing happens.
+    ///
+    /// # Safety
+    /// The memory stays mapped for as long as what is returned is kept.
+    unsafe fn register(&self, _memory: Memory) -> io::Result<Registered> {
+        Ok(Registered::default())
     }
 
     /// Ends both directions now; blocked calls return.
@@ -51,6 +112,16 @@ pub trait Connection: Send + Sync {
     /// How the peer ended the connection, once `recv` has said that it did.
     fn was_reset(&self) -> bool {
         false
+    }
+
+    /// How long a round trip takes, as far as it is known.
+    fn round_trip(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Our address and the peer's, as this end sees them, on a network.
+    fn ends(&self) -> Option<[SocketAddr; 2]> {
+        None
     }
 
     /// Who is at the other end, for messages.

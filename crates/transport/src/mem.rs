@@ -1,9 +1,12 @@
 //! A connection inside one process: two bounded byte queues.
 
-use crate::Connection;
+use crate::{Acceptor, Connection, Dialer, Memory, Registered};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 const CAPACITY: usize = 4 << 20;
 
@@ -55,18 +58,71 @@ impl Pipe {
 pub struct Mem {
     out: Arc<Pipe>,
     inn: Arc<Pipe>,
+    /// Bytes of memory that are registered at present.
+    registered: Arc<AtomicUsize>,
 }
 
 /// The two ends of a new connection.
 pub fn pair() -> (Mem, Mem) {
     let (a, b) = (Arc::new(Pipe::default()), Arc::new(Pipe::default()));
-    (
-        Mem {
-            out: a.clone(),
-            inn: b.clone(),
-        },
-        Mem { out: b, inn: a },
-    )
+    let end = |out, inn| Mem {
+        out,
+        inn,
+        registered: Arc::default(),
+    };
+    (end(a.clone(), b.clone()), end(b, a))
+}
+
+/// Dials inside one process.
+pub struct Caller(Sender<Mem>);
+
+/// Takes what a [`Caller`] dials.
+pub struct Callee(Mutex<Receiver<Mem>>);
+
+/// The two ends of a new address.
+pub fn address() -> (Caller, Callee) {
+    let (to, from) = channel();
+    (Caller(to), Callee(Mutex::new(from)))
+}
+
+impl Dialer for Caller {
+    fn dial(&self, _: Duration) -> io::Result<Arc<dyn Connection>> {
+        let (ours, theirs) = pair();
+        let gone = |_| io::ErrorKind::ConnectionRefused;
+        self.0.send(theirs).map_err(gone)?;
+        Ok(Arc::new(ours))
+    }
+
+    fn peer(&self) -> String {
+        "memory".into()
+    }
+}
+
+impl Acceptor for Callee {
+    fn accept(&self, limit: Duration) -> io::Result<Arc<dyn Connection>> {
+        let from = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match from.recv_timeout(limit) {
+            Ok(conn) => Ok(Arc::new(conn)),
+            Err(RecvTimeoutError::Timeout) => Err(io::ErrorKind::TimedOut.into()),
+            Err(RecvTimeoutError::Disconnected) => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+}
+
+/// Counts registered bytes out again.
+struct Registration(Arc<AtomicUsize>, usize);
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.0.fetch_sub(self.1, Ordering::AcqRel);
+    }
+}
+
+impl Mem {
+    /// A counter of the bytes that are registered with this end at present.
+    pub fn registered(&self) -> Arc<AtomicUsize> {
+        self.registered.clone()
+    }
 }
 
 impl Connection for Mem {
@@ -76,6 +132,12 @@ impl Connection for Mem {
 
     fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {
         Ok(self.inn.recv(buf))
+    }
+
+    unsafe fn register(&self, memory: Memory) -> io::Result<Registered> {
+        self.registered.fetch_add(memory.len, Ordering::AcqRel);
+        let counted = Registration(self.registered.clone(), memory.len);
+        Ok(Registered::until_dropped(counted))
     }
 
     fn shutdown(&self) {

@@ -1,15 +1,19 @@
 //! TCP, tuned for many small frames and a few very large ones.
 
-use crate::Connection;
+use crate::{Acceptor, Connection, Dialer};
+use std::any::Any;
 use std::io::{self, IoSlice, Read};
-use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A TCP connection.
 #[derive(Debug)]
 pub struct Tcp {
+    /// See [`Address::guarded`]. Before the stream, so that it is dropped first.
+    _guard: Option<Box<dyn Any + Send + Sync>>,
     stream: TcpStream,
     reset: AtomicBool,
 }
@@ -40,6 +44,7 @@ impl Tcp {
             USER_TIMEOUT_MS,
         );
         Ok(Self {
+            _guard: None,
             stream,
             reset: AtomicBool::new(false),
         })
@@ -83,53 +88,6 @@ impl Tcp {
                 size_of::<libc::linger>() as u32,
             );
         }
-    }
-
-    /// Our address and the peer's, as this end sees them; an IPv4 address always in its own form.
-    pub fn ends(&self) -> Option<[SocketAddr; 2]> {
-        let plain = |a: SocketAddr| SocketAddr::new(a.ip().to_canonical(), a.port());
-        let (ours, theirs) = (
-            self.stream.local_addr().ok()?,
-            self.stream.peer_addr().ok()?,
-        );
-        Some([plain(ours), plain(theirs)])
-    }
-
-    /// How long a round trip takes, as the kernel has seen it so far; zero if it does not say.
-    pub fn round_trip(&self) -> Duration {
-        // SAFETY: zero is a valid value of the structure.
-        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
-        let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
-        // SAFETY: the pointers are to live values, and `size` is the first one's.
-        let rc = unsafe {
-            libc::getsockopt(
-                self.stream.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                (&raw mut info).cast(),
-                &raw mut size,
-            )
-        };
-        match rc {
-            0 => Duration::from_micros(info.tcpi_rtt.into()),
-            _ => Duration::ZERO,
-        }
-    }
-
-    /// Waits until there is something to receive, the end included, for at most so long.
-    pub fn wait_for(&self, limit: Duration) -> io::Result<()> {
-        self.stream.set_read_timeout(Some(limit))?;
-        loop {
-            match self.stream.peek(&mut [0]) {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                r => return r.map(drop),
-            }
-        }
-    }
-
-    /// Bounds every later receive; `None` waits for ever.
-    pub fn recv_timeout(&self, d: Option<Duration>) -> io::Result<()> {
-        self.stream.set_read_timeout(d)
     }
 
     /// Bounds every later send; `None` waits for ever.
@@ -184,6 +142,56 @@ impl Tcp {
             self.reset.store(true, Ordering::Relaxed);
         }
         e
+    }
+}
+
+/// Dials a server by its `HOST:PORT`.
+pub struct Address {
+    server: String,
+    guard: fn(&Tcp) -> Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl Address {
+    /// The server of that name.
+    pub fn new(server: &str) -> Self {
+        Self::guarded(server, |_| None)
+    }
+
+    /// The same; what `guard` makes of each connection is dropped just before that is closed.
+    pub fn guarded(server: &str, guard: fn(&Tcp) -> Option<Box<dyn Any + Send + Sync>>) -> Self {
+        let server = server.into();
+        Self { server, guard }
+    }
+}
+
+impl Dialer for Address {
+    fn dial(&self, limit: Duration) -> io::Result<Arc<dyn Connection>> {
+        let mut conn = Tcp::connect(&self.server, limit)?;
+        conn._guard = (self.guard)(&conn);
+        Ok(Arc::new(conn))
+    }
+
+    fn peer(&self) -> String {
+        self.server.clone()
+    }
+}
+
+impl Acceptor for TcpListener {
+    fn accept(&self, limit: Duration) -> io::Result<Arc<dyn Connection>> {
+        let until = Instant::now() + limit;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            crate::wait_readable(&[self.as_fd()], Some(left))?;
+            self.set_nonblocking(true)?;
+            let next = TcpListener::accept(self);
+            self.set_nonblocking(false)?;
+            match next {
+                Ok((stream, _)) => return Ok(Arc::new(Tcp::new(stream)?)),
+                Err(e) if e.kind() != io::ErrorKind::WouldBlock => return Err(e),
+                Err(_) if left.is_zero() => return Err(io::ErrorKind::TimedOut.into()),
+                Err(_) => {}
+            }
+        }
     }
 }
 
@@ -251,8 +259,26 @@ impl Connection for Tcp {
         }
     }
 
-    fn wait(&self, alarm: BorrowedFd<'_>, limit: Option<Duration>) -> io::Result<()> {
-        crate::wait_readable(&[self.stream.as_fd(), alarm], limit)
+    fn wait(&self, alarm: Option<BorrowedFd<'_>>, limit: Option<Duration>) -> io::Result<bool> {
+        let ours = self.stream.as_fd();
+        match alarm {
+            Some(alarm) => crate::wait_readable(&[ours, alarm], limit),
+            None => crate::wait_readable(&[ours], limit),
+        }
+    }
+
+    fn recv_timeout(&self, d: Option<Duration>) -> io::Result<()> {
+        self.stream.set_read_timeout(d)
+    }
+
+    /// An IPv4 address always in its own form.
+    fn ends(&self) -> Option<[SocketAddr; 2]> {
+        let plain = |a: SocketAddr| SocketAddr::new(a.ip().to_canonical(), a.port());
+        let (ours, theirs) = (
+            self.stream.local_addr().ok()?,
+            self.stream.peer_addr().ok()?,
+        );
+        Some([plain(ours), plain(theirs)])
     }
 
     fn hung_up(&self) -> bool {
@@ -271,6 +297,26 @@ impl Connection for Tcp {
 
     fn was_reset(&self) -> bool {
         self.reset.load(Ordering::Relaxed)
+    }
+
+    fn round_trip(&self) -> Duration {
+        // SAFETY: zero is a valid value of the structure.
+        let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+        let mut size = size_of::<libc::tcp_info>() as libc::socklen_t;
+        // SAFETY: the pointers are to live values, and `size` is the first one's.
+        let rc = unsafe {
+            libc::getsockopt(
+                self.stream.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                (&raw mut info).cast(),
+                &raw mut size,
+            )
+        };
+        match rc {
+            0 => Duration::from_micros(info.tcpi_rtt.into()),
+            _ => Duration::ZERO,
+        }
     }
 
     fn peer(&self) -> String {

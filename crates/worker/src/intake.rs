@@ -7,6 +7,7 @@ use crate::lock::lock;
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent, SLAB};
 use busbar_channel::{Closed, PEEK, Sink};
+use busbar_transport::Memory;
 use busbar_wire::record::{
     self, Header, OP_CALLBACK_BYTES, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE, OP_MEMORY_IN,
     OP_MEMORY_OUT, OP_MIRROR_IN, OP_MIRROR_OUT, Records,
@@ -352,6 +353,11 @@ impl Sink for Intake {
             self.queue_records(seq, body)?;
         }
         Ok(())
+    }
+
+    fn memory(&self) -> Vec<Memory> {
+        let (start, len) = self.arena.memory();
+        vec![Memory { start, len }]
     }
 
     fn execution(&self) -> Arc<Execution> {

@@ -6,6 +6,7 @@ use crate::process::Process;
 use crate::welcome::{answer, welcome};
 use busbar_channel::{Ending, Keeper, Lost, Verdict};
 use busbar_control::attach::{Attach, Report};
+use busbar_transport::Connection;
 use busbar_transport::handover;
 use busbar_transport::tcp::Tcp;
 use std::os::fd::OwnedFd;

@@ -92,10 +92,15 @@ impl Arena {
         })
     }
 
+    /// All of the arena's memory: where it begins, and how long it is.
+    pub(crate) fn memory(&self) -> (*mut u8, usize) {
+        (self.shared.memory.base, self.shared.memory.len)
+    }
+
     /// All of the arena's memory, for an API that registers it; the first caller alone gets it.
     pub fn to_register(&self) -> Option<(*mut u8, usize)> {
         let first = !self.shared.registered.swap(true, Ordering::AcqRel);
-        first.then_some((self.shared.memory.base, self.shared.memory.len))
+        first.then_some(self.memory())
     }
 
     /// Whoever had it registered is gone: the next may.

@@ -28,9 +28,9 @@ fn keep_aside(client: &Channel, worker: &Channel, rng: &mut Rng, most_bytes: u64
             n => rng.magnitude(n) as i64,
         };
         let ends: (Arc<dyn Connection>, Arc<dyn Connection>) = if rng.one_in(2) {
-            (Arc::new(Fault::new(a, budget)), Arc::new(b))
+            (Arc::new(Fault::new(Arc::new(a), budget)), Arc::new(b))
         } else {
-            (Arc::new(a), Arc::new(Fault::new(b, budget)))
+            (Arc::new(a), Arc::new(Fault::new(Arc::new(b), budget)))
         };
         let number = worker.offer_side(ends.1);
         // The client's connection may be another by now.

@@ -269,7 +269,7 @@ mod tests {
     }
 
     fn conn_has(conn: &Tcp) {
-        conn.wait_for(Duration::from_secs(10)).unwrap();
+        assert!(conn.wait(None, Some(Duration::from_secs(10))).unwrap());
     }
 
     #[test]

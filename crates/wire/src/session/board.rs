@@ -76,7 +76,7 @@ impl Board {
     }
 
     pub(super) fn set_peer_executed(&self, seq: u64) {
-        self.peer_executed.fetch_max(seq, Ordering::AcqRel);
+        self.peer_executed.store(seq, Ordering::Release);
     }
 
     /// The last frame that was received and delivered, with all before it.
@@ -141,14 +141,22 @@ impl Stage {
     pub fn enter(&self, seq: u64) {
         if self.holds_from().is_none() {
             // Nobody takes anything away. What came before `seq` was not for this stage.
-            self.left.fetch_max(seq.saturating_sub(1), Ordering::AcqRel);
+            self.raise(seq.saturating_sub(1));
         }
         self.entered.store(seq, Ordering::Release);
     }
 
     /// Whatever was brought here of frames up to `seq` is done.
     pub fn leave(&self, seq: u64) {
-        self.left.fetch_max(seq, Ordering::AcqRel);
+        self.raise(seq);
+    }
+
+    /// No two threads do so at a time: whoever brings something does it only while nothing is here
+    /// to be taken away.
+    fn raise(&self, seq: u64) {
+        if self.left.load(Ordering::Relaxed) < seq {
+            self.left.store(seq, Ordering::Release);
+        }
     }
 
     /// The last frame that has left, if others have not.
