@@ -167,6 +167,20 @@ const NUMBERS: &[&str] = &[
     "nvmlDeviceGetUtilizationRates",
     "nvmlDeviceGetMigMode",
     "nvmlDeviceGetFanSpeed",
+    "nvmlDeviceGetGpuMaxPcieLinkGeneration",
+    "nvmlDeviceGetPcieReplayCounter",
+    "nvmlDeviceGetBusType",
+    "nvmlDeviceGetModuleId",
+    "nvmlDeviceGetMultiGpuBoard",
+    "nvmlDeviceGetDisplayMode",
+    "nvmlDeviceGetDisplayActive",
+    "nvmlDeviceGetPowerManagementMode",
+    "nvmlDeviceGetVirtualizationMode",
+    "nvmlDeviceGetDefaultEccMode",
+    "nvmlDeviceGetInforomConfigurationChecksum",
+    "nvmlDeviceGetDecoderUtilization",
+    "nvmlDeviceGetCurrentClocksThrottleReasons",
+    "nvmlDeviceGetSupportedClocksThrottleReasons",
 ];
 
 #[test]
@@ -204,7 +218,16 @@ fn values_are_those_of_the_servers_nvml() {
         let f = "nvmlDeviceGetTemperature";
         assert_eq!(here.numbers(f, &[*y, 0]), there.numbers(f, &[*x, 0]));
         assert_eq!(here.numbers(f, &[*y, 7]), there.numbers(f, &[*x, 7]));
-        for f in ["nvmlDeviceGetSerial", "nvmlDeviceGetVbiosVersion"] {
+        let f = "nvmlDeviceGetTemperatureThreshold";
+        for kind in 0..10 {
+            let want = there.numbers(f, &[*x, kind]);
+            assert_eq!(here.numbers(f, &[*y, kind]), want, "{f} {kind}");
+        }
+        for f in [
+            "nvmlDeviceGetSerial",
+            "nvmlDeviceGetVbiosVersion",
+            "nvmlDeviceGetInforomImageVersion",
+        ] {
             assert_eq!(here.text(f, Some(*y)), there.text(f, Some(*x)), "{f}");
         }
         for f in ["nvmlDeviceGetMemoryInfo", "nvmlDeviceGetBAR1MemoryInfo"] {
@@ -217,17 +240,27 @@ fn values_are_those_of_the_servers_nvml() {
             let want = there.wide::<5>(f, *x, version);
             assert_eq!(here.wide::<5>(f, *y, version), want, "{f}");
         }
+        let f = "nvmlDeviceGetPciInfoExt";
+        for version in [64 | 1 << 24, 64 | 2 << 24] {
+            let want = there.wide::<8>(f, *x, version);
+            assert_eq!(here.wide::<8>(f, *y, version), want, "{f}");
+        }
     }
     let f = "nvmlDeviceGetTopologyCommonAncestor";
-    let want = there.numbers(f, &[a[0].1, a[1].1]);
-    assert_eq!(here.numbers(f, &[b[0].1, b[1].1]), want);
-    let status = |n: &Nvml, d: &[(String, Handle)], kind| {
+    let status = |n: &Nvml, [a, b]: [Handle; 2], kind| {
         let mut s = 99u32;
-        let args = [d[0].1, d[1].1, kind, (&raw mut s) as usize];
+        let args = [a, b, kind, (&raw mut s) as usize];
         (n.call("nvmlDeviceGetP2PStatus", args), s)
     };
-    for kind in 0..5 {
-        assert_eq!(status(&here, &b, kind), status(&there, &a, kind));
+    // Also of a device and itself: NCCL asks, with one rank, too.
+    for (i, j) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let (there_pair, here_pair) = ([a[i].1, a[j].1], [b[i].1, b[j].1]);
+        let want = there.numbers(f, &there_pair);
+        assert_eq!(here.numbers(f, &here_pair), want, "{f} {i} {j}");
+        for kind in 0..6 {
+            let want = status(&there, there_pair, kind);
+            assert_eq!(status(&here, here_pair, kind), want, "{kind} {i} {j}");
+        }
     }
     assert_eq!(here.call("nvmlShutdown", [0; 4]), 0);
     assert_eq!(here.call("nvmlShutdown", [0; 4]), 1);
@@ -310,6 +343,52 @@ fn places_names_and_capabilities_are_those_of_the_servers_cuda() {
         nvml.call("nvmlInternalGetExportTable", [out_of(&mut h), 0, 0, 0]),
         0
     );
+}
+
+/// The symbols that `spec/nvml` refuses, and all.
+fn symbols() -> (Vec<String>, Vec<String>) {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let table = std::fs::read_to_string(root.join("docs/coverage-nvml.md")).unwrap();
+    let rows = table.lines().filter_map(|l| l.strip_prefix("| `"));
+    let (mut refused, mut all) = (Vec::new(), Vec::new());
+    for row in rows {
+        let (name, class) = row.split_once("` | ").unwrap();
+        all.push(name.to_owned());
+        if class.starts_with("unsupported") {
+            refused.push(name.to_owned());
+        }
+    }
+    assert!(refused.len() > 300 && all.len() > refused.len() + 100);
+    (refused, all)
+}
+
+#[test]
+fn every_symbol_is_there_and_says_what_it_cannot_do() {
+    if !is_program() {
+        let name = "every_symbol_is_there_and_says_what_it_cannot_do";
+        return program(name, &serve("libfakenvml.so"));
+    }
+    let nvml = Nvml::load("libnvidia_ml.so");
+    let (refused, all) = symbols();
+    for f in &refused {
+        assert_eq!(nvml.call(f, [0; 4]), 1, "{f}");
+    }
+    assert_eq!(nvml.call("nvmlInit_v2", [0; 4]), 0);
+    for f in &refused {
+        assert_eq!(nvml.call(f, [0; 4]), NOT_SUPPORTED, "{f}");
+    }
+    // The others take no null for a device, nor for a place of an answer.
+    let starts = ["nvmlInit", "nvmlInit_v2", "nvmlInitWithFlags"];
+    let ends = ["nvmlShutdown", "nvmlErrorString"];
+    let (_, device) = nvml.devices().remove(0);
+    for f in all.iter().map(String::as_str) {
+        if !starts.contains(&f) && !ends.contains(&f) {
+            assert_ne!(nvml.call(f, [0; 4]), 0, "{f}");
+            if f.starts_with("nvmlDeviceGet") && !f.contains("Handle") && !f.contains("Count") {
+                assert_ne!(nvml.call(f, [device, 0, 0, 0]), 0, "{f}");
+            }
+        }
+    }
 }
 
 fn out_of(h: &mut Handle) -> usize {

@@ -3,8 +3,10 @@
 use crate::abi::Types;
 use crate::contract::Contract;
 use crate::spec::{Act, Class, Count, Item, Sort};
+use quote::ToTokens as _;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use syn::Type;
 
 /// First of the ids that the record layer keeps for itself.
 pub const RESERVED_IDS: u16 = 0xff00;
@@ -284,6 +286,12 @@ impl Api {
         self.config.functions && self.config.result.is_some()
     }
 
+    /// Whether anything of it goes over the wire. Else the client answers all of it, from what it
+    /// knows by other ways.
+    pub fn travels(&self) -> bool {
+        self.calls().any(Call::travels)
+    }
+
     /// All lines.
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.families.iter().flat_map(|f| &f.calls)
@@ -344,4 +352,14 @@ pub(crate) fn field_name(name: &str) -> String {
     } else {
         s
     }
+}
+
+/// The text of a type, and of what it points to.
+pub(crate) fn type_text(ty: &Type) -> (String, String) {
+    let tidy = |t: &Type| t.to_token_stream().to_string().replace("* ", "*");
+    let pointee = match ty {
+        Type::Ptr(p) => tidy(&p.elem),
+        _ => String::new(),
+    };
+    (tidy(ty), pointee)
 }

@@ -3,7 +3,7 @@
 use crate::abi::Types;
 use crate::contract::Contract;
 use crate::model::{Api, Arg, Call, Config, Family, Field, Role, Wire};
-use crate::model::{camel, field_name, snake, travels};
+use crate::model::{camel, field_name, snake, travels, type_text};
 use crate::role::{self, wire_number};
 use crate::spec::{self, Class, Item, Mark, Param, Sort};
 use crate::{check, condition};
@@ -245,13 +245,4 @@ fn message_fields(params: &[Param]) -> Result<Vec<Field>> {
             })
         })
         .collect()
-}
-
-fn type_text(ty: &Type) -> (String, String) {
-    let tidy = |t: &Type| t.to_token_stream().to_string().replace("* ", "*");
-    let pointee = match ty {
-        Type::Ptr(p) => tidy(&p.elem),
-        _ => String::new(),
-    };
-    (tidy(ty), pointee)
 }

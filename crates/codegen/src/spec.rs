@@ -377,12 +377,7 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
 fn class_of(word: &str, attr: &Attribute) -> Result<Option<Class>> {
     Ok(Some(match word {
         "queued" => Class::Queued,
-        "queued_if" => {
-            let condition = attr.parse_args::<Expr>()?.span().source_text();
-            let words = condition.context("no condition")?;
-            let words: Vec<_> = words.split_whitespace().collect();
-            Class::QueuedIf(words.join(" "))
-        }
+        "queued_if" => Class::QueuedIf(words(&attr.parse_args::<Expr>()?)?),
         "waits" => Class::Waits,
         "cached" => Class::Cached,
         "local" => Class::Local,
@@ -396,13 +391,20 @@ fn class_of(word: &str, attr: &Attribute) -> Result<Option<Class>> {
         }
         "is" => match attr.parse_args::<Expr>()? {
             Expr::Call(c) => {
-                let args = c.args.iter().map(|a| a.to_token_stream().to_string());
-                Class::Is(function_name(&c.func)?, Some(args.collect()))
+                let args = c.args.iter().map(words);
+                Class::Is(function_name(&c.func)?, Some(args.collect::<Result<_>>()?))
             }
             name => Class::Is(function_name(&name)?, None),
         },
         _ => return Ok(None),
     }))
+}
+
+/// An expression as it is written, on one line.
+fn words(e: &Expr) -> Result<String> {
+    let text = e.span().source_text().context("no expression")?;
+    let words: Vec<_> = text.split_whitespace().collect();
+    Ok(words.join(" "))
 }
 
 fn function_name(e: &Expr) -> Result<String> {

@@ -129,6 +129,48 @@ fn an_api_of_messages_alone_needs_no_c_types() {
 }
 
 #[test]
+fn an_api_of_which_nothing_travels_has_no_messages() {
+    let root = tempfile::tempdir().unwrap();
+    fs::copy(
+        here().join("../../../rustfmt.toml"),
+        root.path().join("rustfmt.toml"),
+    )
+    .unwrap();
+    let spec = root.path().join("spec/still");
+    fs::create_dir_all(spec.join("abi")).unwrap();
+    let config = "name = \"Still\"\nfunctions = true\nshim = \"shims/still\"\n[result]\n\
+                  type = \"ToyResult\"\ninvalid_value = \"TOY_INVALID\"\n\
+                  not_supported = \"TOY_NOT_SUPPORTED\"\nprotocol = \"TOY_UNKNOWN\"\n";
+    fs::write(spec.join("api.toml"), config).unwrap();
+    fs::copy(here().join("toy/abi/types.rs"), spec.join("abi/types.rs")).unwrap();
+    let lines = "#[local] fn stillText(n: ToyResult) -> *const c_char;\n\
+                 #[is(count( [1,\n 2], out ))]\n\
+                 fn stillCount(which: u32, out: *mut u32) -> ToyResult;\n\
+                 #[unsupported(\"it is far\")] fn stillFar(r#type: u32) -> ToyResult;\n";
+    fs::write(spec.join("calm.rs"), lines).unwrap();
+    busbar_codegen::run(root.path(), false).unwrap();
+    let read = |path: &str| fs::read_to_string(root.path().join(path)).unwrap();
+    let client = read("crates/client/src/still/generated/calm.rs");
+    for line in [
+        "fn stillText(n: ToyResult) -> *const c_char {",
+        "crate::still::entry::calm::stillText(n)",
+        "fn stillCount(_which: u32, out: *mut u32) -> ToyResult {",
+        "count([1, 2], out)",
+        "fn stillFar(_type: u32) -> ToyResult {",
+        "life::unsupported(\"stillFar\", \"it is far\")",
+    ] {
+        assert!(client.contains(line), "{line}: {client}");
+    }
+    assert!(!client.contains("wire"));
+    let exports = read("shims/still/src/generated/calm.rs");
+    assert!(exports.contains("fn stillText(n: ToyResult) -> *const c_char {"));
+    assert!(!root.path().join("crates/wire/src/generated/still").exists());
+    assert!(!root.path().join("crates/worker").exists());
+    let types = root.path().join("crates/abi/src/generated/still");
+    assert!(types.join("types.rs").exists() && !types.join("driver").exists());
+}
+
+#[test]
 fn every_symbol_is_classified() {
     let e = refusal("exports.txt", "toyGone", "toyGone\ntoyNew");
     assert!(e.contains("not classified: toyNew"), "{e}");

@@ -116,6 +116,66 @@ numbers! {
     MigPending = "mig_pending",
     /// How many parts a GPU can be cut into.
     MaxMigDevices = "max_mig_devices",
+    /// Highest generation that the device can do.
+    PcieGpuMaxGeneration = "pcie_gpu_max_generation",
+    /// How often something was sent again over PCIe.
+    PcieReplays = "pcie_replays",
+    /// What the device is attached by, as NVML numbers buses.
+    BusType = "bus_type",
+    /// PCI base class, and the class in it as the low byte.
+    PciClass = "pci_class",
+    /// Number of the module on its board.
+    Module = "module",
+    /// 1 is a board with several GPUs.
+    MultiGpuBoard = "multi_gpu_board",
+    /// How many fans the device has.
+    Fans = "fans",
+    /// 1 is a display attached.
+    Display = "display",
+    /// 1 is a display in use.
+    DisplayActive = "display_active",
+    /// 1 is on.
+    PowerManagement = "power_management",
+    /// Where power comes from, as NVML numbers sources.
+    PowerSource = "power_source",
+    /// How the server has the device, as NVML numbers modes: its own, or passed through to it.
+    Virtualization = "virtualization",
+    /// Why clocks are as they are, in bits as NVML numbers reasons.
+    ClockReasons = "clock_reasons",
+    /// The reasons that the device knows.
+    ClockReasonsKnown = "clock_reasons_known",
+    /// 1 is on.
+    AutoBoost = "auto_boost",
+    /// 1 is on.
+    AutoBoostDefault = "auto_boost_default",
+    /// Percent of the period.
+    EncoderBusy = "encoder_busy",
+    /// Microseconds.
+    EncoderPeriod = "encoder_period",
+    /// Percent of the period.
+    DecoderBusy = "decoder_busy",
+    /// Microseconds.
+    DecoderPeriod = "decoder_period",
+    /// Percent of the period.
+    JpegBusy = "jpeg_busy",
+    /// Microseconds.
+    JpegPeriod = "jpeg_period",
+    /// Percent of the period in which optical flow was sought.
+    FlowBusy = "flow_busy",
+    /// Microseconds.
+    FlowPeriod = "flow_period",
+    /// Degrees Celsius at which the device turns itself off.
+    HeatShutdown = "heat_shutdown",
+    /// Degrees Celsius at which the device slows itself down.
+    HeatSlowdown = "heat_slowdown",
+    /// Degrees Celsius of the memory at which the device may slow down.
+    HeatMemory = "heat_memory",
+    /// Degrees Celsius of the processor at which the device may slow down.
+    HeatGpu = "heat_gpu",
+    /// 1 is on when nothing says otherwise.
+    EccDefault = "ecc_default",
+    /// Checksum of what the board says of itself.
+    InforomChecksum = "inforom_checksum",
 }
 
 /// How one GPU reaches another, as NVML numbers it.
@@ -135,7 +195,7 @@ pub struct Link {
 pub struct Gpu {
     /// Numbers by [`Number::name`].
     pub numbers: BTreeMap<String, u64>,
-    /// `serial`, `vbios`, `part`.
+    /// `serial`, `vbios`, `part`, `inforom`.
     pub texts: BTreeMap<String, String>,
     /// Other GPUs of the machine, by UUID.
     pub links: BTreeMap<String, Link>,

@@ -62,10 +62,38 @@ const SIMPLE: &[(Number, &CStr, Ask)] = &[
     (Number::Ecc, c"nvmlDeviceGetEccMode", Ask::Two(Number::EccPending)),
     (Number::Mig, c"nvmlDeviceGetMigMode", Ask::Two(Number::MigPending)),
     (Number::MaxMigDevices, c"nvmlDeviceGetMaxMigDeviceCount", Ask::One),
+    (Number::PcieGpuMaxGeneration, c"nvmlDeviceGetGpuMaxPcieLinkGeneration", Ask::One),
+    (Number::PcieReplays, c"nvmlDeviceGetPcieReplayCounter", Ask::One),
+    (Number::BusType, c"nvmlDeviceGetBusType", Ask::One),
+    (Number::Module, c"nvmlDeviceGetModuleId", Ask::One),
+    (Number::MultiGpuBoard, c"nvmlDeviceGetMultiGpuBoard", Ask::One),
+    (Number::Fans, c"nvmlDeviceGetNumFans", Ask::One),
+    (Number::Display, c"nvmlDeviceGetDisplayMode", Ask::One),
+    (Number::DisplayActive, c"nvmlDeviceGetDisplayActive", Ask::One),
+    (Number::PowerManagement, c"nvmlDeviceGetPowerManagementMode", Ask::One),
+    (Number::PowerSource, c"nvmlDeviceGetPowerSource", Ask::One),
+    (Number::Virtualization, c"nvmlDeviceGetVirtualizationMode", Ask::One),
+    (Number::ClockReasons, c"nvmlDeviceGetCurrentClocksThrottleReasons", Ask::Wide),
+    (Number::ClockReasonsKnown, c"nvmlDeviceGetSupportedClocksThrottleReasons", Ask::Wide),
+    (Number::AutoBoost, c"nvmlDeviceGetAutoBoostedClocksEnabled",
+        Ask::Two(Number::AutoBoostDefault)),
+    (Number::EncoderBusy, c"nvmlDeviceGetEncoderUtilization", Ask::Two(Number::EncoderPeriod)),
+    (Number::DecoderBusy, c"nvmlDeviceGetDecoderUtilization", Ask::Two(Number::DecoderPeriod)),
+    (Number::JpegBusy, c"nvmlDeviceGetJpgUtilization", Ask::Two(Number::JpegPeriod)),
+    (Number::FlowBusy, c"nvmlDeviceGetOfaUtilization", Ask::Two(Number::FlowPeriod)),
+    (Number::HeatShutdown, c"nvmlDeviceGetTemperatureThreshold", Ask::Of(0)),
+    (Number::HeatSlowdown, c"nvmlDeviceGetTemperatureThreshold", Ask::Of(1)),
+    (Number::HeatMemory, c"nvmlDeviceGetTemperatureThreshold", Ask::Of(2)),
+    (Number::HeatGpu, c"nvmlDeviceGetTemperatureThreshold", Ask::Of(3)),
+    (Number::EccDefault, c"nvmlDeviceGetDefaultEccMode", Ask::One),
+    (Number::InforomChecksum, c"nvmlDeviceGetInforomConfigurationChecksum", Ask::One),
 ];
 
 /// The version word of the second form of NVML's memory structure: its size and a 2.
 const MEMORY_V2: u64 = 40 | 2 << 24;
+
+/// The version word of NVML's longer PCI structure.
+const PCI_EXT: u32 = 64 | 1 << 24;
 
 /// NVML, loaded and initialized.
 struct Nvml {
@@ -189,6 +217,7 @@ impl Nvml {
                 ("serial", c"nvmlDeviceGetSerial"),
                 ("vbios", c"nvmlDeviceGetVbiosVersion"),
                 ("part", c"nvmlDeviceGetBoardPartNumber"),
+                ("inforom", c"nvmlDeviceGetInforomImageVersion"),
             ];
             let texts = texts
                 .iter()
@@ -320,6 +349,14 @@ impl Nvml {
         if get.is_some_and(|f| unsafe { f(d, info.as_mut_ptr()) } == 0) {
             put(Number::PciDeviceId, info[7].into());
             put(Number::PciSubsystemId, info[8].into());
+        }
+        // Version, place in three numbers, the two ids, base class, class in that, a text.
+        let mut more = [0u32; 16];
+        more[0] = PCI_EXT;
+        let get = self.find::<Get>(c"nvmlDeviceGetPciInfoExt");
+        // SAFETY: as above; a structure of the size that its version says.
+        if get.is_some_and(|f| unsafe { f(d, more.as_mut_ptr()) } == 0) {
+            put(Number::PciClass, (more[6] << 8 | more[7]).into());
         }
     }
 }

@@ -113,6 +113,17 @@ numbers! {
     nvmlDeviceGetCurrPcieLinkWidth(_d) = 16;
     nvmlDeviceGetMaxPcieLinkGeneration(_d) = 5;
     nvmlDeviceGetMaxPcieLinkWidth(_d) = 16;
+    nvmlDeviceGetGpuMaxPcieLinkGeneration(_d) = 6;
+    nvmlDeviceGetPcieReplayCounter(d) = 7 * d;
+    nvmlDeviceGetBusType(_d) = 2;
+    nvmlDeviceGetModuleId(d) = d + 1;
+    nvmlDeviceGetMultiGpuBoard(_d) = 0;
+    nvmlDeviceGetDisplayMode(_d) = 0;
+    nvmlDeviceGetDisplayActive(_d) = 0;
+    nvmlDeviceGetPowerManagementMode(_d) = 1;
+    nvmlDeviceGetVirtualizationMode(_d) = 1;
+    nvmlDeviceGetDefaultEccMode(_d) = 1;
+    nvmlDeviceGetInforomConfigurationChecksum(d) = 0xabc0 + d;
 }
 
 static ENERGY: AtomicU64 = AtomicU64::new(1_000_000);
@@ -160,6 +171,31 @@ api! {
         put(out, 2000 + 100 * domain);
     fn nvmlDeviceGetPowerManagementLimitConstraints(_d: Device, min: *mut u32, max: *mut u32)
         put(min, 200_000) | put(max, 700_000);
+    fn nvmlDeviceGetTemperatureThreshold(d: Device, kind: u32, out: *mut u32) match kind {
+        0..4 => put(out, 90 + d as u32 - kind),
+        4..8 => NOT_SUPPORTED,
+        _ => INVALID_ARGUMENT,
+    };
+    fn nvmlDeviceGetCurrentClocksThrottleReasons(d: Device, out: *mut u64)
+        put(out, 1 << 40 | d as u64);
+    fn nvmlDeviceGetSupportedClocksThrottleReasons(_d: Device, out: *mut u64) put(out, 0x1ff);
+    fn nvmlDeviceGetDecoderUtilization(d: Device, busy: *mut u32, period: *mut u32)
+        put(busy, 5 + d as u32) | put(period, 167_000);
+    fn nvmlDeviceGetInforomImageVersion(_d: Device, out: *mut c_char, room: u32)
+        put_text(out, room, "G520.0200.00.05");
+    fn nvmlDeviceGetPciInfoExt(d: Device, out: *mut [u32; 16]) {
+        if (*out)[0] != (64 | 1 << 24) {
+            return 25;
+        }
+        let mut info = [0; 16];
+        let bus = 0xf + d as u32;
+        info[..8].copy_from_slice(&[(*out)[0], 0, bus, 0, 0x2335_10de, 0x18be_10de, 3, 2]);
+        let place = format!("00000000:{bus:02X}:00.0");
+        for (i, b) in place.bytes().enumerate() {
+            info[8 + i / 4] |= u32::from(b) << (8 * (i % 4));
+        }
+        put(out, info)
+    };
     fn nvmlDeviceGetMigMode(_d: Device, now: *mut u32, next: *mut u32) put(now, 0) | put(next, 0);
     // An error in one question must not spoil the others.
     fn nvmlDeviceGetFanSpeed(_d: Device, _out: *mut u32) NOT_SUPPORTED;
@@ -168,7 +204,12 @@ api! {
         info[4..9].copy_from_slice(&[0, 0xf + d as u32, 0, 0x2335_10de, 0x18be_10de]);
         put(out, info)
     };
-    fn nvmlDeviceGetTopologyCommonAncestor(_a: Device, _b: Device, out: *mut u32) put(out, 50);
-    fn nvmlDeviceGetP2PStatus(_a: Device, _b: Device, kind: u32, out: *mut u32)
-        put(out, if kind == 3 { 5 } else { 0 });
+    fn nvmlDeviceGetTopologyCommonAncestor(a: Device, b: Device, out: *mut u32)
+        put(out, if a == b { 0 } else { 50 });
+    fn nvmlDeviceGetP2PStatus(a: Device, b: Device, kind: u32, out: *mut u32)
+        match kind {
+            3 if a != b => put(out, 5),
+            0..5 => put(out, 0),
+            _ => INVALID_ARGUMENT,
+        };
 }

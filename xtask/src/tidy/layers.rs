@@ -36,7 +36,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("busbar-shim-cuda", &["abi", "client"]),
     ("busbar-shim-opencl", &["abi", "client"]),
-    ("busbar-shim-nvml", &["client", "control"]),
+    ("busbar-shim-nvml", &["abi", "client"]),
     ("xtask", &["codegen"]),
 ];
 /// Only these load a library that is not theirs.

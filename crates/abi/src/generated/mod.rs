@@ -4,3 +4,4 @@
 #![allow(missing_docs, non_camel_case_types, non_snake_case)]
 #![allow(non_upper_case_globals, unused_imports, clippy::unnecessary_cast)]
 pub mod cuda;
+pub mod nvml;

@@ -4,10 +4,9 @@
 //! catch in another thread's hands, and a handle stays good after `nvmlShutdown`, as programs
 //! expect that keep theirs over a second `nvmlInit`.
 
-use super::{DRIVER_NOT_LOADED, Device, GPU_IS_LOST, INVALID_ARGUMENT, NOT_SUPPORTED, Outcome};
-use super::{Return, UNINITIALIZED};
 use crate::config::Config;
 use crate::hello;
+use busbar_abi::nvml::*;
 use busbar_control::device;
 use busbar_control::gpu::{Gpus, Link, Number, plain_uuid};
 use busbar_control::status::Status;
@@ -22,9 +21,12 @@ const CLAIM_MS: u64 = 4000;
 /// A number that the server does not know.
 const UNKNOWN: u64 = u64::MAX;
 
+/// A call's outcome, before it becomes a code.
+pub type Outcome<T = ()> = Result<T, nvmlReturn_t>;
+
 /// What never changes about a GPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// What its vendor calls it.
     pub name: String,
     /// 32 hexadecimal digits.
@@ -35,7 +37,7 @@ pub(crate) struct Facts {
     pub compute: Option<[u32; 2]>,
     /// Multiprocessors.
     pub processors: Option<u32>,
-    /// `serial`, `vbios`, `part`.
+    /// `serial`, `vbios`, `part`, `inforom`.
     pub texts: BTreeMap<String, String>,
     /// Other GPUs of the machine, by UUID.
     pub links: BTreeMap<String, Link>,
@@ -43,12 +45,12 @@ pub(crate) struct Facts {
 
 /// A GPU of the server. Programs hold pointers to these as handles.
 pub struct Gpu {
-    pub(crate) facts: Facts,
+    pub facts: Facts,
     numbers: [AtomicU64; Number::ALL.len()],
 }
 
 /// The server's GPUs that this program may use, in CUDA's order.
-pub(crate) struct Machine {
+pub struct Machine {
     pub gpus: Vec<Gpu>,
     /// The NVIDIA driver's version; empty when unknown.
     pub driver: String,
@@ -58,14 +60,24 @@ pub(crate) struct Machine {
     pub cuda: u32,
 }
 
-/// The machine, from the first `nvmlInit` on.
-static MACHINE: AtomicPtr<Machine> = AtomicPtr::new(null_mut());
-/// Calls of `nvmlInit` without their `nvmlShutdown`.
-static USERS: AtomicU32 = AtomicU32::new(0);
-/// When the server was last asked, or will be given up on, in milliseconds as [`now`] counts.
-static ASKED: AtomicU64 = AtomicU64::new(0);
-/// The server did not answer when it was last asked.
-static LOST: AtomicBool = AtomicBool::new(false);
+/// What a process has one of.
+struct Process {
+    /// The machine, from the first `nvmlInit` on.
+    machine: AtomicPtr<Machine>,
+    /// Calls of `nvmlInit` without their `nvmlShutdown`.
+    users: AtomicU32,
+    /// When the server was last asked, or will be given up on, in milliseconds as [`now`] counts.
+    asked: AtomicU64,
+    /// The server did not answer when it was last asked.
+    lost: AtomicBool,
+}
+
+static PROCESS: Process = Process {
+    machine: AtomicPtr::new(null_mut()),
+    users: AtomicU32::new(0),
+    asked: AtomicU64::new(0),
+    lost: AtomicBool::new(false),
+};
 
 fn now() -> u64 {
     let mut t = libc::timespec {
@@ -134,6 +146,11 @@ impl Machine {
 }
 
 impl Gpu {
+    /// What the program knows it by.
+    pub fn handle(&self) -> nvmlDevice_t {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
     fn update(&self, read: &BTreeMap<String, u64>) {
         for ((_, name), slot) in Number::ALL.iter().zip(&self.numbers) {
             slot.store(
@@ -144,18 +161,18 @@ impl Gpu {
     }
 
     /// A number that does not change while programs run.
-    pub(crate) fn fixed(&self, n: Number) -> Result<u64, Return> {
+    pub fn fixed(&self, n: Number) -> Outcome<u64> {
         match self.numbers[n as usize].load(Ordering::Relaxed) {
-            UNKNOWN => Err(NOT_SUPPORTED),
+            UNKNOWN => Err(NVML_ERROR_NOT_SUPPORTED),
             v => Ok(v),
         }
     }
 
     /// A number of now, or of a second ago at most.
-    pub(crate) fn live(&self, n: Number) -> Result<u64, Return> {
+    pub fn live(&self, n: Number) -> Outcome<u64> {
         refresh();
-        if LOST.load(Ordering::Acquire) {
-            return Err(GPU_IS_LOST);
+        if PROCESS.lost.load(Ordering::Acquire) {
+            return Err(NVML_ERROR_GPU_IS_LOST);
         }
         self.fixed(n)
     }
@@ -165,12 +182,14 @@ impl Gpu {
 /// there is. The claim is the time itself, so that one who is gone, as after a fork, holds nobody
 /// up for long.
 fn refresh() {
-    let (now_ms, asked) = (now(), ASKED.load(Ordering::Acquire));
+    let (now_ms, asked) = (now(), PROCESS.asked.load(Ordering::Acquire));
     if now_ms < asked + FRESH_MS {
         return;
     }
     let (order, fetch) = (Ordering::AcqRel, Ordering::Acquire);
-    let claim = ASKED.compare_exchange(asked, now_ms + CLAIM_MS, order, fetch);
+    let claim = PROCESS
+        .asked
+        .compare_exchange(asked, now_ms + CLAIM_MS, order, fetch);
     let Some(m) = current().filter(|_| claim.is_ok()) else {
         return;
     };
@@ -181,58 +200,58 @@ fn refresh() {
             for g in &m.gpus {
                 g.update(known.gpus.get(&g.facts.uuid).map_or(&none, |k| &k.numbers));
             }
-            LOST.store(false, Ordering::Release);
+            PROCESS.lost.store(false, Ordering::Release);
         }
         Err(why) => {
             crate::log!(Warn, "NVML: {why}");
-            LOST.store(true, Ordering::Release);
+            PROCESS.lost.store(true, Ordering::Release);
         }
     }
-    ASKED.store(now(), Ordering::Release);
+    PROCESS.asked.store(now(), Ordering::Release);
 }
 
 fn current() -> Option<&'static Machine> {
     // SAFETY: what is stored there was leaked, and is never freed.
-    unsafe { MACHINE.load(Ordering::Acquire).as_ref() }
+    unsafe { PROCESS.machine.load(Ordering::Acquire).as_ref() }
 }
 
 /// The machine, for a call.
-pub(crate) fn get() -> Result<&'static Machine, Return> {
-    if USERS.load(Ordering::Acquire) == 0 {
-        return Err(UNINITIALIZED);
+pub fn get() -> Outcome<&'static Machine> {
+    if PROCESS.users.load(Ordering::Acquire) == 0 {
+        return Err(NVML_ERROR_UNINITIALIZED);
     }
-    current().ok_or(UNINITIALIZED)
+    current().ok_or(NVML_ERROR_UNINITIALIZED)
 }
 
 /// The GPU behind a handle, and its number.
-pub(crate) fn device(handle: Device) -> Result<(usize, &'static Gpu), Return> {
+pub fn device(handle: nvmlDevice_t) -> Outcome<(usize, &'static Gpu)> {
     let gpus = &get()?.gpus;
     gpus.iter()
         .enumerate()
-        .find(|(_, g)| std::ptr::eq(*g, handle))
-        .ok_or(INVALID_ARGUMENT)
+        .find(|(_, g)| g.handle() == handle)
+        .ok_or(NVML_ERROR_INVALID_ARGUMENT)
 }
 
 /// `nvmlInit`: asks the server what it has, unless that is known.
-pub(crate) fn init(without_gpus: bool) -> Outcome {
+pub fn init(without_gpus: bool) -> Outcome {
     let one_more = |n: u32| (n > 0).then_some(n + 1);
     let (order, fetch) = (Ordering::AcqRel, Ordering::Acquire);
-    if USERS.fetch_update(order, fetch, one_more).is_ok() {
+    if PROCESS.users.fetch_update(order, fetch, one_more).is_ok() {
         return Ok(());
     }
     let status = ask().map_err(|why| {
         crate::log!(Warn, "NVML: {why}");
-        DRIVER_NOT_LOADED
+        NVML_ERROR_DRIVER_NOT_LOADED
     })?;
     let new = machine(status);
     if new.gpus.is_empty() && !without_gpus {
         crate::log!(Warn, "NVML: the server has no GPU for this program");
-        return Err(DRIVER_NOT_LOADED);
+        return Err(NVML_ERROR_DRIVER_NOT_LOADED);
     }
-    ASKED.store(now(), Ordering::Release);
-    LOST.store(false, Ordering::Release);
+    PROCESS.asked.store(now(), Ordering::Release);
+    PROCESS.lost.store(false, Ordering::Release);
     publish(new);
-    USERS.fetch_add(1, Ordering::AcqRel);
+    PROCESS.users.fetch_add(1, Ordering::AcqRel);
     Ok(())
 }
 
@@ -240,7 +259,7 @@ pub(crate) fn init(without_gpus: bool) -> Outcome {
 fn publish(new: Machine) {
     let new = Box::into_raw(Box::new(new));
     loop {
-        let old = MACHINE.load(Ordering::Acquire);
+        let old = PROCESS.machine.load(Ordering::Acquire);
         // SAFETY: `new` is ours until it is stored, and what is stored is never freed.
         let same = unsafe { old.as_ref() }.is_some_and(|o| unsafe { &*new }.same(o));
         if same {
@@ -249,19 +268,24 @@ fn publish(new: Machine) {
             return;
         }
         let (order, fetch) = (Ordering::AcqRel, Ordering::Acquire);
-        if MACHINE.compare_exchange(old, new, order, fetch).is_ok() {
+        if PROCESS
+            .machine
+            .compare_exchange(old, new, order, fetch)
+            .is_ok()
+        {
             return;
         }
     }
 }
 
 /// `nvmlShutdown`.
-pub(crate) fn shutdown() -> Outcome {
+pub fn shutdown() -> Outcome {
     let one_less = |n: u32| n.checked_sub(1);
-    USERS
+    PROCESS
+        .users
         .fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less)
         .map(drop)
-        .map_err(|_| UNINITIALIZED)
+        .map_err(|_| NVML_ERROR_UNINITIALIZED)
 }
 
 #[cfg(test)]
@@ -282,7 +306,10 @@ mod tests {
         assert_eq!(m.gpus.len(), 1);
         assert_eq!(m.gpus[0].facts.name, "G");
         assert_eq!(m.gpus[0].facts.pci, None);
-        assert_eq!(m.gpus[0].fixed(Number::MemoryTotal), Err(NOT_SUPPORTED));
+        assert_eq!(
+            m.gpus[0].fixed(Number::MemoryTotal),
+            Err(NVML_ERROR_NOT_SUPPORTED)
+        );
         assert!(m.driver.is_empty() && m.cuda == 0);
     }
 

@@ -30,7 +30,7 @@ pub fn emit(api: &Api, files: &mut Files) {
         .modules
         .iter()
         .map(|m| m.name.as_str())
-        .chain(["driver"]);
+        .chain(api.travels().then_some("driver"));
     for m in modules.clone() {
         let _ = writeln!(s, "mod {m};");
     }
@@ -50,6 +50,10 @@ pub fn emit(api: &Api, files: &mut Files) {
             format!("{dir}/{}.rs", m.name),
             rust(&about, &module(api, m)),
         );
+    }
+    if !api.travels() {
+        // Nobody loads the library.
+        return;
     }
     let about = format!("The functions of a loaded library: {}.", api.config.name);
     put(

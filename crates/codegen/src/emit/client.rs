@@ -1,7 +1,7 @@
 //! Entry points: `crates/client/src/<api>/generated`, and their exports in the shim.
 
 use crate::file::{ALLOW, Files, put, rust};
-use crate::model::{Api, Arg, Call, Family, ResultConfig, Role};
+use crate::model::{Api, Arg, Call, Family, ResultConfig, Role, type_text};
 use crate::spec::{Class, Count, Sort};
 use quote::ToTokens as _;
 use std::collections::BTreeSet;
@@ -23,20 +23,22 @@ pub fn emit(api: &Api, files: &mut Files) {
     for f in &families {
         let _ = writeln!(s, "pub mod {};", f.name);
     }
-    s.push_str("pub mod procs;\n");
-    s.push_str(&helpers(api, result));
+    if api.travels() {
+        s.push_str("pub mod procs;\n");
+        s.push_str(&helpers(api, result));
+        put(
+            files,
+            format!("{dir}/procs.rs"),
+            rust(
+                &format!("Entry points by name and version: {}.", api.config.name),
+                &procs(api),
+            ),
+        );
+    }
     put(
         files,
         format!("{dir}/mod.rs"),
         rust(&format!("Entry points: {}.", api.config.name), &s),
-    );
-    put(
-        files,
-        format!("{dir}/procs.rs"),
-        rust(
-            &format!("Entry points by name and version: {}.", api.config.name),
-            &procs(api),
-        ),
     );
     let mut mods = String::new();
     for f in &families {
@@ -164,12 +166,17 @@ unsafe fn fill<T>(p: *mut T, n: usize, bytes: &[u8]) -> Result<(), {rc}> {{
 }
 
 fn family(api: &Api, result: &ResultConfig, f: &Family) -> String {
+    let (wire, kind) = match api.travels() {
+        true => (
+            format!("use busbar_wire::generated::{} as wire;\n", api.name),
+            "use wire::Kind;\n",
+        ),
+        false => (String::new(), ""),
+    };
     let mut s = format!(
         "use super::*;\nuse crate::{0}::life;\n\
-         use busbar_abi::{0}::*;\n\
-         use busbar_wire::generated::{0} as wire;\n\
-         use std::ffi::{{c_char, c_void}};\n\
-         use wire::Kind;\n\n",
+         use busbar_abi::{0}::*;\n{wire}\
+         use std::ffi::{{c_char, c_void}};\n{kind}\n",
         api.name
     );
     // Where the hand-written functions are that several share, and what they are told.
@@ -181,7 +188,7 @@ fn family(api: &Api, result: &ResultConfig, f: &Family) -> String {
         .map(|c| &c.item.family)
         .collect();
     for home in homes {
-        let _ = writeln!(s, "use crate::{}::entry::{home}::*;", api.name);
+        let _ = writeln!(s, "use crate::{}::entry::{home}::*;\n", api.name);
     }
     for c in &f.calls {
         match c.item.sort {
@@ -223,24 +230,29 @@ fn refusal<'a>(api: &'a Api, c: &'a Call) -> Option<&'a str> {
     }
 }
 
-fn params(args: &[Arg], prefix: &str) -> String {
-    let list: Vec<_> = args
-        .iter()
-        .map(|a| format!("{prefix}{}: {}", plain(&a.name, prefix), a.ty))
-        .collect();
+/// Parameters, of which those that are not used are marked so.
+fn params(args: &[Arg], used: impl Fn(&Arg) -> bool) -> String {
+    let one = |a: &Arg| match used(a) {
+        true => format!("{}: {}", a.name, a.ty),
+        false => format!("_{}: {}", a.name.trim_start_matches("r#"), a.ty),
+    };
+    let list: Vec<_> = args.iter().map(one).collect();
     list.join(", ")
 }
 
-fn plain<'a>(name: &'a str, prefix: &str) -> &'a str {
-    if prefix.is_empty() {
-        name
-    } else {
-        name.trim_start_matches("r#")
-    }
+/// Whether an entry point hands this argument on.
+fn hands_on(c: &Call, a: &Arg) -> bool {
+    let Class::Is(_, Some(given)) = &c.item.class else {
+        return true;
+    };
+    let word = |c: char| c.is_alphanumeric() || c == '_' || c == '#';
+    given
+        .iter()
+        .any(|g| g.split(|c| !word(c)).any(|w| w == a.name))
 }
 
 fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
-    let rc = &result.ty;
+    let rc = returns(c, result);
     let name = &c.item.name;
     let refused = refusal(api, c);
     let mut variants = vec![(name.clone(), false)];
@@ -249,7 +261,7 @@ fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
     }
     for (variant, per_thread) in &variants {
         let about = if refused.is_some() { ": refused" } else { "" };
-        let params = params(&c.args, if refused.is_some() { "_" } else { "" });
+        let params = params(&c.args, |a| refused.is_none() && hands_on(c, a));
         let _ = writeln!(
             s,
             "/// `{variant}`{about}.\n\
@@ -263,6 +275,12 @@ fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
         }
         s.push_str("}\n\n");
     }
+}
+
+/// What a function returns.
+fn returns(c: &Call, result: &ResultConfig) -> String {
+    let ty = c.item.result.as_ref();
+    ty.map_or_else(|| result.ty.clone(), |ty| type_text(ty).0)
 }
 
 /// What an entry point does: what another does, what is hand-written, or a message.
@@ -594,8 +612,8 @@ fn exports(api: &Api, result: &ResultConfig, f: &Family) -> String {
                          pub unsafe extern \"C\" fn {name}{suffix}({}) -> {} {{\n\
                          // SAFETY: the arguments are the program's.\n\
                          unsafe {{ client::{name}{suffix}({}) }}\n}}\n",
-                        params(&c.args, ""),
-                        result.ty,
+                        params(&c.args, |_| true),
+                        returns(c, result),
                         args.join(", ")
                     );
                 }

@@ -14,9 +14,11 @@ use crate::model::Api;
 
 /// Adds every file of one API.
 pub fn api(api: &Api, files: &mut Files) {
-    wire::emit(api, files);
-    effects::emit(api, files);
-    contract::emit(api, files);
+    if api.travels() {
+        wire::emit(api, files);
+        effects::emit(api, files);
+        contract::emit(api, files);
+    }
     if api.generates_functions() {
         abi::emit(api, files);
         client::emit(api, files);

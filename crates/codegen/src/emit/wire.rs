@@ -10,7 +10,7 @@ const ROOT: &str = "crates/wire/src/generated";
 /// The module that names every API.
 pub fn root(apis: &[Api], files: &mut Files) {
     let mut s = String::from("#![allow(missing_docs, clippy::module_inception)]\n\n");
-    for api in apis {
+    for api in apis.iter().filter(|a| a.travels()) {
         let _ = writeln!(s, "pub mod {};", api.name);
     }
     s.push_str("#[cfg(test)]\nmod sample;\n");

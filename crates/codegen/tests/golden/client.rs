@@ -9,6 +9,7 @@ use std::ffi::{c_char, c_void};
 use wire::Kind;
 
 use crate::toy::entry::cups::*;
+
 /// `toyMake`.
 pub unsafe extern "C" fn toyMake(
     cup: *mut ToyCup,

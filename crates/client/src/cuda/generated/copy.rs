@@ -9,6 +9,7 @@ use std::ffi::{c_char, c_void};
 use wire::Kind;
 
 use crate::cuda::entry::copy::*;
+
 /// `cuMemBatchDecompressAsync`: refused.
 pub unsafe extern "C" fn cuMemBatchDecompressAsync(
     _paramsArray: *mut CUmemDecompressParams,

@@ -9,6 +9,7 @@ use std::ffi::{c_char, c_void};
 use wire::Kind;
 
 use crate::cuda::entry::library::*;
+
 /// `cuKernelGetAttribute`.
 pub unsafe extern "C" fn cuKernelGetAttribute(
     pi: *mut i32,

@@ -9,6 +9,7 @@ use std::ffi::{c_char, c_void};
 use wire::Kind;
 
 use crate::cuda::entry::occupancy::*;
+
 /// `cuOccupancyAvailableDynamicSMemPerBlock`.
 pub unsafe extern "C" fn cuOccupancyAvailableDynamicSMemPerBlock(
     dynamicSmemSize: *mut usize,

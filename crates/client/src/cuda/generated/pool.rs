@@ -9,6 +9,7 @@ use std::ffi::{c_char, c_void};
 use wire::Kind;
 
 use crate::cuda::entry::pool::*;
+
 /// `cuDeviceGetDefaultMemPool`.
 pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
     pool_out: *mut CUmemoryPool,

@@ -9,6 +9,7 @@ use std::ffi::{c_char, c_void};
 use wire::Kind;
 
 use crate::cuda::entry::stream_words::*;
+
 /// `cuStreamAddCallback`.
 pub unsafe extern "C" fn cuStreamAddCallback(
     hStream: CUstream,

@@ -1,0 +1,227 @@
+//! The library, the machine, and which devices there are.
+
+use crate::nvml::life::{check_version, guard, put, put_text};
+use crate::nvml::machine::{self, Gpu, Outcome};
+use crate::nvml::place;
+use busbar_abi::nvml::*;
+use busbar_control::gpu::plain_uuid;
+use std::ffi::{CStr, c_char, c_void};
+
+/// `nvmlInitWithFlags`' flag that a machine without GPUs is fine.
+const NO_GPUS: u32 = 1;
+
+/// Starts the library.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn init(flags: u32) -> nvmlReturn_t {
+    guard(|| machine::init(flags & NO_GPUS != 0))
+}
+
+/// Ends one use of the library.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlShutdown() -> nvmlReturn_t {
+    guard(machine::shutdown)
+}
+
+/// A sentence for a return code.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlErrorString(rc: nvmlReturn_t) -> *const c_char {
+    error_description(rc).unwrap_or(c"Unknown Error").as_ptr()
+}
+
+/// The NVIDIA driver's version on the server.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlSystemGetDriverVersion(out: *mut c_char, room: u32) -> nvmlReturn_t {
+    guard(|| match machine::get()?.driver.as_str() {
+        "" => Err(NVML_ERROR_NOT_SUPPORTED),
+        // SAFETY: passed on to the caller.
+        v => unsafe { put_text(out, room, v) },
+    })
+}
+
+/// NVML's version: the server's, or where that has none, the API's that this library follows. Needs
+/// no `nvmlInit`.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlSystemGetNVMLVersion(out: *mut c_char, room: u32) -> nvmlReturn_t {
+    guard(|| {
+        let text = match machine::get() {
+            Ok(m) if !m.nvml.is_empty() => m.nvml.clone(),
+            Ok(m) if !m.driver.is_empty() => format!("13.{}", m.driver),
+            _ => "13.0".into(),
+        };
+        // SAFETY: passed on to the caller.
+        unsafe { put_text(out, room, &text) }
+    })
+}
+
+/// The version of the CUDA driver's API on the server.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlSystemGetCudaDriverVersion(out: *mut i32) -> nvmlReturn_t {
+    guard(|| match machine::get()?.cuda {
+        0 => Err(NVML_ERROR_NOT_SUPPORTED),
+        // SAFETY: passed on to the caller.
+        v => unsafe { put(out, v as i32) },
+    })
+}
+
+/// How many GPUs there are.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlDeviceGetCount(out: *mut u32) -> nvmlReturn_t {
+    // SAFETY: passed on to the caller.
+    guard(|| unsafe { put(out, machine::get()?.gpus.len() as u32) })
+}
+
+/// A count of things that there are none of: excluded devices, units.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn none(out: *mut u32) -> nvmlReturn_t {
+    // SAFETY: passed on to the caller.
+    guard(|| machine::get().and_then(|_| unsafe { put(out, 0) }))
+}
+
+/// Finds the GPU that `looked` says how to tell.
+unsafe fn find<F: Fn(&Gpu) -> bool>(
+    out: *mut nvmlDevice_t,
+    looked: impl FnOnce() -> Outcome<F>,
+) -> nvmlReturn_t {
+    guard(|| {
+        let (all, is_it) = (&machine::get()?.gpus, looked()?);
+        let gpu = all.iter().find(|g| is_it(g)).ok_or(NVML_ERROR_NOT_FOUND)?;
+        // SAFETY: passed on to the caller.
+        unsafe { put(out, gpu.handle()) }
+    })
+}
+
+unsafe fn text<'a>(p: *const c_char) -> Outcome<&'a str> {
+    if p.is_null() {
+        return Err(NVML_ERROR_INVALID_ARGUMENT);
+    }
+    // SAFETY: the caller's promise: a text that ends in NUL.
+    let text = unsafe { CStr::from_ptr(p) };
+    text.to_str().map_err(|_| NVML_ERROR_INVALID_ARGUMENT)
+}
+
+/// The GPU with a number.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlDeviceGetHandleByIndex(index: u32, out: *mut nvmlDevice_t) -> nvmlReturn_t {
+    guard(|| {
+        let gpu = machine::get()?.gpus.get(index as usize);
+        // SAFETY: passed on to the caller.
+        unsafe { put(out, gpu.ok_or(NVML_ERROR_INVALID_ARGUMENT)?.handle()) }
+    })
+}
+
+/// The GPU with a UUID (`GPU-...`).
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlDeviceGetHandleByUUID(
+    uuid: *const c_char,
+    out: *mut nvmlDevice_t,
+) -> nvmlReturn_t {
+    let looked = || {
+        // SAFETY: passed on to the caller.
+        let wanted = match unsafe { text(uuid) }? {
+            "" => return Err(NVML_ERROR_INVALID_ARGUMENT),
+            text => plain_uuid(text).ok_or(NVML_ERROR_NOT_FOUND)?,
+        };
+        Ok(move |g: &Gpu| g.facts.uuid == wanted)
+    };
+    // SAFETY: passed on to the caller.
+    unsafe { find(out, looked) }
+}
+
+/// The GPU with a UUID as text or as bytes.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlDeviceGetHandleByUUIDV(
+    uuid: *const nvmlUUID_t,
+    out: *mut nvmlDevice_t,
+) -> nvmlReturn_t {
+    let looked = || {
+        // SAFETY: the caller's promise: null or a live structure.
+        let u = unsafe {
+            check_version(uuid, 1)?;
+            &*uuid
+        };
+        let wanted = match u.r#type {
+            1 => {
+                let text = CStr::from_bytes_until_nul(&u.value).ok();
+                let text = text.and_then(|t| t.to_str().ok());
+                text.and_then(plain_uuid).ok_or(NVML_ERROR_NOT_FOUND)?
+            }
+            2 => u.value[..16].iter().map(|b| format!("{b:02x}")).collect(),
+            _ => return Err(NVML_ERROR_INVALID_ARGUMENT),
+        };
+        Ok(move |g: &Gpu| g.facts.uuid == wanted)
+    };
+    // SAFETY: passed on to the caller.
+    unsafe { find(out, looked) }
+}
+
+/// The GPU at a place on the PCI bus.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlDeviceGetHandleByPciBusId(
+    bus_id: *const c_char,
+    out: *mut nvmlDevice_t,
+) -> nvmlReturn_t {
+    let looked = || {
+        // SAFETY: passed on to the caller.
+        let wanted = place::parse(unsafe { text(bus_id) }?).ok_or(NVML_ERROR_INVALID_ARGUMENT)?;
+        Ok(move |g: &Gpu| g.facts.pci == Some(wanted))
+    };
+    // SAFETY: passed on to the caller.
+    unsafe { find(out, looked) }
+}
+
+/// The GPU with a serial number.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlDeviceGetHandleBySerial(
+    serial: *const c_char,
+    out: *mut nvmlDevice_t,
+) -> nvmlReturn_t {
+    let looked = || {
+        // SAFETY: passed on to the caller.
+        let wanted = unsafe { text(serial) }?;
+        Ok(move |g: &Gpu| g.facts.texts.get("serial").is_some_and(|s| s == wanted))
+    };
+    // SAFETY: passed on to the caller.
+    unsafe { find(out, looked) }
+}
+
+/// NVML's own tables of functions, which nothing here has. Success without a table would crash
+/// those who ask.
+///
+/// # Safety
+/// As the API says.
+pub unsafe fn nvmlInternalGetExportTable(
+    out: *mut *const c_void,
+    _id: *const c_void,
+) -> nvmlReturn_t {
+    if !out.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { out.write(std::ptr::null()) };
+    }
+    NVML_ERROR_NOT_FOUND
+}

@@ -1,0 +1,76 @@
+//! What every call goes through: its outcome becomes a code, no panic passes into the program, and
+//! what the program gets is stored where it wants it.
+
+use super::machine::{self, Outcome};
+use busbar_abi::nvml::*;
+use std::ffi::c_char;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Runs a call's body.
+pub fn guard(f: impl FnOnce() -> Outcome) -> nvmlReturn_t {
+    match catch_unwind(AssertUnwindSafe(f)) {
+        Ok(done) => done.err().unwrap_or(NVML_SUCCESS),
+        Err(_) => {
+            crate::log!(Error, "a bug in Busbar: a call of NVML panicked");
+            NVML_ERROR_UNKNOWN
+        }
+    }
+}
+
+/// The answer of a call that is refused. What cannot be answered is asked again and again by
+/// programs that monitor, so that only who looks for it finds it in the log.
+pub fn unsupported(name: &'static str, reason: &'static str) -> nvmlReturn_t {
+    guard(|| {
+        machine::get()?;
+        crate::log!(Info, "{name} is not supported: {reason}");
+        Err(NVML_ERROR_NOT_SUPPORTED)
+    })
+}
+
+/// Stores `value` where the program wants it.
+///
+/// # Safety
+/// `out` is null or points to room for a `T`.
+pub unsafe fn put<T>(out: *mut T, value: T) -> Outcome {
+    if out.is_null() {
+        return Err(NVML_ERROR_INVALID_ARGUMENT);
+    }
+    // SAFETY: the caller's promise; C gives no more alignment than the type's own.
+    unsafe { out.write(value) };
+    Ok(())
+}
+
+/// Stores a text with its NUL.
+///
+/// # Safety
+/// `out` is null or points to `room` bytes.
+pub unsafe fn put_text(out: *mut c_char, room: u32, text: &str) -> Outcome {
+    if out.is_null() {
+        return Err(NVML_ERROR_INVALID_ARGUMENT);
+    }
+    if text.len() >= room as usize {
+        return Err(NVML_ERROR_INSUFFICIENT_SIZE);
+    }
+    // SAFETY: the caller's promise; text and NUL fit.
+    unsafe {
+        out.cast::<u8>()
+            .copy_from_nonoverlapping(text.as_ptr(), text.len());
+        out.add(text.len()).write(0);
+    }
+    Ok(())
+}
+
+/// Checks that a structure of the program is of the version that it should be.
+///
+/// # Safety
+/// `p` is null or points to a word, behind which there is a `T` if it is that one's version.
+pub unsafe fn check_version<T>(p: *const T, number: u32) -> Outcome {
+    if p.is_null() {
+        return Err(NVML_ERROR_INVALID_ARGUMENT);
+    }
+    // SAFETY: the caller's promise: the version comes first.
+    match unsafe { p.cast::<u32>().read() } == size_of::<T>() as u32 | number << 24 {
+        true => Ok(()),
+        false => Err(NVML_ERROR_ARGUMENT_VERSION_MISMATCH),
+    }
+}
