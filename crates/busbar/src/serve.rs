@@ -6,64 +6,21 @@ mod door;
 mod greeting;
 mod monitor;
 mod refusals;
+mod state;
 mod workers;
 
 pub use config::Args;
 
 use anyhow::{Result, anyhow, bail};
 use busbar_control::device::Device;
-use busbar_control::hello::ClientInfo;
 use busbar_pool::Pool;
 use config::Config;
-use std::collections::HashMap;
+use state::Server;
 use std::io::Write;
 use std::net::TcpListener;
-use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use workers::Workers;
-
-/// A session as the server sees it.
-pub(crate) struct SessionEntry {
-    pub api: String,
-    pub secret: String,
-    pub client: ClientInfo,
-    pub peer: String,
-    pub since: Instant,
-    pub connected: bool,
-    pub worker: Arc<workers::Worker>,
-}
-
-/// Everything the server's threads share.
-pub(crate) struct Server {
-    pub config: Config,
-    pub token: Option<blake3::Hash>,
-    /// For each API without devices, why.
-    pub missing: Vec<(String, String)>,
-    pub pool: Mutex<Pool>,
-    pub sessions: Mutex<HashMap<String, SessionEntry>>,
-    /// Sessions that ended lately, and why: what a client hears that tries to resume one.
-    pub ended: Mutex<std::collections::VecDeque<(String, String)>>,
-    pub workers: Workers,
-    pub monitor: monitor::Monitor,
-    pub started: Instant,
-    pub greeting: greeting::Greetings,
-    /// What the log says of clients that are refused.
-    pub refusals: refusals::Refusals,
-    /// Clients that are known and being served, other than by a worker.
-    pub busy: Arc<AtomicUsize>,
-}
-
-pub(crate) fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Server {
-    /// Whether there is something for NVML to read.
-    fn has_gpus(&self) -> bool {
-        lock(&self.pool).has("cuda")
-    }
-}
 
 /// Logs what was found, and makes a pool of what of it is to be offered.
 fn offer(config: &Config, found: Vec<Device>) -> Result<Pool> {

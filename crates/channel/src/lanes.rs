@@ -18,8 +18,8 @@
 //! Newer records stay for the next time: a record in a lane looked at late might otherwise pass one
 //! that it depends on, in a lane looked at early.
 
-use crate::lock;
 use crate::switches::Switch;
+use busbar_transport::lock::lock;
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex};

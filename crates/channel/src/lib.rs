@@ -13,156 +13,39 @@
 
 mod frames;
 pub mod gate;
+mod inner;
+mod keeper;
 mod lanes;
+mod outgoing;
 mod recv;
 mod send;
 mod side;
 pub mod switches;
+mod thread;
 mod watch;
 
 pub use frames::Bulk;
+pub use inner::{Channel, Closed, Counters};
+pub use keeper::{Ending, Keeper, Lost, Verdict};
 pub use lanes::soon;
 pub use recv::{PEEK, Sink};
 pub use send::Mark;
 pub use watch::{Patience, look, patience, spare_core};
 
 use busbar_transport::Connection;
+use busbar_transport::lock::lock;
 use busbar_wire::frame::{self, Header};
-use busbar_wire::session::{self, Board, Bounds};
+use busbar_wire::session::{self, Bounds};
 use gate::{Gate, Wait};
+use inner::{Inner, Signals};
 use lanes::Lanes;
-use send::Outgoing;
-use std::fmt;
+use outgoing::Outgoing;
 use std::io::IoSlice;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
+use thread::spawn;
 use watch::Watch;
-
-/// The session is over; the reason is a sentence for its user.
-#[derive(Debug, Clone)]
-pub struct Closed(pub Arc<str>);
-
-impl fmt::Display for Closed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Closed {}
-
-/// How a connection ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// The peer's kernel reset it.
-    Reset,
-    /// The peer closed it.
-    Eof,
-    /// It failed otherwise: a time-out, an unreachable network.
-    Failed,
-    /// The peer was silent for longer than [`Keeper::silence`], though it was asked.
-    Silent,
-}
-
-/// A session that has lost its connection.
-#[derive(Debug, Clone, Copy)]
-pub struct Lost {
-    /// How the connection ended.
-    pub how: Ending,
-    /// How long ago.
-    pub since: Duration,
-    /// The last frame received.
-    pub last_received: u64,
-    /// The epoch of a connection that is made now: the client says it in its hello.
-    pub epoch: u64,
-}
-
-/// What to do while a session has no connection.
-pub enum Verdict {
-    /// Go on over a new connection.
-    Resume {
-        /// The connection.
-        conn: Arc<dyn Connection>,
-        /// Its epoch, which the client has given it. An older one than the last is let go of.
-        epoch: u64,
-        /// The last frame that the peer has received.
-        peer_last: u64,
-    },
-    /// Ask again after this long.
-    Wait(Duration),
-    /// Give the session up.
-    End(String),
-}
-
-/// Decides what happens when a connection ends. Called from the receiving thread.
-pub trait Keeper: Send {
-    /// The session has no connection.
-    fn detached(&mut self, lost: &Lost) -> Verdict;
-
-    /// How long the peer may say nothing, though it is owed something and is asked, before the
-    /// connection counts as lost; `None` for ever.
-    fn silence(&self) -> Option<Duration> {
-        None
-    }
-}
-
-/// Counters of a channel, readable at any time.
-#[derive(Debug, Default)]
-pub struct Counters {
-    /// Bytes handed to connections, frame headers included.
-    pub sent: AtomicU64,
-    /// How many of them were given to a side connection.
-    pub aside: AtomicU64,
-    /// Bytes received.
-    pub received: AtomicU64,
-    /// Times that a connection was replaced.
-    pub resumed: AtomicU64,
-}
-
-/// What every thread looks at for each record, and which seldom changes: on cache lines of its own.
-#[repr(align(128))]
-struct Signals {
-    /// Whether the lanes or the session have something for the sending thread.
-    pending: AtomicBool,
-    /// Where the sending thread sleeps.
-    work: Gate,
-    is_closed: AtomicBool,
-}
-
-/// See [`Channel::on_fast`].
-type OnFast = Box<dyn Fn(&Channel) + Send + Sync>;
-
-pub(crate) struct Inner {
-    lanes: Lanes,
-    /// What both halves of the session know.
-    board: Arc<Board>,
-    /// What is collected from the lanes goes in here under its lock.
-    outgoing: Mutex<Outgoing>,
-    /// Opened when the peer has more, when a connection is replaced, and when the channel closes.
-    progress: Gate,
-    /// Held by whoever sends at the moment.
-    sender: Mutex<()>,
-    signals: Signals,
-    watch: Watch,
-    closed: Mutex<Option<Closed>>,
-    on_fast: OnceLock<OnFast>,
-    /// See [`Channel::is_owed`].
-    owed: OnceLock<Box<dyn Fn() -> bool + Send + Sync>>,
-    /// This end is about to close, so that a peer which closes first is not a loss.
-    closing: AtomicBool,
-    /// Public counters.
-    pub counters: Counters,
-}
-
-pub(crate) fn lock<T: ?Sized>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// One end of a session.
-#[derive(Clone)]
-pub struct Channel {
-    inner: Arc<Inner>,
-}
 
 impl Channel {
     /// Starts a session's end on its first connection. The hello exchange is already done, through
@@ -236,7 +119,7 @@ impl Channel {
 
     /// `f` says whether the peer owes an answer that no thread waits for at the moment: until it
     /// comes, the peer may not be silent for longer than [`Keeper::silence`].
-    pub fn is_owed(&self, f: impl Fn() -> bool + Send + Sync + 'static) {
+    pub fn ask_if_owed(&self, f: impl Fn() -> bool + Send + Sync + 'static) {
         let _ = self.inner.owed.set(Box::new(f));
     }
 
@@ -252,7 +135,7 @@ impl Channel {
 
     /// Whether the session is over, and why.
     pub fn closed(&self) -> Option<Closed> {
-        if !self.inner.signals.is_closed.load(Ordering::Acquire) {
+        if !self.inner.is_over() {
             return None;
         }
         lock(&self.inner.closed).clone()
@@ -358,75 +241,6 @@ pub struct Expecting(Channel);
 impl Drop for Expecting {
     fn drop(&mut self) {
         self.0.inner.watch.end();
-    }
-}
-
-fn spawn(name: String, f: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    // The program's signals are the program's: our threads must not be chosen to run its handlers.
-    // A new thread inherits the mask, so it is set around the spawn.
-    // SAFETY: both sets are live and initialised by sigfillset and pthread_sigmask.
-    let old = unsafe {
-        let mut all = std::mem::zeroed();
-        let mut old = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut old);
-        old
-    };
-    let r = std::thread::Builder::new()
-        .name(name)
-        .stack_size(1 << 20)
-        .spawn(f)
-        .map(drop);
-    // SAFETY: restores the mask read above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut()) };
-    r
-}
-
-impl Inner {
-    fn check(&self) -> Result<(), Closed> {
-        if self.signals.is_closed.load(Ordering::Acquire)
-            && let Some(c) = lock(&self.closed).clone()
-        {
-            return Err(c);
-        }
-        Ok(())
-    }
-
-    /// Marks the session as over and lets everybody know. Returns whether this call did it.
-    pub(crate) fn end(&self, why: Closed) -> bool {
-        {
-            let mut closed = lock(&self.closed);
-            if closed.is_some() {
-                return false;
-            }
-            *closed = Some(why);
-            self.signals.is_closed.store(true, Ordering::Release);
-        }
-        {
-            let mut out = lock(&self.outgoing);
-            if let Some(c) = &out.conn {
-                c.shutdown();
-            }
-            out.detach();
-            out.offered = None;
-        }
-        self.progress.open();
-        self.wake();
-        true
-    }
-
-    /// Lets go of a connection that failed, unless it was replaced already.
-    fn broken(&self, conn: &Arc<dyn Connection>, epoch: u64) {
-        conn.shutdown();
-        let mut out = lock(&self.outgoing);
-        if out.session.epoch() == epoch {
-            out.detach();
-        }
-    }
-
-    /// Whether the peer owes anything: an answer, or the word that it has what was sent.
-    fn peer_owes(&self) -> bool {
-        self.board.is_owed() || self.watch.waiting() > 0 || self.owed.get().is_some_and(|f| f())
     }
 }
 

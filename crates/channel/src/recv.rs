@@ -2,8 +2,10 @@
 
 use crate::frames::Spent;
 use crate::gate::Wait;
+use crate::inner::{Channel, Closed, Inner};
+use crate::keeper::{Ending, Keeper, Lost, Verdict};
 use crate::watch::patience;
-use crate::{Channel, Closed, Ending, Inner, Keeper, Lost, Verdict, lock};
+use busbar_transport::lock::lock;
 use busbar_transport::{Connection, Memory, Registered};
 use busbar_wire::frame::{self, Header};
 use busbar_wire::session::{self, Arriving, Execution};
@@ -369,7 +371,7 @@ pub(crate) fn run(
         if how == Ending::Eof && inner.closing.load(Ordering::Acquire) {
             break "both ends have closed the session".into();
         }
-        if inner.signals.is_closed.load(Ordering::Acquire) {
+        if inner.is_over() {
             break "closed".into();
         }
         match resume(inner, &mut *keeper, how, session.detach()) {
@@ -401,7 +403,7 @@ fn resume(
 ) -> Result<(Arc<dyn Connection>, u64), String> {
     let lost_at = Instant::now();
     loop {
-        if inner.signals.is_closed.load(Ordering::Acquire) {
+        if inner.is_over() {
             return Err("closed".into());
         }
         let lost = Lost {
@@ -418,7 +420,7 @@ fn resume(
             } => (conn, epoch, peer_last),
             Verdict::Wait(d) => {
                 let wait = Wait::idle("the receiving thread").within(d);
-                let over = || inner.signals.is_closed.load(Ordering::Acquire);
+                let over = || inner.is_over();
                 inner.progress.wait(&wait, over);
                 continue;
             }
@@ -435,7 +437,7 @@ fn resume(
             }
         }
         // A session that ended meanwhile found no connection to shut down.
-        if inner.signals.is_closed.load(Ordering::Acquire) {
+        if inner.is_over() {
             inner.broken(&conn, epoch);
             return Err("closed".into());
         }

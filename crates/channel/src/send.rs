@@ -1,15 +1,16 @@
 //! Queueing and sending.
 
-use crate::frames::{Bulk, Frame, Spares, Spent};
+use crate::frames::{Bulk, Frame};
 use crate::gate::Wait;
+use crate::inner::{Channel, Closed, Inner};
 use crate::lanes::{self, soon};
+use crate::outgoing::{Outgoing, SEAL};
 use crate::side::Side;
 use crate::switches::Switch;
 use crate::watch::{look, patience};
-use crate::{Channel, Closed, Inner, lock};
 use busbar_transport::Connection;
+use busbar_transport::lock::lock;
 use busbar_wire::frame::HEADER;
-use busbar_wire::session::{self, Stop};
 use busbar_wire::{limits, record};
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
@@ -17,8 +18,6 @@ use std::sync::atomic::{Ordering, fence};
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// A frame body is closed at this size, so that sending starts while the producer goes on.
-const SEAL: usize = 32 << 10;
 /// Frames put into one system call.
 const BATCH: usize = 16;
 /// What has gathered up to this size is copied into a frame: the lane keeps its buffer, which is in
@@ -33,76 +32,6 @@ const AT_ONCE: usize = 128 << 10;
 /// A place in what is queued: see [`Channel::mark`].
 #[derive(Debug, Clone, Copy)]
 pub struct Mark(pub(crate) u64);
-
-/// What has been collected from the lanes, and what it goes out over.
-#[repr(align(128))]
-pub(crate) struct Outgoing {
-    /// Numbers frames and keeps them.
-    pub(crate) session: session::Sender<Arc<Frame>>,
-    /// The present connection, if it has not failed, and what goes with it.
-    pub(crate) conn: Option<Arc<dyn Connection>>,
-    pub(crate) side: Option<Arc<Side>>,
-    /// A connection that the peer has opened as a side connection, and has not named yet.
-    pub(crate) offered: Option<(u64, Arc<dyn Connection>)>,
-    /// Records with bulk bytes, which have never been in a lane.
-    bulky: u64,
-    /// Records that are no frame yet.
-    buf: Vec<u8>,
-    spares: Spares,
-    /// The lanes were left alone, because the window is full.
-    held: bool,
-}
-
-impl Outgoing {
-    pub(crate) fn new(session: session::Sender<Arc<Frame>>, conn: Arc<dyn Connection>) -> Self {
-        Self {
-            session,
-            conn: Some(conn),
-            side: None,
-            offered: None,
-            bulky: 0,
-            buf: Vec::new(),
-            spares: Spares::default(),
-            held: false,
-        }
-    }
-
-    /// Bytes that the peer has not acknowledged.
-    pub(crate) fn kept(&self) -> usize {
-        self.session.bytes() + self.buf.len()
-    }
-
-    fn has_room(&self) -> bool {
-        self.session.has_room(self.buf.len())
-    }
-
-    fn seal_if_long(&mut self) {
-        if self.buf.len() >= SEAL {
-            self.seal();
-        }
-    }
-
-    fn seal(&mut self) {
-        if !self.buf.is_empty() {
-            let frame = self.spares.seal(&mut self.buf);
-            let len = frame.len();
-            self.session.push(frame, len, false);
-        }
-    }
-
-    /// The connection is gone.
-    pub(crate) fn detach(&mut self) {
-        self.session.detach(self.session.epoch());
-        self.conn = None;
-        self.drop_side();
-    }
-
-    fn drop_side(&mut self) {
-        if let Some(side) = self.side.take() {
-            side.shut();
-        }
-    }
-}
 
 /// What one system call is to send.
 struct Batch {
@@ -291,7 +220,7 @@ impl Channel {
         let inner = &*self.inner;
         let most = patience().waiting;
         let arrived = || inner.board.acked() >= seq;
-        let over = || inner.signals.is_closed.load(Ordering::Acquire);
+        let over = || inner.is_over();
         lock(&inner.outgoing).session.want(seq);
         // Whoever is sending sends this, too, or leaves it to us.
         look(most, || arrived() || over() || self.try_send());
@@ -382,7 +311,7 @@ impl Inner {
             let seen = self.board.acked();
             drop(out);
             self.wake();
-            let over = || self.signals.is_closed.load(Ordering::Acquire);
+            let over = || self.is_over();
             let more = || self.board.acked() > seen || over();
             self.progress.wait(&Wait::due("a queued call"), more);
             out = lock(&self.outgoing);
@@ -400,35 +329,6 @@ impl Inner {
             }
             self.wake();
         }
-    }
-
-    /// Tells the sending thread that there is something to send.
-    #[inline]
-    pub(crate) fn notify(&self) {
-        if self.announce() {
-            self.signals.work.open();
-        }
-    }
-
-    /// Says that there is something to send. Returns whether the sending thread sleeps, or has been
-    /// woken and does not run yet.
-    #[inline]
-    fn announce(&self) -> bool {
-        // Left alone when it is set: whoever clears it collects afterwards, and so
-        // finds what was queued before this look at it.
-        if !self.signals.pending.load(Ordering::Relaxed) {
-            self.signals.pending.store(true, Ordering::Release);
-        }
-        // Either we see it asleep or it sees `pending`.
-        fence(Ordering::SeqCst);
-        self.signals.work.has_waiters()
-    }
-
-    /// As `notify`, whether there is something or not.
-    #[cold]
-    pub(crate) fn wake(&self) {
-        self.signals.pending.store(true, Ordering::Release);
-        self.signals.work.open();
     }
 
     /// Sends until nothing is left or the connection is gone. The caller holds the sender's role.
@@ -519,62 +419,6 @@ impl Inner {
             .fetch_add(total as u64, Ordering::Relaxed);
         Ok(())
     }
-
-    /// The peer has everything up to `seq`. Returns how many bytes that frees.
-    pub(crate) fn acknowledged(
-        &self,
-        epoch: u64,
-        seq: u64,
-        spent: &mut Spent,
-    ) -> Result<usize, Stop> {
-        let mut out = lock(&self.outgoing);
-        let before = out.session.bytes();
-        out.session
-            .acknowledged(epoch, seq, |frame, _, scarce| spent.add(frame, scarce))?;
-        let freed = before - out.session.bytes();
-        self.made_room(out);
-        spent.let_go();
-        Ok(freed)
-    }
-
-    /// The session goes on over another connection.
-    pub(crate) fn attach(
-        &self,
-        conn: &Arc<dyn Connection>,
-        epoch: u64,
-        peer_last: u64,
-    ) -> Result<(), Stop> {
-        let mut spent = Spent::default();
-        let mut out = lock(&self.outgoing);
-        out.session.attach(epoch, peer_last, |frame, _, scarce| {
-            spent.add(frame, scarce)
-        })?;
-        out.drop_side();
-        out.conn = Some(conn.clone());
-        self.made_room(out);
-        self.counters.resumed.fetch_add(1, Ordering::Relaxed);
-        self.wake();
-        Ok(())
-    }
-
-    /// The peer has some frames more.
-    fn made_room(&self, out: MutexGuard<'_, Outgoing>) {
-        let held = out.held;
-        drop(out);
-        if held {
-            self.notify();
-        }
-        self.progress.open();
-    }
-
-    /// Keeps frames for other records.
-    pub(crate) fn reuse(&self, spent: impl Iterator<Item = Arc<Frame>>) {
-        let mut surplus = Vec::new();
-        let mut out = lock(&self.outgoing);
-        surplus.extend(spent.filter_map(|f| out.spares.put(f)));
-        drop(out);
-        drop(surplus);
-    }
 }
 
 /// How the sending thread passes the time between records.
@@ -599,16 +443,14 @@ pub(crate) fn run(inner: &Inner) {
     // SAFETY: plain prctl; sleeps of some microseconds need the finest timer slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let pace = Pace::new();
-    while !inner.signals.is_closed.load(Ordering::Acquire) {
+    while !inner.is_over() {
         {
             let _role = lock(&inner.sender);
             inner.pump();
         }
         let idle = Instant::now();
         loop {
-            if inner.signals.pending.load(Ordering::Acquire)
-                || inner.signals.is_closed.load(Ordering::Acquire)
-            {
+            if inner.signals.pending.load(Ordering::Acquire) || inner.is_over() {
                 break;
             }
             let t = idle.elapsed();
@@ -633,8 +475,7 @@ pub(crate) fn run(inner: &Inner) {
         // Without a connection there is nothing to do until one comes, and that wakes us.
         if lock(&inner.outgoing).conn.is_none() {
             inner.progress.wait(&Wait::idle("the sending thread"), || {
-                inner.signals.is_closed.load(Ordering::Acquire)
-                    || lock(&inner.outgoing).conn.is_some()
+                inner.is_over() || lock(&inner.outgoing).conn.is_some()
             });
         }
     }

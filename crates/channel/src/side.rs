@@ -13,14 +13,14 @@
 
 use crate::frames::Frame;
 use crate::gate::{Gate, Wait};
+use crate::thread::spawn;
 use crate::watch::{look, patience};
-use crate::{Inner, lock, spawn};
 use busbar_transport::Connection;
-use busbar_wire::session::{Named, Stop};
+use busbar_transport::lock::lock;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Things for one thread to take, in order.
@@ -109,9 +109,9 @@ unsafe impl Send for Place {}
 pub(crate) struct Side {
     conn: Arc<dyn Connection>,
     main: Arc<dyn Connection>,
-    /// The main connection's epoch, and who knows more of it.
-    epoch: u64,
-    inner: Weak<Inner>,
+    /// Tells the session that it has no side connection any more. Whether the main one is lost
+    /// with it.
+    lost: Box<dyn Fn() -> bool + Send + Sync>,
     over: AtomicBool,
     /// Bytes received.
     received: AtomicU64,
@@ -121,17 +121,15 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    fn start(
+    pub(crate) fn start(
         conn: Arc<dyn Connection>,
         main: Arc<dyn Connection>,
-        epoch: u64,
-        inner: &Arc<Inner>,
+        lost: Box<dyn Fn() -> bool + Send + Sync>,
     ) -> io::Result<Arc<Self>> {
         let side = Arc::new(Self {
             conn,
             main,
-            epoch,
-            inner: Arc::downgrade(inner),
+            lost,
             over: AtomicBool::new(false),
             received: AtomicU64::new(0),
             out: Inbox::new("halves to send"),
@@ -201,8 +199,7 @@ impl Side {
 
     fn fail(&self) {
         self.shut();
-        let lost = |i: Arc<Inner>| lock(&i.outgoing).session.side_lost(self.epoch);
-        if self.inner.upgrade().is_some_and(lost) {
+        if (self.lost)() {
             self.main.shutdown();
         }
     }
@@ -262,64 +259,5 @@ impl Side {
             bytes = &mut bytes[n..];
         }
         Ok(())
-    }
-}
-
-impl Inner {
-    /// The side connection that a frame on connection `epoch` has a part on.
-    pub(crate) fn side_expected(&self, epoch: u64) -> Result<Arc<Side>, Stop> {
-        let mut out = lock(&self.outgoing);
-        out.session.side_expected(epoch)?;
-        out.side.clone().ok_or(Stop::Stale)
-    }
-
-    /// See [`crate::Channel::offer_side`].
-    pub(crate) fn offer_side(&self, conn: Arc<dyn Connection>) -> u64 {
-        let mut out = lock(&self.outgoing);
-        let number = out.session.offer_side();
-        if !self.signals.is_closed.load(Ordering::Acquire) {
-            out.offered = Some((number, conn));
-        }
-        number
-    }
-
-    /// See [`crate::Channel::attach_side`].
-    pub(crate) fn attach_side(
-        self: &Arc<Self>,
-        conn: Arc<dyn Connection>,
-        number: u64,
-        epoch: u64,
-    ) -> io::Result<()> {
-        let mut out = lock(&self.outgoing);
-        let open = out.session.open_side(epoch, number);
-        let (Ok(()), Some(main)) = (open, out.conn.clone()) else {
-            return Err(ErrorKind::NotConnected.into());
-        };
-        match Side::start(conn, main, epoch, self) {
-            Ok(side) => out.side = Some(side),
-            Err(e) => {
-                out.session.side_lost(epoch);
-                return Err(e);
-            }
-        }
-        drop(out);
-        self.notify();
-        Ok(())
-    }
-
-    /// The peer has named a side connection.
-    pub(crate) fn side_named(self: &Arc<Self>, epoch: u64, number: u64) {
-        let mut out = lock(&self.outgoing);
-        if out.session.side_named(epoch, number) != Ok(Named::Take) {
-            return;
-        }
-        let offered = out.offered.take_if(|(n, _)| *n == number);
-        if let (Some((_, conn)), Some(main)) = (offered, out.conn.clone()) {
-            out.side = Side::start(conn, main, epoch, self).ok();
-        }
-        if out.side.is_none() {
-            // Without threads for it there is none, and the peer is not told of any.
-            out.session.side_lost(epoch);
-        }
     }
 }

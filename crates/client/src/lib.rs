@@ -16,7 +16,6 @@ pub mod config;
 mod content;
 pub mod cuda;
 pub mod hello;
-mod lock;
 pub mod log;
 pub mod nvml;
 pub mod opencl;
@@ -28,4 +27,5 @@ mod socket;
 mod stats;
 mod tokens;
 
+use busbar_transport::lock;
 pub use session::{Handler, Session};

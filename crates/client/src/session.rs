@@ -133,7 +133,7 @@ impl Session {
         let channel = Channel::start("busbar", conn, sink, keeper)?;
         let _ = shared.channel.set(channel.clone());
         let calls = Arc::downgrade(&shared);
-        channel.is_owed(move || calls.upgrade().is_some_and(|s| s.calls.live() > 0));
+        channel.ask_if_owed(move || calls.upgrade().is_some_and(|s| s.calls.live() > 0));
         let stats = Stats::if_asked(op_name);
         Ok(Self {
             op_name,

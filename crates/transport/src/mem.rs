@@ -1,11 +1,12 @@
 //! A connection inside one process: two bounded byte queues.
 
+use crate::lock::{lock, wait};
 use crate::{Acceptor, Connection, Dialer, Memory, Registered};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 const CAPACITY: usize = 4 << 20;
@@ -18,14 +19,14 @@ struct Pipe {
 
 impl Pipe {
     fn send(&self, mut bytes: &[u8]) -> io::Result<()> {
-        let mut s = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut s = lock(&self.state);
         while !bytes.is_empty() {
             if s.1 {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             let n = bytes.len().min(CAPACITY - s.0.len());
             if n == 0 {
-                s = self.changed.wait(s).unwrap_or_else(PoisonError::into_inner);
+                s = wait(&self.changed, s);
                 continue;
             }
             s.0.extend(&bytes[..n]);
@@ -36,9 +37,9 @@ impl Pipe {
     }
 
     fn recv(&self, buf: &mut [u8]) -> usize {
-        let mut s = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut s = lock(&self.state);
         while s.0.is_empty() && !s.1 {
-            s = self.changed.wait(s).unwrap_or_else(PoisonError::into_inner);
+            s = wait(&self.changed, s);
         }
         let n = buf.len().min(s.0.len());
         for (to, from) in buf.iter_mut().zip(s.0.drain(..n)) {
@@ -49,7 +50,7 @@ impl Pipe {
     }
 
     fn close(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        lock(&self.state).1 = true;
         self.changed.notify_all();
     }
 }
@@ -100,7 +101,7 @@ impl Dialer for Caller {
 
 impl Acceptor for Callee {
     fn accept(&self, limit: Duration) -> io::Result<Arc<dyn Connection>> {
-        let from = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let from = lock(&self.0);
         match from.recv_timeout(limit) {
             Ok(conn) => Ok(Arc::new(conn)),
             Err(RecvTimeoutError::Timeout) => Err(io::ErrorKind::TimedOut.into()),

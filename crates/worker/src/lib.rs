@@ -20,7 +20,6 @@ pub mod content;
 pub mod cuda;
 pub mod intake;
 mod keeper;
-mod lock;
 mod named;
 pub mod nvml;
 pub mod objects;
@@ -35,6 +34,7 @@ pub mod staging;
 mod welcome;
 
 use busbar_control::hello::Refusal;
+use busbar_transport::lock;
 use busbar_wire::WireError;
 use busbar_wire::record::Header;
 

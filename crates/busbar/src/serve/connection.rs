@@ -1,8 +1,8 @@
 //! One connection, from its hello to the worker that takes it over.
 
 use super::greeting::{Guest, Hasty};
+use super::state::{Server, SessionEntry};
 use super::workers::Worker;
-use super::{Server, SessionEntry, lock};
 use busbar_channel::switches::Switch;
 use busbar_channel::{recv_hello, send_hello};
 use busbar_control::attach::{Attach, Report};
@@ -10,6 +10,7 @@ use busbar_control::hello::{BUSY, Hello, Intent, PATIENCE, Refusal, Welcome};
 use busbar_control::status::{self, Grant, Session, Status};
 use busbar_control::text::tidy;
 use busbar_pool::Refused;
+use busbar_transport::lock::lock;
 use busbar_transport::tcp::Tcp;
 use busbar_transport::{Connection, handover};
 use busbar_wire::frame::Kind;

@@ -1,7 +1,9 @@
 //! Taking clients in, each in a thread of its own until a worker has it; and telling them when
 //! there is no room for them.
 
-use super::{Server, connection, lock};
+use super::connection;
+use super::state::Server;
+use busbar_transport::lock::lock;
 use std::fs::File;
 use std::io;
 use std::net::{TcpListener, TcpStream};

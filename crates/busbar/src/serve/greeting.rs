@@ -5,9 +5,9 @@
 //! the most of them makes room: the one that has said nothing for longest, for a client says hello
 //! at once. Anyone who keeps connections open only to hold places loses those, and not others'.
 
-use super::lock;
 use super::refusals::Network;
 use busbar_transport::Connection;
+use busbar_transport::lock::lock;
 use busbar_transport::tcp::Tcp;
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, IoSlice};

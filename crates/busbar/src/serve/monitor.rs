@@ -1,8 +1,8 @@
 //! What the GPUs are doing: readings from the process that asks NVML, at most one set a second.
 
-use super::lock;
 use super::workers::Workers;
 use busbar_control::gpu::Gpus;
+use busbar_transport::lock::lock;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Mutex;

@@ -6,9 +6,10 @@
 
 use busbar_control::hello::Refusal;
 use busbar_control::text::one_line;
+use busbar_transport::lock::lock;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Instant;
 
 /// The longest reason in a line, in bytes.
@@ -106,7 +107,7 @@ pub(crate) struct Refusals(Mutex<State>);
 impl Refusals {
     /// Logs that a client was refused, unless the log has heard enough of its like.
     pub(crate) fn log(&self, peer: &str, r: &Refusal) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.0);
         let line = state.line(Network::of_peer(peer), Instant::now());
         drop(state);
         let Some(left_out) = line else { return };

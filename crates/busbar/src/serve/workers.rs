@@ -1,13 +1,13 @@
 //! Worker processes: starting them, keeping one ready, noticing their end.
 
 use super::config::Config;
-use super::lock;
 use crate::confine::{self, User};
 use crate::launch;
 use anyhow::{Context, Result, bail};
 use busbar_control::attach::{Report, scratch_prefix};
 use busbar_control::device::Found;
 use busbar_transport::handover;
+use busbar_transport::lock::lock;
 use std::io::ErrorKind;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;

@@ -1,0 +1,52 @@
+//! What the server's threads share.
+
+use super::config::Config;
+use super::greeting::Greetings;
+use super::monitor::Monitor;
+use super::refusals::Refusals;
+use super::workers::{Worker, Workers};
+use busbar_control::hello::ClientInfo;
+use busbar_pool::Pool;
+use busbar_transport::lock::lock;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+/// A session as the server sees it.
+pub(crate) struct SessionEntry {
+    pub api: String,
+    pub secret: String,
+    pub client: ClientInfo,
+    pub peer: String,
+    pub since: Instant,
+    pub connected: bool,
+    pub worker: Arc<Worker>,
+}
+
+/// Everything the server's threads share.
+pub(crate) struct Server {
+    pub config: Config,
+    pub token: Option<blake3::Hash>,
+    /// For each API without devices, why.
+    pub missing: Vec<(String, String)>,
+    pub pool: Mutex<Pool>,
+    pub sessions: Mutex<HashMap<String, SessionEntry>>,
+    /// Sessions that ended lately, and why: what a client hears that tries to resume one.
+    pub ended: Mutex<VecDeque<(String, String)>>,
+    pub workers: Workers,
+    pub monitor: Monitor,
+    pub started: Instant,
+    pub greeting: Greetings,
+    /// What the log says of clients that are refused.
+    pub refusals: Refusals,
+    /// Clients that are known and being served, other than by a worker.
+    pub busy: Arc<AtomicUsize>,
+}
+
+impl Server {
+    /// Whether there is something for NVML to read.
+    pub(crate) fn has_gpus(&self) -> bool {
+        lock(&self.pool).has("cuda")
+    }
+}
