@@ -49,6 +49,7 @@ PROGRAMS = [
     ("cupy", "{python} {py}/cupy_ops.py", 150),
     ("triton", "{python} {py}/triton_ops.py", 150),
     ("numba", "{python} {py}/numba_ops.py", 100),
+    ("generate", "{python} {py}/generate.py", 200),
     ("jax-flax", "{python} {py}/jax_flax.py", 200),
     ("nvml", "{python} {py}/nvml.py", 60),
     ("visible", "{python} {py}/visible.py", 120),

@@ -402,3 +402,24 @@ fn a_copy_that_has_returned_is_done_for_the_first_stream_too() {
         assert!(text.ends_with("2 2\n"), "{text}");
     }
 }
+
+#[test]
+fn what_compilers_in_a_program_made_is_kept() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().expect("a folder");
+    let run = |name: &str, value: &std::ffi::OsStr| {
+        let mut program = remote(&server, Path::new(PROGRAM));
+        printed(program.arg("compiled").env(name, value))
+    };
+    let path = dir.path().as_os_str();
+    let first = run("CUDA_CACHE_PATH", path);
+    let wanted = printed(native(Path::new(PROGRAM)).arg("compiled"));
+    assert_eq!(wanted, first);
+    assert_eq!(first.matches("find: 500").count(), 4, "{first}");
+    assert!(first.contains("300000 bytes"), "{first}");
+    // The next program finds all of it at once.
+    let second = run("CUDA_CACHE_PATH", path);
+    assert_eq!(second.matches("find: 0").count(), 5, "{second}");
+    let without = run("CUDA_CACHE_DISABLE", "1".as_ref());
+    assert_eq!(without.matches("find: 500").count(), 5, "{without}");
+}

@@ -4,6 +4,8 @@
 
 #[path = "semantics_program/api.rs"]
 mod api;
+#[path = "semantics_program/compiled.rs"]
+mod compiled;
 #[path = "semantics_program/copies.rs"]
 mod copies;
 
@@ -81,6 +83,7 @@ fn main() {
         "dead_captures" => deaths::captures(&api),
         "dead_ids" => deaths::ids(&api),
         "dead_others" => deaths::others(&api),
+        "compiled" => compiled::compiled(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");

@@ -8,8 +8,9 @@ use crate::state::context::{self, Context, StorageDestructor};
 use crate::state::{device, module};
 use hmac::{KeyInit, Mac, SimpleHmac};
 use md2::Md2;
-use std::ffi::c_void;
-use std::sync::{Arc, LazyLock};
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::{Arc, LazyLock, Mutex};
 
 type F = usize;
 
@@ -30,6 +31,7 @@ const HANDSHAKE: u128 = 0xd4082055_bde6_704b_8d34_ba123c66e1f2;
 const CONTEXT_ID: u128 = 0x21318c60_9714_3248_8ca6_41ff7324c8f2;
 const CHIP: u128 = 0x1734dc26_800d_4745_8726_c0f1e7dd8bca;
 const MODULES: u128 = 0x6e163fbe_b958_444d_835c_e182aff1991e;
+const COMPILED: u128 = 0xda9151d3_3ae6_cc41_a5c0_4f26d533e328;
 
 /// Texture processing clusters, as an H200 has.
 const TPCS: usize = 66;
@@ -45,8 +47,18 @@ fn table(slots: usize, functions: &[(usize, F)]) -> Vec<usize> {
     table
 }
 
-static TABLES: LazyLock<Vec<(u128, Vec<usize>)>> = LazyLock::new(|| {
-    vec![
+#[derive(Default)]
+struct Tables {
+    tables: Vec<(u128, Vec<usize>)>,
+    /// What compilers asked to keep, by what went into it.
+    compiled: Mutex<HashMap<(Compiled, u32), Vec<u8>>>,
+}
+
+/// What a compiler says goes into a result.
+type Compiled = (u32, Vec<u8>, [Vec<u8>; 3], u32);
+
+static TABLES: LazyLock<Tables> = LazyLock::new(|| {
+    let tables = vec![
         (
             RUNTIME,
             table(
@@ -101,11 +113,29 @@ static TABLES: LazyLock<Vec<(u128, Vec<usize>)>> = LazyLock::new(|| {
             ),
         ),
         (MODULES, table(99, &[(7, each_function as *const () as F)])),
-    ]
+        (
+            COMPILED,
+            table(
+                7,
+                &[
+                    (1, compiled_open as *const () as F),
+                    (2, compiled_close as *const () as F),
+                    (3, compiled_find as *const () as F),
+                    (4, compiled_keep as *const () as F),
+                    (6, compiled_free as *const () as F),
+                ],
+            ),
+        ),
+    ];
+    Tables {
+        tables,
+        ..Tables::default()
+    }
 });
 
 fn find(uuid: u128) -> Option<&'static [usize]> {
     TABLES
+        .tables
         .iter()
         .find(|(id, _)| *id == uuid)
         .map(|(_, table)| &table[..])
@@ -319,4 +349,71 @@ api! {
         put(out, std::ptr::null())?;
         put(out, find(uuid).ok_or(NOT_FOUND)?.as_ptr())
     }
+}
+
+/// Kept results live as long as the process here; the real driver has files.
+unsafe extern "C" fn compiled_open(
+    out: *mut *mut Compiled,
+    kind: u32,
+    source: *const u8,
+    len: usize,
+    options: *const c_char,
+    host: *const c_char,
+    version: *const c_char,
+    chip: u32,
+) -> CUresult {
+    // SAFETY: the compiler's texts end with a zero.
+    let text = |p: *const c_char| unsafe { CStr::from_ptr(p) }.to_bytes().to_vec();
+    let texts = [text(options), text(host), text(version)];
+    // SAFETY: the compiler gives `len` bytes.
+    let source = unsafe { std::slice::from_raw_parts(source, len) }.to_vec();
+    let made = Box::into_raw(Box::new((kind, source, texts, chip)));
+    // SAFETY: the compiler's pointer.
+    answer(unsafe { put(out, made) })
+}
+
+unsafe extern "C" fn compiled_close(handle: *mut Compiled) -> CUresult {
+    // SAFETY: from `compiled_open`, and not used again.
+    drop(unsafe { Box::from_raw(handle) });
+    0
+}
+
+unsafe extern "C" fn compiled_find(
+    handle: *const Compiled,
+    part: u32,
+    out: *mut *mut u8,
+    len: *mut u32,
+) -> CUresult {
+    // SAFETY: from `compiled_open`.
+    let key = (unsafe { (*handle).clone() }, part);
+    let kept = TABLES.compiled.lock().unwrap();
+    let found = kept.get(&key).ok_or(NOT_FOUND);
+    answer(found.and_then(|bytes| {
+        // SAFETY: room for the bytes; the compiler's pointers.
+        unsafe {
+            let p: *mut u8 = libc::malloc(bytes.len()).cast();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), p, bytes.len());
+            put(len, bytes.len() as u32)?;
+            put(out, p)
+        }
+    }))
+}
+
+unsafe extern "C" fn compiled_keep(
+    handle: *const Compiled,
+    part: u32,
+    bytes: *const u8,
+    len: usize,
+) -> CUresult {
+    // SAFETY: from `compiled_open`; the compiler gives `len` bytes.
+    let (key, bytes) = unsafe { ((*handle).clone(), std::slice::from_raw_parts(bytes, len)) };
+    let mut kept = TABLES.compiled.lock().unwrap();
+    kept.insert((key, part), bytes.to_vec());
+    0
+}
+
+unsafe extern "C" fn compiled_free(bytes: *mut u8) -> CUresult {
+    // SAFETY: from `compiled_find`.
+    unsafe { libc::free(bytes.cast()) };
+    0
 }

@@ -4,6 +4,7 @@ pub mod addresses;
 pub mod array;
 pub mod attributes;
 pub mod callback;
+pub mod compiled;
 pub mod context;
 pub mod copy;
 pub mod copy_across;

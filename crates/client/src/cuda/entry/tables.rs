@@ -6,12 +6,12 @@
 use super::context::cuCtxGetCurrent;
 use super::module::cuModuleLoadDataEx;
 use crate::cuda::call::{Cx, decode, put, put_opt, thread};
-use crate::cuda::engine::{context, handshake, load};
+use crate::cuda::engine::{compiled, context, handshake, load};
 use crate::cuda::life::{enter, enter_local, guard};
 use crate::cuda::state::storage::{Destructor, Stored};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::c_void;
+use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::AtomicU64;
 
 /// A table's entry: a function, or a number.
@@ -57,6 +57,7 @@ const HANDSHAKE: Uuid = *b"\xd4\x08\x20\x55\xbd\xe6\x70\x4b\x8d\x34\xba\x12\x3c\
 const CONTEXTS: Uuid = *b"\x21\x31\x8c\x60\x97\x14\x32\x48\x8c\xa6\x41\xff\x73\x24\xc8\xf2";
 const LAYOUT: Uuid = *b"\x17\x34\xdc\x26\x80\x0d\x47\x45\x87\x26\xc0\xf1\xe7\xdd\x8b\xca";
 const MODULES: Uuid = *b"\x6e\x16\x3f\xbe\xb9\x58\x44\x4d\x83\x5c\xe1\x82\xaf\xf1\x99\x1e";
+const COMPILED: Uuid = *b"\xda\x91\x51\xd3\x3a\xe6\xcc\x41\xa5\xc0\x4f\x26\xd5\x33\xe3\x28";
 
 /// The tables, each where it stays: the handshake tells their addresses.
 struct Tables {
@@ -69,6 +70,7 @@ struct Tables {
     contexts: [Slot; 95],
     layout: [Slot; 17],
     modules: [Slot; 99],
+    compiled: [Slot; 7],
     /// Memory that the runtime's hooks for tools use as they like.
     scratch: [AtomicU64; 520],
 }
@@ -99,6 +101,13 @@ static TABLES: Tables = Tables {
     ]),
     layout: table(&[(4, layout_get as *const ()), (13, layout_free as *const ())]),
     modules: table(&[(7, module_functions as *const ())]),
+    compiled: table(&[
+        (1, compiled_open as *const ()),
+        (2, compiled_close as *const ()),
+        (3, compiled_find as *const ()),
+        (4, compiled_keep as *const ()),
+        (6, compiled_free as *const ()),
+    ]),
     scratch: [const { AtomicU64::new(0) }; 520],
 };
 
@@ -119,6 +128,7 @@ pub unsafe fn cuGetExportTable(out: *mut *const c_void, id: *const CUuuid) -> CU
             CONTEXTS => Some(&TABLES.contexts),
             LAYOUT => Some(&TABLES.layout),
             MODULES => Some(&TABLES.modules),
+            COMPILED => Some(&TABLES.compiled),
             _ => None,
         };
         let Some(t) = found else {
@@ -266,6 +276,18 @@ unsafe extern "C" fn stream_number(_ctx: CUcontext, inside: u64, out: *mut u64) 
     guard(|| unsafe { put(out, inside) })
 }
 
+/// The bytes in memory of malloc's, which the caller gives back; null when there is none.
+fn copied(bytes: &[u8]) -> *mut u8 {
+    // SAFETY: malloc gives room for as many bytes as are copied, or null.
+    unsafe {
+        let p: *mut u8 = libc::malloc(bytes.len().max(1)).cast();
+        if !p.is_null() {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), p, bytes.len());
+        }
+        p
+    }
+}
+
 /// How the chip's processors are grouped. Two arrays that the caller gives back to `layout_free`.
 unsafe extern "C" fn layout_get(index_in_gpc: *mut *mut u8, gpc_of_tpc: *mut *mut u8) -> CUresult {
     guard(|| {
@@ -281,17 +303,10 @@ unsafe extern "C" fn layout_get(index_in_gpc: *mut *mut u8, gpc_of_tpc: *mut *mu
             "the chip's layout has {} entries",
             r.gpc_of_tpc.len()
         );
-        // SAFETY: malloc gives room for as many bytes as are copied, or null.
+        // SAFETY: the caller's pointers.
         unsafe {
-            let copy = |bytes: &[u8]| {
-                let p: *mut u8 = libc::malloc(bytes.len().max(1)).cast();
-                if !p.is_null() {
-                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), p, bytes.len());
-                }
-                p
-            };
-            put(index_in_gpc, copy(r.index_in_gpc))?;
-            put(gpc_of_tpc, copy(r.gpc_of_tpc))
+            put(index_in_gpc, copied(r.index_in_gpc))?;
+            put(gpc_of_tpc, copied(r.gpc_of_tpc))
         }
     })
 }
@@ -379,4 +394,110 @@ unsafe extern "C" fn storage_get(
         // SAFETY: the caller's pointer.
         unsafe { put(out, value as *mut c_void) }
     })
+}
+
+/// Begins to ask for what a compiler may have made before, or to keep it: `kind` of result, made
+/// from `source` with `options`, by the compiler that `host` and `version` describe, for `chip`.
+unsafe extern "C" fn compiled_open(
+    out: *mut *mut compiled::Origin,
+    kind: u32,
+    source: *const u8,
+    len: usize,
+    options: *const c_char,
+    host: *const c_char,
+    version: *const c_char,
+    chip: u32,
+) -> CUresult {
+    guard(|| {
+        if out.is_null() || source.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let text = |p: *const c_char| match p.is_null() {
+            true => &[][..],
+            // SAFETY: the compiler's text, which ends with a zero.
+            false => unsafe { CStr::from_ptr(p) }.to_bytes_with_nul(),
+        };
+        // SAFETY: the compiler says that `len` bytes lie there.
+        let source = unsafe { std::slice::from_raw_parts(source, len) };
+        let (kind, chip) = (kind.to_le_bytes(), chip.to_le_bytes());
+        let texts = [text(options), text(host), text(version)];
+        let parts = [&kind[..], source, texts[0], texts[1], texts[2], &chip];
+        let origin = Box::new(compiled::Origin::of(&parts));
+        // SAFETY: checked for null above; the caller's pointer.
+        unsafe { put(out, Box::into_raw(origin)) }
+    })
+}
+
+/// What `compiled_open` gave.
+unsafe fn origin<'a>(raw: *const compiled::Origin) -> Result<&'a compiled::Origin, CUresult> {
+    // SAFETY: null, or what `compiled_open` gave and nobody has closed.
+    unsafe { raw.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)
+}
+
+unsafe extern "C" fn compiled_close(raw: *mut compiled::Origin) -> CUresult {
+    guard(|| {
+        if raw.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: a box's, from `compiled_open`; the caller does not use it again.
+        drop(unsafe { Box::from_raw(raw) });
+        Ok(())
+    })
+}
+
+/// A result that was kept, for `compiled_free`, and its length.
+unsafe extern "C" fn compiled_find(
+    raw: *const compiled::Origin,
+    part: u32,
+    out: *mut *mut u8,
+    len: *mut u32,
+) -> CUresult {
+    guard(|| {
+        // SAFETY: as the callee asks.
+        let origin = unsafe { origin(raw) }?.part(part);
+        let folder = compiled::Folder::from_env().ok_or(CUDA_ERROR_NOT_FOUND)?;
+        let found = folder.find(&origin).ok_or(CUDA_ERROR_NOT_FOUND)?;
+        let length = u32::try_from(found.len()).map_err(|_| CUDA_ERROR_NOT_FOUND)?;
+        if out.is_null() || len.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        let bytes = copied(&found);
+        if bytes.is_null() {
+            return Err(CUDA_ERROR_OUT_OF_MEMORY);
+        }
+        // SAFETY: checked for null above; the caller's pointers.
+        unsafe {
+            put(len, length)?;
+            put(out, bytes)
+        }
+    })
+}
+
+unsafe extern "C" fn compiled_keep(
+    raw: *const compiled::Origin,
+    part: u32,
+    bytes: *const u8,
+    len: usize,
+) -> CUresult {
+    guard(|| {
+        // SAFETY: as the callee asks.
+        let origin = unsafe { origin(raw) }?.part(part);
+        if bytes.is_null() {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: the compiler says that `len` bytes lie there.
+        let bytes = unsafe { std::slice::from_raw_parts(bytes, len) };
+        if let Some(folder) = compiled::Folder::from_env() {
+            // A full disk costs time at the next compilation, and nothing else.
+            let kept = folder.keep(&origin, bytes);
+            let _ = kept.inspect_err(|e| crate::log!(Debug, "a result is not kept: {e}"));
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "C" fn compiled_free(bytes: *mut u8) -> CUresult {
+    // SAFETY: it came from `compiled_find`, which used malloc.
+    unsafe { libc::free(bytes.cast()) };
+    CUDA_SUCCESS
 }
