@@ -1,4 +1,5 @@
-//! What compilers in a program ask the driver to keep: a table of functions, which is not documented.
+//! What compilers in a program ask the driver to keep, by a table of functions that is not
+//! documented.
 
 use super::api::{Api, at};
 
