@@ -6,6 +6,7 @@
 //! thread), the bytes take the connection.
 
 use crate::lock::lock;
+use crate::threads::quietly;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -332,23 +333,6 @@ fn spread<E: Send>(helpers: usize, work: impl Fn() -> Result<(), E> + Sync) -> R
         }
         done
     })
-}
-
-/// Runs `f`; threads that it starts take no signals, which are an affair of the program's own
-/// threads. But they read the program's memory, and a fault in that is theirs.
-fn quietly<T>(f: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets are live; the old one is put back.
-    unsafe {
-        let mut set = std::mem::zeroed();
-        let mut old = std::mem::zeroed();
-        libc::sigfillset(&raw mut set);
-        libc::sigdelset(&raw mut set, libc::SIGSEGV);
-        libc::sigdelset(&raw mut set, libc::SIGBUS);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut old);
-        let done = f();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut());
-        done
-    }
 }
 
 #[cfg(test)]

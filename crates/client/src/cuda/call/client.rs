@@ -2,7 +2,7 @@
 
 use crate::cuda::state::State;
 use crate::cuda::state::devices::Device;
-use crate::cuda::state::pieces::Pieces;
+use crate::ring::Ring;
 use crate::session::Session;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -24,7 +24,7 @@ pub struct Client {
     pub answers: Answers,
     /// Memory shared with a worker on this host, for copies of memory that is not; `None` inside
     /// when none can be had.
-    pub ring: OnceLock<Option<Pieces>>,
+    pub ring: OnceLock<Option<Ring>>,
     /// The way to the thread that runs the program's functions.
     pub jobs: Mutex<Option<Sender<Job>>>,
     /// How many jobs have come and are not done.

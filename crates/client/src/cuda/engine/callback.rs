@@ -9,6 +9,7 @@ use crate::cuda::call::{Client, Cx, Job, decode, fault};
 use crate::cuda::engine::{graph_host, logs, shadow};
 use crate::cuda::state::promised::{Function, Promised};
 use crate::lock::lock;
+use crate::threads::quietly;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_wire::Reader;
@@ -53,7 +54,7 @@ fn jobs(client: &'static Client) -> Result<Sender<Job>, CUresult> {
         }
     };
     let named = std::thread::Builder::new().name("busbar-callback".into());
-    let started = fault::quietly(|| named.spawn(run));
+    let started = quietly(|| named.spawn(run));
     if let Err(e) = started {
         crate::log!(Error, "cannot start the thread of callbacks: {e}");
         return Err(CUDA_ERROR_OPERATING_SYSTEM);

@@ -5,10 +5,11 @@
 //! returns. Here a line comes before the error that it is about; whichever comes first runs the
 //! function: the thread that is told of the error, or one that is there for this.
 
-use crate::cuda::call::{fault, thread};
+use crate::cuda::call::thread;
 use crate::cuda::state::State;
 use crate::cuda::state::logs::{Line, Listener};
 use crate::lock::lock;
+use crate::threads::quietly;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 use std::ffi::c_void;
@@ -34,7 +35,7 @@ pub fn start(state: &'static State) -> Result<(), CUresult> {
     let (tx, rx) = channel::<()>();
     let run = move || rx.iter().for_each(|()| tell(state));
     let named = std::thread::Builder::new().name("busbar-log".into());
-    if let Err(e) = fault::quietly(|| named.spawn(run)) {
+    if let Err(e) = quietly(|| named.spawn(run)) {
         crate::log!(Error, "cannot start the thread of listeners: {e}");
         return Err(CUDA_ERROR_OPERATING_SYSTEM);
     }

@@ -1,154 +1,112 @@
 //! Copies of memory that is not shared with a worker on this host: piece by piece through memory
-//! that is.
-//!
-//! Long copies are spread over a few threads, since one core copies more slowly than the device
-//! does. When no piece comes free in time (the device waits for something that may be this very
-//! thread), the bytes take the connection.
+//! that is ([`crate::ring`]).
 
-use crate::cuda::call::{Cx, fault};
+use crate::cuda::call::Cx;
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{shared, transfer};
-use crate::cuda::state::pieces::Pieces;
-use crate::lock::lock;
+use crate::cuda::state::contexts::as_result;
+use crate::ring::{LEAST, Ring, SIZE, Way};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
-
-/// The most bytes of a piece.
-const PIECE: usize = 2 << 20;
-/// The fewest that are worth one; also the shortest copy that goes this way.
-const LEAST: usize = 256 << 10;
-/// How many pieces there are.
-const PIECES: usize = 12;
-/// How long to wait for one to come free.
-const PATIENCE: Duration = Duration::from_millis(20);
-/// From this length on a copy gets more threads.
-const SPREAD_FROM: usize = 8 << 20;
-
-/// A piece in use; it is free again when dropped.
-struct Piece {
-    home: &'static Pieces,
-    at: u64,
-}
-
-impl Drop for Piece {
-    fn drop(&mut self) {
-        self.home.give(self.at);
-    }
-}
-
-impl Piece {
-    /// Queues the copy of `len` bytes between this piece and the device; `then` hears how it went,
-    /// on the receiving thread.
-    fn send(
-        self,
-        cx: Cx,
-        (device, to_device): (u64, bool),
-        len: usize,
-        stream: u32,
-        then: impl FnOnce(Self, CUresult) + Send + 'static,
-    ) -> Result<(), CUresult> {
-        let here = self.at;
-        let (dst, src) = if to_device {
-            (device, here)
-        } else {
-            (here, device)
-        };
-        let m = msg::CopyShared {
-            dst,
-            src,
-            len: len as u64,
-            stream,
-        };
-        cx.client.session.note_shared(len);
-        let answered = move |a: Option<crate::calls::Answer>| {
-            then(self, a.map_or(CUDA_ERROR_DEVICE_UNAVAILABLE, |a| a.status));
-        };
-        // SAFETY: the answer has no bulk bytes.
-        let sent = unsafe { cx.client.session.call_async(cx.scope, &m, None, answered) };
-        sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
-        cx.client.session.flush();
-        Ok(())
-    }
-}
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The ring for a copy of `len` bytes, made for the first that is long enough; `None` for a shorter
 /// one, and when nothing can be shared.
-fn ring_for(cx: Cx, len: usize) -> Option<&'static Pieces> {
+fn ring_for(cx: Cx, len: usize) -> Option<&'static Ring> {
     if len < LEAST {
         return None;
     }
     cx.client.session.neighbour.as_ref()?;
     let make = || {
-        let base = shared::alloc(cx, (PIECE * PIECES) as u64)?;
-        Some(Pieces::new(base, PIECE, PIECES))
+        let base = shared::alloc(cx, SIZE as u64)?;
+        // SAFETY: all of the memory, which is never freed.
+        Some(unsafe { Ring::new(base as *mut u8) })
     };
     cx.client.ring.get_or_init(make).as_ref()
 }
 
-fn take(home: &'static Pieces, patience: Duration) -> Option<Piece> {
-    home.take(patience).map(|at| Piece { home, at })
-}
-
-/// The parts of a copy, which threads take one after another.
-struct Parts {
-    len: usize,
-    part: usize,
-    next: AtomicUsize,
-    /// Records that were queued for them.
+/// A copy between memory of the program's and the device.
+struct Copy {
+    cx: Cx,
+    host: u64,
+    device: u64,
+    to_device: bool,
+    stream: u32,
+    /// The program goes on, and has the bytes by and by.
+    later: bool,
+    /// Records that were queued for it.
     queued: AtomicU64,
 }
 
-impl Parts {
-    fn new(len: usize) -> Self {
+impl Copy {
+    fn new(cx: Cx, (host, device): (u64, u64), to_device: bool, stream: u32, later: bool) -> Self {
         Self {
-            len,
-            part: (len / 4).next_multiple_of(4096).clamp(LEAST, PIECE),
-            next: AtomicUsize::new(0),
+            cx,
+            host,
+            device,
+            to_device,
+            stream,
+            later,
             queued: AtomicU64::new(0),
         }
     }
-
-    /// The next part's offset and length.
-    fn take(&self) -> Option<(usize, usize)> {
-        let at = self.next.fetch_add(1, Ordering::Relaxed) * self.part;
-        (at < self.len).then(|| (at, self.part.min(self.len - at)))
-    }
 }
 
-/// How many threads a copy of `len` bytes is worth beside the one that asks for it.
-fn helpers(len: usize) -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    if len < SPREAD_FROM {
-        0
-    } else {
-        (cores / 4).min(3)
-    }
-}
+impl Way for Copy {
+    type Error = CUresult;
 
-/// Runs `work` on this thread and on `helpers` others.
-fn spread(helpers: usize, work: impl Fn() -> Result<(), CUresult> + Sync) -> Result<(), CUresult> {
-    if helpers == 0 {
-        return work();
+    fn send(
+        &self,
+        piece: *mut u8,
+        offset: usize,
+        len: usize,
+        then: impl FnOnce(Result<(), CUresult>) + Send + 'static,
+    ) -> Result<(), CUresult> {
+        let (here, there) = (piece as u64, self.device + offset as u64);
+        let (dst, src) = match self.to_device {
+            true => (there, here),
+            false => (here, there),
+        };
+        let m = msg::CopyShared {
+            dst,
+            src,
+            len: len as u64,
+            stream: self.stream,
+        };
+        let (cx, session) = (self.cx, &self.cx.client.session);
+        let to = self.host + offset as u64;
+        let arriving = self.later.then(|| Arriving::new(cx, to, len));
+        self.queued.fetch_add(1, Ordering::Relaxed);
+        session.note_shared(len);
+        let answered = move |a: Option<crate::calls::Answer>| {
+            then(as_result(
+                a.map_or(CUDA_ERROR_DEVICE_UNAVAILABLE, |a| a.status),
+            ));
+            drop(arriving);
+        };
+        // SAFETY: the answer has no bulk bytes.
+        let sent = unsafe { session.call_async(cx.scope, &m, None, answered) };
+        sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
+        session.flush();
+        Ok(())
     }
-    std::thread::scope(|s| {
-        let start = |_| std::thread::Builder::new().spawn_scoped(s, &work);
-        // One that cannot be started leaves its part to the others.
-        let threads: Vec<_> = fault::quietly(|| (0..helpers).flat_map(start).collect());
-        let mut done = work();
-        for t in threads {
-            done = done.and(t.join().unwrap_or(Err(CUDA_ERROR_UNKNOWN)));
+
+    fn detour(&self, offset: usize, len: usize) -> Result<(), CUresult> {
+        let (here, there) = (self.host + offset as u64, self.device + offset as u64);
+        if self.to_device {
+            // SAFETY: within the program's bytes.
+            let bytes = unsafe { std::slice::from_raw_parts(here as *const u8, len) };
+            return transfer::queue(self.cx, there, bytes, self.stream);
         }
-        done
-    })
-}
+        self.queued.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: within the program's bytes.
+        unsafe { transfer::fetch(self.cx, here as *mut u8, there, len, self.stream) }
+    }
 
-/// A pointer that several threads use, each at places of its own.
-#[derive(Clone, Copy)]
-struct Shared(u64);
+    fn expect(&self) -> impl Sized {
+        self.cx.client.session.expect()
+    }
+}
 
 /// Copies memory of the program's to the device, and is done reading it on return. Says whether it
 /// did.
@@ -165,50 +123,11 @@ pub unsafe fn to_device(
     let Some(ring) = ring_for(cx, len) else {
         return Ok(false);
     };
-    let parts = Parts::new(len);
-    let src = Shared(src as u64);
-    spread(helpers(len), || {
-        while let Some((at, n)) = parts.take() {
-            let (from, to) = ((src.0 + at as u64) as *const u8, dst + at as u64);
-            let Some(piece) = take(ring, PATIENCE) else {
-                // SAFETY: within the caller's bytes.
-                let bytes = unsafe { std::slice::from_raw_parts(from, n) };
-                transfer::queue(cx, to, bytes, stream)?;
-                continue;
-            };
-            // SAFETY: within the caller's bytes; a piece has room for a part, and is ours.
-            unsafe { std::ptr::copy_nonoverlapping(from, piece.at as *mut u8, n) };
-            piece.send(cx, (to, true), n, stream, move |piece, rc| {
-                drop(piece);
-                if rc != CUDA_SUCCESS {
-                    cx.state().contexts.defer(cx.scope, rc);
-                }
-            })?;
-        }
-        Ok(())
-    })?;
+    let copy = Copy::new(cx, (src as u64, dst), true, stream, false);
+    let failed = move |e| cx.state().contexts.defer(cx.scope, e);
+    // SAFETY: passed on to the caller.
+    unsafe { ring.send(src, len, &copy, failed)? };
     Ok(true)
-}
-
-/// How a copy ended, once it has.
-#[derive(Default)]
-struct Ended {
-    how: Mutex<Option<(Piece, CUresult)>>,
-    came: Condvar,
-}
-
-impl Ended {
-    fn wait(&self, cx: Cx) -> (Piece, CUresult) {
-        // Else nobody looks for the answer, or notices that it does not come.
-        let _expecting = cx.client.session.expect();
-        let mut how = lock(&self.how);
-        loop {
-            if let Some(x) = how.take() {
-                return x;
-            }
-            how = self.came.wait(how).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
 }
 
 /// Copies from the device to memory of the program's, and is done on return. Says whether it did.
@@ -226,14 +145,11 @@ pub unsafe fn to_host(
         return Ok(false);
     };
     let since = cx.queued();
-    let parts = Parts::new(len);
-    let dst = Shared(dst as u64);
+    let copy = Copy::new(cx, (dst as u64, src), false, stream, false);
     // SAFETY: passed on to the caller.
-    spread(helpers(len), || unsafe {
-        arrive(cx, ring, &parts, dst, src, stream)
-    })?;
+    unsafe { ring.fetch(dst, len, &copy)? };
     cx.state().contexts.deferred(cx.scope)?;
-    let queued = parts.queued.load(Ordering::Relaxed);
+    let queued = copy.queued.into_inner();
     if queued > 0 {
         cx.now_idle(stream, since + queued - 1);
     }
@@ -255,137 +171,12 @@ pub unsafe fn to_host_later(
     let Some(ring) = ring_for(cx, len) else {
         return Ok(0);
     };
-    let parts = Parts::new(len);
-    while let Some((at, n)) = parts.take() {
-        let Some(piece) = take(ring, PATIENCE) else {
-            return Ok(at);
-        };
-        let to = Shared(dst as u64 + at as u64);
-        let arriving = Arriving::new(cx, to.0, n);
-        piece.send(cx, (src + at as u64, false), n, stream, move |piece, rc| {
-            match rc {
-                // SAFETY: the caller's memory; the piece holds as many bytes.
-                CUDA_SUCCESS => unsafe {
-                    std::ptr::copy_nonoverlapping(piece.at as *const u8, to.0 as *mut u8, n);
-                },
-                e => cx.state().contexts.defer(cx.scope, e),
-            }
-            drop((piece, arriving));
-        })?;
-    }
-    Ok(len)
-}
-
-/// One thread's part of that. The next piece is on its way while this one is copied.
-unsafe fn arrive(
-    cx: Cx,
-    ring: &'static Pieces,
-    parts: &Parts,
-    dst: Shared,
-    src: u64,
-    stream: u32,
-) -> Result<(), CUresult> {
-    let mut coming: VecDeque<(usize, usize, Arc<Ended>)> = VecDeque::new();
-    let mut part = parts.take();
-    let mut done = Ok(());
-    while part.is_some() || !coming.is_empty() {
-        while let Some((at, n)) = part
-            && coming.len() < 2
-        {
-            let patience = if coming.is_empty() {
-                PATIENCE
-            } else {
-                Duration::ZERO
-            };
-            let Some(piece) = take(ring, patience) else {
-                if !coming.is_empty() {
-                    break;
-                }
-                parts.queued.fetch_add(1, Ordering::Relaxed);
-                // SAFETY: within the caller's bytes.
-                let got = unsafe {
-                    let to = (dst.0 + at as u64) as *mut u8;
-                    transfer::fetch(cx, to, src + at as u64, n, stream)
-                };
-                done = done.and(got);
-                part = parts.take();
-                continue;
-            };
-            let ended = Arc::new(Ended::default());
-            let to = ended.clone();
-            parts.queued.fetch_add(1, Ordering::Relaxed);
-            let sent = piece.send(cx, (src + at as u64, false), n, stream, move |piece, rc| {
-                *lock(&to.how) = Some((piece, rc));
-                to.came.notify_one();
-            });
-            match sent {
-                Ok(()) => {
-                    coming.push_back((at, n, ended));
-                    part = parts.take();
-                }
-                Err(e) => {
-                    done = done.and(Err(e));
-                    part = None;
-                }
-            }
+    let copy = Copy::new(cx, (dst as u64, src), false, stream, true);
+    let arrived = move |_, _, done: Result<(), CUresult>| {
+        if let Err(e) = done {
+            cx.state().contexts.defer(cx.scope, e);
         }
-        let Some((at, n, ended)) = coming.pop_front() else {
-            continue;
-        };
-        let (piece, rc) = ended.wait(cx);
-        done = done.and(match rc {
-            CUDA_SUCCESS => Ok(()),
-            e => Err(e),
-        });
-        if done.is_ok() {
-            // SAFETY: within the caller's bytes; the piece holds as many, and is ours.
-            unsafe {
-                let to = (dst.0 + at as u64) as *mut u8;
-                std::ptr::copy_nonoverlapping(piece.at as *const u8, to, n);
-            }
-        } else {
-            part = None;
-        }
-    }
-    done
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn work_is_spread_over_threads_and_any_of_them_may_fail() {
-        for helpers in [0, 1, 3] {
-            let parts = Parts::new(PIECE * 100);
-            let sum = AtomicUsize::new(0);
-            let done = spread(helpers, || {
-                while let Some((_, n)) = parts.take() {
-                    sum.fetch_add(n, Ordering::Relaxed);
-                }
-                Ok(())
-            });
-            assert_eq!((done, sum.into_inner()), (Ok(()), PIECE * 100));
-            let failing = AtomicUsize::new(0);
-            let one_fails = || match failing.fetch_add(1, Ordering::Relaxed) {
-                n if n == helpers => Err(CUDA_ERROR_INVALID_VALUE),
-                _ => Ok(()),
-            };
-            assert_eq!(spread(helpers, one_fails), Err(CUDA_ERROR_INVALID_VALUE));
-        }
-    }
-
-    #[test]
-    fn parts_cover_a_copy_once() {
-        for len in [LEAST, LEAST + 1, 3 << 20, (9 << 20) + 5, PIECE * 7 - 1] {
-            let parts = Parts::new(len);
-            let mut end = 0;
-            while let Some((at, n)) = parts.take() {
-                assert!(at == end && n > 0 && n <= PIECE);
-                end = at + n;
-            }
-            assert_eq!(end, len);
-            assert!(parts.take().is_none());
-        }
-    }
+    };
+    // SAFETY: passed on to the caller.
+    unsafe { ring.fetch_later(dst, len, &copy, arrived) }
 }

@@ -196,7 +196,8 @@ impl Contexts {
     }
 }
 
-fn as_result(e: CUresult) -> Result<(), CUresult> {
+/// A code as a result.
+pub fn as_result(e: CUresult) -> Result<(), CUresult> {
     match e {
         CUDA_SUCCESS => Ok(()),
         e => Err(e),

@@ -18,7 +18,6 @@ pub mod loaded;
 pub mod logs;
 pub mod order;
 pub mod output;
-pub mod pieces;
 pub mod promised;
 pub mod ranges;
 pub mod rows;
