@@ -18,6 +18,7 @@ pub mod callback;
 pub mod complain;
 pub mod content;
 pub mod cuda;
+pub mod done;
 pub mod intake;
 mod keeper;
 mod named;

@@ -86,37 +86,34 @@ impl Outbox {
         }
     }
 
-    /// Sends a piece of at most [`BULK_CHUNK`] bytes from where it lies; `keep` is dropped once the
-    /// client has it.
+    /// Sends, with [`Outbox::flush`], bytes that lie in memory of their own, which is dropped once
+    /// the client has them.
     ///
     /// # Safety
-    /// `len` bytes at `ptr` stay readable and unchanged until `keep` is dropped.
-    pub unsafe fn chunk_shared(
+    /// As many bytes at the address stay readable and unchanged until `memory` is dropped.
+    pub unsafe fn put_owned<M: Any + Send + Sync>(
         &self,
         call: u32,
         offset: u64,
-        ptr: *const u8,
-        len: usize,
-        keep: &Arc<dyn Any + Send + Sync>,
+        (ptr, len): (*const u8, usize),
+        memory: M,
     ) {
-        // SAFETY: passed on to the caller.
-        unsafe { self.put_chunk(call, offset, ptr, len, keep) };
-        self.flush();
-    }
-
-    /// As [`Outbox::chunk_shared`], but [`Outbox::flush`] sends it.
-    ///
-    /// # Safety
-    /// As there.
-    pub unsafe fn put_chunk(
-        &self,
-        call: u32,
-        offset: u64,
-        ptr: *const u8,
-        len: usize,
-        keep: &Arc<dyn Any + Send + Sync>,
-    ) {
-        self.put_bulk(call, offset, Bulk::Shared(ptr, len, keep));
+        /// Less is copied in any case: then nothing has to be made that keeps the memory.
+        const KEPT_FROM: usize = 16 << 10;
+        if len < KEPT_FROM {
+            // SAFETY: the caller's promise.
+            let bytes = unsafe { std::slice::from_raw_parts(ptr, len) };
+            return self.put_bulk(call, offset, Bulk::Copy(bytes));
+        }
+        let keep: Arc<dyn Any + Send + Sync> = Arc::new(memory);
+        for i in (0..len).step_by(BULK_CHUNK) {
+            let n = BULK_CHUNK.min(len - i);
+            let at = offset + i as u64;
+            if i > 0 {
+                self.flush();
+            }
+            self.put_bulk(call, at, Bulk::Shared(ptr.wrapping_add(i), n, &keep));
+        }
     }
 
     fn put_bulk(&self, call: u32, offset: u64, bulk: Bulk<'_>) {

@@ -1,9 +1,9 @@
 //! Contexts.
 
 use super::blame::is_fatal;
-use super::completer::Bereft;
-use super::waiters::Wait;
+use super::done::{Events, Job};
 use super::{Cuda, attempt, check};
+use crate::done::Bereft;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -37,11 +37,11 @@ pub(super) fn primary_retain(
 }
 
 /// A context is about to go: no other thread may be waiting for it, or for an event of it, then.
-fn leave(w: &mut Cuda, id: u32) -> Bereft {
-    w.frees.settle();
+fn leave(w: &mut Cuda, id: u32) -> Bereft<Events> {
+    w.completer.settle_frees();
     w.ahead.settle();
     let ctx = w.handle(Kind::Context, id).unwrap_or(0);
-    w.completer.leave(ctx)
+    w.completer.leave_context(ctx)
 }
 
 /// A context's id no longer stands for the context that it stood for.
@@ -68,7 +68,7 @@ fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result<(), CU
             w.driver.cuDevicePrimaryCtxRelease_v2(dev)
         }
     };
-    w.completer.bereft(left);
+    w.completer.abandon(left, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     forget(w, context);
     check(rc)
 }
@@ -124,7 +124,7 @@ fn destroy(w: &mut Cuda, context: u32) -> Result<(), CUresult> {
     forget(w, context);
     // SAFETY: a live context, which is not used again.
     let rc = unsafe { w.driver.cuCtxDestroy_v2(ctx as CUcontext) };
-    w.completer.bereft(left);
+    w.completer.abandon(left, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     check(rc)
 }
 
@@ -151,7 +151,7 @@ pub(super) fn context_destroy_now(
 /// Waits for a context on a thread of its own.
 fn synchronize(w: &mut Cuda, h: &Header, id: u32) {
     match w.handle(Kind::Context, id) {
-        Ok(ctx) => w.waiters.wait(ctx, Wait::Context, h.call),
+        Ok(ctx) => w.completer.answer_after(Job::Context(ctx, h.call)),
         Err(_) => w.reply(h, CUDA_ERROR_INVALID_CONTEXT, |_| {}),
     }
 }

@@ -1,6 +1,6 @@
 //! Copies, through staging memory that the driver knows as page-locked.
 
-use super::completer::Then;
+use super::done::{Kept, Staged, Then, reply};
 use super::graph_host::room_for;
 use super::promised::Promised;
 use super::state::mirrors::Mirror;
@@ -55,7 +55,7 @@ pub(super) fn copy_in(w: &mut Cuda, h: &Header, m: msg::CopyIn<'_>) -> Result<()
         && rc == CUDA_SUCCESS
     {
         let (stream, ctx) = w.here(h, m.stream);
-        w.completer.after(stream, ctx, Then::Release(s));
+        w.completer.after(stream, ctx, Then::Release(Kept::Slab(s)));
     }
     w.done(h, rc);
     Ok(())
@@ -107,7 +107,7 @@ pub(super) fn copy_in_later(
                 .cuMemcpyHtoDAsync_v2(dst, room.ptr as *const c_void, len, stream)
         })?;
         let (stream, ctx) = w.here(h, m.stream);
-        let done = Then::Run(Box::new(move |_| drop(room)));
+        let done = Then::Release(Kept::Shared(room));
         w.completer.after(stream, ctx, done);
         Ok(())
     });
@@ -130,20 +130,23 @@ pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), 
                 w.driver
                     .cuMemcpyDtoHAsync_v2(slab.ptr().cast(), m.src + done, len, stream)
             })?;
-            let then = Then::Chunk {
+            let end = done + len as u64;
+            let then = Then::Send {
                 call: h.call,
                 offset: done,
-                slab,
-                len,
+                bytes: Staged { slab, len },
+                last: (end == m.len).then_some(()),
             };
             w.completer.after(stream, ctx, then);
-            done += len as u64;
+            done = end;
         }
         Ok(())
     });
     match rc {
-        CUDA_SUCCESS => w.completer.after(stream, ctx, Then::Reply { call: h.call }),
-        rc => w.completer.now(rc, Then::Reply { call: h.call }),
+        // The last piece brings the answer along.
+        CUDA_SUCCESS if m.len > 0 => {}
+        CUDA_SUCCESS => w.completer.after(stream, ctx, reply(h.call)),
+        rc => w.completer.now(rc, reply(h.call)),
     }
     Ok(())
 }

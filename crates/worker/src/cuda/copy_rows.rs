@@ -1,7 +1,7 @@
 //! Copies of rows: pitched memory, arrays, boxes. What goes to or comes from the client is packed.
 
 use super::address::{check_destination, check_source};
-use super::completer::Then;
+use super::done::{Kept, Staged, Then, reply};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -53,7 +53,7 @@ pub(super) fn copy_in_rows(
         && rc == CUDA_SUCCESS
     {
         let (stream, ctx) = w.here(h, m.stream);
-        w.completer.after(stream, ctx, Then::Release(s));
+        w.completer.after(stream, ctx, Then::Release(Kept::Slab(s)));
     }
     w.done(h, rc);
     Ok(())
@@ -110,25 +110,25 @@ pub(super) fn copy_out_rows(
                 // SAFETY: a slab holds that many rows, and is kept until they are sent.
                 check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) })?;
                 let len = rows * width;
-                w.completer.after(
-                    stream,
-                    ctx,
-                    Then::Chunk {
-                        call: h.call,
-                        offset,
-                        slab,
-                        len,
-                    },
-                );
-                offset += len as u64;
+                let end = offset + len as u64;
+                let then = Then::Send {
+                    call: h.call,
+                    offset,
+                    bytes: Staged { slab, len },
+                    last: (end == m.len).then_some(()),
+                };
+                w.completer.after(stream, ctx, then);
+                offset = end;
                 y += rows;
             }
         }
         Ok(())
     });
     match rc {
-        CUDA_SUCCESS => w.completer.after(stream, ctx, Then::Reply { call: h.call }),
-        rc => w.completer.now(rc, Then::Reply { call: h.call }),
+        // The last piece brings the answer along.
+        CUDA_SUCCESS if m.len > 0 => {}
+        CUDA_SUCCESS => w.completer.after(stream, ctx, reply(h.call)),
+        rc => w.completer.now(rc, reply(h.call)),
     }
     Ok(())
 }

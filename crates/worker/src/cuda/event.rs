@@ -1,8 +1,7 @@
 //! Events.
 
 use super::Cuda;
-use super::completer::Then;
-use super::waiters::Wait;
+use super::done::{Job, reply};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -22,7 +21,7 @@ pub(super) fn cu_event_query(
     m: msg::CuEventQuery,
 ) -> Result<(), WireError> {
     let rc = query(w, m.h_event);
-    w.completer.now(rc, Then::Reply { call: h.call });
+    w.completer.now(rc, reply(h.call));
     Ok(())
 }
 
@@ -36,15 +35,15 @@ pub(super) fn cu_event_synchronize(
         CUDA_ERROR_NOT_READY => {
             let event = w.handle(Kind::Event, m.h_event).unwrap_or(0);
             let ctx = w.handle(Kind::Context, h.aux).unwrap_or(0);
-            w.waiters.wait(ctx, Wait::Event(event), h.call);
+            w.completer.answer_after(Job::Event(ctx, event, h.call));
         }
-        rc => w.completer.now(rc, Then::Reply { call: h.call }),
+        rc => w.completer.now(rc, reply(h.call)),
     }
     Ok(())
 }
 
 pub(super) fn reached(w: &mut Cuda, h: &Header, m: msg::Reached) -> Result<(), WireError> {
-    let then = Then::Reply { call: h.call };
+    let then = reply(h.call);
     match w.stream(m.stream) {
         Ok(_) => {
             let (stream, ctx) = w.here(h, m.stream);

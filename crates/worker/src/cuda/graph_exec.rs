@@ -1,6 +1,6 @@
 //! Executable graphs, and which mirrors each reads and writes.
 
-use super::completer::Then;
+use super::done::{Kept, Then};
 use super::graph_node::{build, host};
 use super::graph_walk::{edges, ends, inside, kind, nodes};
 use super::state::execs::{Entry, Exec, Ids};
@@ -421,7 +421,7 @@ pub(super) fn cu_graph_exec_destroy(
     if let Some(e) = w.graphs.execs.remove(&m.h_graph_exec) {
         // Launches under way go on, wherever this came from.
         let (stream, ctx) = e.last;
-        let then = Then::Run(Box::new(move |_| drop(e)));
+        let then = Then::Release(Kept::Own(Box::new(e)));
         w.completer.after(stream as CUstream, ctx, then);
     }
     w.done(h, rc);

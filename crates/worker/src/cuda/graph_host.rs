@@ -10,7 +10,7 @@
 //! own.
 
 use super::address::{check_destination, check_source};
-use super::completer::Then;
+use super::done::{Then, reply};
 use super::promised::Promised;
 use super::state::mirrors::{Mirror, most_taken, place, room};
 use super::{Cuda, attempt, check};
@@ -20,7 +20,6 @@ use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Header;
 use std::any::Any;
 use std::ffi::c_void;
@@ -266,16 +265,10 @@ pub(super) fn mirror_out(w: &mut Cuda, h: &Header, m: msg::MirrorOut) -> Result<
         let (call, outbox) = (h.call, w.outbox.clone());
         let send = move |rc| {
             if rc == CUDA_SUCCESS {
-                let (ptr, len) = (mirror.ptr as *const u8, mirror.len);
-                let keep: Arc<dyn Any + Send + Sync> = mirror;
-                let mut done = 0;
-                while done < len {
-                    let n = BULK_CHUNK.min(len - done);
-                    // SAFETY: within the mirror, which `keep` keeps. A later launch may write it
-                    // meanwhile: without Busbar it would write the program's memory at that time.
-                    unsafe { outbox.chunk_shared(call, done as u64, ptr.add(done), n, &keep) };
-                    done += n;
-                }
+                let bytes = (mirror.ptr as *const u8, mirror.len);
+                // SAFETY: the mirror's, which is kept. A later launch may write it meanwhile:
+                // without Busbar it would write the program's memory at that time.
+                unsafe { outbox.put_owned(call, 0, bytes, mirror) };
             }
             outbox.reply(call, rc, |_| {});
         };
@@ -283,7 +276,7 @@ pub(super) fn mirror_out(w: &mut Cuda, h: &Header, m: msg::MirrorOut) -> Result<
         Ok(())
     });
     if rc != CUDA_SUCCESS {
-        w.completer.now(rc, Then::Reply { call: h.call });
+        w.completer.now(rc, reply(h.call));
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! Device memory where the client wants it.
 
-use super::completer::Then;
-use super::frees::Free;
+use super::done::{Free, reply};
 use super::state::exports::Memory;
 use super::state::mapped::{Mapped, is_of_all, within};
 use super::{Cuda, attempt, check};
@@ -180,8 +179,7 @@ pub(super) fn settle(w: &Cuda) -> Result<(), CUresult> {
 
 pub(super) fn mem_retire(w: &mut Cuda, h: &Header, m: msg::MemRetire) -> Result<(), WireError> {
     if m.size > 0 && w.mapped.get(&m.va).is_none_or(|known| known.size != m.size) {
-        w.completer
-            .now(CUDA_ERROR_INVALID_VALUE, Then::Reply { call: h.call });
+        w.completer.now(CUDA_ERROR_INVALID_VALUE, reply(h.call));
         return Ok(());
     }
     if m.size > 0 {
@@ -194,7 +192,7 @@ pub(super) fn mem_retire(w: &mut Cuda, h: &Header, m: msg::MemRetire) -> Result<
         size: m.size,
         call: h.call,
     };
-    if w.captures.is_empty() && w.frees.push(f) {
+    if w.captures.is_empty() && w.completer.unmap_later(f) {
         return Ok(());
     }
     let _ = settle(w);
@@ -202,7 +200,7 @@ pub(super) fn mem_retire(w: &mut Cuda, h: &Header, m: msg::MemRetire) -> Result<
         0 => CUDA_SUCCESS,
         n => attempt(|| unmap(w.driver, m.va, n as usize)),
     };
-    w.completer.now(rc, Then::Reply { call: h.call });
+    w.completer.now(rc, reply(h.call));
     Ok(())
 }
 

@@ -3,9 +3,9 @@
 //! [`Cuda`] is the executor's state: the loaded driver, the tables from the client's ids to the
 //! driver's handles, and which context is current; `state/` has its parts, none of which knows the
 //! whole. `generated/` decodes each record and makes the call; what needs thought is in a file per
-//! family, as on the client's side. Nothing here waits
-//! for the device on the executor's thread if it can be helped: copies to the host and questions go
-//! to the [`completer`], calls that wait to [`waiters`].
+//! family, as on the client's side. Nothing here waits for the device on the executor's thread if
+//! it can be helped: copies to the host, questions and calls that wait go to the completion engine
+//! ([`crate::done`]), whose side of this API is [`done`].
 
 // Functions of the driver API keep their C names in calls.
 #![allow(non_snake_case)]
@@ -13,14 +13,13 @@
 mod address;
 mod blame;
 mod compile;
-mod completer;
 mod context;
 mod copy;
 mod copy_rows;
 mod device;
+mod done;
 mod driver;
 mod event;
-mod frees;
 mod generated;
 mod graph;
 mod graph_exec;
@@ -51,14 +50,13 @@ mod tensor;
 mod texture;
 mod user_object;
 mod vmm;
-mod waiters;
 
 use crate::staging::Hold;
 use crate::{Api, Setup};
 use busbar_control::hello::Refusal;
 use busbar_wire::WireError;
 use busbar_wire::record::Header;
-use completer::Completer;
+use done::{Completer, Events};
 use session::COMPLAINTS;
 use state::{execs, exports, given, handles, listeners, segments, settled};
 use std::collections::{BTreeMap, HashSet};
@@ -89,22 +87,21 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         ));
     }
     let blame = blame::Blame::new(driver, setup.outbox.clone());
-    let completer = Completer::start(driver, setup.outbox.clone(), blame.clone())
+    let printed = printed::Printed::capture(setup.outbox.clone());
+    let events = Events::new(driver, setup.outbox.clone(), blame.clone(), printed);
+    let completer = Completer::start(events)
         .map_err(|e| Refusal::new("internal", format!("cannot start a thread: {e}")))?;
     let places = mover::Places::default();
     let graphs = execs::Graphs::default();
     let mirrors = graphs.mirrors.by_id();
     let mover = mover::Mover::new(driver, places.clone(), mirrors, blame.clone(), &setup);
     setup.ahead.serve(Box::new(mover));
-    let printed = printed::Printed::capture(setup.outbox.clone());
     let promises =
         promised::Promises::new(setup.callbacks, completer.clone(), setup.outbox.clone());
     Ok(Box::new(Cuda {
         driver,
-        waiters: waiters::Waiters::new(driver, completer.clone(), printed),
         outbox: setup.outbox,
         blame,
-        frees: frees::Frees::new(driver, completer.clone()),
         content: setup.content,
         promises,
         ahead: setup.ahead,
@@ -157,11 +154,11 @@ impl Api for Cuda {
     }
 
     fn wake(&mut self) {
-        self.waiters.rouse();
+        self.completer.rouse();
     }
 
     fn close(&mut self) {
-        self.waiters.close();
+        self.completer.close();
         self.logs.close();
         // The process ends with the session, and the driver frees with it all that it held.
     }

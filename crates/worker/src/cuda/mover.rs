@@ -16,7 +16,6 @@ use crate::staging::{Arena, Lent};
 use busbar_abi::cuda::*;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::{Header, OP_MEMORY_IN, OP_MEMORY_OUT, OP_MIRROR_IN};
-use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -188,11 +187,9 @@ impl Mover {
             Room::Bytes(b) => self.outbox.chunk(p.call, p.offset, &b[..p.len]),
             Room::Slab(slab) => {
                 let at = slab.ptr();
-                let keep: Arc<dyn Any + Send + Sync> = Arc::new(slab);
                 // SAFETY: the slab holds the bytes, which nobody writes until it is dropped.
-                unsafe {
-                    self.outbox.chunk_shared(p.call, p.offset, at, p.len, &keep);
-                }
+                unsafe { self.outbox.put_owned(p.call, p.offset, (at, p.len), slab) };
+                self.outbox.flush();
             }
         }
     }

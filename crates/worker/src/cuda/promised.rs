@@ -3,7 +3,7 @@
 //! The client hears of each token what becomes of it, whatever that is: one that has not run when
 //! its last owner here is gone will not run, and one that may run often will not run again.
 
-use super::completer::{Completer, Then};
+use super::done::{Completer, Then};
 use crate::callback::Callbacks;
 use crate::outbox::Outbox;
 use busbar_abi::cuda::*;

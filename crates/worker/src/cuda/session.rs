@@ -3,7 +3,7 @@
 use super::driver::check;
 use super::state::handles::{Body, Handles};
 use super::state::{execs, exports, given, listeners, mapped, segments, settled};
-use super::{blame, completer, frees, mover, promised, waiters};
+use super::{blame, done, mover, promised};
 use crate::ahead::Ahead;
 use crate::content::Content;
 use crate::objects::{Dead, Key};
@@ -42,8 +42,7 @@ pub struct Cuda {
     pub(super) incoming: Arena,
     /// Memory for what goes to the client.
     pub(super) outgoing: Arena,
-    pub(super) completer: completer::Completer,
-    pub(super) waiters: waiters::Waiters,
+    pub(super) completer: done::Completer,
     /// Memory that was mapped where the client said, by address.
     pub(super) mapped: BTreeMap<u64, mapped::Mapped>,
     /// Memory that the program and we both have mapped.
@@ -55,7 +54,6 @@ pub struct Cuda {
     /// Ranges of addresses that are reserved, by number.
     pub(super) reserved: HashSet<u32>,
     pub(super) graphs: execs::Graphs,
-    pub(super) frees: frees::Frees,
     /// Streams on which captures have begun and not ended, by id.
     pub(super) captures: HashSet<u32>,
     /// Which device, by physical ordinal, may use memory of which other.

@@ -1,7 +1,7 @@
 //! Memory that the program on this host and its worker both have mapped, at one address: the device
 //! copies from and to the program's own pages, and kernels reach them.
 
-use super::completer::Then;
+use super::done::reply;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -74,8 +74,8 @@ pub(super) fn copy_shared(w: &mut Cuda, h: &Header, m: msg::CopyShared) -> Resul
     });
     match (h.call, rc) {
         (0, rc) => w.done(h, rc),
-        (call, CUDA_SUCCESS) => w.completer.after(stream, ctx, Then::Reply { call }),
-        (call, rc) => w.completer.now(rc, Then::Reply { call }),
+        (call, CUDA_SUCCESS) => w.completer.after(stream, ctx, reply(call)),
+        (call, rc) => w.completer.now(rc, reply(call)),
     }
     Ok(())
 }

@@ -1,9 +1,8 @@
 //! Streams and captures.
 
-use super::completer::Then;
+use super::done::{Job, reply};
 use super::driver::RELAXED;
 use super::graph::{edge_list, node_list, or_null};
-use super::waiters::Wait;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -18,8 +17,8 @@ pub(super) fn cu_stream_synchronize(
 ) -> Result<(), WireError> {
     let ctx = w.handle(Kind::Context, h.aux).unwrap_or(0);
     match w.stream(m.h_stream) {
-        Ok(s) => w.waiters.wait(ctx, Wait::Stream(s), h.call),
-        Err(e) => w.completer.now(e, Then::Reply { call: h.call }),
+        Ok(s) => w.completer.answer_after(Job::Stream(ctx, s, h.call)),
+        Err(e) => w.completer.now(e, reply(h.call)),
     }
     Ok(())
 }
@@ -34,7 +33,7 @@ pub(super) fn cu_stream_query(
         Ok(s) => unsafe { w.driver.cuStreamQuery(s as CUstream) },
         Err(e) => e,
     };
-    w.completer.now(rc, Then::Reply { call: h.call });
+    w.completer.now(rc, reply(h.call));
     Ok(())
 }
 
@@ -126,7 +125,7 @@ pub(super) fn cu_stream_begin_capture_v2(
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
         let stream = w.stream(m.h_stream)? as CUstream;
-        w.frees.settle();
+        w.completer.settle_frees();
         // SAFETY: a live stream.
         check(unsafe { w.driver.cuStreamBeginCapture_v2(stream, RELAXED) })?;
         w.captures.insert(m.h_stream);
@@ -146,7 +145,7 @@ pub(super) fn capture_to_graph(
         let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
         let after = node_list(w, &m.after)?;
         let edges = edge_list(m.edges, after.len())?;
-        w.frees.settle();
+        w.completer.settle_frees();
         // SAFETY: live handles; the arrays are of that length.
         check(unsafe {
             w.driver.cuStreamBeginCaptureToGraph(

@@ -1,8 +1,8 @@
 //! Commands: launches, copies, events.
 
+use super::done::{Answer, Events, Held};
 use super::enqueue::packed;
 use super::objects::Object;
-use super::pending::Work;
 use super::{Fail, OpenCl, ok};
 use crate::staging::Hold;
 use busbar_abi::opencl::*;
@@ -232,10 +232,8 @@ impl OpenCl {
         })?;
         // SAFETY: an event of ours, now with one more owner.
         unsafe { (self.cl.clRetainEvent)(e) };
-        self.pending.hold(e, Box::new(mapping));
-        let (strict, times) = (true, Vec::new());
-        let work = Work::Reply { strict, times };
-        self.pending.add(vec![e], CL_COMPLETE, call, work);
+        self.completer.keep(Events::one(e), Held::Mapping(mapping));
+        self.answer_after(Some(Events::one(e)), call, Answer::Strict);
         Ok(())
     }
 
@@ -503,10 +501,8 @@ impl OpenCl {
             Ok(unsafe { (this.cl.clEnqueueMarkerWithWaitList)(q, n, list, e) })
         })?;
         self.objects.flush(self.cl, &mut self.dirty);
-        let strict = false;
         let times = self.objects.timed(self.cl, &m.profile);
-        self.pending
-            .add(vec![e], CL_COMPLETE, call, Work::Reply { strict, times });
+        self.answer_after(Some(Events::one(e)), call, Answer::Times(false, times));
         Ok(())
     }
 
@@ -547,10 +543,8 @@ impl OpenCl {
             unsafe { (self.cl.clRetainEvent)(*e) };
         }
         self.objects.flush(self.cl, &mut self.dirty);
-        let strict = true;
         let times = self.objects.timed(self.cl, &m.profile);
-        self.pending
-            .add(list, CL_COMPLETE, call, Work::Reply { strict, times });
+        self.answer_after(Events::all(list), call, Answer::Times(true, times));
         Ok(())
     }
 
@@ -562,8 +556,8 @@ impl OpenCl {
         };
         if status <= CL_COMPLETE {
             // What the command brought goes first.
-            self.pending.pump();
-            self.output.drain();
+            self.answer_after(None, call, Answer::Status(status));
+            return Ok(());
         }
         self.answer(call, &wire::EventStatusReply { status });
         Ok(())
@@ -591,8 +585,8 @@ impl OpenCl {
         // SAFETY: an event of ours, with one more owner now.
         unsafe { (self.cl.clRetainEvent)(e) };
         self.objects.flush(self.cl, &mut self.dirty);
-        self.pending
-            .add(vec![e], m.trigger, 0, Work::Callback(m.token, m.trigger));
+        let events = Events::at(e, m.trigger);
+        self.answer_after(Some(events), 0, Answer::Callback(m.token));
         Ok(())
     }
 }

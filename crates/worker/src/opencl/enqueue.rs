@@ -1,18 +1,15 @@
 //! How commands are enqueued: their events, and the memory that they read from and into.
 
-use super::landing::Landing;
+use super::done::{Answer, Events, Held, Then};
 use super::objects::{Object, Queue};
-use super::pending::{Bytes, Work};
 use super::session::Data;
 use super::{Fail, Made, OpenCl, ok};
-use crate::staging::{Hold, Lent};
+use crate::staging::Hold;
 use busbar_abi::opencl::*;
 use busbar_wire::WireError;
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::pieces::{Piece, pieces};
-use std::any::Any;
 use std::ptr::{null, null_mut};
-use std::sync::Arc;
 
 /// Slabs that writes may hold. Beyond that, bytes move to ordinary memory: commands may wait for
 /// something that the client has yet to say, and then the slabs are needed to hear it.
@@ -114,18 +111,18 @@ impl OpenCl {
         f: impl FnOnce(&Self, Handle, &[u8], u32, *const Handle, *mut Handle) -> Result<i32, i32>,
     ) -> Result<(), Fail> {
         // Inline bytes that came in a slab stay there.
-        let kept: Kept = match data {
-            Data::Blob(v) => Kept::Own(v.into_boxed_slice()),
-            Data::Inline(b) if self.pending.held() < MOST_SLABS => match hold.take() {
-                Some(slab) => Kept::Slab(slab, b.as_ptr(), b.len()),
-                None => Kept::Own(b.into()),
+        let kept = match data {
+            Data::Blob(v) => Held::Own(v.into_boxed_slice()),
+            Data::Inline(b) if self.completer.held() < MOST_SLABS => match hold.take() {
+                Some(slab) => Held::Slab(slab, b.as_ptr(), b.len()),
+                None => Held::Own(b.into()),
             },
-            Data::Inline(b) => Kept::Own(b.into()),
+            Data::Inline(b) => Held::Own(b.into()),
         };
         let e = self.enqueue(queue, event, waits, true, |this, q, n, list, e| {
             f(this, q, kept.bytes(), n, list, e)
         })?;
-        self.pending.hold(e, Box::new(kept));
+        self.completer.keep(Events::one(e), kept);
         Ok(())
     }
 
@@ -183,7 +180,7 @@ impl OpenCl {
         }
         if let Some(fail) = failed {
             for (e, landing) in started {
-                self.pending.hold(e, Box::new(landing));
+                self.completer.keep(Events::one(e), Held::Landing(landing));
             }
             if let Fail::Cl(code) = fail {
                 self.fail_event(event, q.context, code)?;
@@ -200,31 +197,18 @@ impl OpenCl {
         }
         let mut offset = 0;
         for (e, landing) in started {
-            let keep: Arc<dyn Any + Send + Sync> = Arc::new(landing);
-            let bytes = keep
-                .downcast_ref::<Landing>()
-                .map_or(&[][..], Landing::bytes);
-            let (start, len) = (bytes.as_ptr(), bytes.len());
-            // What could not be cut is longer than a record may be.
-            let mut parts = Vec::new();
-            for i in (0..len).step_by(BULK_CHUNK) {
-                parts.push(Bytes {
-                    ptr: start.wrapping_add(i),
-                    len: BULK_CHUNK.min(len - i),
-                    offset: offset + i as u64,
-                    keep: keep.clone(),
-                });
-            }
-            offset += len as u64;
-            let work = Work::Chunks(parts, single);
-            self.pending.add(vec![e], CL_COMPLETE, call, work);
+            let len = landing.bytes().len() as u64;
+            let then = Then::Send {
+                call,
+                offset,
+                bytes: landing,
+                last: single.then_some(Answer::Strict),
+            };
+            offset += len;
+            self.completer.after(Events::one(e), then);
         }
         if !single {
-            let work = Work::Reply {
-                strict: true,
-                times: Vec::new(),
-            };
-            self.pending.add(all, CL_COMPLETE, call, work);
+            self.answer_after(Events::all(all), call, Answer::Strict);
         }
         Ok(())
     }
@@ -233,27 +217,4 @@ impl OpenCl {
 /// Bytes (or pixels) of a box without gaps.
 pub(super) fn packed(region: &[u64; 3]) -> Option<u64> {
     region[0].checked_mul(region[1])?.checked_mul(region[2])
-}
-
-/// Bytes that a command reads.
-enum Kept {
-    Own(Box<[u8]>),
-    Slab(
-        #[allow(dead_code, reason = "held, not read")] Lent,
-        *const u8,
-        usize,
-    ),
-}
-
-// SAFETY: the pointer leads into the slab, which moves along.
-unsafe impl Send for Kept {}
-
-impl Kept {
-    fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Own(b) => b,
-            // SAFETY: the payload lies in the slab, which we hold.
-            Self::Slab(_, p, n) => unsafe { std::slice::from_raw_parts(*p, *n) },
-        }
-    }
 }

@@ -1,9 +1,9 @@
 //! OpenCL: executing calls on the platforms of this machine.
 //!
 //! [`cl`] loads the library, [`describe`] tells the client what there is, [`objects`] keeps what
-//! the session has made, [`pending`] looks after commands that run. The messages are executed by
-//! [`run`] (which reads them), `create`, `program`, `command` and `svm`; `enqueue` is how
-//! commands go to the library.
+//! the session has made, [`done`] is what the completion engine asks of events. The messages are
+//! executed by [`run`] (which reads them), `create`, `program`, `command` and `svm`; `enqueue` is
+//! how commands go to the library.
 
 mod built;
 mod cache;
@@ -11,12 +11,12 @@ mod cl;
 mod command;
 mod create;
 mod describe;
+mod done;
 mod drivers;
 mod enqueue;
 mod landing;
 mod objects;
 mod output;
-mod pending;
 mod program;
 mod run;
 mod session;
@@ -32,10 +32,10 @@ use busbar_control::hello::Refusal;
 use busbar_wire::WireError;
 use busbar_wire::record::Header;
 use cl::{Cl, ok};
+use done::{Completer, Ends};
 use landing::Pool;
 use objects::{Object, Objects};
 use output::Output;
-use pending::Pending;
 use session::{Fail, Made, OpenCl};
 use shared::Shared;
 use std::collections::HashMap;
@@ -149,8 +149,8 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         ));
     }
     let pool = Pool::default();
-    let pending = Pending::new(cl, setup.outbox.clone(), output.clone(), pool.clone());
-    let pending = pending.map_err(|e| {
+    let ends = Ends::new(cl, setup.outbox.clone(), output.clone(), pool.clone());
+    let completer = Completer::start(ends).map_err(|e| {
         let why = format!("the server's worker cannot start a thread ({e}): try later");
         Refusal::new("internal", why)
     })?;
@@ -158,7 +158,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         cl,
         outbox: setup.outbox,
         content: setup.content,
-        pending,
+        completer,
         output,
         objects,
         platforms,

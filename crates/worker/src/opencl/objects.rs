@@ -2,7 +2,7 @@
 
 use super::built::Program;
 use super::cl::Cl;
-use super::pending::Event;
+use super::done::Event;
 use crate::objects::Sort;
 use busbar_abi::opencl::*;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! A session's OpenCL side: the executor's state, and what each message's handler asks of it.
 
 use super::cl::Cl;
+use super::done::{Answer, Completer, Events, Then};
 use super::landing::Pool;
 use super::objects::Objects;
 use super::output::Output;
-use super::pending::Pending;
 use super::shared::Shared;
 use crate::content::Content;
 use crate::outbox::Outbox;
@@ -21,7 +21,7 @@ pub struct OpenCl {
     pub(super) content: Content,
     pub(super) output: Output,
     pub(super) objects: Objects,
-    pub(super) pending: Arc<Pending>,
+    pub(super) completer: Completer,
     pub(super) platforms: Vec<(Handle, Vec<u32>)>,
     pub(super) dirty: Vec<u32>,
     pub(super) blobs: HashMap<u32, Vec<u8>>,
@@ -90,6 +90,15 @@ impl OpenCl {
     pub(super) fn answer<'a>(&self, call: u32, m: &impl Message<'a>) {
         self.outbox
             .reply(call, CL_SUCCESS, |w: &mut Writer<'_>| m.encode(w));
+    }
+
+    /// Answers a call once events have come, or after what has come, if there are none.
+    pub(super) fn answer_after(&self, events: Option<Events>, call: u32, answer: Answer) {
+        let then = Then::Answer { call, answer };
+        match events {
+            Some(events) => self.completer.after(events, then),
+            None => self.completer.now(CL_SUCCESS, then),
+        }
     }
 
     /// Answers a call that brings nothing back.

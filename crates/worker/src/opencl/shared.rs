@@ -10,7 +10,7 @@ use std::sync::Arc;
 const MOST: usize = 16 << 10;
 
 /// A segment that is mapped; commands that use it keep it.
-pub(super) struct Mapping {
+pub struct Mapping {
     at: u64,
     size: u64,
 }

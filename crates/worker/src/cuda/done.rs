@@ -1,0 +1,351 @@
+//! What CUDA's events are to the completion engine, which calls wait on threads, and memory that is
+//! unmapped once the work of its context is done.
+
+use super::blame::Blame;
+use super::driver::relax;
+use super::printed::Printed;
+use crate::done::{self, Bereft, Done, Pace, Probe};
+use crate::lock::{lock, wait};
+use crate::outbox::Outbox;
+use crate::staging::Lent;
+use busbar_abi::cuda::*;
+use busbar_channel::{patience, spare_core};
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// An event of the driver's, in a context. Handles are numbers here: they pass between threads.
+#[derive(Clone, Copy)]
+pub(super) struct Event {
+    event: u64,
+    context: u64,
+}
+
+/// Bytes in staging memory.
+pub(super) struct Staged {
+    pub(super) slab: Lent,
+    pub(super) len: usize,
+}
+
+/// What is kept until work that uses it is done: only dropped then.
+pub(super) enum Kept {
+    /// Staging memory.
+    Slab(#[allow(dead_code, reason = "held, not read")] Lent),
+    /// What others may have, too.
+    Shared(#[allow(dead_code, reason = "held, not read")] Arc<dyn Any + Send + Sync>),
+    /// Something else.
+    Own(#[allow(dead_code, reason = "held, not read")] Box<dyn Any + Send>),
+}
+
+/// What to wait for on a thread.
+pub(super) enum Job {
+    /// All work of a context; the call that is answered then.
+    Context(u64, u32),
+    /// All work of a context's stream.
+    Stream(u64, u64, u32),
+    /// An event, in a context.
+    Event(u64, u64, u32),
+    /// Memory that is to be unmapped.
+    Frees,
+}
+
+/// A mapping to undo, unless its size is 0, and the call that is answered then.
+#[derive(Clone, Copy)]
+pub(super) struct Free {
+    /// The context whose work may still use it.
+    pub(super) context: u64,
+    /// Where it begins.
+    pub(super) va: u64,
+    /// Its length.
+    pub(super) size: u64,
+    /// The call.
+    pub(super) call: u32,
+}
+
+#[derive(Default)]
+struct Frees {
+    list: Vec<Free>,
+    /// Those of the list, and those that the thread has taken from it.
+    left: usize,
+    /// A thread is at it.
+    running: bool,
+}
+
+/// The most entries.
+const MOST: usize = 1 << 13;
+/// The most memory that waits to be unmapped; beyond that the executor waits itself.
+const MOST_FREES: usize = 1 << 14;
+
+/// CUDA's side of the engine.
+pub(super) struct Events {
+    driver: &'static Driver,
+    outbox: Outbox,
+    blame: Blame,
+    printed: Option<Printed>,
+    /// Events that are free, by context.
+    free: Mutex<HashMap<u64, Vec<u64>>>,
+    frees: Mutex<Frees>,
+    freed: Condvar,
+}
+
+/// The engine of a session.
+pub(super) type Completer = Done<Events>;
+/// What happens when an entry's time has come.
+pub(super) type Then = done::Then<Events>;
+
+/// A call is answered, without fields.
+pub(super) fn reply(call: u32) -> Then {
+    Then::Answer { call, answer: () }
+}
+
+impl Events {
+    pub(super) fn new(
+        driver: &'static Driver,
+        outbox: Outbox,
+        blame: Blame,
+        printed: Option<Printed>,
+    ) -> Self {
+        Self {
+            driver,
+            outbox,
+            blame,
+            printed,
+            free: Mutex::default(),
+            frees: Mutex::default(),
+            freed: Condvar::new(),
+        }
+    }
+
+    fn give_back(&self, e: Event) {
+        soon_free(self).entry(e.context).or_default().push(e.event);
+    }
+
+    fn record(&self, stream: CUstream, context: u64) -> Result<Event, CUresult> {
+        let free = soon_free(self).get_mut(&context).and_then(Vec::pop);
+        let event = match free {
+            Some(e) => e,
+            None => {
+                let mut e: CUevent = std::ptr::null_mut();
+                const DISABLE_TIMING: u32 = 2;
+                // SAFETY: a pointer to a live handle.
+                match unsafe { self.driver.cuEventCreate(&mut e, DISABLE_TIMING) } {
+                    CUDA_SUCCESS => e as u64,
+                    rc => return Err(rc),
+                }
+            }
+        };
+        let e = Event { event, context };
+        // SAFETY: a live event and stream of the current context.
+        match unsafe { self.driver.cuEventRecord(event as CUevent, stream) } {
+            CUDA_SUCCESS => Ok(e),
+            rc => {
+                self.give_back(e);
+                Err(rc)
+            }
+        }
+    }
+
+    /// Unmaps all memory that waits for that. One wait serves all that has come before it.
+    fn unmap(&self, done: &Completer) {
+        loop {
+            let mut frees = lock(&self.frees);
+            if frees.list.is_empty() {
+                frees.running = false;
+                return;
+            }
+            let list = std::mem::take(&mut frees.list);
+            drop(frees);
+            let mut contexts: Vec<u64> = list.iter().map(|f| f.context).collect();
+            contexts.sort_unstable();
+            contexts.dedup();
+            for c in contexts {
+                // A context that is lost or gone uses nothing any more.
+                // SAFETY: a context that was live when the client asked; the driver says if not.
+                unsafe {
+                    if self.driver.cuCtxSetCurrent(c as CUcontext) == CUDA_SUCCESS {
+                        self.driver.cuCtxSynchronize();
+                    }
+                }
+            }
+            for f in &list {
+                let rc = match f.size {
+                    0 => CUDA_SUCCESS,
+                    // SAFETY: a mapping of ours that nobody names any more.
+                    n => unsafe { self.driver.cuMemUnmap(f.va, n as usize) },
+                };
+                done.now(rc, reply(f.call));
+            }
+            lock(&self.frees).left -= list.len();
+            self.freed.notify_all();
+        }
+    }
+}
+
+fn soon_free(e: &Events) -> std::sync::MutexGuard<'_, HashMap<u64, Vec<u64>>> {
+    busbar_channel::soon(&e.free)
+}
+
+impl Probe for Events {
+    type Event = Event;
+    type Bytes = Staged;
+    type Kept = Kept;
+    type Answer = ();
+    type Job = Job;
+
+    const TOLD: bool = false;
+
+    fn begin(&self) {
+        relax(self.driver);
+    }
+
+    fn ask(&self, e: &Event) -> Option<CUresult> {
+        // SAFETY: a live event.
+        match unsafe { self.driver.cuEventQuery(e.event as CUevent) } {
+            CUDA_ERROR_NOT_READY => None,
+            rc => Some(rc),
+        }
+    }
+
+    fn over(&self, e: Event, _theirs: bool) {
+        self.give_back(e);
+    }
+
+    fn failed(&self, rc: CUresult, e: Option<&Event>) {
+        // Whatever it was that failed, it failed in what was queued before: a copy itself does not.
+        self.blame.failed(rc, 0, e.map_or(0, |e| e.context));
+    }
+
+    fn is_little(&self, _e: &Event, _then: &Then) -> bool {
+        false
+    }
+
+    fn send(&self, call: u32, offset: u64, Staged { slab, len }: Staged) {
+        let at = slab.ptr();
+        // SAFETY: the slab holds `len` bytes, which nobody writes until it is dropped.
+        unsafe { self.outbox.put_owned(call, offset, (at, len), slab) };
+    }
+
+    fn answer(&self, call: u32, rc: CUresult, (): ()) {
+        self.outbox.put_reply(call, rc, |_| {});
+    }
+
+    fn flush(&self) {
+        self.outbox.flush();
+    }
+
+    fn serve(&self, done: &Completer, job: Job) {
+        let d = self.driver;
+        let enter = |context: u64| {
+            // SAFETY: the context and handles were live when the client asked; that it does not
+            // destroy them meanwhile is the API's own demand.
+            unsafe { d.cuCtxSetCurrent(context as CUcontext) };
+        };
+        // SAFETY: as above.
+        let (rc, call) = unsafe {
+            match job {
+                Job::Context(context, call) => {
+                    enter(context);
+                    (d.cuCtxSynchronize(), call)
+                }
+                Job::Stream(context, stream, call) => {
+                    enter(context);
+                    (d.cuStreamSynchronize(stream as CUstream), call)
+                }
+                Job::Event(context, event, call) => {
+                    enter(context);
+                    (d.cuEventSynchronize(event as CUevent), call)
+                }
+                Job::Frees => return self.unmap(done),
+            }
+        };
+        if let Some(p) = &self.printed {
+            p.flush();
+        }
+        done.now(rc, reply(call));
+    }
+
+    fn pace(&self, since: Duration) -> Pace {
+        match since {
+            s if s < patience().waiting && spare_core() => Pace::Spin,
+            s if s > Duration::from_millis(5) => Pace::Nap(Duration::from_micros(50)),
+            _ => Pace::Nap(Duration::from_micros(10)),
+        }
+    }
+}
+
+impl Done<Events> {
+    /// Does `then` once everything queued so far on `stream`, of the current context, is done.
+    pub(super) fn after(&self, stream: CUstream, context: u64, then: Then) {
+        // More is to come than any program has under way. Whoever calls has nothing that the
+        // entries wait for: as with the driver's own queues, its client waits, too.
+        while self.waiting() >= MOST && !self.probe().outbox.closed() {
+            self.sweep();
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        let event = self.probe().record(stream, context);
+        let event = event.map_err(|rc| match rc {
+            // There is no memory for an event, but one can wait without.
+            // SAFETY: a live stream of the current context.
+            CUDA_ERROR_OUT_OF_MEMORY => unsafe { self.probe().driver.cuStreamSynchronize(stream) },
+            rc => rc,
+        });
+        self.push(event, then);
+    }
+
+    /// Answers a call once what it waits for is over.
+    pub(super) fn answer_after(&self, job: Job) {
+        if let Err(Job::Context(_, call) | Job::Stream(_, _, call) | Job::Event(_, _, call)) =
+            self.wait(job)
+        {
+            self.now(CUDA_ERROR_OUT_OF_MEMORY, reply(call));
+        }
+    }
+
+    /// A context is about to go, and its events with it: what waits for them is to be given to
+    /// [`Done::abandon`] when it has gone.
+    pub(super) fn leave_context(&self, context: u64) -> Bereft<Events> {
+        let left = self.leave(|e| e.context == context);
+        soon_free(self.probe()).remove(&context);
+        left
+    }
+
+    /// Takes on memory to unmap; false when there is no thread for it, or too much to do for that.
+    pub(super) fn unmap_later(&self, f: Free) -> bool {
+        let mut frees = lock(&self.probe().frees);
+        if frees.left >= MOST_FREES {
+            return false;
+        }
+        frees.list.push(f);
+        frees.left += 1;
+        if std::mem::replace(&mut frees.running, true) {
+            return true;
+        }
+        drop(frees);
+        let started = self.wait_first(Job::Frees).is_ok();
+        if !started {
+            let mut frees = lock(&self.probe().frees);
+            frees.running = false;
+            frees.list.pop();
+            frees.left -= 1;
+        }
+        started
+    }
+
+    /// Waits until all such memory is unmapped. A wait for a context would void a capture that
+    /// begins meanwhile; and to free memory is to wait for the device, so a program expects no
+    /// less.
+    pub(super) fn settle_frees(&self) {
+        let mut frees = lock(&self.probe().frees);
+        while frees.left > 0 {
+            frees = wait(&self.probe().freed, frees);
+        }
+    }
+
+    /// The session is over: passes on what has been printed.
+    pub(super) fn close(&self) {
+        if let Some(p) = &self.probe().printed {
+            p.close();
+        }
+    }
+}
