@@ -1,5 +1,6 @@
 //! `busbar serve`: listens, checks who comes, and gives each session a worker process of its own.
 
+mod budget;
 mod config;
 mod connection;
 mod door;
@@ -7,6 +8,7 @@ mod greeting;
 mod monitor;
 mod refusals;
 mod state;
+mod voices;
 mod workers;
 
 pub use config::Args;

@@ -268,6 +268,7 @@ fn open(
         devices,
         resume_seconds: server.config.resume_seconds,
     };
+    let _ = worker.session.set(session.clone());
     tracing::info!(
         session,
         api = hello.api,

@@ -4,6 +4,7 @@
 //! short line, and each network gets only so many of them in a while, as do all networks together;
 //! the next line says how many were left out.
 
+use super::budget::{Allowance, Budget};
 use busbar_control::hello::Refusal;
 use busbar_control::text::one_line;
 use busbar_transport::lock::lock;
@@ -15,9 +16,9 @@ use std::time::Instant;
 /// The longest reason in a line, in bytes.
 const LONGEST: usize = 300;
 /// Lines that one network has at once, and how many come back each second.
-const OF_ONE: (f64, f64) = (20.0, 1.0);
+const OF_ONE: Allowance = (20.0, 1.0);
 /// The same for all networks together.
-const OF_ALL: (f64, f64) = (100.0, 10.0);
+const OF_ALL: Allowance = (100.0, 10.0);
 /// The most networks that are told apart.
 const NETWORKS: usize = 1024;
 
@@ -48,54 +49,33 @@ impl Network {
     }
 }
 
-/// Lines that may still be written.
-#[derive(Clone, Copy)]
-struct Left {
-    lines: f64,
-    at: Instant,
-}
-
-impl Left {
-    /// How many there are by now.
-    fn now(self, now: Instant, (most, back): (f64, f64)) -> f64 {
-        let waited = now.saturating_duration_since(self.at).as_secs_f64();
-        (self.lines + back * waited).min(most)
-    }
-}
-
 #[derive(Default)]
 struct State {
-    all: Option<Left>,
-    networks: HashMap<Network, Left>,
+    all: Option<Budget>,
+    networks: HashMap<Network, Budget>,
     left_out: u64,
 }
 
 impl State {
     /// Whether a line may be written; if so, how many were left out before it.
     fn line(&mut self, from: Network, now: Instant) -> Option<u64> {
-        let fresh = |(most, _)| Left {
-            lines: most,
-            at: now,
-        };
         if self.networks.len() >= NETWORKS && !self.networks.contains_key(&from) {
             self.networks.retain(|_, l| l.now(now, OF_ONE) < OF_ONE.0);
         }
         // Those that find no place of their own share one.
         let full = self.networks.len() >= NETWORKS && !self.networks.contains_key(&from);
         let from = if full { Network::Unknown } else { from };
-        let one = *self.networks.entry(from).or_insert(fresh(OF_ONE));
-        let all = *self.all.get_or_insert(fresh(OF_ALL));
-        let (of_one, of_all) = (one.now(now, OF_ONE), all.now(now, OF_ALL));
-        if of_one < 1.0 || of_all < 1.0 {
+        let one = *self
+            .networks
+            .entry(from)
+            .or_insert(Budget::full(OF_ONE, now));
+        let all = *self.all.get_or_insert(Budget::full(OF_ALL, now));
+        if one.now(now, OF_ONE) < 1.0 || all.now(now, OF_ALL) < 1.0 {
             self.left_out += 1;
             return None;
         }
-        let spent = |lines| Left {
-            lines: lines - 1.0,
-            at: now,
-        };
-        self.networks.insert(from, spent(of_one));
-        self.all = Some(spent(of_all));
+        self.networks.insert(from, one.spent(now, OF_ONE));
+        self.all = Some(all.spent(now, OF_ALL));
         Some(std::mem::take(&mut self.left_out))
     }
 }

@@ -1,6 +1,7 @@
 //! Worker processes: starting them, keeping one ready, noticing their end.
 
 use super::config::Config;
+use super::voices::{Named, Voices};
 use crate::confine::{self, User};
 use crate::launch;
 use anyhow::{Context, Result, bail};
@@ -34,6 +35,8 @@ pub(crate) struct Worker {
     pub pid: u32,
     /// The number of its user.
     uid: u32,
+    /// The session that it serves.
+    pub session: Named,
 }
 
 /// Starts workers.
@@ -47,6 +50,7 @@ pub(crate) struct Workers {
     turns: Turns,
     user: Option<User>,
     spawner: Spawner,
+    voices: Voices,
 }
 
 /// How many workers may be starting at a time. Drivers keep a core busy while they start: more of
@@ -235,6 +239,7 @@ impl Workers {
             turns: Turns::new(most_starting()),
             user: c.worker_user.clone(),
             spawner: Spawner::start()?,
+            voices: Voices::start().context("cannot start a thread")?,
         })
     }
 
@@ -340,9 +345,12 @@ impl Workers {
         c.arg(format!("--control-fd={fd}"));
         c.arg(format!("--warm={}", self.apis.join(",")));
         // Nothing a tenant prints may mix with the server's own stdout.
-        c.stdout(Stdio::null());
-        let child = self.spawner.spawn(c).map_err(not_started)?;
-        let pid = child.id();
+        c.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = self.spawner.spawn(c).map_err(not_started)?;
+        let (pid, session) = (child.id(), Named::default());
+        if let Some(pipe) = child.stderr.take() {
+            self.voices.hear(pipe.into(), pid, session.clone());
+        }
         Ok(Worker {
             control: ours,
             child: Mutex::new(child),
@@ -352,6 +360,7 @@ impl Workers {
                 .user
                 .as_ref()
                 .map_or(unsafe { libc::geteuid() }, |u| u.uid),
+            session,
         })
     }
 

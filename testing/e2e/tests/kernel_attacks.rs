@@ -1,0 +1,66 @@
+//! On a CPU device a client's kernels are machine code in its worker. They can do to that worker
+//! what they like, and nothing to the server and to other sessions.
+
+use busbar_e2e::opencl::{self, Server};
+use busbar_e2e::until;
+use std::path::Path;
+use std::process::Stdio;
+
+/// The results of the system calls that a kernel makes, each `TIMES NUMBER A B C D`.
+fn calls(server: &Server, calls: &[[&str; 6]]) -> Vec<i64> {
+    let program = opencl::compile("opencl_calls");
+    let out = opencl::run(server.command(program).args(calls.concat()));
+    let lines = opencl::text(&out);
+    let results: Vec<_> = lines.lines().map_while(|l| l.parse().ok()).collect();
+    let errors = String::from_utf8_lossy(&out.stderr);
+    assert_eq!(results.len(), calls.len(), "{lines}{errors}");
+    results
+}
+
+/// A server whose log is in a file, and more flags.
+fn logging(log: &Path, args: &[&str]) -> Server {
+    let file = std::fs::File::create(log).expect("a file");
+    Server::start_with(|c| {
+        c.args(args).stdin(Stdio::null()).stderr(file);
+    })
+}
+
+#[test]
+fn a_kernel_cannot_forge_cut_or_flood_the_log() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("log");
+    let server = logging(&log, &[]);
+    let read = || std::fs::read_to_string(&log).expect("a log");
+    let before = until("a log", || Some(read()).filter(|l| l.contains("listening")));
+    let forged =
+        "\n2026-01-01T00:00:00.000000Z  INFO session opens session=\"forged\"\n\u{1b}[2J\n";
+    let length = forged.len().to_string();
+    let long = "x".repeat(4000) + "\n";
+    let results = calls(
+        &server,
+        &[
+            // ftruncate(2, 0)
+            ["1", "77", "2", "0", "0", "0"],
+            // write(2, forged, length)
+            ["1", "1", "2", forged, &length, "0"],
+            // write(2, long, 4001), 5000 times
+            ["5000", "1", "2", &long, "4001", "0"],
+        ],
+    );
+    assert!(results[0] < 0, "a log cannot be cut");
+    until("the session's end", || {
+        read().contains("session ended").then_some(())
+    });
+    let after = until("what it wrote", || {
+        Some(read()).filter(|l| l.contains("forged") && l.contains("xxx"))
+    });
+    assert!(after.starts_with(&before), "{after}");
+    let forged: Vec<_> = after.lines().filter(|l| l.contains("forged")).collect();
+    assert!(!after.contains('\u{1b}'));
+    for line in forged {
+        assert!(!line.starts_with("2026-01-01"), "{line}");
+        assert!(line.contains("a worker says"), "{line}");
+        assert!(line.contains(" session="), "it says whose it is: {line}");
+    }
+    assert!(after.len() < 200_000, "{} bytes of log", after.len());
+}
