@@ -8,6 +8,7 @@ mod greeting;
 mod monitor;
 mod refusals;
 mod state;
+mod turns;
 mod voices;
 mod workers;
 

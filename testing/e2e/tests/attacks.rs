@@ -350,3 +350,27 @@ fn a_hello_without_a_token_gets_no_more_than_a_sentence() {
     }
     assert!(server.log().len() < 30_000, "{}", server.log().len());
 }
+
+#[test]
+fn opens_that_are_given_up_cost_nothing_and_keep_nobody_out() {
+    let server = Server::start();
+    let mut hello = Hello::new(Intent::Open);
+    hello.api = "cuda".into();
+    let said = |h: &Hello| serde_json::to_vec(h).expect("JSON");
+    let open = frame_of(Kind::Hello, 0, 0, &said(&hello));
+    for _ in 0..200 {
+        let mut to = TcpStream::connect(&server.address).expect("the server listens");
+        let _ = to.write_all(&open);
+    }
+    hello.intent = Intent::Resume;
+    hello.session = "none".into();
+    let answer = stranger(&server.address, &said(&hello));
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.contains("the session is over"), "{answer}");
+    hello.intent = Intent::Open;
+    let honest = greet(&server.address, &said(&hello));
+    assert!(honest.is_some(), "it gets a session");
+    // Some may have been given up only after their session had begun.
+    let begun = server.log().matches("session opens").count();
+    assert!(begun < 50, "{begun} sessions of clients that were gone");
+}

@@ -32,8 +32,7 @@ fn a_kernel_cannot_forge_cut_or_flood_the_log() {
     let server = logging(&log, &[]);
     let read = || std::fs::read_to_string(&log).expect("a log");
     let before = until("a log", || Some(read()).filter(|l| l.contains("listening")));
-    let forged =
-        "\n2026-01-01T00:00:00.000000Z  INFO session opens session=\"forged\"\n\u{1b}[2J\n";
+    let forged = "\n2026-01-01T00:00:00Z  INFO session opens session=\"forged\"\n\u{1b}[2J\n";
     let length = forged.len().to_string();
     let long = "x".repeat(4000) + "\n";
     let results = calls(

@@ -1,6 +1,7 @@
 //! One connection, from its hello to the worker that takes it over.
 
 use super::greeting::{Guest, Hasty};
+use super::refusals::Network;
 use super::state::{Server, SessionEntry};
 use super::workers::Worker;
 use busbar_channel::switches::Switch;
@@ -15,11 +16,14 @@ use busbar_transport::tcp::Tcp;
 use busbar_transport::{Connection, handover};
 use busbar_wire::frame::Kind;
 use busbar_wire::limits::MAX_WELCOME;
+use std::cell::Cell;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+/// How often somebody who waits for a worker hears that it is coming.
+const NEWS: Duration = Duration::from_secs(5);
 /// How long who was answered may take to read the answer.
 const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// How long a client that comes back to a session that is just ending waits for the reason.
@@ -216,9 +220,17 @@ fn give(server: &Arc<Server>, conn: &Tcp, hello: &Hello) -> Result<Given, Refusa
     let devices = settled(place)?;
     let spare_wanted = !hello.off.iter().any(|s| s == Switch::Spare.name());
     let patient = is_patient(hello);
-    // A client takes a long silence for a server that is gone. One that is gone needs no worker.
-    let still_wanted = || !patient || send_hello(conn, Kind::Ping, &[]).is_ok();
-    match server.workers.take(spare_wanted, still_wanted) {
+    let told = Cell::new(Instant::now());
+    // One that is gone needs no worker; others take a long silence for a server that is gone.
+    let still_wanted = || {
+        let tell = patient && told.get().elapsed() >= NEWS;
+        if tell {
+            told.set(Instant::now());
+        }
+        !conn.hung_up() && (!tell || send_hello(conn, Kind::Ping, &[]).is_ok())
+    };
+    let network = Network::of_peer(&conn.peer());
+    match server.workers.take(spare_wanted, network, still_wanted) {
         Ok(worker) => Ok(Given {
             session,
             secret,

@@ -43,7 +43,8 @@ impl Network {
         }
     }
 
-    fn of_peer(peer: &str) -> Self {
+    /// The network of an address with its port, as text.
+    pub(crate) fn of_peer(peer: &str) -> Self {
         let address = peer.parse::<SocketAddr>();
         address.map_or(Self::Unknown, |a| Self::of(a.ip()))
     }

@@ -1,6 +1,8 @@
 //! Worker processes: starting them, keeping one ready, noticing their end.
 
 use super::config::Config;
+use super::refusals::Network;
+use super::turns::Turns;
 use super::voices::{Named, Voices};
 use crate::confine::{self, User};
 use crate::launch;
@@ -16,7 +18,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// How long a worker may take to end once its control socket is closed.
@@ -24,8 +26,8 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 /// How long one may take to be ready.
 const READY_TIME: Duration = Duration::from_secs(60);
 
-/// How often somebody who waits for a worker hears that it is coming.
-const NEWS: Duration = Duration::from_secs(5);
+/// How often is asked whether a worker is still wanted.
+const LOOK: Duration = Duration::from_millis(100);
 const GONE: &str = "the client went away while it waited for a worker";
 
 /// A running worker.
@@ -37,6 +39,8 @@ pub(crate) struct Worker {
     uid: u32,
     /// The session that it serves.
     pub session: Named,
+    /// It has said that it can serve one.
+    ready: AtomicBool,
 }
 
 /// Starts workers.
@@ -51,58 +55,6 @@ pub(crate) struct Workers {
     user: Option<User>,
     spawner: Spawner,
     voices: Voices,
-}
-
-/// How many workers may be starting at a time. Drivers keep a core busy while they start: more of
-/// them at a time would not be ready any sooner, and all of them late.
-fn most_starting() -> usize {
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    (2 * cores).max(4)
-}
-
-/// Places for something that only so many may do at a time.
-#[derive(Clone)]
-struct Turns(Arc<(Mutex<usize>, Condvar)>);
-
-/// A place; free again when this is dropped.
-struct Turn(Turns);
-
-impl Turns {
-    fn new(places: usize) -> Self {
-        Self(Arc::new((Mutex::new(places), Condvar::new())))
-    }
-
-    /// Waits for a place; `None` once it is no longer wanted, which is asked `every` so often.
-    fn wait(&self, every: Duration, still_wanted: impl Fn() -> bool) -> Option<Turn> {
-        let (free, freed) = &*self.0;
-        let mut left = lock(free);
-        loop {
-            if *left > 0 {
-                *left -= 1;
-                return Some(Turn(self.clone()));
-            }
-            let (next, late) = match freed.wait_timeout(left, every) {
-                Ok((next, result)) => (next, result.timed_out()),
-                Err(broken) => (broken.into_inner().0, true),
-            };
-            left = next;
-            if late {
-                drop(left);
-                if !still_wanted() {
-                    return None;
-                }
-                left = lock(free);
-            }
-        }
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        let (free, freed) = &*self.0.0;
-        *lock(free) += 1;
-        freed.notify_one();
-    }
 }
 
 /// Removes what a process of this user that has ended left behind. What others have put there under
@@ -236,7 +188,7 @@ impl Workers {
             apis: c.apis.clone(),
             spare: Arc::default(),
             sparing: Arc::default(),
-            turns: Turns::new(most_starting()),
+            turns: Turns::new(Turns::of_this_machine()),
             user: c.worker_user.clone(),
             spawner: Spawner::start()?,
             voices: Voices::start().context("cannot start a thread")?,
@@ -361,53 +313,66 @@ impl Workers {
                 .as_ref()
                 .map_or(unsafe { libc::geteuid() }, |u| u.uid),
             session,
+            ready: AtomicBool::new(false),
         })
     }
 
-    /// A worker for a new session: the spare one if it is ready and wanted, else a fresh one. Every
-    /// few seconds asks whether it is still wanted.
-    pub fn take(&self, spare_wanted: bool, still_wanted: impl Fn() -> bool) -> Result<Worker> {
-        let spare = if spare_wanted {
-            lock(&self.spare).take()
-        } else {
-            None
+    /// A worker for a new session of a client of that network: the spare one if it is ready and
+    /// wanted, else a fresh one. Asks all the time whether it is still wanted.
+    pub fn take(
+        &self,
+        spare_wanted: bool,
+        network: Network,
+        still_wanted: impl Fn() -> bool,
+    ) -> Result<Worker> {
+        if !still_wanted() {
+            bail!(GONE);
+        }
+        // One that died while it waited (a driver that was updated, a lack of memory) is no use.
+        let spare = || {
+            lock(&self.spare)
+                .take_if(|_| spare_wanted)
+                .filter(|w| !w.ended())
         };
-        let (w, turn) = match spare {
-            // One that died while it waited (a driver that was updated, a lack of memory) is no
-            // use.
-            Some(w) if !w.ended() => (w, None),
-            _ => {
-                let turn = self.turns.wait(NEWS, &still_wanted).context(GONE)?;
-                (self.start()?, Some(turn))
+        let (w, turn) = match spare() {
+            Some(w) => (w, None),
+            None => {
+                let turn = self
+                    .turns
+                    .wait(network, LOOK, &still_wanted)
+                    .context(GONE)?;
+                (spare().map_or_else(|| self.start(), Ok)?, Some(turn))
             }
         };
         self.keep_spare();
         let deadline = Instant::now() + READY_TIME;
-        handover::recv_timeout(&w.control, Some(NEWS))?;
-        loop {
+        handover::recv_timeout(&w.control, Some(LOOK))?;
+        while !w.ready.load(Ordering::Relaxed) {
             match handover::recv(&w.control) {
                 // A worker says first of all that it is ready.
-                Ok(Some(_)) => {
-                    drop(turn);
-                    handover::recv_timeout(&w.control, None)?;
-                    return Ok(w);
-                }
+                Ok(Some(_)) => w.ready.store(true, Ordering::Relaxed),
                 Ok(None) => {
                     w.kill();
                     bail!("a worker process died while it started; the server's log says why");
                 }
-                Err(e) if e.kind() == ErrorKind::WouldBlock && Instant::now() < deadline => {
-                    if !still_wanted() {
-                        w.kill();
-                        bail!(GONE);
-                    }
-                }
+                Err(e) if e.kind() == ErrorKind::WouldBlock && Instant::now() < deadline => {}
                 Err(e) => {
                     w.kill();
                     bail!("a worker process does not get ready ({e}); does a driver hang?");
                 }
             }
+            if !still_wanted() {
+                // It has cost what it costs: the next client gets it.
+                match &mut *lock(&self.spare) {
+                    none @ None => *none = Some(w),
+                    Some(_) => w.kill(),
+                }
+                bail!(GONE);
+            }
         }
+        drop(turn);
+        handover::recv_timeout(&w.control, None)?;
+        Ok(w)
     }
 
     /// Starts a worker ahead of need, from a thread of its own.
@@ -431,33 +396,5 @@ impl Workers {
         if spawned.is_err() {
             self.sparing.store(false, Ordering::Release);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::AtomicUsize;
-
-    #[test]
-    fn only_so_many_start_at_a_time_and_all_get_their_turn() {
-        let turns = Turns::new(3);
-        let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        std::thread::scope(|s| {
-            for _ in 0..40 {
-                s.spawn(|| {
-                    let _turn = turns.wait(NEWS, || true).expect("it is wanted");
-                    let now = inside.fetch_add(1, Ordering::AcqRel) + 1;
-                    most.fetch_max(now, Ordering::AcqRel);
-                    std::thread::yield_now();
-                    inside.fetch_sub(1, Ordering::AcqRel);
-                });
-            }
-        });
-        assert!((1..=3).contains(&most.load(Ordering::Acquire)));
-        let all: Vec<_> = (0..3).filter_map(|_| turns.wait(NEWS, || false)).collect();
-        assert_eq!(all.len(), 3, "every place is free again");
-        let soon = Duration::from_millis(10);
-        assert!(turns.wait(soon, || false).is_none(), "nobody waits for it");
     }
 }
