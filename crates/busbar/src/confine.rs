@@ -161,8 +161,8 @@ pub fn landlock() -> Result<i64, String> {
 }
 
 /// Lets this process, from now on, write only below the folders `writable`, read only there and
-/// below `readable` (those that exist), reach nothing by TCP but what it has open, and signal only
-/// itself, as far as the kernel can see to it.
+/// below `readable` (those that exist), make no socket but a local one, none of the calls that
+/// [`crate::filter`] names, and signal only itself, as far as the kernel can see to it.
 pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf]) -> Result<(), String> {
     let (rules, size) = rules(landlock()?);
     // SAFETY: a pointer to a live structure of that size; the descriptor that comes is ours.
@@ -184,7 +184,7 @@ pub fn sandbox(writable: &[PathBuf], readable: &[PathBuf]) -> Result<(), String>
     if unsafe { libc::syscall(libc::SYS_landlock_restrict_self, set.as_raw_fd(), 0) } != 0 {
         return Err(failed("cannot restrict this process"));
     }
-    Ok(())
+    crate::filter::install().map_err(|e| format!("cannot take system calls away: {e}"))
 }
 
 /// What is to be restricted, as far as a version of the kernel's interface knows it, and the bytes
@@ -306,10 +306,13 @@ mod tests {
         let outside = std::fs::write(Path::new(secret).with_extension("new"), "x").is_ok();
         let read = std::fs::read(secret).is_ok();
         let system = std::fs::read("/proc/self/status").is_ok();
-        let connected = std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+        let connected = std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+            || std::net::UdpSocket::bind("127.0.0.1:0").is_ok();
+        let local = std::os::unix::net::UnixStream::pair().is_ok()
+            && std::os::unix::net::UnixDatagram::unbound().is_ok();
         // SAFETY: kill with signal 0 only asks.
         let signal = unsafe { libc::kill(libc::getppid(), 0) } == 0;
-        format!("{inside} {system} | {outside} {read} {connected} {signal}")
+        format!("{inside} {system} {local} | {outside} {read} {connected} {signal}")
     }
 
     #[test]
@@ -348,11 +351,11 @@ mod tests {
         let said = text.split("=[").nth(1).and_then(|t| t.split(']').next());
         match said {
             Some("no Landlock") => {}
-            // Older kernels do not see to connections, older ones not to signals.
+            // Older kernels do not see to signals.
             Some(s) => {
                 let (can, cannot) = s.split_once(" | ").unwrap();
-                assert_eq!(can, "true true");
-                assert!(cannot.starts_with("false false"), "{s}");
+                assert_eq!(can, "true true true");
+                assert!(cannot.starts_with("false false false"), "{s}");
             }
             None => panic!("{text}{}", String::from_utf8_lossy(&out.stderr)),
         }

@@ -2,6 +2,7 @@
 
 mod confine;
 mod doctor;
+mod filter;
 mod folder;
 mod launch;
 mod opencl;

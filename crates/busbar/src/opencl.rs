@@ -5,9 +5,10 @@
 //! the variable. There the driver itself is the loader: it exports the same functions, and a file
 //! called `libOpenCL.so.1` that holds nothing but the versions of their names leads to it.
 
+use crate::folder::Folder;
 use crate::stub;
 use anyhow::{Context, Result, ensure};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "libOpenCL.so.1";
@@ -162,15 +163,22 @@ fn folder(driver: &Path, name: &str, file: &str, content: &[u8]) -> Result<PathB
         || std::env::temp_dir().join(format!("busbar-{uid}")),
         PathBuf::from,
     );
-    let own = home.join("busbar-opencl").join(name);
+    let own = make_own(&home, name)?;
     if !ready(&own) {
         write(&own).with_context(|| format!("cannot write {}", own.display()))?;
     }
-    // Programs will load what lies there.
-    for dir in [home.as_path(), &home.join("busbar-opencl"), &own] {
-        let m = std::fs::metadata(dir).with_context(|| dir.display().to_string())?;
+    Ok(own)
+}
+
+/// A folder in `home` that nobody else can write to: programs will load what lies there. Others may
+/// have put something in its place, so nothing is written before each part of it is known.
+fn make_own(home: &Path, name: &str) -> Result<PathBuf> {
+    let ours = home.join("busbar-opencl");
+    let own = ours.join(name);
+    for dir in [home, &ours, &own] {
+        let made = Folder::make(dir).and_then(|f| f.guarded(false));
         ensure!(
-            m.uid() == uid && m.mode() & 0o022 == 0,
+            made.with_context(|| format!("cannot make {}", dir.display()))?,
             "{} can be written to by other users: make it yours alone, or set XDG_RUNTIME_DIR",
             dir.display()
         );
@@ -207,6 +215,39 @@ mod tests {
         for n in 0..cache.len() {
             cached(&cache[..n], "libz.so.1"); // cut short, it is no reason to crash
         }
+    }
+
+    #[test]
+    fn nothing_is_written_where_others_can_write() {
+        // SAFETY: no preconditions.
+        if unsafe { libc::geteuid() } != 0 {
+            return;
+        }
+        let all = tempfile::tempdir().unwrap();
+        let mode = |p: &Path, m| {
+            std::fs::set_permissions(p, std::os::unix::fs::PermissionsExt::from_mode(m)).unwrap();
+        };
+        mode(all.path(), 0o1777);
+        let files = |p: &Path| std::fs::read_dir(p).unwrap().count();
+        // Another user was there first, with a folder or a link to one of ours.
+        let theirs = all.path().join("theirs");
+        std::fs::create_dir(&theirs).unwrap();
+        std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
+        assert!(make_own(&theirs, "loader").is_err());
+        assert_eq!(files(&theirs), 0);
+        let (target, link) = (all.path().join("target"), all.path().join("link"));
+        std::fs::create_dir(&target).unwrap();
+        symlink(&target, &link).unwrap();
+        assert!(make_own(&link, "loader").is_err());
+        assert_eq!(files(&target), 0);
+        // Or one that all can write to lies in the midst.
+        let open = target.join("busbar-opencl");
+        std::fs::create_dir(&open).unwrap();
+        mode(&open, 0o777);
+        assert!(make_own(&target, "loader").is_err());
+        assert_eq!(files(&open), 0);
+        mode(&open, 0o755);
+        assert_eq!(make_own(&target, "loader").unwrap(), open.join("loader"));
     }
 
     #[test]

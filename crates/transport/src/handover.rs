@@ -98,7 +98,9 @@ pub fn recv(from: &OwnedFd) -> io::Result<Option<(Vec<u8>, Option<OwnedFd>)>> {
     m.msg_iov = &raw mut part;
     m.msg_iovlen = 1;
     m.msg_control = space.as_mut_ptr().cast();
-    m.msg_controllen = size_of_val(&space);
+    // One descriptor fits: of more, which nobody would close, the kernel gives none.
+    // SAFETY: plain arithmetic.
+    m.msg_controllen = unsafe { libc::CMSG_LEN(4) } as usize;
     let n = loop {
         // SAFETY: every pointer in `m` is to a live local.
         let n = unsafe { libc::recvmsg(from.as_raw_fd(), &raw mut m, libc::MSG_CMSG_CLOEXEC) };
@@ -131,4 +133,41 @@ pub fn recv(from: &OwnedFd) -> io::Result<Option<(Vec<u8>, Option<OwnedFd>)>> {
     }
     bytes.truncate(n);
     Ok(Some((bytes, fd)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_descriptors_none_is_left_over() {
+        let (a, b) = pair().unwrap();
+        let (mut reader, writer) = io::pipe().unwrap();
+        let fds = [writer.as_raw_fd(); 3];
+        let mut space = [0u64; 4];
+        let mut part = libc::iovec {
+            iov_base: c"x".as_ptr().cast_mut().cast(),
+            iov_len: 1,
+        };
+        // SAFETY: a zeroed message is valid, and all that it points to is live and long enough.
+        unsafe {
+            let mut m: libc::msghdr = std::mem::zeroed();
+            (m.msg_iov, m.msg_iovlen) = (&raw mut part, 1);
+            m.msg_control = space.as_mut_ptr().cast();
+            m.msg_controllen = libc::CMSG_SPACE(12) as usize;
+            let c = libc::CMSG_FIRSTHDR(&raw const m);
+            ((*c).cmsg_level, (*c).cmsg_type) = (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+            (*c).cmsg_len = libc::CMSG_LEN(12) as usize;
+            libc::CMSG_DATA(c).cast::<[i32; 3]>().write_unaligned(fds);
+            assert_eq!(libc::sendmsg(a.as_raw_fd(), &raw const m, 0), 1);
+        }
+        let (_, fd) = recv(&b).unwrap().unwrap();
+        drop(fd);
+        // A copy of a pipe's end keeps its reader waiting.
+        drop(writer);
+        let (done, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || done.send(io::Read::read(&mut reader, &mut [0])));
+        let end = told.recv_timeout(Duration::from_secs(10));
+        assert_eq!(end.expect("a copy is open still").unwrap(), 0);
+    }
 }

@@ -127,6 +127,11 @@ impl Server {
         crate::proc::children(self.child.id())
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The sessions that it has.
     pub fn sessions(&self) -> Vec<serde_json::Value> {
         let mut c = Command::new(tree().join("busbar"));

@@ -63,3 +63,32 @@ fn a_kernel_cannot_forge_cut_or_flood_the_log() {
     }
     assert!(after.len() < 200_000, "{} bytes of log", after.len());
 }
+
+#[test]
+fn a_kernel_in_a_sandbox_has_no_sockets_and_sees_no_other_process() {
+    let server = Server::start_with(|c| {
+        c.arg("--sandbox");
+    });
+    let server_pid = server.pid().to_string();
+    let results = calls(
+        &server,
+        &[
+            // socket(AF_INET, SOCK_DGRAM), (AF_INET6, SOCK_STREAM), (AF_PACKET, SOCK_RAW)
+            ["1", "41", "2", "2", "0", "0"],
+            ["1", "41", "10", "1", "0", "0"],
+            ["1", "41", "17", "3", "0", "0"],
+            // The same by the numbers of x32.
+            ["1", "1073741865", "2", "2", "0", "0"],
+            // io_uring_setup(8, text), ptrace(PTRACE_ATTACH, server)
+            ["1", "425", "8", "x", "0", "0"],
+            ["1", "101", "16", &server_pid, "0", "0"],
+            // unshare(CLONE_NEWUSER)
+            ["1", "272", "268435456", "0", "0", "0"],
+            // socket(AF_UNIX, SOCK_STREAM), which drivers need
+            ["1", "41", "1", "1", "0", "0"],
+        ],
+    );
+    let (may, may_not) = results.split_last().expect("results");
+    assert!(may_not.iter().all(|r| *r < 0), "{results:?}");
+    assert!(*may >= 0, "{results:?}");
+}
