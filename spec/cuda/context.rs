@@ -1,15 +1,15 @@
 //! Contexts and primary contexts.
 
-#[local] #[get_proc("cuCtxAttach", 2000)]
-fn cuCtxAttach(#[gives] pctx: *mut CUcontext, flags: u32) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuCtxAttach", 2000)]
+fn cuCtxAttach(#[gives(one)] pctx: *mut CUcontext, flags: u32) -> CUresult;
 
 #[is(cuCtxCreate_v2)] #[get_proc("cuCtxCreate", 2000)]
 fn cuCtxCreate(#[new] pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult;
 
-#[custom] #[get_proc("cuCtxCreate", 3020)]
+#[custom] #[cx(anywhere)] #[get_proc("cuCtxCreate", 3020)]
 fn cuCtxCreate_v2(#[new] pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult;
 
-#[custom] #[get_proc("cuCtxCreate", 11040)]
+#[custom] #[cx(anywhere)] #[get_proc("cuCtxCreate", 11040)]
 fn cuCtxCreate_v3(
     #[new] pctx: *mut CUcontext,
     paramsArray: *mut CUexecAffinityParam,
@@ -18,7 +18,7 @@ fn cuCtxCreate_v3(
     dev: CUdevice,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuCtxCreate", 12050)]
+#[custom] #[cx(anywhere)] #[get_proc("cuCtxCreate", 12050)]
 fn cuCtxCreate_v4(
     #[new] pctx: *mut CUcontext,
     ctxCreateParams: *mut CUctxCreateParams,
@@ -29,26 +29,26 @@ fn cuCtxCreate_v4(
 #[is(cuCtxDestroy_v2)] #[get_proc("cuCtxDestroy", 2000)]
 fn cuCtxDestroy(ctx: CUcontext) -> CUresult;
 
-#[custom] #[get_proc("cuCtxDestroy", 4000)]
+#[custom] #[cx(local)] #[get_proc("cuCtxDestroy", 4000)]
 fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult;
 
 #[is(cuCtxDestroy_v2)] #[get_proc("cuCtxDetach", 2000)]
 fn cuCtxDetach(ctx: CUcontext) -> CUresult;
 
-#[local] #[get_proc("cuCtxGetApiVersion", 3020)]
-fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuCtxGetApiVersion", 3020)]
+fn cuCtxGetApiVersion(ctx: CUcontext, #[out] version: *mut u32) -> CUresult;
 
 #[id(0x0301)] #[waits] #[get_proc("cuCtxGetCacheConfig", 3020)]
 fn cuCtxGetCacheConfig(#[out] pconfig: *mut CUfunc_cache) -> CUresult;
 
-#[local] #[get_proc("cuCtxGetCurrent", 4000)]
-fn cuCtxGetCurrent(#[gives] pctx: *mut CUcontext) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuCtxGetCurrent", 4000)]
+fn cuCtxGetCurrent(#[gives(one)] pctx: *mut CUcontext) -> CUresult;
 
-#[local] #[get_proc("cuCtxGetDevice", 2000)]
-fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuCtxGetDevice", 2000)]
+fn cuCtxGetDevice(#[out] device: *mut CUdevice) -> CUresult;
 
-#[local] #[get_proc("cuCtxGetDevice", 13000)]
-fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuCtxGetDevice", 13000)]
+fn cuCtxGetDevice_v2(#[out] device: *mut CUdevice, ctx: CUcontext) -> CUresult;
 
 #[id(0x0302)] #[cached] #[get_proc("cuCtxGetExecAffinity", 11040)]
 fn cuCtxGetExecAffinity(
@@ -56,11 +56,11 @@ fn cuCtxGetExecAffinity(
     r#type: CUexecAffinityType,
 ) -> CUresult;
 
-#[local] #[get_proc("cuCtxGetFlags", 7000)]
-fn cuCtxGetFlags(flags: *mut u32) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuCtxGetFlags", 7000)]
+fn cuCtxGetFlags(#[out] flags: *mut u32) -> CUresult;
 
-#[local] #[get_proc("cuCtxGetId", 12000)]
-fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuCtxGetId", 12000)]
+fn cuCtxGetId(ctx: CUcontext, #[out] ctxId: *mut u64) -> CUresult;
 
 #[id(0x0303)] #[cached] #[get_proc("cuCtxGetLimit", 3010)]
 fn cuCtxGetLimit(#[out] pvalue: *mut usize, limit: CUlimit) -> CUresult;
@@ -77,16 +77,16 @@ fn cuCtxGetStreamPriorityRange(
 #[is(cuCtxPopCurrent_v2)] #[get_proc("cuCtxPopCurrent", 2000)]
 fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult;
 
-#[local] #[get_proc("cuCtxPopCurrent", 4000)]
+#[local] #[cx(local)] #[get_proc("cuCtxPopCurrent", 4000)]
 fn cuCtxPopCurrent_v2(#[gives] pctx: *mut CUcontext) -> CUresult;
 
 #[is(cuCtxPushCurrent_v2)] #[get_proc("cuCtxPushCurrent", 2000)]
 fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult;
 
-#[local] #[get_proc("cuCtxPushCurrent", 4000)]
+#[local] #[cx(local)] #[get_proc("cuCtxPushCurrent", 4000)]
 fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult;
 
-#[id(0x0306)] #[waits] #[by_hand(client)] #[get_proc("cuCtxRecordEvent", 12050)]
+#[id(0x0306)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuCtxRecordEvent", 12050)]
 #[changes(Event, "what it stands for")]
 fn cuCtxRecordEvent(#[handle] hCtx: CUcontext, #[handle] hEvent: CUevent) -> CUresult;
 
@@ -97,13 +97,13 @@ fn cuCtxResetPersistingL2Cache() -> CUresult;
 #[changes(Context, "cache preference")]
 fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult;
 
-#[local] #[get_proc("cuCtxSetCurrent", 4000)]
+#[local] #[cx(local)] #[get_proc("cuCtxSetCurrent", 4000)]
 fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult;
 
-#[local] #[get_proc("cuCtxSetFlags", 12010)]
+#[local] #[cx] #[get_proc("cuCtxSetFlags", 12010)]
 fn cuCtxSetFlags(flags: u32) -> CUresult;
 
-#[id(0x0309)] #[waits] #[by_hand(client)] #[get_proc("cuCtxSetLimit", 3010)]
+#[id(0x0309)] #[waits] #[by_hand(client)] #[cx(context)] #[get_proc("cuCtxSetLimit", 3010)]
 #[changes(Context, "limit")]
 fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult;
 
@@ -111,35 +111,39 @@ fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult;
 #[changes(Context, "shared memory banks")]
 fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUresult;
 
-#[custom] #[get_proc("cuCtxSynchronize", 2000)]
+#[custom] #[cx(context)] #[get_proc("cuCtxSynchronize", 2000)]
 fn cuCtxSynchronize() -> CUresult;
 
-#[custom] #[get_proc("cuCtxSynchronize", 13000)]
+#[custom] #[cx] #[get_proc("cuCtxSynchronize", 13000)]
 fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult;
 
 #[id(0x030c)] #[waits] #[get_proc("cuCtxWaitEvent", 12050)]
 fn cuCtxWaitEvent(#[handle] hCtx: CUcontext, #[handle] hEvent: CUevent) -> CUresult;
 
-#[local] #[get_proc("cuDevicePrimaryCtxGetState", 7000)]
-fn cuDevicePrimaryCtxGetState(dev: CUdevice, flags: *mut u32, active: *mut i32) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuDevicePrimaryCtxGetState", 7000)]
+fn cuDevicePrimaryCtxGetState(
+    dev: CUdevice,
+    #[out] flags: *mut u32,
+    #[out] active: *mut i32,
+) -> CUresult;
 
 #[is(cuDevicePrimaryCtxRelease_v2)] #[get_proc("cuDevicePrimaryCtxRelease", 7000)]
 fn cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult;
 
-#[custom] #[get_proc("cuDevicePrimaryCtxRelease", 11000)]
+#[custom] #[cx(local)] #[get_proc("cuDevicePrimaryCtxRelease", 11000)]
 fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult;
 
 #[is(cuDevicePrimaryCtxReset_v2)] #[get_proc("cuDevicePrimaryCtxReset", 7000)]
 fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult;
 
-#[custom] #[get_proc("cuDevicePrimaryCtxReset", 11000)]
+#[custom] #[cx(local)] #[get_proc("cuDevicePrimaryCtxReset", 11000)]
 fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult;
 
-#[custom] #[get_proc("cuDevicePrimaryCtxRetain", 7000)]
+#[custom] #[cx(local)] #[get_proc("cuDevicePrimaryCtxRetain", 7000)]
 fn cuDevicePrimaryCtxRetain(#[new] pctx: *mut CUcontext, dev: CUdevice) -> CUresult;
 
 #[is(cuDevicePrimaryCtxSetFlags_v2)] #[get_proc("cuDevicePrimaryCtxSetFlags", 7000)]
 fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -> CUresult;
 
-#[local] #[get_proc("cuDevicePrimaryCtxSetFlags", 11000)]
+#[local] #[cx(local)] #[get_proc("cuDevicePrimaryCtxSetFlags", 11000)]
 fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult;

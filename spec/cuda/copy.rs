@@ -10,7 +10,7 @@ fn cuMemBatchDecompressAsync(
     stream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpy", 4000)] #[per_thread("_ptds")]
+#[custom] #[cx] #[get_proc("cuMemcpy", 4000)] #[per_thread("_ptds")]
 fn cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy2D", 2000)]
@@ -41,13 +41,13 @@ fn cuMemcpy3DAsync(pCopy: *const CUDA_MEMCPY3D_v1, hStream: CUstream) -> CUresul
 #[is(copy_of_rows(pCopy, hStream, per_thread, false, true, rows_of))] #[get_proc("cuMemcpy3DAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpy3DAsync_v2(pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpy3DBatchAsync", 12080)] #[per_thread("_ptsz")]
+#[custom] #[cx(context)] #[get_proc("cuMemcpy3DBatchAsync", 12080)] #[per_thread("_ptsz")]
 fn cuMemcpy3DBatchAsync(
     numOps: usize,
     opList: *mut CUDA_MEMCPY3D_BATCH_OP,
     failIdx: *mut usize,
     flags: u64,
-    hStream: CUstream,
+    #[handle] hStream: CUstream,
 ) -> CUresult;
 
 #[is(cuMemcpy3DBatchAsync(numOps, opList, null, flags, hStream))] #[get_proc("cuMemcpy3DBatchAsync", 13000)] #[per_thread("_ptsz")]
@@ -67,12 +67,12 @@ fn cuMemcpy3DPeerAsync(pCopy: *const CUDA_MEMCPY3D_PEER, hStream: CUstream) -> C
 #[is(copy_of_rows(pCopy, null, per_thread, false, false, rows_of))] #[get_proc("cuMemcpy3D", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpyAsync", 4000)] #[per_thread("_ptsz")]
+#[custom] #[cx] #[get_proc("cuMemcpyAsync", 4000)] #[per_thread("_ptsz")]
 fn cuMemcpyAsync(
     dst: CUdeviceptr,
     src: CUdeviceptr,
     ByteCount: usize,
-    hStream: CUstream,
+    #[handle] hStream: CUstream,
 ) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpyAtoA", 2000)]
@@ -144,7 +144,7 @@ fn cuMemcpyAtoH_v2(
     ByteCount: usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpyBatchAsync", 12080)] #[per_thread("_ptsz")]
+#[custom] #[cx(context)] #[get_proc("cuMemcpyBatchAsync", 12080)] #[per_thread("_ptsz")]
 fn cuMemcpyBatchAsync(
     dsts: *mut CUdeviceptr,
     srcs: *mut CUdeviceptr,
@@ -154,7 +154,7 @@ fn cuMemcpyBatchAsync(
     attrsIdxs: *mut usize,
     numAttrs: usize,
     failIdx: *mut usize,
-    hStream: CUstream,
+    #[handle] hStream: CUstream,
 ) -> CUresult;
 
 #[is(cuMemcpyBatchAsync(dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, null, hStream))] #[get_proc("cuMemcpyBatchAsync", 13000)] #[per_thread("_ptsz")]
@@ -197,7 +197,7 @@ fn cuMemcpyDtoDAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[id(0x0a01)] #[queued] #[by_hand(client)] #[get_proc("cuMemcpyDtoDAsync", 3020)] #[per_thread("_ptsz")]
+#[id(0x0a01)] #[queued] #[by_hand(client)] #[cx(context)] #[get_proc("cuMemcpyDtoDAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyDtoDAsync_v2(
     dstDevice: CUdeviceptr,
     srcDevice: CUdeviceptr,
@@ -220,15 +220,15 @@ fn cuMemcpyDtoHAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpyDtoHAsync", 3020)] #[per_thread("_ptsz")]
+#[custom] #[cx] #[get_proc("cuMemcpyDtoHAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyDtoHAsync_v2(
     dstHost: *mut c_void,
     srcDevice: CUdeviceptr,
     ByteCount: usize,
-    hStream: CUstream,
+    #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpyDtoH", 3020)] #[per_thread("_ptds")]
+#[custom] #[cx] #[get_proc("cuMemcpyDtoH", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyDtoH_v2(dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpyHtoA", 2000)]
@@ -278,15 +278,15 @@ fn cuMemcpyHtoDAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpyHtoDAsync", 3020)] #[per_thread("_ptsz")]
+#[custom] #[cx] #[get_proc("cuMemcpyHtoDAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyHtoDAsync_v2(
     dstDevice: CUdeviceptr,
     srcHost: *const c_void,
     ByteCount: usize,
-    hStream: CUstream,
+    #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemcpyHtoD", 3020)] #[per_thread("_ptds")]
+#[custom] #[cx] #[get_proc("cuMemcpyHtoD", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyHtoD_v2(dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize) -> CUresult;
 
 #[is(cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, null))] #[get_proc("cuMemcpyPeer", 4000)] #[per_thread("_ptds")]

@@ -7,17 +7,17 @@ fn cuDeviceComputeCapability(
     dev: CUdevice,
 ) -> CUresult;
 
-#[local] #[get_proc("cuDeviceGet", 2000)]
-fn cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuDeviceGet", 2000)]
+fn cuDeviceGet(#[out] device: *mut CUdevice, ordinal: i32) -> CUresult;
 
-#[id(0x0202)] #[cached] #[by_hand(client)] #[get_proc("cuDeviceGetAttribute", 2000)]
+#[id(0x0202)] #[cached] #[by_hand(client)] #[cx(local)] #[get_proc("cuDeviceGetAttribute", 2000)]
 fn cuDeviceGetAttribute(#[out] pi: *mut i32, attrib: CUdevice_attribute, dev: CUdevice) -> CUresult;
 
 #[id(0x0203)] #[cached] #[by_hand(worker)] #[get_proc("cuDeviceGetByPCIBusId", 4010)]
 fn cuDeviceGetByPCIBusId(#[out] dev: *mut CUdevice, #[cstr] pciBusId: *const c_char) -> CUresult;
 
-#[local] #[get_proc("cuDeviceGetCount", 2000)]
-fn cuDeviceGetCount(count: *mut i32) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuDeviceGetCount", 2000)]
+fn cuDeviceGetCount(#[out] count: *mut i32) -> CUresult;
 
 #[id(0x0204)] #[cached] #[get_proc("cuDeviceGetExecAffinitySupport", 11040)]
 fn cuDeviceGetExecAffinitySupport(
@@ -37,7 +37,7 @@ fn cuDeviceGetHostAtomicCapabilities(
 #[unsupported("only Windows has device LUIDs")] #[get_proc("cuDeviceGetLuid", 10000)]
 fn cuDeviceGetLuid(luid: *mut c_char, deviceNodeMask: *mut u32, dev: CUdevice) -> CUresult;
 
-#[local] #[get_proc("cuDeviceGetName", 2000)]
+#[local] #[cx(local)] #[get_proc("cuDeviceGetName", 2000)]
 fn cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdevice) -> CUresult;
 
 #[id(0x0207)] #[cached] #[get_proc("cuDeviceGetPCIBusId", 4010)]

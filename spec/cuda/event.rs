@@ -1,6 +1,6 @@
 //! Events.
 
-#[id(0x0d01)] #[queued] #[by_hand(client)] #[get_proc("cuEventCreate", 2000)]
+#[id(0x0d01)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuEventCreate", 2000)]
 fn cuEventCreate(#[new] phEvent: *mut CUevent, Flags: u32) -> CUresult;
 
 #[is(cuEventDestroy_v2)] #[get_proc("cuEventDestroy", 2000)]
@@ -19,15 +19,15 @@ fn cuEventElapsedTime(
 #[is(cuEventElapsedTime)] #[get_proc("cuEventElapsedTime", 12080)]
 fn cuEventElapsedTime_v2(pMilliseconds: *mut f32, hStart: CUevent, hEnd: CUevent) -> CUresult;
 
-#[id(0x0d04)] #[waits] #[by_hand(client, worker)] #[get_proc("cuEventQuery", 2000)]
+#[id(0x0d04)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuEventQuery", 2000)]
 fn cuEventQuery(#[handle] hEvent: CUevent) -> CUresult;
 
-#[id(0x0d05)] #[queued] #[by_hand(client)] #[get_proc("cuEventRecord", 2000)] #[per_thread("_ptsz")]
+#[id(0x0d05)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuEventRecord", 2000)] #[per_thread("_ptsz")]
 #[changes(Event, "what it stands for")]
 fn cuEventRecord(#[handle] hEvent: CUevent, #[handle] hStream: CUstream) -> CUresult;
 
 // Some flags are for captures only.
-#[id(0x0d06)] #[queued_if(flags == 0)] #[by_hand(client)]
+#[id(0x0d06)] #[queued_if(flags == 0)] #[by_hand(client)] #[cx]
 #[get_proc("cuEventRecordWithFlags", 11010)] #[per_thread("_ptsz")]
 #[changes(Event, "what it stands for")]
 fn cuEventRecordWithFlags(
@@ -36,5 +36,5 @@ fn cuEventRecordWithFlags(
     flags: u32,
 ) -> CUresult;
 
-#[id(0x0d07)] #[waits] #[by_hand(client, worker)] #[get_proc("cuEventSynchronize", 2000)]
+#[id(0x0d07)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuEventSynchronize", 2000)]
 fn cuEventSynchronize(#[handle] hEvent: CUevent) -> CUresult;

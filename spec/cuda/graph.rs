@@ -1,6 +1,6 @@
 //! Graphs.
 
-#[is(mem_attribute(device, attr, value, false))] #[get_proc("cuDeviceGetGraphMemAttribute", 11040)]
+#[cx] #[is(mem_attribute(device, attr, value, false))] #[get_proc("cuDeviceGetGraphMemAttribute", 11040)]
 fn cuDeviceGetGraphMemAttribute(
     device: CUdevice,
     attr: CUgraphMem_attribute,
@@ -10,26 +10,26 @@ fn cuDeviceGetGraphMemAttribute(
 #[id(0x0f01)] #[waits] #[get_proc("cuDeviceGraphMemTrim", 11040)]
 fn cuDeviceGraphMemTrim(device: CUdevice) -> CUresult;
 
-#[is(mem_attribute(device, attr, value, true))] #[get_proc("cuDeviceSetGraphMemAttribute", 11040)]
+#[cx] #[is(mem_attribute(device, attr, value, true))] #[get_proc("cuDeviceSetGraphMemAttribute", 11040)]
 fn cuDeviceSetGraphMemAttribute(
     device: CUdevice,
     attr: CUgraphMem_attribute,
     value: *mut c_void,
 ) -> CUresult;
 
-#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, batch))] #[get_proc("cuGraphAddBatchMemOpNode", 11070)]
+#[cx] #[is(add_node(hGraph, dependencies, numDependencies, nodeParams, batch))] #[get_proc("cuGraphAddBatchMemOpNode", 11070)]
 fn cuGraphAddBatchMemOpNode(
     #[new] phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult;
 
-#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, &childGraph, |p| of(CU_GRAPH_NODE_TYPE_GRAPH, p)))] #[get_proc("cuGraphAddChildGraphNode", 10000)]
+#[cx] #[is(add_node(hGraph, dependencies, numDependencies, &childGraph, |p| of(CU_GRAPH_NODE_TYPE_GRAPH, p)))] #[get_proc("cuGraphAddChildGraphNode", 10000)]
 fn cuGraphAddChildGraphNode(
     #[new] phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     childGraph: CUgraph,
@@ -54,27 +54,27 @@ fn cuGraphAddDependencies_v2(
     numDependencies: usize,
 ) -> CUresult;
 
-#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, &0u64, |n| of(CU_GRAPH_NODE_TYPE_EMPTY, n)))] #[get_proc("cuGraphAddEmptyNode", 10000)]
+#[cx] #[is(add_node(hGraph, dependencies, numDependencies, &0u64, |n| of(CU_GRAPH_NODE_TYPE_EMPTY, n)))] #[get_proc("cuGraphAddEmptyNode", 10000)]
 fn cuGraphAddEmptyNode(
     #[new] phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult;
 
-#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, &event, |p| of(CU_GRAPH_NODE_TYPE_EVENT_RECORD, p)))] #[get_proc("cuGraphAddEventRecordNode", 11010)]
+#[cx] #[is(add_node(hGraph, dependencies, numDependencies, &event, |p| of(CU_GRAPH_NODE_TYPE_EVENT_RECORD, p)))] #[get_proc("cuGraphAddEventRecordNode", 11010)]
 fn cuGraphAddEventRecordNode(
     #[new] phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     event: CUevent,
 ) -> CUresult;
 
-#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, &event, |p| of(CU_GRAPH_NODE_TYPE_WAIT_EVENT, p)))] #[get_proc("cuGraphAddEventWaitNode", 11010)]
+#[cx] #[is(add_node(hGraph, dependencies, numDependencies, &event, |p| of(CU_GRAPH_NODE_TYPE_WAIT_EVENT, p)))] #[get_proc("cuGraphAddEventWaitNode", 11010)]
 fn cuGraphAddEventWaitNode(
     #[new] phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     event: CUevent,
@@ -100,65 +100,65 @@ fn cuGraphAddExternalSemaphoresWaitNode(
     nodeParams: *const CUDA_EXT_SEM_WAIT_NODE_PARAMS,
 ) -> CUresult;
 
-#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, host))] #[get_proc("cuGraphAddHostNode", 10000)]
+#[cx] #[is(add_node(hGraph, dependencies, numDependencies, nodeParams, host))] #[get_proc("cuGraphAddHostNode", 10000)]
 fn cuGraphAddHostNode(
     #[new] phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult;
 
-#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, kernel_v1))] #[get_proc("cuGraphAddKernelNode", 10000)]
+#[cx] #[is(add_node(hGraph, dependencies, numDependencies, nodeParams, kernel_v1))] #[get_proc("cuGraphAddKernelNode", 10000)]
 fn cuGraphAddKernelNode(
     #[new] phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult;
 
-#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, nodeParams, kernel_v2))] #[get_proc("cuGraphAddKernelNode", 12000)]
+#[cx] #[is(add_node(hGraph, dependencies, numDependencies, nodeParams, kernel_v2))] #[get_proc("cuGraphAddKernelNode", 12000)]
 fn cuGraphAddKernelNode_v2(
     #[new] phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphAddMemAllocNode", 11040)]
+#[custom] #[cx] #[get_proc("cuGraphAddMemAllocNode", 11040)]
 fn cuGraphAddMemAllocNode(
     #[new] phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult;
 
-#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, copyParams, |p| memcpy(p, ctx)))] #[get_proc("cuGraphAddMemcpyNode", 10000)]
+#[cx] #[is(add_node(hGraph, dependencies, numDependencies, copyParams, |p| memcpy(p, ctx)))] #[get_proc("cuGraphAddMemcpyNode", 10000)]
 fn cuGraphAddMemcpyNode(
     #[new] phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     copyParams: *const CUDA_MEMCPY3D,
     ctx: CUcontext,
 ) -> CUresult;
 
-#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, &dptr, |p| of(CU_GRAPH_NODE_TYPE_MEM_FREE, p)))] #[get_proc("cuGraphAddMemFreeNode", 11040)]
+#[cx] #[is(add_node(hGraph, dependencies, numDependencies, &dptr, |p| of(CU_GRAPH_NODE_TYPE_MEM_FREE, p)))] #[get_proc("cuGraphAddMemFreeNode", 11040)]
 fn cuGraphAddMemFreeNode(
     #[new] phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     dptr: CUdeviceptr,
 ) -> CUresult;
 
-#[is(add_node(phGraphNode, hGraph, dependencies, numDependencies, memsetParams, |p| memset(p, ctx)))] #[get_proc("cuGraphAddMemsetNode", 10000)]
+#[cx] #[is(add_node(hGraph, dependencies, numDependencies, memsetParams, |p| memset(p, ctx)))] #[get_proc("cuGraphAddMemsetNode", 10000)]
 fn cuGraphAddMemsetNode(
     #[new] phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     numDependencies: usize,
     memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
@@ -174,30 +174,33 @@ fn cuGraphAddNode(
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphAddNode", 12030)]
+#[custom] #[cx] #[get_proc("cuGraphAddNode", 12030)]
 fn cuGraphAddNode_v2(
     #[new] phGraphNode: *mut CUgraphNode,
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     dependencyData: *const CUgraphEdgeData,
     numDependencies: usize,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult;
 
-#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, nodeParams_out, busbar_abi::member))] #[get_proc("cuGraphBatchMemOpNodeGetParams", 11070)]
+#[cx] #[is(get_node(hNode, CU_GRAPH_NODE_TYPE_BATCH_MEM_OP, busbar_abi::member))] #[get_proc("cuGraphBatchMemOpNodeGetParams", 11070)]
 fn cuGraphBatchMemOpNodeGetParams(
-    hNode: CUgraphNode,
-    nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
+    #[handle] hNode: CUgraphNode,
+    #[out] nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult;
 
-#[is(set_node(hNode, nodeParams, batch))] #[get_proc("cuGraphBatchMemOpNodeSetParams", 11070)]
+#[cx] #[is(set_node(hNode, nodeParams, batch))] #[get_proc("cuGraphBatchMemOpNodeSetParams", 11070)]
 fn cuGraphBatchMemOpNodeSetParams(
-    hNode: CUgraphNode,
+    #[handle] hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult;
 
-#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_GRAPH, phGraph, busbar_abi::member))] #[get_proc("cuGraphChildGraphNodeGetGraph", 10000)]
-fn cuGraphChildGraphNodeGetGraph(hNode: CUgraphNode, #[gives] phGraph: *mut CUgraph) -> CUresult;
+#[cx] #[is(get_node(hNode, CU_GRAPH_NODE_TYPE_GRAPH, busbar_abi::member))] #[get_proc("cuGraphChildGraphNodeGetGraph", 10000)]
+fn cuGraphChildGraphNodeGetGraph(
+    #[handle] hNode: CUgraphNode,
+    #[gives(one)] phGraph: *mut CUgraph,
+) -> CUresult;
 
 #[id(0x0f1e)] #[waits] #[get_proc("cuGraphClone", 10000)]
 fn cuGraphClone(#[new] phGraphClone: *mut CUgraph, #[handle] originalGraph: CUgraph) -> CUresult;
@@ -214,17 +217,20 @@ fn cuGraphConditionalHandleCreate(
 #[id(0x0f0a)] #[queued] #[get_proc("cuGraphCreate", 10000)]
 fn cuGraphCreate(#[new] phGraph: *mut CUgraph, flags: u32) -> CUresult;
 
-#[custom] #[get_proc("cuGraphDebugDotPrint", 11030)]
-fn cuGraphDebugDotPrint(hGraph: CUgraph, path: *const c_char, flags: u32) -> CUresult;
+#[custom] #[cx] #[get_proc("cuGraphDebugDotPrint", 11030)]
+fn cuGraphDebugDotPrint(#[handle] hGraph: CUgraph, path: *const c_char, flags: u32) -> CUresult;
 
-#[id(0x0f0b)] #[queued] #[by_hand(client, worker)] #[get_proc("cuGraphDestroy", 10000)]
+#[id(0x0f0b)] #[queued] #[by_hand(client, worker)] #[cx] #[get_proc("cuGraphDestroy", 10000)]
 fn cuGraphDestroy(#[del] hGraph: CUgraph) -> CUresult;
 
-#[id(0x0f0c)] #[waits] #[by_hand(client)] #[get_proc("cuGraphDestroyNode", 10000)]
+#[id(0x0f0c)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuGraphDestroyNode", 10000)]
 fn cuGraphDestroyNode(#[del] hNode: CUgraphNode) -> CUresult;
 
-#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, event_out, busbar_abi::member))] #[get_proc("cuGraphEventRecordNodeGetEvent", 11010)]
-fn cuGraphEventRecordNodeGetEvent(hNode: CUgraphNode, #[gives] event_out: *mut CUevent) -> CUresult;
+#[cx] #[is(get_node(hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, busbar_abi::member))] #[get_proc("cuGraphEventRecordNodeGetEvent", 11010)]
+fn cuGraphEventRecordNodeGetEvent(
+    #[handle] hNode: CUgraphNode,
+    #[gives(one)] event_out: *mut CUevent,
+) -> CUresult;
 
 #[id(0x0f0d)] #[waits] #[get_proc("cuGraphEventRecordNodeSetEvent", 11010)]
 #[changes(GraphNode, "event")]
@@ -233,28 +239,31 @@ fn cuGraphEventRecordNodeSetEvent(
     #[handle] event: CUevent,
 ) -> CUresult;
 
-#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, event_out, busbar_abi::member))] #[get_proc("cuGraphEventWaitNodeGetEvent", 11010)]
-fn cuGraphEventWaitNodeGetEvent(hNode: CUgraphNode, #[gives] event_out: *mut CUevent) -> CUresult;
+#[cx] #[is(get_node(hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, busbar_abi::member))] #[get_proc("cuGraphEventWaitNodeGetEvent", 11010)]
+fn cuGraphEventWaitNodeGetEvent(
+    #[handle] hNode: CUgraphNode,
+    #[gives(one)] event_out: *mut CUevent,
+) -> CUresult;
 
 #[id(0x0f0e)] #[waits] #[get_proc("cuGraphEventWaitNodeSetEvent", 11010)]
 #[changes(GraphNode, "event")]
 fn cuGraphEventWaitNodeSetEvent(#[handle] hNode: CUgraphNode, #[handle] event: CUevent) -> CUresult;
 
-#[is(exec_set_node(hGraphExec, hNode, nodeParams, batch))] #[get_proc("cuGraphExecBatchMemOpNodeSetParams", 11070)]
+#[cx] #[is(exec_set_node(hGraphExec, hNode, nodeParams, batch))] #[get_proc("cuGraphExecBatchMemOpNodeSetParams", 11070)]
 fn cuGraphExecBatchMemOpNodeSetParams(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
+    #[handle] hGraphExec: CUgraphExec,
+    #[handle] hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult;
 
-#[is(exec_set_node(hGraphExec, hNode, &childGraph, |p| of(CU_GRAPH_NODE_TYPE_GRAPH, p)))] #[get_proc("cuGraphExecChildGraphNodeSetParams", 11010)]
+#[cx] #[is(exec_set_node(hGraphExec, hNode, &childGraph, |p| of(CU_GRAPH_NODE_TYPE_GRAPH, p)))] #[get_proc("cuGraphExecChildGraphNodeSetParams", 11010)]
 fn cuGraphExecChildGraphNodeSetParams(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
+    #[handle] hGraphExec: CUgraphExec,
+    #[handle] hNode: CUgraphNode,
     childGraph: CUgraph,
 ) -> CUresult;
 
-#[id(0x0f10)] #[queued] #[by_hand(client, worker)] #[get_proc("cuGraphExecDestroy", 10000)]
+#[id(0x0f10)] #[queued] #[by_hand(client, worker)] #[cx] #[get_proc("cuGraphExecDestroy", 10000)]
 fn cuGraphExecDestroy(#[del] hGraphExec: CUgraphExec) -> CUresult;
 
 #[id(0x0f11)] #[waits] #[get_proc("cuGraphExecEventRecordNodeSetEvent", 11010)]
@@ -292,62 +301,62 @@ fn cuGraphExecExternalSemaphoresWaitNodeSetParams(
 #[id(0x0f13)] #[waits] #[get_proc("cuGraphExecGetFlags", 12000)]
 fn cuGraphExecGetFlags(#[handle] hGraphExec: CUgraphExec, #[out] flags: *mut u64) -> CUresult;
 
-#[is(exec_set_node(hGraphExec, hNode, nodeParams, host))] #[get_proc("cuGraphExecHostNodeSetParams", 10020)]
+#[cx] #[is(exec_set_node(hGraphExec, hNode, nodeParams, host))] #[get_proc("cuGraphExecHostNodeSetParams", 10020)]
 fn cuGraphExecHostNodeSetParams(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
+    #[handle] hGraphExec: CUgraphExec,
+    #[handle] hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult;
 
-#[is(exec_set_node(hGraphExec, hNode, nodeParams, kernel_v1))] #[get_proc("cuGraphExecKernelNodeSetParams", 10010)]
+#[cx] #[is(exec_set_node(hGraphExec, hNode, nodeParams, kernel_v1))] #[get_proc("cuGraphExecKernelNodeSetParams", 10010)]
 fn cuGraphExecKernelNodeSetParams(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
+    #[handle] hGraphExec: CUgraphExec,
+    #[handle] hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult;
 
-#[is(exec_set_node(hGraphExec, hNode, nodeParams, kernel_v2))] #[get_proc("cuGraphExecKernelNodeSetParams", 12000)]
+#[cx] #[is(exec_set_node(hGraphExec, hNode, nodeParams, kernel_v2))] #[get_proc("cuGraphExecKernelNodeSetParams", 12000)]
 fn cuGraphExecKernelNodeSetParams_v2(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
+    #[handle] hGraphExec: CUgraphExec,
+    #[handle] hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult;
 
-#[is(exec_set_node(hGraphExec, hNode, copyParams, |p| memcpy(p, ctx)))] #[get_proc("cuGraphExecMemcpyNodeSetParams", 10020)]
+#[cx] #[is(exec_set_node(hGraphExec, hNode, copyParams, |p| memcpy(p, ctx)))] #[get_proc("cuGraphExecMemcpyNodeSetParams", 10020)]
 fn cuGraphExecMemcpyNodeSetParams(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
+    #[handle] hGraphExec: CUgraphExec,
+    #[handle] hNode: CUgraphNode,
     copyParams: *const CUDA_MEMCPY3D,
     ctx: CUcontext,
 ) -> CUresult;
 
-#[is(exec_set_node(hGraphExec, hNode, memsetParams, |p| memset(p, ctx)))] #[get_proc("cuGraphExecMemsetNodeSetParams", 10020)]
+#[cx] #[is(exec_set_node(hGraphExec, hNode, memsetParams, |p| memset(p, ctx)))] #[get_proc("cuGraphExecMemsetNodeSetParams", 10020)]
 fn cuGraphExecMemsetNodeSetParams(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
+    #[handle] hGraphExec: CUgraphExec,
+    #[handle] hNode: CUgraphNode,
     memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
     ctx: CUcontext,
 ) -> CUresult;
 
-#[is(exec_set_node(hGraphExec, hNode, nodeParams, |p| p))] #[get_proc("cuGraphExecNodeSetParams", 12020)]
+#[cx] #[is(exec_set_node(hGraphExec, hNode, nodeParams, |p| p))] #[get_proc("cuGraphExecNodeSetParams", 12020)]
 fn cuGraphExecNodeSetParams(
-    hGraphExec: CUgraphExec,
-    hNode: CUgraphNode,
+    #[handle] hGraphExec: CUgraphExec,
+    #[handle] hNode: CUgraphNode,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphExecUpdate", 10020)]
+#[custom] #[cx] #[get_proc("cuGraphExecUpdate", 10020)]
 fn cuGraphExecUpdate(
-    hGraphExec: CUgraphExec,
-    hGraph: CUgraph,
+    #[handle] hGraphExec: CUgraphExec,
+    #[handle] hGraph: CUgraph,
     #[gives] hErrorNode_out: *mut CUgraphNode,
     updateResult_out: *mut CUgraphExecUpdateResult,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphExecUpdate", 12000)]
+#[custom] #[cx] #[get_proc("cuGraphExecUpdate", 12000)]
 fn cuGraphExecUpdate_v2(
-    hGraphExec: CUgraphExec,
-    hGraph: CUgraph,
+    #[handle] hGraphExec: CUgraphExec,
+    #[handle] hGraph: CUgraph,
     resultInfo: *mut CUgraphExecUpdateResultInfo,
 ) -> CUresult;
 
@@ -387,31 +396,38 @@ fn cuGraphGetEdges(
     numEdges: *mut usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphGetEdges", 12030)]
+#[custom] #[cx] #[get_proc("cuGraphGetEdges", 12030)]
 fn cuGraphGetEdges_v2(
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     #[gives] from: *mut CUgraphNode,
     #[gives] to: *mut CUgraphNode,
     edgeData: *mut CUgraphEdgeData,
     numEdges: *mut usize,
 ) -> CUresult;
 
-#[is(nodes_of(hGraph, 0, nodes, numNodes))] #[get_proc("cuGraphGetNodes", 10000)]
-fn cuGraphGetNodes(hGraph: CUgraph, #[gives] nodes: *mut CUgraphNode, numNodes: *mut usize) -> CUresult;
+#[cx] #[is(nodes_of(hGraph, 0, nodes, numNodes))] #[get_proc("cuGraphGetNodes", 10000)]
+fn cuGraphGetNodes(
+    #[handle] hGraph: CUgraph,
+    #[gives] nodes: *mut CUgraphNode,
+    numNodes: *mut usize,
+) -> CUresult;
 
-#[is(nodes_of(hGraph, 1, rootNodes, numRootNodes))] #[get_proc("cuGraphGetRootNodes", 10000)]
+#[cx] #[is(nodes_of(hGraph, 1, rootNodes, numRootNodes))] #[get_proc("cuGraphGetRootNodes", 10000)]
 fn cuGraphGetRootNodes(
-    hGraph: CUgraph,
+    #[handle] hGraph: CUgraph,
     #[gives] rootNodes: *mut CUgraphNode,
     numRootNodes: *mut usize,
 ) -> CUresult;
 
-#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_HOST, nodeParams, busbar_abi::member))] #[get_proc("cuGraphHostNodeGetParams", 10000)]
-fn cuGraphHostNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_HOST_NODE_PARAMS) -> CUresult;
+#[cx] #[is(get_node(hNode, CU_GRAPH_NODE_TYPE_HOST, busbar_abi::member))] #[get_proc("cuGraphHostNodeGetParams", 10000)]
+fn cuGraphHostNodeGetParams(
+    #[handle] hNode: CUgraphNode,
+    #[out] nodeParams: *mut CUDA_HOST_NODE_PARAMS,
+) -> CUresult;
 
-#[is(set_node(hNode, nodeParams, host))] #[get_proc("cuGraphHostNodeSetParams", 10000)]
+#[cx] #[is(set_node(hNode, nodeParams, host))] #[get_proc("cuGraphHostNodeSetParams", 10000)]
 fn cuGraphHostNodeSetParams(
-    hNode: CUgraphNode,
+    #[handle] hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult;
 
@@ -461,19 +477,19 @@ fn cuGraphKernelNodeGetAttribute(
     #[out] value_out: *mut CUkernelNodeAttrValue,
 ) -> CUresult;
 
-#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, nodeParams, busbar_abi::member))] #[get_proc("cuGraphKernelNodeGetParams", 10000)]
+#[cx] #[is(get_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, busbar_abi::member))] #[get_proc("cuGraphKernelNodeGetParams", 10000)]
 fn cuGraphKernelNodeGetParams(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
+    #[handle] hNode: CUgraphNode,
+    #[out] nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult;
 
-#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, nodeParams, busbar_abi::member))] #[get_proc("cuGraphKernelNodeGetParams", 12000)]
+#[cx] #[is(get_node(hNode, CU_GRAPH_NODE_TYPE_KERNEL, busbar_abi::member))] #[get_proc("cuGraphKernelNodeGetParams", 12000)]
 fn cuGraphKernelNodeGetParams_v2(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
+    #[handle] hNode: CUgraphNode,
+    #[out] nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult;
 
-#[id(0x0f1f)] #[waits] #[by_hand(client)] #[get_proc("cuGraphKernelNodeSetAttribute", 11000)]
+#[id(0x0f1f)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuGraphKernelNodeSetAttribute", 11000)]
 #[changes(GraphNode, "attribute")]
 fn cuGraphKernelNodeSetAttribute(
     #[handle] hNode: CUgraphNode,
@@ -481,32 +497,38 @@ fn cuGraphKernelNodeSetAttribute(
     #[in_ref] value: *const CUkernelNodeAttrValue,
 ) -> CUresult;
 
-#[is(set_node(hNode, nodeParams, kernel_v1))] #[get_proc("cuGraphKernelNodeSetParams", 10000)]
+#[cx] #[is(set_node(hNode, nodeParams, kernel_v1))] #[get_proc("cuGraphKernelNodeSetParams", 10000)]
 fn cuGraphKernelNodeSetParams(
-    hNode: CUgraphNode,
+    #[handle] hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult;
 
-#[is(set_node(hNode, nodeParams, kernel_v2))] #[get_proc("cuGraphKernelNodeSetParams", 12000)]
+#[cx] #[is(set_node(hNode, nodeParams, kernel_v2))] #[get_proc("cuGraphKernelNodeSetParams", 12000)]
 fn cuGraphKernelNodeSetParams_v2(
-    hNode: CUgraphNode,
+    #[handle] hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult;
 
-#[id(0x0f16)] #[queued] #[by_hand(client, worker)] #[get_proc("cuGraphLaunch", 10000)] #[per_thread("_ptsz")]
+#[id(0x0f16)] #[queued] #[by_hand(client, worker)] #[cx] #[get_proc("cuGraphLaunch", 10000)] #[per_thread("_ptsz")]
 fn cuGraphLaunch(#[handle] hGraph: CUgraphExec, #[handle] hStream: CUstream) -> CUresult;
 
-#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, params_out, busbar_abi::member))] #[get_proc("cuGraphMemAllocNodeGetParams", 11040)]
+#[cx] #[is(get_node(hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, busbar_abi::member))] #[get_proc("cuGraphMemAllocNodeGetParams", 11040)]
 fn cuGraphMemAllocNodeGetParams(
-    hNode: CUgraphNode,
-    params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
+    #[handle] hNode: CUgraphNode,
+    #[out] params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult;
 
-#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, nodeParams, copy_of))] #[get_proc("cuGraphMemcpyNodeGetParams", 10000)]
-fn cuGraphMemcpyNodeGetParams(hNode: CUgraphNode, nodeParams: *mut CUDA_MEMCPY3D) -> CUresult;
+#[cx] #[is(get_node(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, copy_of))] #[get_proc("cuGraphMemcpyNodeGetParams", 10000)]
+fn cuGraphMemcpyNodeGetParams(
+    #[handle] hNode: CUgraphNode,
+    #[out] nodeParams: *mut CUDA_MEMCPY3D,
+) -> CUresult;
 
-#[is(set_node(hNode, nodeParams, |p| memcpy(p, std::ptr::null_mut())))] #[get_proc("cuGraphMemcpyNodeSetParams", 10000)]
-fn cuGraphMemcpyNodeSetParams(hNode: CUgraphNode, nodeParams: *const CUDA_MEMCPY3D) -> CUresult;
+#[cx] #[is(set_node(hNode, nodeParams, |p| memcpy(p, std::ptr::null_mut())))] #[get_proc("cuGraphMemcpyNodeSetParams", 10000)]
+fn cuGraphMemcpyNodeSetParams(
+    #[handle] hNode: CUgraphNode,
+    nodeParams: *const CUDA_MEMCPY3D,
+) -> CUresult;
 
 #[id(0x0f17)] #[waits] #[get_proc("cuGraphMemFreeNodeGetParams", 11040)]
 fn cuGraphMemFreeNodeGetParams(
@@ -514,23 +536,23 @@ fn cuGraphMemFreeNodeGetParams(
     #[out] dptr_out: *mut CUdeviceptr,
 ) -> CUresult;
 
-#[is(get_node(hNode, CU_GRAPH_NODE_TYPE_MEMSET, nodeParams, busbar_abi::member))] #[get_proc("cuGraphMemsetNodeGetParams", 10000)]
+#[cx] #[is(get_node(hNode, CU_GRAPH_NODE_TYPE_MEMSET, busbar_abi::member))] #[get_proc("cuGraphMemsetNodeGetParams", 10000)]
 fn cuGraphMemsetNodeGetParams(
-    hNode: CUgraphNode,
-    nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
+    #[handle] hNode: CUgraphNode,
+    #[out] nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult;
 
-#[is(set_node(hNode, nodeParams, |p| memset(p, std::ptr::null_mut())))] #[get_proc("cuGraphMemsetNodeSetParams", 10000)]
+#[cx] #[is(set_node(hNode, nodeParams, |p| memset(p, std::ptr::null_mut())))] #[get_proc("cuGraphMemsetNodeSetParams", 10000)]
 fn cuGraphMemsetNodeSetParams(
-    hNode: CUgraphNode,
+    #[handle] hNode: CUgraphNode,
     nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuGraphNodeFindInClone", 10000)]
+#[custom] #[cx] #[get_proc("cuGraphNodeFindInClone", 10000)]
 fn cuGraphNodeFindInClone(
-    #[gives] phNode: *mut CUgraphNode,
-    hOriginalNode: CUgraphNode,
-    hClonedGraph: CUgraph,
+    #[gives(one)] phNode: *mut CUgraphNode,
+    #[handle] hOriginalNode: CUgraphNode,
+    #[handle] hClonedGraph: CUgraph,
 ) -> CUresult;
 
 #[is(cuGraphNodeGetDependencies_v2(hNode, dependencies, null, numDependencies))] #[get_proc("cuGraphNodeGetDependencies", 10000)]
@@ -540,9 +562,9 @@ fn cuGraphNodeGetDependencies(
     numDependencies: *mut usize,
 ) -> CUresult;
 
-#[is(neighbours(hNode, 0, dependencies, edgeData, numDependencies))] #[get_proc("cuGraphNodeGetDependencies", 12030)]
+#[cx] #[is(neighbours(hNode, 0, dependencies, edgeData, numDependencies))] #[get_proc("cuGraphNodeGetDependencies", 12030)]
 fn cuGraphNodeGetDependencies_v2(
-    hNode: CUgraphNode,
+    #[handle] hNode: CUgraphNode,
     #[gives] dependencies: *mut CUgraphNode,
     edgeData: *mut CUgraphEdgeData,
     numDependencies: *mut usize,
@@ -555,9 +577,9 @@ fn cuGraphNodeGetDependentNodes(
     numDependentNodes: *mut usize,
 ) -> CUresult;
 
-#[is(neighbours(hNode, 1, dependentNodes, edgeData, numDependentNodes))] #[get_proc("cuGraphNodeGetDependentNodes", 12030)]
+#[cx] #[is(neighbours(hNode, 1, dependentNodes, edgeData, numDependentNodes))] #[get_proc("cuGraphNodeGetDependentNodes", 12030)]
 fn cuGraphNodeGetDependentNodes_v2(
-    hNode: CUgraphNode,
+    #[handle] hNode: CUgraphNode,
     #[gives] dependentNodes: *mut CUgraphNode,
     edgeData: *mut CUgraphEdgeData,
     numDependentNodes: *mut usize,
@@ -576,7 +598,7 @@ fn cuGraphNodeGetType(
     #[out] r#type: *mut CUgraphNodeType,
 ) -> CUresult;
 
-#[id(0x0f1a)] #[waits] #[by_hand(client, worker)]
+#[id(0x0f1a)] #[waits] #[by_hand(client, worker)] #[cx]
 #[get_proc("cuGraphNodeSetEnabled", 11060)]
 #[changes(GraphExec, "whether a node is enabled")]
 fn cuGraphNodeSetEnabled(
@@ -585,8 +607,11 @@ fn cuGraphNodeSetEnabled(
     isEnabled: u32,
 ) -> CUresult;
 
-#[is(set_node(hNode, nodeParams, |p| p))] #[get_proc("cuGraphNodeSetParams", 12020)]
-fn cuGraphNodeSetParams(hNode: CUgraphNode, nodeParams: *mut CUgraphNodeParams) -> CUresult;
+#[cx] #[is(set_node(hNode, nodeParams, |p| p))] #[get_proc("cuGraphNodeSetParams", 12020)]
+fn cuGraphNodeSetParams(
+    #[handle] hNode: CUgraphNode,
+    nodeParams: *mut CUgraphNodeParams,
+) -> CUresult;
 
 #[id(0x0f1b)] #[waits] #[get_proc("cuGraphRemoveDependencies", 10000)]
 #[changes(Graph, "edges")]

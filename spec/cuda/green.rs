@@ -1,7 +1,7 @@
 //! Green contexts and device resources.
 
-#[custom] #[get_proc("cuCtxFromGreenCtx", 12040)]
-fn cuCtxFromGreenCtx(#[new] pContext: *mut CUcontext, hCtx: CUgreenCtx) -> CUresult;
+#[custom] #[cx] #[get_proc("cuCtxFromGreenCtx", 12040)]
+fn cuCtxFromGreenCtx(#[new] pContext: *mut CUcontext, #[handle] hCtx: CUgreenCtx) -> CUresult;
 
 #[id(0x1601)] #[waits] #[get_proc("cuCtxGetDevResource", 12040)]
 fn cuCtxGetDevResource(
@@ -24,7 +24,7 @@ fn cuDevResourceGenerateDesc(
     nbResources: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuDevSmResourceSplitByCount", 12040)]
+#[custom] #[cx] #[get_proc("cuDevSmResourceSplitByCount", 12040)]
 fn cuDevSmResourceSplitByCount(
     result: *mut CUdevResource,
     nbGroups: *mut u32,
@@ -34,7 +34,7 @@ fn cuDevSmResourceSplitByCount(
     minCount: u32,
 ) -> CUresult;
 
-#[id(0x1604)] #[waits] #[by_hand(client)] #[get_proc("cuGreenCtxCreate", 12040)]
+#[id(0x1604)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuGreenCtxCreate", 12040)]
 fn cuGreenCtxCreate(
     #[new] phCtx: *mut CUgreenCtx,
     #[handle] desc: CUdevResourceDesc,
@@ -42,7 +42,7 @@ fn cuGreenCtxCreate(
     flags: u32,
 ) -> CUresult;
 
-#[id(0x1605)] #[waits] #[by_hand(client)] #[get_proc("cuGreenCtxDestroy", 12040)]
+#[id(0x1605)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuGreenCtxDestroy", 12040)]
 fn cuGreenCtxDestroy(#[del] hCtx: CUgreenCtx) -> CUresult;
 
 #[id(0x1606)] #[waits] #[get_proc("cuGreenCtxGetDevResource", 12040)]
@@ -55,11 +55,11 @@ fn cuGreenCtxGetDevResource(
 #[id(0x1607)] #[waits] #[get_proc("cuGreenCtxGetId", 12090)]
 fn cuGreenCtxGetId(#[handle] greenCtx: CUgreenCtx, #[out] greenCtxId: *mut u64) -> CUresult;
 
-#[id(0x1608)] #[waits] #[by_hand(client)] #[get_proc("cuGreenCtxRecordEvent", 12040)]
+#[id(0x1608)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuGreenCtxRecordEvent", 12040)]
 #[changes(Event, "what it stands for")]
 fn cuGreenCtxRecordEvent(#[handle] hCtx: CUgreenCtx, #[handle] hEvent: CUevent) -> CUresult;
 
-#[id(0x1609)] #[waits] #[by_hand(client)] #[get_proc("cuGreenCtxStreamCreate", 12050)]
+#[id(0x1609)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuGreenCtxStreamCreate", 12050)]
 fn cuGreenCtxStreamCreate(
     #[new] phStream: *mut CUstream,
     #[handle] greenCtx: CUgreenCtx,
@@ -70,5 +70,5 @@ fn cuGreenCtxStreamCreate(
 #[id(0x160a)] #[waits] #[get_proc("cuGreenCtxWaitEvent", 12040)]
 fn cuGreenCtxWaitEvent(#[handle] hCtx: CUgreenCtx, #[handle] hEvent: CUevent) -> CUresult;
 
-#[custom] #[get_proc("cuStreamGetGreenCtx", 12040)]
-fn cuStreamGetGreenCtx(hStream: CUstream, #[gives] phCtx: *mut CUgreenCtx) -> CUresult;
+#[custom] #[cx] #[get_proc("cuStreamGetGreenCtx", 12040)]
+fn cuStreamGetGreenCtx(hStream: CUstream, #[gives(one)] phCtx: *mut CUgreenCtx) -> CUresult;

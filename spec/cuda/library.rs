@@ -1,31 +1,31 @@
 //! Context-independent libraries and kernels.
 
-#[custom] #[get_proc("cuKernelGetAttribute", 12000)]
+#[custom] #[cx] #[get_proc("cuKernelGetAttribute", 12000)]
 fn cuKernelGetAttribute(
-    pi: *mut i32,
+    #[out] pi: *mut i32,
     attrib: CUfunction_attribute,
     kernel: CUkernel,
     dev: CUdevice,
 ) -> CUresult;
 
-#[local] #[get_proc("cuKernelGetFunction", 12000)]
-fn cuKernelGetFunction(#[gives] pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult;
+#[local] #[cx] #[get_proc("cuKernelGetFunction", 12000)]
+fn cuKernelGetFunction(#[gives(one)] pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult;
 
-#[local] #[get_proc("cuKernelGetLibrary", 12050)]
-fn cuKernelGetLibrary(#[gives] pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuKernelGetLibrary", 12050)]
+fn cuKernelGetLibrary(#[gives(one)] pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult;
 
-#[local] #[get_proc("cuKernelGetName", 12030)]
-fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuKernelGetName", 12030)]
+fn cuKernelGetName(#[out] name: *mut *const c_char, hfunc: CUkernel) -> CUresult;
 
-#[local] #[get_proc("cuKernelGetParamInfo", 12040)]
+#[local] #[cx(local)] #[get_proc("cuKernelGetParamInfo", 12040)]
 fn cuKernelGetParamInfo(
     kernel: CUkernel,
     paramIndex: usize,
-    paramOffset: *mut usize,
-    paramSize: *mut usize,
+    #[out] paramOffset: *mut usize,
+    #[out(optional)] paramSize: *mut usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuKernelSetAttribute", 12000)]
+#[custom] #[cx] #[get_proc("cuKernelSetAttribute", 12000)]
 fn cuKernelSetAttribute(
     attrib: CUfunction_attribute,
     val: i32,
@@ -33,36 +33,44 @@ fn cuKernelSetAttribute(
     dev: CUdevice,
 ) -> CUresult;
 
-#[local] #[get_proc("cuKernelSetCacheConfig", 12000)]
+#[local] #[cx] #[get_proc("cuKernelSetCacheConfig", 12000)]
 fn cuKernelSetCacheConfig(kernel: CUkernel, config: CUfunc_cache, dev: CUdevice) -> CUresult;
 
-#[custom] #[get_proc("cuLibraryEnumerateKernels", 12040)]
-fn cuLibraryEnumerateKernels(#[gives] kernels: *mut CUkernel, numKernels: u32, lib: CUlibrary) -> CUresult;
+#[custom] #[cx] #[get_proc("cuLibraryEnumerateKernels", 12040)]
+fn cuLibraryEnumerateKernels(
+    #[gives] kernels: *mut CUkernel,
+    numKernels: u32,
+    #[handle] lib: CUlibrary,
+) -> CUresult;
 
-#[is(global(dptr, bytes, library, name, 0))] #[get_proc("cuLibraryGetGlobal", 12000)]
+#[cx] #[is(global(library, name, 0))] #[get_proc("cuLibraryGetGlobal", 12000)]
 fn cuLibraryGetGlobal(
-    dptr: *mut CUdeviceptr,
-    bytes: *mut usize,
-    library: CUlibrary,
+    #[out(optional)] dptr: *mut CUdeviceptr,
+    #[out(optional)] bytes: *mut usize,
+    #[handle] library: CUlibrary,
     name: *const c_char,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuLibraryGetKernel", 12000)]
-fn cuLibraryGetKernel(#[new] pKernel: *mut CUkernel, library: CUlibrary, name: *const c_char) -> CUresult;
+#[custom] #[cx] #[get_proc("cuLibraryGetKernel", 12000)]
+fn cuLibraryGetKernel(
+    #[new] pKernel: *mut CUkernel,
+    #[handle] library: CUlibrary,
+    name: *const c_char,
+) -> CUresult;
 
 #[id(0x0501)] #[cached] #[get_proc("cuLibraryGetKernelCount", 12040)]
 fn cuLibraryGetKernelCount(#[out] count: *mut u32, #[handle] lib: CUlibrary) -> CUresult;
 
-#[is(global(dptr, bytes, library, name, 1))] #[get_proc("cuLibraryGetManaged", 12000)]
+#[cx] #[is(global(library, name, 1))] #[get_proc("cuLibraryGetManaged", 12000)]
 fn cuLibraryGetManaged(
-    dptr: *mut CUdeviceptr,
-    bytes: *mut usize,
-    library: CUlibrary,
+    #[out(optional)] dptr: *mut CUdeviceptr,
+    #[out(optional)] bytes: *mut usize,
+    #[handle] library: CUlibrary,
     name: *const c_char,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuLibraryGetModule", 12000)]
-fn cuLibraryGetModule(#[new] pMod: *mut CUmodule, library: CUlibrary) -> CUresult;
+#[custom] #[cx(context)] #[get_proc("cuLibraryGetModule", 12000)]
+fn cuLibraryGetModule(#[new] pMod: *mut CUmodule, #[handle] library: CUlibrary) -> CUresult;
 
 #[unsupported("a function that runs on both processors needs the device in the same machine")]
 #[get_proc("cuLibraryGetUnifiedFunction", 12000)]
@@ -72,7 +80,7 @@ fn cuLibraryGetUnifiedFunction(
     symbol: *const c_char,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuLibraryLoadData", 12000)]
+#[custom] #[cx] #[get_proc("cuLibraryLoadData", 12000)]
 fn cuLibraryLoadData(
     #[new] library: *mut CUlibrary,
     code: *const c_void,
@@ -84,7 +92,7 @@ fn cuLibraryLoadData(
     numLibraryOptions: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuLibraryLoadFromFile", 12000)]
+#[custom] #[cx] #[get_proc("cuLibraryLoadFromFile", 12000)]
 fn cuLibraryLoadFromFile(
     #[new] library: *mut CUlibrary,
     fileName: *const c_char,
@@ -96,5 +104,5 @@ fn cuLibraryLoadFromFile(
     numLibraryOptions: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuLibraryUnload", 12000)]
-fn cuLibraryUnload(library: CUlibrary) -> CUresult;
+#[custom] #[cx(local)] #[get_proc("cuLibraryUnload", 12000)]
+fn cuLibraryUnload(#[handle] library: CUlibrary) -> CUresult;

@@ -1,11 +1,11 @@
 //! The driver's log of errors: that of the worker's driver, which is the session's own.
 
 #[remark("of the server's driver: what the client refuses itself is not in it")]
-#[id(0x1a01)] #[waits] #[by_hand(client)] #[get_proc("cuLogsCurrent", 12090)]
+#[id(0x1a01)] #[waits] #[by_hand(client)] #[cx(anywhere)] #[get_proc("cuLogsCurrent", 12090)]
 fn cuLogsCurrent(#[out] iterator_out: *mut CUlogIterator, flags: u32) -> CUresult;
 
 #[remark("the file is the client's; times and threads are the server's")]
-#[custom] #[get_proc("cuLogsDumpToFile", 12090)]
+#[custom] #[cx(anywhere)] #[get_proc("cuLogsDumpToFile", 12090)]
 fn cuLogsDumpToFile(
     iterator: *mut CUlogIterator,
     pathToFile: *const c_char,
@@ -13,7 +13,7 @@ fn cuLogsDumpToFile(
 ) -> CUresult;
 
 #[remark("times and threads are the server's")]
-#[custom] #[get_proc("cuLogsDumpToMemory", 12090)]
+#[custom] #[cx(anywhere)] #[get_proc("cuLogsDumpToMemory", 12090)]
 fn cuLogsDumpToMemory(
     iterator: *mut CUlogIterator,
     buffer: *mut c_char,
@@ -22,12 +22,12 @@ fn cuLogsDumpToMemory(
 ) -> CUresult;
 
 #[remark("called before the error shows, by the thread that it shows in or by another")]
-#[custom] #[get_proc("cuLogsRegisterCallback", 12090)]
+#[custom] #[cx(anywhere)] #[get_proc("cuLogsRegisterCallback", 12090)]
 fn cuLogsRegisterCallback(
     callbackFunc: CUlogsCallback,
     userData: *mut c_void,
-    callback_out: *mut CUlogsCallbackHandle,
+    #[out(optional)] callback_out: *mut CUlogsCallbackHandle,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuLogsUnregisterCallback", 12090)]
+#[custom] #[cx(anywhere)] #[get_proc("cuLogsUnregisterCallback", 12090)]
 fn cuLogsUnregisterCallback(callback: CUlogsCallbackHandle) -> CUresult;

@@ -1,6 +1,6 @@
 //! Managed memory: hints, prefetch, attachment.
 
-#[local] #[get_proc("cuMemAdvise", 8000)]
+#[local] #[cx] #[get_proc("cuMemAdvise", 8000)]
 fn cuMemAdvise(
     devPtr: CUdeviceptr,
     count: usize,
@@ -8,7 +8,7 @@ fn cuMemAdvise(
     device: CUdevice,
 ) -> CUresult;
 
-#[local] #[get_proc("cuMemAdvise", 12020)]
+#[local] #[cx] #[get_proc("cuMemAdvise", 12020)]
 fn cuMemAdvise_v2(
     devPtr: CUdeviceptr,
     count: usize,
@@ -16,8 +16,8 @@ fn cuMemAdvise_v2(
     location: CUmemLocation,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemAllocManaged", 6000)]
-fn cuMemAllocManaged(dptr: *mut CUdeviceptr, bytesize: usize, flags: u32) -> CUresult;
+#[custom] #[cx] #[get_proc("cuMemAllocManaged", 6000)]
+fn cuMemAllocManaged(#[out] dptr: *mut CUdeviceptr, bytesize: usize, flags: u32) -> CUresult;
 
 #[is(cuMemPrefetchBatchAsync)] #[get_proc("cuMemDiscardAndPrefetchBatchAsync", 13000)] #[per_thread("_ptsz")]
 fn cuMemDiscardAndPrefetchBatchAsync(
@@ -31,7 +31,7 @@ fn cuMemDiscardAndPrefetchBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[local] #[get_proc("cuMemDiscardBatchAsync", 13000)] #[per_thread("_ptsz")]
+#[local] #[cx] #[get_proc("cuMemDiscardBatchAsync", 13000)] #[per_thread("_ptsz")]
 fn cuMemDiscardBatchAsync(
     dptrs: *mut CUdeviceptr,
     sizes: *mut usize,
@@ -40,7 +40,7 @@ fn cuMemDiscardBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemPrefetchAsync", 8000)] #[per_thread("_ptsz")]
+#[custom] #[cx] #[get_proc("cuMemPrefetchAsync", 8000)] #[per_thread("_ptsz")]
 fn cuMemPrefetchAsync(
     devPtr: CUdeviceptr,
     count: usize,
@@ -48,7 +48,7 @@ fn cuMemPrefetchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemPrefetchAsync", 12020)] #[per_thread("_ptsz")]
+#[custom] #[cx] #[get_proc("cuMemPrefetchAsync", 12020)] #[per_thread("_ptsz")]
 fn cuMemPrefetchAsync_v2(
     devPtr: CUdeviceptr,
     count: usize,
@@ -57,7 +57,7 @@ fn cuMemPrefetchAsync_v2(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemPrefetchBatchAsync", 13000)] #[per_thread("_ptsz")]
+#[custom] #[cx] #[get_proc("cuMemPrefetchBatchAsync", 13000)] #[per_thread("_ptsz")]
 fn cuMemPrefetchBatchAsync(
     dptrs: *mut CUdeviceptr,
     sizes: *mut usize,
@@ -69,7 +69,7 @@ fn cuMemPrefetchBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[local] #[get_proc("cuMemRangeGetAttribute", 8000)]
+#[local] #[cx(local)] #[get_proc("cuMemRangeGetAttribute", 8000)]
 fn cuMemRangeGetAttribute(
     data: *mut c_void,
     dataSize: usize,
@@ -78,7 +78,7 @@ fn cuMemRangeGetAttribute(
     count: usize,
 ) -> CUresult;
 
-#[local] #[get_proc("cuMemRangeGetAttributes", 8000)]
+#[local] #[cx(local)] #[get_proc("cuMemRangeGetAttributes", 8000)]
 fn cuMemRangeGetAttributes(
     data: *mut *mut c_void,
     dataSizes: *mut usize,
@@ -88,9 +88,9 @@ fn cuMemRangeGetAttributes(
     count: usize,
 ) -> CUresult;
 
-#[local] #[get_proc("cuStreamAttachMemAsync", 6000)] #[per_thread("_ptsz")]
+#[local] #[cx] #[get_proc("cuStreamAttachMemAsync", 6000)] #[per_thread("_ptsz")]
 fn cuStreamAttachMemAsync(
-    hStream: CUstream,
+    #[handle] hStream: CUstream,
     dptr: CUdeviceptr,
     length: usize,
     flags: u32,

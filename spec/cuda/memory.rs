@@ -18,25 +18,25 @@ fn cuMemAllocPitch(
     ElementSizeBytes: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemAllocPitch", 3020)]
+#[custom] #[cx] #[get_proc("cuMemAllocPitch", 3020)]
 fn cuMemAllocPitch_v2(
-    dptr: *mut CUdeviceptr,
-    pPitch: *mut usize,
+    #[out] dptr: *mut CUdeviceptr,
+    #[out] pPitch: *mut usize,
     WidthInBytes: usize,
     Height: usize,
     ElementSizeBytes: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemAlloc", 3020)]
-fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult;
+#[custom] #[cx] #[get_proc("cuMemAlloc", 3020)]
+fn cuMemAlloc_v2(#[out] dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemFree", 2000)]
 fn cuMemFree(dptr: CUdeviceptr_v1) -> CUresult;
 
-#[custom] #[get_proc("cuMemFreeHost", 2000)]
+#[custom] #[cx(local)] #[get_proc("cuMemFreeHost", 2000)]
 fn cuMemFreeHost(p: *mut c_void) -> CUresult;
 
-#[custom] #[get_proc("cuMemFree", 3020)]
+#[custom] #[cx] #[get_proc("cuMemFree", 3020)]
 fn cuMemFree_v2(dptr: CUdeviceptr) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")]
@@ -47,10 +47,10 @@ fn cuMemGetAddressRange(
     dptr: CUdeviceptr_v1,
 ) -> CUresult;
 
-#[local] #[get_proc("cuMemGetAddressRange", 3020)]
+#[local] #[cx(local)] #[get_proc("cuMemGetAddressRange", 3020)]
 fn cuMemGetAddressRange_v2(
-    pbase: *mut CUdeviceptr,
-    psize: *mut usize,
+    #[out(optional)] pbase: *mut CUdeviceptr,
+    #[out(optional)] psize: *mut usize,
     dptr: CUdeviceptr,
 ) -> CUresult;
 
@@ -79,36 +79,36 @@ fn cuMemGetInfo_v2(
     #[out(optional)] total: *mut usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemHostAlloc", 2020)]
-fn cuMemHostAlloc(pp: *mut *mut c_void, bytesize: usize, Flags: u32) -> CUresult;
+#[custom] #[cx] #[get_proc("cuMemHostAlloc", 2020)]
+fn cuMemHostAlloc(#[out] pp: *mut *mut c_void, bytesize: usize, Flags: u32) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")]
 #[get_proc("cuMemHostGetDevicePointer", 2020)]
 fn cuMemHostGetDevicePointer(pdptr: *mut CUdeviceptr_v1, p: *mut c_void, Flags: u32) -> CUresult;
 
-#[local] #[get_proc("cuMemHostGetDevicePointer", 3020)]
+#[local] #[cx] #[get_proc("cuMemHostGetDevicePointer", 3020)]
 fn cuMemHostGetDevicePointer_v2(pdptr: *mut CUdeviceptr, p: *mut c_void, Flags: u32) -> CUresult;
 
-#[local] #[get_proc("cuMemHostGetFlags", 2030)]
-fn cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuMemHostGetFlags", 2030)]
+fn cuMemHostGetFlags(#[out] pFlags: *mut u32, p: *mut c_void) -> CUresult;
 
 #[is(cuMemHostRegister_v2)] #[get_proc("cuMemHostRegister", 4000)]
 fn cuMemHostRegister(p: *mut c_void, bytesize: usize, Flags: u32) -> CUresult;
 
-#[custom] #[get_proc("cuMemHostRegister", 6050)]
+#[custom] #[cx(context)] #[get_proc("cuMemHostRegister", 6050)]
 fn cuMemHostRegister_v2(p: *mut c_void, bytesize: usize, Flags: u32) -> CUresult;
 
-#[custom] #[get_proc("cuMemHostUnregister", 4000)]
+#[custom] #[cx(local)] #[get_proc("cuMemHostUnregister", 4000)]
 fn cuMemHostUnregister(p: *mut c_void) -> CUresult;
 
-#[local] #[get_proc("cuPointerGetAttribute", 4000)]
+#[local] #[cx(local)] #[get_proc("cuPointerGetAttribute", 4000)]
 fn cuPointerGetAttribute(
     data: *mut c_void,
     attribute: CUpointer_attribute,
     ptr: CUdeviceptr,
 ) -> CUresult;
 
-#[local] #[get_proc("cuPointerGetAttributes", 7000)]
+#[local] #[cx(local)] #[get_proc("cuPointerGetAttributes", 7000)]
 fn cuPointerGetAttributes(
     numAttributes: u32,
     attributes: *mut CUpointer_attribute,
@@ -116,7 +116,7 @@ fn cuPointerGetAttributes(
     ptr: CUdeviceptr,
 ) -> CUresult;
 
-#[local] #[get_proc("cuPointerSetAttribute", 6000)]
+#[local] #[cx] #[get_proc("cuPointerSetAttribute", 6000)]
 fn cuPointerSetAttribute(
     value: *const c_void,
     attribute: CUpointer_attribute,

@@ -1,12 +1,16 @@
 //! Modules, their functions, and the linker.
 
-#[custom] #[get_proc("cuFuncGetAttribute", 2020)]
-fn cuFuncGetAttribute(pi: *mut i32, attrib: CUfunction_attribute, hfunc: CUfunction) -> CUresult;
+#[custom] #[cx] #[get_proc("cuFuncGetAttribute", 2020)]
+fn cuFuncGetAttribute(
+    #[out] pi: *mut i32,
+    attrib: CUfunction_attribute,
+    hfunc: CUfunction,
+) -> CUresult;
 
-#[local] #[get_proc("cuFuncGetModule", 11000)]
-fn cuFuncGetModule(#[gives] hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult;
+#[local] #[cx] #[get_proc("cuFuncGetModule", 11000)]
+fn cuFuncGetModule(#[gives(one)] hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult;
 
-#[local] #[get_proc("cuFuncGetName", 12030)]
+#[is(cuKernelGetName)] #[get_proc("cuFuncGetName", 12030)]
 fn cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult;
 
 #[is(cuKernelGetParamInfo(func, paramIndex, paramOffset, paramSize))] #[get_proc("cuFuncGetParamInfo", 12040)]
@@ -27,7 +31,7 @@ fn cuFuncIsLoaded(
 #[changes(Function, "whether it is loaded")]
 fn cuFuncLoad(#[handle] function: CUfunction) -> CUresult;
 
-#[custom] #[get_proc("cuFuncSetAttribute", 9000)]
+#[custom] #[cx] #[get_proc("cuFuncSetAttribute", 9000)]
 fn cuFuncSetAttribute(hfunc: CUfunction, attrib: CUfunction_attribute, value: i32) -> CUresult;
 
 #[id(0x0403)] #[queued_if(config <= CU_FUNC_CACHE_PREFER_EQUAL)] #[get_proc("cuFuncSetCacheConfig", 3000)]
@@ -50,7 +54,7 @@ fn cuLinkAddData(
     optionValues: *mut *mut c_void,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuLinkAddData", 6050)]
+#[custom] #[cx] #[get_proc("cuLinkAddData", 6050)]
 fn cuLinkAddData_v2(
     state: CUlinkState,
     r#type: CUjitInputType,
@@ -72,7 +76,7 @@ fn cuLinkAddFile(
     optionValues: *mut *mut c_void,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuLinkAddFile", 6050)]
+#[custom] #[cx] #[get_proc("cuLinkAddFile", 6050)]
 fn cuLinkAddFile_v2(
     state: CUlinkState,
     r#type: CUjitInputType,
@@ -82,8 +86,12 @@ fn cuLinkAddFile_v2(
     optionValues: *mut *mut c_void,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuLinkComplete", 5050)]
-fn cuLinkComplete(state: CUlinkState, cubinOut: *mut *mut c_void, sizeOut: *mut usize) -> CUresult;
+#[custom] #[cx] #[get_proc("cuLinkComplete", 5050)]
+fn cuLinkComplete(
+    #[handle] state: CUlinkState,
+    #[out] cubinOut: *mut *mut c_void,
+    #[out(optional)] sizeOut: *mut usize,
+) -> CUresult;
 
 #[is(cuLinkCreate_v2)] #[get_proc("cuLinkCreate", 5050)]
 fn cuLinkCreate(
@@ -93,7 +101,7 @@ fn cuLinkCreate(
     stateOut: *mut CUlinkState,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuLinkCreate", 6050)]
+#[custom] #[cx(context)] #[get_proc("cuLinkCreate", 6050)]
 fn cuLinkCreate_v2(
     numOptions: u32,
     options: *mut CUjit_option,
@@ -101,18 +109,22 @@ fn cuLinkCreate_v2(
     #[new] stateOut: *mut CUlinkState,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuLinkDestroy", 5050)]
-fn cuLinkDestroy(state: CUlinkState) -> CUresult;
+#[custom] #[cx] #[get_proc("cuLinkDestroy", 5050)]
+fn cuLinkDestroy(#[handle] state: CUlinkState) -> CUresult;
 
-#[custom] #[get_proc("cuModuleEnumerateFunctions", 12040)]
+#[custom] #[cx] #[get_proc("cuModuleEnumerateFunctions", 12040)]
 fn cuModuleEnumerateFunctions(
     #[gives] functions: *mut CUfunction,
     numFunctions: u32,
-    r#mod: CUmodule,
+    #[handle] r#mod: CUmodule,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuModuleGetFunction", 2000)]
-fn cuModuleGetFunction(#[new] hfunc: *mut CUfunction, hmod: CUmodule, name: *const c_char) -> CUresult;
+#[custom] #[cx] #[get_proc("cuModuleGetFunction", 2000)]
+fn cuModuleGetFunction(
+    #[new] hfunc: *mut CUfunction,
+    #[handle] hmod: CUmodule,
+    name: *const c_char,
+) -> CUresult;
 
 #[id(0x0405)] #[cached] #[get_proc("cuModuleGetFunctionCount", 12040)]
 fn cuModuleGetFunctionCount(#[out] count: *mut u32, #[handle] r#mod: CUmodule) -> CUresult;
@@ -126,16 +138,16 @@ fn cuModuleGetGlobal(
     name: *const c_char,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuModuleGetGlobal", 3020)]
+#[custom] #[cx] #[get_proc("cuModuleGetGlobal", 3020)]
 fn cuModuleGetGlobal_v2(
-    dptr: *mut CUdeviceptr,
-    bytes: *mut usize,
-    hmod: CUmodule,
+    #[out(optional)] dptr: *mut CUdeviceptr,
+    #[out(optional)] bytes: *mut usize,
+    #[handle] hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult;
 
-#[local] #[get_proc("cuModuleGetLoadingMode", 11070)]
-fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuModuleGetLoadingMode", 11070)]
+fn cuModuleGetLoadingMode(#[out] mode: *mut CUmoduleLoadingMode) -> CUresult;
 
 #[id(0x0406)] #[waits] #[get_proc("cuModuleGetSurfRef", 3000)]
 fn cuModuleGetSurfRef(
@@ -151,13 +163,13 @@ fn cuModuleGetTexRef(
     #[cstr] name: *const c_char,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuModuleLoad", 2000)]
+#[custom] #[cx(context)] #[get_proc("cuModuleLoad", 2000)]
 fn cuModuleLoad(#[new] module: *mut CUmodule, fname: *const c_char) -> CUresult;
 
 #[is(cuModuleLoadDataEx(module, image, 0, null, null))] #[get_proc("cuModuleLoadData", 2000)]
 fn cuModuleLoadData(#[new] module: *mut CUmodule, image: *const c_void) -> CUresult;
 
-#[custom] #[get_proc("cuModuleLoadDataEx", 2010)]
+#[custom] #[cx(context)] #[get_proc("cuModuleLoadDataEx", 2010)]
 fn cuModuleLoadDataEx(
     #[new] module: *mut CUmodule,
     image: *const c_void,
@@ -169,5 +181,5 @@ fn cuModuleLoadDataEx(
 #[is(cuModuleLoadDataEx(module, fatCubin, 0, null, null))] #[get_proc("cuModuleLoadFatBinary", 2000)]
 fn cuModuleLoadFatBinary(#[new] module: *mut CUmodule, fatCubin: *const c_void) -> CUresult;
 
-#[custom] #[get_proc("cuModuleUnload", 2000)]
-fn cuModuleUnload(hmod: CUmodule) -> CUresult;
+#[custom] #[cx(local)] #[get_proc("cuModuleUnload", 2000)]
+fn cuModuleUnload(#[handle] hmod: CUmodule) -> CUresult;

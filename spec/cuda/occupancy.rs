@@ -25,9 +25,9 @@ fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     flags: u32,
 ) -> CUresult;
 
-#[is(clusters(numClusters, func, config, 0))] #[get_proc("cuOccupancyMaxActiveClusters", 11070)]
+#[cx] #[is(clusters(func, config, 0))] #[get_proc("cuOccupancyMaxActiveClusters", 11070)]
 fn cuOccupancyMaxActiveClusters(
-    numClusters: *mut i32,
+    #[out] numClusters: *mut i32,
     func: CUfunction,
     config: *const CUlaunchConfig,
 ) -> CUresult;
@@ -42,10 +42,10 @@ fn cuOccupancyMaxPotentialBlockSize(
     blockSizeLimit: i32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuOccupancyMaxPotentialBlockSizeWithFlags", 7000)]
+#[custom] #[cx] #[get_proc("cuOccupancyMaxPotentialBlockSizeWithFlags", 7000)]
 fn cuOccupancyMaxPotentialBlockSizeWithFlags(
-    minGridSize: *mut i32,
-    blockSize: *mut i32,
+    #[out] minGridSize: *mut i32,
+    #[out] blockSize: *mut i32,
     func: CUfunction,
     blockSizeToDynamicSMemSize: CUoccupancyB2DSize,
     dynamicSMemSize: usize,
@@ -53,9 +53,9 @@ fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     flags: u32,
 ) -> CUresult;
 
-#[is(clusters(clusterSize, func, config, 1))] #[get_proc("cuOccupancyMaxPotentialClusterSize", 11070)]
+#[cx] #[is(clusters(func, config, 1))] #[get_proc("cuOccupancyMaxPotentialClusterSize", 11070)]
 fn cuOccupancyMaxPotentialClusterSize(
-    clusterSize: *mut i32,
+    #[out] clusterSize: *mut i32,
     func: CUfunction,
     config: *const CUlaunchConfig,
 ) -> CUresult;

@@ -1,47 +1,51 @@
 //! Memory pools and stream-ordered allocation.
 
-#[is(of_device(pool_out, dev, 1))] #[get_proc("cuDeviceGetDefaultMemPool", 11020)]
-fn cuDeviceGetDefaultMemPool(#[gives] pool_out: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
+#[cx] #[is(of_device(dev, 1))] #[get_proc("cuDeviceGetDefaultMemPool", 11020)]
+fn cuDeviceGetDefaultMemPool(#[gives(one)] pool_out: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
 
-#[is(of_device(pool, dev, 0))] #[get_proc("cuDeviceGetMemPool", 11020)]
-fn cuDeviceGetMemPool(#[gives] pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
+#[cx] #[is(of_device(dev, 0))] #[get_proc("cuDeviceGetMemPool", 11020)]
+fn cuDeviceGetMemPool(#[gives(one)] pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult;
 
-#[id(0x0806)] #[waits] #[by_hand(client)] #[get_proc("cuDeviceSetMemPool", 11020)]
+#[id(0x0806)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuDeviceSetMemPool", 11020)]
 #[changes(Device, dev, "memory pool")]
 fn cuDeviceSetMemPool(dev: CUdevice, #[handle] pool: CUmemoryPool) -> CUresult;
 
-#[is(alloc(dptr, bytesize, None, hStream, per_thread))] #[get_proc("cuMemAllocAsync", 11020)] #[per_thread("_ptsz")]
-fn cuMemAllocAsync(dptr: *mut CUdeviceptr, bytesize: usize, hStream: CUstream) -> CUresult;
+#[cx(context)] #[is(alloc(bytesize, None, hStream))] #[get_proc("cuMemAllocAsync", 11020)] #[per_thread("_ptsz")]
+fn cuMemAllocAsync(
+    #[out] dptr: *mut CUdeviceptr,
+    bytesize: usize,
+    #[handle] hStream: CUstream,
+) -> CUresult;
 
-#[is(alloc(dptr, bytesize, Some(pool), hStream, per_thread))] #[get_proc("cuMemAllocFromPoolAsync", 11020)] #[per_thread("_ptsz")]
+#[cx(context)] #[is(alloc(bytesize, Some(pool), hStream))] #[get_proc("cuMemAllocFromPoolAsync", 11020)] #[per_thread("_ptsz")]
 fn cuMemAllocFromPoolAsync(
-    dptr: *mut CUdeviceptr,
+    #[out] dptr: *mut CUdeviceptr,
     bytesize: usize,
     pool: CUmemoryPool,
-    hStream: CUstream,
+    #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemFreeAsync", 11020)] #[per_thread("_ptsz")]
-fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult;
+#[custom] #[cx] #[get_proc("cuMemFreeAsync", 11020)] #[per_thread("_ptsz")]
+fn cuMemFreeAsync(dptr: CUdeviceptr, #[handle] hStream: CUstream) -> CUresult;
 
-#[is(of_location(pool_out, location, r#type, 1))] #[get_proc("cuMemGetDefaultMemPool", 13000)]
+#[cx] #[is(of_location(location, r#type, 1))] #[get_proc("cuMemGetDefaultMemPool", 13000)]
 fn cuMemGetDefaultMemPool(
-    #[gives] pool_out: *mut CUmemoryPool,
+    #[gives(one)] pool_out: *mut CUmemoryPool,
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult;
 
-#[is(of_location(pool, location, r#type, 0))] #[get_proc("cuMemGetMemPool", 13000)]
+#[cx] #[is(of_location(location, r#type, 0))] #[get_proc("cuMemGetMemPool", 13000)]
 fn cuMemGetMemPool(
-    #[gives] pool: *mut CUmemoryPool,
+    #[gives(one)] pool: *mut CUmemoryPool,
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemPoolCreate", 11020)]
+#[custom] #[cx] #[get_proc("cuMemPoolCreate", 11020)]
 fn cuMemPoolCreate(#[new] pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) -> CUresult;
 
-#[id(0x0801)] #[queued] #[by_hand(client)] #[get_proc("cuMemPoolDestroy", 11020)]
+#[id(0x0801)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuMemPoolDestroy", 11020)]
 fn cuMemPoolDestroy(#[del] pool: CUmemoryPool) -> CUresult;
 
 #[unsupported("another process of the program would need this session, too")]
@@ -67,7 +71,7 @@ fn cuMemPoolGetAccess(
     #[in_ref] location: *mut CUmemLocation,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemPoolGetAttribute", 11020)]
+#[custom] #[cx] #[get_proc("cuMemPoolGetAttribute", 11020)]
 fn cuMemPoolGetAttribute(
     pool: CUmemoryPool,
     attr: CUmemPool_attribute,
@@ -99,7 +103,7 @@ fn cuMemPoolSetAccess(
     count: usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemPoolSetAttribute", 11020)]
+#[custom] #[cx] #[get_proc("cuMemPoolSetAttribute", 11020)]
 fn cuMemPoolSetAttribute(
     pool: CUmemoryPool,
     attr: CUmemPool_attribute,
@@ -109,9 +113,9 @@ fn cuMemPoolSetAttribute(
 #[id(0x0805)] #[waits] #[get_proc("cuMemPoolTrimTo", 11020)]
 fn cuMemPoolTrimTo(#[handle] pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult;
 
-#[custom] #[get_proc("cuMemSetMemPool", 13000)]
+#[custom] #[cx] #[get_proc("cuMemSetMemPool", 13000)]
 fn cuMemSetMemPool(
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
-    pool: CUmemoryPool,
+    #[handle] pool: CUmemoryPool,
 ) -> CUresult;

@@ -1,6 +1,6 @@
 //! Streams and capture.
 
-#[custom] #[get_proc("cuStreamAddCallback", 5000)] #[per_thread("_ptsz")]
+#[custom] #[cx] #[get_proc("cuStreamAddCallback", 5000)] #[per_thread("_ptsz")]
 fn cuStreamAddCallback(
     hStream: CUstream,
     callback: CUstreamCallback,
@@ -8,15 +8,15 @@ fn cuStreamAddCallback(
     flags: u32,
 ) -> CUresult;
 
-#[is(batch(stream, count, paramArray, flags, per_thread, NO_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 8000)] #[per_thread("_ptsz")]
+#[cx(context)] #[is(batch(stream, count, paramArray, flags, NO_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 8000)] #[per_thread("_ptsz")]
 fn cuStreamBatchMemOp(
-    stream: CUstream,
+    #[handle] stream: CUstream,
     count: u32,
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult;
 
-#[id(0x0c01)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c01)] #[queued] #[by_hand(client)] #[cx(context)] #[family(stream_words)] #[get_proc("cuStreamBatchMemOp", 11070)] #[per_thread("_ptsz")]
 fn cuStreamBatchMemOp_v2(
     #[handle] stream: CUstream,
     count: u32,
@@ -27,17 +27,17 @@ fn cuStreamBatchMemOp_v2(
 #[is(cuStreamBeginCapture_v2(hStream, CU_STREAM_CAPTURE_MODE_GLOBAL))] #[get_proc("cuStreamBeginCapture", 10000)] #[per_thread("_ptsz")]
 fn cuStreamBeginCapture(hStream: CUstream) -> CUresult;
 
-#[custom] #[get_proc("cuStreamBeginCaptureToGraph", 12030)] #[per_thread("_ptsz")]
+#[custom] #[cx] #[get_proc("cuStreamBeginCaptureToGraph", 12030)] #[per_thread("_ptsz")]
 fn cuStreamBeginCaptureToGraph(
-    hStream: CUstream,
-    hGraph: CUgraph,
+    #[handle] hStream: CUstream,
+    #[handle] hGraph: CUgraph,
     dependencies: *const CUgraphNode,
     dependencyData: *const CUgraphEdgeData,
     numDependencies: usize,
     mode: CUstreamCaptureMode,
 ) -> CUresult;
 
-#[id(0x0c02)] #[waits] #[by_hand(client, worker)] #[get_proc("cuStreamBeginCapture", 10010)]
+#[id(0x0c02)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuStreamBeginCapture", 10010)]
 #[per_thread("_ptsz")]
 #[changes(Stream, "capture")]
 fn cuStreamBeginCapture_v2(#[handle] hStream: CUstream, mode: CUstreamCaptureMode) -> CUresult;
@@ -46,10 +46,10 @@ fn cuStreamBeginCapture_v2(#[handle] hStream: CUstream, mode: CUstreamCaptureMod
 #[changes(Stream, dstStream, "attribute")]
 fn cuStreamCopyAttributes(#[handle] dstStream: CUstream, #[handle] srcStream: CUstream) -> CUresult;
 
-#[id(0x0c04)] #[queued] #[by_hand(client)] #[get_proc("cuStreamCreate", 2000)]
+#[id(0x0c04)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuStreamCreate", 2000)]
 fn cuStreamCreate(#[new] phStream: *mut CUstream, Flags: u32) -> CUresult;
 
-#[id(0x0c05)] #[queued] #[by_hand(client)] #[get_proc("cuStreamCreateWithPriority", 5050)]
+#[id(0x0c05)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuStreamCreateWithPriority", 5050)]
 fn cuStreamCreateWithPriority(
     #[new] phStream: *mut CUstream,
     flags: u32,
@@ -89,9 +89,9 @@ fn cuStreamGetCaptureInfo_v2(
     numDependencies_out: *mut usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuStreamGetCaptureInfo", 12030)] #[per_thread("_ptsz")]
+#[custom] #[cx] #[get_proc("cuStreamGetCaptureInfo", 12030)] #[per_thread("_ptsz")]
 fn cuStreamGetCaptureInfo_v3(
-    hStream: CUstream,
+    #[handle] hStream: CUstream,
     captureStatus_out: *mut CUstreamCaptureStatus,
     id_out: *mut u64,
     #[gives] graph_out: *mut CUgraph,
@@ -100,18 +100,18 @@ fn cuStreamGetCaptureInfo_v3(
     numDependencies_out: *mut usize,
 ) -> CUresult;
 
-#[local] #[get_proc("cuStreamGetCtx", 9020)] #[per_thread("_ptsz")]
-fn cuStreamGetCtx(hStream: CUstream, #[gives] pctx: *mut CUcontext) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuStreamGetCtx", 9020)] #[per_thread("_ptsz")]
+fn cuStreamGetCtx(#[handle] hStream: CUstream, #[gives(one)] pctx: *mut CUcontext) -> CUresult;
 
-#[custom] #[get_proc("cuStreamGetCtx", 12050)] #[per_thread("_ptsz")]
+#[custom] #[cx] #[get_proc("cuStreamGetCtx", 12050)] #[per_thread("_ptsz")]
 fn cuStreamGetCtx_v2(
-    hStream: CUstream,
-    #[gives] pCtx: *mut CUcontext,
+    #[handle] hStream: CUstream,
+    #[gives(one)] pCtx: *mut CUcontext,
     #[gives] pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult;
 
-#[local] #[get_proc("cuStreamGetDevice", 12080)] #[per_thread("_ptsz")]
-fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult;
+#[local] #[cx(local)] #[get_proc("cuStreamGetDevice", 12080)] #[per_thread("_ptsz")]
+fn cuStreamGetDevice(#[handle] hStream: CUstream, #[out] device: *mut CUdevice) -> CUresult;
 
 #[id(0x0c09)] #[cached] #[get_proc("cuStreamGetFlags", 5050)] #[per_thread("_ptsz")]
 fn cuStreamGetFlags(#[handle] hStream: CUstream, #[out] flags: *mut u32) -> CUresult;
@@ -122,10 +122,13 @@ fn cuStreamGetId(#[handle] hStream: CUstream, #[out] streamId: *mut u64) -> CUre
 #[id(0x0c0b)] #[cached] #[get_proc("cuStreamGetPriority", 5050)] #[per_thread("_ptsz")]
 fn cuStreamGetPriority(#[handle] hStream: CUstream, #[out] priority: *mut i32) -> CUresult;
 
-#[local] #[get_proc("cuStreamIsCapturing", 10000)] #[per_thread("_ptsz")]
-fn cuStreamIsCapturing(hStream: CUstream, captureStatus: *mut CUstreamCaptureStatus) -> CUresult;
+#[local] #[cx] #[get_proc("cuStreamIsCapturing", 10000)] #[per_thread("_ptsz")]
+fn cuStreamIsCapturing(
+    #[handle] hStream: CUstream,
+    #[out] captureStatus: *mut CUstreamCaptureStatus,
+) -> CUresult;
 
-#[id(0x0c0c)] #[waits] #[by_hand(client, worker)] #[get_proc("cuStreamQuery", 2000)]
+#[id(0x0c0c)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuStreamQuery", 2000)]
 #[per_thread("_ptsz")]
 fn cuStreamQuery(#[handle] hStream: CUstream) -> CUresult;
 
@@ -140,7 +143,7 @@ fn cuStreamSetAttribute(
     #[in_ref] param: *const CUstreamAttrValue,
 ) -> CUresult;
 
-#[id(0x0c0e)] #[waits] #[by_hand(client, worker)] #[get_proc("cuStreamSynchronize", 2000)]
+#[id(0x0c0e)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuStreamSynchronize", 2000)]
 #[per_thread("_ptsz")]
 fn cuStreamSynchronize(#[handle] hStream: CUstream) -> CUresult;
 
@@ -152,9 +155,9 @@ fn cuStreamUpdateCaptureDependencies(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuStreamUpdateCaptureDependencies", 12030)] #[per_thread("_ptsz")]
+#[custom] #[cx] #[get_proc("cuStreamUpdateCaptureDependencies", 12030)] #[per_thread("_ptsz")]
 fn cuStreamUpdateCaptureDependencies_v2(
-    hStream: CUstream,
+    #[handle] hStream: CUstream,
     #[takes] dependencies: *mut CUgraphNode,
     dependencyData: *const CUgraphEdgeData,
     numDependencies: usize,
@@ -214,5 +217,5 @@ fn cuStreamWriteValue64_v2(
     flags: u32,
 ) -> CUresult;
 
-#[local] #[get_proc("cuThreadExchangeStreamCaptureMode", 10010)]
+#[local] #[cx(local)] #[get_proc("cuThreadExchangeStreamCaptureMode", 10010)]
 fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) -> CUresult;

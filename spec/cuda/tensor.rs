@@ -55,7 +55,7 @@ fn cuTensorMapEncodeTiled(
     oobFill: CUtensorMapFloatOOBfill,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuTensorMapReplaceAddress", 12000)]
+#[custom] #[cx] #[get_proc("cuTensorMapReplaceAddress", 12000)]
 fn cuTensorMapReplaceAddress(tensorMap: *mut CUtensorMap, globalAddress: *mut c_void) -> CUresult;
 
 /// Puts another address into a tensor map, whose bytes only the driver can read.

@@ -1,23 +1,26 @@
 //! Texture and surface objects and references.
 
-#[custom] #[get_proc("cuSurfObjectCreate", 5000)]
+#[custom] #[cx] #[get_proc("cuSurfObjectCreate", 5000)]
 fn cuSurfObjectCreate(
-    pSurfObject: *mut CUsurfObject,
+    #[out] pSurfObject: *mut CUsurfObject,
     pResDesc: *const CUDA_RESOURCE_DESC,
 ) -> CUresult;
 
-#[id(0x1101)] #[queued] #[by_hand(client)] #[get_proc("cuSurfObjectDestroy", 5000)]
+#[id(0x1101)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuSurfObjectDestroy", 5000)]
 #[destroys(SurfObject, surfObject)]
 fn cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult;
 
-#[local] #[get_proc("cuSurfObjectGetResourceDesc", 5000)]
+#[cx(local)] #[is(description(&cx.state().surfaces, surfObject))] #[get_proc("cuSurfObjectGetResourceDesc", 5000)]
 fn cuSurfObjectGetResourceDesc(
-    pResDesc: *mut CUDA_RESOURCE_DESC,
+    #[out] pResDesc: *mut CUDA_RESOURCE_DESC,
     surfObject: CUsurfObject,
 ) -> CUresult;
 
-#[is(bound(phArray.cast(), hSurfRef as u64, SURFACE_ARRAY))] #[get_proc("cuSurfRefGetArray", 3000)]
-fn cuSurfRefGetArray(#[gives] phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult;
+#[cx] #[is(bound(hSurfRef, SURFACE_ARRAY))] #[get_proc("cuSurfRefGetArray", 3000)]
+fn cuSurfRefGetArray(
+    #[gives(one)] phArray: *mut CUarray,
+    #[handle] hSurfRef: CUsurfref,
+) -> CUresult;
 
 #[id(0x1102)] #[waits] #[get_proc("cuSurfRefSetArray", 3000)]
 #[changes(SurfRef, "array")]
@@ -27,21 +30,21 @@ fn cuSurfRefSetArray(
     Flags: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuTexObjectCreate", 5000)]
+#[custom] #[cx] #[get_proc("cuTexObjectCreate", 5000)]
 fn cuTexObjectCreate(
-    pTexObject: *mut CUtexObject,
+    #[out] pTexObject: *mut CUtexObject,
     pResDesc: *const CUDA_RESOURCE_DESC,
     pTexDesc: *const CUDA_TEXTURE_DESC,
     pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
 ) -> CUresult;
 
-#[id(0x1103)] #[queued] #[by_hand(client)] #[get_proc("cuTexObjectDestroy", 5000)]
+#[id(0x1103)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuTexObjectDestroy", 5000)]
 #[destroys(TexObject, texObject)]
 fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult;
 
-#[local] #[get_proc("cuTexObjectGetResourceDesc", 5000)]
+#[cx(local)] #[is(description(&cx.state().textures, texObject))] #[get_proc("cuTexObjectGetResourceDesc", 5000)]
 fn cuTexObjectGetResourceDesc(
-    pResDesc: *mut CUDA_RESOURCE_DESC,
+    #[out] pResDesc: *mut CUDA_RESOURCE_DESC,
     texObject: CUtexObject,
 ) -> CUresult;
 
@@ -77,8 +80,8 @@ fn cuTexRefGetAddressMode(
 #[id(0x1109)] #[waits] #[get_proc("cuTexRefGetAddress", 3020)]
 fn cuTexRefGetAddress_v2(#[out] pdptr: *mut CUdeviceptr, #[handle] hTexRef: CUtexref) -> CUresult;
 
-#[is(bound(phArray.cast(), hTexRef as u64, TEXTURE_ARRAY))] #[get_proc("cuTexRefGetArray", 2000)]
-fn cuTexRefGetArray(#[gives] phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult;
+#[cx] #[is(bound(hTexRef, TEXTURE_ARRAY))] #[get_proc("cuTexRefGetArray", 2000)]
+fn cuTexRefGetArray(#[gives(one)] phArray: *mut CUarray, #[handle] hTexRef: CUtexref) -> CUresult;
 
 #[id(0x110a)] #[waits] #[get_proc("cuTexRefGetBorderColor", 8000)]
 fn cuTexRefGetBorderColor(
@@ -118,10 +121,10 @@ fn cuTexRefGetMipmapLevelClamp(
     #[handle] hTexRef: CUtexref,
 ) -> CUresult;
 
-#[is(bound(phMipmappedArray.cast(), hTexRef as u64, TEXTURE_MIPMAPPED_ARRAY))] #[get_proc("cuTexRefGetMipmappedArray", 5000)]
+#[cx] #[is(bound(hTexRef, TEXTURE_MIPMAPPED_ARRAY))] #[get_proc("cuTexRefGetMipmappedArray", 5000)]
 fn cuTexRefGetMipmappedArray(
-    #[gives] phMipmappedArray: *mut CUmipmappedArray,
-    hTexRef: CUtexref,
+    #[gives(one)] phMipmappedArray: *mut CUmipmappedArray,
+    #[handle] hTexRef: CUtexref,
 ) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")]

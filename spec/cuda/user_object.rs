@@ -13,7 +13,7 @@ fn cuGraphRetainUserObject(
     flags: u32,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuUserObjectCreate", 11030)]
+#[custom] #[cx] #[get_proc("cuUserObjectCreate", 11030)]
 fn cuUserObjectCreate(
     #[new] object_out: *mut CUuserObject,
     ptr: *mut c_void,

@@ -1,18 +1,18 @@
 //! Virtual memory management: reserve, create, map.
 
-#[local] #[get_proc("cuMemAddressFree", 10020)]
+#[local] #[cx] #[get_proc("cuMemAddressFree", 10020)]
 fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult;
 
-#[local] #[get_proc("cuMemAddressReserve", 10020)]
+#[local] #[cx] #[get_proc("cuMemAddressReserve", 10020)]
 fn cuMemAddressReserve(
-    ptr: *mut CUdeviceptr,
+    #[out] ptr: *mut CUdeviceptr,
     size: usize,
     alignment: usize,
     addr: CUdeviceptr,
     flags: u64,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemCreate", 10020)]
+#[custom] #[cx] #[get_proc("cuMemCreate", 10020)]
 fn cuMemCreate(
     #[new] handle: *mut CUmemGenericAllocationHandle,
     size: usize,
@@ -20,7 +20,7 @@ fn cuMemCreate(
     flags: u64,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemExportToShareableHandle", 10020)]
+#[custom] #[cx] #[get_proc("cuMemExportToShareableHandle", 10020)]
 fn cuMemExportToShareableHandle(
     shareableHandle: *mut c_void,
     handle: CUmemGenericAllocationHandle,
@@ -28,30 +28,30 @@ fn cuMemExportToShareableHandle(
     flags: u64,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemGetAccess", 10020)]
+#[custom] #[cx] #[get_proc("cuMemGetAccess", 10020)]
 fn cuMemGetAccess(flags: *mut u64, location: *const CUmemLocation, ptr: CUdeviceptr) -> CUresult;
 
-#[custom] #[get_proc("cuMemGetAllocationGranularity", 10020)]
+#[custom] #[cx] #[get_proc("cuMemGetAllocationGranularity", 10020)]
 fn cuMemGetAllocationGranularity(
-    granularity: *mut usize,
+    #[out] granularity: *mut usize,
     prop: *const CUmemAllocationProp,
     option: CUmemAllocationGranularity_flags,
 ) -> CUresult;
 
-#[local] #[get_proc("cuMemGetAllocationPropertiesFromHandle", 10020)]
+#[local] #[cx] #[get_proc("cuMemGetAllocationPropertiesFromHandle", 10020)]
 fn cuMemGetAllocationPropertiesFromHandle(
-    prop: *mut CUmemAllocationProp,
+    #[out] prop: *mut CUmemAllocationProp,
     handle: CUmemGenericAllocationHandle,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemImportFromShareableHandle", 10020)]
+#[custom] #[cx] #[get_proc("cuMemImportFromShareableHandle", 10020)]
 fn cuMemImportFromShareableHandle(
     #[new] handle: *mut CUmemGenericAllocationHandle,
     osHandle: *mut c_void,
     shHandleType: CUmemAllocationHandleType,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemMap", 10020)]
+#[custom] #[cx] #[get_proc("cuMemMap", 10020)]
 fn cuMemMap(
     ptr: CUdeviceptr,
     size: usize,
@@ -63,16 +63,16 @@ fn cuMemMap(
 #[unsupported("sparse arrays are not forwarded")] #[get_proc("cuMemMapArrayAsync", 11010)] #[per_thread("_ptsz")]
 fn cuMemMapArrayAsync(mapInfoList: *mut CUarrayMapInfo, count: u32, hStream: CUstream) -> CUresult;
 
-#[custom] #[get_proc("cuMemRelease", 10020)]
+#[custom] #[cx] #[get_proc("cuMemRelease", 10020)]
 fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult;
 
-#[local] #[get_proc("cuMemRetainAllocationHandle", 11000)]
+#[local] #[cx] #[get_proc("cuMemRetainAllocationHandle", 11000)]
 fn cuMemRetainAllocationHandle(
-    #[gives] handle: *mut CUmemGenericAllocationHandle,
+    #[gives(one)] handle: *mut CUmemGenericAllocationHandle,
     addr: *mut c_void,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemSetAccess", 10020)]
+#[custom] #[cx] #[get_proc("cuMemSetAccess", 10020)]
 fn cuMemSetAccess(
     ptr: CUdeviceptr,
     size: usize,
@@ -80,7 +80,7 @@ fn cuMemSetAccess(
     count: usize,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuMemUnmap", 10020)]
+#[custom] #[cx] #[get_proc("cuMemUnmap", 10020)]
 fn cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult;
 
 #[unsupported("multicast objects are not offered, as their device attribute says")]

@@ -2,8 +2,8 @@
 //! of the library has a line.
 
 use crate::effect;
-use crate::model::{Api, Call, RESERVED_IDS};
-use crate::spec::{Class, Item, Sort};
+use crate::model::{Api, Arg, Call, RESERVED_IDS};
+use crate::spec::{Class, Item, Mark, Param, Sort};
 use anyhow::{Context, Result, bail};
 use quote::ToTokens as _;
 use std::collections::{HashMap, HashSet};
@@ -18,6 +18,10 @@ pub fn api(api: &Api) -> Result<()> {
         let at = || format!("{}: {}", it.place, it.name);
         if it.todo && !c.client_by_hand() && !c.worker_by_hand() {
             bail!("{}: todo, but nothing in it is hand-written", at());
+        }
+        let is_shared = matches!(&it.class, Class::Is(to, _) if api.find(to).is_none());
+        if it.begin.is_some() && !is_shared && !c.client_by_hand() {
+            bail!("{}: `cx` is for what is hand-written on the client", at());
         }
         if let Class::Is(to, args) = &it.class {
             alias(api, c, to, args.as_deref()).with_context(at)?;
@@ -99,7 +103,12 @@ fn alias(api: &Api, c: &Call, to: &str, args: Option<&[String]>) -> Result<()> {
                 None => bail!("there is no `{to}`"),
             };
         };
-        if !args.iter().any(|a| a == "per_thread") {
+        let stream = api.config.stream.as_ref().map(|s| s.ty.as_str());
+        let marked = |(a, p): (&Arg, &Param)| {
+            stream == Some(a.ty.as_str()) && matches!(p.mark, Some(Mark::Handle(_)))
+        };
+        let told = c.item.begin.is_some() && c.args.iter().zip(&c.item.params).any(marked);
+        if !told && !args.iter().any(|a| a == "per_thread") {
             bail!("`{to}` is not told `per_thread`");
         }
         return Ok(());

@@ -82,8 +82,11 @@ impl Api {
             let kind = self.kind(&to.elem).ok();
             match (&p.mark, kind) {
                 (Some(Mark::New), Some(kind)) => add(Act::Creates, kind, &a.field),
+                (Some(Mark::Out(_)), None) => {}
                 (Some(_), None) => bail!("parameter `{}` is not a handle of an object", p.name),
-                (None, Some(kind)) if is_mut(to) && has_body(&call.item.class) => {
+                (None | Some(Mark::Out(_)), Some(kind))
+                    if is_mut(to) && has_body(&call.item.class) =>
+                {
                     bail!(
                         "parameter `{}` brings a {kind} back: #[new], or #[gives] if it was there \
                          already, or #[takes] if it goes in",

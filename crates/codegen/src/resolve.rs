@@ -175,10 +175,7 @@ impl Api {
             let name = arg.field.clone();
             message.push(Field { name, wire });
             arg.role = Some(role);
-        } else if !matches!(
-            p.mark,
-            None | Some(Mark::New | Mark::Del | Mark::Gives | Mark::Takes)
-        ) {
+        } else if !may_be_marked(call, p) {
             bail!(
                 "parameter `{}` is marked, but the call has no message",
                 p.name
@@ -208,6 +205,16 @@ impl Api {
                 .collect(),
         };
         condition::resolve(condition, &names, &self.types)
+    }
+}
+
+/// Whether that mark may stand at a parameter of a call without a message: it says what becomes of
+/// objects, or what the hand-written function is told.
+fn may_be_marked(call: &Call, p: &Param) -> bool {
+    match p.mark {
+        Some(Mark::Handle(_) | Mark::Out(_)) => call.item.begin.is_some(),
+        Some(Mark::New | Mark::Del | Mark::Gives(_) | Mark::Takes) | None => true,
+        Some(_) => false,
     }
 }
 

@@ -61,7 +61,7 @@ impl Api {
                 target()?;
                 (Role::Address, Wire::Number("u64"))
             }
-            Mark::Gives | Mark::Takes => bail!("that is for lines without a message"),
+            Mark::Gives(_) | Mark::Takes => bail!("that is for lines without a message"),
         })
     }
 

@@ -45,6 +45,15 @@ pub enum Class {
     Is(String, Option<Vec<String>>),
 }
 
+/// How a call begins whose hand-written function is told of it: `#[cx]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begin {
+    /// The client's function that begins it.
+    pub enter: String,
+    /// Whether there must be a current context.
+    pub context: bool,
+}
+
 /// What an attribute of a parameter says.
 #[derive(Debug, Clone)]
 pub enum Mark {
@@ -70,9 +79,9 @@ pub enum Mark {
     CStr,
     /// A pointer that is a device address: only its value goes in.
     Address,
-    /// A handle, or several, of objects that are there already come back. For lines without a
-    /// message.
-    Gives,
+    /// A handle, or several, of objects that are there already come back; `true` when it is one,
+    /// which is what the function brings. For lines without a message.
+    Gives(bool),
     /// Handles go in, although the pointer's type would let them come back. For lines without a
     /// message.
     Takes,
@@ -150,6 +159,8 @@ pub struct Item {
     pub id: Option<u16>,
     /// How it is handled.
     pub class: Class,
+    /// How the call begins, where the hand-written function is not what begins it.
+    pub begin: Option<Begin>,
     /// The client's side is hand-written although the message is generated.
     pub by_hand_client: bool,
     /// The worker's side is hand-written although the message is generated.
@@ -314,6 +325,7 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
         family: family.to_owned(),
         id: None,
         class: Class::Custom,
+        begin: None,
         by_hand_client: false,
         by_hand_worker: false,
         todo: false,
@@ -352,6 +364,7 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
                     }
                 }
             }
+            "cx" => it.begin = Some(begin(attr)?),
             "todo" => it.todo = true,
             "remark" => it.remark = Some(attr.parse_args::<LitStr>()?.value()),
             "proc_only" => it.proc_only = true,
@@ -398,6 +411,24 @@ fn class_of(word: &str, attr: &Attribute) -> Result<Option<Class>> {
         },
         _ => return Ok(None),
     }))
+}
+
+/// `cx`, `cx(local)`, `cx(anywhere)`, `cx(context)`.
+fn begin(attr: &Attribute) -> Result<Begin> {
+    let word = match &attr.meta {
+        syn::Meta::List(_) => attr.parse_args::<Ident>()?.to_string(),
+        _ => String::new(),
+    };
+    let enter = match word.as_str() {
+        "" | "context" => "enter",
+        "local" => "enter_local",
+        "anywhere" => "enter_anywhere",
+        other => bail!("no call begins `{other}`"),
+    };
+    Ok(Begin {
+        enter: enter.to_owned(),
+        context: word == "context",
+    })
 }
 
 /// An expression as it is written, on one line.
@@ -484,10 +515,16 @@ fn param_mark(attr: &Attribute) -> Result<Mark> {
             .collect(),
         _ => Vec::new(),
     };
-    let (words, counts): (Vec<_>, Vec<_>) = args
-        .iter()
-        .partition(|e| e.to_token_stream().to_string() == "optional");
-    let optional = !words.is_empty();
+    let words = |word: &str| {
+        let is_it = |e: &&Expr| e.to_token_stream().to_string() == word;
+        args.iter().any(|e| is_it(&e))
+    };
+    let (optional, one) = (words("optional"), words("one"));
+    let is_word = |e: &&Expr| {
+        let text = e.to_token_stream().to_string();
+        text == "optional" || text == "one"
+    };
+    let counts: Vec<_> = args.iter().filter(|e| !is_word(e)).collect();
     let mut counts = counts.into_iter();
     let mut next = || {
         let e = counts
@@ -507,7 +544,7 @@ fn param_mark(attr: &Attribute) -> Result<Mark> {
         "bytes_in" => Mark::BytesIn(next()?),
         "cstr" => Mark::CStr,
         "address" => Mark::Address,
-        "gives" => Mark::Gives,
+        "gives" => Mark::Gives(one),
         "takes" => Mark::Takes,
         other => bail!("unknown attribute `{other}`"),
     };

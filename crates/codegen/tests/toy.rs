@@ -291,6 +291,24 @@ fn an_alias_gives_its_target_what_that_takes() {
 }
 
 #[test]
+fn a_call_begins_for_what_is_hand_written() {
+    let e = refusal("cups.rs", "#[cx(local)]", "#[cx(here)]");
+    assert!(e.contains("no call begins `here`"), "{e}");
+    let e = refusal("cups.rs", "#[cx(local)] ", "");
+    assert!(
+        e.contains("parameter `cup` is marked, but the call has no message"),
+        "{e}"
+    );
+    let e = refusal("cups.rs", "#[is(toyBreak)]", "#[cx] #[is(toyBreak)]");
+    assert!(
+        e.contains("`cx` is for what is hand-written on the client"),
+        "{e}"
+    );
+    let e = refusal("cups.rs", "#[new] copy", "#[out] copy");
+    assert!(e.contains("brings a Cup back"), "{e}");
+}
+
+#[test]
 fn a_line_says_what_becomes_of_objects() {
     let e = refusal("cups.rs", "#[gives] ", "");
     assert!(

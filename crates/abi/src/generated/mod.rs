@@ -2,6 +2,11 @@
 //! C types of every API, from `spec/`.
 
 #![allow(missing_docs, non_camel_case_types, non_snake_case)]
-#![allow(non_upper_case_globals, unused_imports, clippy::unnecessary_cast)]
+#![allow(
+    non_upper_case_globals,
+    unused_imports,
+    unused_unsafe,
+    clippy::unnecessary_cast
+)]
 pub mod cuda;
 pub mod nvml;

@@ -2,7 +2,7 @@
 
 use crate::file::{ALLOW, Files, put, rust};
 use crate::model::{Api, Arg, Call, Family, ResultConfig, Role, type_text};
-use crate::spec::{Class, Count, Sort};
+use crate::spec::{Begin, Class, Count, Mark, Param, Sort};
 use quote::ToTokens as _;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -246,9 +246,15 @@ fn hands_on(c: &Call, a: &Arg) -> bool {
         return true;
     };
     let word = |c: char| c.is_alphanumeric() || c == '_' || c == '#';
-    given
-        .iter()
-        .any(|g| g.split(|c| !word(c)).any(|w| w == a.name))
+    let told = c.item.begin.is_some() && is_marked(c, a);
+    let mut words = given.iter().flat_map(|g| g.split(|c| !word(c)));
+    told || words.any(|w| w == a.name)
+}
+
+fn is_marked(c: &Call, a: &Arg) -> bool {
+    let of_name = |p: &&Param| p.name == a.name;
+    let p = c.item.params.iter().find(of_name);
+    p.is_some_and(|p| matches!(p.mark, Some(Mark::New | Mark::Gives(true) | Mark::Out(_))))
 }
 
 fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
@@ -283,8 +289,121 @@ fn returns(c: &Call, result: &ResultConfig) -> String {
     ty.map_or_else(|| result.ty.clone(), |ty| type_text(ty).0)
 }
 
+/// How the hand-written function is told of its call: what a parameter becomes before, and after.
+struct Told {
+    /// What goes in: its arguments.
+    args: Vec<String>,
+    /// Handles become ids, and places that are written to are checked.
+    before: String,
+    /// Names of what it brings.
+    brings: Vec<String>,
+    /// How that gets to its place.
+    after: String,
+}
+
+impl Told {
+    fn of(api: &Api, c: &Call, per_thread: bool) -> Self {
+        let mut told = Self {
+            args: vec!["cx".to_owned()],
+            before: String::new(),
+            brings: Vec::new(),
+            after: String::new(),
+        };
+        let mut nulls = String::new();
+        let stream = api.config.stream.as_ref().map(|s| s.ty.as_str());
+        let mut stream_is_known = false;
+        for (a, p) in c.args.iter().zip(&c.item.params) {
+            let name = &a.name;
+            let brought = format!("v_{}", name.trim_start_matches("r#"));
+            match &p.mark {
+                Some(Mark::Handle(_)) if stream == Some(a.ty.as_str()) => {
+                    stream_is_known = true;
+                    let get = format!("cx.stream({name}, {per_thread})?");
+                    let _ = writeln!(told.before, "let {name} = {get};");
+                }
+                Some(Mark::Handle(_) | Mark::Del) => {
+                    let optional = matches!(p.mark, Some(Mark::Handle(true)));
+                    let word = if optional { "handle_opt" } else { "handle" };
+                    let kind = api.kind(&p.ty).unwrap_or_default();
+                    let get = format!("cx.{word}(Kind::{kind}, {name} as u64)?");
+                    let _ = writeln!(told.before, "let {name} = {get};");
+                }
+                Some(Mark::New | Mark::Gives(true) | Mark::Out(false)) => {
+                    let value = match (&p.mark, api.config.handles.get(&a.pointee)) {
+                        (Some(Mark::New), Some(kind)) => {
+                            format!("cx.raw(Kind::{kind}, {brought}) as {}", a.pointee)
+                        }
+                        _ => brought.clone(),
+                    };
+                    let _ = writeln!(nulls, "not_null({name})?;");
+                    let write = format!("{name}.write_unaligned({value})");
+                    let _ = writeln!(told.after, "{THEIRS}unsafe {{ {write} }};");
+                    told.brings.push(brought);
+                    continue;
+                }
+                Some(Mark::Out(true)) => {
+                    let write = format!("{name}.write_unaligned({brought})");
+                    let _ = writeln!(
+                        told.after,
+                        "if !{name}.is_null() {{\n{THEIRS}unsafe {{ {write} }};\n}}"
+                    );
+                    told.brings.push(brought);
+                    continue;
+                }
+                _ => {}
+            }
+            told.args.push(name.clone());
+        }
+        if c.item.per_thread.is_some() && !stream_is_known {
+            told.args.push(per_thread.to_string());
+        }
+        told.before.push_str(&nulls);
+        told
+    }
+}
+
+/// A call that begins before its hand-written function, which is told of it.
+fn told(api: &Api, c: &Call, begin: &Begin, per_thread: bool, s: &mut String) {
+    let told = Told::of(api, c, per_thread);
+    let _ = writeln!(s, "life::guard(|| {{\nlet cx = life::{}()?;", begin.enter);
+    if begin.context {
+        s.push_str("cx.need_context()?;\n");
+    }
+    s.push_str(&told.before);
+    let call = match &c.item.class {
+        Class::Is(to, given) => {
+            let given = given.as_deref().unwrap_or_default();
+            let mut args = vec!["cx".to_owned()];
+            args.extend(arguments(None, c, given, per_thread));
+            format!("{to}({})", args.join(", "))
+        }
+        _ => {
+            let (family, name) = (&c.item.family, &c.item.name);
+            let args = told.args.join(", ");
+            format!("crate::{}::entry::{family}::{name}({args})", api.name)
+        }
+    };
+    s.push_str("// SAFETY: the arguments are the program's.\n");
+    let brings = match &told.brings[..] {
+        [one] => one.clone(),
+        all => format!("({})", all.join(", ")),
+    };
+    let _ = match told.brings.is_empty() {
+        true => writeln!(s, "unsafe {{ {call} }}"),
+        false => writeln!(
+            s,
+            "let {brings} = unsafe {{ {call} }}?;\n{}Ok(())",
+            told.after
+        ),
+    };
+    s.push_str("})\n");
+}
+
 /// What an entry point does: what another does, what is hand-written, or a message.
 fn body(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
+    if let Some(begin) = &c.item.begin {
+        return told(api, c, begin, per_thread, s);
+    }
     let mut args: Vec<String> = c.args.iter().map(|a| a.name.clone()).collect();
     let call = match &c.item.class {
         Class::Is(to, given) => {

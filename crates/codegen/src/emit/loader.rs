@@ -37,7 +37,7 @@ pub fn emit(api: &Api, files: &mut Files) {
         }
     }
     let about = format!("Functions: {}.", api.config.name);
-    let text = format!("{ALLOW}#![allow(unused_unsafe)]\n{mods}\n{}", tables(api));
+    let text = format!("{ALLOW}{mods}\n{}", tables(api));
     put(files, format!("{dir}/mod.rs"), rust(&about, &text));
     let about = format!("Exports: {}.", api.config.name);
     let text = format!("{ALLOW}\n{exported_mods}");

@@ -182,6 +182,98 @@ pub unsafe extern "C" fn toyGone(_cup: ToyCup) -> ToyResult {
     life::unsupported("toyGone", "nobody has one")
 }
 
+/// `toyWeigh`.
+pub unsafe extern "C" fn toyWeigh(
+    cup: ToyCup,
+    size: *mut ToySize,
+    weight: *mut usize,
+    stream: ToyStream,
+) -> ToyResult {
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        let cup = cx.handle(Kind::Cup, cup as u64)?;
+        let stream = cx.stream(stream, false)?;
+        not_null(size)?;
+        // SAFETY: the arguments are the program's.
+        let (v_size, v_weight) = unsafe { crate::toy::entry::cups::toyWeigh(cx, cup, stream) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { size.write_unaligned(v_size) };
+        if !weight.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { weight.write_unaligned(v_weight) };
+        }
+        Ok(())
+    })
+}
+
+/// `toyWeigh_ptsz`.
+pub unsafe extern "C" fn toyWeigh_ptsz(
+    cup: ToyCup,
+    size: *mut ToySize,
+    weight: *mut usize,
+    stream: ToyStream,
+) -> ToyResult {
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        let cup = cx.handle(Kind::Cup, cup as u64)?;
+        let stream = cx.stream(stream, true)?;
+        not_null(size)?;
+        // SAFETY: the arguments are the program's.
+        let (v_size, v_weight) = unsafe { crate::toy::entry::cups::toyWeigh(cx, cup, stream) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { size.write_unaligned(v_size) };
+        if !weight.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { weight.write_unaligned(v_weight) };
+        }
+        Ok(())
+    })
+}
+
+/// `toyCopy`.
+pub unsafe extern "C" fn toyCopy(copy: *mut ToyCup, of: ToyCup, n: i32) -> ToyResult {
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let of = cx.handle_opt(Kind::Cup, of as u64)?;
+        not_null(copy)?;
+        // SAFETY: the arguments are the program's.
+        let v_copy = unsafe { crate::toy::entry::cups::toyCopy(cx, of, n, false) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { copy.write_unaligned(cx.raw(Kind::Cup, v_copy) as ToyCup) };
+        Ok(())
+    })
+}
+
+/// `toyCopy_ptsz`.
+pub unsafe extern "C" fn toyCopy_ptsz(copy: *mut ToyCup, of: ToyCup, n: i32) -> ToyResult {
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let of = cx.handle_opt(Kind::Cup, of as u64)?;
+        not_null(copy)?;
+        // SAFETY: the arguments are the program's.
+        let v_copy = unsafe { crate::toy::entry::cups::toyCopy(cx, of, n, true) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { copy.write_unaligned(cx.raw(Kind::Cup, v_copy) as ToyCup) };
+        Ok(())
+    })
+}
+
+/// `toyShake`.
+pub unsafe extern "C" fn toyShake(cup: ToyCup, spilt: *mut ToyCup, n: u32) -> ToyResult {
+    life::guard(|| {
+        let cx = life::enter()?;
+        let cup = cx.handle(Kind::Cup, cup as u64)?;
+        not_null(spilt)?;
+        // SAFETY: the arguments are the program's.
+        let v_spilt = unsafe { stir(cx, cup, 1, n) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { spilt.write_unaligned(v_spilt) };
+        Ok(())
+    })
+}
+
 /// `toyFavourite`.
 pub unsafe extern "C" fn toyFavourite(cup: *mut ToyCup) -> ToyResult {
     // SAFETY: the arguments are the program's.

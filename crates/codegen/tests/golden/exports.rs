@@ -122,6 +122,51 @@ pub static toyData: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32:
 
 // SAFETY: the name is the API's own.
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn toyWeigh(
+    cup: ToyCup,
+    size: *mut ToySize,
+    weight: *mut usize,
+    stream: ToyStream,
+) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::toyWeigh(cup, size, weight, stream) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn toyWeigh_ptsz(
+    cup: ToyCup,
+    size: *mut ToySize,
+    weight: *mut usize,
+    stream: ToyStream,
+) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::toyWeigh_ptsz(cup, size, weight, stream) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn toyCopy(copy: *mut ToyCup, of: ToyCup, n: i32) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::toyCopy(copy, of, n) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn toyCopy_ptsz(copy: *mut ToyCup, of: ToyCup, n: i32) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::toyCopy_ptsz(copy, of, n) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn toyShake(cup: ToyCup, spilt: *mut ToyCup, n: u32) -> ToyResult {
+    // SAFETY: the arguments are the program's.
+    unsafe { client::toyShake(cup, spilt, n) }
+}
+
+// SAFETY: the name is the API's own.
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn toyFavourite(cup: *mut ToyCup) -> ToyResult {
     // SAFETY: the arguments are the program's.
     unsafe { client::toyFavourite(cup) }

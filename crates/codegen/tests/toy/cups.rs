@@ -49,6 +49,20 @@ fn toyGone(cup: ToyCup) -> ToyResult;
 #[unsupported("for a debugger")]
 static toyData: u32;
 
+#[local] #[cx(local)] #[per_thread("_ptsz")]
+fn toyWeigh(
+    #[handle] cup: ToyCup,
+    #[out] size: *mut ToySize,
+    #[out(optional)] weight: *mut usize,
+    #[handle] stream: ToyStream,
+) -> ToyResult;
+
+#[custom] #[cx(context)] #[per_thread("_ptsz")]
+fn toyCopy(#[new] copy: *mut ToyCup, #[handle(optional)] of: ToyCup, n: i32) -> ToyResult;
+
+#[cx] #[is(stir(cup, 1, n))]
+fn toyShake(#[handle] cup: ToyCup, #[gives(one)] spilt: *mut ToyCup, n: u32) -> ToyResult;
+
 #[local]
 fn toyFavourite(#[gives] cup: *mut ToyCup) -> ToyResult;
 

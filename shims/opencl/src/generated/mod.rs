@@ -2,7 +2,12 @@
 //! Exports: OpenCL.
 
 #![allow(missing_docs, non_camel_case_types, non_snake_case)]
-#![allow(non_upper_case_globals, unused_imports, clippy::unnecessary_cast)]
+#![allow(
+    non_upper_case_globals,
+    unused_imports,
+    unused_unsafe,
+    clippy::unnecessary_cast
+)]
 
 mod context;
 mod device;

@@ -3,7 +3,7 @@
 use crate::cuda::call::Cx;
 use crate::cuda::state::devices::Device;
 use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::generated::cuda::{self as msg};
 use std::sync::atomic::Ordering;
 
 /// The current context's device.
@@ -11,14 +11,14 @@ pub fn device_of(cx: Cx) -> Result<&'static Device, CUresult> {
     cx.device(cx.current_device()?)
 }
 
-/// The handle of a device's primary context, whether it is retained or not.
-pub fn primary_handle(cx: Cx, dev: CUdevice) -> Result<CUcontext, CUresult> {
+/// The id of a device's primary context, whether it is retained or not.
+pub fn primary_id(cx: Cx, dev: CUdevice) -> Result<u32, CUresult> {
     let d = cx.device(dev)?;
     let contexts = &cx.state().contexts;
     if contexts.info(d.primary).is_none() {
         contexts.remember(d.primary, dev, 0, true);
     }
-    Ok(cx.raw(Kind::Context, d.primary) as CUcontext)
+    Ok(d.primary)
 }
 
 /// Counts one more user of a device's primary context, which its first user makes.

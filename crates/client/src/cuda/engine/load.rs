@@ -165,7 +165,7 @@ pub unsafe fn library(cx: Cx, code: *const c_void, options: &Options) -> Result<
 ///
 /// # Safety
 /// As for [`library`].
-pub unsafe fn module(cx: Cx, code: *const c_void, options: &Options) -> Result<CUmodule, CUresult> {
+pub unsafe fn module(cx: Cx, code: *const c_void, options: &Options) -> Result<u32, CUresult> {
     cx.need_context()?;
     // SAFETY: passed on to the caller.
     let (hash, _) = unsafe { offer(cx, code)? };
@@ -184,7 +184,7 @@ pub unsafe fn module(cx: Cx, code: *const c_void, options: &Options) -> Result<C
     });
     loaded.inspect_err(|_| cx.destroy(Kind::Module, module))?;
     cx.state().modules.insert(module, Default::default());
-    Ok(cx.raw(Kind::Module, module) as CUmodule)
+    Ok(module)
 }
 
 fn result(status: CUresult) -> Result<(), CUresult> {

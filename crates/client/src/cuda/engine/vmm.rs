@@ -6,8 +6,8 @@ use crate::lock::lock;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 
-/// Makes memory known that the worker has under this id; gives its handle.
-pub fn add(cx: Cx, id: u32, size: u64, props: &CUmemAllocationProp) -> u64 {
+/// Makes memory known that the worker has under this id.
+pub fn add(cx: Cx, id: u32, size: u64, props: &CUmemAllocationProp) {
     let made = Allocation {
         size,
         props: busbar_abi::bytes_of(props).to_vec(),
@@ -15,7 +15,6 @@ pub fn add(cx: Cx, id: u32, size: u64, props: &CUmemAllocationProp) -> u64 {
         held: 1,
     };
     lock(&cx.state().vmm).allocations.insert(id, made);
-    cx.raw(Kind::Allocation, id)
 }
 
 /// The length of memory, and what it was asked for.

@@ -1,18 +1,14 @@
 //! Contexts: which one is current to which thread is the client's own affair; the worker only hears
 //! with each call what context it runs in.
 
-use crate::cuda::call::{Cx, put, put_opt, thread};
+use crate::cuda::call::{Cx, put_opt, thread};
 use crate::cuda::engine::{context, death, settled};
-use crate::cuda::life::{enter, enter_anywhere, enter_local, guard, unsupported};
+use crate::cuda::life::unsupported;
 use crate::cuda::state::contexts::Info;
 use crate::cuda::state::order::ALL_STREAMS;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::sync::atomic::Ordering;
-
-fn handle_of(cx: Cx, id: u32) -> CUcontext {
-    cx.raw(Kind::Context, id) as CUcontext
-}
 
 /// The id of `ctx`, or of the current context when it is null.
 fn given_or_current(cx: Cx, ctx: CUcontext) -> Result<u32, CUresult> {
@@ -38,290 +34,203 @@ fn valid_flags(flags: u32) -> bool {
     flags & !0xff == 0 && (flags & WAYS_TO_WAIT).count_ones() <= 1
 }
 
-fn create(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
-    guard(|| {
-        let cx = enter_anywhere()?;
-        if pctx.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        cx.device(dev)?;
-        let id = cx.create_in(Kind::Context, 0);
-        let message = msg::ContextCreate {
-            context: id,
-            device: dev,
-            flags,
-        };
-        settled::not_alone(cx)
-            .and_then(|()| cx.call(&message))
-            .inspect_err(|_| cx.destroy(Kind::Context, id))?;
-        cx.state().contexts.remember(id, dev, flags, false);
-        thread::push(cx.raw(Kind::Context, id));
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(pctx, handle_of(cx, id)) }
-    })
+pub fn cuCtxGetCurrent(_cx: Cx) -> Result<CUcontext, CUresult> {
+    Ok(thread::current_raw() as CUcontext)
 }
 
-pub unsafe fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
-    guard(|| {
-        enter_local()?;
-        // SAFETY: the program's pointer.
-        unsafe { put(pctx, thread::current_raw() as CUcontext) }
-    })
-}
-
-pub unsafe fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        if ctx.is_null() {
-            // Null pops the top; what lies below becomes current.
-            thread::pop();
-        } else if cx.state().handles.ever(Kind::Context, ctx as u64) {
-            // One that was destroyed is taken, too: what is done in it fails.
-            thread::set_current(ctx as u64);
-        } else {
-            return Err(CUDA_ERROR_INVALID_CONTEXT);
-        }
-        Ok(())
-    })
-}
-
-pub unsafe fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        cx.handle(Kind::Context, ctx as u64)?;
-        thread::push(ctx as u64);
-        Ok(())
-    })
-}
-
-pub unsafe fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        cx.need_context()?;
-        let old = thread::current_raw();
+pub fn cuCtxSetCurrent(cx: Cx, ctx: CUcontext) -> Result<(), CUresult> {
+    if ctx.is_null() {
+        // Null pops the top; what lies below becomes current.
         thread::pop();
-        // SAFETY: the program's pointer; it may be null here.
-        unsafe { put_opt(pctx, old as CUcontext) };
-        Ok(())
-    })
+    } else if cx.state().handles.ever(Kind::Context, ctx as u64) {
+        // One that was destroyed is taken, too: what is done in it fails.
+        thread::set_current(ctx as u64);
+    } else {
+        return Err(CUDA_ERROR_INVALID_CONTEXT);
+    }
+    Ok(())
 }
 
-pub unsafe fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
-    guard(|| {
-        let d = enter_local()?.current_device()?;
-        // SAFETY: the program's pointer.
-        unsafe { put(device, d) }
-    })
+pub fn cuCtxPushCurrent_v2(cx: Cx, ctx: CUcontext) -> Result<(), CUresult> {
+    cx.handle(Kind::Context, ctx as u64)?;
+    thread::push(ctx as u64);
+    Ok(())
 }
 
-pub unsafe fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let i = info(cx, given_or_current(cx, ctx)?)?;
-        // SAFETY: the program's pointer.
-        unsafe { put(device, i.device) }
-    })
+pub unsafe fn cuCtxPopCurrent_v2(cx: Cx, pctx: *mut CUcontext) -> Result<(), CUresult> {
+    cx.need_context()?;
+    let old = thread::current_raw();
+    thread::pop();
+    // SAFETY: the program's pointer; it may be null here.
+    unsafe { put_opt(pctx, old as CUcontext) };
+    Ok(())
 }
 
-pub unsafe fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
-    guard(|| {
-        given_or_current(enter_local()?, ctx)?;
-        // SAFETY: the program's pointer.
-        unsafe { put(version, 3020) }
-    })
+pub fn cuCtxGetDevice(cx: Cx) -> Result<CUdevice, CUresult> {
+    cx.current_device()
 }
 
-pub unsafe fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let i = info(cx, cx.need_context()?)?;
-        let f = if i.primary {
-            let p = cx.state().contexts.primary(i.device)?;
-            p.flags.load(Ordering::Relaxed)
-        } else {
-            i.flags
-        };
-        // SAFETY: the program's pointer.
-        unsafe { put(flags, f | MAP_HOST) }
-    })
+pub fn cuCtxGetDevice_v2(cx: Cx, ctx: CUcontext) -> Result<CUdevice, CUresult> {
+    let i = info(cx, given_or_current(cx, ctx)?)?;
+    Ok(i.device)
 }
 
-pub unsafe fn cuCtxSetFlags(flags: u32) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let id = cx.need_context()?;
-        let i = info(cx, id)?;
-        if !valid_flags(flags) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let contexts = &cx.state().contexts;
-        if i.primary {
-            let p = contexts.primary(i.device)?;
-            p.flags.store(flags, Ordering::Relaxed);
-        } else {
-            contexts.set_flags(id, flags);
-        }
-        Ok(())
-    })
+pub fn cuCtxGetApiVersion(cx: Cx, ctx: CUcontext) -> Result<u32, CUresult> {
+    given_or_current(cx, ctx)?;
+    Ok(3020)
 }
 
-pub unsafe fn cuCtxGetId(ctx: CUcontext, id_out: *mut u64) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let i = info(cx, given_or_current(cx, ctx)?)?;
-        // SAFETY: the program's pointer.
-        unsafe { put(id_out, i.serial) }
-    })
+pub fn cuCtxGetFlags(cx: Cx) -> Result<u32, CUresult> {
+    let i = info(cx, cx.need_context()?)?;
+    let f = if i.primary {
+        let p = cx.state().contexts.primary(i.device)?;
+        p.flags.load(Ordering::Relaxed)
+    } else {
+        i.flags
+    };
+    Ok(f | MAP_HOST)
 }
 
-pub unsafe fn cuCtxCreate_v2(pctx: *mut CUcontext, flags: u32, dev: CUdevice) -> CUresult {
-    create(pctx, flags, dev)
+pub fn cuCtxSetFlags(cx: Cx, flags: u32) -> Result<(), CUresult> {
+    let id = cx.need_context()?;
+    let i = info(cx, id)?;
+    if !valid_flags(flags) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let contexts = &cx.state().contexts;
+    if i.primary {
+        let p = contexts.primary(i.device)?;
+        p.flags.store(flags, Ordering::Relaxed);
+    } else {
+        contexts.set_flags(id, flags);
+    }
+    Ok(())
 }
 
-pub unsafe fn cuCtxCreate_v3(
-    pctx: *mut CUcontext,
+pub fn cuCtxGetId(cx: Cx, ctx: CUcontext) -> Result<u64, CUresult> {
+    let i = info(cx, given_or_current(cx, ctx)?)?;
+    Ok(i.serial)
+}
+
+pub fn cuCtxCreate_v2(cx: Cx, flags: u32, dev: CUdevice) -> Result<u32, CUresult> {
+    cx.device(dev)?;
+    let id = cx.create_in(Kind::Context, 0);
+    let message = msg::ContextCreate {
+        context: id,
+        device: dev,
+        flags,
+    };
+    settled::not_alone(cx)
+        .and_then(|()| cx.call(&message))
+        .inspect_err(|_| cx.destroy(Kind::Context, id))?;
+    cx.state().contexts.remember(id, dev, flags, false);
+    thread::push(cx.raw(Kind::Context, id));
+    Ok(id)
+}
+
+pub fn cuCtxCreate_v3(
+    cx: Cx,
     _params: *mut CUexecAffinityParam,
     num_params: i32,
     flags: u32,
     dev: CUdevice,
-) -> CUresult {
+) -> Result<u32, CUresult> {
     if num_params > 0 {
-        return unsupported(
-            "cuCtxCreate_v3",
-            "execution affinity needs MPS at the server",
-        );
+        let why = "execution affinity needs MPS at the server";
+        return Err(unsupported("cuCtxCreate_v3", why));
     }
-    create(pctx, flags, dev)
+    cuCtxCreate_v2(cx, flags, dev)
 }
 
 pub unsafe fn cuCtxCreate_v4(
-    pctx: *mut CUcontext,
+    cx: Cx,
     params: *mut CUctxCreateParams,
     flags: u32,
     dev: CUdevice,
-) -> CUresult {
+) -> Result<u32, CUresult> {
     // SAFETY: the program's pointer, null or to a structure that it filled in.
     let asks = unsafe { params.as_ref() }
         .is_some_and(|p| p.numExecAffinityParams > 0 || !p.cigParams.is_null());
     if asks {
-        return unsupported("cuCtxCreate_v4", "affinity and graphics sharing stay local");
+        let why = "affinity and graphics sharing stay local";
+        return Err(unsupported("cuCtxCreate_v4", why));
     }
-    create(pctx, flags, dev)
+    cuCtxCreate_v2(cx, flags, dev)
 }
 
-pub unsafe fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        if ctx.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let id = cx.handle(Kind::Context, ctx as u64)?;
-        if info(cx, id)?.primary {
-            return Err(CUDA_ERROR_INVALID_CONTEXT);
-        }
-        death::destroy(cx, id)
-    })
-}
-
-pub unsafe fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
-    if flags != 0 {
-        return CUDA_ERROR_INVALID_VALUE;
+pub fn cuCtxDestroy_v2(cx: Cx, ctx: CUcontext) -> Result<(), CUresult> {
+    if ctx.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    // SAFETY: passed on to the caller.
-    unsafe { cuCtxGetCurrent(pctx) }
+    let id = cx.handle(Kind::Context, ctx as u64)?;
+    if info(cx, id)?.primary {
+        return Err(CUDA_ERROR_INVALID_CONTEXT);
+    }
+    death::destroy(cx, id)
 }
 
-pub unsafe fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        cx.need_context()?;
-        let set = cx.call(&msg::CuCtxSetLimit {
-            limit: limit as _,
-            value: value as u64,
-        });
-        // The driver may round what it is given, so the next question goes to it.
-        cx.forget(&msg::CuCtxGetLimit { limit: limit as _ });
-        set.map(drop)
-    })
+pub fn cuCtxAttach(cx: Cx, flags: u32) -> Result<CUcontext, CUresult> {
+    match flags {
+        0 => cuCtxGetCurrent(cx),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
+    }
 }
 
-pub unsafe fn cuCtxSynchronize() -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        cx.need_context()?;
-        cx.about_to_wait()?;
-        cx.synchronize(ALL_STREAMS)
-    })
+pub fn cuCtxSetLimit(cx: Cx, limit: CUlimit, value: usize) -> Result<(), CUresult> {
+    let set = cx.call(&msg::CuCtxSetLimit {
+        limit: limit as _,
+        value: value as u64,
+    });
+    // The driver may round what it is given, so the next question goes to it.
+    cx.forget(&msg::CuCtxGetLimit { limit: limit as _ });
+    set.map(drop)
 }
 
-pub unsafe fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let cx = cx.in_context(given_or_current(cx, ctx)?);
-        cx.about_to_wait()?;
-        cx.synchronize(ALL_STREAMS)
-    })
+pub fn cuCtxSynchronize(cx: Cx) -> Result<(), CUresult> {
+    cx.about_to_wait()?;
+    cx.synchronize(ALL_STREAMS)
 }
 
-pub unsafe fn cuDevicePrimaryCtxGetState(
-    dev: CUdevice,
-    flags: *mut u32,
-    active: *mut i32,
-) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        cx.device(dev)?;
-        let p = cx.state().contexts.primary(dev)?;
-        // SAFETY: the program's pointers.
-        unsafe {
-            put(flags, p.flags.load(Ordering::Relaxed))?;
-            put(active, i32::from(p.retained.load(Ordering::Acquire) > 0))
-        }
-    })
+pub fn cuCtxSynchronize_v2(cx: Cx, ctx: CUcontext) -> Result<(), CUresult> {
+    let cx = cx.in_context(given_or_current(cx, ctx)?);
+    cx.about_to_wait()?;
+    cx.synchronize(ALL_STREAMS)
 }
 
-pub unsafe fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        cx.device(dev)?;
-        if flags & !0xff != 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let p = cx.state().contexts.primary(dev)?;
-        p.flags.store(flags, Ordering::Relaxed);
-        Ok(())
-    })
+pub fn cuDevicePrimaryCtxGetState(cx: Cx, dev: CUdevice) -> Result<(u32, i32), CUresult> {
+    cx.device(dev)?;
+    let p = cx.state().contexts.primary(dev)?;
+    Ok((
+        p.flags.load(Ordering::Relaxed),
+        i32::from(p.retained.load(Ordering::Acquire) > 0),
+    ))
 }
 
-pub unsafe fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        if pctx.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let handle = context::primary_handle(cx, dev)?;
-        context::retain(cx, dev)?;
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(pctx, handle) }
-    })
+pub fn cuDevicePrimaryCtxSetFlags_v2(cx: Cx, dev: CUdevice, flags: u32) -> Result<(), CUresult> {
+    cx.device(dev)?;
+    if flags & !0xff != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let p = cx.state().contexts.primary(dev)?;
+    p.flags.store(flags, Ordering::Relaxed);
+    Ok(())
 }
 
-pub unsafe fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
-    guard(|| death::release(enter_local()?, dev))
+pub fn cuDevicePrimaryCtxRetain(cx: Cx, dev: CUdevice) -> Result<u32, CUresult> {
+    let id = context::primary_id(cx, dev)?;
+    context::retain(cx, dev)?;
+    Ok(id)
 }
 
-pub unsafe fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
-    guard(|| death::reset(enter_local()?, dev))
+pub fn cuDevicePrimaryCtxRelease_v2(cx: Cx, dev: CUdevice) -> Result<(), CUresult> {
+    death::release(cx, dev)
 }
 
-pub unsafe fn cuCtxRecordEvent(ctx: CUcontext, event: CUevent) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        cx.state().events.recorded_unseen();
-        let m = msg::CuCtxRecordEvent {
-            h_ctx: cx.handle(Kind::Context, ctx as u64)?,
-            h_event: cx.handle(Kind::Event, event as u64)?,
-        };
-        cx.send(&m)
-    })
+pub fn cuDevicePrimaryCtxReset_v2(cx: Cx, dev: CUdevice) -> Result<(), CUresult> {
+    death::reset(cx, dev)
+}
+
+pub fn cuCtxRecordEvent(cx: Cx, h_ctx: u32, h_event: u32) -> Result<(), CUresult> {
+    cx.state().events.recorded_unseen();
+    cx.send(&msg::CuCtxRecordEvent { h_ctx, h_event })
 }

@@ -3,18 +3,16 @@
 
 use crate::cuda::call::{Cx, put_opt};
 use crate::cuda::engine::{array, copy, copy_rows};
-use crate::cuda::life::{enter, guard};
 use crate::cuda::state::rows;
 use crate::cuda::state::rows::{End, Rows};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
 
 /// The stream of a batch, which must not be the legacy default one.
-fn stream_of(cx: Cx, raw: CUstream, per_thread: bool) -> Result<u32, CUresult> {
-    cx.need_context()?;
-    match cx.stream(raw, per_thread)? {
+fn must_be_named(stream: u32) -> Result<(), CUresult> {
+    match stream {
         0 => Err(CUDA_ERROR_INVALID_VALUE),
-        id => Ok(id),
+        _ => Ok(()),
     }
 }
 
@@ -39,59 +37,8 @@ unsafe fn list<'a, T>(p: *const T, n: usize) -> Result<&'a [T], CUresult> {
     Ok(unsafe { std::slice::from_raw_parts(p, n) })
 }
 
-#[expect(clippy::too_many_arguments, reason = "the API's own")]
-unsafe fn batch(
-    dsts: *const CUdeviceptr,
-    srcs: *const CUdeviceptr,
-    sizes: *const usize,
-    count: usize,
-    attrs: *const CUmemcpyAttributes,
-    firsts: *const usize,
-    kinds: usize,
-    failed: *mut usize,
-    stream: CUstream,
-    per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        // SAFETY: the program's lists, of the lengths it says; `failed` may be null.
-        let (dsts, srcs, sizes, attrs, firsts) = unsafe {
-            put_opt(failed, usize::MAX);
-            (
-                list(dsts, count)?,
-                list(srcs, count)?,
-                list(sizes, count)?,
-                list(attrs, kinds)?,
-                list(firsts, kinds)?,
-            )
-        };
-        let rising = firsts.windows(2).all(|w| w[0] < w[1]);
-        let within = firsts[0] == 0 && firsts[kinds - 1] < count;
-        if !rising
-            || !within
-            || sizes.contains(&0)
-            || !attrs.iter().all(|a| is_order(a.srcAccessOrder))
-        {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let stream = stream_of(cx, stream, per_thread)?;
-        let mut kind = 0;
-        for (i, n) in sizes.iter().enumerate() {
-            if firsts.get(kind + 1).is_some_and(|next| *next <= i) {
-                kind += 1;
-            }
-            let at_once = attrs[kind].srcAccessOrder == AT_ONCE;
-            let copy = if at_once { copy::at_once } else { later };
-            // SAFETY: the program's addresses; `failed` as above.
-            unsafe {
-                copy(cx, dsts[i], srcs[i], *n, stream).inspect_err(|_| put_opt(failed, i))?;
-            }
-        }
-        Ok(())
-    })
-}
-
 pub unsafe fn cuMemcpyBatchAsync(
+    cx: Cx,
     dsts: *mut CUdeviceptr,
     srcs: *mut CUdeviceptr,
     sizes: *mut usize,
@@ -100,15 +47,39 @@ pub unsafe fn cuMemcpyBatchAsync(
     firsts: *mut usize,
     kinds: usize,
     failed: *mut usize,
-    stream: CUstream,
-    per_thread: bool,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe {
-        batch(
-            dsts, srcs, sizes, count, attrs, firsts, kinds, failed, stream, per_thread,
+    stream: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the program's lists, of the lengths it says; `failed` may be null.
+    let (dsts, srcs, sizes, attrs, firsts) = unsafe {
+        put_opt(failed, usize::MAX);
+        (
+            list(dsts, count)?,
+            list(srcs, count)?,
+            list(sizes, count)?,
+            list(attrs, kinds)?,
+            list(firsts, kinds)?,
         )
+    };
+    let rising = firsts.windows(2).all(|w| w[0] < w[1]);
+    let within = firsts[0] == 0 && firsts[kinds - 1] < count;
+    if !rising || !within || sizes.contains(&0) || !attrs.iter().all(|a| is_order(a.srcAccessOrder))
+    {
+        return Err(CUDA_ERROR_INVALID_VALUE);
     }
+    must_be_named(stream)?;
+    let mut kind = 0;
+    for (i, n) in sizes.iter().enumerate() {
+        if firsts.get(kind + 1).is_some_and(|next| *next <= i) {
+            kind += 1;
+        }
+        let at_once = attrs[kind].srcAccessOrder == AT_ONCE;
+        let copy = if at_once { copy::at_once } else { later };
+        // SAFETY: the program's addresses; `failed` as above.
+        unsafe {
+            copy(cx, dsts[i], srcs[i], *n, stream).inspect_err(|_| put_opt(failed, i))?;
+        }
+    }
+    Ok(())
 }
 
 const POINTER: u32 = CU_MEMCPY_OPERAND_TYPE_POINTER;
@@ -174,41 +145,26 @@ fn one(cx: Cx, op: &CUDA_MEMCPY3D_BATCH_OP, stream: u32) -> Result<(), CUresult>
     unsafe { copy_rows::copy_box(cx, rows, stream, false, true) }
 }
 
-unsafe fn batch_3d(
-    count: usize,
-    ops: *const CUDA_MEMCPY3D_BATCH_OP,
-    failed: *mut usize,
-    flags: u64,
-    stream: CUstream,
-    per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        // SAFETY: the program's list, of the length it says; `failed` may be null.
-        let ops = unsafe {
-            put_opt(failed, usize::MAX);
-            list(ops, count)?
-        };
-        if flags != 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let stream = stream_of(cx, stream, per_thread)?;
-        for (i, op) in ops.iter().enumerate() {
-            // SAFETY: as above.
-            one(cx, op, stream).inspect_err(|_| unsafe { put_opt(failed, i) })?;
-        }
-        Ok(())
-    })
-}
-
 pub unsafe fn cuMemcpy3DBatchAsync(
+    cx: Cx,
     count: usize,
     ops: *mut CUDA_MEMCPY3D_BATCH_OP,
     failed: *mut usize,
     flags: u64,
-    stream: CUstream,
-    per_thread: bool,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { batch_3d(count, ops, failed, flags, stream, per_thread) }
+    stream: u32,
+) -> Result<(), CUresult> {
+    // SAFETY: the program's list, of the length it says; `failed` may be null.
+    let ops = unsafe {
+        put_opt(failed, usize::MAX);
+        list(ops, count)?
+    };
+    if flags != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    must_be_named(stream)?;
+    for (i, op) in ops.iter().enumerate() {
+        // SAFETY: as above.
+        one(cx, op, stream).inspect_err(|_| unsafe { put_opt(failed, i) })?;
+    }
+    Ok(())
 }

@@ -1,8 +1,7 @@
 //! Graphs: their nodes and edges, and questions about them.
 
-use crate::cuda::call::{decode, put, put_opt};
+use crate::cuda::call::{Cx, decode, put, put_opt};
 use crate::cuda::engine::graph;
-use crate::cuda::life::{enter, guard};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::ffi::{CStr, OsStr, c_char, c_void};
@@ -52,43 +51,37 @@ const NO_DATA: (*mut CUgraphEdgeData, &[CUgraphEdgeData]) = (std::ptr::null_mut(
 /// # Safety
 /// The pointers are as the API asks.
 pub unsafe fn nodes_of(
-    graph: CUgraph,
+    cx: Cx,
+    graph: u32,
     roots: u32,
     out: *mut CUgraphNode,
     count: *mut usize,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let graph = cx.handle(Kind::Graph, graph as u64)?;
-        let reply = cx.call(&msg::GraphNodes { graph, roots })?;
-        let ids = decode::<msg::GraphNodesReply>(&reply)?.nodes;
-        let list = graph::adopt_all(cx, graph, &ids)?;
-        // SAFETY: the program's pointers.
-        unsafe { hand_out(&[(out, &list)], NO_DATA, count) }
-    })
+) -> Result<(), CUresult> {
+    let reply = cx.call(&msg::GraphNodes { graph, roots })?;
+    let ids = decode::<msg::GraphNodesReply>(&reply)?.nodes;
+    let list = graph::adopt_all(cx, graph, &ids)?;
+    // SAFETY: the program's pointers.
+    unsafe { hand_out(&[(out, &list)], NO_DATA, count) }
 }
 
 pub unsafe fn cuGraphGetEdges_v2(
-    graph: CUgraph,
+    cx: Cx,
+    graph: u32,
     from: *mut CUgraphNode,
     to: *mut CUgraphNode,
     data: *mut CUgraphEdgeData,
     count: *mut usize,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let graph = cx.handle(Kind::Graph, graph as u64)?;
-        if from.is_null() != to.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let reply = cx.call(&msg::GraphEdges { graph })?;
-        let r = decode::<msg::GraphEdgesReply<'_>>(&reply)?;
-        let f = graph::adopt_all(cx, graph, &r.from)?;
-        let t = graph::adopt_all(cx, graph, &r.to)?;
-        let edges = graph::annotations(r.edges, f.len())?;
-        // SAFETY: the program's pointers.
-        unsafe { hand_out(&[(from, &f), (to, &t)], (data, &edges), count) }
-    })
+) -> Result<(), CUresult> {
+    if from.is_null() != to.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let reply = cx.call(&msg::GraphEdges { graph })?;
+    let r = decode::<msg::GraphEdgesReply<'_>>(&reply)?;
+    let f = graph::adopt_all(cx, graph, &r.from)?;
+    let t = graph::adopt_all(cx, graph, &r.to)?;
+    let edges = graph::annotations(r.edges, f.len())?;
+    // SAFETY: the program's pointers.
+    unsafe { hand_out(&[(from, &f), (to, &t)], (data, &edges), count) }
 }
 
 /// What a node depends on, or what depends on it.
@@ -96,113 +89,91 @@ pub unsafe fn cuGraphGetEdges_v2(
 /// # Safety
 /// The pointers are as the API asks.
 pub unsafe fn neighbours(
-    raw: CUgraphNode,
+    cx: Cx,
+    node: u32,
     dependents: u32,
     out: *mut CUgraphNode,
     data: *mut CUgraphEdgeData,
     count: *mut usize,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let node = cx.handle(Kind::GraphNode, raw as u64)?;
-        let reply = cx.call(&msg::GraphNeighbours { node, dependents })?;
-        let r = decode::<msg::GraphNeighboursReply<'_>>(&reply)?;
-        let graph = cx.state().graphs.owner(node);
-        let handle = |n: &u32| match graph {
-            Some(g) => graph::adopt(cx, g, *n),
-            None => Ok(cx.adopt(Kind::GraphNode, *n)? as CUgraphNode),
-        };
-        let list = r.nodes.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
-        let edges = graph::annotations(r.edges, list.len())?;
-        // SAFETY: the program's pointers.
-        unsafe { hand_out(&[(out, &list)], (data, &edges), count) }
-    })
+) -> Result<(), CUresult> {
+    let reply = cx.call(&msg::GraphNeighbours { node, dependents })?;
+    let r = decode::<msg::GraphNeighboursReply<'_>>(&reply)?;
+    let graph = cx.state().graphs.owner(node);
+    let handle = |n: &u32| match graph {
+        Some(g) => graph::adopt(cx, g, *n),
+        None => Ok(cx.adopt(Kind::GraphNode, *n)? as CUgraphNode),
+    };
+    let list = r.nodes.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
+    let edges = graph::annotations(r.edges, list.len())?;
+    // SAFETY: the program's pointers.
+    unsafe { hand_out(&[(out, &list)], (data, &edges), count) }
 }
 
-pub unsafe fn cuGraphNodeFindInClone(
-    out: *mut CUgraphNode,
-    node: CUgraphNode,
-    graph: CUgraph,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let node = cx.handle(Kind::GraphNode, node as u64)?;
-        let graph = cx.handle(Kind::Graph, graph as u64)?;
-        let reply = cx.call(&msg::GraphFind { node, graph })?;
-        let found = decode::<msg::GraphFindReply>(&reply)?.found;
-        // SAFETY: the program's pointer.
-        unsafe { put(out, graph::adopt(cx, graph, found)?) }
-    })
+pub fn cuGraphNodeFindInClone(cx: Cx, node: u32, graph: u32) -> Result<CUgraphNode, CUresult> {
+    let reply = cx.call(&msg::GraphFind { node, graph })?;
+    let found = decode::<msg::GraphFindReply>(&reply)?.found;
+    graph::adopt(cx, graph, found)
 }
 
-pub unsafe fn cuGraphDestroy(graph: CUgraph) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let h_graph = cx.handle(Kind::Graph, graph as u64)?;
-        cx.send(&msg::CuGraphDestroy { h_graph })?;
-        cx.destroy(Kind::Graph, h_graph);
-        Ok(())
-    })
+pub fn cuGraphDestroy(cx: Cx, h_graph: u32) -> Result<(), CUresult> {
+    cx.send(&msg::CuGraphDestroy { h_graph })?;
+    cx.destroy(Kind::Graph, h_graph);
+    Ok(())
 }
 
-pub unsafe fn cuGraphDestroyNode(node: CUgraphNode) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let h_node = cx.handle(Kind::GraphNode, node as u64)?;
-        cx.send(&msg::CuGraphDestroyNode { h_node })?;
-        cx.destroy(Kind::GraphNode, h_node);
-        Ok(())
-    })
+pub fn cuGraphDestroyNode(cx: Cx, h_node: u32) -> Result<(), CUresult> {
+    cx.send(&msg::CuGraphDestroyNode { h_node })?;
+    cx.destroy(Kind::GraphNode, h_node);
+    Ok(())
 }
 
-pub unsafe fn cuGraphDebugDotPrint(graph: CUgraph, path: *const c_char, flags: u32) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let graph = cx.handle(Kind::Graph, graph as u64)?;
-        if path.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let reply = cx.call(&msg::GraphDot { graph, flags })?;
-        let text = decode::<msg::GraphDotReply<'_>>(&reply)?.text;
-        // SAFETY: checked for null above; the program's C string.
-        let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
-        std::fs::write(path, text).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)
-    })
+pub unsafe fn cuGraphDebugDotPrint(
+    cx: Cx,
+    graph: u32,
+    path: *const c_char,
+    flags: u32,
+) -> Result<(), CUresult> {
+    if path.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let reply = cx.call(&msg::GraphDot { graph, flags })?;
+    let text = decode::<msg::GraphDotReply<'_>>(&reply)?.text;
+    // SAFETY: checked for null above; the program's C string.
+    let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
+    std::fs::write(path, text).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)
 }
 
 pub unsafe fn mem_attribute(
+    cx: Cx,
     device: CUdevice,
     attribute: CUgraphMem_attribute,
     value: *mut c_void,
     set: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        if usize::try_from(device).map_or(true, |d| d >= cx.client.devices.len()) {
-            return Err(CUDA_ERROR_INVALID_DEVICE);
-        }
-        if value.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let p = value.cast::<u64>();
-        let mut given = 0;
-        if set {
-            // SAFETY: checked for null above; every attribute is a 64-bit number.
-            given = unsafe { p.read_unaligned() };
-        }
-        let reply = cx.call(&msg::GraphMemAttribute {
-            device,
-            attribute: attribute as _,
-            set: u32::from(set),
-            value: given,
-        })?;
-        let present = decode::<msg::GraphMemAttributeReply>(&reply)?.present;
-        if !set {
-            // SAFETY: as above.
-            unsafe { put_opt(p, present) };
-        }
-        Ok(())
-    })
+) -> Result<(), CUresult> {
+    if usize::try_from(device).map_or(true, |d| d >= cx.client.devices.len()) {
+        return Err(CUDA_ERROR_INVALID_DEVICE);
+    }
+    if value.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let p = value.cast::<u64>();
+    let mut given = 0;
+    if set {
+        // SAFETY: checked for null above; every attribute is a 64-bit number.
+        given = unsafe { p.read_unaligned() };
+    }
+    let reply = cx.call(&msg::GraphMemAttribute {
+        device,
+        attribute: attribute as _,
+        set: u32::from(set),
+        value: given,
+    })?;
+    let present = decode::<msg::GraphMemAttributeReply>(&reply)?.present;
+    if !set {
+        // SAFETY: as above.
+        unsafe { put_opt(p, present) };
+    }
+    Ok(())
 }
 
 // The family's functions on executable graphs, and on nodes, have files of their own.

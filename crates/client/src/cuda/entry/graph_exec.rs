@@ -1,6 +1,6 @@
 //! Executable graphs: making, updating, launching them.
 
-use crate::cuda::call::{decode, put, put_opt};
+use crate::cuda::call::{Cx, decode, put, put_opt};
 use crate::cuda::engine::{graph, graph_host, stream};
 use crate::cuda::life::{enter, guard};
 use busbar_abi::cuda::*;
@@ -116,108 +116,92 @@ pub unsafe fn cuGraphInstantiateWithParams(
 }
 
 pub unsafe fn cuGraphExecUpdate_v2(
-    exec: CUgraphExec,
-    raw: CUgraph,
+    cx: Cx,
+    exec: u32,
+    graph: u32,
     info: *mut CUgraphExecUpdateResultInfo,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let exec = cx.handle(Kind::GraphExec, exec as u64)?;
-        let graph = cx.handle(Kind::Graph, raw as u64)?;
-        if info.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let (rc, body) = cx.call_any(&msg::GraphExecUpdate { exec, graph })?;
-        let r = decode::<msg::GraphExecUpdateReply>(&body)?;
-        let node = |id| match id {
-            0 => Ok(std::ptr::null_mut()),
-            id => graph::adopt(cx, graph, id),
-        };
-        let told = CUgraphExecUpdateResultInfo {
-            result: r.result as _,
-            errorNode: node(r.node)?,
-            errorFromNode: node(r.from)?,
-        };
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(info, told)? };
-        if rc != CUDA_SUCCESS {
-            return Err(rc);
-        }
-        cx.state().graphs.learn(exec, r.sources, r.destinations);
-        Ok(())
-    })
+) -> Result<(), CUresult> {
+    if info.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let (rc, body) = cx.call_any(&msg::GraphExecUpdate { exec, graph })?;
+    let r = decode::<msg::GraphExecUpdateReply>(&body)?;
+    let node = |id| match id {
+        0 => Ok(std::ptr::null_mut()),
+        id => graph::adopt(cx, graph, id),
+    };
+    let told = CUgraphExecUpdateResultInfo {
+        result: r.result as _,
+        errorNode: node(r.node)?,
+        errorFromNode: node(r.from)?,
+    };
+    // SAFETY: checked for null above; the program's pointer.
+    unsafe { put(info, told)? };
+    if rc != CUDA_SUCCESS {
+        return Err(rc);
+    }
+    cx.state().graphs.learn(exec, r.sources, r.destinations);
+    Ok(())
 }
 
 pub unsafe fn cuGraphExecUpdate(
-    exec: CUgraphExec,
-    graph: CUgraph,
+    cx: Cx,
+    exec: u32,
+    graph: u32,
     node: *mut CUgraphNode,
     result: *mut CUgraphExecUpdateResult,
-) -> CUresult {
+) -> Result<(), CUresult> {
     let mut info: CUgraphExecUpdateResultInfo = busbar_abi::zeroed();
     // SAFETY: passed on to the caller.
-    let rc = unsafe { cuGraphExecUpdate_v2(exec, graph, &mut info) };
+    let updated = unsafe { cuGraphExecUpdate_v2(cx, exec, graph, &mut info) };
     // SAFETY: the program's pointers.
     unsafe {
         put_opt(node, info.errorNode);
         put_opt(result, info.result);
     }
-    rc
+    updated
 }
 
-pub unsafe fn cuGraphExecDestroy(exec: CUgraphExec) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let h_graph_exec = cx.handle(Kind::GraphExec, exec as u64)?;
-        // The id may be used again from here on, by whom the worker hears of behind this.
-        cx.send(&msg::CuGraphExecDestroy { h_graph_exec })?;
-        cx.destroy(Kind::GraphExec, h_graph_exec);
-        Ok(())
-    })
+pub fn cuGraphExecDestroy(cx: Cx, h_graph_exec: u32) -> Result<(), CUresult> {
+    // The id may be used again from here on, by whom the worker hears of behind this.
+    cx.send(&msg::CuGraphExecDestroy { h_graph_exec })?;
+    cx.destroy(Kind::GraphExec, h_graph_exec);
+    Ok(())
 }
 
-pub unsafe fn cuGraphNodeSetEnabled(
-    exec: CUgraphExec,
-    node: CUgraphNode,
+pub fn cuGraphNodeSetEnabled(
+    cx: Cx,
+    h_graph_exec: u32,
+    h_node: u32,
     is_enabled: u32,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let h_graph_exec = cx.handle(Kind::GraphExec, exec as u64)?;
-        let h_node = cx.handle(Kind::GraphNode, node as u64)?;
-        cx.call(&msg::CuGraphNodeSetEnabled {
-            h_graph_exec,
-            h_node,
-            is_enabled,
-        })?;
-        // One that reads and writes nothing of the program's may do so once all is enabled again.
-        let reply = cx.call(&msg::GraphExecLists { exec: h_graph_exec })?;
-        let r = decode::<msg::GraphExecListsReply>(&reply)?;
-        cx.state()
-            .graphs
-            .learn(h_graph_exec, r.sources, r.destinations);
-        Ok(())
-    })
+) -> Result<(), CUresult> {
+    cx.call(&msg::CuGraphNodeSetEnabled {
+        h_graph_exec,
+        h_node,
+        is_enabled,
+    })?;
+    // One that reads and writes nothing of the program's may do so once all is enabled again.
+    let reply = cx.call(&msg::GraphExecLists { exec: h_graph_exec })?;
+    let r = decode::<msg::GraphExecListsReply>(&reply)?;
+    cx.state()
+        .graphs
+        .learn(h_graph_exec, r.sources, r.destinations);
+    Ok(())
 }
 
-pub unsafe fn cuGraphLaunch(exec: CUgraphExec, stream: CUstream, per_thread: bool) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let h_graph = cx.handle(Kind::GraphExec, exec as u64)?;
-        let h_stream = cx.stream(stream, per_thread)?;
-        let m = msg::CuGraphLaunch { h_graph, h_stream };
-        let Some(l) = cx.state().graphs.lists(h_graph) else {
-            return cx.send(&m);
-        };
-        if stream::captures(cx, h_stream)? {
-            // It becomes a node, and copies when that is launched.
-            return cx.send(&m);
-        }
-        // SAFETY: the program's memory, as it named it in the graph.
-        unsafe {
-            graph_host::before_launch(cx, &l, h_stream)?;
-            cx.send(&m)?;
-            graph_host::after_launch(cx, h_graph, &l, h_stream)
-        }
-    })
+pub unsafe fn cuGraphLaunch(cx: Cx, h_graph: u32, h_stream: u32) -> Result<(), CUresult> {
+    let m = msg::CuGraphLaunch { h_graph, h_stream };
+    let Some(l) = cx.state().graphs.lists(h_graph) else {
+        return cx.send(&m);
+    };
+    if stream::captures(cx, h_stream)? {
+        // It becomes a node, and copies when that is launched.
+        return cx.send(&m);
+    }
+    // SAFETY: the program's memory, as it named it in the graph.
+    unsafe {
+        graph_host::before_launch(cx, &l, h_stream)?;
+        cx.send(&m)?;
+        graph_host::after_launch(cx, h_graph, &l, h_stream)
+    }
 }

@@ -2,7 +2,6 @@
 
 use crate::cuda::call::{Cx, decode, put};
 use crate::cuda::engine::{callback, graph, graph_host, launch, pool};
-use crate::cuda::life::{enter, guard};
 use crate::cuda::state::promised::Function;
 use crate::cuda::state::ranges::{Sort, plausible};
 use crate::cuda::state::rows;
@@ -152,10 +151,13 @@ pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded, CUresult>
 
 /// Where a new node goes.
 pub struct Place {
-    pub out: *mut CUgraphNode,
-    pub graph: CUgraph,
+    /// The graph.
+    pub graph: u32,
+    /// What it depends on.
     pub after: *const CUgraphNode,
+    /// How: annotations of the edges, or null.
     pub data: *const CUgraphEdgeData,
+    /// How many of them.
     pub count: usize,
 }
 
@@ -163,12 +165,8 @@ pub struct Place {
 ///
 /// # Safety
 /// The pointers are as the API asks.
-pub unsafe fn add(at: &Place, p: &mut CUgraphNodeParams) -> Result<(), CUresult> {
-    let cx = enter()?;
-    let graph = cx.handle(Kind::Graph, at.graph as u64)?;
-    if at.out.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+unsafe fn add(cx: Cx, at: &Place, p: &mut CUgraphNodeParams) -> Result<u32, CUresult> {
+    let graph = at.graph;
     // SAFETY: passed on to the caller.
     let (after, edges) = unsafe { graph::dependencies(cx, at.after, at.data, at.count)? };
     let other = |n: &u32| cx.state().graphs.owner(*n).is_some_and(|g| g != graph);
@@ -220,58 +218,11 @@ pub unsafe fn add(at: &Place, p: &mut CUgraphNodeParams) -> Result<(), CUresult>
             _ => {}
         }
     }
-    // SAFETY: checked for null above; the program's pointer.
-    unsafe { put(at.out, cx.raw(Kind::GraphNode, node) as CUgraphNode) }
-}
-
-/// Changes a node.
-///
-/// # Safety
-/// The pointers inside are as the API asks.
-pub unsafe fn set(node: CUgraphNode, p: &CUgraphNodeParams) -> Result<(), CUresult> {
-    let cx = enter()?;
-    let node = cx.handle(Kind::GraphNode, node as u64)?;
-    // SAFETY: passed on to the caller.
-    let e = unsafe { encode(cx, p)? };
-    cx.call(&msg::GraphSetNode {
-        node,
-        params: busbar_abi::bytes_of(&e.p),
-        extra: &e.extra,
-        mirrors: e.mirrors,
-    })
-    .map(drop)
-}
-
-/// Changes a node of an executable graph.
-///
-/// # Safety
-/// The pointers inside are as the API asks.
-pub unsafe fn exec_set(
-    exec: CUgraphExec,
-    node: CUgraphNode,
-    p: &CUgraphNodeParams,
-) -> Result<(), CUresult> {
-    let cx = enter()?;
-    let exec = cx.handle(Kind::GraphExec, exec as u64)?;
-    let node = cx.handle(Kind::GraphNode, node as u64)?;
-    // SAFETY: passed on to the caller.
-    let e = unsafe { encode(cx, p)? };
-    let reply = cx.call(&msg::GraphExecSetNode {
-        exec,
-        node,
-        params: busbar_abi::bytes_of(&e.p),
-        extra: &e.extra,
-        mirrors: e.mirrors,
-    })?;
-    let r = decode::<msg::GraphExecSetNodeReply>(&reply)?;
-    cx.state().graphs.learn(exec, r.sources, r.destinations);
-    Ok(())
+    Ok(node)
 }
 
 /// Asks for a node's parameters, with handles in the place of ids.
-fn get(node: CUgraphNode, kind: CUgraphNodeType) -> Result<CUgraphNodeParams, CUresult> {
-    let cx = enter()?;
-    let node = cx.handle(Kind::GraphNode, node as u64)?;
+fn get(cx: Cx, node: u32, kind: CUgraphNodeType) -> Result<CUgraphNodeParams, CUresult> {
     let reply = cx.call(&msg::GraphGetNode { node, kind })?;
     let r = decode::<msg::GraphGetNodeReply<'_>>(&reply)?;
     let mut p: CUgraphNodeParams = busbar_abi::from_bytes(r.params).ok_or(CUDA_ERROR_UNKNOWN)?;
@@ -329,23 +280,13 @@ fn get(node: CUgraphNode, kind: CUgraphNodeType) -> Result<CUgraphNodeParams, CU
 }
 
 /// Asks for a node's parameters, of which `take` takes what the program wants.
-///
-/// # Safety
-/// The pointer is as the API asks.
-pub unsafe fn get_node<T: busbar_abi::Plain>(
-    node: CUgraphNode,
+pub fn get_node<T: busbar_abi::Plain>(
+    cx: Cx,
+    node: u32,
     kind: CUgraphNodeType,
-    out: *mut T,
     take: impl FnOnce(&[u64; 29]) -> T,
-) -> CUresult {
-    guard(|| {
-        if out.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let p = get(node, kind)?;
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, take(&p.u)) }
-    })
+) -> Result<T, CUresult> {
+    Ok(take(&get(cx, node, kind)?.u))
 }
 
 fn wide(k: &CUDA_KERNEL_NODE_PARAMS_v1) -> CUDA_KERNEL_NODE_PARAMS_v3 {
@@ -397,90 +338,74 @@ pub fn batch(p: CUDA_BATCH_MEM_OP_NODE_PARAMS) -> CUgraphNodeParams {
 /// # Safety
 /// The pointers are as the API asks.
 pub unsafe fn add_node<T: Copy>(
-    out: *mut CUgraphNode,
-    graph: CUgraph,
+    cx: Cx,
+    graph: u32,
     after: *const CUgraphNode,
     count: usize,
     p: *const T,
     make: impl FnOnce(T) -> CUgraphNodeParams,
-) -> CUresult {
-    guard(|| {
-        let data = std::ptr::null();
-        let at = Place {
-            out,
-            graph,
-            after,
-            data,
-            count,
-        };
-        // SAFETY: passed on to the caller.
-        unsafe { add(&at, &mut make(read(p)?)) }
-    })
-}
-
-/// What a program's pointer points to, as the API asks.
-macro_rules! given {
-    ($p:expr) => {
-        // SAFETY: the program's pointer.
-        unsafe { read($p)? }
+) -> Result<u32, CUresult> {
+    let at = Place {
+        graph,
+        after,
+        data: std::ptr::null(),
+        count,
     };
+    // SAFETY: passed on to the caller.
+    unsafe { add(cx, &at, &mut make(read(p)?)) }
 }
 
 pub unsafe fn cuGraphAddMemAllocNode(
-    out: *mut CUgraphNode,
-    graph: CUgraph,
+    cx: Cx,
+    graph: u32,
     after: *const CUgraphNode,
     count: usize,
     params: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
-) -> CUresult {
-    guard(|| {
-        let data = std::ptr::null();
-        let at = Place {
-            out,
-            graph,
-            after,
-            data,
-            count,
-        };
-        let mut a = given!(params);
+) -> Result<u32, CUresult> {
+    let at = Place {
+        graph,
+        after,
+        data: std::ptr::null(),
+        count,
+    };
+    // SAFETY: the program's pointers.
+    unsafe {
+        let mut a = read(params)?;
         let mut p = of(CU_GRAPH_NODE_TYPE_MEM_ALLOC, a);
-        // SAFETY: the program's pointers.
-        unsafe { add(&at, &mut p)? };
+        let node = add(cx, &at, &mut p)?;
         let told: CUDA_MEM_ALLOC_NODE_PARAMS = busbar_abi::member(&p.u);
         a.dptr = told.dptr;
-        // SAFETY: as above.
-        unsafe { put(params, a) }
-    })
+        put(params, a)?;
+        Ok(node)
+    }
 }
 
 pub unsafe fn cuGraphAddNode_v2(
-    out: *mut CUgraphNode,
-    graph: CUgraph,
+    cx: Cx,
+    graph: u32,
     after: *const CUgraphNode,
     data: *const CUgraphEdgeData,
     count: usize,
     params: *mut CUgraphNodeParams,
-) -> CUresult {
-    guard(|| {
-        let at = Place {
-            out,
-            graph,
-            after,
-            data,
-            count,
-        };
-        let mut p = given!(params);
-        // SAFETY: the program's pointers.
-        unsafe { add(&at, &mut p)? };
+) -> Result<u32, CUresult> {
+    let at = Place {
+        graph,
+        after,
+        data,
+        count,
+    };
+    // SAFETY: the program's pointers.
+    unsafe {
+        let mut p = read(params)?;
+        let node = add(cx, &at, &mut p)?;
         if matches!(
             p.r#type,
             CU_GRAPH_NODE_TYPE_MEM_ALLOC | CU_GRAPH_NODE_TYPE_CONDITIONAL
         ) {
-            // SAFETY: as above.
-            unsafe { put(params, p)? };
+            put(params, p)?;
         }
-        Ok(())
-    })
+        Ok(node)
+    }
 }
 
 /// Changes a node of a graph to what `make` makes of the program's parameters.
@@ -488,12 +413,20 @@ pub unsafe fn cuGraphAddNode_v2(
 /// # Safety
 /// The pointers are as the API asks.
 pub unsafe fn set_node<T: Copy>(
-    node: CUgraphNode,
+    cx: Cx,
+    node: u32,
     p: *const T,
     make: impl FnOnce(T) -> CUgraphNodeParams,
-) -> CUresult {
+) -> Result<(), CUresult> {
     // SAFETY: passed on to the caller.
-    guard(|| unsafe { set(node, &make(read(p)?)) })
+    let e = unsafe { encode(cx, &make(read(p)?))? };
+    cx.call(&msg::GraphSetNode {
+        node,
+        params: busbar_abi::bytes_of(&e.p),
+        extra: &e.extra,
+        mirrors: e.mirrors,
+    })
+    .map(drop)
 }
 
 /// As [`set_node`], of an executable graph.
@@ -501,39 +434,47 @@ pub unsafe fn set_node<T: Copy>(
 /// # Safety
 /// The pointers are as the API asks.
 pub unsafe fn exec_set_node<T: Copy>(
-    exec: CUgraphExec,
-    node: CUgraphNode,
+    cx: Cx,
+    exec: u32,
+    node: u32,
     p: *const T,
     make: impl FnOnce(T) -> CUgraphNodeParams,
-) -> CUresult {
+) -> Result<(), CUresult> {
     // SAFETY: passed on to the caller.
-    guard(|| unsafe { exec_set(exec, node, &make(read(p)?)) })
+    let e = unsafe { encode(cx, &make(read(p)?))? };
+    let reply = cx.call(&msg::GraphExecSetNode {
+        exec,
+        node,
+        params: busbar_abi::bytes_of(&e.p),
+        extra: &e.extra,
+        mirrors: e.mirrors,
+    })?;
+    let r = decode::<msg::GraphExecSetNodeReply>(&reply)?;
+    cx.state().graphs.learn(exec, r.sources, r.destinations);
+    Ok(())
 }
 
 pub unsafe fn cuGraphKernelNodeSetAttribute(
-    node: CUgraphNode,
+    cx: Cx,
+    h_node: u32,
     attr: CUkernelNodeAttrID,
     value: *const CUkernelNodeAttrValue,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let h_node = cx.handle(Kind::GraphNode, node as u64)?;
-        // SAFETY: the program's pointer.
-        let given = unsafe { value.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        cx.call(&msg::CuGraphKernelNodeSetAttribute {
-            h_node,
-            attr,
-            value: busbar_abi::to_array(given),
-        })?;
-        if attr != CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE {
-            return Ok(());
-        }
-        // The name by which kernels know the node comes back in the value, constant or not. It is
-        // the driver's own.
-        let reply = cx.call(&msg::CuGraphKernelNodeGetAttribute { h_node, attr })?;
-        let told = decode::<msg::CuGraphKernelNodeGetAttributeReply>(&reply)?;
-        let told = busbar_abi::from_bytes(&told.value_out).ok_or(CUDA_ERROR_UNKNOWN)?;
-        // SAFETY: as above; programs give a variable here, as they look at it afterwards.
-        unsafe { put(value.cast_mut(), told) }
-    })
+) -> Result<(), CUresult> {
+    // SAFETY: the program's pointer.
+    let given = unsafe { value.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    cx.call(&msg::CuGraphKernelNodeSetAttribute {
+        h_node,
+        attr,
+        value: busbar_abi::to_array(given),
+    })?;
+    if attr != CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE {
+        return Ok(());
+    }
+    // The name by which kernels know the node comes back in the value, constant or not. It is
+    // the driver's own.
+    let reply = cx.call(&msg::CuGraphKernelNodeGetAttribute { h_node, attr })?;
+    let told = decode::<msg::CuGraphKernelNodeGetAttributeReply>(&reply)?;
+    let told = busbar_abi::from_bytes(&told.value_out).ok_or(CUDA_ERROR_UNKNOWN)?;
+    // SAFETY: as above; programs give a variable here, as they look at it afterwards.
+    unsafe { put(value.cast_mut(), told) }
 }

@@ -1,9 +1,8 @@
 //! Memory and events that processes of one server share.
 
-use crate::cuda::call::{Cx, decode, freed, put};
+use crate::cuda::call::{Cx, decode, freed};
 use crate::cuda::engine::ipc;
 use crate::cuda::engine::ipc::Handle;
-use crate::cuda::life::{enter, guard};
 use crate::cuda::state::ranges::Sort;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -17,135 +16,103 @@ fn bytes(c: &[c_char; 64]) -> [u8; 64] {
     c.map(|c| c as u8)
 }
 
-pub unsafe fn cuIpcGetMemHandle(out: *mut CUipcMemHandle, p: CUdeviceptr) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        if out.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // Memory that came from elsewhere cannot be passed on, as with CUDA's own.
-        let r = cx
-            .state()
-            .ranges
-            .find(p)
-            .filter(|r| r.sort == Sort::Device)
-            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        cx.state().order.others_will_see();
-        let reply = cx.call(&msg::IpcExport { va: r.base })?;
-        let e = decode::<msg::IpcExportReply>(&reply)?;
-        let h = Handle {
-            tag: e.tag,
-            secret: e.secret,
-            mapped: e.size,
-            offset: r.base - e.base,
-            size: r.size,
-        };
-        let reserved = chars(h.bytes());
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, CUipcMemHandle { reserved }) }
-    })
+pub fn cuIpcGetMemHandle(cx: Cx, p: CUdeviceptr) -> Result<CUipcMemHandle, CUresult> {
+    // Memory that came from elsewhere cannot be passed on, as with CUDA's own.
+    let r = cx
+        .state()
+        .ranges
+        .find(p)
+        .filter(|r| r.sort == Sort::Device)
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    cx.state().order.others_will_see();
+    let reply = cx.call(&msg::IpcExport { va: r.base })?;
+    let e = decode::<msg::IpcExportReply>(&reply)?;
+    let h = Handle {
+        tag: e.tag,
+        secret: e.secret,
+        mapped: e.size,
+        offset: r.base - e.base,
+        size: r.size,
+    };
+    let reserved = chars(h.bytes());
+    Ok(CUipcMemHandle { reserved })
 }
 
-pub unsafe fn cuIpcOpenMemHandle_v2(
-    out: *mut CUdeviceptr,
+pub fn cuIpcOpenMemHandle_v2(
+    cx: Cx,
     handle: CUipcMemHandle,
     flags: u32,
-) -> CUresult {
+) -> Result<CUdeviceptr, CUresult> {
     const LAZY_ENABLE_PEER_ACCESS: u32 = 1;
-    guard(|| {
-        let cx = enter()?;
-        cx.need_context()?;
-        if out.is_null() || flags & !LAZY_ENABLE_PEER_ACCESS != 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
+    if flags & !LAZY_ENABLE_PEER_ACCESS != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let h = Handle::parse(&bytes(&handle.reserved)).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let imports = &cx.state().imports;
+    if imports.with(&h.secret, |_| ()).is_none() {
+        ipc::import(cx, &h)?;
+    }
+    let opened = imports.with(&h.secret, |i| {
+        let p = i.at + h.offset;
+        let times = i.open.entry(p).or_insert(0);
+        *times += 1;
+        if *times == 1 {
+            let of = (i.context, i.device);
+            cx.state().ranges.add(p, h.size, Sort::Imported, of, 0);
         }
-        let h = Handle::parse(&bytes(&handle.reserved)).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let imports = &cx.state().imports;
-        if imports.with(&h.secret, |_| ()).is_none() {
-            ipc::import(cx, &h)?;
-        }
-        let opened = imports.with(&h.secret, |i| {
-            let p = i.at + h.offset;
-            let times = i.open.entry(p).or_insert(0);
-            *times += 1;
-            if *times == 1 {
-                let of = (i.context, i.device);
-                cx.state().ranges.add(p, h.size, Sort::Imported, of, 0);
-            }
-            p
-        });
-        let p = opened.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, p as CUdeviceptr) }
-    })
+        p
+    });
+    opened.ok_or(CUDA_ERROR_INVALID_VALUE)
 }
 
-pub unsafe fn cuIpcCloseMemHandle(p: CUdeviceptr) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let mut all = cx.state().imports.all();
-        let (secret, i) = all
-            .iter_mut()
-            .find(|(_, i)| i.open.contains_key(&p))
-            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let secret = *secret;
-        if let Some(times) = i.open.get_mut(&p) {
-            *times -= 1;
-            if *times > 0 {
-                return Ok(());
-            }
-        }
-        i.open.remove(&p);
-        cx.state().ranges.remove(p, |s| s == Sort::Imported);
-        if !i.open.is_empty() {
+pub fn cuIpcCloseMemHandle(cx: Cx, p: CUdeviceptr) -> Result<(), CUresult> {
+    let mut all = cx.state().imports.all();
+    let (secret, i) = all
+        .iter_mut()
+        .find(|(_, i)| i.open.contains_key(&p))
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let secret = *secret;
+    if let Some(times) = i.open.get_mut(&p) {
+        *times -= 1;
+        if *times > 0 {
             return Ok(());
         }
-        let Some(i) = all.remove(&secret) else {
-            return Ok(());
-        };
-        let cx = Cx {
-            scope: i.context,
-            ..cx
-        };
-        match cx.state().spaces.unplace(i.device as u32, i.at, i.mapped) {
-            Some((va, size)) => freed::unmap(cx, va, size),
-            None => Ok(()),
-        }
-    })
+    }
+    i.open.remove(&p);
+    cx.state().ranges.remove(p, |s| s == Sort::Imported);
+    if !i.open.is_empty() {
+        return Ok(());
+    }
+    let Some(i) = all.remove(&secret) else {
+        return Ok(());
+    };
+    let cx = Cx {
+        scope: i.context,
+        ..cx
+    };
+    match cx.state().spaces.unplace(i.device as u32, i.at, i.mapped) {
+        Some((va, size)) => freed::unmap(cx, va, size),
+        None => Ok(()),
+    }
 }
 
-pub unsafe fn cuIpcGetEventHandle(out: *mut CUipcEventHandle, event: CUevent) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        if out.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let event = cx.handle(Kind::Event, event as u64)?;
-        let reply = cx.call(&msg::IpcEventExport { event })?;
-        let e = decode::<msg::IpcEventExportReply<'_>>(&reply)?;
-        let b: [u8; 64] = e.handle.try_into().map_err(|_| CUDA_ERROR_UNKNOWN)?;
-        let reserved = chars(b);
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, CUipcEventHandle { reserved }) }
-    })
+pub fn cuIpcGetEventHandle(cx: Cx, event: u32) -> Result<CUipcEventHandle, CUresult> {
+    let reply = cx.call(&msg::IpcEventExport { event })?;
+    let e = decode::<msg::IpcEventExportReply<'_>>(&reply)?;
+    let b: [u8; 64] = e.handle.try_into().map_err(|_| CUDA_ERROR_UNKNOWN)?;
+    let reserved = chars(b);
+    Ok(CUipcEventHandle { reserved })
 }
 
-pub unsafe fn cuIpcOpenEventHandle(out: *mut CUevent, handle: CUipcEventHandle) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        cx.need_context()?;
-        if out.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let event = cx.create(Kind::Event);
-        let opened = cx.call(&msg::IpcEventImport {
-            event,
-            handle: &bytes(&handle.reserved),
-        });
-        if let Err(e) = opened {
-            cx.destroy(Kind::Event, event);
-            return Err(e);
-        }
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, cx.raw(Kind::Event, event) as CUevent) }
-    })
+pub fn cuIpcOpenEventHandle(cx: Cx, handle: CUipcEventHandle) -> Result<u32, CUresult> {
+    let event = cx.create(Kind::Event);
+    let opened = cx.call(&msg::IpcEventImport {
+        event,
+        handle: &bytes(&handle.reserved),
+    });
+    if let Err(e) = opened {
+        cx.destroy(Kind::Event, event);
+        return Err(e);
+    }
+    Ok(event)
 }

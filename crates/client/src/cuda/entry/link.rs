@@ -1,9 +1,8 @@
 //! The linker, which runs at the server: pieces of code go there one by one, as the program adds
 //! them, so that what is wrong with one is said at its own call.
 
-use crate::cuda::call::{Cx, decode, put, put_opt};
+use crate::cuda::call::{Cx, decode};
 use crate::cuda::engine::{image, load};
-use crate::cuda::life::{enter, guard};
 use crate::cuda::state::loaded::Link;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -11,34 +10,26 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
 pub unsafe fn cuLinkCreate_v2(
+    cx: Cx,
     n: u32,
     options: *mut CUjit_option,
     values: *mut *mut c_void,
-    out: *mut CUlinkState,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        cx.need_context()?;
-        if out.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // SAFETY: the program's arrays.
-        let options = unsafe { load::options(options, values, n)? };
-        let id = cx.create(Kind::Link);
-        let encoded = options.encode();
-        let m = msg::LinkCreate {
-            link: id,
-            options: &encoded,
-        };
-        cx.call(&m).inspect_err(|_| cx.destroy(Kind::Link, id))?;
-        let link = Link {
-            options,
-            image: Vec::new(),
-        };
-        cx.state().links.insert(id, link);
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, cx.raw(Kind::Link, id) as CUlinkState) }
-    })
+) -> Result<u32, CUresult> {
+    // SAFETY: the program's arrays.
+    let options = unsafe { load::options(options, values, n)? };
+    let id = cx.create(Kind::Link);
+    let encoded = options.encode();
+    let m = msg::LinkCreate {
+        link: id,
+        options: &encoded,
+    };
+    cx.call(&m).inspect_err(|_| cx.destroy(Kind::Link, id))?;
+    let link = Link {
+        options,
+        image: Vec::new(),
+    };
+    cx.state().links.insert(id, link);
+    Ok(id)
 }
 
 /// Writes the logs of a link where its program wants them.
@@ -94,6 +85,7 @@ unsafe fn add(
 const PTX: u32 = 1;
 
 pub unsafe fn cuLinkAddData_v2(
+    cx: Cx,
     state: CUlinkState,
     kind: CUjitInputType,
     data: *mut c_void,
@@ -102,88 +94,63 @@ pub unsafe fn cuLinkAddData_v2(
     n: u32,
     options: *mut CUjit_option,
     values: *mut *mut c_void,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        if data.is_null() || size == 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // SAFETY: the program says that `size` bytes lie there.
-        let mut bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }.to_vec();
-        if kind == PTX && bytes.last() != Some(&0) {
-            bytes.push(0);
-        }
-        // SAFETY: the program's text and lists.
-        unsafe { add(cx, state, kind, bytes.into(), name, (n, options, values)) }
-    })
+) -> Result<(), CUresult> {
+    if data.is_null() || size == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the program says that `size` bytes lie there.
+    let mut bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) }.to_vec();
+    if kind == PTX && bytes.last() != Some(&0) {
+        bytes.push(0);
+    }
+    // SAFETY: the program's text and lists.
+    unsafe { add(cx, state, kind, bytes.into(), name, (n, options, values)) }
 }
 
 pub unsafe fn cuLinkAddFile_v2(
+    cx: Cx,
     state: CUlinkState,
     kind: CUjitInputType,
     path: *const c_char,
     n: u32,
     options: *mut CUjit_option,
     values: *mut *mut c_void,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        // SAFETY: the program's text.
-        let bytes = unsafe { load::read_file(path)? };
-        const FATBINARY: u32 = 2;
-        let bytes = if kind == FATBINARY {
-            // SAFETY: the file's bytes.
-            let image = unsafe { image::take(bytes.as_ptr().cast(), load::arch(cx)) };
-            image.ok_or(CUDA_ERROR_INVALID_IMAGE)?.bytes
-        } else {
-            bytes.into()
-        };
-        // SAFETY: as above; `read_file` has refused a null pointer.
-        unsafe { add(cx, state, kind, bytes, path, (n, options, values)) }
-    })
+) -> Result<(), CUresult> {
+    // SAFETY: the program's text.
+    let bytes = unsafe { load::read_file(path)? };
+    const FATBINARY: u32 = 2;
+    let bytes = if kind == FATBINARY {
+        // SAFETY: the file's bytes.
+        let image = unsafe { image::take(bytes.as_ptr().cast(), load::arch(cx)) };
+        image.ok_or(CUDA_ERROR_INVALID_IMAGE)?.bytes
+    } else {
+        bytes.into()
+    };
+    // SAFETY: as above; `read_file` has refused a null pointer.
+    unsafe { add(cx, state, kind, bytes, path, (n, options, values)) }
 }
 
-pub unsafe fn cuLinkComplete(
-    state: CUlinkState,
-    image_out: *mut *mut c_void,
-    size_out: *mut usize,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let id = cx.handle(Kind::Link, state as u64)?;
-        if image_out.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let (status, body) = cx.call_any(&msg::LinkComplete { link: id })?;
-        let r = decode::<msg::LinkCompleteReply<'_>>(&body)?;
-        // SAFETY: the program's buffers, as it described them.
-        unsafe { tell(cx, id, r.info_log, r.error_log, r.wall_ms) };
-        if status != CUDA_SUCCESS {
-            return Err(status);
-        }
-        let (image, len) = cx
-            .state()
-            .links
-            .with(&id, |l| {
-                l.image = r.image.to_vec();
-                (l.image.as_mut_ptr(), l.image.len())
-            })
-            .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
-        // SAFETY: checked for null above; the program's pointers.
-        unsafe {
-            put(image_out, image.cast())?;
-            put_opt(size_out, len);
-        }
-        Ok(())
-    })
+pub unsafe fn cuLinkComplete(cx: Cx, id: u32) -> Result<(*mut c_void, usize), CUresult> {
+    let (status, body) = cx.call_any(&msg::LinkComplete { link: id })?;
+    let r = decode::<msg::LinkCompleteReply<'_>>(&body)?;
+    // SAFETY: the program's buffers, as it described them.
+    unsafe { tell(cx, id, r.info_log, r.error_log, r.wall_ms) };
+    if status != CUDA_SUCCESS {
+        return Err(status);
+    }
+    let (image, len) = cx
+        .state()
+        .links
+        .with(&id, |l| {
+            l.image = r.image.to_vec();
+            (l.image.as_mut_ptr(), l.image.len())
+        })
+        .ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+    Ok((image.cast(), len))
 }
 
-pub unsafe fn cuLinkDestroy(state: CUlinkState) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let id = cx.handle(Kind::Link, state as u64)?;
-        cx.send(&msg::LinkDestroy { link: id })?;
-        cx.destroy(Kind::Link, id);
-        Ok(())
-    })
+pub fn cuLinkDestroy(cx: Cx, id: u32) -> Result<(), CUresult> {
+    cx.send(&msg::LinkDestroy { link: id })?;
+    cx.destroy(Kind::Link, id);
+    Ok(())
 }

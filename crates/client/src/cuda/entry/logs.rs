@@ -1,8 +1,7 @@
 //! Listening to the driver's log, and reading it.
 
-use crate::cuda::call::{decode, put, put_opt};
+use crate::cuda::call::{Cx, decode, put, put_opt};
 use crate::cuda::engine::logs;
-use crate::cuda::life::{enter_anywhere, guard};
 use crate::cuda::state::logs::Listener;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
@@ -22,12 +21,12 @@ struct Dump {
 
 /// Asks for what the log has from the program's iterator on.
 unsafe fn dump(
+    cx: Cx,
     iterator: *const CUlogIterator,
     buffer: bool,
     size: u64,
     flags: u32,
 ) -> Result<Dump, CUresult> {
-    let cx = enter_anywhere()?;
     let m = msg::LogsDump {
         from: u32::from(!iterator.is_null()),
         iterator: if iterator.is_null() {
@@ -51,107 +50,90 @@ unsafe fn dump(
 }
 
 pub unsafe fn cuLogsRegisterCallback(
+    cx: Cx,
     f: CUlogsCallback,
     data: *mut c_void,
-    out: *mut CUlogsCallbackHandle,
-) -> CUresult {
-    guard(|| {
-        let cx = enter_anywhere()?;
-        let f = f.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        logs::start(cx.state())?;
-        let data = data as u64;
-        // Lines may come before the answer.
-        let all = &cx.state().logs;
-        let listener = all.listen(Listener { f, data });
-        cx.call(&msg::LogsListen { listener })
-            .inspect_err(|_| all.ignore(listener))?;
-        // SAFETY: the program's pointer, which it need not give.
-        unsafe { put_opt(out, listener as usize as CUlogsCallbackHandle) };
-        Ok(())
-    })
+) -> Result<CUlogsCallbackHandle, CUresult> {
+    let f = f.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    logs::start(cx.state())?;
+    let data = data as u64;
+    // Lines may come before the answer.
+    let all = &cx.state().logs;
+    let listener = all.listen(Listener { f, data });
+    cx.call(&msg::LogsListen { listener })
+        .inspect_err(|_| all.ignore(listener))?;
+    Ok(listener as usize as CUlogsCallbackHandle)
 }
 
-pub unsafe fn cuLogsUnregisterCallback(handle: CUlogsCallbackHandle) -> CUresult {
-    guard(|| {
-        let cx = enter_anywhere()?;
-        let listener = u32::try_from(handle as usize).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-        if cx.state().logs.listener(listener).is_none() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        cx.call(&msg::LogsIgnore { listener })?;
-        // It hears of all that came before, and of nothing when this has returned.
-        logs::tell(cx.state());
-        cx.state().logs.ignore(listener);
-        Ok(())
-    })
+pub fn cuLogsUnregisterCallback(cx: Cx, handle: CUlogsCallbackHandle) -> Result<(), CUresult> {
+    let listener = u32::try_from(handle as usize).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+    if cx.state().logs.listener(listener).is_none() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    cx.call(&msg::LogsIgnore { listener })?;
+    // It hears of all that came before, and of nothing when this has returned.
+    logs::tell(cx.state());
+    cx.state().logs.ignore(listener);
+    Ok(())
 }
 
-pub unsafe fn cuLogsCurrent(out: *mut CUlogIterator, flags: u32) -> CUresult {
-    guard(|| {
-        let cx = enter_anywhere()?;
-        if out.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let reply = cx.call(&msg::CuLogsCurrent { flags })?;
-        let now = decode::<msg::CuLogsCurrentReply>(&reply)?.iterator_out;
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, now) }
-    })
+pub fn cuLogsCurrent(cx: Cx, flags: u32) -> Result<CUlogIterator, CUresult> {
+    let reply = cx.call(&msg::CuLogsCurrent { flags })?;
+    let now = decode::<msg::CuLogsCurrentReply>(&reply)?.iterator_out;
+    Ok(now)
 }
 
 pub unsafe fn cuLogsDumpToFile(
+    cx: Cx,
     iterator: *mut CUlogIterator,
     path: *const c_char,
     flags: u32,
-) -> CUresult {
-    guard(|| {
-        if path.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // SAFETY: passed on to the caller.
-        let d = unsafe { dump(iterator, true, WHOLE_LOG, flags)? };
-        if d.status != CUDA_SUCCESS {
-            return Err(d.status);
-        }
-        // SAFETY: checked for null above; the program's C string.
-        let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
-        std::fs::write(path, d.text).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-        // SAFETY: the program's pointer, which it need not give.
-        unsafe { put_opt(iterator, d.iterator) };
-        Ok(())
-    })
+) -> Result<(), CUresult> {
+    if path.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: passed on to the caller.
+    let d = unsafe { dump(cx, iterator, true, WHOLE_LOG, flags)? };
+    if d.status != CUDA_SUCCESS {
+        return Err(d.status);
+    }
+    // SAFETY: checked for null above; the program's C string.
+    let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
+    std::fs::write(path, d.text).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+    // SAFETY: the program's pointer, which it need not give.
+    unsafe { put_opt(iterator, d.iterator) };
+    Ok(())
 }
 
 pub unsafe fn cuLogsDumpToMemory(
+    cx: Cx,
     iterator: *mut CUlogIterator,
     buffer: *mut c_char,
     size: *mut usize,
     flags: u32,
-) -> CUresult {
-    guard(|| {
-        if size.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // SAFETY: checked for null above; the program's pointer.
-        let room = unsafe { size.read_unaligned() };
-        // SAFETY: passed on to the caller.
-        let d = unsafe { dump(iterator, !buffer.is_null(), room as u64, flags)? };
-        if d.status == CUDA_SUCCESS && !buffer.is_null() && room > 0 {
-            let n = d.text.len().min(room - 1);
-            // SAFETY: the program's buffer of that size, and a text that is shorter.
-            unsafe {
-                std::ptr::copy_nonoverlapping(d.text.as_ptr(), buffer.cast(), n);
-                buffer.add(n).write(0);
-            }
-        }
-        // SAFETY: the program's pointers, the first of which it need not give.
+) -> Result<(), CUresult> {
+    if size.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: checked for null above; the program's pointer.
+    let room = unsafe { size.read_unaligned() };
+    // SAFETY: passed on to the caller.
+    let d = unsafe { dump(cx, iterator, !buffer.is_null(), room as u64, flags)? };
+    if d.status == CUDA_SUCCESS && !buffer.is_null() && room > 0 {
+        let n = d.text.len().min(room - 1);
+        // SAFETY: the program's buffer of that size, and a text that is shorter.
         unsafe {
-            put_opt(iterator, d.iterator);
-            put(size, (d.size as usize).min(room))?;
+            std::ptr::copy_nonoverlapping(d.text.as_ptr(), buffer.cast(), n);
+            buffer.add(n).write(0);
         }
-        match d.status {
-            CUDA_SUCCESS => Ok(()),
-            e => Err(e),
-        }
-    })
+    }
+    // SAFETY: the program's pointers, the first of which it need not give.
+    unsafe {
+        put_opt(iterator, d.iterator);
+        put(size, (d.size as usize).min(room))?;
+    }
+    match d.status {
+        CUDA_SUCCESS => Ok(()),
+        e => Err(e),
+    }
 }

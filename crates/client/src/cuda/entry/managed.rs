@@ -3,7 +3,6 @@
 
 use crate::cuda::call::{Cx, put, unmap_host};
 use crate::cuda::engine::{place, shadow, stream};
-use crate::cuda::life::{enter, enter_local, guard};
 use crate::cuda::state::area::{Attach, NOWHERE};
 use crate::cuda::state::ranges::{Range, Sort, pages};
 use crate::cuda::state::space;
@@ -53,32 +52,30 @@ fn place_at(cx: Cx, l: &CUmemLocation) -> Result<i32, CUresult> {
 }
 
 fn advise(
+    cx: Cx,
     p: u64,
     len: usize,
     advice: CUmem_advise,
-    place: impl Fn(Cx) -> Result<i32, CUresult>,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        if len == 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        managed(cx, p, len)?;
-        let (which, value) = match advice {
-            CU_MEM_ADVISE_SET_READ_MOSTLY => (READ_MOSTLY, 1),
-            CU_MEM_ADVISE_UNSET_READ_MOSTLY => (READ_MOSTLY, 0),
-            CU_MEM_ADVISE_SET_PREFERRED_LOCATION => (PREFERRED, place(cx)?),
-            CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION => (PREFERRED, NOWHERE),
-            CU_MEM_ADVISE_SET_ACCESSED_BY => (ACCESSED_BY, place(cx)?),
-            CU_MEM_ADVISE_UNSET_ACCESSED_BY => (ACCESSED_BY, NOWHERE),
-            _ => return Err(CUDA_ERROR_INVALID_VALUE),
-        };
-        cx.state()
-            .shadows
-            .areas()
-            .each(p, len as u64, |a| a.advice[which] = value);
-        Ok(())
-    })
+    place: impl Fn() -> Result<i32, CUresult>,
+) -> Result<(), CUresult> {
+    if len == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    managed(cx, p, len)?;
+    let (which, value) = match advice {
+        CU_MEM_ADVISE_SET_READ_MOSTLY => (READ_MOSTLY, 1),
+        CU_MEM_ADVISE_UNSET_READ_MOSTLY => (READ_MOSTLY, 0),
+        CU_MEM_ADVISE_SET_PREFERRED_LOCATION => (PREFERRED, place()?),
+        CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION => (PREFERRED, NOWHERE),
+        CU_MEM_ADVISE_SET_ACCESSED_BY => (ACCESSED_BY, place()?),
+        CU_MEM_ADVISE_UNSET_ACCESSED_BY => (ACCESSED_BY, NOWHERE),
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
+    };
+    cx.state()
+        .shadows
+        .areas()
+        .each(p, len as u64, |a| a.advice[which] = value);
+    Ok(())
 }
 
 /// Prefetches to the device push at once. Those to the host make the program's next access, which
@@ -163,89 +160,84 @@ unsafe fn attribute(
     unsafe { put(data.cast(), value) }
 }
 
-pub unsafe fn cuMemAllocManaged(out: *mut CUdeviceptr, size: usize, flags: u32) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let (context, device) = cx.home()?;
-        if out.is_null() || size == 0 || !matches!(flags, ATTACH_GLOBAL | ATTACH_HOST) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        stream::must_be_safe(cx)?;
-        let at = cx
-            .state()
-            .spaces
-            .place(space::MANAGED, size as u64, |va, size| {
-                place::map_fixed(va, size, libc::PROT_READ)?;
-                let there = cx.call(&msg::MemMapAt { va, size, device });
-                there.map(drop).inspect_err(|_| unmap_host(va, size))
-            })?;
-        let attach = if flags == ATTACH_HOST {
-            Attach::Host
-        } else {
-            Attach::Global
-        };
-        let of = (context, device);
-        cx.state()
-            .ranges
-            .add(at, size as u64, Sort::Managed, of, flags);
-        shadow::add_managed(cx, at, pages(size as u64), attach)?;
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, at as CUdeviceptr) }
-    })
+pub fn cuMemAllocManaged(cx: Cx, size: usize, flags: u32) -> Result<CUdeviceptr, CUresult> {
+    let (context, device) = cx.home()?;
+    if size == 0 || !matches!(flags, ATTACH_GLOBAL | ATTACH_HOST) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    stream::must_be_safe(cx)?;
+    let at = cx
+        .state()
+        .spaces
+        .place(space::MANAGED, size as u64, |va, size| {
+            place::map_fixed(va, size, libc::PROT_READ)?;
+            let there = cx.call(&msg::MemMapAt { va, size, device });
+            there.map(drop).inspect_err(|_| unmap_host(va, size))
+        })?;
+    let attach = if flags == ATTACH_HOST {
+        Attach::Host
+    } else {
+        Attach::Global
+    };
+    let of = (context, device);
+    cx.state()
+        .ranges
+        .add(at, size as u64, Sort::Managed, of, flags);
+    shadow::add_managed(cx, at, pages(size as u64), attach)?;
+    Ok(at as CUdeviceptr)
 }
 
-pub unsafe fn cuMemAdvise(
+pub fn cuMemAdvise(
+    cx: Cx,
     p: CUdeviceptr,
     len: usize,
     advice: CUmem_advise,
     dev: CUdevice,
-) -> CUresult {
-    advise(p, len, advice, |cx| place_of(cx, dev))
+) -> Result<(), CUresult> {
+    advise(cx, p, len, advice, || place_of(cx, dev))
 }
 
-pub unsafe fn cuMemAdvise_v2(
+pub fn cuMemAdvise_v2(
+    cx: Cx,
     p: CUdeviceptr,
     len: usize,
     advice: CUmem_advise,
     location: CUmemLocation,
-) -> CUresult {
-    advise(p, len, advice, |cx| place_at(cx, &location))
+) -> Result<(), CUresult> {
+    advise(cx, p, len, advice, || place_at(cx, &location))
 }
 
-pub unsafe fn cuMemPrefetchAsync(
+pub fn cuMemPrefetchAsync(
+    cx: Cx,
     p: CUdeviceptr,
     len: usize,
     dev: CUdevice,
     stream: CUstream,
     per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        cx.stream(stream, per_thread)?;
-        prefetch(cx, p, len, place_of(cx, dev)?)
-    })
+) -> Result<(), CUresult> {
+    cx.stream(stream, per_thread)?;
+    prefetch(cx, p, len, place_of(cx, dev)?)
 }
 
-pub unsafe fn cuMemPrefetchAsync_v2(
+pub fn cuMemPrefetchAsync_v2(
+    cx: Cx,
     p: CUdeviceptr,
     len: usize,
     location: CUmemLocation,
     flags: u32,
     stream: CUstream,
     per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        cx.stream(stream, per_thread)?;
-        if flags != 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        prefetch(cx, p, len, place_at(cx, &location)?)
-    })
+) -> Result<(), CUresult> {
+    cx.stream(stream, per_thread)?;
+    if flags != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    prefetch(cx, p, len, place_at(cx, &location)?)
 }
 
 #[expect(clippy::too_many_arguments, reason = "the API's own")]
 pub unsafe fn cuMemPrefetchBatchAsync(
+    cx: Cx,
     p: *mut CUdeviceptr,
     sizes: *mut usize,
     n: usize,
@@ -255,120 +247,107 @@ pub unsafe fn cuMemPrefetchBatchAsync(
     flags: u64,
     stream: CUstream,
     per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        cx.stream(stream, per_thread)?;
-        // SAFETY: the program's arrays.
-        let all = unsafe { ranges(cx, p, sizes, n)? };
-        let bad = flags != 0 || locations.is_null() || indices.is_null();
-        if bad || n_locations == 0 || n_locations > n {
-            return Err(CUDA_ERROR_INVALID_VALUE);
+) -> Result<(), CUresult> {
+    cx.stream(stream, per_thread)?;
+    // SAFETY: the program's arrays.
+    let all = unsafe { ranges(cx, p, sizes, n)? };
+    let bad = flags != 0 || locations.is_null() || indices.is_null();
+    if bad || n_locations == 0 || n_locations > n {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // A location holds from its index on, up to the next one's.
+    let mut at = 0;
+    for (i, (p, len)) in all.into_iter().enumerate() {
+        // SAFETY: the program's array of `n_locations` items, as is the next.
+        while at + 1 < n_locations && unsafe { indices.add(at + 1).read() } <= i {
+            at += 1;
         }
-        // A location holds from its index on, up to the next one's.
-        let mut at = 0;
-        for (i, (p, len)) in all.into_iter().enumerate() {
-            // SAFETY: the program's array of `n_locations` items, as is the next.
-            while at + 1 < n_locations && unsafe { indices.add(at + 1).read() } <= i {
-                at += 1;
-            }
-            // SAFETY: as above.
-            let place = place_at(cx, unsafe { &*locations.add(at) })?;
-            prefetch(cx, p, len, place)?;
-        }
-        Ok(())
-    })
+        // SAFETY: as above.
+        let place = place_at(cx, unsafe { &*locations.add(at) })?;
+        prefetch(cx, p, len, place)?;
+    }
+    Ok(())
 }
 
 pub unsafe fn cuMemDiscardBatchAsync(
+    cx: Cx,
     p: *mut CUdeviceptr,
     sizes: *mut usize,
     n: usize,
     flags: u64,
     stream: CUstream,
     per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        cx.stream(stream, per_thread)?;
-        if flags != 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // What is discarded may read as anything, its old bytes among them.
-        // SAFETY: the program's arrays.
-        unsafe { ranges(cx, p, sizes, n) }.map(drop)
-    })
+) -> Result<(), CUresult> {
+    cx.stream(stream, per_thread)?;
+    if flags != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // What is discarded may read as anything, its old bytes among them.
+    // SAFETY: the program's arrays.
+    unsafe { ranges(cx, p, sizes, n) }.map(drop)
 }
 
 pub unsafe fn cuMemRangeGetAttribute(
+    cx: Cx,
     data: *mut c_void,
     size: usize,
     which: CUmem_range_attribute,
     p: CUdeviceptr,
     len: usize,
-) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        // SAFETY: the program's place.
-        unsafe { attribute(cx, data, size, which, p, len) }
-    })
+) -> Result<(), CUresult> {
+    // SAFETY: the program's place.
+    unsafe { attribute(cx, data, size, which, p, len) }
 }
 
 pub unsafe fn cuMemRangeGetAttributes(
+    cx: Cx,
     data: *mut *mut c_void,
     sizes: *mut usize,
     which: *mut CUmem_range_attribute,
     n: usize,
     p: CUdeviceptr,
     len: usize,
-) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        if data.is_null() || sizes.is_null() || which.is_null() || n == 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
+) -> Result<(), CUresult> {
+    if data.is_null() || sizes.is_null() || which.is_null() || n == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    for i in 0..n {
+        // SAFETY: the program's arrays of `n` items, and the places that they name.
+        unsafe {
+            attribute(
+                cx,
+                data.add(i).read(),
+                sizes.add(i).read(),
+                which.add(i).read(),
+                p,
+                len,
+            )?;
         }
-        for i in 0..n {
-            // SAFETY: the program's arrays of `n` items, and the places that they name.
-            unsafe {
-                attribute(
-                    cx,
-                    data.add(i).read(),
-                    sizes.add(i).read(),
-                    which.add(i).read(),
-                    p,
-                    len,
-                )?;
-            }
-        }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
-pub unsafe fn cuStreamAttachMemAsync(
-    stream: CUstream,
+pub fn cuStreamAttachMemAsync(
+    cx: Cx,
+    stream: u32,
     p: CUdeviceptr,
     len: usize,
     flags: u32,
-    per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let stream = cx.stream(stream, per_thread)?;
-        let r = managed(cx, p, len)?;
-        // All of an allocation, or nothing; 0 stands for all.
-        if p != r.base || len != 0 && len as u64 != r.size {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let attach = match flags {
-            ATTACH_GLOBAL => Attach::Global,
-            ATTACH_HOST => Attach::Host,
-            ATTACH_SINGLE if stream != 0 => Attach::Single(stream),
-            _ => return Err(CUDA_ERROR_INVALID_VALUE),
-        };
-        cx.state()
-            .shadows
-            .areas()
-            .each(r.base, r.size, |a| a.attach = attach);
-        Ok(())
-    })
+) -> Result<(), CUresult> {
+    let r = managed(cx, p, len)?;
+    // All of an allocation, or nothing; 0 stands for all.
+    if p != r.base || len != 0 && len as u64 != r.size {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let attach = match flags {
+        ATTACH_GLOBAL => Attach::Global,
+        ATTACH_HOST => Attach::Host,
+        ATTACH_SINGLE if stream != 0 => Attach::Single(stream),
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
+    };
+    cx.state()
+        .shadows
+        .areas()
+        .each(r.base, r.size, |a| a.attach = attach);
+    Ok(())
 }

@@ -1,8 +1,7 @@
 //! Device memory, page-locked host memory, and what is known of a pointer.
 
-use crate::cuda::call::{Cx, Host, freed, put, put_opt, unmap_host};
+use crate::cuda::call::{Cx, Host, freed, put, unmap_host};
 use crate::cuda::engine::{memory, place, pool, shadow, shared, stream, transfer};
-use crate::cuda::life::{enter, enter_local, guard};
 use crate::cuda::state::ranges::{ORDERED, Range, Sort};
 use crate::cuda::state::space;
 use crate::lock::lock;
@@ -12,29 +11,6 @@ use std::ffi::c_void;
 
 /// Alignment of the rows of pitched memory.
 const PITCH: usize = 512;
-
-fn host_alloc(out: *mut *mut c_void, size: usize, flags: u32) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let of = cx.home()?;
-        if out.is_null() || flags & !0x27 != 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        stream::must_be_safe(cx)?;
-        if size == 0 {
-            // SAFETY: checked for null above; the program's pointer.
-            return unsafe { put(out, std::ptr::null_mut()) };
-        }
-        let shared = shared::alloc(cx, size as u64);
-        let p = shared.map_or_else(|| place::host_map(&cx.state().spaces, size), Ok)?;
-        cx.state().ranges.add(p, size as u64, Sort::Host, of, flags);
-        if shared.is_none() {
-            cx.state().shadows.has_host_memory(None);
-        }
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, p as *mut c_void) }
-    })
-}
 
 /// Flags of page-locked memory, which is mapped whether a program asks for it or not.
 const DEVICE_MAP: u32 = 2;
@@ -125,246 +101,213 @@ unsafe fn no_attribute(p: u64, which: u32, data: *mut c_void) -> Result<(), CUre
     }
 }
 
-pub unsafe fn cuMemAlloc_v2(out: *mut CUdeviceptr, size: usize) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        if out.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let at = memory::alloc(cx, size)?;
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, at as CUdeviceptr) }
-    })
+pub fn cuMemAlloc_v2(cx: Cx, size: usize) -> Result<CUdeviceptr, CUresult> {
+    let at = memory::alloc(cx, size)?;
+    Ok(at as CUdeviceptr)
 }
 
-pub unsafe fn cuMemAllocPitch_v2(
-    out: *mut CUdeviceptr,
-    pitch: *mut usize,
+pub fn cuMemAllocPitch_v2(
+    cx: Cx,
     width: usize,
     height: usize,
     element: u32,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        if out.is_null() || pitch.is_null() || width == 0 || height == 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        if !matches!(element, 4 | 8 | 16) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let row = width
-            .checked_next_multiple_of(PITCH)
-            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let at = memory::alloc(cx, row.checked_mul(height).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?)?;
-        // SAFETY: checked for null above; the program's pointers.
-        unsafe {
-            put(out, at as CUdeviceptr)?;
-            put(pitch, row)
-        }
-    })
+) -> Result<(CUdeviceptr, usize), CUresult> {
+    if width == 0 || height == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    if !matches!(element, 4 | 8 | 16) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let row = width
+        .checked_next_multiple_of(PITCH)
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let at = memory::alloc(cx, row.checked_mul(height).ok_or(CUDA_ERROR_OUT_OF_MEMORY)?)?;
+    Ok((at as CUdeviceptr, row))
 }
 
-pub unsafe fn cuMemFree_v2(p: CUdeviceptr) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        if p == 0 {
-            return Ok(());
-        }
-        memory::free(cx, p)
-    })
+pub fn cuMemFree_v2(cx: Cx, p: CUdeviceptr) -> Result<(), CUresult> {
+    if p == 0 {
+        return Ok(());
+    }
+    memory::free(cx, p)
 }
 
-pub unsafe fn cuMemGetAddressRange_v2(
-    base: *mut CUdeviceptr,
-    size: *mut usize,
-    p: CUdeviceptr,
-) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let r = cx
-            .state()
-            .ranges
-            .find(p)
-            .filter(|_| lock(&cx.state().vmm).access(p) != Some(0))
-            .ok_or(CUDA_ERROR_NOT_FOUND)?;
-        // SAFETY: the program's pointers; either may be null.
-        unsafe {
-            put_opt(base, r.base as CUdeviceptr);
-            put_opt(size, r.size as usize);
-        }
-        Ok(())
-    })
+pub fn cuMemGetAddressRange_v2(cx: Cx, p: CUdeviceptr) -> Result<(CUdeviceptr, usize), CUresult> {
+    let r = cx
+        .state()
+        .ranges
+        .find(p)
+        .filter(|_| lock(&cx.state().vmm).access(p) != Some(0))
+        .ok_or(CUDA_ERROR_NOT_FOUND)?;
+    Ok((r.base as CUdeviceptr, r.size as usize))
 }
 
-pub unsafe fn cuMemHostAlloc(out: *mut *mut c_void, size: usize, flags: u32) -> CUresult {
-    host_alloc(out, size, flags)
+pub fn cuMemHostAlloc(cx: Cx, size: usize, flags: u32) -> Result<*mut c_void, CUresult> {
+    let of = cx.home()?;
+    if flags & !0x27 != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    stream::must_be_safe(cx)?;
+    if size == 0 {
+        return Ok(std::ptr::null_mut());
+    }
+    let shared = shared::alloc(cx, size as u64);
+    let p = shared.map_or_else(|| place::host_map(&cx.state().spaces, size), Ok)?;
+    cx.state().ranges.add(p, size as u64, Sort::Host, of, flags);
+    if shared.is_none() {
+        cx.state().shadows.has_host_memory(None);
+    }
+    Ok(p as *mut c_void)
 }
 
-pub unsafe fn cuMemFreeHost(p: *mut c_void) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let state = cx.state();
-        let r = state.ranges.remove(p as u64, |s| s == Sort::Host);
-        let r = r.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        transfer::settle(cx);
-        if space::is_shared(r.base) {
-            // In the context it was registered in, whose work must be over first.
-            shared::free(cx.in_context(r.context), r.base, r.size);
-            return Ok(());
+pub unsafe fn cuMemFreeHost(cx: Cx, p: *mut c_void) -> Result<(), CUresult> {
+    let state = cx.state();
+    let r = state.ranges.remove(p as u64, |s| s == Sort::Host);
+    let r = r.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    transfer::settle(cx);
+    if space::is_shared(r.base) {
+        // In the context it was registered in, whose work must be over first.
+        shared::free(cx.in_context(r.context), r.base, r.size);
+        return Ok(());
+    }
+    state.shadows.forget_host(&Host, r.base);
+    if let Some((va, size)) = place::leave_host(&state.spaces, r.base, r.size) {
+        unmap_host(va, size);
+        if state.shadows.forget_granule(va) {
+            freed::unmap(cx, va, size)?;
+        } else {
+            state.spaces.vacant(va, size);
         }
-        state.shadows.forget_host(&Host, r.base);
-        if let Some((va, size)) = place::leave_host(&state.spaces, r.base, r.size) {
-            unmap_host(va, size);
-            if state.shadows.forget_granule(va) {
-                freed::unmap(cx, va, size)?;
-            } else {
-                state.spaces.vacant(va, size);
-            }
-        }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
-pub unsafe fn cuMemHostRegister_v2(p: *mut c_void, size: usize, flags: u32) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        cx.need_context()?;
-        if p.is_null() || size == 0 || flags & !0xf != 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let start = p as u64;
-        let end = start.checked_add(size as u64);
-        let end = end
-            .filter(|_| place::is_mapped(start, size))
-            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let (of, state) = (cx.home()?, cx.state());
-        let registered = Sort::Registered;
-        if !state
-            .ranges
-            .add_apart(start, size as u64, registered, of, flags)
-        {
-            return Err(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
-        }
-        state.shadows.has_host_memory(Some((start, end)));
-        Ok(())
-    })
+pub unsafe fn cuMemHostRegister_v2(
+    cx: Cx,
+    p: *mut c_void,
+    size: usize,
+    flags: u32,
+) -> Result<(), CUresult> {
+    if p.is_null() || size == 0 || flags & !0xf != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let start = p as u64;
+    let end = start.checked_add(size as u64);
+    let end = end
+        .filter(|_| place::is_mapped(start, size))
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let (of, state) = (cx.home()?, cx.state());
+    let registered = Sort::Registered;
+    if !state
+        .ranges
+        .add_apart(start, size as u64, registered, of, flags)
+    {
+        return Err(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    }
+    state.shadows.has_host_memory(Some((start, end)));
+    Ok(())
 }
 
-pub unsafe fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let (p, state) = (p as u64, cx.state());
-        let other = match state.ranges.find(p) {
-            Some(_) => CUDA_ERROR_INVALID_VALUE,
-            None => CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
-        };
-        let r = state.ranges.remove(p, |s| s == Sort::Registered);
-        let r = r.ok_or(other)?;
-        transfer::settle(cx);
-        let wait = |owed: &[(u32, u32)], mark| cx.wait_for(owed, mark);
-        let window = state.shadows.forget_registered(&Host, &cx, r.base, wait);
-        if let Some(window) = window {
-            let size = (r.base % 4096 + r.size).next_multiple_of(space::GRANULE);
-            if let Some((va, size)) = state.spaces.unplace(space::WINDOW, window, size) {
-                freed::unmap(cx, va, size)?;
-            }
+pub unsafe fn cuMemHostUnregister(cx: Cx, p: *mut c_void) -> Result<(), CUresult> {
+    let (p, state) = (p as u64, cx.state());
+    let other = match state.ranges.find(p) {
+        Some(_) => CUDA_ERROR_INVALID_VALUE,
+        None => CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED,
+    };
+    let r = state.ranges.remove(p, |s| s == Sort::Registered);
+    let r = r.ok_or(other)?;
+    transfer::settle(cx);
+    let wait = |owed: &[(u32, u32)], mark| cx.wait_for(owed, mark);
+    let window = state.shadows.forget_registered(&Host, &cx, r.base, wait);
+    if let Some(window) = window {
+        let size = (r.base % 4096 + r.size).next_multiple_of(space::GRANULE);
+        if let Some((va, size)) = state.spaces.unplace(space::WINDOW, window, size) {
+            freed::unmap(cx, va, size)?;
         }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
-pub unsafe fn cuMemHostGetFlags(flags: *mut u32, p: *mut c_void) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let r = cx
-            .state()
-            .ranges
-            .find(p as u64)
-            .filter(|r| r.sort == Sort::Host)
-            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        // SAFETY: the program's pointer.
-        unsafe { put(flags, r.flags & WRITE_COMBINED | DEVICE_MAP) }
-    })
+pub unsafe fn cuMemHostGetFlags(cx: Cx, p: *mut c_void) -> Result<u32, CUresult> {
+    let r = cx
+        .state()
+        .ranges
+        .find(p as u64)
+        .filter(|r| r.sort == Sort::Host)
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    Ok(r.flags & WRITE_COMBINED | DEVICE_MAP)
 }
 
 pub unsafe fn cuMemHostGetDevicePointer_v2(
+    cx: Cx,
     out: *mut CUdeviceptr,
     p: *mut c_void,
     flags: u32,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        if flags != 0 || out.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let r = cx
-            .state()
-            .ranges
-            .find_page_locked(p as u64)
-            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let there = shadow::expose(cx, &r, p as u64, || "its address was asked for".into())?;
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, there as CUdeviceptr) }
-    })
+) -> Result<(), CUresult> {
+    if flags != 0 || out.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let r = cx
+        .state()
+        .ranges
+        .find_page_locked(p as u64)
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let there = shadow::expose(cx, &r, p as u64, || "its address was asked for".into())?;
+    // SAFETY: checked for null above; the program's pointer.
+    unsafe { put(out, there as CUdeviceptr) }
 }
 
 pub unsafe fn cuPointerGetAttribute(
+    cx: Cx,
     data: *mut c_void,
     which: CUpointer_attribute,
     p: CUdeviceptr,
-) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        if data.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let r = cx.state().ranges.find(p).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { attribute(cx, &r, p, which, data) }
-    })
+) -> Result<(), CUresult> {
+    if data.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let r = cx.state().ranges.find(p).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    // SAFETY: checked for null above; the program's pointer.
+    unsafe { attribute(cx, &r, p, which, data) }
 }
 
 pub unsafe fn cuPointerGetAttributes(
+    cx: Cx,
     n: u32,
     which: *mut CUpointer_attribute,
     data: *mut *mut c_void,
     p: CUdeviceptr,
-) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        if which.is_null() || data.is_null() || n == 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let r = cx.state().ranges.find(p);
-        for i in 0..n as usize {
-            // SAFETY: the program's arrays of `n` items.
-            let (a, d) = unsafe { (which.add(i).read(), data.add(i).read()) };
-            // SAFETY: the program's pointer for this attribute.
-            let done = unsafe {
-                match &r {
-                    Some(r) => attribute(cx, r, p, a, d).or_else(|_| no_attribute(0, a, d)),
-                    None => no_attribute(p, a, d),
-                }
-            };
-            done?;
-        }
-        Ok(())
-    })
+) -> Result<(), CUresult> {
+    if which.is_null() || data.is_null() || n == 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let r = cx.state().ranges.find(p);
+    for i in 0..n as usize {
+        // SAFETY: the program's arrays of `n` items.
+        let (a, d) = unsafe { (which.add(i).read(), data.add(i).read()) };
+        // SAFETY: the program's pointer for this attribute.
+        let done = unsafe {
+            match &r {
+                Some(r) => attribute(cx, r, p, a, d).or_else(|_| no_attribute(0, a, d)),
+                None => no_attribute(p, a, d),
+            }
+        };
+        done?;
+    }
+    Ok(())
 }
 
 pub unsafe fn cuPointerSetAttribute(
+    cx: Cx,
     value: *const c_void,
     which: CUpointer_attribute,
     p: CUdeviceptr,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        // Copies through a session are ordered anyway, which is all that SYNC_MEMOPS (6) asks.
-        if which != 6 || value.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // SAFETY: checked for null above; the attribute is a number.
-        let on = unsafe { value.cast::<u32>().read_unaligned() } != 0;
-        cx.state().ranges.order(p, on)
-    })
+) -> Result<(), CUresult> {
+    // Copies through a session are ordered anyway, which is all that SYNC_MEMOPS (6) asks.
+    if which != 6 || value.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: checked for null above; the attribute is a number.
+    let on = unsafe { value.cast::<u32>().read_unaligned() } != 0;
+    cx.state().ranges.order(p, on)
 }

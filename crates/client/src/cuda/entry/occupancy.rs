@@ -1,18 +1,23 @@
 //! Occupancy: what no single question to the driver answers.
 
-use crate::cuda::call::{Cx, decode, put};
+use crate::cuda::call::{Cx, decode};
 use crate::cuda::engine::launch;
-use crate::cuda::life::{enter, guard};
 use crate::cuda::state::functions::MAX_THREADS;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 
-fn ask_clusters(
+const WARP: i32 = 32;
+
+/// How many clusters of a launch fit the device, or how large a cluster may be.
+///
+/// # Safety
+/// The pointers are as the API asks.
+pub unsafe fn clusters(
+    cx: Cx,
     f: CUfunction,
     config: *const CUlaunchConfig,
     largest: u32,
 ) -> Result<i32, CUresult> {
-    let cx = enter()?;
     let (id, _) = launch::function(cx, f)?;
     // SAFETY: the program's pointer.
     let c = unsafe { config.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
@@ -36,25 +41,7 @@ fn ask_clusters(
     Ok(decode::<msg::ClustersReply>(&reply)?.value)
 }
 
-const WARP: i32 = 32;
-
-/// How many clusters of a launch fit the device, or how large a cluster may be.
-///
-/// # Safety
-/// The pointers are as the API asks.
-pub unsafe fn clusters(
-    out: *mut i32,
-    f: CUfunction,
-    config: *const CUlaunchConfig,
-    largest: u32,
-) -> CUresult {
-    // SAFETY: the program's pointer.
-    guard(|| unsafe { put(out, ask_clusters(f, config, largest)?) })
-}
-
-/// The block size with the most threads at work, largest first: how the toolkit's own header does
-/// it.
-fn best_block(
+pub fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     cx: Cx,
     f: CUfunction,
     shared: CUoccupancyB2DSize,
@@ -93,23 +80,4 @@ fn best_block(
         aligned -= WARP;
     }
     Ok((best_blocks * processors, best))
-}
-
-pub unsafe fn cuOccupancyMaxPotentialBlockSizeWithFlags(
-    grid: *mut i32,
-    block: *mut i32,
-    f: CUfunction,
-    shared: CUoccupancyB2DSize,
-    fixed: usize,
-    limit: i32,
-    flags: u32,
-) -> CUresult {
-    guard(|| {
-        let (g, b) = best_block(enter()?, f, shared, fixed, limit, flags)?;
-        // SAFETY: the program's pointers.
-        unsafe {
-            put(grid, g)?;
-            put(block, b)
-        }
-    })
 }

@@ -3,7 +3,7 @@
 use super::green;
 use crate::cuda::call::{Cx, decode, put, put_opt, thread};
 use crate::cuda::engine::{callback, graph, settled, stream};
-use crate::cuda::life::{enter, enter_local, guard};
+use crate::cuda::life::{enter, guard};
 use busbar_abi::cuda::*;
 use busbar_wire::codec::Request;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -13,22 +13,18 @@ const NON_BLOCKING: u32 = 1;
 
 /// Makes a stream, once CUDA's own objections are met.
 fn create<'a, R: Request<'a>>(
-    out: *mut CUstream,
+    cx: Cx,
     flags: u32,
     message: impl Fn(u32) -> R,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        if out.is_null() || flags & !NON_BLOCKING != 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let id = cx.create(Kind::Stream);
-        settled::not_alone(cx)
-            .and_then(|()| cx.send(&message(id)))
-            .inspect_err(|_| cx.destroy(Kind::Stream, id))?;
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, cx.raw(Kind::Stream, id) as CUstream) }
-    })
+) -> Result<u32, CUresult> {
+    if flags & !NON_BLOCKING != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let id = cx.create(Kind::Stream);
+    settled::not_alone(cx)
+        .and_then(|()| cx.send(&message(id)))
+        .inspect_err(|_| cx.destroy(Kind::Stream, id))?;
+    Ok(id)
 }
 
 /// Begins a capture, whose mode the worker need not know.
@@ -44,222 +40,122 @@ fn begin<'a, R: Request<'a>>(
     cx.state().captures.begin(stream, mode, || cx.call(message))
 }
 
-struct Out {
-    status: *mut CUstreamCaptureStatus,
-    id: *mut u64,
-    graph: *mut CUgraph,
-    nodes: *mut *const CUgraphNode,
-    edges: *mut *const CUgraphEdgeData,
-    count: *mut usize,
-}
-
-fn capture_info(stream: CUstream, per_thread: bool, out: &Out) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let sid = cx.stream(stream, per_thread)?;
-        if out.status.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let wants_nodes = !out.nodes.is_null() || !out.count.is_null();
-        let detail = u32::from(!out.graph.is_null()) | u32::from(wants_nodes) << 1;
-        let answer = stream::ask(cx, sid, detail)?;
-        let Some(a) = &answer else {
-            // SAFETY: checked for null above; the program's pointer.
-            return unsafe { put(out.status, CU_STREAM_CAPTURE_STATUS_NONE as _) };
-        };
-        let r = decode::<msg::CaptureInfoReply<'_>>(a)?;
-        let scope = stream::context_of(cx, sid).unwrap_or(0);
-        let there = cx.in_context(scope);
-        let handle = |n: &u32| there.adopt(Kind::GraphNode, *n).map(|h| h as CUgraphNode);
-        let nodes = r.nodes.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
-        let count = nodes.len();
-        let edges = graph::annotations(r.edges, count)?;
-        // The arrays belong to the driver, and are good until the thread's next such call.
-        let (nodes, edges) = thread::tell(nodes, edges);
-        // SAFETY: the program's pointers, of which only the first must be there.
-        unsafe {
-            put(out.status, r.status as CUstreamCaptureStatus)?;
-            put_opt(out.id, r.id);
-            if r.graph != 0 {
-                put_opt(out.graph, there.adopt(Kind::Graph, r.graph)? as CUgraph);
-            }
-            put_opt(out.nodes, nodes);
-            put_opt(out.edges, edges);
-            put_opt(out.count, count);
-        }
-        Ok(())
-    })
-}
-
-pub unsafe fn cuStreamCreate(out: *mut CUstream, flags: u32) -> CUresult {
-    create(out, flags, |ph_stream| msg::CuStreamCreate {
+pub fn cuStreamCreate(cx: Cx, flags: u32) -> Result<u32, CUresult> {
+    create(cx, flags, |ph_stream| msg::CuStreamCreate {
         ph_stream,
         flags,
     })
 }
 
-pub unsafe fn cuStreamCreateWithPriority(
-    out: *mut CUstream,
-    flags: u32,
-    priority: i32,
-) -> CUresult {
-    create(out, flags, |ph_stream| msg::CuStreamCreateWithPriority {
+pub fn cuStreamCreateWithPriority(cx: Cx, flags: u32, priority: i32) -> Result<u32, CUresult> {
+    create(cx, flags, |ph_stream| msg::CuStreamCreateWithPriority {
         ph_stream,
         flags,
         priority,
     })
 }
 
-pub unsafe fn cuStreamSynchronize(stream: CUstream, per_thread: bool) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let h_stream = cx.stream(stream, per_thread)?;
-        cx.about_to_wait()?;
-        cx.synchronize(h_stream)
-    })
+pub fn cuStreamSynchronize(cx: Cx, h_stream: u32) -> Result<(), CUresult> {
+    cx.about_to_wait()?;
+    cx.synchronize(h_stream)
 }
 
-pub unsafe fn cuStreamQuery(stream: CUstream, per_thread: bool) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let h_stream = cx.stream(stream, per_thread)?;
-        if cx.idle(h_stream) {
-            return Ok(());
-        }
-        cx.about_to_wait()?;
-        cx.call(&msg::CuStreamQuery { h_stream }).map(drop)
-    })
+pub fn cuStreamQuery(cx: Cx, h_stream: u32) -> Result<(), CUresult> {
+    if cx.idle(h_stream) {
+        return Ok(());
+    }
+    cx.about_to_wait()?;
+    cx.call(&msg::CuStreamQuery { h_stream }).map(drop)
 }
 
-pub unsafe fn cuStreamGetCtx(stream: CUstream, pctx: *mut CUcontext, per_thread: bool) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let ctx = stream::context_of(cx, cx.stream(stream, per_thread)?)?;
-        // SAFETY: the program's pointer.
-        unsafe { put(pctx, cx.raw(Kind::Context, ctx) as CUcontext) }
-    })
+pub fn cuStreamGetCtx(cx: Cx, stream: u32) -> Result<CUcontext, CUresult> {
+    Ok(cx.raw(Kind::Context, stream::context_of(cx, stream)?) as CUcontext)
 }
 
 pub unsafe fn cuStreamGetCtx_v2(
-    stream: CUstream,
-    pctx: *mut CUcontext,
+    cx: Cx,
+    stream: u32,
     green: *mut CUgreenCtx,
-    per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let of = match cx.stream(stream, per_thread)? {
-            // No program has a green context that has not made one.
-            s if s != 0 && !cx.state().handles.at_most(Kind::GreenContext, 0) => {
-                green::of_stream(cx, s)?
-            }
-            _ => std::ptr::null_mut(),
-        };
-        // SAFETY: the program's pointer.
-        unsafe { put_opt(green, of) };
-        // SAFETY: passed on to the caller.
-        match unsafe { cuStreamGetCtx(stream, pctx, per_thread) } {
-            CUDA_SUCCESS => Ok(()),
-            e => Err(e),
-        }
-    })
+) -> Result<CUcontext, CUresult> {
+    // No program has a green context that has not made one.
+    let of = match stream != 0 && !cx.state().handles.at_most(Kind::GreenContext, 0) {
+        true => green::of_stream(cx, stream)?,
+        false => std::ptr::null_mut(),
+    };
+    // SAFETY: the program's pointer.
+    unsafe { put_opt(green, of) };
+    cuStreamGetCtx(cx, stream)
 }
 
-pub unsafe fn cuStreamGetDevice(
-    stream: CUstream,
-    device: *mut CUdevice,
-    per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let ctx = stream::context_of(cx, cx.stream(stream, per_thread)?)?;
-        let i = cx
-            .state()
-            .contexts
-            .info(ctx)
-            .ok_or(CUDA_ERROR_INVALID_CONTEXT)?;
-        // SAFETY: the program's pointer.
-        unsafe { put(device, i.device) }
-    })
+pub fn cuStreamGetDevice(cx: Cx, stream: u32) -> Result<CUdevice, CUresult> {
+    let info = cx.state().contexts.info(stream::context_of(cx, stream)?);
+    Ok(info.ok_or(CUDA_ERROR_INVALID_CONTEXT)?.device)
 }
 
-pub unsafe fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode) -> CUresult {
-    guard(|| {
-        enter_local()?;
-        if mode.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // SAFETY: checked for null; the program's pointer.
-        let wanted = unsafe { mode.read() };
-        let old = thread::set_capture_mode(wanted);
-        // SAFETY: as above.
-        unsafe { put(mode, old as CUstreamCaptureMode) }
-    })
+pub unsafe fn cuThreadExchangeStreamCaptureMode(
+    _cx: Cx,
+    mode: *mut CUstreamCaptureMode,
+) -> Result<(), CUresult> {
+    if mode.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: checked for null; the program's pointer.
+    let wanted = unsafe { mode.read() };
+    let old = thread::set_capture_mode(wanted);
+    // SAFETY: as above.
+    unsafe { put(mode, old as CUstreamCaptureMode) }
 }
 
-pub unsafe fn cuStreamBeginCapture_v2(
-    stream: CUstream,
+pub fn cuStreamBeginCapture_v2(
+    cx: Cx,
+    h_stream: u32,
     mode: CUstreamCaptureMode,
-    per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let h_stream = cx.stream(stream, per_thread)?;
-        let m = msg::CuStreamBeginCaptureV2 {
-            h_stream,
-            mode: mode as _,
-        };
-        begin(cx, h_stream, mode, &m)
-    })
+) -> Result<(), CUresult> {
+    let m = msg::CuStreamBeginCaptureV2 {
+        h_stream,
+        mode: mode as _,
+    };
+    begin(cx, h_stream, mode, &m)
 }
 
 pub unsafe fn cuStreamBeginCaptureToGraph(
-    stream: CUstream,
-    graph: CUgraph,
+    cx: Cx,
+    stream: u32,
+    graph: u32,
     nodes: *const CUgraphNode,
     data: *const CUgraphEdgeData,
     n: usize,
     mode: CUstreamCaptureMode,
-    per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let stream = cx.stream(stream, per_thread)?;
-        let graph = cx.handle(Kind::Graph, graph as u64)?;
-        // SAFETY: the program's arrays.
-        let (after, edges) = unsafe { graph::dependencies(cx, nodes, data, n)? };
-        let m = msg::CaptureToGraph {
-            stream,
-            graph,
-            after,
-            edges: &edges,
-            mode: mode as _,
-        };
-        begin(cx, stream, mode, &m)
-    })
+) -> Result<(), CUresult> {
+    // SAFETY: the program's arrays.
+    let (after, edges) = unsafe { graph::dependencies(cx, nodes, data, n)? };
+    let m = msg::CaptureToGraph {
+        stream,
+        graph,
+        after,
+        edges: &edges,
+        mode: mode as _,
+    };
+    begin(cx, stream, mode, &m)
 }
 
 pub unsafe fn cuStreamUpdateCaptureDependencies_v2(
-    stream: CUstream,
+    cx: Cx,
+    stream: u32,
     nodes: *mut CUgraphNode,
     data: *const CUgraphEdgeData,
     n: usize,
     flags: u32,
-    per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let stream = cx.stream(stream, per_thread)?;
-        // SAFETY: the program's arrays.
-        let (after, edges) = unsafe { graph::dependencies(cx, nodes, data, n)? };
-        cx.call(&msg::CaptureUpdate {
-            stream,
-            after,
-            edges: &edges,
-            flags,
-        })
-        .map(drop)
+) -> Result<(), CUresult> {
+    // SAFETY: the program's arrays.
+    let (after, edges) = unsafe { graph::dependencies(cx, nodes, data, n)? };
+    cx.call(&msg::CaptureUpdate {
+        stream,
+        after,
+        edges: &edges,
+        flags,
     })
+    .map(drop)
 }
 
 pub unsafe fn cuStreamEndCapture(
@@ -308,64 +204,72 @@ pub unsafe fn cuStreamEndCapture(
     })
 }
 
-pub unsafe fn cuStreamIsCapturing(
-    stream: CUstream,
-    status: *mut CUstreamCaptureStatus,
-    per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let sid = cx.stream(stream, per_thread)?;
-        let answer = stream::ask(cx, sid, 0)?;
-        let v = match &answer {
-            None => 0,
-            Some(a) => decode::<msg::CaptureInfoReply<'_>>(a)?.status,
-        };
-        // SAFETY: the program's pointer.
-        unsafe { put(status, v as CUstreamCaptureStatus) }
-    })
+pub fn cuStreamIsCapturing(cx: Cx, sid: u32) -> Result<CUstreamCaptureStatus, CUresult> {
+    let answer = stream::ask(cx, sid, 0)?;
+    let v = match &answer {
+        None => 0,
+        Some(a) => decode::<msg::CaptureInfoReply<'_>>(a)?.status,
+    };
+    Ok(v as CUstreamCaptureStatus)
 }
 
 pub unsafe fn cuStreamGetCaptureInfo_v3(
-    stream: CUstream,
+    cx: Cx,
+    stream: u32,
     status: *mut CUstreamCaptureStatus,
     id: *mut u64,
     graph: *mut CUgraph,
-    nodes: *mut *const CUgraphNode,
-    edges: *mut *const CUgraphEdgeData,
-    count: *mut usize,
-    per_thread: bool,
-) -> CUresult {
-    capture_info(
-        stream,
-        per_thread,
-        &Out {
-            status,
-            id,
-            graph,
-            nodes,
-            edges,
-            count,
-        },
-    )
+    nodes_out: *mut *const CUgraphNode,
+    edges_out: *mut *const CUgraphEdgeData,
+    count_out: *mut usize,
+) -> Result<(), CUresult> {
+    if status.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let wants_nodes = !nodes_out.is_null() || !count_out.is_null();
+    let detail = u32::from(!graph.is_null()) | u32::from(wants_nodes) << 1;
+    let answer = stream::ask(cx, stream, detail)?;
+    let Some(a) = &answer else {
+        // SAFETY: checked for null above; the program's pointer.
+        return unsafe { put(status, CU_STREAM_CAPTURE_STATUS_NONE as _) };
+    };
+    let r = decode::<msg::CaptureInfoReply<'_>>(a)?;
+    let scope = stream::context_of(cx, stream).unwrap_or(0);
+    let there = cx.in_context(scope);
+    let handle = |n: &u32| there.adopt(Kind::GraphNode, *n).map(|h| h as CUgraphNode);
+    let nodes = r.nodes.iter().map(handle).collect::<Result<Vec<_>, _>>()?;
+    let count = nodes.len();
+    let edges = graph::annotations(r.edges, count)?;
+    // The arrays belong to the driver, and are good until the thread's next such call.
+    let (nodes, edges) = thread::tell(nodes, edges);
+    // SAFETY: the program's pointers, of which only the first must be there.
+    unsafe {
+        put(status, r.status as CUstreamCaptureStatus)?;
+        put_opt(id, r.id);
+        if r.graph != 0 {
+            put_opt(graph, there.adopt(Kind::Graph, r.graph)? as CUgraph);
+        }
+        put_opt(nodes_out, nodes);
+        put_opt(edges_out, edges);
+        put_opt(count_out, count);
+    }
+    Ok(())
 }
 
 pub unsafe fn cuStreamAddCallback(
+    cx: Cx,
     stream: CUstream,
     callback: CUstreamCallback,
     data: *mut c_void,
     flags: u32,
     per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let Some(f) = callback else {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        };
-        if flags != 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let stream_id = cx.stream(stream, per_thread)?;
-        callback::queue_stream_callback(cx, stream_id, stream, f, data)
-    })
+) -> Result<(), CUresult> {
+    let Some(f) = callback else {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    };
+    if flags != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let stream_id = cx.stream(stream, per_thread)?;
+    callback::queue_stream_callback(cx, stream_id, stream, f, data)
 }

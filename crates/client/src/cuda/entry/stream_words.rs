@@ -99,62 +99,57 @@ words! {
 const MANY: u32 = 256;
 
 pub unsafe fn cuStreamBatchMemOp_v2(
-    stream: CUstream,
+    cx: Cx,
+    stream: u32,
     count: u32,
     list: *mut CUstreamBatchMemOpParams,
     flags: u32,
-    per_thread: bool,
-) -> CUresult {
+) -> Result<(), CUresult> {
     // SAFETY: passed on to the caller.
-    unsafe { batch(stream, count, list, flags, per_thread, 0) }
+    unsafe { batch(cx, stream, count, list, flags, 0) }
 }
 
 /// Queues a list of operations, without those flags of its writes that are `needless`.
 pub unsafe fn batch(
-    stream: CUstream,
+    cx: Cx,
+    stream: u32,
     count: u32,
     list: *mut CUstreamBatchMemOpParams,
     flags: u32,
-    per_thread: bool,
     needless: u32,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        cx.need_context()?;
-        let stream = cx.stream(stream, per_thread)?;
-        if list.is_null() || count as usize > MAX_ITEMS {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let mut usual = (1..MANY).contains(&count) && flags == 0;
-        // SAFETY: the program's array of `count` operations.
-        let mut ops = unsafe { std::slice::from_raw_parts(list, count as usize) }.to_vec();
-        let mut all = Use::Wait;
-        for op in &mut ops {
-            // Kind, address, value, and flags in the lower half.
-            let [kind, p, _, mut flags, ..] = op.u;
-            let (what, len) = match kind as u32 {
-                CU_STREAM_MEM_OP_WAIT_VALUE_32 => (Use::Wait, 4),
-                CU_STREAM_MEM_OP_WAIT_VALUE_64 => (Use::Wait, 8),
-                CU_STREAM_MEM_OP_WRITE_VALUE_32 => (Use::Write, 4),
-                CU_STREAM_MEM_OP_WRITE_VALUE_64 => (Use::Write, 8),
-                CU_STREAM_MEM_OP_BARRIER | CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES => continue,
-                _ => return Err(CUDA_ERROR_INVALID_VALUE),
-            };
-            if what == Use::Write {
-                all = what;
-                flags &= !u64::from(needless);
-                op.u[3] = flags;
-            }
-            usual &= is_usual(p, len, what, flags as u32);
-            op.u[1] = place(cx, p, what)?;
-        }
-        ahead(cx, stream, all)?;
-        let m = msg::CuStreamBatchMemOpV2 {
-            stream,
-            count,
-            param_array: busbar_abi::slice_bytes(&ops),
-            flags,
+) -> Result<(), CUresult> {
+    if list.is_null() || count as usize > MAX_ITEMS {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let mut usual = (1..MANY).contains(&count) && flags == 0;
+    // SAFETY: the program's array of `count` operations.
+    let mut ops = unsafe { std::slice::from_raw_parts(list, count as usize) }.to_vec();
+    let mut all = Use::Wait;
+    for op in &mut ops {
+        // Kind, address, value, and flags in the lower half.
+        let [kind, p, _, mut flags, ..] = op.u;
+        let (what, len) = match kind as u32 {
+            CU_STREAM_MEM_OP_WAIT_VALUE_32 => (Use::Wait, 4),
+            CU_STREAM_MEM_OP_WAIT_VALUE_64 => (Use::Wait, 8),
+            CU_STREAM_MEM_OP_WRITE_VALUE_32 => (Use::Write, 4),
+            CU_STREAM_MEM_OP_WRITE_VALUE_64 => (Use::Write, 8),
+            CU_STREAM_MEM_OP_BARRIER | CU_STREAM_MEM_OP_FLUSH_REMOTE_WRITES => continue,
+            _ => return Err(CUDA_ERROR_INVALID_VALUE),
         };
-        send(cx, &m, usual)
-    })
+        if what == Use::Write {
+            all = what;
+            flags &= !u64::from(needless);
+            op.u[3] = flags;
+        }
+        usual &= is_usual(p, len, what, flags as u32);
+        op.u[1] = place(cx, p, what)?;
+    }
+    ahead(cx, stream, all)?;
+    let m = msg::CuStreamBatchMemOpV2 {
+        stream,
+        count,
+        param_array: busbar_abi::slice_bytes(&ops),
+        flags,
+    };
+    send(cx, &m, usual)
 }

@@ -3,10 +3,10 @@
 //!
 //! Slot 0 of a table is its size in bytes, except in the context storage.
 
-use super::context::cuCtxGetCurrent;
-use super::module::cuModuleLoadDataEx;
 use crate::cuda::call::{Cx, decode, put, put_opt, thread};
 use crate::cuda::engine::{compiled, context, handshake, load};
+use crate::cuda::generated::context::cuCtxGetCurrent;
+use crate::cuda::generated::module::cuModuleLoadDataEx;
 use crate::cuda::life::{enter, enter_local, guard};
 use crate::cuda::state::storage::{Destructor, Stored};
 use busbar_abi::cuda::*;
@@ -144,9 +144,10 @@ pub unsafe fn cuGetExportTable(out: *mut *const c_void, id: *const CUuuid) -> CU
 
 unsafe extern "C" fn primary_context(out: *mut CUcontext, dev: CUdevice) -> CUresult {
     guard(|| {
-        let handle = context::primary_handle(enter_local()?, dev)?;
+        let cx = enter_local()?;
+        let id = context::primary_id(cx, dev)?;
         // SAFETY: the caller's pointer.
-        unsafe { put(out, handle) }
+        unsafe { put(out, cx.raw(Kind::Context, id) as CUcontext) }
     })
 }
 

@@ -1,30 +1,30 @@
 //! Tensor maps, which only the driver can read.
 
-use crate::cuda::call::decode;
-use crate::cuda::life::{enter, guard};
+use crate::cuda::call::{Cx, decode};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 use std::ffi::c_void;
 
-pub unsafe fn cuTensorMapReplaceAddress(map: *mut CUtensorMap, address: *mut c_void) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        if map.is_null() || !(map as usize).is_multiple_of(64) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let mut bytes = [0u8; size_of::<CUtensorMap>()];
-        // SAFETY: the program's structure of that many bytes.
-        unsafe { std::ptr::copy_nonoverlapping(map.cast(), bytes.as_mut_ptr(), bytes.len()) };
-        let reply = cx.call(&msg::TensorMapAddress {
-            map: &bytes,
-            address: address as u64,
-        })?;
-        let changed = decode::<msg::TensorMapAddressReply<'_>>(&reply)?.changed;
-        if changed.len() != bytes.len() {
-            return Err(CUDA_ERROR_UNKNOWN);
-        }
-        // SAFETY: as above.
-        unsafe { std::ptr::copy_nonoverlapping(changed.as_ptr(), map.cast(), bytes.len()) };
-        Ok(())
-    })
+pub unsafe fn cuTensorMapReplaceAddress(
+    cx: Cx,
+    map: *mut CUtensorMap,
+    address: *mut c_void,
+) -> Result<(), CUresult> {
+    if map.is_null() || !(map as usize).is_multiple_of(64) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let mut bytes = [0u8; size_of::<CUtensorMap>()];
+    // SAFETY: the program's structure of that many bytes.
+    unsafe { std::ptr::copy_nonoverlapping(map.cast(), bytes.as_mut_ptr(), bytes.len()) };
+    let reply = cx.call(&msg::TensorMapAddress {
+        map: &bytes,
+        address: address as u64,
+    })?;
+    let changed = decode::<msg::TensorMapAddressReply<'_>>(&reply)?.changed;
+    if changed.len() != bytes.len() {
+        return Err(CUDA_ERROR_UNKNOWN);
+    }
+    // SAFETY: as above.
+    unsafe { std::ptr::copy_nonoverlapping(changed.as_ptr(), map.cast(), bytes.len()) };
+    Ok(())
 }

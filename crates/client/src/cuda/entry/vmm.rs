@@ -1,8 +1,7 @@
 //! Virtual memory management: addresses are reserved here, memory is made and mapped at the worker.
 
-use crate::cuda::call::{decode, put, put_opt};
+use crate::cuda::call::{Cx, decode, put, put_opt};
 use crate::cuda::engine::vmm;
-use crate::cuda::life::{enter, guard};
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space::GRANULE;
 use crate::cuda::state::vmm::{Mapping, Vmm};
@@ -13,270 +12,232 @@ use std::ffi::c_void;
 
 pub use super::vmm_share::*;
 
-pub unsafe fn cuMemAddressReserve(
-    out: *mut CUdeviceptr,
+pub fn cuMemAddressReserve(
+    cx: Cx,
     size: usize,
     alignment: usize,
     _wish: CUdeviceptr,
     flags: u64,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let size = size as u64;
-        let bad_alignment = alignment != 0 && !alignment.is_power_of_two();
-        if out.is_null()
-            || size == 0
-            || !size.is_multiple_of(GRANULE)
-            || bad_alignment
-            || flags != 0
-        {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let mut s = lock(&cx.state().vmm);
-        let at = s.reservations.take(size, alignment as u64);
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, at.ok_or(CUDA_ERROR_OUT_OF_MEMORY)? as CUdeviceptr) }
-    })
+) -> Result<CUdeviceptr, CUresult> {
+    let size = size as u64;
+    let bad_alignment = alignment != 0 && !alignment.is_power_of_two();
+    if size == 0 || !size.is_multiple_of(GRANULE) || bad_alignment || flags != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let at = lock(&cx.state().vmm)
+        .reservations
+        .take(size, alignment as u64);
+    at.ok_or(CUDA_ERROR_OUT_OF_MEMORY)
 }
 
-pub unsafe fn cuMemAddressFree(p: CUdeviceptr, size: usize) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let mut s = lock(&cx.state().vmm);
-        let end = p + size as u64;
-        if s.mappings.keys().any(|va| (p..end).contains(va)) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let given = s.reservations.give(p, size as u64);
-        if given {
-            Ok(())
-        } else {
-            Err(CUDA_ERROR_INVALID_VALUE)
-        }
-    })
+pub fn cuMemAddressFree(cx: Cx, p: CUdeviceptr, size: usize) -> Result<(), CUresult> {
+    let mut s = lock(&cx.state().vmm);
+    let end = p + size as u64;
+    if s.mappings.keys().any(|va| (p..end).contains(va)) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let given = s.reservations.give(p, size as u64);
+    if given {
+        Ok(())
+    } else {
+        Err(CUDA_ERROR_INVALID_VALUE)
+    }
 }
 
 pub unsafe fn cuMemCreate(
-    out: *mut CUmemGenericAllocationHandle,
+    cx: Cx,
     size: usize,
     props: *const CUmemAllocationProp,
     flags: u64,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let size = size as u64;
-        if out.is_null() || size == 0 || !size.is_multiple_of(GRANULE) || flags != 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let props = vmm::check(cx, props)?;
-        let allocation = cx.create_in(Kind::Allocation, 0);
-        let m = msg::VmmCreate {
-            allocation,
-            size,
-            props: busbar_abi::bytes_of(&props),
-        };
-        cx.call(&m)
-            .inspect_err(|_| cx.destroy(Kind::Allocation, allocation))?;
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, vmm::add(cx, allocation, size, &props)) }
-    })
+) -> Result<u32, CUresult> {
+    let size = size as u64;
+    if size == 0 || !size.is_multiple_of(GRANULE) || flags != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let props = vmm::check(cx, props)?;
+    let allocation = cx.create_in(Kind::Allocation, 0);
+    let m = msg::VmmCreate {
+        allocation,
+        size,
+        props: busbar_abi::bytes_of(&props),
+    };
+    cx.call(&m)
+        .inspect_err(|_| cx.destroy(Kind::Allocation, allocation))?;
+    vmm::add(cx, allocation, size, &props);
+    Ok(allocation)
 }
 
-pub unsafe fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let id = cx
-            .handle(Kind::Allocation, handle)
-            .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-        let mut s = lock(&cx.state().vmm);
-        let a = s.allocations.get_mut(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        a.held = a.held.checked_sub(1).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        drop(s);
-        vmm::forget_unused(cx, id)
-    })
+pub fn cuMemRelease(cx: Cx, handle: CUmemGenericAllocationHandle) -> Result<(), CUresult> {
+    let id = cx
+        .handle(Kind::Allocation, handle)
+        .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+    let mut s = lock(&cx.state().vmm);
+    let a = s.allocations.get_mut(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    a.held = a.held.checked_sub(1).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    drop(s);
+    vmm::forget_unused(cx, id)
 }
 
 pub unsafe fn cuMemRetainAllocationHandle(
-    out: *mut CUmemGenericAllocationHandle,
+    cx: Cx,
     p: *mut c_void,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let p = p as u64;
-        let mut s = lock(&cx.state().vmm);
-        let id = s.mapping(p).ok_or(CUDA_ERROR_INVALID_VALUE)?.allocation;
-        let a = s.allocations.get_mut(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        a.held += 1;
-        // SAFETY: the program's pointer.
-        unsafe { put(out, cx.raw(Kind::Allocation, id)) }
-    })
+) -> Result<CUmemGenericAllocationHandle, CUresult> {
+    let p = p as u64;
+    let mut s = lock(&cx.state().vmm);
+    let id = s.mapping(p).ok_or(CUDA_ERROR_INVALID_VALUE)?.allocation;
+    let a = s.allocations.get_mut(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    a.held += 1;
+    Ok(cx.raw(Kind::Allocation, id))
 }
 
-pub unsafe fn cuMemGetAllocationPropertiesFromHandle(
-    out: *mut CUmemAllocationProp,
+pub fn cuMemGetAllocationPropertiesFromHandle(
+    cx: Cx,
     handle: CUmemGenericAllocationHandle,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let id = cx
-            .handle(Kind::Allocation, handle)
-            .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-        let (_, props) = vmm::known(cx, id)?;
-        // SAFETY: the program's pointer.
-        unsafe { put(out, props) }
-    })
+) -> Result<CUmemAllocationProp, CUresult> {
+    let id = cx
+        .handle(Kind::Allocation, handle)
+        .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+    let (_, props) = vmm::known(cx, id)?;
+    Ok(props)
 }
 
-pub unsafe fn cuMemMap(
+pub fn cuMemMap(
+    cx: Cx,
     p: CUdeviceptr,
     size: usize,
     offset: usize,
     handle: CUmemGenericAllocationHandle,
     flags: u64,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let (size, offset) = (size as u64, offset as u64);
-        let id = cx
-            .handle(Kind::Allocation, handle)
-            .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-        let mut s = lock(&cx.state().vmm);
-        let a = s.allocations.get(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        // Parts of it cannot be mapped.
-        if offset != 0 || size != a.size {
-            return Err(CUDA_ERROR_NOT_SUPPORTED);
-        }
-        let overlaps = s.touching(p, size).next().is_some();
-        let aligned = p.is_multiple_of(GRANULE);
-        if flags != 0 || !aligned || overlaps || !s.reservations.holds(p, size) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let device = a.device;
-        cx.send(&msg::VmmMap {
-            va: p,
-            size,
-            offset,
-            allocation: id,
-        })?;
-        let mapping = Mapping {
-            size,
-            allocation: id,
-            access: 0,
-        };
-        s.mappings.insert(p, mapping);
-        let of = (cx.device(device)?.primary, device);
-        cx.state().ranges.add(p, size, Sort::Foreign, of, 0);
-        Ok(())
-    })
+) -> Result<(), CUresult> {
+    let (size, offset) = (size as u64, offset as u64);
+    let id = cx
+        .handle(Kind::Allocation, handle)
+        .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+    let mut s = lock(&cx.state().vmm);
+    let a = s.allocations.get(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    // Parts of it cannot be mapped.
+    if offset != 0 || size != a.size {
+        return Err(CUDA_ERROR_NOT_SUPPORTED);
+    }
+    let overlaps = s.touching(p, size).next().is_some();
+    let aligned = p.is_multiple_of(GRANULE);
+    if flags != 0 || !aligned || overlaps || !s.reservations.holds(p, size) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let device = a.device;
+    cx.send(&msg::VmmMap {
+        va: p,
+        size,
+        offset,
+        allocation: id,
+    })?;
+    let mapping = Mapping {
+        size,
+        allocation: id,
+        access: 0,
+    };
+    s.mappings.insert(p, mapping);
+    let of = (cx.device(device)?.primary, device);
+    cx.state().ranges.add(p, size, Sort::Foreign, of, 0);
+    Ok(())
 }
 
 pub unsafe fn cuMemSetAccess(
+    cx: Cx,
     p: CUdeviceptr,
     size: usize,
     access: *const CUmemAccessDesc,
     n: usize,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        if access.is_null() || n == 0 || n > 64 || !cx.state().ranges.is_on_device(p, size) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
+) -> Result<(), CUresult> {
+    if access.is_null() || n == 0 || n > 64 || !cx.state().ranges.is_on_device(p, size) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the program's array of `n` items.
+    let list = unsafe { std::slice::from_raw_parts(access, n) };
+    for a in list {
+        if a.location.r#type != CU_MEM_LOCATION_TYPE_DEVICE {
+            return Err(CUDA_ERROR_NOT_SUPPORTED);
         }
-        // SAFETY: the program's array of `n` items.
-        let list = unsafe { std::slice::from_raw_parts(access, n) };
-        for a in list {
-            if a.location.r#type != CU_MEM_LOCATION_TYPE_DEVICE {
-                return Err(CUDA_ERROR_NOT_SUPPORTED);
-            }
-            cx.device(vmm::location_id(&a.location))?;
-        }
-        let access = busbar_abi::slice_bytes(list);
-        cx.send(&msg::VmmSetAccess {
-            va: p,
-            size: size as u64,
-            access,
-        })?;
-        let mut s = lock(&cx.state().vmm);
-        let Vmm {
-            mappings,
-            allocations,
-            ..
-        } = &mut *s;
-        for (_, m) in mappings.range_mut(p..p.saturating_add(size as u64)) {
-            // What the device may do that has it; others' rights say nothing of that.
-            let home = allocations.get(&m.allocation).map(|a| a.device);
-            let own = list
-                .iter()
-                .rfind(|a| Some(vmm::location_id(&a.location)) == home);
-            m.access = own.map_or(m.access, |a| a.flags);
-        }
-        Ok(())
-    })
+        cx.device(vmm::location_id(&a.location))?;
+    }
+    let access = busbar_abi::slice_bytes(list);
+    cx.send(&msg::VmmSetAccess {
+        va: p,
+        size: size as u64,
+        access,
+    })?;
+    let mut s = lock(&cx.state().vmm);
+    let Vmm {
+        mappings,
+        allocations,
+        ..
+    } = &mut *s;
+    for (_, m) in mappings.range_mut(p..p.saturating_add(size as u64)) {
+        // What the device may do that has it; others' rights say nothing of that.
+        let home = allocations.get(&m.allocation).map(|a| a.device);
+        let own = list
+            .iter()
+            .rfind(|a| Some(vmm::location_id(&a.location)) == home);
+        m.access = own.map_or(m.access, |a| a.flags);
+    }
+    Ok(())
 }
 
 pub unsafe fn cuMemGetAccess(
+    cx: Cx,
     out: *mut u64,
     location: *const CUmemLocation,
     p: CUdeviceptr,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        // SAFETY: the program's pointer.
-        let location = unsafe { location.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let m = msg::VmmGetAccess {
-            va: p,
-            location: busbar_abi::bytes_of(location),
-        };
-        // Where nothing is mapped, the driver says that there are no rights, and refuses besides.
-        // SAFETY: the program's pointer.
-        let reply = cx.call(&m).inspect_err(|_| unsafe { put_opt(out, 0) })?;
-        // SAFETY: the program's pointer.
-        unsafe { put(out, decode::<msg::VmmGetAccessReply>(&reply)?.flags) }
-    })
+) -> Result<(), CUresult> {
+    // SAFETY: the program's pointer.
+    let location = unsafe { location.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let m = msg::VmmGetAccess {
+        va: p,
+        location: busbar_abi::bytes_of(location),
+    };
+    // Where nothing is mapped, the driver says that there are no rights, and refuses besides.
+    // SAFETY: the program's pointer.
+    let reply = cx.call(&m).inspect_err(|_| unsafe { put_opt(out, 0) })?;
+    // SAFETY: the program's pointer.
+    unsafe { put(out, decode::<msg::VmmGetAccessReply>(&reply)?.flags) }
 }
 
-pub unsafe fn cuMemUnmap(p: CUdeviceptr, size: usize) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let end = p.saturating_add(size as u64);
-        let s = lock(&cx.state().vmm);
-        if !s.reservations.holds(p, size as u64) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // What is not mapped need not be unmapped, but no mapping can be cut.
-        let inside: Vec<_> = s
-            .touching(p, size as u64)
-            .map(|(va, m)| (*va, m.size, m.allocation))
-            .collect();
-        if inside.iter().any(|m| m.0 < p || m.0 + m.1 > end) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        drop(s);
-        for (va, size, id) in inside {
-            // First the word: another thread may map something there once nothing is known of it.
-            cx.send(&msg::VmmUnmap { va, size })?;
-            cx.state().ranges.remove(va, |sort| sort == Sort::Foreign);
-            lock(&cx.state().vmm).mappings.remove(&va);
-            vmm::forget_unused(cx, id)?;
-        }
-        Ok(())
-    })
+pub fn cuMemUnmap(cx: Cx, p: CUdeviceptr, size: usize) -> Result<(), CUresult> {
+    let end = p.saturating_add(size as u64);
+    let s = lock(&cx.state().vmm);
+    if !s.reservations.holds(p, size as u64) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // What is not mapped need not be unmapped, but no mapping can be cut.
+    let inside: Vec<_> = s
+        .touching(p, size as u64)
+        .map(|(va, m)| (*va, m.size, m.allocation))
+        .collect();
+    if inside.iter().any(|m| m.0 < p || m.0 + m.1 > end) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    drop(s);
+    for (va, size, id) in inside {
+        // First the word: another thread may map something there once nothing is known of it.
+        cx.send(&msg::VmmUnmap { va, size })?;
+        cx.state().ranges.remove(va, |sort| sort == Sort::Foreign);
+        lock(&cx.state().vmm).mappings.remove(&va);
+        vmm::forget_unused(cx, id)?;
+    }
+    Ok(())
 }
 
 pub unsafe fn cuMemGetAllocationGranularity(
-    out: *mut usize,
+    cx: Cx,
     props: *const CUmemAllocationProp,
     option: CUmemAllocationGranularity_flags,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let props = vmm::check(cx, props)?;
-        let m = msg::VmmGranularity {
-            props: busbar_abi::bytes_of(&props),
-            option,
-        };
-        let reply = cx.cached(&m)?;
-        let n = decode::<msg::VmmGranularityReply>(&reply)?.granularity;
-        // SAFETY: the program's pointer.
-        unsafe { put(out, n as usize) }
-    })
+) -> Result<usize, CUresult> {
+    let props = vmm::check(cx, props)?;
+    let m = msg::VmmGranularity {
+        props: busbar_abi::bytes_of(&props),
+        option,
+    };
+    let reply = cx.cached(&m)?;
+    let n = decode::<msg::VmmGranularityReply>(&reply)?.granularity;
+    Ok(n as usize)
 }

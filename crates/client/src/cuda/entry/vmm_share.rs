@@ -4,9 +4,9 @@
 //! says which worker offers the memory, and the secret that it gives it for: processes pass it on
 //! as they would the driver's, and whoever has it may import.
 
-use crate::cuda::call::{decode, put};
+use crate::cuda::call::{Cx, decode, put};
 use crate::cuda::engine::vmm;
-use crate::cuda::life::{enter, guard, unsupported};
+use crate::cuda::life::unsupported;
 use crate::cuda::state::space::GRANULE;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -71,75 +71,70 @@ fn sealed(bytes: &[u8]) -> std::io::Result<OwnedFd> {
 }
 
 pub unsafe fn cuMemExportToShareableHandle(
+    cx: Cx,
     out: *mut c_void,
     handle: CUmemGenericAllocationHandle,
     kind: CUmemAllocationHandleType,
     flags: u64,
-) -> CUresult {
+) -> Result<(), CUresult> {
     if matches!(
         kind,
         CU_MEM_HANDLE_TYPE_FABRIC | CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT
     ) {
         let why = "memory is shared by descriptors, between processes of one server";
-        return unsupported("cuMemExportToShareableHandle", why);
+        return Err(unsupported("cuMemExportToShareableHandle", why));
     }
-    guard(|| {
-        let cx = enter()?;
-        let id = cx
-            .handle(Kind::Allocation, handle)
-            .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-        let (size, props) = vmm::known(cx, id)?;
-        if out.is_null()
-            || kind != DESCRIPTOR
-            || flags != 0
-            || props.requestedHandleTypes & DESCRIPTOR == 0
-        {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let reply = cx.call(&msg::VmmExport { allocation: id })?;
-        let r = decode::<msg::VmmExportReply>(&reply)?;
-        let t = Ticket {
-            tag: r.tag,
-            secret: r.secret,
-            size,
-        };
-        let file = sealed(&t.bytes()).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
-        // SAFETY: checked for null above; the program's pointer to a descriptor.
-        unsafe { put(out.cast::<i32>(), file.into_raw_fd()) }
-    })
+    let id = cx
+        .handle(Kind::Allocation, handle)
+        .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+    let (size, props) = vmm::known(cx, id)?;
+    if out.is_null()
+        || kind != DESCRIPTOR
+        || flags != 0
+        || props.requestedHandleTypes & DESCRIPTOR == 0
+    {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let reply = cx.call(&msg::VmmExport { allocation: id })?;
+    let r = decode::<msg::VmmExportReply>(&reply)?;
+    let t = Ticket {
+        tag: r.tag,
+        secret: r.secret,
+        size,
+    };
+    let file = sealed(&t.bytes()).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
+    // SAFETY: checked for null above; the program's pointer to a descriptor.
+    unsafe { put(out.cast::<i32>(), file.into_raw_fd()) }
 }
 
 pub unsafe fn cuMemImportFromShareableHandle(
-    out: *mut CUmemGenericAllocationHandle,
+    cx: Cx,
     os_handle: *mut c_void,
     kind: CUmemAllocationHandleType,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let fd = i32::try_from(os_handle as usize).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-        if out.is_null() || kind != DESCRIPTOR || fd < 0 {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // SAFETY: the program's descriptor, which stays its own.
-        let file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-        let mut b = [0; 40];
-        let whole = file.read_exact_at(&mut b, 0);
-        whole.map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-        let t = Ticket::parse(&b).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let allocation = cx.create_in(Kind::Allocation, 0);
-        let m = msg::VmmImport {
-            allocation,
-            tag: t.tag,
-            secret: t.secret,
-        };
-        let fail = |_: &CUresult| cx.destroy(Kind::Allocation, allocation);
-        let reply = cx.call(&m).inspect_err(fail)?;
-        let r = decode::<msg::VmmImportReply<'_>>(&reply).inspect_err(fail)?;
-        let props = busbar_abi::from_bytes(r.props);
-        let props = props.ok_or(CUDA_ERROR_UNKNOWN).inspect_err(fail)?;
-        // SAFETY: checked for null above; the program's pointer.
-        unsafe { put(out, vmm::add(cx, allocation, t.size, &props)) }
-    })
+) -> Result<u32, CUresult> {
+    let fd = i32::try_from(os_handle as usize).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+    if kind != DESCRIPTOR || fd < 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the program's descriptor, which stays its own.
+    let file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+    let mut b = [0; 40];
+    let whole = file.read_exact_at(&mut b, 0);
+    whole.map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+    let t = Ticket::parse(&b).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let allocation = cx.create_in(Kind::Allocation, 0);
+    let m = msg::VmmImport {
+        allocation,
+        tag: t.tag,
+        secret: t.secret,
+    };
+    let fail = |_: &CUresult| cx.destroy(Kind::Allocation, allocation);
+    let reply = cx.call(&m).inspect_err(fail)?;
+    let r = decode::<msg::VmmImportReply<'_>>(&reply).inspect_err(fail)?;
+    let props = busbar_abi::from_bytes(r.props);
+    let props = props.ok_or(CUDA_ERROR_UNKNOWN).inspect_err(fail)?;
+    vmm::add(cx, allocation, t.size, &props);
+    Ok(allocation)
 }
 
 #[cfg(test)]

@@ -109,8 +109,12 @@ pub unsafe extern "C" fn cuArrayCreate_v2(
 
 /// `cuArrayDestroy`.
 pub unsafe extern "C" fn cuArrayDestroy(hArray: CUarray) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::array::cuArrayDestroy(hArray) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hArray = cx.handle(Kind::Array, hArray as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::array::cuArrayDestroy(cx, hArray) }
+    })
 }
 
 /// `cuArrayGetDescriptor`: refused.

@@ -10,8 +10,15 @@ use wire::Kind;
 
 /// `cuCtxAttach`.
 pub unsafe extern "C" fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxAttach(pctx, flags) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(pctx)?;
+        // SAFETY: the arguments are the program's.
+        let v_pctx = unsafe { crate::cuda::entry::context::cuCtxAttach(cx, flags) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pctx.write_unaligned(v_pctx) };
+        Ok(())
+    })
 }
 
 /// `cuCtxCreate`.
@@ -26,8 +33,15 @@ pub unsafe extern "C" fn cuCtxCreate_v2(
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxCreate_v2(pctx, flags, dev) }
+    life::guard(|| {
+        let cx = life::enter_anywhere()?;
+        not_null(pctx)?;
+        // SAFETY: the arguments are the program's.
+        let v_pctx = unsafe { crate::cuda::entry::context::cuCtxCreate_v2(cx, flags, dev) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pctx.write_unaligned(cx.raw(Kind::Context, v_pctx) as CUcontext) };
+        Ok(())
+    })
 }
 
 /// `cuCtxCreate_v3`.
@@ -38,8 +52,17 @@ pub unsafe extern "C" fn cuCtxCreate_v3(
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxCreate_v3(pctx, paramsArray, numParams, flags, dev) }
+    life::guard(|| {
+        let cx = life::enter_anywhere()?;
+        not_null(pctx)?;
+        // SAFETY: the arguments are the program's.
+        let v_pctx = unsafe {
+            crate::cuda::entry::context::cuCtxCreate_v3(cx, paramsArray, numParams, flags, dev)
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pctx.write_unaligned(cx.raw(Kind::Context, v_pctx) as CUcontext) };
+        Ok(())
+    })
 }
 
 /// `cuCtxCreate_v4`.
@@ -49,8 +72,17 @@ pub unsafe extern "C" fn cuCtxCreate_v4(
     flags: u32,
     dev: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxCreate_v4(pctx, ctxCreateParams, flags, dev) }
+    life::guard(|| {
+        let cx = life::enter_anywhere()?;
+        not_null(pctx)?;
+        // SAFETY: the arguments are the program's.
+        let v_pctx = unsafe {
+            crate::cuda::entry::context::cuCtxCreate_v4(cx, ctxCreateParams, flags, dev)
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pctx.write_unaligned(cx.raw(Kind::Context, v_pctx) as CUcontext) };
+        Ok(())
+    })
 }
 
 /// `cuCtxDestroy`.
@@ -61,8 +93,11 @@ pub unsafe extern "C" fn cuCtxDestroy(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxDestroy_v2`.
 pub unsafe extern "C" fn cuCtxDestroy_v2(ctx: CUcontext) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxDestroy_v2(ctx) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::context::cuCtxDestroy_v2(cx, ctx) }
+    })
 }
 
 /// `cuCtxDetach`.
@@ -73,8 +108,15 @@ pub unsafe extern "C" fn cuCtxDetach(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxGetApiVersion`.
 pub unsafe extern "C" fn cuCtxGetApiVersion(ctx: CUcontext, version: *mut u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxGetApiVersion(ctx, version) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(version)?;
+        // SAFETY: the arguments are the program's.
+        let v_version = unsafe { crate::cuda::entry::context::cuCtxGetApiVersion(cx, ctx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { version.write_unaligned(v_version) };
+        Ok(())
+    })
 }
 
 /// `cuCtxGetCacheConfig`.
@@ -93,20 +135,41 @@ pub unsafe extern "C" fn cuCtxGetCacheConfig(pconfig: *mut CUfunc_cache) -> CUre
 
 /// `cuCtxGetCurrent`.
 pub unsafe extern "C" fn cuCtxGetCurrent(pctx: *mut CUcontext) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxGetCurrent(pctx) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(pctx)?;
+        // SAFETY: the arguments are the program's.
+        let v_pctx = unsafe { crate::cuda::entry::context::cuCtxGetCurrent(cx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pctx.write_unaligned(v_pctx) };
+        Ok(())
+    })
 }
 
 /// `cuCtxGetDevice`.
 pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxGetDevice(device) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(device)?;
+        // SAFETY: the arguments are the program's.
+        let v_device = unsafe { crate::cuda::entry::context::cuCtxGetDevice(cx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { device.write_unaligned(v_device) };
+        Ok(())
+    })
 }
 
 /// `cuCtxGetDevice_v2`.
 pub unsafe extern "C" fn cuCtxGetDevice_v2(device: *mut CUdevice, ctx: CUcontext) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxGetDevice_v2(device, ctx) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(device)?;
+        // SAFETY: the arguments are the program's.
+        let v_device = unsafe { crate::cuda::entry::context::cuCtxGetDevice_v2(cx, ctx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { device.write_unaligned(v_device) };
+        Ok(())
+    })
 }
 
 /// `cuCtxGetExecAffinity`.
@@ -128,14 +191,28 @@ pub unsafe extern "C" fn cuCtxGetExecAffinity(
 
 /// `cuCtxGetFlags`.
 pub unsafe extern "C" fn cuCtxGetFlags(flags: *mut u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxGetFlags(flags) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(flags)?;
+        // SAFETY: the arguments are the program's.
+        let v_flags = unsafe { crate::cuda::entry::context::cuCtxGetFlags(cx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { flags.write_unaligned(v_flags) };
+        Ok(())
+    })
 }
 
 /// `cuCtxGetId`.
 pub unsafe extern "C" fn cuCtxGetId(ctx: CUcontext, ctxId: *mut u64) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxGetId(ctx, ctxId) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(ctxId)?;
+        // SAFETY: the arguments are the program's.
+        let v_ctxId = unsafe { crate::cuda::entry::context::cuCtxGetId(cx, ctx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { ctxId.write_unaligned(v_ctxId) };
+        Ok(())
+    })
 }
 
 /// `cuCtxGetLimit`.
@@ -196,8 +273,11 @@ pub unsafe extern "C" fn cuCtxPopCurrent(pctx: *mut CUcontext) -> CUresult {
 
 /// `cuCtxPopCurrent_v2`.
 pub unsafe extern "C" fn cuCtxPopCurrent_v2(pctx: *mut CUcontext) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxPopCurrent_v2(pctx) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::context::cuCtxPopCurrent_v2(cx, pctx) }
+    })
 }
 
 /// `cuCtxPushCurrent`.
@@ -208,14 +288,22 @@ pub unsafe extern "C" fn cuCtxPushCurrent(ctx: CUcontext) -> CUresult {
 
 /// `cuCtxPushCurrent_v2`.
 pub unsafe extern "C" fn cuCtxPushCurrent_v2(ctx: CUcontext) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxPushCurrent_v2(ctx) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::context::cuCtxPushCurrent_v2(cx, ctx) }
+    })
 }
 
 /// `cuCtxRecordEvent`.
 pub unsafe extern "C" fn cuCtxRecordEvent(hCtx: CUcontext, hEvent: CUevent) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxRecordEvent(hCtx, hEvent) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hCtx = cx.handle(Kind::Context, hCtx as u64)?;
+        let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::context::cuCtxRecordEvent(cx, hCtx, hEvent) }
+    })
 }
 
 /// `cuCtxResetPersistingL2Cache`.
@@ -240,20 +328,30 @@ pub unsafe extern "C" fn cuCtxSetCacheConfig(config: CUfunc_cache) -> CUresult {
 
 /// `cuCtxSetCurrent`.
 pub unsafe extern "C" fn cuCtxSetCurrent(ctx: CUcontext) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxSetCurrent(ctx) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::context::cuCtxSetCurrent(cx, ctx) }
+    })
 }
 
 /// `cuCtxSetFlags`.
 pub unsafe extern "C" fn cuCtxSetFlags(flags: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxSetFlags(flags) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::context::cuCtxSetFlags(cx, flags) }
+    })
 }
 
 /// `cuCtxSetLimit`.
 pub unsafe extern "C" fn cuCtxSetLimit(limit: CUlimit, value: usize) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxSetLimit(limit, value) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::context::cuCtxSetLimit(cx, limit, value) }
+    })
 }
 
 /// `cuCtxSetSharedMemConfig`.
@@ -268,14 +366,21 @@ pub unsafe extern "C" fn cuCtxSetSharedMemConfig(config: CUsharedconfig) -> CUre
 
 /// `cuCtxSynchronize`.
 pub unsafe extern "C" fn cuCtxSynchronize() -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxSynchronize() }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::context::cuCtxSynchronize(cx) }
+    })
 }
 
 /// `cuCtxSynchronize_v2`.
 pub unsafe extern "C" fn cuCtxSynchronize_v2(ctx: CUcontext) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuCtxSynchronize_v2(ctx) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::context::cuCtxSynchronize_v2(cx, ctx) }
+    })
 }
 
 /// `cuCtxWaitEvent`.
@@ -299,8 +404,19 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxGetState(
     flags: *mut u32,
     active: *mut i32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxGetState(dev, flags, active) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(flags)?;
+        not_null(active)?;
+        // SAFETY: the arguments are the program's.
+        let (v_flags, v_active) =
+            unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxGetState(cx, dev) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { flags.write_unaligned(v_flags) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { active.write_unaligned(v_active) };
+        Ok(())
+    })
 }
 
 /// `cuDevicePrimaryCtxRelease`.
@@ -311,8 +427,11 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult {
 
 /// `cuDevicePrimaryCtxRelease_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxRelease_v2(dev) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxRelease_v2(cx, dev) }
+    })
 }
 
 /// `cuDevicePrimaryCtxReset`.
@@ -323,14 +442,24 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult {
 
 /// `cuDevicePrimaryCtxReset_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxReset_v2(dev) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxReset_v2(cx, dev) }
+    })
 }
 
 /// `cuDevicePrimaryCtxRetain`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(pctx: *mut CUcontext, dev: CUdevice) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxRetain(pctx, dev) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(pctx)?;
+        // SAFETY: the arguments are the program's.
+        let v_pctx = unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxRetain(cx, dev) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pctx.write_unaligned(cx.raw(Kind::Context, v_pctx) as CUcontext) };
+        Ok(())
+    })
 }
 
 /// `cuDevicePrimaryCtxSetFlags`.
@@ -341,6 +470,9 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags(dev: CUdevice, flags: u32) -
 
 /// `cuDevicePrimaryCtxSetFlags_v2`.
 pub unsafe extern "C" fn cuDevicePrimaryCtxSetFlags_v2(dev: CUdevice, flags: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxSetFlags_v2(dev, flags) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxSetFlags_v2(cx, dev, flags) }
+    })
 }

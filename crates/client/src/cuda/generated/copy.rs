@@ -44,8 +44,11 @@ pub unsafe extern "C" fn cuMemcpy(
     src: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy(dst, src, ByteCount, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::copy::cuMemcpy(cx, dst, src, ByteCount, false) }
+    })
 }
 
 /// `cuMemcpy_ptds`.
@@ -54,8 +57,11 @@ pub unsafe extern "C" fn cuMemcpy_ptds(
     src: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpy(dst, src, ByteCount, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::copy::cuMemcpy(cx, dst, src, ByteCount, true) }
+    })
 }
 
 /// `cuMemcpy2D`: refused.
@@ -166,12 +172,17 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::copy::cuMemcpy3DBatchAsync(
-            numOps, opList, failIdx, flags, hStream, false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::copy::cuMemcpy3DBatchAsync(
+                cx, numOps, opList, failIdx, flags, hStream,
+            )
+        }
+    })
 }
 
 /// `cuMemcpy3DBatchAsync_ptsz`.
@@ -182,12 +193,17 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::copy::cuMemcpy3DBatchAsync(
-            numOps, opList, failIdx, flags, hStream, true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::copy::cuMemcpy3DBatchAsync(
+                cx, numOps, opList, failIdx, flags, hStream,
+            )
+        }
+    })
 }
 
 /// `cuMemcpy3DBatchAsync_v2`.
@@ -265,8 +281,12 @@ pub unsafe extern "C" fn cuMemcpyAsync(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpyAsync(dst, src, ByteCount, hStream, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::copy::cuMemcpyAsync(cx, dst, src, ByteCount, hStream) }
+    })
 }
 
 /// `cuMemcpyAsync_ptsz`.
@@ -276,8 +296,12 @@ pub unsafe extern "C" fn cuMemcpyAsync_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpyAsync(dst, src, ByteCount, hStream, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::copy::cuMemcpyAsync(cx, dst, src, ByteCount, hStream) }
+    })
 }
 
 /// `cuMemcpyAtoA`: refused.
@@ -502,12 +526,17 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync(
     failIdx: *mut usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::copy::cuMemcpyBatchAsync(
-            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::copy::cuMemcpyBatchAsync(
+                cx, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyBatchAsync_ptsz`.
@@ -522,12 +551,17 @@ pub unsafe extern "C" fn cuMemcpyBatchAsync_ptsz(
     failIdx: *mut usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::copy::cuMemcpyBatchAsync(
-            dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream, true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::copy::cuMemcpyBatchAsync(
+                cx, dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyBatchAsync_v2`.
@@ -667,12 +701,17 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::copy::cuMemcpyDtoDAsync_v2(
-            dstDevice, srcDevice, ByteCount, hStream, false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::copy::cuMemcpyDtoDAsync_v2(
+                cx, dstDevice, srcDevice, ByteCount, hStream,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyDtoDAsync_v2_ptsz`.
@@ -682,12 +721,17 @@ pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::copy::cuMemcpyDtoDAsync_v2(
-            dstDevice, srcDevice, ByteCount, hStream, true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::copy::cuMemcpyDtoDAsync_v2(
+                cx, dstDevice, srcDevice, ByteCount, hStream,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyDtoD_v2`.
@@ -751,12 +795,16 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::copy::cuMemcpyDtoHAsync_v2(
-            dstHost, srcDevice, ByteCount, hStream, false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::copy::cuMemcpyDtoHAsync_v2(
+                cx, dstHost, srcDevice, ByteCount, hStream,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyDtoHAsync_v2_ptsz`.
@@ -766,10 +814,16 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::copy::cuMemcpyDtoHAsync_v2(dstHost, srcDevice, ByteCount, hStream, true)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::copy::cuMemcpyDtoHAsync_v2(
+                cx, dstHost, srcDevice, ByteCount, hStream,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyDtoH_v2`.
@@ -778,8 +832,13 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2(
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::copy::cuMemcpyDtoH_v2(cx, dstHost, srcDevice, ByteCount, false)
+        }
+    })
 }
 
 /// `cuMemcpyDtoH_v2_ptds`.
@@ -788,8 +847,13 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2_ptds(
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpyDtoH_v2(dstHost, srcDevice, ByteCount, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::copy::cuMemcpyDtoH_v2(cx, dstHost, srcDevice, ByteCount, true)
+        }
+    })
 }
 
 /// `cuMemcpyHtoA`: refused.
@@ -929,12 +993,16 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::copy::cuMemcpyHtoDAsync_v2(
-            dstDevice, srcHost, ByteCount, hStream, false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::copy::cuMemcpyHtoDAsync_v2(
+                cx, dstDevice, srcHost, ByteCount, hStream,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyHtoDAsync_v2_ptsz`.
@@ -944,10 +1012,16 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::copy::cuMemcpyHtoDAsync_v2(dstDevice, srcHost, ByteCount, hStream, true)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::copy::cuMemcpyHtoDAsync_v2(
+                cx, dstDevice, srcHost, ByteCount, hStream,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyHtoD_v2`.
@@ -956,8 +1030,13 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(
     srcHost: *const c_void,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::copy::cuMemcpyHtoD_v2(cx, dstDevice, srcHost, ByteCount, false)
+        }
+    })
 }
 
 /// `cuMemcpyHtoD_v2_ptds`.
@@ -966,8 +1045,13 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2_ptds(
     srcHost: *const c_void,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::copy::cuMemcpyHtoD_v2(dstDevice, srcHost, ByteCount, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::copy::cuMemcpyHtoD_v2(cx, dstDevice, srcHost, ByteCount, true)
+        }
+    })
 }
 
 /// `cuMemcpyPeer`.

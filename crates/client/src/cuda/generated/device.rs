@@ -31,8 +31,15 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(
 
 /// `cuDeviceGet`.
 pub unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: i32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::device::cuDeviceGet(device, ordinal) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(device)?;
+        // SAFETY: the arguments are the program's.
+        let v_device = unsafe { crate::cuda::entry::device::cuDeviceGet(cx, ordinal) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { device.write_unaligned(v_device) };
+        Ok(())
+    })
 }
 
 /// `cuDeviceGetAttribute`.
@@ -41,8 +48,15 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     attrib: CUdevice_attribute,
     dev: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::device::cuDeviceGetAttribute(pi, attrib, dev) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(pi)?;
+        // SAFETY: the arguments are the program's.
+        let v_pi = unsafe { crate::cuda::entry::device::cuDeviceGetAttribute(cx, attrib, dev) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pi.write_unaligned(v_pi) };
+        Ok(())
+    })
 }
 
 /// `cuDeviceGetByPCIBusId`.
@@ -68,8 +82,15 @@ pub unsafe extern "C" fn cuDeviceGetByPCIBusId(
 
 /// `cuDeviceGetCount`.
 pub unsafe extern "C" fn cuDeviceGetCount(count: *mut i32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::device::cuDeviceGetCount(count) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(count)?;
+        // SAFETY: the arguments are the program's.
+        let v_count = unsafe { crate::cuda::entry::device::cuDeviceGetCount(cx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { count.write_unaligned(v_count) };
+        Ok(())
+    })
 }
 
 /// `cuDeviceGetExecAffinitySupport`.
@@ -126,8 +147,11 @@ pub unsafe extern "C" fn cuDeviceGetLuid(
 
 /// `cuDeviceGetName`.
 pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: i32, dev: CUdevice) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::device::cuDeviceGetName(name, len, dev) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::device::cuDeviceGetName(cx, name, len, dev) }
+    })
 }
 
 /// `cuDeviceGetPCIBusId`.

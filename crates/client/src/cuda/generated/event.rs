@@ -10,8 +10,15 @@ use wire::Kind;
 
 /// `cuEventCreate`.
 pub unsafe extern "C" fn cuEventCreate(phEvent: *mut CUevent, Flags: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::event::cuEventCreate(phEvent, Flags) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(phEvent)?;
+        // SAFETY: the arguments are the program's.
+        let v_phEvent = unsafe { crate::cuda::entry::event::cuEventCreate(cx, Flags) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phEvent.write_unaligned(cx.raw(Kind::Event, v_phEvent) as CUevent) };
+        Ok(())
+    })
 }
 
 /// `cuEventDestroy`.
@@ -67,20 +74,34 @@ pub unsafe extern "C" fn cuEventElapsedTime_v2(
 
 /// `cuEventQuery`.
 pub unsafe extern "C" fn cuEventQuery(hEvent: CUevent) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::event::cuEventQuery(hEvent) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::event::cuEventQuery(cx, hEvent) }
+    })
 }
 
 /// `cuEventRecord`.
 pub unsafe extern "C" fn cuEventRecord(hEvent: CUevent, hStream: CUstream) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::event::cuEventRecord(hEvent, hStream, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::event::cuEventRecord(cx, hEvent, hStream) }
+    })
 }
 
 /// `cuEventRecord_ptsz`.
 pub unsafe extern "C" fn cuEventRecord_ptsz(hEvent: CUevent, hStream: CUstream) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::event::cuEventRecord(hEvent, hStream, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::event::cuEventRecord(cx, hEvent, hStream) }
+    })
 }
 
 /// `cuEventRecordWithFlags`.
@@ -89,8 +110,13 @@ pub unsafe extern "C" fn cuEventRecordWithFlags(
     hStream: CUstream,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::event::cuEventRecordWithFlags(hEvent, hStream, flags, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::event::cuEventRecordWithFlags(cx, hEvent, hStream, flags) }
+    })
 }
 
 /// `cuEventRecordWithFlags_ptsz`.
@@ -99,12 +125,21 @@ pub unsafe extern "C" fn cuEventRecordWithFlags_ptsz(
     hStream: CUstream,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::event::cuEventRecordWithFlags(hEvent, hStream, flags, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::event::cuEventRecordWithFlags(cx, hEvent, hStream, flags) }
+    })
 }
 
 /// `cuEventSynchronize`.
 pub unsafe extern "C" fn cuEventSynchronize(hEvent: CUevent) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::event::cuEventSynchronize(hEvent) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::event::cuEventSynchronize(cx, hEvent) }
+    })
 }

@@ -16,8 +16,11 @@ pub unsafe extern "C" fn cuDeviceGetGraphMemAttribute(
     attr: CUgraphMem_attribute,
     value: *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { mem_attribute(device, attr, value, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { mem_attribute(cx, device, attr, value, false) }
+    })
 }
 
 /// `cuDeviceGraphMemTrim`.
@@ -36,8 +39,11 @@ pub unsafe extern "C" fn cuDeviceSetGraphMemAttribute(
     attr: CUgraphMem_attribute,
     value: *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { mem_attribute(device, attr, value, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { mem_attribute(cx, device, attr, value, true) }
+    })
 }
 
 /// `cuGraphAddBatchMemOpNode`.
@@ -48,17 +54,19 @@ pub unsafe extern "C" fn cuGraphAddBatchMemOpNode(
     numDependencies: usize,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        add_node(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-            batch,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        not_null(phGraphNode)?;
+        // SAFETY: the arguments are the program's.
+        let v_phGraphNode =
+            unsafe { add_node(cx, hGraph, dependencies, numDependencies, nodeParams, batch) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            phGraphNode.write_unaligned(cx.raw(Kind::GraphNode, v_phGraphNode) as CUgraphNode)
+        };
+        Ok(())
+    })
 }
 
 /// `cuGraphAddChildGraphNode`.
@@ -69,17 +77,27 @@ pub unsafe extern "C" fn cuGraphAddChildGraphNode(
     numDependencies: usize,
     childGraph: CUgraph,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        add_node(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            &childGraph,
-            |p| of(CU_GRAPH_NODE_TYPE_GRAPH, p),
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        not_null(phGraphNode)?;
+        // SAFETY: the arguments are the program's.
+        let v_phGraphNode = unsafe {
+            add_node(
+                cx,
+                hGraph,
+                dependencies,
+                numDependencies,
+                &childGraph,
+                |p| of(CU_GRAPH_NODE_TYPE_GRAPH, p),
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            phGraphNode.write_unaligned(cx.raw(Kind::GraphNode, v_phGraphNode) as CUgraphNode)
+        };
+        Ok(())
+    })
 }
 
 /// `cuGraphAddDependencies`.
@@ -167,17 +185,22 @@ pub unsafe extern "C" fn cuGraphAddEmptyNode(
     dependencies: *const CUgraphNode,
     numDependencies: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        add_node(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            &0u64,
-            |n| of(CU_GRAPH_NODE_TYPE_EMPTY, n),
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        not_null(phGraphNode)?;
+        // SAFETY: the arguments are the program's.
+        let v_phGraphNode = unsafe {
+            add_node(cx, hGraph, dependencies, numDependencies, &0u64, |n| {
+                of(CU_GRAPH_NODE_TYPE_EMPTY, n)
+            })
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            phGraphNode.write_unaligned(cx.raw(Kind::GraphNode, v_phGraphNode) as CUgraphNode)
+        };
+        Ok(())
+    })
 }
 
 /// `cuGraphAddEventRecordNode`.
@@ -188,17 +211,22 @@ pub unsafe extern "C" fn cuGraphAddEventRecordNode(
     numDependencies: usize,
     event: CUevent,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        add_node(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            &event,
-            |p| of(CU_GRAPH_NODE_TYPE_EVENT_RECORD, p),
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        not_null(phGraphNode)?;
+        // SAFETY: the arguments are the program's.
+        let v_phGraphNode = unsafe {
+            add_node(cx, hGraph, dependencies, numDependencies, &event, |p| {
+                of(CU_GRAPH_NODE_TYPE_EVENT_RECORD, p)
+            })
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            phGraphNode.write_unaligned(cx.raw(Kind::GraphNode, v_phGraphNode) as CUgraphNode)
+        };
+        Ok(())
+    })
 }
 
 /// `cuGraphAddEventWaitNode`.
@@ -209,17 +237,22 @@ pub unsafe extern "C" fn cuGraphAddEventWaitNode(
     numDependencies: usize,
     event: CUevent,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        add_node(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            &event,
-            |p| of(CU_GRAPH_NODE_TYPE_WAIT_EVENT, p),
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        not_null(phGraphNode)?;
+        // SAFETY: the arguments are the program's.
+        let v_phGraphNode = unsafe {
+            add_node(cx, hGraph, dependencies, numDependencies, &event, |p| {
+                of(CU_GRAPH_NODE_TYPE_WAIT_EVENT, p)
+            })
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            phGraphNode.write_unaligned(cx.raw(Kind::GraphNode, v_phGraphNode) as CUgraphNode)
+        };
+        Ok(())
+    })
 }
 
 /// `cuGraphAddExternalSemaphoresSignalNode`: refused.
@@ -258,17 +291,19 @@ pub unsafe extern "C" fn cuGraphAddHostNode(
     numDependencies: usize,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        add_node(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-            host,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        not_null(phGraphNode)?;
+        // SAFETY: the arguments are the program's.
+        let v_phGraphNode =
+            unsafe { add_node(cx, hGraph, dependencies, numDependencies, nodeParams, host) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            phGraphNode.write_unaligned(cx.raw(Kind::GraphNode, v_phGraphNode) as CUgraphNode)
+        };
+        Ok(())
+    })
 }
 
 /// `cuGraphAddKernelNode`.
@@ -279,17 +314,27 @@ pub unsafe extern "C" fn cuGraphAddKernelNode(
     numDependencies: usize,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        add_node(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-            kernel_v1,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        not_null(phGraphNode)?;
+        // SAFETY: the arguments are the program's.
+        let v_phGraphNode = unsafe {
+            add_node(
+                cx,
+                hGraph,
+                dependencies,
+                numDependencies,
+                nodeParams,
+                kernel_v1,
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            phGraphNode.write_unaligned(cx.raw(Kind::GraphNode, v_phGraphNode) as CUgraphNode)
+        };
+        Ok(())
+    })
 }
 
 /// `cuGraphAddKernelNode_v2`.
@@ -300,17 +345,27 @@ pub unsafe extern "C" fn cuGraphAddKernelNode_v2(
     numDependencies: usize,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        add_node(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-            kernel_v2,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        not_null(phGraphNode)?;
+        // SAFETY: the arguments are the program's.
+        let v_phGraphNode = unsafe {
+            add_node(
+                cx,
+                hGraph,
+                dependencies,
+                numDependencies,
+                nodeParams,
+                kernel_v2,
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            phGraphNode.write_unaligned(cx.raw(Kind::GraphNode, v_phGraphNode) as CUgraphNode)
+        };
+        Ok(())
+    })
 }
 
 /// `cuGraphAddMemAllocNode`.
@@ -321,16 +376,26 @@ pub unsafe extern "C" fn cuGraphAddMemAllocNode(
     numDependencies: usize,
     nodeParams: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::graph::cuGraphAddMemAllocNode(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            nodeParams,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        not_null(phGraphNode)?;
+        // SAFETY: the arguments are the program's.
+        let v_phGraphNode = unsafe {
+            crate::cuda::entry::graph::cuGraphAddMemAllocNode(
+                cx,
+                hGraph,
+                dependencies,
+                numDependencies,
+                nodeParams,
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            phGraphNode.write_unaligned(cx.raw(Kind::GraphNode, v_phGraphNode) as CUgraphNode)
+        };
+        Ok(())
+    })
 }
 
 /// `cuGraphAddMemcpyNode`.
@@ -342,17 +407,22 @@ pub unsafe extern "C" fn cuGraphAddMemcpyNode(
     copyParams: *const CUDA_MEMCPY3D,
     ctx: CUcontext,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        add_node(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            copyParams,
-            |p| memcpy(p, ctx),
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        not_null(phGraphNode)?;
+        // SAFETY: the arguments are the program's.
+        let v_phGraphNode = unsafe {
+            add_node(cx, hGraph, dependencies, numDependencies, copyParams, |p| {
+                memcpy(p, ctx)
+            })
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            phGraphNode.write_unaligned(cx.raw(Kind::GraphNode, v_phGraphNode) as CUgraphNode)
+        };
+        Ok(())
+    })
 }
 
 /// `cuGraphAddMemFreeNode`.
@@ -363,17 +433,22 @@ pub unsafe extern "C" fn cuGraphAddMemFreeNode(
     numDependencies: usize,
     dptr: CUdeviceptr,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        add_node(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            &dptr,
-            |p| of(CU_GRAPH_NODE_TYPE_MEM_FREE, p),
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        not_null(phGraphNode)?;
+        // SAFETY: the arguments are the program's.
+        let v_phGraphNode = unsafe {
+            add_node(cx, hGraph, dependencies, numDependencies, &dptr, |p| {
+                of(CU_GRAPH_NODE_TYPE_MEM_FREE, p)
+            })
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            phGraphNode.write_unaligned(cx.raw(Kind::GraphNode, v_phGraphNode) as CUgraphNode)
+        };
+        Ok(())
+    })
 }
 
 /// `cuGraphAddMemsetNode`.
@@ -385,17 +460,27 @@ pub unsafe extern "C" fn cuGraphAddMemsetNode(
     memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
     ctx: CUcontext,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        add_node(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            numDependencies,
-            memsetParams,
-            |p| memset(p, ctx),
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        not_null(phGraphNode)?;
+        // SAFETY: the arguments are the program's.
+        let v_phGraphNode = unsafe {
+            add_node(
+                cx,
+                hGraph,
+                dependencies,
+                numDependencies,
+                memsetParams,
+                |p| memset(p, ctx),
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            phGraphNode.write_unaligned(cx.raw(Kind::GraphNode, v_phGraphNode) as CUgraphNode)
+        };
+        Ok(())
+    })
 }
 
 /// `cuGraphAddNode`.
@@ -428,17 +513,27 @@ pub unsafe extern "C" fn cuGraphAddNode_v2(
     numDependencies: usize,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::graph::cuGraphAddNode_v2(
-            phGraphNode,
-            hGraph,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            nodeParams,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        not_null(phGraphNode)?;
+        // SAFETY: the arguments are the program's.
+        let v_phGraphNode = unsafe {
+            crate::cuda::entry::graph::cuGraphAddNode_v2(
+                cx,
+                hGraph,
+                dependencies,
+                dependencyData,
+                numDependencies,
+                nodeParams,
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            phGraphNode.write_unaligned(cx.raw(Kind::GraphNode, v_phGraphNode) as CUgraphNode)
+        };
+        Ok(())
+    })
 }
 
 /// `cuGraphBatchMemOpNodeGetParams`.
@@ -446,15 +541,23 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeGetParams(
     hNode: CUgraphNode,
     nodeParams_out: *mut CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        get_node(
-            hNode,
-            CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
-            nodeParams_out,
-            busbar_abi::member,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        not_null(nodeParams_out)?;
+        // SAFETY: the arguments are the program's.
+        let v_nodeParams_out = unsafe {
+            get_node(
+                cx,
+                hNode,
+                CU_GRAPH_NODE_TYPE_BATCH_MEM_OP,
+                busbar_abi::member,
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { nodeParams_out.write_unaligned(v_nodeParams_out) };
+        Ok(())
+    })
 }
 
 /// `cuGraphBatchMemOpNodeSetParams`.
@@ -462,8 +565,12 @@ pub unsafe extern "C" fn cuGraphBatchMemOpNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { set_node(hNode, nodeParams, batch) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { set_node(cx, hNode, nodeParams, batch) }
+    })
 }
 
 /// `cuGraphChildGraphNodeGetGraph`.
@@ -471,8 +578,17 @@ pub unsafe extern "C" fn cuGraphChildGraphNodeGetGraph(
     hNode: CUgraphNode,
     phGraph: *mut CUgraph,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { get_node(hNode, CU_GRAPH_NODE_TYPE_GRAPH, phGraph, busbar_abi::member) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        not_null(phGraph)?;
+        // SAFETY: the arguments are the program's.
+        let v_phGraph =
+            unsafe { get_node(cx, hNode, CU_GRAPH_NODE_TYPE_GRAPH, busbar_abi::member) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phGraph.write_unaligned(v_phGraph) };
+        Ok(())
+    })
 }
 
 /// `cuGraphClone`.
@@ -550,20 +666,32 @@ pub unsafe extern "C" fn cuGraphDebugDotPrint(
     path: *const c_char,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphDebugDotPrint(hGraph, path, flags) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::graph::cuGraphDebugDotPrint(cx, hGraph, path, flags) }
+    })
 }
 
 /// `cuGraphDestroy`.
 pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphDestroy(hGraph) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::graph::cuGraphDestroy(cx, hGraph) }
+    })
 }
 
 /// `cuGraphDestroyNode`.
 pub unsafe extern "C" fn cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphDestroyNode(hNode) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::graph::cuGraphDestroyNode(cx, hNode) }
+    })
 }
 
 /// `cuGraphEventRecordNodeGetEvent`.
@@ -571,15 +699,23 @@ pub unsafe extern "C" fn cuGraphEventRecordNodeGetEvent(
     hNode: CUgraphNode,
     event_out: *mut CUevent,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        get_node(
-            hNode,
-            CU_GRAPH_NODE_TYPE_EVENT_RECORD,
-            event_out,
-            busbar_abi::member,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        not_null(event_out)?;
+        // SAFETY: the arguments are the program's.
+        let v_event_out = unsafe {
+            get_node(
+                cx,
+                hNode,
+                CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+                busbar_abi::member,
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { event_out.write_unaligned(v_event_out) };
+        Ok(())
+    })
 }
 
 /// `cuGraphEventRecordNodeSetEvent`.
@@ -605,15 +741,17 @@ pub unsafe extern "C" fn cuGraphEventWaitNodeGetEvent(
     hNode: CUgraphNode,
     event_out: *mut CUevent,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        get_node(
-            hNode,
-            CU_GRAPH_NODE_TYPE_WAIT_EVENT,
-            event_out,
-            busbar_abi::member,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        not_null(event_out)?;
+        // SAFETY: the arguments are the program's.
+        let v_event_out =
+            unsafe { get_node(cx, hNode, CU_GRAPH_NODE_TYPE_WAIT_EVENT, busbar_abi::member) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { event_out.write_unaligned(v_event_out) };
+        Ok(())
+    })
 }
 
 /// `cuGraphEventWaitNodeSetEvent`.
@@ -640,8 +778,13 @@ pub unsafe extern "C" fn cuGraphExecBatchMemOpNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_BATCH_MEM_OP_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { exec_set_node(hGraphExec, hNode, nodeParams, batch) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { exec_set_node(cx, hGraphExec, hNode, nodeParams, batch) }
+    })
 }
 
 /// `cuGraphExecChildGraphNodeSetParams`.
@@ -650,18 +793,27 @@ pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
     hNode: CUgraphNode,
     childGraph: CUgraph,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        exec_set_node(hGraphExec, hNode, &childGraph, |p| {
-            of(CU_GRAPH_NODE_TYPE_GRAPH, p)
-        })
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            exec_set_node(cx, hGraphExec, hNode, &childGraph, |p| {
+                of(CU_GRAPH_NODE_TYPE_GRAPH, p)
+            })
+        }
+    })
 }
 
 /// `cuGraphExecDestroy`.
 pub unsafe extern "C" fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphExecDestroy(hGraphExec) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::graph::cuGraphExecDestroy(cx, hGraphExec) }
+    })
 }
 
 /// `cuGraphExecEventRecordNodeSetEvent`.
@@ -753,8 +905,13 @@ pub unsafe extern "C" fn cuGraphExecHostNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { exec_set_node(hGraphExec, hNode, nodeParams, host) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { exec_set_node(cx, hGraphExec, hNode, nodeParams, host) }
+    })
 }
 
 /// `cuGraphExecKernelNodeSetParams`.
@@ -763,8 +920,13 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { exec_set_node(hGraphExec, hNode, nodeParams, kernel_v1) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { exec_set_node(cx, hGraphExec, hNode, nodeParams, kernel_v1) }
+    })
 }
 
 /// `cuGraphExecKernelNodeSetParams_v2`.
@@ -773,8 +935,13 @@ pub unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { exec_set_node(hGraphExec, hNode, nodeParams, kernel_v2) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { exec_set_node(cx, hGraphExec, hNode, nodeParams, kernel_v2) }
+    })
 }
 
 /// `cuGraphExecMemcpyNodeSetParams`.
@@ -784,8 +951,13 @@ pub unsafe extern "C" fn cuGraphExecMemcpyNodeSetParams(
     copyParams: *const CUDA_MEMCPY3D,
     ctx: CUcontext,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { exec_set_node(hGraphExec, hNode, copyParams, |p| memcpy(p, ctx)) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { exec_set_node(cx, hGraphExec, hNode, copyParams, |p| memcpy(p, ctx)) }
+    })
 }
 
 /// `cuGraphExecMemsetNodeSetParams`.
@@ -795,8 +967,13 @@ pub unsafe extern "C" fn cuGraphExecMemsetNodeSetParams(
     memsetParams: *const CUDA_MEMSET_NODE_PARAMS,
     ctx: CUcontext,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { exec_set_node(hGraphExec, hNode, memsetParams, |p| memset(p, ctx)) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { exec_set_node(cx, hGraphExec, hNode, memsetParams, |p| memset(p, ctx)) }
+    })
 }
 
 /// `cuGraphExecNodeSetParams`.
@@ -805,8 +982,13 @@ pub unsafe extern "C" fn cuGraphExecNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { exec_set_node(hGraphExec, hNode, nodeParams, |p| p) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { exec_set_node(cx, hGraphExec, hNode, nodeParams, |p| p) }
+    })
 }
 
 /// `cuGraphExecUpdate`.
@@ -816,15 +998,21 @@ pub unsafe extern "C" fn cuGraphExecUpdate(
     hErrorNode_out: *mut CUgraphNode,
     updateResult_out: *mut CUgraphExecUpdateResult,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::graph::cuGraphExecUpdate(
-            hGraphExec,
-            hGraph,
-            hErrorNode_out,
-            updateResult_out,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::graph::cuGraphExecUpdate(
+                cx,
+                hGraphExec,
+                hGraph,
+                hErrorNode_out,
+                updateResult_out,
+            )
+        }
+    })
 }
 
 /// `cuGraphExecUpdate_v2`.
@@ -833,8 +1021,15 @@ pub unsafe extern "C" fn cuGraphExecUpdate_v2(
     hGraph: CUgraph,
     resultInfo: *mut CUgraphExecUpdateResultInfo,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphExecUpdate_v2(hGraphExec, hGraph, resultInfo) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::graph::cuGraphExecUpdate_v2(cx, hGraphExec, hGraph, resultInfo)
+        }
+    })
 }
 
 /// `cuGraphExternalSemaphoresSignalNodeGetParams`: refused.
@@ -900,8 +1095,14 @@ pub unsafe extern "C" fn cuGraphGetEdges_v2(
     edgeData: *mut CUgraphEdgeData,
     numEdges: *mut usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphGetEdges_v2(hGraph, from, to, edgeData, numEdges) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::graph::cuGraphGetEdges_v2(cx, hGraph, from, to, edgeData, numEdges)
+        }
+    })
 }
 
 /// `cuGraphGetNodes`.
@@ -910,8 +1111,12 @@ pub unsafe extern "C" fn cuGraphGetNodes(
     nodes: *mut CUgraphNode,
     numNodes: *mut usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { nodes_of(hGraph, 0, nodes, numNodes) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { nodes_of(cx, hGraph, 0, nodes, numNodes) }
+    })
 }
 
 /// `cuGraphGetRootNodes`.
@@ -920,8 +1125,12 @@ pub unsafe extern "C" fn cuGraphGetRootNodes(
     rootNodes: *mut CUgraphNode,
     numRootNodes: *mut usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { nodes_of(hGraph, 1, rootNodes, numRootNodes) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { nodes_of(cx, hGraph, 1, rootNodes, numRootNodes) }
+    })
 }
 
 /// `cuGraphHostNodeGetParams`.
@@ -929,15 +1138,17 @@ pub unsafe extern "C" fn cuGraphHostNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        get_node(
-            hNode,
-            CU_GRAPH_NODE_TYPE_HOST,
-            nodeParams,
-            busbar_abi::member,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        not_null(nodeParams)?;
+        // SAFETY: the arguments are the program's.
+        let v_nodeParams =
+            unsafe { get_node(cx, hNode, CU_GRAPH_NODE_TYPE_HOST, busbar_abi::member) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { nodeParams.write_unaligned(v_nodeParams) };
+        Ok(())
+    })
 }
 
 /// `cuGraphHostNodeSetParams`.
@@ -945,8 +1156,12 @@ pub unsafe extern "C" fn cuGraphHostNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_HOST_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { set_node(hNode, nodeParams, host) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { set_node(cx, hNode, nodeParams, host) }
+    })
 }
 
 /// `cuGraphInstantiate`.
@@ -1072,15 +1287,17 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        get_node(
-            hNode,
-            CU_GRAPH_NODE_TYPE_KERNEL,
-            nodeParams,
-            busbar_abi::member,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        not_null(nodeParams)?;
+        // SAFETY: the arguments are the program's.
+        let v_nodeParams =
+            unsafe { get_node(cx, hNode, CU_GRAPH_NODE_TYPE_KERNEL, busbar_abi::member) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { nodeParams.write_unaligned(v_nodeParams) };
+        Ok(())
+    })
 }
 
 /// `cuGraphKernelNodeGetParams_v2`.
@@ -1088,15 +1305,17 @@ pub unsafe extern "C" fn cuGraphKernelNodeGetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        get_node(
-            hNode,
-            CU_GRAPH_NODE_TYPE_KERNEL,
-            nodeParams,
-            busbar_abi::member,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        not_null(nodeParams)?;
+        // SAFETY: the arguments are the program's.
+        let v_nodeParams =
+            unsafe { get_node(cx, hNode, CU_GRAPH_NODE_TYPE_KERNEL, busbar_abi::member) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { nodeParams.write_unaligned(v_nodeParams) };
+        Ok(())
+    })
 }
 
 /// `cuGraphKernelNodeSetAttribute`.
@@ -1105,8 +1324,12 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetAttribute(
     attr: CUkernelNodeAttrID,
     value: *const CUkernelNodeAttrValue,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphKernelNodeSetAttribute(hNode, attr, value) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::graph::cuGraphKernelNodeSetAttribute(cx, hNode, attr, value) }
+    })
 }
 
 /// `cuGraphKernelNodeSetParams`.
@@ -1114,8 +1337,12 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS_v1,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { set_node(hNode, nodeParams, kernel_v1) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { set_node(cx, hNode, nodeParams, kernel_v1) }
+    })
 }
 
 /// `cuGraphKernelNodeSetParams_v2`.
@@ -1123,20 +1350,34 @@ pub unsafe extern "C" fn cuGraphKernelNodeSetParams_v2(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_KERNEL_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { set_node(hNode, nodeParams, kernel_v2) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { set_node(cx, hNode, nodeParams, kernel_v2) }
+    })
 }
 
 /// `cuGraphLaunch`.
 pub unsafe extern "C" fn cuGraphLaunch(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphLaunch(hGraph, hStream, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::GraphExec, hGraph as u64)?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::graph::cuGraphLaunch(cx, hGraph, hStream) }
+    })
 }
 
 /// `cuGraphLaunch_ptsz`.
 pub unsafe extern "C" fn cuGraphLaunch_ptsz(hGraph: CUgraphExec, hStream: CUstream) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphLaunch(hGraph, hStream, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraph = cx.handle(Kind::GraphExec, hGraph as u64)?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::graph::cuGraphLaunch(cx, hGraph, hStream) }
+    })
 }
 
 /// `cuGraphMemAllocNodeGetParams`.
@@ -1144,15 +1385,17 @@ pub unsafe extern "C" fn cuGraphMemAllocNodeGetParams(
     hNode: CUgraphNode,
     params_out: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        get_node(
-            hNode,
-            CU_GRAPH_NODE_TYPE_MEM_ALLOC,
-            params_out,
-            busbar_abi::member,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        not_null(params_out)?;
+        // SAFETY: the arguments are the program's.
+        let v_params_out =
+            unsafe { get_node(cx, hNode, CU_GRAPH_NODE_TYPE_MEM_ALLOC, busbar_abi::member) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { params_out.write_unaligned(v_params_out) };
+        Ok(())
+    })
 }
 
 /// `cuGraphMemcpyNodeGetParams`.
@@ -1160,8 +1403,16 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_MEMCPY3D,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { get_node(hNode, CU_GRAPH_NODE_TYPE_MEMCPY, nodeParams, copy_of) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        not_null(nodeParams)?;
+        // SAFETY: the arguments are the program's.
+        let v_nodeParams = unsafe { get_node(cx, hNode, CU_GRAPH_NODE_TYPE_MEMCPY, copy_of) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { nodeParams.write_unaligned(v_nodeParams) };
+        Ok(())
+    })
 }
 
 /// `cuGraphMemcpyNodeSetParams`.
@@ -1169,8 +1420,12 @@ pub unsafe extern "C" fn cuGraphMemcpyNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_MEMCPY3D,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { set_node(hNode, nodeParams, |p| memcpy(p, std::ptr::null_mut())) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { set_node(cx, hNode, nodeParams, |p| memcpy(p, std::ptr::null_mut())) }
+    })
 }
 
 /// `cuGraphMemFreeNodeGetParams`.
@@ -1196,15 +1451,17 @@ pub unsafe extern "C" fn cuGraphMemsetNodeGetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        get_node(
-            hNode,
-            CU_GRAPH_NODE_TYPE_MEMSET,
-            nodeParams,
-            busbar_abi::member,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        not_null(nodeParams)?;
+        // SAFETY: the arguments are the program's.
+        let v_nodeParams =
+            unsafe { get_node(cx, hNode, CU_GRAPH_NODE_TYPE_MEMSET, busbar_abi::member) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { nodeParams.write_unaligned(v_nodeParams) };
+        Ok(())
+    })
 }
 
 /// `cuGraphMemsetNodeSetParams`.
@@ -1212,8 +1469,12 @@ pub unsafe extern "C" fn cuGraphMemsetNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *const CUDA_MEMSET_NODE_PARAMS,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { set_node(hNode, nodeParams, |p| memset(p, std::ptr::null_mut())) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { set_node(cx, hNode, nodeParams, |p| memset(p, std::ptr::null_mut())) }
+    })
 }
 
 /// `cuGraphNodeFindInClone`.
@@ -1222,10 +1483,19 @@ pub unsafe extern "C" fn cuGraphNodeFindInClone(
     hOriginalNode: CUgraphNode,
     hClonedGraph: CUgraph,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::graph::cuGraphNodeFindInClone(phNode, hOriginalNode, hClonedGraph)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hOriginalNode = cx.handle(Kind::GraphNode, hOriginalNode as u64)?;
+        let hClonedGraph = cx.handle(Kind::Graph, hClonedGraph as u64)?;
+        not_null(phNode)?;
+        // SAFETY: the arguments are the program's.
+        let v_phNode = unsafe {
+            crate::cuda::entry::graph::cuGraphNodeFindInClone(cx, hOriginalNode, hClonedGraph)
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phNode.write_unaligned(v_phNode) };
+        Ok(())
+    })
 }
 
 /// `cuGraphNodeGetDependencies`.
@@ -1252,8 +1522,12 @@ pub unsafe extern "C" fn cuGraphNodeGetDependencies_v2(
     edgeData: *mut CUgraphEdgeData,
     numDependencies: *mut usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { neighbours(hNode, 0, dependencies, edgeData, numDependencies) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { neighbours(cx, hNode, 0, dependencies, edgeData, numDependencies) }
+    })
 }
 
 /// `cuGraphNodeGetDependentNodes`.
@@ -1280,8 +1554,12 @@ pub unsafe extern "C" fn cuGraphNodeGetDependentNodes_v2(
     edgeData: *mut CUgraphEdgeData,
     numDependentNodes: *mut usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { neighbours(hNode, 1, dependentNodes, edgeData, numDependentNodes) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { neighbours(cx, hNode, 1, dependentNodes, edgeData, numDependentNodes) }
+    })
 }
 
 /// `cuGraphNodeGetEnabled`.
@@ -1331,8 +1609,15 @@ pub unsafe extern "C" fn cuGraphNodeSetEnabled(
     hNode: CUgraphNode,
     isEnabled: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::graph::cuGraphNodeSetEnabled(hGraphExec, hNode, isEnabled) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::graph::cuGraphNodeSetEnabled(cx, hGraphExec, hNode, isEnabled)
+        }
+    })
 }
 
 /// `cuGraphNodeSetParams`.
@@ -1340,8 +1625,12 @@ pub unsafe extern "C" fn cuGraphNodeSetParams(
     hNode: CUgraphNode,
     nodeParams: *mut CUgraphNodeParams,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { set_node(hNode, nodeParams, |p| p) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { set_node(cx, hNode, nodeParams, |p| p) }
+    })
 }
 
 /// `cuGraphRemoveDependencies`.

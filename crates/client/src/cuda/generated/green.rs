@@ -10,8 +10,16 @@ use wire::Kind;
 
 /// `cuCtxFromGreenCtx`.
 pub unsafe extern "C" fn cuCtxFromGreenCtx(pContext: *mut CUcontext, hCtx: CUgreenCtx) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::green::cuCtxFromGreenCtx(pContext, hCtx) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hCtx = cx.handle(Kind::GreenContext, hCtx as u64)?;
+        not_null(pContext)?;
+        // SAFETY: the arguments are the program's.
+        let v_pContext = unsafe { crate::cuda::entry::green::cuCtxFromGreenCtx(cx, hCtx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pContext.write_unaligned(cx.raw(Kind::Context, v_pContext) as CUcontext) };
+        Ok(())
+    })
 }
 
 /// `cuCtxGetDevResource`.
@@ -89,12 +97,15 @@ pub unsafe extern "C" fn cuDevSmResourceSplitByCount(
     useFlags: u32,
     minCount: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::green::cuDevSmResourceSplitByCount(
-            result, nbGroups, input, remaining, useFlags, minCount,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::green::cuDevSmResourceSplitByCount(
+                cx, result, nbGroups, input, remaining, useFlags, minCount,
+            )
+        }
+    })
 }
 
 /// `cuGreenCtxCreate`.
@@ -104,14 +115,26 @@ pub unsafe extern "C" fn cuGreenCtxCreate(
     dev: CUdevice,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::green::cuGreenCtxCreate(phCtx, desc, dev, flags) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let desc = cx.handle(Kind::ResourceDesc, desc as u64)?;
+        not_null(phCtx)?;
+        // SAFETY: the arguments are the program's.
+        let v_phCtx = unsafe { crate::cuda::entry::green::cuGreenCtxCreate(cx, desc, dev, flags) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phCtx.write_unaligned(cx.raw(Kind::GreenContext, v_phCtx) as CUgreenCtx) };
+        Ok(())
+    })
 }
 
 /// `cuGreenCtxDestroy`.
 pub unsafe extern "C" fn cuGreenCtxDestroy(hCtx: CUgreenCtx) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::green::cuGreenCtxDestroy(hCtx) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hCtx = cx.handle(Kind::GreenContext, hCtx as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::green::cuGreenCtxDestroy(cx, hCtx) }
+    })
 }
 
 /// `cuGreenCtxGetDevResource`.
@@ -155,8 +178,13 @@ pub unsafe extern "C" fn cuGreenCtxGetId(greenCtx: CUgreenCtx, greenCtxId: *mut 
 
 /// `cuGreenCtxRecordEvent`.
 pub unsafe extern "C" fn cuGreenCtxRecordEvent(hCtx: CUgreenCtx, hEvent: CUevent) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::green::cuGreenCtxRecordEvent(hCtx, hEvent) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hCtx = cx.handle(Kind::GreenContext, hCtx as u64)?;
+        let hEvent = cx.handle(Kind::Event, hEvent as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::green::cuGreenCtxRecordEvent(cx, hCtx, hEvent) }
+    })
 }
 
 /// `cuGreenCtxStreamCreate`.
@@ -166,10 +194,18 @@ pub unsafe extern "C" fn cuGreenCtxStreamCreate(
     flags: u32,
     priority: i32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::green::cuGreenCtxStreamCreate(phStream, greenCtx, flags, priority)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let greenCtx = cx.handle(Kind::GreenContext, greenCtx as u64)?;
+        not_null(phStream)?;
+        // SAFETY: the arguments are the program's.
+        let v_phStream = unsafe {
+            crate::cuda::entry::green::cuGreenCtxStreamCreate(cx, greenCtx, flags, priority)
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phStream.write_unaligned(cx.raw(Kind::Stream, v_phStream) as CUstream) };
+        Ok(())
+    })
 }
 
 /// `cuGreenCtxWaitEvent`.
@@ -192,6 +228,13 @@ pub unsafe extern "C" fn cuStreamGetGreenCtx(
     hStream: CUstream,
     phCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::green::cuStreamGetGreenCtx(hStream, phCtx) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(phCtx)?;
+        // SAFETY: the arguments are the program's.
+        let v_phCtx = unsafe { crate::cuda::entry::green::cuStreamGetGreenCtx(cx, hStream) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phCtx.write_unaligned(v_phCtx) };
+        Ok(())
+    })
 }

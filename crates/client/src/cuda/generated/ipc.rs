@@ -10,8 +10,11 @@ use wire::Kind;
 
 /// `cuIpcCloseMemHandle`.
 pub unsafe extern "C" fn cuIpcCloseMemHandle(dptr: CUdeviceptr) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::ipc::cuIpcCloseMemHandle(dptr) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::ipc::cuIpcCloseMemHandle(cx, dptr) }
+    })
 }
 
 /// `cuIpcGetEventHandle`.
@@ -19,8 +22,16 @@ pub unsafe extern "C" fn cuIpcGetEventHandle(
     pHandle: *mut CUipcEventHandle,
     event: CUevent,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::ipc::cuIpcGetEventHandle(pHandle, event) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let event = cx.handle(Kind::Event, event as u64)?;
+        not_null(pHandle)?;
+        // SAFETY: the arguments are the program's.
+        let v_pHandle = unsafe { crate::cuda::entry::ipc::cuIpcGetEventHandle(cx, event) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pHandle.write_unaligned(v_pHandle) };
+        Ok(())
+    })
 }
 
 /// `cuIpcGetMemHandle`.
@@ -28,8 +39,15 @@ pub unsafe extern "C" fn cuIpcGetMemHandle(
     pHandle: *mut CUipcMemHandle,
     dptr: CUdeviceptr,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::ipc::cuIpcGetMemHandle(pHandle, dptr) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(pHandle)?;
+        // SAFETY: the arguments are the program's.
+        let v_pHandle = unsafe { crate::cuda::entry::ipc::cuIpcGetMemHandle(cx, dptr) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pHandle.write_unaligned(v_pHandle) };
+        Ok(())
+    })
 }
 
 /// `cuIpcOpenEventHandle`.
@@ -37,8 +55,16 @@ pub unsafe extern "C" fn cuIpcOpenEventHandle(
     phEvent: *mut CUevent,
     handle: CUipcEventHandle,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::ipc::cuIpcOpenEventHandle(phEvent, handle) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(phEvent)?;
+        // SAFETY: the arguments are the program's.
+        let v_phEvent = unsafe { crate::cuda::entry::ipc::cuIpcOpenEventHandle(cx, handle) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phEvent.write_unaligned(cx.raw(Kind::Event, v_phEvent) as CUevent) };
+        Ok(())
+    })
 }
 
 /// `cuIpcOpenMemHandle`.
@@ -57,6 +83,14 @@ pub unsafe extern "C" fn cuIpcOpenMemHandle_v2(
     handle: CUipcMemHandle,
     Flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::ipc::cuIpcOpenMemHandle_v2(pdptr, handle, Flags) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(pdptr)?;
+        // SAFETY: the arguments are the program's.
+        let v_pdptr = unsafe { crate::cuda::entry::ipc::cuIpcOpenMemHandle_v2(cx, handle, Flags) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pdptr.write_unaligned(v_pdptr) };
+        Ok(())
+    })
 }

@@ -17,26 +17,55 @@ pub unsafe extern "C" fn cuKernelGetAttribute(
     kernel: CUkernel,
     dev: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::library::cuKernelGetAttribute(pi, attrib, kernel, dev) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(pi)?;
+        // SAFETY: the arguments are the program's.
+        let v_pi =
+            unsafe { crate::cuda::entry::library::cuKernelGetAttribute(cx, attrib, kernel, dev) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pi.write_unaligned(v_pi) };
+        Ok(())
+    })
 }
 
 /// `cuKernelGetFunction`.
 pub unsafe extern "C" fn cuKernelGetFunction(pFunc: *mut CUfunction, kernel: CUkernel) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::library::cuKernelGetFunction(pFunc, kernel) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(pFunc)?;
+        // SAFETY: the arguments are the program's.
+        let v_pFunc = unsafe { crate::cuda::entry::library::cuKernelGetFunction(cx, kernel) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pFunc.write_unaligned(v_pFunc) };
+        Ok(())
+    })
 }
 
 /// `cuKernelGetLibrary`.
 pub unsafe extern "C" fn cuKernelGetLibrary(pLib: *mut CUlibrary, kernel: CUkernel) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::library::cuKernelGetLibrary(pLib, kernel) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(pLib)?;
+        // SAFETY: the arguments are the program's.
+        let v_pLib = unsafe { crate::cuda::entry::library::cuKernelGetLibrary(cx, kernel) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pLib.write_unaligned(v_pLib) };
+        Ok(())
+    })
 }
 
 /// `cuKernelGetName`.
 pub unsafe extern "C" fn cuKernelGetName(name: *mut *const c_char, hfunc: CUkernel) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::library::cuKernelGetName(name, hfunc) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(name)?;
+        // SAFETY: the arguments are the program's.
+        let v_name = unsafe { crate::cuda::entry::library::cuKernelGetName(cx, hfunc) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { name.write_unaligned(v_name) };
+        Ok(())
+    })
 }
 
 /// `cuKernelGetParamInfo`.
@@ -46,15 +75,20 @@ pub unsafe extern "C" fn cuKernelGetParamInfo(
     paramOffset: *mut usize,
     paramSize: *mut usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::library::cuKernelGetParamInfo(
-            kernel,
-            paramIndex,
-            paramOffset,
-            paramSize,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(paramOffset)?;
+        // SAFETY: the arguments are the program's.
+        let (v_paramOffset, v_paramSize) =
+            unsafe { crate::cuda::entry::library::cuKernelGetParamInfo(cx, kernel, paramIndex) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { paramOffset.write_unaligned(v_paramOffset) };
+        if !paramSize.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { paramSize.write_unaligned(v_paramSize) };
+        }
+        Ok(())
+    })
 }
 
 /// `cuKernelSetAttribute`.
@@ -64,8 +98,11 @@ pub unsafe extern "C" fn cuKernelSetAttribute(
     kernel: CUkernel,
     dev: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::library::cuKernelSetAttribute(attrib, val, kernel, dev) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::library::cuKernelSetAttribute(cx, attrib, val, kernel, dev) }
+    })
 }
 
 /// `cuKernelSetCacheConfig`.
@@ -74,8 +111,11 @@ pub unsafe extern "C" fn cuKernelSetCacheConfig(
     config: CUfunc_cache,
     dev: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::library::cuKernelSetCacheConfig(kernel, config, dev) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::library::cuKernelSetCacheConfig(cx, kernel, config, dev) }
+    })
 }
 
 /// `cuLibraryEnumerateKernels`.
@@ -84,8 +124,14 @@ pub unsafe extern "C" fn cuLibraryEnumerateKernels(
     numKernels: u32,
     lib: CUlibrary,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::library::cuLibraryEnumerateKernels(kernels, numKernels, lib) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let lib = cx.handle(Kind::Library, lib as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::library::cuLibraryEnumerateKernels(cx, kernels, numKernels, lib)
+        }
+    })
 }
 
 /// `cuLibraryGetGlobal`.
@@ -95,8 +141,21 @@ pub unsafe extern "C" fn cuLibraryGetGlobal(
     library: CUlibrary,
     name: *const c_char,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { global(dptr, bytes, library, name, 0) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let library = cx.handle(Kind::Library, library as u64)?;
+        // SAFETY: the arguments are the program's.
+        let (v_dptr, v_bytes) = unsafe { global(cx, library, name, 0) }?;
+        if !dptr.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { dptr.write_unaligned(v_dptr) };
+        }
+        if !bytes.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { bytes.write_unaligned(v_bytes) };
+        }
+        Ok(())
+    })
 }
 
 /// `cuLibraryGetKernel`.
@@ -105,8 +164,17 @@ pub unsafe extern "C" fn cuLibraryGetKernel(
     library: CUlibrary,
     name: *const c_char,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::library::cuLibraryGetKernel(pKernel, library, name) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let library = cx.handle(Kind::Library, library as u64)?;
+        not_null(pKernel)?;
+        // SAFETY: the arguments are the program's.
+        let v_pKernel =
+            unsafe { crate::cuda::entry::library::cuLibraryGetKernel(cx, library, name) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pKernel.write_unaligned(cx.raw(Kind::Function, v_pKernel) as CUkernel) };
+        Ok(())
+    })
 }
 
 /// `cuLibraryGetKernelCount`.
@@ -131,14 +199,36 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
     library: CUlibrary,
     name: *const c_char,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { global(dptr, bytes, library, name, 1) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let library = cx.handle(Kind::Library, library as u64)?;
+        // SAFETY: the arguments are the program's.
+        let (v_dptr, v_bytes) = unsafe { global(cx, library, name, 1) }?;
+        if !dptr.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { dptr.write_unaligned(v_dptr) };
+        }
+        if !bytes.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { bytes.write_unaligned(v_bytes) };
+        }
+        Ok(())
+    })
 }
 
 /// `cuLibraryGetModule`.
 pub unsafe extern "C" fn cuLibraryGetModule(pMod: *mut CUmodule, library: CUlibrary) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::library::cuLibraryGetModule(pMod, library) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let library = cx.handle(Kind::Library, library as u64)?;
+        not_null(pMod)?;
+        // SAFETY: the arguments are the program's.
+        let v_pMod = unsafe { crate::cuda::entry::library::cuLibraryGetModule(cx, library) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pMod.write_unaligned(cx.raw(Kind::Module, v_pMod) as CUmodule) };
+        Ok(())
+    })
 }
 
 /// `cuLibraryGetUnifiedFunction`: refused.
@@ -164,19 +254,26 @@ pub unsafe extern "C" fn cuLibraryLoadData(
     libraryOptionValues: *mut *mut c_void,
     numLibraryOptions: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::library::cuLibraryLoadData(
-            library,
-            code,
-            jitOptions,
-            jitOptionsValues,
-            numJitOptions,
-            libraryOptions,
-            libraryOptionValues,
-            numLibraryOptions,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(library)?;
+        // SAFETY: the arguments are the program's.
+        let v_library = unsafe {
+            crate::cuda::entry::library::cuLibraryLoadData(
+                cx,
+                code,
+                jitOptions,
+                jitOptionsValues,
+                numJitOptions,
+                libraryOptions,
+                libraryOptionValues,
+                numLibraryOptions,
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { library.write_unaligned(cx.raw(Kind::Library, v_library) as CUlibrary) };
+        Ok(())
+    })
 }
 
 /// `cuLibraryLoadFromFile`.
@@ -190,23 +287,34 @@ pub unsafe extern "C" fn cuLibraryLoadFromFile(
     libraryOptionValues: *mut *mut c_void,
     numLibraryOptions: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::library::cuLibraryLoadFromFile(
-            library,
-            fileName,
-            jitOptions,
-            jitOptionsValues,
-            numJitOptions,
-            libraryOptions,
-            libraryOptionValues,
-            numLibraryOptions,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(library)?;
+        // SAFETY: the arguments are the program's.
+        let v_library = unsafe {
+            crate::cuda::entry::library::cuLibraryLoadFromFile(
+                cx,
+                fileName,
+                jitOptions,
+                jitOptionsValues,
+                numJitOptions,
+                libraryOptions,
+                libraryOptionValues,
+                numLibraryOptions,
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { library.write_unaligned(cx.raw(Kind::Library, v_library) as CUlibrary) };
+        Ok(())
+    })
 }
 
 /// `cuLibraryUnload`.
 pub unsafe extern "C" fn cuLibraryUnload(library: CUlibrary) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::library::cuLibraryUnload(library) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        let library = cx.handle(Kind::Library, library as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::library::cuLibraryUnload(cx, library) }
+    })
 }

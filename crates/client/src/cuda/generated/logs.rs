@@ -10,8 +10,15 @@ use wire::Kind;
 
 /// `cuLogsCurrent`.
 pub unsafe extern "C" fn cuLogsCurrent(iterator_out: *mut CUlogIterator, flags: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::logs::cuLogsCurrent(iterator_out, flags) }
+    life::guard(|| {
+        let cx = life::enter_anywhere()?;
+        not_null(iterator_out)?;
+        // SAFETY: the arguments are the program's.
+        let v_iterator_out = unsafe { crate::cuda::entry::logs::cuLogsCurrent(cx, flags) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { iterator_out.write_unaligned(v_iterator_out) };
+        Ok(())
+    })
 }
 
 /// `cuLogsDumpToFile`.
@@ -20,8 +27,11 @@ pub unsafe extern "C" fn cuLogsDumpToFile(
     pathToFile: *const c_char,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::logs::cuLogsDumpToFile(iterator, pathToFile, flags) }
+    life::guard(|| {
+        let cx = life::enter_anywhere()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::logs::cuLogsDumpToFile(cx, iterator, pathToFile, flags) }
+    })
 }
 
 /// `cuLogsDumpToMemory`.
@@ -31,8 +41,11 @@ pub unsafe extern "C" fn cuLogsDumpToMemory(
     size: *mut usize,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::logs::cuLogsDumpToMemory(iterator, buffer, size, flags) }
+    life::guard(|| {
+        let cx = life::enter_anywhere()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::logs::cuLogsDumpToMemory(cx, iterator, buffer, size, flags) }
+    })
 }
 
 /// `cuLogsRegisterCallback`.
@@ -41,14 +54,25 @@ pub unsafe extern "C" fn cuLogsRegisterCallback(
     userData: *mut c_void,
     callback_out: *mut CUlogsCallbackHandle,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::logs::cuLogsRegisterCallback(callbackFunc, userData, callback_out)
-    }
+    life::guard(|| {
+        let cx = life::enter_anywhere()?;
+        // SAFETY: the arguments are the program's.
+        let v_callback_out = unsafe {
+            crate::cuda::entry::logs::cuLogsRegisterCallback(cx, callbackFunc, userData)
+        }?;
+        if !callback_out.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { callback_out.write_unaligned(v_callback_out) };
+        }
+        Ok(())
+    })
 }
 
 /// `cuLogsUnregisterCallback`.
 pub unsafe extern "C" fn cuLogsUnregisterCallback(callback: CUlogsCallbackHandle) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::logs::cuLogsUnregisterCallback(callback) }
+    life::guard(|| {
+        let cx = life::enter_anywhere()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::logs::cuLogsUnregisterCallback(cx, callback) }
+    })
 }

@@ -15,8 +15,11 @@ pub unsafe extern "C" fn cuMemAdvise(
     advice: CUmem_advise,
     device: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::managed::cuMemAdvise(devPtr, count, advice, device) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::managed::cuMemAdvise(cx, devPtr, count, advice, device) }
+    })
 }
 
 /// `cuMemAdvise_v2`.
@@ -26,8 +29,11 @@ pub unsafe extern "C" fn cuMemAdvise_v2(
     advice: CUmem_advise,
     location: CUmemLocation,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::managed::cuMemAdvise_v2(devPtr, count, advice, location) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::managed::cuMemAdvise_v2(cx, devPtr, count, advice, location) }
+    })
 }
 
 /// `cuMemAllocManaged`.
@@ -36,8 +42,16 @@ pub unsafe extern "C" fn cuMemAllocManaged(
     bytesize: usize,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::managed::cuMemAllocManaged(dptr, bytesize, flags) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(dptr)?;
+        // SAFETY: the arguments are the program's.
+        let v_dptr =
+            unsafe { crate::cuda::entry::managed::cuMemAllocManaged(cx, bytesize, flags) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { dptr.write_unaligned(v_dptr) };
+        Ok(())
+    })
 }
 
 /// `cuMemDiscardAndPrefetchBatchAsync`.
@@ -100,12 +114,15 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::managed::cuMemDiscardBatchAsync(
-            dptrs, sizes, count, flags, hStream, false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::managed::cuMemDiscardBatchAsync(
+                cx, dptrs, sizes, count, flags, hStream, false,
+            )
+        }
+    })
 }
 
 /// `cuMemDiscardBatchAsync_ptsz`.
@@ -116,12 +133,15 @@ pub unsafe extern "C" fn cuMemDiscardBatchAsync_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::managed::cuMemDiscardBatchAsync(
-            dptrs, sizes, count, flags, hStream, true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::managed::cuMemDiscardBatchAsync(
+                cx, dptrs, sizes, count, flags, hStream, true,
+            )
+        }
+    })
 }
 
 /// `cuMemPrefetchAsync`.
@@ -131,10 +151,15 @@ pub unsafe extern "C" fn cuMemPrefetchAsync(
     dstDevice: CUdevice,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::managed::cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, false)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::managed::cuMemPrefetchAsync(
+                cx, devPtr, count, dstDevice, hStream, false,
+            )
+        }
+    })
 }
 
 /// `cuMemPrefetchAsync_ptsz`.
@@ -144,10 +169,15 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_ptsz(
     dstDevice: CUdevice,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::managed::cuMemPrefetchAsync(devPtr, count, dstDevice, hStream, true)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::managed::cuMemPrefetchAsync(
+                cx, devPtr, count, dstDevice, hStream, true,
+            )
+        }
+    })
 }
 
 /// `cuMemPrefetchAsync_v2`.
@@ -158,12 +188,15 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2(
     flags: u32,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::managed::cuMemPrefetchAsync_v2(
-            devPtr, count, location, flags, hStream, false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::managed::cuMemPrefetchAsync_v2(
+                cx, devPtr, count, location, flags, hStream, false,
+            )
+        }
+    })
 }
 
 /// `cuMemPrefetchAsync_v2_ptsz`.
@@ -174,12 +207,15 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_v2_ptsz(
     flags: u32,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::managed::cuMemPrefetchAsync_v2(
-            devPtr, count, location, flags, hStream, true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::managed::cuMemPrefetchAsync_v2(
+                cx, devPtr, count, location, flags, hStream, true,
+            )
+        }
+    })
 }
 
 /// `cuMemPrefetchBatchAsync`.
@@ -193,20 +229,24 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::managed::cuMemPrefetchBatchAsync(
-            dptrs,
-            sizes,
-            count,
-            prefetchLocs,
-            prefetchLocIdxs,
-            numPrefetchLocs,
-            flags,
-            hStream,
-            false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::managed::cuMemPrefetchBatchAsync(
+                cx,
+                dptrs,
+                sizes,
+                count,
+                prefetchLocs,
+                prefetchLocIdxs,
+                numPrefetchLocs,
+                flags,
+                hStream,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemPrefetchBatchAsync_ptsz`.
@@ -220,20 +260,24 @@ pub unsafe extern "C" fn cuMemPrefetchBatchAsync_ptsz(
     flags: u64,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::managed::cuMemPrefetchBatchAsync(
-            dptrs,
-            sizes,
-            count,
-            prefetchLocs,
-            prefetchLocIdxs,
-            numPrefetchLocs,
-            flags,
-            hStream,
-            true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::managed::cuMemPrefetchBatchAsync(
+                cx,
+                dptrs,
+                sizes,
+                count,
+                prefetchLocs,
+                prefetchLocIdxs,
+                numPrefetchLocs,
+                flags,
+                hStream,
+                true,
+            )
+        }
+    })
 }
 
 /// `cuMemRangeGetAttribute`.
@@ -244,12 +288,15 @@ pub unsafe extern "C" fn cuMemRangeGetAttribute(
     devPtr: CUdeviceptr,
     count: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::managed::cuMemRangeGetAttribute(
-            data, dataSize, attribute, devPtr, count,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::managed::cuMemRangeGetAttribute(
+                cx, data, dataSize, attribute, devPtr, count,
+            )
+        }
+    })
 }
 
 /// `cuMemRangeGetAttributes`.
@@ -261,17 +308,21 @@ pub unsafe extern "C" fn cuMemRangeGetAttributes(
     devPtr: CUdeviceptr,
     count: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::managed::cuMemRangeGetAttributes(
-            data,
-            dataSizes,
-            attributes,
-            numAttributes,
-            devPtr,
-            count,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::managed::cuMemRangeGetAttributes(
+                cx,
+                data,
+                dataSizes,
+                attributes,
+                numAttributes,
+                devPtr,
+                count,
+            )
+        }
+    })
 }
 
 /// `cuStreamAttachMemAsync`.
@@ -281,10 +332,14 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync(
     length: usize,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::managed::cuStreamAttachMemAsync(hStream, dptr, length, flags, false)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::managed::cuStreamAttachMemAsync(cx, hStream, dptr, length, flags)
+        }
+    })
 }
 
 /// `cuStreamAttachMemAsync_ptsz`.
@@ -294,8 +349,12 @@ pub unsafe extern "C" fn cuStreamAttachMemAsync_ptsz(
     length: usize,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::managed::cuStreamAttachMemAsync(hStream, dptr, length, flags, true)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::managed::cuStreamAttachMemAsync(cx, hStream, dptr, length, flags)
+        }
+    })
 }

@@ -49,22 +49,38 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
     Height: usize,
     ElementSizeBytes: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::memory::cuMemAllocPitch_v2(
-            dptr,
-            pPitch,
-            WidthInBytes,
-            Height,
-            ElementSizeBytes,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(dptr)?;
+        not_null(pPitch)?;
+        // SAFETY: the arguments are the program's.
+        let (v_dptr, v_pPitch) = unsafe {
+            crate::cuda::entry::memory::cuMemAllocPitch_v2(
+                cx,
+                WidthInBytes,
+                Height,
+                ElementSizeBytes,
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { dptr.write_unaligned(v_dptr) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pPitch.write_unaligned(v_pPitch) };
+        Ok(())
+    })
 }
 
 /// `cuMemAlloc_v2`.
 pub unsafe extern "C" fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::memory::cuMemAlloc_v2(dptr, bytesize) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(dptr)?;
+        // SAFETY: the arguments are the program's.
+        let v_dptr = unsafe { crate::cuda::entry::memory::cuMemAlloc_v2(cx, bytesize) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { dptr.write_unaligned(v_dptr) };
+        Ok(())
+    })
 }
 
 /// `cuMemFree`: refused.
@@ -74,14 +90,20 @@ pub unsafe extern "C" fn cuMemFree(_dptr: CUdeviceptr_v1) -> CUresult {
 
 /// `cuMemFreeHost`.
 pub unsafe extern "C" fn cuMemFreeHost(p: *mut c_void) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::memory::cuMemFreeHost(p) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::memory::cuMemFreeHost(cx, p) }
+    })
 }
 
 /// `cuMemFree_v2`.
 pub unsafe extern "C" fn cuMemFree_v2(dptr: CUdeviceptr) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::memory::cuMemFree_v2(dptr) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::memory::cuMemFree_v2(cx, dptr) }
+    })
 }
 
 /// `cuMemGetAddressRange`: refused.
@@ -102,8 +124,21 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
     psize: *mut usize,
     dptr: CUdeviceptr,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::memory::cuMemGetAddressRange_v2(pbase, psize, dptr) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        let (v_pbase, v_psize) =
+            unsafe { crate::cuda::entry::memory::cuMemGetAddressRange_v2(cx, dptr) }?;
+        if !pbase.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { pbase.write_unaligned(v_pbase) };
+        }
+        if !psize.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { psize.write_unaligned(v_psize) };
+        }
+        Ok(())
+    })
 }
 
 /// `cuMemGetAttribute`: refused.
@@ -169,8 +204,15 @@ pub unsafe extern "C" fn cuMemHostAlloc(
     bytesize: usize,
     Flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::memory::cuMemHostAlloc(pp, bytesize, Flags) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(pp)?;
+        // SAFETY: the arguments are the program's.
+        let v_pp = unsafe { crate::cuda::entry::memory::cuMemHostAlloc(cx, bytesize, Flags) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pp.write_unaligned(v_pp) };
+        Ok(())
+    })
 }
 
 /// `cuMemHostGetDevicePointer`: refused.
@@ -191,14 +233,24 @@ pub unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
     p: *mut c_void,
     Flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::memory::cuMemHostGetDevicePointer_v2(pdptr, p, Flags) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::memory::cuMemHostGetDevicePointer_v2(cx, pdptr, p, Flags) }
+    })
 }
 
 /// `cuMemHostGetFlags`.
 pub unsafe extern "C" fn cuMemHostGetFlags(pFlags: *mut u32, p: *mut c_void) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::memory::cuMemHostGetFlags(pFlags, p) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(pFlags)?;
+        // SAFETY: the arguments are the program's.
+        let v_pFlags = unsafe { crate::cuda::entry::memory::cuMemHostGetFlags(cx, p) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pFlags.write_unaligned(v_pFlags) };
+        Ok(())
+    })
 }
 
 /// `cuMemHostRegister`.
@@ -217,14 +269,21 @@ pub unsafe extern "C" fn cuMemHostRegister_v2(
     bytesize: usize,
     Flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::memory::cuMemHostRegister_v2(p, bytesize, Flags) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::memory::cuMemHostRegister_v2(cx, p, bytesize, Flags) }
+    })
 }
 
 /// `cuMemHostUnregister`.
 pub unsafe extern "C" fn cuMemHostUnregister(p: *mut c_void) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::memory::cuMemHostUnregister(p) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::memory::cuMemHostUnregister(cx, p) }
+    })
 }
 
 /// `cuPointerGetAttribute`.
@@ -233,8 +292,11 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     attribute: CUpointer_attribute,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::memory::cuPointerGetAttribute(data, attribute, ptr) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::memory::cuPointerGetAttribute(cx, data, attribute, ptr) }
+    })
 }
 
 /// `cuPointerGetAttributes`.
@@ -244,10 +306,19 @@ pub unsafe extern "C" fn cuPointerGetAttributes(
     data: *mut *mut c_void,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::memory::cuPointerGetAttributes(numAttributes, attributes, data, ptr)
-    }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::memory::cuPointerGetAttributes(
+                cx,
+                numAttributes,
+                attributes,
+                data,
+                ptr,
+            )
+        }
+    })
 }
 
 /// `cuPointerSetAttribute`.
@@ -256,6 +327,9 @@ pub unsafe extern "C" fn cuPointerSetAttribute(
     attribute: CUpointer_attribute,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::memory::cuPointerSetAttribute(value, attribute, ptr) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::memory::cuPointerSetAttribute(cx, value, attribute, ptr) }
+    })
 }

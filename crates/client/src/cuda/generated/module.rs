@@ -14,20 +14,34 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
     attrib: CUfunction_attribute,
     hfunc: CUfunction,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::module::cuFuncGetAttribute(pi, attrib, hfunc) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(pi)?;
+        // SAFETY: the arguments are the program's.
+        let v_pi = unsafe { crate::cuda::entry::module::cuFuncGetAttribute(cx, attrib, hfunc) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pi.write_unaligned(v_pi) };
+        Ok(())
+    })
 }
 
 /// `cuFuncGetModule`.
 pub unsafe extern "C" fn cuFuncGetModule(hmod: *mut CUmodule, hfunc: CUfunction) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::module::cuFuncGetModule(hmod, hfunc) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(hmod)?;
+        // SAFETY: the arguments are the program's.
+        let v_hmod = unsafe { crate::cuda::entry::module::cuFuncGetModule(cx, hfunc) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { hmod.write_unaligned(v_hmod) };
+        Ok(())
+    })
 }
 
 /// `cuFuncGetName`.
 pub unsafe extern "C" fn cuFuncGetName(name: *mut *const c_char, hfunc: CUfunction) -> CUresult {
     // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::module::cuFuncGetName(name, hfunc) }
+    unsafe { super::library::cuKernelGetName(name, hfunc) }
 }
 
 /// `cuFuncGetParamInfo`.
@@ -82,8 +96,11 @@ pub unsafe extern "C" fn cuFuncSetAttribute(
     attrib: CUfunction_attribute,
     value: i32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::module::cuFuncSetAttribute(hfunc, attrib, value) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::module::cuFuncSetAttribute(cx, hfunc, attrib, value) }
+    })
 }
 
 /// `cuFuncSetCacheConfig`.
@@ -154,19 +171,23 @@ pub unsafe extern "C" fn cuLinkAddData_v2(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::module::cuLinkAddData_v2(
-            state,
-            r#type,
-            data,
-            size,
-            name,
-            numOptions,
-            options,
-            optionValues,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::module::cuLinkAddData_v2(
+                cx,
+                state,
+                r#type,
+                data,
+                size,
+                name,
+                numOptions,
+                options,
+                optionValues,
+            )
+        }
+    })
 }
 
 /// `cuLinkAddFile`.
@@ -193,17 +214,21 @@ pub unsafe extern "C" fn cuLinkAddFile_v2(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::module::cuLinkAddFile_v2(
-            state,
-            r#type,
-            path,
-            numOptions,
-            options,
-            optionValues,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::module::cuLinkAddFile_v2(
+                cx,
+                state,
+                r#type,
+                path,
+                numOptions,
+                options,
+                optionValues,
+            )
+        }
+    })
 }
 
 /// `cuLinkComplete`.
@@ -212,8 +237,21 @@ pub unsafe extern "C" fn cuLinkComplete(
     cubinOut: *mut *mut c_void,
     sizeOut: *mut usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::module::cuLinkComplete(state, cubinOut, sizeOut) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let state = cx.handle(Kind::Link, state as u64)?;
+        not_null(cubinOut)?;
+        // SAFETY: the arguments are the program's.
+        let (v_cubinOut, v_sizeOut) =
+            unsafe { crate::cuda::entry::module::cuLinkComplete(cx, state) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { cubinOut.write_unaligned(v_cubinOut) };
+        if !sizeOut.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { sizeOut.write_unaligned(v_sizeOut) };
+        }
+        Ok(())
+    })
 }
 
 /// `cuLinkCreate`.
@@ -234,16 +272,28 @@ pub unsafe extern "C" fn cuLinkCreate_v2(
     optionValues: *mut *mut c_void,
     stateOut: *mut CUlinkState,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::module::cuLinkCreate_v2(numOptions, options, optionValues, stateOut)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(stateOut)?;
+        // SAFETY: the arguments are the program's.
+        let v_stateOut = unsafe {
+            crate::cuda::entry::module::cuLinkCreate_v2(cx, numOptions, options, optionValues)
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { stateOut.write_unaligned(cx.raw(Kind::Link, v_stateOut) as CUlinkState) };
+        Ok(())
+    })
 }
 
 /// `cuLinkDestroy`.
 pub unsafe extern "C" fn cuLinkDestroy(state: CUlinkState) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::module::cuLinkDestroy(state) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let state = cx.handle(Kind::Link, state as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::module::cuLinkDestroy(cx, state) }
+    })
 }
 
 /// `cuModuleEnumerateFunctions`.
@@ -252,10 +302,19 @@ pub unsafe extern "C" fn cuModuleEnumerateFunctions(
     numFunctions: u32,
     r#mod: CUmodule,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::module::cuModuleEnumerateFunctions(functions, numFunctions, r#mod)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let r#mod = cx.handle(Kind::Module, r#mod as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::module::cuModuleEnumerateFunctions(
+                cx,
+                functions,
+                numFunctions,
+                r#mod,
+            )
+        }
+    })
 }
 
 /// `cuModuleGetFunction`.
@@ -264,8 +323,16 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::module::cuModuleGetFunction(hfunc, hmod, name) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hmod = cx.handle(Kind::Module, hmod as u64)?;
+        not_null(hfunc)?;
+        // SAFETY: the arguments are the program's.
+        let v_hfunc = unsafe { crate::cuda::entry::module::cuModuleGetFunction(cx, hmod, name) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { hfunc.write_unaligned(cx.raw(Kind::Function, v_hfunc) as CUfunction) };
+        Ok(())
+    })
 }
 
 /// `cuModuleGetFunctionCount`.
@@ -303,14 +370,35 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
     hmod: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::module::cuModuleGetGlobal_v2(dptr, bytes, hmod, name) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hmod = cx.handle(Kind::Module, hmod as u64)?;
+        // SAFETY: the arguments are the program's.
+        let (v_dptr, v_bytes) =
+            unsafe { crate::cuda::entry::module::cuModuleGetGlobal_v2(cx, hmod, name) }?;
+        if !dptr.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { dptr.write_unaligned(v_dptr) };
+        }
+        if !bytes.is_null() {
+            // SAFETY: the program's pointer; the API asks that it be valid.
+            unsafe { bytes.write_unaligned(v_bytes) };
+        }
+        Ok(())
+    })
 }
 
 /// `cuModuleGetLoadingMode`.
 pub unsafe extern "C" fn cuModuleGetLoadingMode(mode: *mut CUmoduleLoadingMode) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::module::cuModuleGetLoadingMode(mode) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(mode)?;
+        // SAFETY: the arguments are the program's.
+        let v_mode = unsafe { crate::cuda::entry::module::cuModuleGetLoadingMode(cx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { mode.write_unaligned(v_mode) };
+        Ok(())
+    })
 }
 
 /// `cuModuleGetSurfRef`.
@@ -369,8 +457,16 @@ pub unsafe extern "C" fn cuModuleGetTexRef(
 
 /// `cuModuleLoad`.
 pub unsafe extern "C" fn cuModuleLoad(module: *mut CUmodule, fname: *const c_char) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::module::cuModuleLoad(module, fname) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(module)?;
+        // SAFETY: the arguments are the program's.
+        let v_module = unsafe { crate::cuda::entry::module::cuModuleLoad(cx, fname) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { module.write_unaligned(cx.raw(Kind::Module, v_module) as CUmodule) };
+        Ok(())
+    })
 }
 
 /// `cuModuleLoadData`.
@@ -395,16 +491,24 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
     options: *mut CUjit_option,
     optionValues: *mut *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::module::cuModuleLoadDataEx(
-            module,
-            image,
-            numOptions,
-            options,
-            optionValues,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(module)?;
+        // SAFETY: the arguments are the program's.
+        let v_module = unsafe {
+            crate::cuda::entry::module::cuModuleLoadDataEx(
+                cx,
+                image,
+                numOptions,
+                options,
+                optionValues,
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { module.write_unaligned(cx.raw(Kind::Module, v_module) as CUmodule) };
+        Ok(())
+    })
 }
 
 /// `cuModuleLoadFatBinary`.
@@ -426,6 +530,10 @@ pub unsafe extern "C" fn cuModuleLoadFatBinary(
 
 /// `cuModuleUnload`.
 pub unsafe extern "C" fn cuModuleUnload(hmod: CUmodule) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::module::cuModuleUnload(hmod) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        let hmod = cx.handle(Kind::Module, hmod as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::module::cuModuleUnload(cx, hmod) }
+    })
 }

@@ -91,8 +91,15 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveClusters(
     func: CUfunction,
     config: *const CUlaunchConfig,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { clusters(numClusters, func, config, 0) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(numClusters)?;
+        // SAFETY: the arguments are the program's.
+        let v_numClusters = unsafe { clusters(cx, func, config, 0) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { numClusters.write_unaligned(v_numClusters) };
+        Ok(())
+    })
 }
 
 /// `cuOccupancyMaxPotentialBlockSize`.
@@ -128,18 +135,27 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     blockSizeLimit: i32,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::occupancy::cuOccupancyMaxPotentialBlockSizeWithFlags(
-            minGridSize,
-            blockSize,
-            func,
-            blockSizeToDynamicSMemSize,
-            dynamicSMemSize,
-            blockSizeLimit,
-            flags,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(minGridSize)?;
+        not_null(blockSize)?;
+        // SAFETY: the arguments are the program's.
+        let (v_minGridSize, v_blockSize) = unsafe {
+            crate::cuda::entry::occupancy::cuOccupancyMaxPotentialBlockSizeWithFlags(
+                cx,
+                func,
+                blockSizeToDynamicSMemSize,
+                dynamicSMemSize,
+                blockSizeLimit,
+                flags,
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { minGridSize.write_unaligned(v_minGridSize) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { blockSize.write_unaligned(v_blockSize) };
+        Ok(())
+    })
 }
 
 /// `cuOccupancyMaxPotentialClusterSize`.
@@ -148,6 +164,13 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialClusterSize(
     func: CUfunction,
     config: *const CUlaunchConfig,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { clusters(clusterSize, func, config, 1) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(clusterSize)?;
+        // SAFETY: the arguments are the program's.
+        let v_clusterSize = unsafe { clusters(cx, func, config, 1) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { clusterSize.write_unaligned(v_clusterSize) };
+        Ok(())
+    })
 }

@@ -15,20 +15,38 @@ pub unsafe extern "C" fn cuDeviceGetDefaultMemPool(
     pool_out: *mut CUmemoryPool,
     dev: CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { of_device(pool_out, dev, 1) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(pool_out)?;
+        // SAFETY: the arguments are the program's.
+        let v_pool_out = unsafe { of_device(cx, dev, 1) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pool_out.write_unaligned(v_pool_out) };
+        Ok(())
+    })
 }
 
 /// `cuDeviceGetMemPool`.
 pub unsafe extern "C" fn cuDeviceGetMemPool(pool: *mut CUmemoryPool, dev: CUdevice) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { of_device(pool, dev, 0) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(pool)?;
+        // SAFETY: the arguments are the program's.
+        let v_pool = unsafe { of_device(cx, dev, 0) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pool.write_unaligned(v_pool) };
+        Ok(())
+    })
 }
 
 /// `cuDeviceSetMemPool`.
 pub unsafe extern "C" fn cuDeviceSetMemPool(dev: CUdevice, pool: CUmemoryPool) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::pool::cuDeviceSetMemPool(dev, pool) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::pool::cuDeviceSetMemPool(cx, dev, pool) }
+    })
 }
 
 /// `cuMemAllocAsync`.
@@ -37,8 +55,17 @@ pub unsafe extern "C" fn cuMemAllocAsync(
     bytesize: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { alloc(dptr, bytesize, None, hStream, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let hStream = cx.stream(hStream, false)?;
+        not_null(dptr)?;
+        // SAFETY: the arguments are the program's.
+        let v_dptr = unsafe { alloc(cx, bytesize, None, hStream) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { dptr.write_unaligned(v_dptr) };
+        Ok(())
+    })
 }
 
 /// `cuMemAllocAsync_ptsz`.
@@ -47,8 +74,17 @@ pub unsafe extern "C" fn cuMemAllocAsync_ptsz(
     bytesize: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { alloc(dptr, bytesize, None, hStream, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let hStream = cx.stream(hStream, true)?;
+        not_null(dptr)?;
+        // SAFETY: the arguments are the program's.
+        let v_dptr = unsafe { alloc(cx, bytesize, None, hStream) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { dptr.write_unaligned(v_dptr) };
+        Ok(())
+    })
 }
 
 /// `cuMemAllocFromPoolAsync`.
@@ -58,8 +94,17 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync(
     pool: CUmemoryPool,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { alloc(dptr, bytesize, Some(pool), hStream, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let hStream = cx.stream(hStream, false)?;
+        not_null(dptr)?;
+        // SAFETY: the arguments are the program's.
+        let v_dptr = unsafe { alloc(cx, bytesize, Some(pool), hStream) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { dptr.write_unaligned(v_dptr) };
+        Ok(())
+    })
 }
 
 /// `cuMemAllocFromPoolAsync_ptsz`.
@@ -69,20 +114,37 @@ pub unsafe extern "C" fn cuMemAllocFromPoolAsync_ptsz(
     pool: CUmemoryPool,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { alloc(dptr, bytesize, Some(pool), hStream, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let hStream = cx.stream(hStream, true)?;
+        not_null(dptr)?;
+        // SAFETY: the arguments are the program's.
+        let v_dptr = unsafe { alloc(cx, bytesize, Some(pool), hStream) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { dptr.write_unaligned(v_dptr) };
+        Ok(())
+    })
 }
 
 /// `cuMemFreeAsync`.
 pub unsafe extern "C" fn cuMemFreeAsync(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::pool::cuMemFreeAsync(dptr, hStream, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::pool::cuMemFreeAsync(cx, dptr, hStream) }
+    })
 }
 
 /// `cuMemFreeAsync_ptsz`.
 pub unsafe extern "C" fn cuMemFreeAsync_ptsz(dptr: CUdeviceptr, hStream: CUstream) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::pool::cuMemFreeAsync(dptr, hStream, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::pool::cuMemFreeAsync(cx, dptr, hStream) }
+    })
 }
 
 /// `cuMemGetDefaultMemPool`.
@@ -91,8 +153,15 @@ pub unsafe extern "C" fn cuMemGetDefaultMemPool(
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { of_location(pool_out, location, r#type, 1) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(pool_out)?;
+        // SAFETY: the arguments are the program's.
+        let v_pool_out = unsafe { of_location(cx, location, r#type, 1) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pool_out.write_unaligned(v_pool_out) };
+        Ok(())
+    })
 }
 
 /// `cuMemGetMemPool`.
@@ -101,8 +170,15 @@ pub unsafe extern "C" fn cuMemGetMemPool(
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { of_location(pool, location, r#type, 0) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(pool)?;
+        // SAFETY: the arguments are the program's.
+        let v_pool = unsafe { of_location(cx, location, r#type, 0) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pool.write_unaligned(v_pool) };
+        Ok(())
+    })
 }
 
 /// `cuMemPoolCreate`.
@@ -110,14 +186,25 @@ pub unsafe extern "C" fn cuMemPoolCreate(
     pool: *mut CUmemoryPool,
     poolProps: *const CUmemPoolProps,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::pool::cuMemPoolCreate(pool, poolProps) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(pool)?;
+        // SAFETY: the arguments are the program's.
+        let v_pool = unsafe { crate::cuda::entry::pool::cuMemPoolCreate(cx, poolProps) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pool.write_unaligned(cx.raw(Kind::MemoryPool, v_pool) as CUmemoryPool) };
+        Ok(())
+    })
 }
 
 /// `cuMemPoolDestroy`.
 pub unsafe extern "C" fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::pool::cuMemPoolDestroy(pool) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::pool::cuMemPoolDestroy(cx, pool) }
+    })
 }
 
 /// `cuMemPoolExportPointer`: refused.
@@ -174,8 +261,11 @@ pub unsafe extern "C" fn cuMemPoolGetAttribute(
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::pool::cuMemPoolGetAttribute(pool, attr, value) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::pool::cuMemPoolGetAttribute(cx, pool, attr, value) }
+    })
 }
 
 /// `cuMemPoolImportFromShareableHandle`: refused.
@@ -230,8 +320,11 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::pool::cuMemPoolSetAttribute(pool, attr, value) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::pool::cuMemPoolSetAttribute(cx, pool, attr, value) }
+    })
 }
 
 /// `cuMemPoolTrimTo`.
@@ -254,6 +347,10 @@ pub unsafe extern "C" fn cuMemSetMemPool(
     r#type: CUmemAllocationType,
     pool: CUmemoryPool,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::pool::cuMemSetMemPool(location, r#type, pool) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::pool::cuMemSetMemPool(cx, location, r#type, pool) }
+    })
 }

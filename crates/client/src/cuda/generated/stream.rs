@@ -17,10 +17,15 @@ pub unsafe extern "C" fn cuStreamAddCallback(
     userData: *mut c_void,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream::cuStreamAddCallback(hStream, callback, userData, flags, false)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream::cuStreamAddCallback(
+                cx, hStream, callback, userData, flags, false,
+            )
+        }
+    })
 }
 
 /// `cuStreamAddCallback_ptsz`.
@@ -30,10 +35,15 @@ pub unsafe extern "C" fn cuStreamAddCallback_ptsz(
     userData: *mut c_void,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream::cuStreamAddCallback(hStream, callback, userData, flags, true)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream::cuStreamAddCallback(
+                cx, hStream, callback, userData, flags, true,
+            )
+        }
+    })
 }
 
 /// `cuStreamBatchMemOp`.
@@ -43,8 +53,13 @@ pub unsafe extern "C" fn cuStreamBatchMemOp(
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { batch(stream, count, paramArray, flags, false, NO_BARRIER) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let stream = cx.stream(stream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { batch(cx, stream, count, paramArray, flags, NO_BARRIER) }
+    })
 }
 
 /// `cuStreamBatchMemOp_ptsz`.
@@ -54,8 +69,13 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_ptsz(
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { batch(stream, count, paramArray, flags, true, NO_BARRIER) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let stream = cx.stream(stream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { batch(cx, stream, count, paramArray, flags, NO_BARRIER) }
+    })
 }
 
 /// `cuStreamBatchMemOp_v2`.
@@ -65,12 +85,17 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2(
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream_words::cuStreamBatchMemOp_v2(
-            stream, count, paramArray, flags, false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let stream = cx.stream(stream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream_words::cuStreamBatchMemOp_v2(
+                cx, stream, count, paramArray, flags,
+            )
+        }
+    })
 }
 
 /// `cuStreamBatchMemOp_v2_ptsz`.
@@ -80,12 +105,17 @@ pub unsafe extern "C" fn cuStreamBatchMemOp_v2_ptsz(
     paramArray: *mut CUstreamBatchMemOpParams,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream_words::cuStreamBatchMemOp_v2(
-            stream, count, paramArray, flags, true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let stream = cx.stream(stream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream_words::cuStreamBatchMemOp_v2(
+                cx, stream, count, paramArray, flags,
+            )
+        }
+    })
 }
 
 /// `cuStreamBeginCapture`.
@@ -119,18 +149,23 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph(
     numDependencies: usize,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream::cuStreamBeginCaptureToGraph(
-            hStream,
-            hGraph,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            mode,
-            false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream::cuStreamBeginCaptureToGraph(
+                cx,
+                hStream,
+                hGraph,
+                dependencies,
+                dependencyData,
+                numDependencies,
+                mode,
+            )
+        }
+    })
 }
 
 /// `cuStreamBeginCaptureToGraph_ptsz`.
@@ -142,18 +177,23 @@ pub unsafe extern "C" fn cuStreamBeginCaptureToGraph_ptsz(
     numDependencies: usize,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream::cuStreamBeginCaptureToGraph(
-            hStream,
-            hGraph,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            mode,
-            true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
+        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream::cuStreamBeginCaptureToGraph(
+                cx,
+                hStream,
+                hGraph,
+                dependencies,
+                dependencyData,
+                numDependencies,
+                mode,
+            )
+        }
+    })
 }
 
 /// `cuStreamBeginCapture_v2`.
@@ -161,8 +201,12 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2(
     hStream: CUstream,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamBeginCapture_v2(hStream, mode, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::stream::cuStreamBeginCapture_v2(cx, hStream, mode) }
+    })
 }
 
 /// `cuStreamBeginCapture_v2_ptsz`.
@@ -170,8 +214,12 @@ pub unsafe extern "C" fn cuStreamBeginCapture_v2_ptsz(
     hStream: CUstream,
     mode: CUstreamCaptureMode,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamBeginCapture_v2(hStream, mode, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::stream::cuStreamBeginCapture_v2(cx, hStream, mode) }
+    })
 }
 
 /// `cuStreamCopyAttributes`.
@@ -212,8 +260,15 @@ pub unsafe extern "C" fn cuStreamCopyAttributes_ptsz(
 
 /// `cuStreamCreate`.
 pub unsafe extern "C" fn cuStreamCreate(phStream: *mut CUstream, Flags: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamCreate(phStream, Flags) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(phStream)?;
+        // SAFETY: the arguments are the program's.
+        let v_phStream = unsafe { crate::cuda::entry::stream::cuStreamCreate(cx, Flags) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phStream.write_unaligned(cx.raw(Kind::Stream, v_phStream) as CUstream) };
+        Ok(())
+    })
 }
 
 /// `cuStreamCreateWithPriority`.
@@ -222,8 +277,16 @@ pub unsafe extern "C" fn cuStreamCreateWithPriority(
     flags: u32,
     priority: i32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamCreateWithPriority(phStream, flags, priority) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(phStream)?;
+        // SAFETY: the arguments are the program's.
+        let v_phStream =
+            unsafe { crate::cuda::entry::stream::cuStreamCreateWithPriority(cx, flags, priority) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phStream.write_unaligned(cx.raw(Kind::Stream, v_phStream) as CUstream) };
+        Ok(())
+    })
 }
 
 /// `cuStreamDestroy`.
@@ -401,19 +464,23 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
     edgeData_out: *mut *const CUgraphEdgeData,
     numDependencies_out: *mut usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream::cuStreamGetCaptureInfo_v3(
-            hStream,
-            captureStatus_out,
-            id_out,
-            graph_out,
-            dependencies_out,
-            edgeData_out,
-            numDependencies_out,
-            false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream::cuStreamGetCaptureInfo_v3(
+                cx,
+                hStream,
+                captureStatus_out,
+                id_out,
+                graph_out,
+                dependencies_out,
+                edgeData_out,
+                numDependencies_out,
+            )
+        }
+    })
 }
 
 /// `cuStreamGetCaptureInfo_v3_ptsz`.
@@ -426,31 +493,51 @@ pub unsafe extern "C" fn cuStreamGetCaptureInfo_v3_ptsz(
     edgeData_out: *mut *const CUgraphEdgeData,
     numDependencies_out: *mut usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream::cuStreamGetCaptureInfo_v3(
-            hStream,
-            captureStatus_out,
-            id_out,
-            graph_out,
-            dependencies_out,
-            edgeData_out,
-            numDependencies_out,
-            true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream::cuStreamGetCaptureInfo_v3(
+                cx,
+                hStream,
+                captureStatus_out,
+                id_out,
+                graph_out,
+                dependencies_out,
+                edgeData_out,
+                numDependencies_out,
+            )
+        }
+    })
 }
 
 /// `cuStreamGetCtx`.
 pub unsafe extern "C" fn cuStreamGetCtx(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamGetCtx(hStream, pctx, false) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        let hStream = cx.stream(hStream, false)?;
+        not_null(pctx)?;
+        // SAFETY: the arguments are the program's.
+        let v_pctx = unsafe { crate::cuda::entry::stream::cuStreamGetCtx(cx, hStream) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pctx.write_unaligned(v_pctx) };
+        Ok(())
+    })
 }
 
 /// `cuStreamGetCtx_ptsz`.
 pub unsafe extern "C" fn cuStreamGetCtx_ptsz(hStream: CUstream, pctx: *mut CUcontext) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamGetCtx(hStream, pctx, true) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        let hStream = cx.stream(hStream, true)?;
+        not_null(pctx)?;
+        // SAFETY: the arguments are the program's.
+        let v_pctx = unsafe { crate::cuda::entry::stream::cuStreamGetCtx(cx, hStream) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pctx.write_unaligned(v_pctx) };
+        Ok(())
+    })
 }
 
 /// `cuStreamGetCtx_v2`.
@@ -459,8 +546,17 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2(
     pCtx: *mut CUcontext,
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
+        not_null(pCtx)?;
+        // SAFETY: the arguments are the program's.
+        let v_pCtx =
+            unsafe { crate::cuda::entry::stream::cuStreamGetCtx_v2(cx, hStream, pGreenCtx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pCtx.write_unaligned(v_pCtx) };
+        Ok(())
+    })
 }
 
 /// `cuStreamGetCtx_v2_ptsz`.
@@ -469,14 +565,31 @@ pub unsafe extern "C" fn cuStreamGetCtx_v2_ptsz(
     pCtx: *mut CUcontext,
     pGreenCtx: *mut CUgreenCtx,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamGetCtx_v2(hStream, pCtx, pGreenCtx, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
+        not_null(pCtx)?;
+        // SAFETY: the arguments are the program's.
+        let v_pCtx =
+            unsafe { crate::cuda::entry::stream::cuStreamGetCtx_v2(cx, hStream, pGreenCtx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pCtx.write_unaligned(v_pCtx) };
+        Ok(())
+    })
 }
 
 /// `cuStreamGetDevice`.
 pub unsafe extern "C" fn cuStreamGetDevice(hStream: CUstream, device: *mut CUdevice) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamGetDevice(hStream, device, false) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        let hStream = cx.stream(hStream, false)?;
+        not_null(device)?;
+        // SAFETY: the arguments are the program's.
+        let v_device = unsafe { crate::cuda::entry::stream::cuStreamGetDevice(cx, hStream) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { device.write_unaligned(v_device) };
+        Ok(())
+    })
 }
 
 /// `cuStreamGetDevice_ptsz`.
@@ -484,8 +597,16 @@ pub unsafe extern "C" fn cuStreamGetDevice_ptsz(
     hStream: CUstream,
     device: *mut CUdevice,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamGetDevice(hStream, device, true) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        let hStream = cx.stream(hStream, true)?;
+        not_null(device)?;
+        // SAFETY: the arguments are the program's.
+        let v_device = unsafe { crate::cuda::entry::stream::cuStreamGetDevice(cx, hStream) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { device.write_unaligned(v_device) };
+        Ok(())
+    })
 }
 
 /// `cuStreamGetFlags`.
@@ -598,8 +719,17 @@ pub unsafe extern "C" fn cuStreamIsCapturing(
     hStream: CUstream,
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamIsCapturing(hStream, captureStatus, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
+        not_null(captureStatus)?;
+        // SAFETY: the arguments are the program's.
+        let v_captureStatus =
+            unsafe { crate::cuda::entry::stream::cuStreamIsCapturing(cx, hStream) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { captureStatus.write_unaligned(v_captureStatus) };
+        Ok(())
+    })
 }
 
 /// `cuStreamIsCapturing_ptsz`.
@@ -607,20 +737,37 @@ pub unsafe extern "C" fn cuStreamIsCapturing_ptsz(
     hStream: CUstream,
     captureStatus: *mut CUstreamCaptureStatus,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamIsCapturing(hStream, captureStatus, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
+        not_null(captureStatus)?;
+        // SAFETY: the arguments are the program's.
+        let v_captureStatus =
+            unsafe { crate::cuda::entry::stream::cuStreamIsCapturing(cx, hStream) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { captureStatus.write_unaligned(v_captureStatus) };
+        Ok(())
+    })
 }
 
 /// `cuStreamQuery`.
 pub unsafe extern "C" fn cuStreamQuery(hStream: CUstream) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamQuery(hStream, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::stream::cuStreamQuery(cx, hStream) }
+    })
 }
 
 /// `cuStreamQuery_ptsz`.
 pub unsafe extern "C" fn cuStreamQuery_ptsz(hStream: CUstream) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamQuery(hStream, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::stream::cuStreamQuery(cx, hStream) }
+    })
 }
 
 /// `cuStreamSetAttribute`.
@@ -667,14 +814,22 @@ pub unsafe extern "C" fn cuStreamSetAttribute_ptsz(
 
 /// `cuStreamSynchronize`.
 pub unsafe extern "C" fn cuStreamSynchronize(hStream: CUstream) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamSynchronize(hStream, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::stream::cuStreamSynchronize(cx, hStream) }
+    })
 }
 
 /// `cuStreamSynchronize_ptsz`.
 pub unsafe extern "C" fn cuStreamSynchronize_ptsz(hStream: CUstream) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuStreamSynchronize(hStream, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::stream::cuStreamSynchronize(cx, hStream) }
+    })
 }
 
 /// `cuStreamUpdateCaptureDependencies`.
@@ -723,17 +878,21 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2(
     numDependencies: usize,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream::cuStreamUpdateCaptureDependencies_v2(
-            hStream,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            flags,
-            false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream::cuStreamUpdateCaptureDependencies_v2(
+                cx,
+                hStream,
+                dependencies,
+                dependencyData,
+                numDependencies,
+                flags,
+            )
+        }
+    })
 }
 
 /// `cuStreamUpdateCaptureDependencies_v2_ptsz`.
@@ -744,17 +903,21 @@ pub unsafe extern "C" fn cuStreamUpdateCaptureDependencies_v2_ptsz(
     numDependencies: usize,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream::cuStreamUpdateCaptureDependencies_v2(
-            hStream,
-            dependencies,
-            dependencyData,
-            numDependencies,
-            flags,
-            true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream::cuStreamUpdateCaptureDependencies_v2(
+                cx,
+                hStream,
+                dependencies,
+                dependencyData,
+                numDependencies,
+                flags,
+            )
+        }
+    })
 }
 
 /// `cuStreamWaitEvent`.
@@ -1021,6 +1184,9 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
 pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(
     mode: *mut CUstreamCaptureMode,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::stream::cuThreadExchangeStreamCaptureMode(mode) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::stream::cuThreadExchangeStreamCaptureMode(cx, mode) }
+    })
 }

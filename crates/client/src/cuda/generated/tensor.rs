@@ -173,6 +173,11 @@ pub unsafe extern "C" fn cuTensorMapReplaceAddress(
     tensorMap: *mut CUtensorMap,
     globalAddress: *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::tensor::cuTensorMapReplaceAddress(tensorMap, globalAddress) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::tensor::cuTensorMapReplaceAddress(cx, tensorMap, globalAddress)
+        }
+    })
 }

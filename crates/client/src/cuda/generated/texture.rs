@@ -15,14 +15,25 @@ pub unsafe extern "C" fn cuSurfObjectCreate(
     pSurfObject: *mut CUsurfObject,
     pResDesc: *const CUDA_RESOURCE_DESC,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::texture::cuSurfObjectCreate(pSurfObject, pResDesc) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(pSurfObject)?;
+        // SAFETY: the arguments are the program's.
+        let v_pSurfObject =
+            unsafe { crate::cuda::entry::texture::cuSurfObjectCreate(cx, pResDesc) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pSurfObject.write_unaligned(v_pSurfObject) };
+        Ok(())
+    })
 }
 
 /// `cuSurfObjectDestroy`.
 pub unsafe extern "C" fn cuSurfObjectDestroy(surfObject: CUsurfObject) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::texture::cuSurfObjectDestroy(surfObject) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::texture::cuSurfObjectDestroy(cx, surfObject) }
+    })
 }
 
 /// `cuSurfObjectGetResourceDesc`.
@@ -30,14 +41,29 @@ pub unsafe extern "C" fn cuSurfObjectGetResourceDesc(
     pResDesc: *mut CUDA_RESOURCE_DESC,
     surfObject: CUsurfObject,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::texture::cuSurfObjectGetResourceDesc(pResDesc, surfObject) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(pResDesc)?;
+        // SAFETY: the arguments are the program's.
+        let v_pResDesc = unsafe { description(cx, &cx.state().surfaces, surfObject) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pResDesc.write_unaligned(v_pResDesc) };
+        Ok(())
+    })
 }
 
 /// `cuSurfRefGetArray`.
 pub unsafe extern "C" fn cuSurfRefGetArray(phArray: *mut CUarray, hSurfRef: CUsurfref) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { bound(phArray.cast(), hSurfRef as u64, SURFACE_ARRAY) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hSurfRef = cx.handle(Kind::SurfRef, hSurfRef as u64)?;
+        not_null(phArray)?;
+        // SAFETY: the arguments are the program's.
+        let v_phArray = unsafe { bound(cx, hSurfRef, SURFACE_ARRAY) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phArray.write_unaligned(v_phArray) };
+        Ok(())
+    })
 }
 
 /// `cuSurfRefSetArray`.
@@ -67,16 +93,26 @@ pub unsafe extern "C" fn cuTexObjectCreate(
     pTexDesc: *const CUDA_TEXTURE_DESC,
     pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::texture::cuTexObjectCreate(pTexObject, pResDesc, pTexDesc, pResViewDesc)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(pTexObject)?;
+        // SAFETY: the arguments are the program's.
+        let v_pTexObject = unsafe {
+            crate::cuda::entry::texture::cuTexObjectCreate(cx, pResDesc, pTexDesc, pResViewDesc)
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pTexObject.write_unaligned(v_pTexObject) };
+        Ok(())
+    })
 }
 
 /// `cuTexObjectDestroy`.
 pub unsafe extern "C" fn cuTexObjectDestroy(texObject: CUtexObject) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::texture::cuTexObjectDestroy(texObject) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::texture::cuTexObjectDestroy(cx, texObject) }
+    })
 }
 
 /// `cuTexObjectGetResourceDesc`.
@@ -84,8 +120,15 @@ pub unsafe extern "C" fn cuTexObjectGetResourceDesc(
     pResDesc: *mut CUDA_RESOURCE_DESC,
     texObject: CUtexObject,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::texture::cuTexObjectGetResourceDesc(pResDesc, texObject) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(pResDesc)?;
+        // SAFETY: the arguments are the program's.
+        let v_pResDesc = unsafe { description(cx, &cx.state().textures, texObject) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pResDesc.write_unaligned(v_pResDesc) };
+        Ok(())
+    })
 }
 
 /// `cuTexObjectGetResourceViewDesc`.
@@ -213,8 +256,16 @@ pub unsafe extern "C" fn cuTexRefGetAddress_v2(
 
 /// `cuTexRefGetArray`.
 pub unsafe extern "C" fn cuTexRefGetArray(phArray: *mut CUarray, hTexRef: CUtexref) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { bound(phArray.cast(), hTexRef as u64, TEXTURE_ARRAY) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hTexRef = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        not_null(phArray)?;
+        // SAFETY: the arguments are the program's.
+        let v_phArray = unsafe { bound(cx, hTexRef, TEXTURE_ARRAY) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phArray.write_unaligned(v_phArray) };
+        Ok(())
+    })
 }
 
 /// `cuTexRefGetBorderColor`.
@@ -387,14 +438,16 @@ pub unsafe extern "C" fn cuTexRefGetMipmappedArray(
     phMipmappedArray: *mut CUmipmappedArray,
     hTexRef: CUtexref,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        bound(
-            phMipmappedArray.cast(),
-            hTexRef as u64,
-            TEXTURE_MIPMAPPED_ARRAY,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let hTexRef = cx.handle(Kind::TexRef, hTexRef as u64)?;
+        not_null(phMipmappedArray)?;
+        // SAFETY: the arguments are the program's.
+        let v_phMipmappedArray = unsafe { bound(cx, hTexRef, TEXTURE_MIPMAPPED_ARRAY) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { phMipmappedArray.write_unaligned(v_phMipmappedArray) };
+        Ok(())
+    })
 }
 
 /// `cuTexRefSetAddress`: refused.

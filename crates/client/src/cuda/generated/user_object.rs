@@ -58,16 +58,25 @@ pub unsafe extern "C" fn cuUserObjectCreate(
     initialRefcount: u32,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::user_object::cuUserObjectCreate(
-            object_out,
-            ptr,
-            destroy,
-            initialRefcount,
-            flags,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(object_out)?;
+        // SAFETY: the arguments are the program's.
+        let v_object_out = unsafe {
+            crate::cuda::entry::user_object::cuUserObjectCreate(
+                cx,
+                ptr,
+                destroy,
+                initialRefcount,
+                flags,
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            object_out.write_unaligned(cx.raw(Kind::UserObject, v_object_out) as CUuserObject)
+        };
+        Ok(())
+    })
 }
 
 /// `cuUserObjectRelease`.

@@ -10,8 +10,11 @@ use wire::Kind;
 
 /// `cuMemAddressFree`.
 pub unsafe extern "C" fn cuMemAddressFree(ptr: CUdeviceptr, size: usize) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::vmm::cuMemAddressFree(ptr, size) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::vmm::cuMemAddressFree(cx, ptr, size) }
+    })
 }
 
 /// `cuMemAddressReserve`.
@@ -22,8 +25,17 @@ pub unsafe extern "C" fn cuMemAddressReserve(
     addr: CUdeviceptr,
     flags: u64,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::vmm::cuMemAddressReserve(ptr, size, alignment, addr, flags) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(ptr)?;
+        // SAFETY: the arguments are the program's.
+        let v_ptr = unsafe {
+            crate::cuda::entry::vmm::cuMemAddressReserve(cx, size, alignment, addr, flags)
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { ptr.write_unaligned(v_ptr) };
+        Ok(())
+    })
 }
 
 /// `cuMemCreate`.
@@ -33,8 +45,18 @@ pub unsafe extern "C" fn cuMemCreate(
     prop: *const CUmemAllocationProp,
     flags: u64,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::vmm::cuMemCreate(handle, size, prop, flags) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(handle)?;
+        // SAFETY: the arguments are the program's.
+        let v_handle = unsafe { crate::cuda::entry::vmm::cuMemCreate(cx, size, prop, flags) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            handle
+                .write_unaligned(cx.raw(Kind::Allocation, v_handle) as CUmemGenericAllocationHandle)
+        };
+        Ok(())
+    })
 }
 
 /// `cuMemExportToShareableHandle`.
@@ -44,15 +66,19 @@ pub unsafe extern "C" fn cuMemExportToShareableHandle(
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::vmm::cuMemExportToShareableHandle(
-            shareableHandle,
-            handle,
-            handleType,
-            flags,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::vmm::cuMemExportToShareableHandle(
+                cx,
+                shareableHandle,
+                handle,
+                handleType,
+                flags,
+            )
+        }
+    })
 }
 
 /// `cuMemGetAccess`.
@@ -61,8 +87,11 @@ pub unsafe extern "C" fn cuMemGetAccess(
     location: *const CUmemLocation,
     ptr: CUdeviceptr,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::vmm::cuMemGetAccess(flags, location, ptr) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::vmm::cuMemGetAccess(cx, flags, location, ptr) }
+    })
 }
 
 /// `cuMemGetAllocationGranularity`.
@@ -71,8 +100,16 @@ pub unsafe extern "C" fn cuMemGetAllocationGranularity(
     prop: *const CUmemAllocationProp,
     option: CUmemAllocationGranularity_flags,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::vmm::cuMemGetAllocationGranularity(granularity, prop, option) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(granularity)?;
+        // SAFETY: the arguments are the program's.
+        let v_granularity =
+            unsafe { crate::cuda::entry::vmm::cuMemGetAllocationGranularity(cx, prop, option) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { granularity.write_unaligned(v_granularity) };
+        Ok(())
+    })
 }
 
 /// `cuMemGetAllocationPropertiesFromHandle`.
@@ -80,8 +117,16 @@ pub unsafe extern "C" fn cuMemGetAllocationPropertiesFromHandle(
     prop: *mut CUmemAllocationProp,
     handle: CUmemGenericAllocationHandle,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::vmm::cuMemGetAllocationPropertiesFromHandle(prop, handle) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(prop)?;
+        // SAFETY: the arguments are the program's.
+        let v_prop =
+            unsafe { crate::cuda::entry::vmm::cuMemGetAllocationPropertiesFromHandle(cx, handle) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { prop.write_unaligned(v_prop) };
+        Ok(())
+    })
 }
 
 /// `cuMemImportFromShareableHandle`.
@@ -90,10 +135,20 @@ pub unsafe extern "C" fn cuMemImportFromShareableHandle(
     osHandle: *mut c_void,
     shHandleType: CUmemAllocationHandleType,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::vmm::cuMemImportFromShareableHandle(handle, osHandle, shHandleType)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(handle)?;
+        // SAFETY: the arguments are the program's.
+        let v_handle = unsafe {
+            crate::cuda::entry::vmm::cuMemImportFromShareableHandle(cx, osHandle, shHandleType)
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe {
+            handle
+                .write_unaligned(cx.raw(Kind::Allocation, v_handle) as CUmemGenericAllocationHandle)
+        };
+        Ok(())
+    })
 }
 
 /// `cuMemMap`.
@@ -104,8 +159,11 @@ pub unsafe extern "C" fn cuMemMap(
     handle: CUmemGenericAllocationHandle,
     flags: u64,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::vmm::cuMemMap(ptr, size, offset, handle, flags) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::vmm::cuMemMap(cx, ptr, size, offset, handle, flags) }
+    })
 }
 
 /// `cuMemMapArrayAsync`: refused.
@@ -128,8 +186,11 @@ pub unsafe extern "C" fn cuMemMapArrayAsync_ptsz(
 
 /// `cuMemRelease`.
 pub unsafe extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::vmm::cuMemRelease(handle) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::vmm::cuMemRelease(cx, handle) }
+    })
 }
 
 /// `cuMemRetainAllocationHandle`.
@@ -137,8 +198,15 @@ pub unsafe extern "C" fn cuMemRetainAllocationHandle(
     handle: *mut CUmemGenericAllocationHandle,
     addr: *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::vmm::cuMemRetainAllocationHandle(handle, addr) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(handle)?;
+        // SAFETY: the arguments are the program's.
+        let v_handle = unsafe { crate::cuda::entry::vmm::cuMemRetainAllocationHandle(cx, addr) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { handle.write_unaligned(v_handle) };
+        Ok(())
+    })
 }
 
 /// `cuMemSetAccess`.
@@ -148,14 +216,20 @@ pub unsafe extern "C" fn cuMemSetAccess(
     desc: *const CUmemAccessDesc,
     count: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::vmm::cuMemSetAccess(ptr, size, desc, count) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::vmm::cuMemSetAccess(cx, ptr, size, desc, count) }
+    })
 }
 
 /// `cuMemUnmap`.
 pub unsafe extern "C" fn cuMemUnmap(ptr: CUdeviceptr, size: usize) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::vmm::cuMemUnmap(ptr, size) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::vmm::cuMemUnmap(cx, ptr, size) }
+    })
 }
 
 /// `cuMulticastAddDevice`: refused.

@@ -2,8 +2,12 @@
 //! Functions: OpenCL.
 
 #![allow(missing_docs, non_camel_case_types, non_snake_case)]
-#![allow(non_upper_case_globals, unused_imports, clippy::unnecessary_cast)]
-#![allow(unused_unsafe)]
+#![allow(
+    non_upper_case_globals,
+    unused_imports,
+    unused_unsafe,
+    clippy::unnecessary_cast
+)]
 pub mod context;
 pub mod device;
 pub mod event;
