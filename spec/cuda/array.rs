@@ -37,7 +37,7 @@ fn cuArrayCreate_v2(
     #[in_ref] pAllocateArray: *const CUDA_ARRAY_DESCRIPTOR,
 ) -> CUresult;
 
-#[id(0x1004)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuArrayDestroy", 2000)]
+#[id(0x1004)] #[queued] #[get_proc("cuArrayDestroy", 2000)]
 fn cuArrayDestroy(#[del] hArray: CUarray) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")]

@@ -130,13 +130,13 @@ fn cuDevicePrimaryCtxGetState(
 #[is(cuDevicePrimaryCtxRelease_v2)] #[get_proc("cuDevicePrimaryCtxRelease", 7000)]
 fn cuDevicePrimaryCtxRelease(dev: CUdevice) -> CUresult;
 
-#[custom] #[cx(local)] #[get_proc("cuDevicePrimaryCtxRelease", 11000)]
+#[cx(local)] #[is(engine::death::release(dev))] #[get_proc("cuDevicePrimaryCtxRelease", 11000)]
 fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult;
 
 #[is(cuDevicePrimaryCtxReset_v2)] #[get_proc("cuDevicePrimaryCtxReset", 7000)]
 fn cuDevicePrimaryCtxReset(dev: CUdevice) -> CUresult;
 
-#[custom] #[cx(local)] #[get_proc("cuDevicePrimaryCtxReset", 11000)]
+#[cx(local)] #[is(engine::death::reset(dev))] #[get_proc("cuDevicePrimaryCtxReset", 11000)]
 fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult;
 
 #[custom] #[cx(local)] #[get_proc("cuDevicePrimaryCtxRetain", 7000)]

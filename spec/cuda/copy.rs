@@ -10,7 +10,7 @@ fn cuMemBatchDecompressAsync(
     stream: CUstream,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuMemcpy", 4000)] #[per_thread("_ptds")]
+#[cx] #[is(engine::copy::any(dst, src, ByteCount, cx.stream(null, per_thread)?, false))] #[get_proc("cuMemcpy", 4000)] #[per_thread("_ptds")]
 fn cuMemcpy(dst: CUdeviceptr, src: CUdeviceptr, ByteCount: usize) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy2D", 2000)]
@@ -67,7 +67,7 @@ fn cuMemcpy3DPeerAsync(pCopy: *const CUDA_MEMCPY3D_PEER, hStream: CUstream) -> C
 #[is(copy_of_rows(pCopy, null, per_thread, false, false, rows_of))] #[get_proc("cuMemcpy3D", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuMemcpyAsync", 4000)] #[per_thread("_ptsz")]
+#[cx] #[is(engine::copy::any(dst, src, ByteCount, hStream, true))] #[get_proc("cuMemcpyAsync", 4000)] #[per_thread("_ptsz")]
 fn cuMemcpyAsync(
     dst: CUdeviceptr,
     src: CUdeviceptr,
@@ -220,7 +220,7 @@ fn cuMemcpyDtoHAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuMemcpyDtoHAsync", 3020)] #[per_thread("_ptsz")]
+#[cx] #[is(engine::copy::to_host(dstHost.cast(), srcDevice, ByteCount, hStream, true))] #[get_proc("cuMemcpyDtoHAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyDtoHAsync_v2(
     dstHost: *mut c_void,
     srcDevice: CUdeviceptr,
@@ -228,7 +228,7 @@ fn cuMemcpyDtoHAsync_v2(
     #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuMemcpyDtoH", 3020)] #[per_thread("_ptds")]
+#[cx] #[is(engine::copy::to_host(dstHost.cast(), srcDevice, ByteCount, cx.stream(null, per_thread)?, false))] #[get_proc("cuMemcpyDtoH", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyDtoH_v2(dstHost: *mut c_void, srcDevice: CUdeviceptr, ByteCount: usize) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpyHtoA", 2000)]
@@ -278,7 +278,7 @@ fn cuMemcpyHtoDAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuMemcpyHtoDAsync", 3020)] #[per_thread("_ptsz")]
+#[cx] #[is(engine::copy::to_device(dstDevice, srcHost.cast(), ByteCount, hStream, true))] #[get_proc("cuMemcpyHtoDAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyHtoDAsync_v2(
     dstDevice: CUdeviceptr,
     srcHost: *const c_void,
@@ -286,7 +286,7 @@ fn cuMemcpyHtoDAsync_v2(
     #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuMemcpyHtoD", 3020)] #[per_thread("_ptds")]
+#[cx] #[is(engine::copy::to_device(dstDevice, srcHost.cast(), ByteCount, cx.stream(null, per_thread)?, false))] #[get_proc("cuMemcpyHtoD", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyHtoD_v2(dstDevice: CUdeviceptr, srcHost: *const c_void, ByteCount: usize) -> CUresult;
 
 #[is(cuMemcpyPeerAsync(dstDevice, dstContext, srcDevice, srcContext, ByteCount, null))] #[get_proc("cuMemcpyPeer", 4000)] #[per_thread("_ptds")]

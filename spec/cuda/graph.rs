@@ -220,10 +220,10 @@ fn cuGraphCreate(#[new] phGraph: *mut CUgraph, flags: u32) -> CUresult;
 #[custom] #[cx] #[get_proc("cuGraphDebugDotPrint", 11030)]
 fn cuGraphDebugDotPrint(#[handle] hGraph: CUgraph, path: *const c_char, flags: u32) -> CUresult;
 
-#[id(0x0f0b)] #[queued] #[by_hand(client, worker)] #[cx] #[get_proc("cuGraphDestroy", 10000)]
+#[id(0x0f0b)] #[queued] #[by_hand(worker)] #[get_proc("cuGraphDestroy", 10000)]
 fn cuGraphDestroy(#[del] hGraph: CUgraph) -> CUresult;
 
-#[id(0x0f0c)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuGraphDestroyNode", 10000)]
+#[id(0x0f0c)] #[waits] #[get_proc("cuGraphDestroyNode", 10000)]
 fn cuGraphDestroyNode(#[del] hNode: CUgraphNode) -> CUresult;
 
 #[cx] #[is(get_node(hNode, CU_GRAPH_NODE_TYPE_EVENT_RECORD, busbar_abi::member))] #[get_proc("cuGraphEventRecordNodeGetEvent", 11010)]
@@ -263,7 +263,7 @@ fn cuGraphExecChildGraphNodeSetParams(
     childGraph: CUgraph,
 ) -> CUresult;
 
-#[id(0x0f10)] #[queued] #[by_hand(client, worker)] #[cx] #[get_proc("cuGraphExecDestroy", 10000)]
+#[id(0x0f10)] #[queued] #[by_hand(worker)] #[get_proc("cuGraphExecDestroy", 10000)]
 fn cuGraphExecDestroy(#[del] hGraphExec: CUgraphExec) -> CUresult;
 
 #[id(0x0f11)] #[waits] #[get_proc("cuGraphExecEventRecordNodeSetEvent", 11010)]

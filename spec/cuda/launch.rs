@@ -1,9 +1,9 @@
 //! Kernel launches and host functions.
 
-#[local] #[get_proc("cuFuncSetBlockShape", 2000)]
+#[local] #[cx(local)] #[get_proc("cuFuncSetBlockShape", 2000)]
 fn cuFuncSetBlockShape(hfunc: CUfunction, x: i32, y: i32, z: i32) -> CUresult;
 
-#[local] #[get_proc("cuFuncSetSharedSize", 2000)]
+#[cx(local)] #[is(change(hfunc, |s| s.shared = bytes))] #[get_proc("cuFuncSetSharedSize", 2000)]
 fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult;
 
 #[is(cuLaunchGridAsync(f, 1, 1, null))] #[get_proc("cuLaunch", 2000)]
@@ -68,17 +68,17 @@ fn cuLaunchKernelEx(
     extra: *mut *mut c_void,
 ) -> CUresult;
 
-#[local] #[get_proc("cuParamSetf", 2000)]
+#[cx(local)] #[is(set_parameter(hfunc, offset, &value.to_le_bytes()))] #[get_proc("cuParamSetf", 2000)]
 fn cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) -> CUresult;
 
-#[local] #[get_proc("cuParamSeti", 2000)]
+#[cx(local)] #[is(set_parameter(hfunc, offset, &value.to_le_bytes()))] #[get_proc("cuParamSeti", 2000)]
 fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) -> CUresult;
 
-#[local] #[get_proc("cuParamSetSize", 2000)]
+#[local] #[cx(local)] #[get_proc("cuParamSetSize", 2000)]
 fn cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUresult;
 
-#[local] #[get_proc("cuParamSetTexRef", 2000)]
+#[local] #[cx(local)] #[get_proc("cuParamSetTexRef", 2000)]
 fn cuParamSetTexRef(hfunc: CUfunction, texunit: i32, hTexRef: CUtexref) -> CUresult;
 
-#[local] #[get_proc("cuParamSetv", 2000)]
+#[local] #[cx(local)] #[get_proc("cuParamSetv", 2000)]
 fn cuParamSetv(hfunc: CUfunction, offset: i32, ptr: *mut c_void, numbytes: u32) -> CUresult;

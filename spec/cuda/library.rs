@@ -25,7 +25,7 @@ fn cuKernelGetParamInfo(
     #[out(optional)] paramSize: *mut usize,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuKernelSetAttribute", 12000)]
+#[cx] #[is(engine::attributes::set_attribute(kernel, attrib, val, dev))] #[get_proc("cuKernelSetAttribute", 12000)]
 fn cuKernelSetAttribute(
     attrib: CUfunction_attribute,
     val: i32,

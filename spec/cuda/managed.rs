@@ -1,6 +1,6 @@
 //! Managed memory: hints, prefetch, attachment.
 
-#[local] #[cx] #[get_proc("cuMemAdvise", 8000)]
+#[cx] #[is(advise(devPtr, count, advice, || place_of(cx, device)))] #[get_proc("cuMemAdvise", 8000)]
 fn cuMemAdvise(
     devPtr: CUdeviceptr,
     count: usize,
@@ -8,7 +8,7 @@ fn cuMemAdvise(
     device: CUdevice,
 ) -> CUresult;
 
-#[local] #[cx] #[get_proc("cuMemAdvise", 12020)]
+#[cx] #[is(advise(devPtr, count, advice, || place_at(cx, &location)))] #[get_proc("cuMemAdvise", 12020)]
 fn cuMemAdvise_v2(
     devPtr: CUdeviceptr,
     count: usize,
@@ -40,12 +40,12 @@ fn cuMemDiscardBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuMemPrefetchAsync", 8000)] #[per_thread("_ptsz")]
+#[cx] #[is(prefetch(devPtr, count, place_of(cx, dstDevice)?))] #[get_proc("cuMemPrefetchAsync", 8000)] #[per_thread("_ptsz")]
 fn cuMemPrefetchAsync(
     devPtr: CUdeviceptr,
     count: usize,
     dstDevice: CUdevice,
-    hStream: CUstream,
+    #[handle] hStream: CUstream,
 ) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuMemPrefetchAsync", 12020)] #[per_thread("_ptsz")]
@@ -69,7 +69,7 @@ fn cuMemPrefetchBatchAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[local] #[cx(local)] #[get_proc("cuMemRangeGetAttribute", 8000)]
+#[cx(local)] #[is(range_attribute(data, dataSize, attribute, devPtr, count))] #[get_proc("cuMemRangeGetAttribute", 8000)]
 fn cuMemRangeGetAttribute(
     data: *mut c_void,
     dataSize: usize,

@@ -27,7 +27,7 @@ fn cuMemAllocPitch_v2(
     ElementSizeBytes: u32,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuMemAlloc", 3020)]
+#[cx] #[is(engine::memory::alloc(bytesize))] #[get_proc("cuMemAlloc", 3020)]
 fn cuMemAlloc_v2(#[out] dptr: *mut CUdeviceptr, bytesize: usize) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemFree", 2000)]

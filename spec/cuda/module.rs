@@ -1,6 +1,6 @@
 //! Modules, their functions, and the linker.
 
-#[custom] #[cx] #[get_proc("cuFuncGetAttribute", 2020)]
+#[cx] #[is(engine::attributes::attribute(hfunc, attrib))] #[get_proc("cuFuncGetAttribute", 2020)]
 fn cuFuncGetAttribute(
     #[out] pi: *mut i32,
     attrib: CUfunction_attribute,
@@ -31,7 +31,7 @@ fn cuFuncIsLoaded(
 #[changes(Function, "whether it is loaded")]
 fn cuFuncLoad(#[handle] function: CUfunction) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuFuncSetAttribute", 9000)]
+#[cx] #[is(engine::attributes::set_attribute(hfunc, attrib, value, cx.current_device()?))] #[get_proc("cuFuncSetAttribute", 9000)]
 fn cuFuncSetAttribute(hfunc: CUfunction, attrib: CUfunction_attribute, value: i32) -> CUresult;
 
 #[id(0x0403)] #[queued_if(config <= CU_FUNC_CACHE_PREFER_EQUAL)] #[get_proc("cuFuncSetCacheConfig", 3000)]

@@ -28,14 +28,14 @@ fn cuMemAllocFromPoolAsync(
 #[custom] #[cx] #[get_proc("cuMemFreeAsync", 11020)] #[per_thread("_ptsz")]
 fn cuMemFreeAsync(dptr: CUdeviceptr, #[handle] hStream: CUstream) -> CUresult;
 
-#[cx] #[is(of_location(location, r#type, 1))] #[get_proc("cuMemGetDefaultMemPool", 13000)]
+#[cx] #[is(of_device(located(location, r#type)?, 1))] #[get_proc("cuMemGetDefaultMemPool", 13000)]
 fn cuMemGetDefaultMemPool(
     #[gives(one)] pool_out: *mut CUmemoryPool,
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult;
 
-#[cx] #[is(of_location(location, r#type, 0))] #[get_proc("cuMemGetMemPool", 13000)]
+#[cx] #[is(of_device(located(location, r#type)?, 0))] #[get_proc("cuMemGetMemPool", 13000)]
 fn cuMemGetMemPool(
     #[gives(one)] pool: *mut CUmemoryPool,
     location: *mut CUmemLocation,

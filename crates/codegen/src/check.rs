@@ -108,7 +108,7 @@ fn alias(api: &Api, c: &Call, to: &str, args: Option<&[String]>) -> Result<()> {
             stream == Some(a.ty.as_str()) && matches!(p.mark, Some(Mark::Handle(_)))
         };
         let told = c.item.begin.is_some() && c.args.iter().zip(&c.item.params).any(marked);
-        if !told && !args.iter().any(|a| a == "per_thread") {
+        if !told && !args.iter().any(|a| a.contains("per_thread")) {
             bail!("`{to}` is not told `per_thread`");
         }
         return Ok(());

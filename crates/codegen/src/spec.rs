@@ -439,11 +439,16 @@ fn words(e: &Expr) -> Result<String> {
 }
 
 fn function_name(e: &Expr) -> Result<String> {
-    match e {
-        Expr::Path(p) => p.path.get_ident().map(ToString::to_string),
-        _ => None,
-    }
-    .context("`is` wants a function, with or without arguments")
+    let Expr::Path(p) = e else {
+        bail!("`is` wants a function, with or without arguments");
+    };
+    let parts: Vec<_> = p
+        .path
+        .segments
+        .iter()
+        .map(|s| s.ident.to_string())
+        .collect();
+    Ok(parts.join("::"))
 }
 
 /// `creates(Kind)`, `destroys(This | That, field)`, `changes(Kind, field, "what")`.

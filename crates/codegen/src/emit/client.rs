@@ -240,21 +240,32 @@ fn params(args: &[Arg], used: impl Fn(&Arg) -> bool) -> String {
     list.join(", ")
 }
 
+/// Whether an entry point uses this argument.
+fn uses(c: &Call, a: &Arg) -> bool {
+    is_named(c, a) || c.item.begin.is_some() && is_marked(c, a)
+}
+
 /// Whether an entry point hands this argument on.
-fn hands_on(c: &Call, a: &Arg) -> bool {
+fn is_named(c: &Call, a: &Arg) -> bool {
     let Class::Is(_, Some(given)) = &c.item.class else {
         return true;
     };
     let word = |c: char| c.is_alphanumeric() || c == '_' || c == '#';
-    let told = c.item.begin.is_some() && is_marked(c, a);
-    let mut words = given.iter().flat_map(|g| g.split(|c| !word(c)));
-    told || words.any(|w| w == a.name)
+    given
+        .iter()
+        .any(|g| g.split(|c| !word(c)).any(|w| w == a.name))
 }
 
+/// Whether something happens with this argument before the function is called, or behind it.
 fn is_marked(c: &Call, a: &Arg) -> bool {
     let of_name = |p: &&Param| p.name == a.name;
     let p = c.item.params.iter().find(of_name);
-    p.is_some_and(|p| matches!(p.mark, Some(Mark::New | Mark::Gives(true) | Mark::Out(_))))
+    p.is_some_and(|p| {
+        matches!(
+            p.mark,
+            Some(Mark::New | Mark::Gives(true) | Mark::Out(_) | Mark::Handle(_) | Mark::Del)
+        )
+    })
 }
 
 fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
@@ -267,7 +278,7 @@ fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
     }
     for (variant, per_thread) in &variants {
         let about = if refused.is_some() { ": refused" } else { "" };
-        let params = params(&c.args, |a| refused.is_none() && hands_on(c, a));
+        let params = params(&c.args, |a| refused.is_none() && uses(c, a));
         let _ = writeln!(
             s,
             "/// `{variant}`{about}.\n\
@@ -319,7 +330,10 @@ impl Told {
                 Some(Mark::Handle(_)) if stream == Some(a.ty.as_str()) => {
                     stream_is_known = true;
                     let get = format!("cx.stream({name}, {per_thread})?");
-                    let _ = writeln!(told.before, "let {name} = {get};");
+                    let _ = match is_named(c, a) {
+                        true => writeln!(told.before, "let {name} = {get};"),
+                        false => writeln!(told.before, "{get};"),
+                    };
                 }
                 Some(Mark::Handle(_) | Mark::Del) => {
                     let optional = matches!(p.mark, Some(Mark::Handle(true)));
@@ -362,6 +376,22 @@ impl Told {
     }
 }
 
+/// An expression with what is known of the entry point in its place.
+fn known_here(expression: &str, per_thread: bool) -> String {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut out = String::new();
+    for part in expression.split_inclusive(|c| !is_word(c)) {
+        let word = part.trim_end_matches(|c| !is_word(c));
+        match word {
+            "null" => out.push_str("std::ptr::null_mut()"),
+            "per_thread" => out.push_str(&per_thread.to_string()),
+            word => out.push_str(word),
+        }
+        out.push_str(&part[word.len()..]);
+    }
+    out
+}
+
 /// A call that begins before its hand-written function, which is told of it.
 fn told(api: &Api, c: &Call, begin: &Begin, per_thread: bool, s: &mut String) {
     let told = Told::of(api, c, per_thread);
@@ -372,10 +402,13 @@ fn told(api: &Api, c: &Call, begin: &Begin, per_thread: bool, s: &mut String) {
     s.push_str(&told.before);
     let call = match &c.item.class {
         Class::Is(to, given) => {
-            let given = given.as_deref().unwrap_or_default();
-            let mut args = vec!["cx".to_owned()];
-            args.extend(arguments(None, c, given, per_thread));
-            format!("{to}({})", args.join(", "))
+            let given = given.iter().flatten().map(|a| known_here(a, per_thread));
+            let args: Vec<_> = std::iter::once("cx".to_owned()).chain(given).collect();
+            let room = match to.contains("::") {
+                true => format!("crate::{}::", api.name),
+                false => String::new(),
+            };
+            format!("{room}{to}({})", args.join(", "))
         }
         _ => {
             let (family, name) = (&c.item.family, &c.item.name);

@@ -222,14 +222,6 @@ pub fn cuDevicePrimaryCtxRetain(cx: Cx, dev: CUdevice) -> Result<u32, CUresult> 
     Ok(id)
 }
 
-pub fn cuDevicePrimaryCtxRelease_v2(cx: Cx, dev: CUdevice) -> Result<(), CUresult> {
-    death::release(cx, dev)
-}
-
-pub fn cuDevicePrimaryCtxReset_v2(cx: Cx, dev: CUdevice) -> Result<(), CUresult> {
-    death::reset(cx, dev)
-}
-
 pub fn cuCtxRecordEvent(cx: Cx, h_ctx: u32, h_event: u32) -> Result<(), CUresult> {
     cx.state().events.recorded_unseen();
     cx.send(&msg::CuCtxRecordEvent { h_ctx, h_event })

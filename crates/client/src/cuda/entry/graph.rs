@@ -115,18 +115,6 @@ pub fn cuGraphNodeFindInClone(cx: Cx, node: u32, graph: u32) -> Result<CUgraphNo
     graph::adopt(cx, graph, found)
 }
 
-pub fn cuGraphDestroy(cx: Cx, h_graph: u32) -> Result<(), CUresult> {
-    cx.send(&msg::CuGraphDestroy { h_graph })?;
-    cx.destroy(Kind::Graph, h_graph);
-    Ok(())
-}
-
-pub fn cuGraphDestroyNode(cx: Cx, h_node: u32) -> Result<(), CUresult> {
-    cx.send(&msg::CuGraphDestroyNode { h_node })?;
-    cx.destroy(Kind::GraphNode, h_node);
-    Ok(())
-}
-
 pub unsafe fn cuGraphDebugDotPrint(
     cx: Cx,
     graph: u32,

@@ -162,13 +162,6 @@ pub unsafe fn cuGraphExecUpdate(
     updated
 }
 
-pub fn cuGraphExecDestroy(cx: Cx, h_graph_exec: u32) -> Result<(), CUresult> {
-    // The id may be used again from here on, by whom the worker hears of behind this.
-    cx.send(&msg::CuGraphExecDestroy { h_graph_exec })?;
-    cx.destroy(Kind::GraphExec, h_graph_exec);
-    Ok(())
-}
-
 pub fn cuGraphNodeSetEnabled(
     cx: Cx,
     h_graph_exec: u32,

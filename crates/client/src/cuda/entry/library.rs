@@ -146,16 +146,6 @@ pub fn cuKernelGetAttribute(
     Ok(v)
 }
 
-pub fn cuKernelSetAttribute(
-    cx: Cx,
-    which: CUfunction_attribute,
-    value: i32,
-    kernel: CUkernel,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    attributes::set_attribute(cx, kernel as CUfunction, which, value, dev)
-}
-
 pub fn cuKernelSetCacheConfig(
     cx: Cx,
     kernel: CUkernel,

@@ -34,14 +34,14 @@ fn managed(cx: Cx, p: u64, len: usize) -> Result<Range, CUresult> {
 }
 
 /// A device, or the host.
-fn place_of(cx: Cx, dev: CUdevice) -> Result<i32, CUresult> {
+pub fn place_of(cx: Cx, dev: CUdevice) -> Result<i32, CUresult> {
     if dev != CPU {
         cx.device(dev)?;
     }
     Ok(dev)
 }
 
-fn place_at(cx: Cx, l: &CUmemLocation) -> Result<i32, CUresult> {
+pub fn place_at(cx: Cx, l: &CUmemLocation) -> Result<i32, CUresult> {
     match l.r#type {
         CU_MEM_LOCATION_TYPE_DEVICE => place_of(cx, l.id),
         CU_MEM_LOCATION_TYPE_HOST
@@ -51,7 +51,7 @@ fn place_at(cx: Cx, l: &CUmemLocation) -> Result<i32, CUresult> {
     }
 }
 
-fn advise(
+pub fn advise(
     cx: Cx,
     p: u64,
     len: usize,
@@ -80,7 +80,7 @@ fn advise(
 
 /// Prefetches to the device push at once. Those to the host make the program's next access, which
 /// is when the bytes are known to be final, fetch in large pieces.
-fn prefetch(cx: Cx, p: u64, len: usize, place: i32) -> Result<(), CUresult> {
+pub fn prefetch(cx: Cx, p: u64, len: usize, place: i32) -> Result<(), CUresult> {
     if len == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -113,7 +113,7 @@ unsafe fn ranges(
 }
 
 /// Writes an attribute of a range into the program's memory.
-unsafe fn attribute(
+pub unsafe fn range_attribute(
     cx: Cx,
     data: *mut c_void,
     size: usize,
@@ -187,38 +187,6 @@ pub fn cuMemAllocManaged(cx: Cx, size: usize, flags: u32) -> Result<CUdeviceptr,
     Ok(at as CUdeviceptr)
 }
 
-pub fn cuMemAdvise(
-    cx: Cx,
-    p: CUdeviceptr,
-    len: usize,
-    advice: CUmem_advise,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
-    advise(cx, p, len, advice, || place_of(cx, dev))
-}
-
-pub fn cuMemAdvise_v2(
-    cx: Cx,
-    p: CUdeviceptr,
-    len: usize,
-    advice: CUmem_advise,
-    location: CUmemLocation,
-) -> Result<(), CUresult> {
-    advise(cx, p, len, advice, || place_at(cx, &location))
-}
-
-pub fn cuMemPrefetchAsync(
-    cx: Cx,
-    p: CUdeviceptr,
-    len: usize,
-    dev: CUdevice,
-    stream: CUstream,
-    per_thread: bool,
-) -> Result<(), CUresult> {
-    cx.stream(stream, per_thread)?;
-    prefetch(cx, p, len, place_of(cx, dev)?)
-}
-
 pub fn cuMemPrefetchAsync_v2(
     cx: Cx,
     p: CUdeviceptr,
@@ -287,18 +255,6 @@ pub unsafe fn cuMemDiscardBatchAsync(
     unsafe { ranges(cx, p, sizes, n) }.map(drop)
 }
 
-pub unsafe fn cuMemRangeGetAttribute(
-    cx: Cx,
-    data: *mut c_void,
-    size: usize,
-    which: CUmem_range_attribute,
-    p: CUdeviceptr,
-    len: usize,
-) -> Result<(), CUresult> {
-    // SAFETY: the program's place.
-    unsafe { attribute(cx, data, size, which, p, len) }
-}
-
 pub unsafe fn cuMemRangeGetAttributes(
     cx: Cx,
     data: *mut *mut c_void,
@@ -314,7 +270,7 @@ pub unsafe fn cuMemRangeGetAttributes(
     for i in 0..n {
         // SAFETY: the program's arrays of `n` items, and the places that they name.
         unsafe {
-            attribute(
+            range_attribute(
                 cx,
                 data.add(i).read(),
                 sizes.add(i).read(),

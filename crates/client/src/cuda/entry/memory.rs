@@ -101,11 +101,6 @@ unsafe fn no_attribute(p: u64, which: u32, data: *mut c_void) -> Result<(), CUre
     }
 }
 
-pub fn cuMemAlloc_v2(cx: Cx, size: usize) -> Result<CUdeviceptr, CUresult> {
-    let at = memory::alloc(cx, size)?;
-    Ok(at as CUdeviceptr)
-}
-
 pub fn cuMemAllocPitch_v2(
     cx: Cx,
     width: usize,

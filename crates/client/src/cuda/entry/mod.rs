@@ -1,7 +1,6 @@
 //! The C functions of each family that the spec leaves to be written by hand: they check,
 //! translate, and hand over. Generated code alone uses them.
 
-pub mod array;
 pub mod context;
 pub mod copy;
 pub mod copy_batch;

@@ -2,7 +2,7 @@
 
 use super::library::cuLibraryGetModule;
 use crate::cuda::call::{Cx, put};
-use crate::cuda::engine::{attributes, launch, load};
+use crate::cuda::engine::{launch, load};
 use crate::cuda::state::loaded::Options;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -84,23 +84,6 @@ pub unsafe fn cuModuleGetGlobal_v2(
 pub fn cuModuleGetLoadingMode(_cx: Cx) -> Result<CUmoduleLoadingMode, CUresult> {
     let eager = std::env::var("CUDA_MODULE_LOADING").is_ok_and(|v| v == "EAGER");
     Ok(if eager { 1 } else { 2 })
-}
-
-pub fn cuFuncGetAttribute(
-    cx: Cx,
-    which: CUfunction_attribute,
-    f: CUfunction,
-) -> Result<i32, CUresult> {
-    attributes::attribute(cx, f, which)
-}
-
-pub fn cuFuncSetAttribute(
-    cx: Cx,
-    f: CUfunction,
-    which: CUfunction_attribute,
-    value: i32,
-) -> Result<(), CUresult> {
-    attributes::set_attribute(cx, f, which, value, cx.current_device()?)
 }
 
 pub fn cuFuncGetModule(cx: Cx, f: CUfunction) -> Result<CUmodule, CUresult> {

@@ -53,7 +53,7 @@ pub fn alloc(
 }
 
 /// The device that a location names. Pools of other places, and of managed memory, are not offered.
-unsafe fn located(
+pub unsafe fn located(
     location: *const CUmemLocation,
     kind: CUmemAllocationType,
 ) -> Result<CUdevice, CUresult> {
@@ -66,16 +66,6 @@ unsafe fn located(
         return Err(CUDA_ERROR_NOT_SUPPORTED);
     }
     Ok(at.id)
-}
-
-pub unsafe fn of_location(
-    cx: Cx,
-    location: *mut CUmemLocation,
-    kind: CUmemAllocationType,
-    default: u32,
-) -> Result<CUmemoryPool, CUresult> {
-    // SAFETY: passed on to the caller.
-    of_device(cx, unsafe { located(location, kind)? }, default)
 }
 
 /// The attributes of CUDA 13 end here; the first three are an int, the others 64 bits wide.

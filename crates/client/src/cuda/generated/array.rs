@@ -111,9 +111,11 @@ pub unsafe extern "C" fn cuArrayCreate_v2(
 pub unsafe extern "C" fn cuArrayDestroy(hArray: CUarray) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        let hArray = cx.handle(Kind::Array, hArray as u64)?;
-        // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::array::cuArrayDestroy(cx, hArray) }
+        let v_h_array = cx.handle(Kind::Array, hArray as u64)?;
+        let v_req = wire::CuArrayDestroy { h_array: v_h_array };
+        cx.send(&v_req)?;
+        cx.destroy(Kind::Array, v_h_array);
+        Ok(())
     })
 }
 

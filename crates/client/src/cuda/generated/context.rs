@@ -8,6 +8,8 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::entry::context::*;
+
 /// `cuCtxAttach`.
 pub unsafe extern "C" fn cuCtxAttach(pctx: *mut CUcontext, flags: u32) -> CUresult {
     life::guard(|| {
@@ -430,7 +432,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult
     life::guard(|| {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxRelease_v2(cx, dev) }
+        unsafe { crate::cuda::engine::death::release(cx, dev) }
     })
 }
 
@@ -445,7 +447,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::context::cuDevicePrimaryCtxReset_v2(cx, dev) }
+        unsafe { crate::cuda::engine::death::reset(cx, dev) }
     })
 }
 

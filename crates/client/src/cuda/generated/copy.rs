@@ -47,7 +47,16 @@ pub unsafe extern "C" fn cuMemcpy(
     life::guard(|| {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::copy::cuMemcpy(cx, dst, src, ByteCount, false) }
+        unsafe {
+            crate::cuda::engine::copy::any(
+                cx,
+                dst,
+                src,
+                ByteCount,
+                cx.stream(std::ptr::null_mut(), false)?,
+                false,
+            )
+        }
     })
 }
 
@@ -60,7 +69,16 @@ pub unsafe extern "C" fn cuMemcpy_ptds(
     life::guard(|| {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::copy::cuMemcpy(cx, dst, src, ByteCount, true) }
+        unsafe {
+            crate::cuda::engine::copy::any(
+                cx,
+                dst,
+                src,
+                ByteCount,
+                cx.stream(std::ptr::null_mut(), true)?,
+                false,
+            )
+        }
     })
 }
 
@@ -285,7 +303,7 @@ pub unsafe extern "C" fn cuMemcpyAsync(
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::copy::cuMemcpyAsync(cx, dst, src, ByteCount, hStream) }
+        unsafe { crate::cuda::engine::copy::any(cx, dst, src, ByteCount, hStream, true) }
     })
 }
 
@@ -300,7 +318,7 @@ pub unsafe extern "C" fn cuMemcpyAsync_ptsz(
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::copy::cuMemcpyAsync(cx, dst, src, ByteCount, hStream) }
+        unsafe { crate::cuda::engine::copy::any(cx, dst, src, ByteCount, hStream, true) }
     })
 }
 
@@ -800,8 +818,13 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::entry::copy::cuMemcpyDtoHAsync_v2(
-                cx, dstHost, srcDevice, ByteCount, hStream,
+            crate::cuda::engine::copy::to_host(
+                cx,
+                dstHost.cast(),
+                srcDevice,
+                ByteCount,
+                hStream,
+                true,
             )
         }
     })
@@ -819,8 +842,13 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2_ptsz(
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::entry::copy::cuMemcpyDtoHAsync_v2(
-                cx, dstHost, srcDevice, ByteCount, hStream,
+            crate::cuda::engine::copy::to_host(
+                cx,
+                dstHost.cast(),
+                srcDevice,
+                ByteCount,
+                hStream,
+                true,
             )
         }
     })
@@ -836,7 +864,14 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2(
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::entry::copy::cuMemcpyDtoH_v2(cx, dstHost, srcDevice, ByteCount, false)
+            crate::cuda::engine::copy::to_host(
+                cx,
+                dstHost.cast(),
+                srcDevice,
+                ByteCount,
+                cx.stream(std::ptr::null_mut(), false)?,
+                false,
+            )
         }
     })
 }
@@ -851,7 +886,14 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2_ptds(
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::entry::copy::cuMemcpyDtoH_v2(cx, dstHost, srcDevice, ByteCount, true)
+            crate::cuda::engine::copy::to_host(
+                cx,
+                dstHost.cast(),
+                srcDevice,
+                ByteCount,
+                cx.stream(std::ptr::null_mut(), true)?,
+                false,
+            )
         }
     })
 }
@@ -998,8 +1040,13 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::entry::copy::cuMemcpyHtoDAsync_v2(
-                cx, dstDevice, srcHost, ByteCount, hStream,
+            crate::cuda::engine::copy::to_device(
+                cx,
+                dstDevice,
+                srcHost.cast(),
+                ByteCount,
+                hStream,
+                true,
             )
         }
     })
@@ -1017,8 +1064,13 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2_ptsz(
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::entry::copy::cuMemcpyHtoDAsync_v2(
-                cx, dstDevice, srcHost, ByteCount, hStream,
+            crate::cuda::engine::copy::to_device(
+                cx,
+                dstDevice,
+                srcHost.cast(),
+                ByteCount,
+                hStream,
+                true,
             )
         }
     })
@@ -1034,7 +1086,14 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::entry::copy::cuMemcpyHtoD_v2(cx, dstDevice, srcHost, ByteCount, false)
+            crate::cuda::engine::copy::to_device(
+                cx,
+                dstDevice,
+                srcHost.cast(),
+                ByteCount,
+                cx.stream(std::ptr::null_mut(), false)?,
+                false,
+            )
         }
     })
 }
@@ -1049,7 +1108,14 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2_ptds(
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::entry::copy::cuMemcpyHtoD_v2(cx, dstDevice, srcHost, ByteCount, true)
+            crate::cuda::engine::copy::to_device(
+                cx,
+                dstDevice,
+                srcHost.cast(),
+                ByteCount,
+                cx.stream(std::ptr::null_mut(), true)?,
+                false,
+            )
         }
     })
 }

@@ -678,9 +678,11 @@ pub unsafe extern "C" fn cuGraphDebugDotPrint(
 pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
-        // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::graph::cuGraphDestroy(cx, hGraph) }
+        let v_h_graph = cx.handle(Kind::Graph, hGraph as u64)?;
+        let v_req = wire::CuGraphDestroy { h_graph: v_h_graph };
+        cx.send(&v_req)?;
+        cx.destroy(Kind::Graph, v_h_graph);
+        Ok(())
     })
 }
 
@@ -688,9 +690,11 @@ pub unsafe extern "C" fn cuGraphDestroy(hGraph: CUgraph) -> CUresult {
 pub unsafe extern "C" fn cuGraphDestroyNode(hNode: CUgraphNode) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        let hNode = cx.handle(Kind::GraphNode, hNode as u64)?;
-        // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::graph::cuGraphDestroyNode(cx, hNode) }
+        let v_h_node = cx.handle(Kind::GraphNode, hNode as u64)?;
+        let v_req = wire::CuGraphDestroyNode { h_node: v_h_node };
+        cx.call(&v_req)?;
+        cx.destroy(Kind::GraphNode, v_h_node);
+        Ok(())
     })
 }
 
@@ -810,9 +814,13 @@ pub unsafe extern "C" fn cuGraphExecChildGraphNodeSetParams(
 pub unsafe extern "C" fn cuGraphExecDestroy(hGraphExec: CUgraphExec) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        let hGraphExec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
-        // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::graph::cuGraphExecDestroy(cx, hGraphExec) }
+        let v_h_graph_exec = cx.handle(Kind::GraphExec, hGraphExec as u64)?;
+        let v_req = wire::CuGraphExecDestroy {
+            h_graph_exec: v_h_graph_exec,
+        };
+        cx.send(&v_req)?;
+        cx.destroy(Kind::GraphExec, v_h_graph_exec);
+        Ok(())
     })
 }
 

@@ -8,6 +8,8 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::entry::launch::*;
+
 /// `cuFuncSetBlockShape`.
 pub unsafe extern "C" fn cuFuncSetBlockShape(
     hfunc: CUfunction,
@@ -15,14 +17,20 @@ pub unsafe extern "C" fn cuFuncSetBlockShape(
     y: i32,
     z: i32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::launch::cuFuncSetBlockShape(hfunc, x, y, z) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::launch::cuFuncSetBlockShape(cx, hfunc, x, y, z) }
+    })
 }
 
 /// `cuFuncSetSharedSize`.
 pub unsafe extern "C" fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::launch::cuFuncSetSharedSize(hfunc, bytes) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { change(cx, hfunc, |s| s.shared = bytes) }
+    })
 }
 
 /// `cuLaunch`.
@@ -236,20 +244,29 @@ pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
 
 /// `cuParamSetf`.
 pub unsafe extern "C" fn cuParamSetf(hfunc: CUfunction, offset: i32, value: f32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::launch::cuParamSetf(hfunc, offset, value) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { set_parameter(cx, hfunc, offset, &value.to_le_bytes()) }
+    })
 }
 
 /// `cuParamSeti`.
 pub unsafe extern "C" fn cuParamSeti(hfunc: CUfunction, offset: i32, value: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::launch::cuParamSeti(hfunc, offset, value) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { set_parameter(cx, hfunc, offset, &value.to_le_bytes()) }
+    })
 }
 
 /// `cuParamSetSize`.
 pub unsafe extern "C" fn cuParamSetSize(hfunc: CUfunction, numbytes: u32) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::launch::cuParamSetSize(hfunc, numbytes) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::launch::cuParamSetSize(cx, hfunc, numbytes) }
+    })
 }
 
 /// `cuParamSetTexRef`.
@@ -258,8 +275,11 @@ pub unsafe extern "C" fn cuParamSetTexRef(
     texunit: i32,
     hTexRef: CUtexref,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::launch::cuParamSetTexRef(hfunc, texunit, hTexRef) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::launch::cuParamSetTexRef(cx, hfunc, texunit, hTexRef) }
+    })
 }
 
 /// `cuParamSetv`.
@@ -269,6 +289,9 @@ pub unsafe extern "C" fn cuParamSetv(
     ptr: *mut c_void,
     numbytes: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::launch::cuParamSetv(hfunc, offset, ptr, numbytes) }
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::launch::cuParamSetv(cx, hfunc, offset, ptr, numbytes) }
+    })
 }

@@ -101,7 +101,7 @@ pub unsafe extern "C" fn cuKernelSetAttribute(
     life::guard(|| {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::library::cuKernelSetAttribute(cx, attrib, val, kernel, dev) }
+        unsafe { crate::cuda::engine::attributes::set_attribute(cx, kernel, attrib, val, dev) }
     })
 }
 

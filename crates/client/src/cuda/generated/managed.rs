@@ -8,6 +8,8 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::entry::managed::*;
+
 /// `cuMemAdvise`.
 pub unsafe extern "C" fn cuMemAdvise(
     devPtr: CUdeviceptr,
@@ -18,7 +20,7 @@ pub unsafe extern "C" fn cuMemAdvise(
     life::guard(|| {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::managed::cuMemAdvise(cx, devPtr, count, advice, device) }
+        unsafe { advise(cx, devPtr, count, advice, || place_of(cx, device)) }
     })
 }
 
@@ -32,7 +34,7 @@ pub unsafe extern "C" fn cuMemAdvise_v2(
     life::guard(|| {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::managed::cuMemAdvise_v2(cx, devPtr, count, advice, location) }
+        unsafe { advise(cx, devPtr, count, advice, || place_at(cx, &location)) }
     })
 }
 
@@ -153,12 +155,9 @@ pub unsafe extern "C" fn cuMemPrefetchAsync(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
-        unsafe {
-            crate::cuda::entry::managed::cuMemPrefetchAsync(
-                cx, devPtr, count, dstDevice, hStream, false,
-            )
-        }
+        unsafe { prefetch(cx, devPtr, count, place_of(cx, dstDevice)?) }
     })
 }
 
@@ -171,12 +170,9 @@ pub unsafe extern "C" fn cuMemPrefetchAsync_ptsz(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
-        unsafe {
-            crate::cuda::entry::managed::cuMemPrefetchAsync(
-                cx, devPtr, count, dstDevice, hStream, true,
-            )
-        }
+        unsafe { prefetch(cx, devPtr, count, place_of(cx, dstDevice)?) }
     })
 }
 
@@ -291,11 +287,7 @@ pub unsafe extern "C" fn cuMemRangeGetAttribute(
     life::guard(|| {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
-        unsafe {
-            crate::cuda::entry::managed::cuMemRangeGetAttribute(
-                cx, data, dataSize, attribute, devPtr, count,
-            )
-        }
+        unsafe { range_attribute(cx, data, dataSize, attribute, devPtr, count) }
     })
 }
 

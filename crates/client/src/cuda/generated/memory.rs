@@ -8,6 +8,8 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::entry::memory::*;
+
 /// `cuMemAlloc`: refused.
 pub unsafe extern "C" fn cuMemAlloc(_dptr: *mut CUdeviceptr_v1, _bytesize: u32) -> CUresult {
     life::unsupported("cuMemAlloc", "takes 32-bit addresses and sizes; superseded")
@@ -76,7 +78,7 @@ pub unsafe extern "C" fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) 
         let cx = life::enter()?;
         not_null(dptr)?;
         // SAFETY: the arguments are the program's.
-        let v_dptr = unsafe { crate::cuda::entry::memory::cuMemAlloc_v2(cx, bytesize) }?;
+        let v_dptr = unsafe { crate::cuda::engine::memory::alloc(cx, bytesize) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { dptr.write_unaligned(v_dptr) };
         Ok(())

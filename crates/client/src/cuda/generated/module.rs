@@ -8,6 +8,8 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::entry::module::*;
+
 /// `cuFuncGetAttribute`.
 pub unsafe extern "C" fn cuFuncGetAttribute(
     pi: *mut i32,
@@ -18,7 +20,7 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
         let cx = life::enter()?;
         not_null(pi)?;
         // SAFETY: the arguments are the program's.
-        let v_pi = unsafe { crate::cuda::entry::module::cuFuncGetAttribute(cx, attrib, hfunc) }?;
+        let v_pi = unsafe { crate::cuda::engine::attributes::attribute(cx, hfunc, attrib) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { pi.write_unaligned(v_pi) };
         Ok(())
@@ -99,7 +101,15 @@ pub unsafe extern "C" fn cuFuncSetAttribute(
     life::guard(|| {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::entry::module::cuFuncSetAttribute(cx, hfunc, attrib, value) }
+        unsafe {
+            crate::cuda::engine::attributes::set_attribute(
+                cx,
+                hfunc,
+                attrib,
+                value,
+                cx.current_device()?,
+            )
+        }
     })
 }
 

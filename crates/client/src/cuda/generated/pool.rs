@@ -157,7 +157,7 @@ pub unsafe extern "C" fn cuMemGetDefaultMemPool(
         let cx = life::enter()?;
         not_null(pool_out)?;
         // SAFETY: the arguments are the program's.
-        let v_pool_out = unsafe { of_location(cx, location, r#type, 1) }?;
+        let v_pool_out = unsafe { of_device(cx, located(location, r#type)?, 1) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { pool_out.write_unaligned(v_pool_out) };
         Ok(())
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn cuMemGetMemPool(
         let cx = life::enter()?;
         not_null(pool)?;
         // SAFETY: the arguments are the program's.
-        let v_pool = unsafe { of_location(cx, location, r#type, 0) }?;
+        let v_pool = unsafe { of_device(cx, located(location, r#type)?, 0) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { pool.write_unaligned(v_pool) };
         Ok(())
