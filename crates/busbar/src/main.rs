@@ -39,7 +39,7 @@ enum Command {
     /// List what each server has, and who uses it
     Devices(status::Args),
     /// List the sessions of each server
-    Ps(status::Args),
+    Ps(status::PsArgs),
     /// Find out why it does not work
     Doctor(doctor::Args),
     /// Emulate a network link between two programs on this machine

@@ -21,7 +21,7 @@ use config::Config;
 use state::Server;
 use std::io::Write;
 use std::net::TcpListener;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 use workers::Workers;
 
@@ -86,6 +86,7 @@ pub fn run(args: Args) -> Result<()> {
         token,
         missing: found.missing,
         sessions: Mutex::default(),
+        told: Condvar::new(),
         ended: Mutex::default(),
         workers,
         monitor: monitor::Monitor::default(),

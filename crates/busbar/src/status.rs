@@ -3,7 +3,8 @@
 use anyhow::{Result, bail};
 use busbar_client::config::Config;
 use busbar_client::hello;
-use busbar_control::hello::with_port;
+use busbar_control::hello::{HOLDINGS, with_port};
+use busbar_control::holding::list;
 use busbar_control::status::{Listed, Status};
 use serde_json::json;
 use std::thread::JoinHandle;
@@ -28,12 +29,26 @@ pub struct Args {
     json: bool,
 }
 
-/// Asks one server what it has.
-pub(crate) fn ask(server: &str) -> Result<Status> {
-    hello::status(&Config::from_env(), server).map_err(anyhow::Error::msg)
+/// Flags of `busbar ps`.
+#[derive(clap::Args)]
+pub struct PsArgs {
+    #[command(flatten)]
+    servers: Args,
+    /// Print what each session holds: objects by kind, and device memory
+    #[arg(long)]
+    objects: bool,
 }
 
-fn ask_all(a: &Args) -> Vec<(String, Result<Status>)> {
+/// Asks one server what it has.
+pub(crate) fn ask(server: &str) -> Result<Status> {
+    ask_for(server, &[])
+}
+
+fn ask_for(server: &str, features: &[&str]) -> Result<Status> {
+    hello::status_with(&Config::from_env(), server, features).map_err(anyhow::Error::msg)
+}
+
+fn ask_all(a: &Args, features: &'static [&str]) -> Vec<(String, Result<Status>)> {
     let mut servers: Vec<_> = a.server.iter().map(|s| with_port(s.trim())).collect();
     servers.retain(|s| !s.is_empty());
     if servers.is_empty() {
@@ -42,7 +57,7 @@ fn ask_all(a: &Args) -> Vec<(String, Result<Status>)> {
     // All at once: one that does not answer takes its time.
     let asked: Vec<_> = servers
         .into_iter()
-        .map(|s| (s.clone(), std::thread::spawn(move || ask(&s))))
+        .map(|s| (s.clone(), std::thread::spawn(move || ask_for(&s, features))))
         .collect();
     let answer = |(s, t): (String, JoinHandle<Result<Status>>)| {
         let r = t.join().unwrap_or_else(|_| bail!("{s}: asking it failed"));
@@ -87,8 +102,13 @@ fn gib(bytes: u64) -> String {
 }
 
 /// Asks all servers and prints what they say: as JSON, or under `header` with `rows` of each.
-fn show(a: &Args, header: &str, rows: fn(&str, &Status)) -> Result<()> {
-    let answers = ask_all(a);
+fn show(
+    a: &Args,
+    features: &'static [&str],
+    header: &str,
+    rows: impl Fn(&str, &Status),
+) -> Result<()> {
+    let answers = ask_all(a, features);
     if a.json {
         print_json(&answers);
     } else if answers.iter().any(|(_, r)| r.is_ok()) {
@@ -108,7 +128,7 @@ pub fn devices(a: &Args) -> Result<()> {
         "{:<24} {:<7} {:>2}  {:<40} {:>10}  USED BY",
         "SERVER", "API", "#", "DEVICE", "MEMORY"
     );
-    show(a, &header, |server, v| {
+    show(a, &[], &header, |server, v| {
         for Listed {
             device: d,
             used_by,
@@ -137,12 +157,15 @@ pub fn devices(a: &Args) -> Result<()> {
 }
 
 /// `busbar ps`.
-pub fn ps(a: &Args) -> Result<()> {
+pub fn ps(a: &PsArgs) -> Result<()> {
     let header = format!(
         "{:<24} {:<12} {:<7} {:<8} {:>8}  {:<20} {:>7}  PROGRAM",
         "SERVER", "SESSION", "API", "DEVICES", "SECONDS", "USER@HOST", "PID"
     );
-    show(a, &header, |server, v| {
+    // For people only when they ask; a program gets all there is.
+    let whole = a.objects || a.servers.json;
+    let features: &[&str] = if whole { &[HOLDINGS] } else { &[] };
+    show(&a.servers, features, &header, |server, v| {
         for s in &v.sessions {
             let who = format!("{}@{}", s.user, s.host);
             let devices: Vec<_> = s.devices.iter().map(ToString::to_string).collect();
@@ -156,6 +179,15 @@ pub fn ps(a: &Args) -> Result<()> {
                 s.pid,
                 s.program,
             );
+            if a.objects {
+                println!("    objects: {}", list(&s.holding.objects));
+                for (kind, m) in &s.holding.memory {
+                    println!(
+                        "    memory:  {kind}: {} bytes in {} pieces, {} at most",
+                        m.bytes, m.pieces, m.most
+                    );
+                }
+            }
         }
         if v.sessions_left_out > 0 {
             println!("{server:<24} and {} more", v.sessions_left_out);

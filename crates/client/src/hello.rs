@@ -117,7 +117,15 @@ pub fn connect(
 
 /// Asks a server what it has, and what of it this program sees.
 pub fn status(config: &Config, server: &str) -> Result<Status, String> {
-    let hello = introduce(config, Hello::new(Intent::Status))?;
+    status_with(config, server, &[])
+}
+
+/// As [`status`], and what else the server is asked for by these features.
+pub fn status_with(config: &Config, server: &str, features: &[&str]) -> Result<Status, String> {
+    let mut hello = introduce(config, Hello::new(Intent::Status))?;
+    hello
+        .features
+        .extend(features.iter().map(|f| f.to_string()));
     let timeout = config.connect_timeout.max(Duration::from_millis(1));
     let (_, welcome) =
         connect(&Address::new(server), &hello, timeout).map_err(|e| e.to_string())?;

@@ -1,7 +1,18 @@
 //! What a server and each of its workers tell each other.
 
 use crate::hello::Hello;
+use crate::holding::Holding;
 use serde::{Deserialize, Serialize};
+
+/// From server to worker.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Order {
+    /// A connection, which comes along.
+    Attach(Box<Attach>),
+    /// Say what the session holds.
+    Tell,
+}
 
 /// From server to worker, with a connection's descriptor: the hello is read already, and the worker
 /// answers it itself, since only the worker knows how far the session has come.
@@ -31,6 +42,8 @@ pub enum Report {
     Attached,
     /// The session has lost its connection and waits for another.
     Detached,
+    /// What the session holds: it was asked for, or is left at the end.
+    Holds(Holding),
     /// The session is over.
     Ended {
         /// Why.
@@ -38,7 +51,7 @@ pub enum Report {
     },
 }
 
-impl Attach {
+impl Order {
     /// As it travels.
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()

@@ -15,6 +15,8 @@ pub const SHARED_MEMORY: &str = "shared-memory";
 pub const PATIENCE: &str = "patience";
 /// The feature of a session that may have a second connection.
 pub const SIDE_CONNECTION: &str = "side-connection";
+/// Whoever asks for the status wants to know what sessions hold, too.
+pub const HOLDINGS: &str = "holdings";
 /// What a client proves itself with when it shares memory is derived, in this context, from the
 /// session's secret, which itself stays on the connection that it came over.
 pub const SHARED_PROOF: &str = "busbar shared memory";

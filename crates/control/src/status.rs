@@ -2,6 +2,7 @@
 
 use crate::device::Device;
 use crate::gpu::Gpus;
+use crate::holding::Holding;
 use serde::{Deserialize, Serialize};
 
 /// Letters of a lease's name that are shown. Whole it is a secret: anyone who knows it is in the
@@ -93,6 +94,9 @@ pub struct Session {
     /// How long it has lasted.
     #[serde(default)]
     pub seconds: u64,
+    /// What it holds, if that was asked for.
+    #[serde(default, flatten)]
+    pub holding: Holding,
 }
 
 /// A lease, as others see it.

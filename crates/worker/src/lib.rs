@@ -8,7 +8,8 @@
 //! The server hands connections over ([`busbar_control::attach`]); `keeper` decides how long a
 //! session without one is kept, and `process` sees a client of this host end; folders of a moment
 //! are [`scratch`], and `named` keeps what a library's callbacks are about;
-//! what a client's ids stand for, and what dies with what, is in [`objects`].
+//! what a client's ids stand for, and what dies with what, is in [`objects`]; device memory passes
+//! [`memory`]'s gate, and [`inventory`] tells the server what there is.
 //! Each forwarded API is a folder: [`cuda`], [`opencl`]; nothing else in Busbar loads a vendor's
 //! library.
 
@@ -20,7 +21,9 @@ pub mod content;
 pub mod cuda;
 pub mod done;
 pub mod intake;
+pub mod inventory;
 mod keeper;
+pub mod memory;
 mod named;
 pub mod nvml;
 pub mod objects;
@@ -81,6 +84,8 @@ pub struct Setup {
     pub outgoing: staging::Arena,
     /// Memory that a client on this host has handed over; `None` when there is none to come.
     pub shared: Option<shared::Offers>,
+    /// What the session has, for whoever asks.
+    pub inventory: inventory::Inventory,
     /// Physical device ordinals that the session may use; `None` for all.
     pub devices: Option<Vec<u32>>,
     /// The vendor library to load instead of the system's.

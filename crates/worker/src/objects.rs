@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+use crate::inventory::Counter;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
 
@@ -115,17 +116,28 @@ pub type Dead<K, B> = Vec<(Key<K>, B)>;
 #[derive(Debug)]
 pub struct Objects<K, B> {
     tables: Vec<Slots<Entry<K, B>>>,
+    /// How many there are of each kind, for others to see.
+    counters: Vec<Counter>,
 }
 
 impl<K: Sort, B> Default for Objects<K, B> {
     fn default() -> Self {
         Self {
             tables: (0..K::COUNT).map(|_| Slots::default()).collect(),
+            counters: vec![Counter::default(); K::COUNT],
         }
     }
 }
 
 impl<K: Sort, B> Objects<K, B> {
+    /// None yet, counted by these, one for each kind.
+    pub fn counted(counters: Vec<Counter>) -> Self {
+        Self {
+            counters,
+            ..Self::default()
+        }
+    }
+
     fn table(&self, kind: K) -> &Slots<Entry<K, B>> {
         &self.tables[kind.index()]
     }
@@ -165,6 +177,7 @@ impl<K: Sort, B> Objects<K, B> {
             children: BTreeSet::new(),
         };
         self.tables[key.0.index()].insert(key.1, entry);
+        self.counters[key.0.index()].up();
         dead
     }
 
@@ -177,6 +190,7 @@ impl<K: Sort, B> Objects<K, B> {
             let Some(e) = self.tables[next.0.index()].remove(next.1) else {
                 continue;
             };
+            self.counters[next.0.index()].down();
             for parent in e.parents.into_iter().flatten() {
                 if let Some(p) = self.entry(parent) {
                     p.children.remove(&next);
@@ -261,6 +275,26 @@ mod tests {
         assert_eq!((o.count(House), o.count(Room), o.count(Lamp)), (1, 1, 0));
         assert!(o.get(Lamp, 1).is_none() && o.get(Room, 3).is_some());
         assert!(keys(o.retire((House, 1))).is_empty(), "once");
+    }
+
+    #[test]
+    fn others_see_how_many_there_are_of_each_kind() {
+        let inventory = crate::inventory::Inventory::default();
+        let counters = ["house", "room", "lamp"].map(|k| inventory.counter(k));
+        let mut o: Objects<Toy, u32> = Objects::counted(counters.to_vec());
+        let seen = || inventory.holding().objects.into_values();
+        o.put((House, 1), 1, &[]);
+        for room in 1..=3 {
+            o.put((Room, room), 0, &[(House, 1)]);
+        }
+        // An id that comes again is one object.
+        o.put((Room, 3), 0, &[(House, 1)]);
+        assert!(seen().eq([1, 3]));
+        o.retire((Room, 2));
+        o.retire((Room, 2));
+        assert!(seen().eq([1, 2]));
+        o.retire((House, 1));
+        assert_eq!(seen().count(), 0, "children are not left");
     }
 
     #[test]

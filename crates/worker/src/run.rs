@@ -4,6 +4,7 @@ use crate::ahead::Ahead;
 use crate::callback::Callbacks;
 use crate::content::Content;
 use crate::intake::{Body, Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT};
+use crate::inventory::Inventory;
 use crate::keeper::{Newest, Wait};
 use crate::outbox::Outbox;
 use crate::process::Process;
@@ -13,7 +14,7 @@ use crate::welcome::{answer, welcome};
 use crate::{Api, Open, Setup, signals};
 use busbar_channel::switches::{self, Switch};
 use busbar_channel::{Channel, Keeper};
-use busbar_control::attach::{Attach, Report};
+use busbar_control::attach::{Attach, Order, Report};
 use busbar_control::hello::{Intent, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Welcome};
 use busbar_transport::Connection;
 use busbar_transport::handover;
@@ -60,10 +61,13 @@ pub fn run(
     let Some((attach, fd)) = first else {
         return Ok(());
     };
-    let attach: Attach = busbar_control::read("what the server says", &attach)?;
+    let Order::Attach(attach) = busbar_control::read("what the server says", &attach)? else {
+        return Err("the server says nothing of a session".into());
+    };
     let fd = fd.ok_or("the server sent no connection")?;
     let conn = Tcp::from_fd(fd).map_err(|e| format!("the client's connection: {e}"))?;
-    let opened = open(&attach, &conn, options, apis, &outbox);
+    let inventory = Inventory::default();
+    let opened = open(&attach, &conn, options, apis, (&outbox, &inventory));
     let Session {
         mut api,
         mut ends,
@@ -79,8 +83,9 @@ pub fn run(
     };
     answer(&conn, &welcome);
     say(&Report::Attached);
-    ends.ended = Some(last_word(control.clone()));
-    let served = attend(attach, conn, ends, &mut *api, &control);
+    ends.ended = Some(last_word(control.clone(), inventory.clone()));
+    let served = attend(*attach, conn, ends, &mut *api, (&control, &inventory));
+    say(&Report::Holds(inventory.holding()));
     let result = served.map_err(|e| format!("the server's worker cannot work ({e}): try later"));
     let why = result.as_ref().unwrap_or_else(|why| why).clone();
     say(&Report::Ended { why });
@@ -110,7 +115,7 @@ fn open(
     conn: &Tcp,
     options: &Options,
     apis: &[(&str, Open)],
-    outbox: &Outbox,
+    (outbox, inventory): (&Outbox, &Inventory),
 ) -> Result<Session, Refusal> {
     let name = attach.hello.api.as_str();
     let Some((_, open)) = apis.iter().find(|(n, _)| *n == name) else {
@@ -151,6 +156,7 @@ fn open(
         ahead: ends.ahead.clone(),
         incoming: ends.incoming.clone(),
         outgoing,
+        inventory: inventory.clone(),
         devices: Some(attach.devices.clone()),
         library: library.clone(),
     })?;
@@ -163,7 +169,7 @@ fn attend(
     conn: Tcp,
     ends: Ends,
     api: &mut dyn Api,
-    control: &Arc<OwnedFd>,
+    (control, inventory): (&Arc<OwnedFd>, &Inventory),
 ) -> std::io::Result<String> {
     let newest = Arc::new(Newest::default());
     let client = Arc::new(Process::find(attach.hello.client));
@@ -179,6 +185,7 @@ fn attend(
             .spawn(move || client.wait().then(|| bereft.disconnect()))?;
         let ears = Ears {
             control: control.clone(),
+            inventory: inventory.clone(),
             newest,
             channel: channel.clone(),
             outbox,
@@ -212,7 +219,7 @@ pub struct Ends {
 
 /// Sees to it that a session that is over ends, even if its executor sits in a call of the driver's
 /// that does not return: what the client held must be free again.
-fn last_word(control: Arc<OwnedFd>) -> LastWord {
+fn last_word(control: Arc<OwnedFd>, inventory: Inventory) -> LastWord {
     /// How long what was queued before a goodbye may take to be executed. The program has ended, or
     /// is about to: nobody sees what comes of it, and others may wait for its memory.
     const AFTER_GOODBYE: Duration = Duration::from_millis(500);
@@ -223,6 +230,8 @@ fn last_word(control: Arc<OwnedFd>) -> LastWord {
         let wait = if goodbye { AFTER_GOODBYE } else { AFTER_LOSS };
         let end = move || {
             std::thread::sleep(wait);
+            let holds = Report::Holds(inventory.holding());
+            let _ = handover::send(&control, &holds.to_json(), None);
             let _ = handover::send(&control, &Report::Ended { why }.to_json(), None);
             // SAFETY: _exit has no preconditions.
             unsafe { libc::_exit(0) };
@@ -271,6 +280,7 @@ pub fn serve(
 /// Listens to the server for as long as the session lasts.
 struct Ears {
     control: Arc<OwnedFd>,
+    inventory: Inventory,
     newest: Arc<Newest>,
     channel: Channel,
     outbox: Outbox,
@@ -278,19 +288,24 @@ struct Ears {
 
 impl Ears {
     fn listen(self) {
-        while let Ok(Some((attach, fd))) = handover::recv(&self.control) {
-            let Ok(attach) = busbar_control::read("what the server says", &attach) else {
-                break;
-            };
-            let a: (Attach, _) = (attach, fd);
-            if a.0.hello.intent == Intent::Side {
-                self.attach_side(a);
-                continue;
-            }
-            // A client that comes back knows that its old connection is dead; from here a cut link
-            // may look alive for long. Before the keeper gets the new one, or this would end it.
-            if let (attach, Some(fd)) = a {
-                self.newest.put(attach, fd, || self.channel.disconnect());
+        while let Ok(Some((order, fd))) = handover::recv(&self.control) {
+            match busbar_control::read("what the server says", &order) {
+                Ok(Order::Tell) => {
+                    let holds = Report::Holds(self.inventory.holding());
+                    let _ = handover::send(&self.control, &holds.to_json(), None);
+                }
+                Ok(Order::Attach(attach)) if attach.hello.intent == Intent::Side => {
+                    self.attach_side(&attach, fd);
+                }
+                // A client that comes back knows that its old connection is dead; from here a cut
+                // link may look alive for long. Before the keeper gets the new one, or this would
+                // end it.
+                Ok(Order::Attach(attach)) => {
+                    if let Some(fd) = fd {
+                        self.newest.put(*attach, fd, || self.channel.disconnect());
+                    }
+                }
+                Err(_) => break,
             }
         }
         // The server is gone, and with it every right to go on.
@@ -298,7 +313,7 @@ impl Ears {
     }
 
     /// A second connection.
-    fn attach_side(&self, (attach, fd): (Attach, Option<OwnedFd>)) {
+    fn attach_side(&self, attach: &Attach, fd: Option<OwnedFd>) {
         let Some(Ok(conn)) = fd.map(Tcp::from_fd) else {
             return;
         };
@@ -306,7 +321,7 @@ impl Ears {
         let side = self.channel.offer_side(conn.clone());
         let welcome = Welcome {
             side,
-            ..welcome(&attach, 0)
+            ..welcome(attach, 0)
         };
         answer(&conn, &welcome);
     }

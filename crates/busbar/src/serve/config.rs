@@ -312,9 +312,15 @@ pub(crate) fn is_loopback(listen: &str) -> Result<bool> {
 }
 
 /// Starts the structured log on stderr. A line that cannot be written (a full disk, a reader that
-/// is gone) is left out: the sessions matter more.
+/// is gone) is left out: the sessions matter more. `BUSBAR_LOG=debug` says more, as of a program.
 pub(crate) fn start_log(json: bool) {
+    let level = std::env::var("BUSBAR_LOG").unwrap_or_default();
+    let level = match level.as_str() {
+        "debug" => tracing::Level::DEBUG,
+        _ => tracing::Level::INFO,
+    };
     let b = tracing_subscriber::fmt()
+        .with_max_level(level)
         .with_writer(std::io::stderr)
         .log_internal_errors(false)
         .with_target(false);

@@ -6,8 +6,9 @@ use super::state::{Server, SessionEntry};
 use super::workers::Worker;
 use busbar_channel::switches::Switch;
 use busbar_channel::{recv_hello, send_hello};
-use busbar_control::attach::{Attach, Report};
-use busbar_control::hello::{BUSY, Hello, Intent, PATIENCE, Refusal, Welcome};
+use busbar_control::attach::{Attach, Order, Report};
+use busbar_control::hello::{BUSY, HOLDINGS, Hello, Intent, PATIENCE, Refusal, Welcome};
+use busbar_control::holding::{self, Holding};
 use busbar_control::status::{self, Grant, Session, Status};
 use busbar_control::text::tidy;
 use busbar_pool::Refused;
@@ -17,6 +18,7 @@ use busbar_transport::{Connection, handover};
 use busbar_wire::frame::Kind;
 use busbar_wire::limits::MAX_WELCOME;
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -298,6 +300,8 @@ fn open(
         peer,
         since: Instant::now(),
         connected: true,
+        holding: Holding::default(),
+        told: 0,
         worker: worker.clone(),
     };
     lock(&server.sessions).insert(session.clone(), entry);
@@ -305,7 +309,11 @@ fn open(
     let _ = conn.send_timeout(None);
     // For a worker that dies before it has said a word to its client.
     let copy = conn.copy().ok();
-    let sent = handover::send(&worker.control, &attach.to_json(), Some(&conn.into_fd()));
+    let sent = handover::send(
+        &worker.control,
+        &Order::Attach(Box::new(attach)).to_json(),
+        Some(&conn.into_fd()),
+    );
     if sent.is_err() {
         worker.kill();
     }
@@ -329,6 +337,13 @@ fn watch(server: &Arc<Server>, session: &str, worker: &Arc<Worker>, mut unanswer
                     s.connected = connected;
                 }
             }
+            Report::Holds(holding) => {
+                if let Some(s) = lock(&server.sessions).get_mut(session) {
+                    s.holding = holding;
+                    s.told += 1;
+                }
+                server.told.notify_all();
+            }
             Report::Ended { why: mut w } => {
                 w.truncate(w.floor_char_boundary(MOST_WHY));
                 why = Some(w);
@@ -351,7 +366,13 @@ fn watch(server: &Arc<Server>, session: &str, worker: &Arc<Worker>, mut unanswer
             ended.pop_front();
         }
     }
-    lock(&server.sessions).remove(session);
+    let gone = lock(&server.sessions).remove(session);
+    server.told.notify_all();
+    if let Some(Holding { objects, memory }) = gone.map(|s| s.holding) {
+        let bytes: u64 = memory.values().map(|m| m.bytes).sum();
+        let objects = holding::list(&objects);
+        tracing::debug!(session, objects, bytes, "left at the end");
+    }
     lock(&server.pool).close(session);
 }
 
@@ -373,23 +394,29 @@ fn resume(
     let session = hello.session.clone();
     let attach = Attach {
         hello: without_lease(&hello),
-        session,
+        session: session.clone(),
         secret,
         protocol,
         devices: lock(&server.pool).placed(&hello.session).0,
         resume_seconds: server.config.resume_seconds,
     };
     let fd = conn.into_fd();
-    if handover::send(&worker.control, &attach.to_json(), Some(&fd)).is_ok() {
+    if handover::send(
+        &worker.control,
+        &Order::Attach(Box::new(attach)).to_json(),
+        Some(&fd),
+    )
+    .is_ok()
+    {
         return;
     }
     // The worker is just ending, and why is known in a moment.
     let deadline = Instant::now() + END_TIME;
-    while lock(&server.sessions).contains_key(&attach.session) && Instant::now() < deadline {
+    while lock(&server.sessions).contains_key(&session) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }
     if let Ok(conn) = Tcp::from_fd(fd) {
-        refuse(&conn, over(server, &attach.session));
+        refuse(&conn, over(server, &session));
     }
 }
 
@@ -440,7 +467,32 @@ fn lease(
 }
 
 /// Everything `busbar devices` and `busbar ps` show, as whoever asks sees it.
+/// Has the workers say what their sessions hold, and waits a little for it.
+fn ask_workers(server: &Server) {
+    /// Each answers at once, whatever its session does; one that is about to end does not.
+    const LONG: Duration = Duration::from_millis(500);
+    let asked: Vec<_> = {
+        let sessions = lock(&server.sessions);
+        let each = sessions.iter();
+        each.map(|(name, s)| (name.clone(), s.told, s.worker.clone()))
+            .collect()
+    };
+    for (_, _, worker) in &asked {
+        let _ = handover::send(&worker.control, &Order::Tell.to_json(), None);
+    }
+    let sessions = lock(&server.sessions);
+    let waits = |all: &mut HashMap<String, SessionEntry>| {
+        let mut each = asked.iter();
+        each.any(|(name, told, _)| all.get(name).is_some_and(|s| s.told == *told))
+    };
+    drop(server.told.wait_timeout_while(sessions, LONG, waits));
+}
+
 fn status(server: &Server, hello: &Hello) -> Status {
+    let holdings = hello.features.iter().any(|f| f == HOLDINGS);
+    if holdings {
+        ask_workers(server);
+    }
     let gpus = server
         .has_gpus()
         .then(|| server.monitor.read(&server.workers));
@@ -463,6 +515,11 @@ fn status(server: &Server, hello: &Hello) -> Status {
                 worker_pid: s.worker.pid,
                 lease,
                 seconds: s.since.elapsed().as_secs(),
+                holding: if holdings {
+                    s.holding.clone()
+                } else {
+                    Holding::default()
+                },
             }
         })
         .collect();

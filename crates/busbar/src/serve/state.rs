@@ -6,11 +6,12 @@ use super::monitor::Monitor;
 use super::refusals::Refusals;
 use super::workers::{Worker, Workers};
 use busbar_control::hello::ClientInfo;
+use busbar_control::holding::Holding;
 use busbar_pool::Pool;
 use busbar_transport::lock::lock;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Instant;
 
 /// A session as the server sees it.
@@ -21,6 +22,9 @@ pub(crate) struct SessionEntry {
     pub peer: String,
     pub since: Instant,
     pub connected: bool,
+    /// What it held when its worker last said so, and how often it has.
+    pub holding: Holding,
+    pub told: u64,
     pub worker: Arc<Worker>,
 }
 
@@ -32,6 +36,8 @@ pub(crate) struct Server {
     pub missing: Vec<(String, String)>,
     pub pool: Mutex<Pool>,
     pub sessions: Mutex<HashMap<String, SessionEntry>>,
+    /// A worker has said what its session holds, or has gone.
+    pub told: Condvar,
     /// Sessions that ended lately, and why: what a client hears that tries to resume one.
     pub ended: Mutex<VecDeque<(String, String)>>,
     pub workers: Workers,

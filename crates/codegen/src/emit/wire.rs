@@ -102,7 +102,11 @@ fn kinds(api: &Api, s: &mut String) {
     for k in &kinds {
         let _ = write!(s, "Self::{k},");
     }
-    s.push_str("];\n}\n");
+    s.push_str("];\n\n/// Its name.\npub const fn name(self) -> &'static str {\nmatch self {\n");
+    for k in &kinds {
+        let _ = writeln!(s, "Self::{k} => \"{k}\",");
+    }
+    s.push_str("}\n}\n}\n");
 }
 
 /// When the sender goes on; without a word, never.

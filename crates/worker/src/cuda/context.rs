@@ -4,13 +4,74 @@ use super::blame::is_fatal;
 use super::done::{Events, Job};
 use super::{Cuda, attempt, check};
 use crate::done::Bereft;
+use crate::memory::{Charge, Use};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::record::Header;
 
+/// What a context takes of its device. The driver does not say; this is about what one takes of a
+/// GPU of today.
+const CONTEXT: u64 = 512 << 20;
+
+/// Takes a context's memory, unless it is there already.
+fn fresh(w: &Cuda, id: u32) -> Result<Option<Charge>, CUresult> {
+    match w.handles.charged((Kind::Context, id)) {
+        Some(_) => Ok(None),
+        None => w.charge(Use::Context, CONTEXT).map(Some),
+    }
+}
+
+/// A context is there.
+fn made(w: &mut Cuda, id: u32, raw: CUcontext, charge: Option<Charge>) {
+    w.store(Kind::Context, id, raw as u64, &[]);
+    if let Some(charge) = charge {
+        w.handles.charge((Kind::Context, id), 0, charge.into());
+    }
+}
+
+/// The most threads that run at a time on the current device.
+fn threads(d: &Driver) -> Result<u64, CUresult> {
+    let (mut dev, mut each, mut processors) = (0, 0, 0);
+    let most = CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR;
+    let number = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+    // SAFETY: pointers to live numbers.
+    unsafe {
+        check(d.cuCtxGetDevice(&mut dev))?;
+        check(d.cuDeviceGetAttribute(&mut each, most, dev))?;
+        check(d.cuDeviceGetAttribute(&mut processors, number, dev))?;
+    }
+    Ok(each.max(0) as u64 * processors.max(0) as u64)
+}
+
+pub(super) fn cu_ctx_set_limit(
+    w: &mut Cuda,
+    h: &Header,
+    m: msg::CuCtxSetLimit,
+) -> Result<(), WireError> {
+    let rc = attempt(|| {
+        let bytes = match m.limit {
+            CU_LIMIT_PRINTF_FIFO_SIZE | CU_LIMIT_MALLOC_HEAP_SIZE => m.value,
+            // Every thread that may run has one.
+            CU_LIMIT_STACK_SIZE => m.value.saturating_mul(threads(w.driver)?),
+            _ => 0,
+        };
+        let charge = w.charge(Use::Heap, bytes)?;
+        // SAFETY: numbers, which the driver checks.
+        check(unsafe { w.driver.cuCtxSetLimit(m.limit, m.value as usize) })?;
+        if bytes > 0 {
+            let key = (Kind::Context, h.aux);
+            w.handles.charge(key, 1 + m.limit, charge.into());
+        }
+        Ok(())
+    });
+    w.reply(h, rc, |_| {});
+    Ok(())
+}
+
 fn retain(w: &mut Cuda, context: u32, device: i32, flags: u32) -> Result<(), CUresult> {
     let dev = w.device(device)?;
+    let charge = fresh(w, context)?;
     let mut ctx: CUcontext = std::ptr::null_mut();
     // SAFETY: a pointer to a live handle.
     unsafe {
@@ -19,7 +80,7 @@ fn retain(w: &mut Cuda, context: u32, device: i32, flags: u32) -> Result<(), CUr
         }
         check(w.driver.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
     }
-    w.store(Kind::Context, context, ctx as u64, &[]);
+    made(w, context, ctx, charge);
     super::copy::register(w, ctx as u64);
     // The program may have made it current before it retained it, as CUDA's runtime does.
     w.current = u32::MAX;
@@ -106,10 +167,11 @@ pub(super) fn context_create(
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
         let dev = w.device(m.device)?;
+        let charge = fresh(w, m.context)?;
         let mut ctx: CUcontext = std::ptr::null_mut();
         // SAFETY: a pointer to a live handle. The new context becomes current here, too.
         check(unsafe { w.driver.cuCtxCreate_v2(&mut ctx, m.flags, dev) })?;
-        w.store(Kind::Context, m.context, ctx as u64, &[]);
+        made(w, m.context, ctx, charge);
         super::copy::register(w, ctx as u64);
         w.current = m.context;
         Ok(())

@@ -6,6 +6,7 @@ use super::driver::relax;
 use super::printed::Printed;
 use crate::done::{self, Bereft, Done, Pace, Probe};
 use crate::lock::{lock, wait};
+use crate::memory::Charge;
 use crate::outbox::Outbox;
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
@@ -51,7 +52,6 @@ pub(super) enum Job {
 }
 
 /// A mapping to undo, unless its size is 0, and the call that is answered then.
-#[derive(Clone, Copy)]
 pub(super) struct Free {
     /// The context whose work may still use it.
     pub(super) context: u64,
@@ -61,6 +61,8 @@ pub(super) struct Free {
     pub(super) size: u64,
     /// The call.
     pub(super) call: u32,
+    /// What it takes until then.
+    pub(super) charge: Option<Charge>,
 }
 
 #[derive(Default)]
@@ -168,15 +170,17 @@ impl Events {
                     }
                 }
             }
-            for f in &list {
+            let n = list.len();
+            for f in list {
                 let rc = match f.size {
                     0 => CUDA_SUCCESS,
                     // SAFETY: a mapping of ours that nobody names any more.
                     n => unsafe { self.driver.cuMemUnmap(f.va, n as usize) },
                 };
+                drop(f.charge);
                 done.now(rc, reply(f.call));
             }
-            lock(&self.frees).left -= list.len();
+            lock(&self.frees).left -= n;
             self.freed.notify_all();
         }
     }
@@ -310,26 +314,26 @@ impl Done<Events> {
         left
     }
 
-    /// Takes on memory to unmap; false when there is no thread for it, or too much to do for that.
-    pub(super) fn unmap_later(&self, f: Free) -> bool {
+    /// Takes on memory to unmap; it comes back when there is no thread for it, or too much to do
+    /// for that.
+    pub(super) fn unmap_later(&self, f: Free) -> Option<Free> {
         let mut frees = lock(&self.probe().frees);
         if frees.left >= MOST_FREES {
-            return false;
+            return Some(f);
         }
         frees.list.push(f);
         frees.left += 1;
         if std::mem::replace(&mut frees.running, true) {
-            return true;
+            return None;
         }
         drop(frees);
-        let started = self.wait_first(Job::Frees).is_ok();
-        if !started {
-            let mut frees = lock(&self.probe().frees);
-            frees.running = false;
-            frees.list.pop();
-            frees.left -= 1;
+        if self.wait_first(Job::Frees).is_ok() {
+            return None;
         }
-        started
+        let mut frees = lock(&self.probe().frees);
+        frees.running = false;
+        frees.left -= 1;
+        frees.list.pop()
     }
 
     /// Waits until all such memory is unmapped. A wait for a context would void a capture that

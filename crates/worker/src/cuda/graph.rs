@@ -71,6 +71,7 @@ fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>), CUres
         CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
             let a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&b.p.u);
             w.given.memory(a.dptr, a.bytesize as u64);
+            w.graphs.allocate = true;
             Ok((a.dptr, vec![]))
         }
         CU_GRAPH_NODE_TYPE_CONDITIONAL => {

@@ -6,6 +6,7 @@ use super::graph_walk::{edges, ends, inside, kind, nodes};
 use super::state::execs::{Entry, Exec, Ids};
 use super::state::host_node::{HostNode, host_node};
 use super::{Cuda, attempt, check};
+use crate::memory::Use;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
@@ -194,6 +195,26 @@ fn learn(
     Ok(e.lists())
 }
 
+/// Bytes that nodes of a graph allocate, down to the innermost graph.
+fn allocated(w: &Cuda, graph: CUgraph) -> Result<u64, CUresult> {
+    let mut bytes = 0u64;
+    if !w.graphs.allocate {
+        return Ok(bytes);
+    }
+    for node in nodes(w, graph)? {
+        if kind(w, node) == CU_GRAPH_NODE_TYPE_MEM_ALLOC {
+            let mut a: CUDA_MEM_ALLOC_NODE_PARAMS = busbar_abi::zeroed();
+            // SAFETY: a live node and a pointer to a live structure.
+            check(unsafe { w.driver.cuGraphMemAllocNodeGetParams(node, &mut a) })?;
+            bytes = bytes.saturating_add(a.bytesize as u64);
+        }
+        for g in inside(w, node).0 {
+            bytes = bytes.saturating_add(allocated(w, g)?);
+        }
+    }
+    Ok(bytes)
+}
+
 pub(super) fn graph_instantiate(
     w: &mut Cuda,
     h: &Header,
@@ -215,6 +236,7 @@ pub(super) fn graph_instantiate(
         if m.flags & UPLOAD != 0 {
             p.hUploadStream = w.stream(m.stream)? as CUstream;
         }
+        let charge = w.charge(Use::Graph, allocated(w, graph)?)?;
         let mut exec: CUgraphExec = std::ptr::null_mut();
         // SAFETY: a live graph and pointers to live values.
         let rc = unsafe {
@@ -225,6 +247,8 @@ pub(super) fn graph_instantiate(
         reply.node = adopt_within(w, graph, p.hErrNode_out);
         check(rc)?;
         w.store(Kind::GraphExec, m.exec, exec as u64, &[]);
+        w.handles
+            .charge((Kind::GraphExec, m.exec), 0, charge.into());
         if m.flags & DEVICE_LAUNCH != 0 {
             reply.handle = exec as u64;
         }

@@ -87,7 +87,7 @@ pub(super) fn ipc_import(w: &mut Cuda, h: &Header, m: msg::IpcImport) -> Result<
         let memory = taken(w, &m.tag, &m.secret)?;
         let users = super::memory::users(w, dev);
         super::memory::map(w.driver, m.va, m.size as usize, memory, &users)?;
-        note(w, m.va, m.size, dev);
+        note(w, m.va, m.size, dev, None);
         Ok(())
     });
     w.reply(h, rc, |_| {});

@@ -5,6 +5,7 @@ use super::compile::Compile;
 use super::module::describe;
 use super::state::handles::{Body, Function};
 use super::{Cuda, attempt, check};
+use crate::memory::Use;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
@@ -15,6 +16,7 @@ use std::ffi::CString;
 fn load(w: &mut Cuda, id: u32, hash: &[u8; 32], c: &mut Compile) -> Result<(), CUresult> {
     let image = w.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
     let image = super::image::checked(&image)?;
+    let charge = w.charge(Use::Module, image.len() as u64)?;
     let mut library: CUlibrary = std::ptr::null_mut();
     let (keys, values) = c.arrays();
     // SAFETY: the image is as long as its own header says, or text that ends; the options' arrays
@@ -33,6 +35,7 @@ fn load(w: &mut Cuda, id: u32, hash: &[u8; 32], c: &mut Compile) -> Result<(), C
     };
     check(rc)?;
     w.store(Kind::Library, id, library as u64, &[]);
+    w.handles.charge((Kind::Library, id), 0, charge.into());
     Ok(())
 }
 

@@ -2,8 +2,9 @@
 
 use super::done::{Free, reply};
 use super::state::exports::Memory;
-use super::state::mapped::{Mapped, is_of_all, within};
+use super::state::mapped::{Mapped, is_of_all, of_range, within};
 use super::{Cuda, attempt, check};
+use crate::memory::Charge;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind, contract};
@@ -116,8 +117,13 @@ fn create(d: &Driver, size: usize, dev: i32) -> Result<CUmemGenericAllocationHan
 }
 
 /// Remembers what was mapped.
-pub(super) fn note(w: &mut Cuda, va: u64, size: u64, device: i32) {
-    w.mapped.insert(va, Mapped { size, device });
+pub(super) fn note(w: &mut Cuda, va: u64, size: u64, device: i32, charge: Option<Charge>) {
+    let mapped = Mapped {
+        size,
+        device,
+        charge,
+    };
+    w.mapped.insert(va, mapped);
 }
 
 /// The mapping that an address lies in: where it begins, and its length.
@@ -138,6 +144,7 @@ pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, m: msg::MemMapAt) -> Result<(
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let range = reserve(w, m.va, m.size)?;
+        let charge = w.charge(of_range(range), m.size)?;
         let memory = create(w.driver, m.size as usize, dev)?;
         map(w.driver, m.va, m.size as usize, memory, &users(w, dev))?;
         if range >= contract::MANAGED {
@@ -148,7 +155,7 @@ pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, m: msg::MemMapAt) -> Result<(
                 unsafe { w.driver.cuMemSetAccess(m.va, m.size as usize, &access, 1) };
             }
         }
-        note(w, m.va, m.size, dev);
+        note(w, m.va, m.size, dev, Some(charge));
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -182,8 +189,9 @@ pub(super) fn mem_retire(w: &mut Cuda, h: &Header, m: msg::MemRetire) -> Result<
         w.completer.now(CUDA_ERROR_INVALID_VALUE, reply(h.call));
         return Ok(());
     }
+    let mut charge = None;
     if m.size > 0 {
-        w.mapped.remove(&m.va);
+        charge = w.mapped.remove(&m.va).and_then(|m| m.charge);
         w.exports.forget(Memory::Mapping(m.va));
     }
     let f = Free {
@@ -191,15 +199,19 @@ pub(super) fn mem_retire(w: &mut Cuda, h: &Header, m: msg::MemRetire) -> Result<
         va: m.va,
         size: m.size,
         call: h.call,
+        charge,
     };
-    if w.captures.is_empty() && w.completer.unmap_later(f) {
-        return Ok(());
-    }
+    let f = match w.captures.is_empty() {
+        true => w.completer.unmap_later(f),
+        false => Some(f),
+    };
+    let Some(f) = f else { return Ok(()) };
     let _ = settle(w);
     let rc = match m.size {
         0 => CUDA_SUCCESS,
         n => attempt(|| unmap(w.driver, m.va, n as usize)),
     };
+    drop(f);
     w.completer.now(rc, reply(h.call));
     Ok(())
 }

@@ -11,6 +11,7 @@
 #![allow(non_snake_case)]
 
 mod address;
+mod array;
 mod blame;
 mod compile;
 mod context;
@@ -59,7 +60,7 @@ use busbar_wire::record::Header;
 use done::{Completer, Events};
 use session::COMPLAINTS;
 use state::{execs, exports, given, handles, listeners, segments, settled};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub use device::probe;
 pub(crate) use driver::load;
@@ -106,9 +107,10 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         promises,
         ahead: setup.ahead,
         places,
+        gate: setup.inventory.gate.clone(),
         devices: allowed.clone(),
         allowed,
-        handles: handles::Handles::default(),
+        handles: handles::Handles::new(&setup.inventory),
         pointers: Vec::new(),
         current: 0,
         slab: None,
@@ -116,6 +118,8 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         outgoing: setup.outgoing,
         completer,
         mapped: BTreeMap::new(),
+        physical: BTreeMap::new(),
+        pooled: HashMap::new(),
         shared: segments::Shared::new(setup.shared),
         exports: exports::Exports::default(),
         given: given::Given::default(),

@@ -3,6 +3,7 @@
 use super::compile::Compile;
 use super::state::handles::{Body, Function};
 use super::{Cuda, attempt, check};
+use crate::memory::Use;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
@@ -53,6 +54,7 @@ pub(super) fn module_load(
     let rc = attempt(|| {
         let image = w.content.get(&m.hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
         let image = super::image::checked(&image)?;
+        let charge = w.charge(Use::Module, image.len() as u64)?;
         let mut module: CUmodule = std::ptr::null_mut();
         let (keys, values) = c.arrays();
         // SAFETY: the image is as long as its own header says, or text that ends; the options'
@@ -68,6 +70,7 @@ pub(super) fn module_load(
         })?;
         let of = [(Kind::Context, h.aux)];
         w.store(Kind::Module, m.module, module as u64, &of);
+        w.handles.charge((Kind::Module, m.module), 0, charge.into());
         Ok(())
     });
     let reply = msg::ModuleLoadReply {

@@ -1,30 +1,46 @@
 //! Stream-ordered memory.
 
 use super::{Cuda, attempt, check};
+use crate::memory::Use;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::record::Header;
 
+/// Whether a stream captures.
+fn captures(w: &Cuda, stream: CUstream) -> bool {
+    let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
+    // SAFETY: a live stream and a pointer to a live number.
+    !w.captures.is_empty()
+        && unsafe { w.driver.cuStreamIsCapturing(stream, &mut status) } == CUDA_SUCCESS
+        && status != CU_STREAM_CAPTURE_STATUS_NONE
+}
+
 pub(super) fn pool_alloc(w: &mut Cuda, h: &Header, m: msg::PoolAlloc) -> Result<(), WireError> {
     let mut va: CUdeviceptr = 0;
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
         let size = m.size as usize;
-        if m.pool == 0 {
-            // SAFETY: a live stream and a pointer to a live address.
-            check(unsafe { w.driver.cuMemAllocAsync(&mut va, size, stream) })?;
-            w.given.memory(va, m.size);
-            return Ok(());
-        }
-        let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
-        // SAFETY: as above, and a live pool.
+        let pool = match m.pool {
+            0 => None,
+            id => Some(w.handle(Kind::MemoryPool, id)? as CUmemoryPool),
+        };
+        // What a capture allocates is its graph's.
+        let captured = captures(w, stream);
+        w.graphs.allocate |= captured;
+        let charge = w.charge(Use::Pool, if captured { 0 } else { m.size })?;
+        // SAFETY: a live stream, a live pool if there is one, and a pointer to a live address.
         check(unsafe {
-            w.driver
-                .cuMemAllocFromPoolAsync(&mut va, size, pool, stream)
+            match pool {
+                None => w.driver.cuMemAllocAsync(&mut va, size, stream),
+                Some(p) => w.driver.cuMemAllocFromPoolAsync(&mut va, size, p, stream),
+            }
         })?;
         w.given.memory(va, m.size);
+        if !captured {
+            w.pooled.insert(va, (h.aux, charge));
+        }
         Ok(())
     });
     w.reply(h, rc, |wr| msg::PoolAllocReply { va }.encode(wr));
@@ -36,7 +52,9 @@ pub(super) fn pool_free(w: &mut Cuda, h: &Header, m: msg::PoolFree) -> Result<()
         let stream = w.stream(m.stream)? as CUstream;
         let va = w.address(m.va)?;
         // SAFETY: an address that the driver checks, and a live stream.
-        check(unsafe { w.driver.cuMemFreeAsync(va, stream) })
+        check(unsafe { w.driver.cuMemFreeAsync(va, stream) })?;
+        w.pooled.remove(&va);
+        Ok(())
     });
     w.done(h, rc);
     Ok(())
@@ -50,7 +68,9 @@ pub(super) fn pool_free_now(
     let rc = attempt(|| {
         let va = w.address(m.va)?;
         // SAFETY: an address that the driver checks.
-        check(unsafe { w.driver.cuMemFree_v2(va) })
+        check(unsafe { w.driver.cuMemFree_v2(va) })?;
+        w.pooled.remove(&va);
+        Ok(())
     });
     w.reply(h, rc, |_| {});
     Ok(())

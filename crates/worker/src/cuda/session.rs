@@ -6,6 +6,7 @@ use super::state::{execs, exports, given, listeners, mapped, segments, settled};
 use super::{blame, done, mover, promised};
 use crate::ahead::Ahead;
 use crate::content::Content;
+use crate::memory::{Charge, Full, Gate, Use};
 use crate::objects::{Dead, Key};
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent};
@@ -13,8 +14,9 @@ use busbar_abi::cuda::*;
 use busbar_wire::Writer;
 use busbar_wire::generated::cuda::Kind;
 use busbar_wire::record::Header;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A session's CUDA side.
@@ -43,6 +45,12 @@ pub struct Cuda {
     /// Memory for what goes to the client.
     pub(super) outgoing: Arena,
     pub(super) completer: done::Completer,
+    /// What device memory passes.
+    pub(super) gate: Gate,
+    /// Physical memory that the program has mapped, by address: its size, and what keeps it.
+    pub(super) physical: BTreeMap<u64, (u64, Option<Arc<Charge>>)>,
+    /// Memory of pools, by address, with the id of the context that it was taken in.
+    pub(super) pooled: HashMap<u64, (u32, Charge)>,
     /// Memory that was mapped where the client said, by address.
     pub(super) mapped: BTreeMap<u64, mapped::Mapped>,
     /// Memory that the program and we both have mapped.
@@ -122,6 +130,12 @@ impl Cuda {
         self.put(kind, id, Body::Handle(raw), parents);
     }
 
+    /// Takes device memory for the session.
+    pub(super) fn charge(&self, kind: Use, bytes: u64) -> Result<Charge, CUresult> {
+        let taken = self.gate.take(kind, bytes);
+        taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
+    }
+
     /// Puts what was made under an id.
     pub(super) fn put(&mut self, kind: Kind, id: u32, body: Body, parents: &[Key<Kind>]) {
         let dead = self.handles.put((kind, id), body, parents);
@@ -142,6 +156,7 @@ impl Cuda {
                     self.blame.remove(raw);
                     self.places.forget(id);
                     self.settled.forget(raw);
+                    self.pooled.retain(|_, (context, _)| *context != id);
                     if self.current == id {
                         self.current = u32::MAX;
                     }

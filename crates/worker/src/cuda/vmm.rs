@@ -4,6 +4,7 @@ use super::ipc::descriptor;
 use super::state::exports::Memory;
 use super::state::mapped::within;
 use super::{Cuda, attempt, check};
+use crate::memory::Use;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
@@ -26,6 +27,7 @@ pub(super) fn vmm_create(w: &mut Cuda, h: &Header, m: msg::VmmCreate<'_>) -> Res
         props.win32HandleMetaData = std::ptr::null_mut();
         // Of the ways to share it only descriptors can be offered.
         props.requestedHandleTypes &= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+        let charge = w.charge(Use::Physical, m.size)?;
         let mut memory = 0;
         // SAFETY: pointers to live values.
         check(unsafe {
@@ -33,6 +35,8 @@ pub(super) fn vmm_create(w: &mut Cuda, h: &Header, m: msg::VmmCreate<'_>) -> Res
                 .cuMemCreate(&mut memory, m.size as usize, &props, 0)
         })?;
         w.store(Kind::Allocation, m.allocation, memory, &[]);
+        let key = (Kind::Allocation, m.allocation);
+        w.handles.charge(key, 0, charge.into());
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -47,7 +51,11 @@ pub(super) fn vmm_map(w: &mut Cuda, h: &Header, m: msg::VmmMap) -> Result<(), Wi
         check(unsafe {
             w.driver
                 .cuMemMap(m.va, m.size as usize, m.offset as usize, memory, 0)
-        })
+        })?;
+        // Memory that is released lives as long as it is mapped.
+        let charge = w.handles.charged((Kind::Allocation, m.allocation));
+        w.physical.insert(m.va, (m.size, charge.cloned()));
+        Ok(())
     });
     w.done(h, rc);
     Ok(())
@@ -95,7 +103,10 @@ pub(super) fn vmm_unmap(w: &mut Cuda, h: &Header, m: msg::VmmUnmap) -> Result<()
     let rc = attempt(|| {
         within(m.va, m.size)?;
         // SAFETY: a range that the driver checks.
-        check(unsafe { w.driver.cuMemUnmap(m.va, m.size as usize) })
+        check(unsafe { w.driver.cuMemUnmap(m.va, m.size as usize) })?;
+        let end = m.va + m.size;
+        w.physical.retain(|va, _| *va < m.va || *va >= end);
+        Ok(())
     });
     w.done(h, rc);
     Ok(())

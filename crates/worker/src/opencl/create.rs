@@ -4,6 +4,7 @@ use super::cl::{self, Notify};
 use super::describe;
 use super::objects::{Object, Queue};
 use super::{Fail, OpenCl, ok};
+use crate::memory::Use;
 use crate::outbox::Outbox;
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
@@ -316,11 +317,12 @@ impl OpenCl {
         } else {
             null_mut()
         };
+        let charge = self.charge(Use::Buffer, m.size)?;
         let mut code = CL_INVALID_OPERATION;
         // SAFETY: `host` has `size` bytes if it is not null: checked above.
         let b =
             unsafe { (self.cl.clCreateBuffer)(c, m.flags, m.size as usize, host, &raw mut code) };
-        ok(code).map(|()| Object::Memory(b))
+        ok(code).map(|()| Object::Memory(b, Some(charge)))
     }
 
     pub(super) fn create_sub_buffer(&mut self, m: wire::CreateSubBuffer) -> Result<(), Fail> {
@@ -340,7 +342,7 @@ impl OpenCl {
                     &raw mut code,
                 )
             };
-            ok(code).map(|()| Object::Memory(b))
+            ok(code).map(|()| Object::Memory(b, None))
         });
         self.keep(m.buffer, wire::op::CREATE_SUB_BUFFER, made)
     }
@@ -414,7 +416,17 @@ impl OpenCl {
                 &raw mut code,
             )
         };
-        ok(code).map(|()| Object::Memory(i))
+        ok(code)?;
+        // Only the library knows how long a pixel is. What has a parent lies in that.
+        let bytes = if m.parent == 0 {
+            self.image_bytes(i, &desc)
+        } else {
+            None
+        };
+        let charge = bytes.map(|n| self.charge(Use::Image, n as u64)).transpose();
+        // SAFETY: made just now.
+        let charge = charge.inspect_err(|_| _ = unsafe { (self.cl.clReleaseMemObject)(i) })?;
+        Ok(Object::Memory(i, charge))
     }
 
     /// Bytes of an image's pixels without gaps.

@@ -126,7 +126,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     let no = |m: String| Refusal::new("no_device", m);
     let cl = library(setup.library.as_deref()).map_err(no)?;
     let output = Output::capture(setup.outbox.clone());
-    let mut objects = Objects::default();
+    let mut objects = Objects::new(&setup.inventory);
     let mut platforms = Vec::new();
     let (mut ordinal, mut id) = (0, 0);
     for &p in &cl.platforms {
@@ -165,6 +165,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         dirty: Vec::new(),
         blobs: HashMap::new(),
         svm: HashMap::new(),
+        gate: setup.inventory.gate.clone(),
         handles: Vec::new(),
         pool,
         shared: Shared::new(setup.shared),

@@ -3,8 +3,11 @@
 use super::built::Program;
 use super::cl::Cl;
 use super::done::Event;
+use crate::inventory::{Counter, Inventory};
+use crate::memory::Charge;
 use crate::objects::Sort;
 use busbar_abi::opencl::*;
+use busbar_wire::generated::opencl::Kind;
 use std::sync::Arc;
 
 /// One object.
@@ -22,7 +25,10 @@ pub enum Object {
     /// A queue.
     Queue(Queue),
     /// A buffer or an image; the bytes that it was made over, if the API wants them kept.
-    Memory(Handle),
+    Memory(
+        Handle,
+        #[allow(dead_code, reason = "held, not read")] Option<Charge>,
+    ),
     /// A sampler.
     Sampler(Handle),
     /// A program.
@@ -50,9 +56,10 @@ pub struct Queue {
 
 /// All objects of a session, in one space of ids. Nothing dies with another: the library counts
 /// references.
-#[derive(Default)]
 pub struct Objects {
     table: crate::objects::Objects<(), Object>,
+    /// How many there are of each kind, for others to see.
+    counters: Vec<Counter>,
 }
 
 impl Sort for () {
@@ -64,9 +71,24 @@ impl Sort for () {
 }
 
 impl Objects {
+    /// None yet.
+    pub fn new(inventory: &Inventory) -> Self {
+        let counters = Kind::ALL.iter().map(|k| inventory.counter(k.name()));
+        Self {
+            table: crate::objects::Objects::default(),
+            counters: counters.collect(),
+        }
+    }
+
+    fn counter(&self, o: &Object) -> Option<&Counter> {
+        Some(&self.counters[o.kind()? as usize])
+    }
+
     /// Puts an object under an id; false for 0, which means none.
     pub fn put(&mut self, id: u32, o: Object) -> bool {
         if id != 0 {
+            drop(self.take(id));
+            self.counter(&o).into_iter().for_each(Counter::up);
             self.table.put(((), id), o, &[]);
         }
         id != 0
@@ -85,7 +107,9 @@ impl Objects {
     /// Takes an object out.
     pub fn take(&mut self, id: u32) -> Object {
         let dead = self.table.retire(((), id)).pop();
-        dead.map(|(_, o)| o).unwrap_or_default()
+        let gone = dead.map(|(_, o)| o).unwrap_or_default();
+        self.counter(&gone).into_iter().for_each(Counter::down);
+        gone
     }
 
     fn fail<T>(&self, id: u32, invalid: i32) -> Result<T, i32> {
@@ -135,7 +159,7 @@ impl Objects {
     /// A memory object.
     pub fn memory(&self, id: u32) -> Result<Handle, i32> {
         match self.get(id) {
-            Object::Memory(h) => Ok(*h),
+            Object::Memory(h, _) => Ok(*h),
             _ => self.fail(id, CL_INVALID_MEM_OBJECT),
         }
     }
@@ -204,6 +228,21 @@ impl Objects {
 }
 
 impl Object {
+    fn kind(&self) -> Option<Kind> {
+        Some(match self {
+            // Only those that the program made.
+            Self::Device(_, true) => Kind::Device,
+            Self::Context(..) => Kind::Context,
+            Self::Queue(_) => Kind::Queue,
+            Self::Memory(..) => Kind::Memory,
+            Self::Sampler(_) => Kind::Sampler,
+            Self::Program(_) => Kind::Program,
+            Self::Kernel(..) => Kind::Kernel,
+            Self::Event(_) => Kind::Event,
+            Self::None | Self::Failed(_) | Self::Device(_, false) => return None,
+        })
+    }
+
     /// Gives up our reference.
     pub fn release(self, cl: &Cl) {
         // SAFETY: each handle is of its kind, and the table held one reference to it.
@@ -212,7 +251,7 @@ impl Object {
                 Self::Device(h, true) => (cl.clReleaseDevice)(h),
                 Self::Context(h, _) => (cl.clReleaseContext)(h),
                 Self::Queue(q) => (cl.clReleaseCommandQueue)(q.raw),
-                Self::Memory(h) => (cl.clReleaseMemObject)(h),
+                Self::Memory(h, _) => (cl.clReleaseMemObject)(h),
                 Self::Sampler(h) => (cl.clReleaseSampler)(h),
                 Self::Kernel(h, _) => (cl.clReleaseKernel)(h),
                 Self::Event(h) => (cl.clReleaseEvent)(h),

@@ -7,6 +7,7 @@ use super::objects::Objects;
 use super::output::Output;
 use super::shared::Shared;
 use crate::content::Content;
+use crate::memory::{Charge, Full, Gate, Use};
 use crate::outbox::Outbox;
 use busbar_abi::opencl::*;
 use busbar_wire::codec::Message;
@@ -25,12 +26,24 @@ pub struct OpenCl {
     pub(super) platforms: Vec<(Handle, Vec<u32>)>,
     pub(super) dirty: Vec<u32>,
     pub(super) blobs: HashMap<u32, Vec<u8>>,
-    pub(super) svm: HashMap<u64, (Handle, usize)>,
+    pub(super) svm: HashMap<u64, Svm>,
+    /// What device memory passes.
+    pub(super) gate: Gate,
     pub(super) handles: Vec<Handle>,
     pub(super) pool: Pool,
     pub(super) shared: Shared,
     /// Held by each build that is under way.
     pub(super) builds: Arc<()>,
+}
+
+/// Shared virtual memory.
+pub(super) struct Svm {
+    /// Its context.
+    pub(super) context: Handle,
+    /// How long it is.
+    pub(super) len: usize,
+    /// What it takes.
+    pub(super) _charge: Charge,
 }
 
 /// Where the library puts the event of a command.
@@ -90,6 +103,12 @@ impl OpenCl {
     pub(super) fn answer<'a>(&self, call: u32, m: &impl Message<'a>) {
         self.outbox
             .reply(call, CL_SUCCESS, |w: &mut Writer<'_>| m.encode(w));
+    }
+
+    /// Takes device memory for the session.
+    pub(super) fn charge(&self, kind: Use, bytes: u64) -> Result<Charge, i32> {
+        let taken = self.gate.take(kind, bytes);
+        taken.map_err(|Full| CL_MEM_OBJECT_ALLOCATION_FAILURE)
     }
 
     /// Answers a call once events have come, or after what has come, if there are none.

@@ -1,6 +1,8 @@
 //! Shared virtual memory. Pointers are this process's own; the client tries to have the same ones.
 
+use super::session::Svm;
 use super::{Fail, OpenCl, ok};
+use crate::memory::Use;
 use crate::staging::Hold;
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
@@ -9,8 +11,9 @@ use std::ffi::c_void;
 impl OpenCl {
     /// A range of shared memory that the session has.
     pub(super) fn svm_range(&self, at: u64, size: u64) -> Result<*mut c_void, i32> {
-        let inside = self.svm.iter().any(|(start, (_, len))| {
-            at >= *start && size <= *len as u64 && at - start <= *len as u64 - size
+        let inside = self.svm.iter().any(|(start, m)| {
+            let len = m.len as u64;
+            at >= *start && size <= len && at - start <= len - size
         });
         match inside {
             true => Ok(at as *mut c_void),
@@ -20,20 +23,26 @@ impl OpenCl {
 
     pub(super) fn svm_alloc(&mut self, m: wire::SvmAlloc, call: u32) -> Result<(), Fail> {
         let c = self.objects.context(m.context)?;
+        let charge = self.charge(Use::Svm, m.size)?;
         // SAFETY: a context of ours.
         let p = unsafe { (self.cl.clSVMAlloc)(c, m.flags, m.size as usize, m.align) };
         if p.is_null() {
             return Err(Fail::Cl(CL_MEM_OBJECT_ALLOCATION_FAILURE));
         }
-        self.svm.insert(p as u64, (c, m.size as usize));
+        let svm = Svm {
+            context: c,
+            len: m.size as usize,
+            _charge: charge,
+        };
+        self.svm.insert(p as u64, svm);
         self.answer(call, &wire::SvmAllocReply { pointer: p as u64 });
         Ok(())
     }
 
     pub(super) fn svm_free(&mut self, m: wire::SvmFree) -> Result<(), Fail> {
-        if let Some((c, _)) = self.svm.remove(&m.pointer) {
+        if let Some(Svm { context: c, .. }) = &self.svm.remove(&m.pointer) {
             // SAFETY: allocated in this context and not freed yet.
-            unsafe { (self.cl.clSVMFree)(c, m.pointer as *mut c_void) };
+            unsafe { (self.cl.clSVMFree)(*c, m.pointer as *mut c_void) };
         }
         Ok(())
     }

@@ -322,6 +322,7 @@ fn main() -> Result<()> {
         ahead: ahead.clone(),
         incoming: incoming.clone(),
         outgoing: Arena::new(48)?,
+        inventory: busbar_worker::inventory::Inventory::default(),
         devices: None,
         library: Some(library.clone()),
         shared: None,

@@ -804,4 +804,37 @@ impl Kind {
         Self::TexRef,
         Self::UserObject,
     ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Allocation => "Allocation",
+            Self::Array => "Array",
+            Self::Context => "Context",
+            Self::Device => "Device",
+            Self::Event => "Event",
+            Self::Function => "Function",
+            Self::Graph => "Graph",
+            Self::GraphExec => "GraphExec",
+            Self::GraphNode => "GraphNode",
+            Self::GreenContext => "GreenContext",
+            Self::Library => "Library",
+            Self::Link => "Link",
+            Self::Listener => "Listener",
+            Self::Mapping => "Mapping",
+            Self::Memory => "Memory",
+            Self::MemoryPool => "MemoryPool",
+            Self::MipmappedArray => "MipmappedArray",
+            Self::Module => "Module",
+            Self::PoolMemory => "PoolMemory",
+            Self::ResourceDesc => "ResourceDesc",
+            Self::SharedMemory => "SharedMemory",
+            Self::Stream => "Stream",
+            Self::SurfObject => "SurfObject",
+            Self::SurfRef => "SurfRef",
+            Self::TexObject => "TexObject",
+            Self::TexRef => "TexRef",
+            Self::UserObject => "UserObject",
+        }
+    }
 }

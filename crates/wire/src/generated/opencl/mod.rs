@@ -186,4 +186,19 @@ impl Kind {
         Self::Sampler,
         Self::Svm,
     ];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Context => "Context",
+            Self::Device => "Device",
+            Self::Event => "Event",
+            Self::Kernel => "Kernel",
+            Self::Memory => "Memory",
+            Self::Program => "Program",
+            Self::Queue => "Queue",
+            Self::Sampler => "Sampler",
+            Self::Svm => "Svm",
+        }
+    }
 }

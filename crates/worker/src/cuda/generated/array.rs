@@ -17,25 +17,7 @@ pub(super) fn cu_array3_d_create_v2(
     let mut r = Reader::new(body);
     let m = wire::CuArray3DCreateV2::decode(&mut r)?;
     r.finish()?;
-    let v_p_allocate_array: CUDA_ARRAY3D_DESCRIPTOR =
-        from_bytes(&m.p_allocate_array).ok_or(WireError::BadValue("structure"))?;
-    let rc = attempt(|| {
-        let mut v_p_handle: CUarray = zeroed();
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver
-                .cuArray3DCreate_v2(&mut v_p_handle, &v_p_allocate_array)
-        })?;
-        w.store(
-            Kind::Array,
-            m.p_handle,
-            v_p_handle as u64,
-            &[(Kind::Context, h.aux)],
-        );
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    crate::cuda::array::cu_array3_d_create_v2(w, h, m)
 }
 
 pub(super) fn cu_array3_d_get_descriptor_v2(
@@ -69,25 +51,7 @@ pub(super) fn cu_array_create_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
     let mut r = Reader::new(body);
     let m = wire::CuArrayCreateV2::decode(&mut r)?;
     r.finish()?;
-    let v_p_allocate_array: CUDA_ARRAY_DESCRIPTOR =
-        from_bytes(&m.p_allocate_array).ok_or(WireError::BadValue("structure"))?;
-    let rc = attempt(|| {
-        let mut v_p_handle: CUarray = zeroed();
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver
-                .cuArrayCreate_v2(&mut v_p_handle, &v_p_allocate_array)
-        })?;
-        w.store(
-            Kind::Array,
-            m.p_handle,
-            v_p_handle as u64,
-            &[(Kind::Context, h.aux)],
-        );
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    crate::cuda::array::cu_array_create_v2(w, h, m)
 }
 
 pub(super) fn cu_array_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -221,28 +185,7 @@ pub(super) fn cu_mipmapped_array_create(
     let mut r = Reader::new(body);
     let m = wire::CuMipmappedArrayCreate::decode(&mut r)?;
     r.finish()?;
-    let v_p_mipmapped_array_desc: CUDA_ARRAY3D_DESCRIPTOR =
-        from_bytes(&m.p_mipmapped_array_desc).ok_or(WireError::BadValue("structure"))?;
-    let rc = attempt(|| {
-        let mut v_p_handle: CUmipmappedArray = zeroed();
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver.cuMipmappedArrayCreate(
-                &mut v_p_handle,
-                &v_p_mipmapped_array_desc,
-                m.num_mipmap_levels,
-            )
-        })?;
-        w.store(
-            Kind::MipmappedArray,
-            m.p_handle,
-            v_p_handle as u64,
-            &[(Kind::Context, h.aux)],
-        );
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    crate::cuda::array::cu_mipmapped_array_create(w, h, m)
 }
 
 pub(super) fn cu_mipmapped_array_destroy(

@@ -181,13 +181,7 @@ pub(super) fn cu_ctx_set_limit(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
     let mut r = Reader::new(body);
     let m = wire::CuCtxSetLimit::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe { w.driver.cuCtxSetLimit(m.limit, m.value as usize) })?;
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    crate::cuda::context::cu_ctx_set_limit(w, h, m)
 }
 
 pub(super) fn cu_ctx_set_shared_mem_config(

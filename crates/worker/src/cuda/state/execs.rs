@@ -16,6 +16,8 @@ pub struct Graphs {
     /// Executable graphs that have anything to do with the program's memory or functions, by id.
     pub execs: HashMap<u32, Exec>,
     pub mirrors: Mirrors,
+    /// Some graph has had a node that allocates.
+    pub allocate: bool,
     /// The graphs in a conditional node: the driver does not say them again.
     pub bodies: HashMap<u64, Vec<u64>>,
 }

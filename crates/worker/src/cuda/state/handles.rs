@@ -1,6 +1,8 @@
 //! The session's objects as the driver knows them, by the client's ids.
 
 use crate::cuda::compile::Compile;
+use crate::inventory::Inventory;
+use crate::memory::Charge;
 use crate::objects::{Dead, Key, Objects, Sort};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
@@ -86,20 +88,34 @@ pub struct Handles {
     next: u32,
     /// The function of a kernel in a context, by both ids.
     in_context: BTreeMap<(u32, u32), u64>,
-}
-
-impl Default for Handles {
-    fn default() -> Self {
-        Self {
-            objects: Objects::default(),
-            ids: std::array::from_fn(|_| HashMap::new()),
-            next: 0,
-            in_context: BTreeMap::new(),
-        }
-    }
+    /// Device memory that goes with an object; one may have some of several kinds.
+    charges: BTreeMap<(Kind, u32, u32), Arc<Charge>>,
 }
 
 impl Handles {
+    /// None yet.
+    pub fn new(inventory: &Inventory) -> Self {
+        let counters = Kind::ALL.iter().map(|k| inventory.counter(k.name()));
+        Self {
+            objects: Objects::counted(counters.collect()),
+            ids: std::array::from_fn(|_| HashMap::new()),
+            next: 0,
+            in_context: BTreeMap::new(),
+            charges: BTreeMap::new(),
+        }
+    }
+
+    /// Device memory goes with an object from now on, in the place of what went with it of the
+    /// same sort.
+    pub fn charge(&mut self, (kind, id): Key<Kind>, sort: u32, charge: Arc<Charge>) {
+        self.charges.insert((kind, id, sort), charge);
+    }
+
+    /// The device memory that goes with an object.
+    pub fn charged(&self, (kind, id): Key<Kind>) -> Option<&Arc<Charge>> {
+        self.charges.get(&(kind, id, 0))
+    }
+
     /// The handle of an id.
     #[inline]
     pub fn get(&self, kind: Kind, id: u32) -> Result<u64, CUresult> {
@@ -154,6 +170,11 @@ impl Handles {
 
     fn forget(&mut self, dead: &Dead<Kind, Body>) {
         for ((kind, id), body) in dead {
+            if !self.charges.is_empty() {
+                let own = (*kind, *id, 0)..=(*kind, *id, u32::MAX);
+                let own: Vec<_> = self.charges.range(own).map(|(k, _)| *k).collect();
+                own.iter().for_each(|k| _ = self.charges.remove(k));
+            }
             match body {
                 Body::Handle(raw) => {
                     let ids = &mut self.ids[kind.index()];

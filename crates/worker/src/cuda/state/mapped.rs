@@ -1,5 +1,6 @@
 //! Where device memory lies that the client placed.
 
+use crate::memory::{Charge, Use};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::contract;
 
@@ -7,12 +8,23 @@ use busbar_wire::generated::cuda::contract;
 pub struct Mapped {
     pub size: u64,
     pub device: i32,
+    /// What it takes, unless it is another worker's.
+    pub charge: Option<Charge>,
 }
 
 /// Whether what lies at an address all devices may use: it is managed, or stands for the program's
 /// own memory.
 pub fn is_of_all(va: u64) -> bool {
     contract::number(va).is_some_and(|n| n >= contract::MANAGED)
+}
+
+/// What memory of a range is for.
+pub fn of_range(range: u32) -> Use {
+    match range {
+        contract::MANAGED => Use::Managed,
+        n if n > contract::MANAGED => Use::Shadow,
+        _ => Use::Linear,
+    }
 }
 
 /// Whether an address lies where sessions put device memory.

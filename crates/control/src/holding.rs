@@ -1,0 +1,42 @@
+//! What a session holds at its worker.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How many objects of each kind live, and how much device memory there is by kind.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Holding {
+    /// Objects by kind, without kinds of which there are none.
+    pub objects: BTreeMap<String, u64>,
+    /// Device memory by kind, without kinds of which there never was any.
+    pub memory: BTreeMap<String, Memory>,
+}
+
+/// Device memory of one kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Memory {
+    /// Pieces that there are.
+    pub pieces: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The most bytes that there were at a time.
+    pub most: u64,
+}
+
+impl Holding {
+    /// Bytes of all kinds.
+    pub fn bytes(&self) -> u64 {
+        self.memory.values().map(|m| m.bytes).sum()
+    }
+}
+
+/// `12 Event, 3 Stream`; what is none is `none`.
+pub fn list(objects: &BTreeMap<String, u64>) -> String {
+    if objects.is_empty() {
+        return "none".into();
+    }
+    let each = objects.iter().map(|(kind, n)| format!("{n} {kind}"));
+    each.collect::<Vec<_>>().join(", ")
+}

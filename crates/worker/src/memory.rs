@@ -1,0 +1,189 @@
+//! Device memory: every byte that a session takes passes [`Gate::take`], which knows what there is
+//! of each kind, and refuses what is more than the session may have.
+//!
+//! Who takes memory gets a [`Charge`], and keeps it with what the memory is: dropped, it gives the
+//! bytes back. What a driver takes without being asked is not here: its own tables, the code of a
+//! module beyond its image, what a pool keeps that nobody uses.
+
+#![forbid(unsafe_code)]
+
+use crate::lock::lock;
+use busbar_control::holding::Memory;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// What memory is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Use {
+    /// A context.
+    Context,
+    /// What functions print into, allocate from, and keep their variables in.
+    Heap,
+    /// Images of modules and libraries, with their variables.
+    Module,
+    /// Memory at an address that the client chose.
+    Linear,
+    /// Memory that both sides may touch.
+    Managed,
+    /// What stands for memory of the program's.
+    Shadow,
+    /// Physical memory that the program maps itself.
+    Physical,
+    /// Memory of pools.
+    Pool,
+    /// What graphs allocate.
+    Graph,
+    /// Arrays and mipmapped arrays.
+    Array,
+    /// Buffers.
+    Buffer,
+    /// Images.
+    Image,
+    /// Shared virtual memory.
+    Svm,
+}
+
+impl Use {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Context => "context",
+            Self::Heap => "heap",
+            Self::Module => "module",
+            Self::Linear => "linear",
+            Self::Managed => "managed",
+            Self::Shadow => "shadow",
+            Self::Physical => "physical",
+            Self::Pool => "pool",
+            Self::Graph => "graph",
+            Self::Array => "array",
+            Self::Buffer => "buffer",
+            Self::Image => "image",
+            Self::Svm => "svm",
+        }
+    }
+}
+
+#[derive(Default)]
+struct Ledger {
+    kinds: BTreeMap<Use, Memory>,
+    /// Bytes of all kinds.
+    bytes: u64,
+    /// The most of that; `None` for as much as there is.
+    limit: Option<u64>,
+}
+
+/// A session's gate. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Gate {
+    ledger: Arc<Mutex<Ledger>>,
+}
+
+/// The session may not have that much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Full;
+
+/// Bytes that a session has; they are given back when this is dropped.
+pub struct Charge {
+    gate: Gate,
+    kind: Use,
+    bytes: u64,
+}
+
+impl Gate {
+    /// Takes bytes, if the session may have them.
+    pub fn take(&self, kind: Use, bytes: u64) -> Result<Charge, Full> {
+        let mut l = lock(&self.ledger);
+        let all = l.bytes.checked_add(bytes).ok_or(Full)?;
+        if l.limit.is_some_and(|limit| all > limit) {
+            return Err(Full);
+        }
+        l.bytes = all;
+        let m = l.kinds.entry(kind).or_default();
+        m.pieces += 1;
+        m.bytes += bytes;
+        m.most = m.most.max(m.bytes);
+        Ok(Charge {
+            gate: self.clone(),
+            kind,
+            bytes,
+        })
+    }
+
+    /// Limits what the session may have from now on; `None` for as much as there is.
+    pub fn limit(&self, bytes: Option<u64>) {
+        lock(&self.ledger).limit = bytes;
+    }
+
+    /// What there is of each kind.
+    pub fn figures(&self) -> BTreeMap<String, Memory> {
+        let l = lock(&self.ledger);
+        let named = l.kinds.iter().map(|(kind, m)| (kind.name().into(), *m));
+        named.collect()
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        let mut l = lock(&self.gate.ledger);
+        l.bytes -= self.bytes;
+        if let Some(m) = l.kinds.get_mut(&self.kind) {
+            m.pieces -= 1;
+            m.bytes -= self.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(gate: &Gate, kind: &str) -> (u64, u64, u64) {
+        let m = gate.figures().get(kind).copied().unwrap_or_default();
+        (m.pieces, m.bytes, m.most)
+    }
+
+    #[test]
+    fn what_is_taken_is_counted_until_it_is_given_back() {
+        let gate = Gate::default();
+        let a = gate.take(Use::Linear, 100).unwrap();
+        let b = gate.take(Use::Linear, 50).unwrap();
+        let c = gate.take(Use::Array, 7).unwrap();
+        assert_eq!(of(&gate, "linear"), (2, 150, 150));
+        drop(a);
+        let d = gate.take(Use::Linear, 20).unwrap();
+        assert_eq!(of(&gate, "linear"), (2, 70, 150));
+        assert_eq!(of(&gate, "array"), (1, 7, 7));
+        drop((b, c, d));
+        assert!(
+            gate.figures()
+                .values()
+                .all(|m| m.bytes == 0 && m.pieces == 0)
+        );
+        assert_eq!(of(&gate, "linear").2, 150);
+        assert_eq!(of(&gate, "pool"), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_is_over_the_limit_of_all_kinds_is_refused_and_changes_nothing() {
+        let gate = Gate::default();
+        let before = gate.take(Use::Context, 1 << 40).unwrap();
+        gate.limit(Some(1000));
+        assert_eq!(
+            gate.take(Use::Linear, 0).err(),
+            Some(Full),
+            "over it already"
+        );
+        drop(before);
+        let a = gate.take(Use::Linear, 600).unwrap();
+        assert_eq!(gate.take(Use::Pool, 401).err(), Some(Full));
+        assert_eq!(gate.take(Use::Pool, u64::MAX).err(), Some(Full));
+        assert_eq!(of(&gate, "pool"), (0, 0, 0));
+        let b = gate.take(Use::Pool, 400).unwrap();
+        assert_eq!(gate.take(Use::Array, 1).err(), Some(Full));
+        drop(a);
+        assert!(gate.take(Use::Array, 600).is_ok());
+        gate.limit(None);
+        assert!(gate.take(Use::Array, 1 << 50).is_ok());
+        drop(b);
+    }
+}

@@ -1,0 +1,326 @@
+//! What a session holds, as its server says: objects by kind, and device memory by kind, each byte
+//! of which is given back with what it was taken for.
+
+use busbar_e2e::driver::IMAGE;
+use busbar_e2e::hostile::Raw;
+use busbar_e2e::server::{Options, Server};
+use busbar_e2e::tree::{clear, tree};
+use busbar_e2e::until;
+use busbar_wire::codec::{Message, Reader};
+use busbar_wire::generated::cuda::contract::{MANAGED, RANGE, span};
+use busbar_wire::generated::cuda::*;
+use serde_json::Value;
+use std::process::Command;
+
+const MIB: u64 = 1 << 20;
+
+/// What the server's one session holds.
+fn holding(server: &Server) -> Value {
+    let sessions = server.wait_for_sessions(1);
+    sessions[0].clone()
+}
+
+/// Bytes of one kind, and pieces.
+fn memory(server: &Server, kind: &str) -> (u64, u64) {
+    let m = &holding(server)["memory"][kind];
+    let number = |name: &str| m[name].as_u64().unwrap_or(0);
+    (number("bytes"), number("pieces"))
+}
+
+fn objects(server: &Server, kind: &str) -> u64 {
+    holding(server)["objects"][kind].as_u64().unwrap_or(0)
+}
+
+fn done<'a, R: Request<'a>>(w: &mut Raw, m: &R) -> Vec<u8> {
+    let (rc, reply) = w.call(1, m);
+    assert_eq!(rc, 0, "{}", R::NAME);
+    reply
+}
+
+use busbar_wire::codec::Request;
+
+/// A description of an array: width, height, format (an unsigned byte) and channels.
+fn shape(width: u64, height: u64, channels: u32) -> [u8; 24] {
+    let mut d = [0; 24];
+    d[..8].copy_from_slice(&width.to_le_bytes());
+    d[8..16].copy_from_slice(&height.to_le_bytes());
+    d[16..20].copy_from_slice(&1u32.to_le_bytes());
+    d[20..].copy_from_slice(&channels.to_le_bytes());
+    d
+}
+
+/// Properties of memory pinned on a device, which no process shares.
+fn pinned() -> Vec<u8> {
+    let mut p = vec![0; 32];
+    p[..4].copy_from_slice(&1u32.to_le_bytes());
+    p[8..12].copy_from_slice(&1u32.to_le_bytes());
+    p
+}
+
+#[test]
+fn every_byte_of_device_memory_is_counted_until_it_is_given_back() {
+    let server = Server::start();
+    let mut w = Raw::open(&server.address);
+    let context = memory(&server, "context");
+    assert!(context.0 > MIB && context.1 == 1, "{context:?}");
+
+    // Memory at addresses of the client's.
+    let (a, b) = (span(0).start, span(MANAGED).start);
+    done(
+        &mut w,
+        &MemMapAt {
+            va: a,
+            size: 4 * MIB,
+            device: 0,
+        },
+    );
+    done(
+        &mut w,
+        &MemMapAt {
+            va: a + 4 * MIB,
+            size: 2 * MIB,
+            device: 0,
+        },
+    );
+    done(
+        &mut w,
+        &MemMapAt {
+            va: b,
+            size: 2 * MIB,
+            device: 0,
+        },
+    );
+    assert_eq!(memory(&server, "linear"), (6 * MIB, 2));
+    assert_eq!(memory(&server, "managed"), (2 * MIB, 1));
+    // What is refused takes nothing.
+    let again = MemMapAt {
+        va: a,
+        size: 2 * MIB,
+        device: 0,
+    };
+    assert_ne!(w.call(1, &again).0, 0);
+    let outside = MemMapAt {
+        va: RANGE / 2,
+        size: 2 * MIB,
+        device: 0,
+    };
+    assert_ne!(w.call(1, &outside).0, 0);
+    assert_eq!(memory(&server, "linear"), (6 * MIB, 2));
+    for (va, size) in [(a, 4 * MIB), (a + 4 * MIB, 2 * MIB), (b, 2 * MIB)] {
+        done(&mut w, &MemRetire { va, size });
+    }
+    assert_eq!(
+        (memory(&server, "linear"), memory(&server, "managed")),
+        ((0, 0), (0, 0))
+    );
+    let most = &holding(&server)["memory"]["linear"]["most"];
+    assert_eq!(most.as_u64(), Some(6 * MIB));
+
+    // Memory that the program maps itself lives as long as it is mapped.
+    let size = 2 * MIB;
+    done(
+        &mut w,
+        &VmmCreate {
+            allocation: 1,
+            size,
+            props: &pinned(),
+        },
+    );
+    w.queue(
+        1,
+        &VmmMap {
+            va: a,
+            size,
+            offset: 0,
+            allocation: 1,
+        },
+    );
+    w.queue(1, &VmmRelease { allocation: 1 });
+    w.returns();
+    assert_eq!(memory(&server, "physical"), (size, 1));
+    w.queue(1, &VmmUnmap { va: a, size });
+    w.returns();
+    assert_eq!(memory(&server, "physical"), (0, 0));
+
+    // Pools.
+    let mut alloc = || {
+        let reply = done(
+            &mut w,
+            &PoolAlloc {
+                pool: 0,
+                size: 1000,
+                stream: 0,
+            },
+        );
+        PoolAllocReply::decode(&mut Reader::new(&reply))
+            .expect("a reply")
+            .va
+    };
+    let (p, q) = (alloc(), alloc());
+    assert_eq!(memory(&server, "pool"), (2000, 2));
+    w.queue(1, &PoolFree { va: p, stream: 0 });
+    done(&mut w, &PoolFreeNow { va: q });
+    assert_eq!(memory(&server, "pool"), (0, 0));
+
+    // Arrays die with their context's reset, images with their modules, heaps with the context.
+    let array = |p_handle, width| CuArrayCreateV2 {
+        p_handle,
+        p_allocate_array: shape(width, 10, 4),
+    };
+    done(&mut w, &array(1, 100));
+    done(&mut w, &array(2, 5));
+    assert_eq!(memory(&server, "array"), (4200, 2));
+    w.queue(1, &CuArrayDestroy { h_array: 1 });
+    w.returns();
+    assert_eq!(memory(&server, "array"), (200, 1));
+    let hash = w.content(IMAGE.as_bytes());
+    done(
+        &mut w,
+        &ModuleLoad {
+            module: 1,
+            hash,
+            options: &[],
+        },
+    );
+    assert_eq!(memory(&server, "module"), (IMAGE.len() as u64, 1));
+    w.queue(1, &ModuleUnload { module: 1 });
+    w.returns();
+    assert_eq!(memory(&server, "module"), (0, 0));
+    done(
+        &mut w,
+        &CuCtxSetLimit {
+            limit: 1,
+            value: 3 * MIB,
+        },
+    );
+    done(
+        &mut w,
+        &CuCtxSetLimit {
+            limit: 1,
+            value: 2 * MIB,
+        },
+    );
+    assert_eq!(memory(&server, "heap"), (2 * MIB, 1));
+    done(
+        &mut w,
+        &ModuleLoad {
+            module: 2,
+            hash,
+            options: &[],
+        },
+    );
+    let reset = PrimaryRelease {
+        context: 1,
+        device: 0,
+        reset: 1,
+    };
+    w.queue(1, &reset);
+    w.returns();
+    let all = holding(&server)["memory"].clone();
+    for (kind, m) in all.as_object().expect("kinds") {
+        assert_eq!(
+            (m["bytes"].as_u64(), m["pieces"].as_u64()),
+            (Some(0), Some(0)),
+            "{kind}"
+        );
+    }
+}
+
+#[test]
+fn ps_names_the_living_objects_of_each_session() {
+    let server = Server::start();
+    let mut w = Raw::open(&server.address);
+    for ph_stream in 1..=2 {
+        w.queue(
+            1,
+            &CuStreamCreate {
+                ph_stream,
+                flags: 0,
+            },
+        );
+    }
+    for ph_event in 1..=3 {
+        w.queue(1, &CuEventCreate { ph_event, flags: 2 });
+    }
+    w.queue(1, &CuStreamDestroyV2 { h_stream: 2 });
+    w.returns();
+    let count = |kind: &str| objects(&server, kind);
+    assert_eq!(
+        (count("Context"), count("Stream"), count("Event")),
+        (1, 1, 3)
+    );
+    assert_eq!(count("Module"), 0);
+
+    let mut c = Command::new(&tree().busbar);
+    clear(&mut c);
+    c.args(["ps", "--server", &server.address]);
+    let plain = c.output().expect("ps runs");
+    let plain = String::from_utf8_lossy(&plain.stdout).into_owned();
+    let whole = c.arg("--objects").output().expect("ps runs");
+    let whole = String::from_utf8_lossy(&whole.stdout).into_owned();
+    assert!(!plain.contains("Event"), "{plain}");
+    assert!(
+        whole.contains("objects: 1 Context, 3 Event, 1 Stream\n"),
+        "{whole}"
+    );
+    assert!(whole.contains("memory:  context: "), "{whole}");
+
+    // All of them die with their context.
+    w.queue(
+        1,
+        &PrimaryRelease {
+            context: 1,
+            device: 0,
+            reset: 1,
+        },
+    );
+    w.returns();
+    assert_eq!(
+        holding(&server)["objects"],
+        Value::Object(Default::default())
+    );
+}
+
+#[test]
+fn what_a_session_leaves_at_its_end_is_in_the_log() {
+    let server = Options::default().env("BUSBAR_LOG", "debug").start();
+    let said = |what: &str| {
+        until(&format!("a line with {what}"), || {
+            let log = server.log();
+            log.lines().find(|l| l.contains(what)).map(String::from)
+        })
+    };
+    let mut w = Raw::open(&server.address);
+    w.queue(
+        1,
+        &CuStreamCreate {
+            ph_stream: 1,
+            flags: 0,
+        },
+    );
+    w.returns();
+    drop(w);
+    let line = said("left at the end");
+    assert!(line.contains("1 Context, 1 Stream"), "{line}");
+
+    // One that has given everything back leaves nothing.
+    let server = Options::default().env("BUSBAR_LOG", "debug").start();
+    let mut w = Raw::open(&server.address);
+    w.queue(
+        1,
+        &PrimaryRelease {
+            context: 1,
+            device: 0,
+            reset: 0,
+        },
+    );
+    w.returns();
+    drop(w);
+    let line = until("a line of what is left", || {
+        let log = server.log();
+        log.lines()
+            .find(|l| l.contains("left at the end"))
+            .map(String::from)
+    });
+    assert!(line.contains("none") && line.contains("bytes=0"), "{line}");
+}
