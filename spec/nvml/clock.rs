@@ -19,32 +19,32 @@ fn nvmlDeviceGetApplicationsClock(
     clockMHz: *mut u32,
 ) -> nvmlReturn_t;
 
-#[is(fixed_two(device, [Number::AutoBoost, Number::AutoBoostDefault], isEnabled, defaultIsEnabled))]
+#[cx] #[is(fixed_two(device, [Number::AutoBoost, Number::AutoBoostDefault]))]
 #[family(device)]
 fn nvmlDeviceGetAutoBoostedClocksEnabled(
-    device: nvmlDevice_t,
-    isEnabled: *mut nvmlEnableState_t,
-    defaultIsEnabled: *mut nvmlEnableState_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] isEnabled: *mut nvmlEnableState_t,
+    #[out] defaultIsEnabled: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetClkMonStatus(device: nvmlDevice_t, status: *mut nvmlClkMonStatus_t) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 #[family(device)]
 fn nvmlDeviceGetClock(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     clockType: nvmlClockType_t,
     clockId: nvmlClockId_t,
-    clockMHz: *mut u32,
+    #[out] clockMHz: *mut u32,
 ) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 #[family(device)]
 fn nvmlDeviceGetClockInfo(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     r#type: nvmlClockType_t,
-    clock: *mut u32,
+    #[out] clock: *mut u32,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
@@ -59,18 +59,18 @@ fn nvmlDeviceGetCurrentClockFreqs(
     currentClockFreqs: *mut nvmlDeviceCurrentClockFreqs_t,
 ) -> nvmlReturn_t;
 
-#[is(live(device, Number::ClockReasons, clocksEventReasons))]
+#[cx] #[is(live(device, Number::ClockReasons))]
 #[family(device)]
 fn nvmlDeviceGetCurrentClocksEventReasons(
-    device: nvmlDevice_t,
-    clocksEventReasons: *mut u64,
+    #[handle] device: nvmlDevice_t,
+    #[out] clocksEventReasons: *mut u64,
 ) -> nvmlReturn_t;
 
-#[is(live(device, Number::ClockReasons, clocksThrottleReasons))]
+#[cx] #[is(live(device, Number::ClockReasons))]
 #[family(device)]
 fn nvmlDeviceGetCurrentClocksThrottleReasons(
-    device: nvmlDevice_t,
-    clocksThrottleReasons: *mut u64,
+    #[handle] device: nvmlDevice_t,
+    #[out] clocksThrottleReasons: *mut u64,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
@@ -86,9 +86,12 @@ fn nvmlDeviceGetDynamicPstatesInfo(
     pDynamicPstatesInfo: *mut nvmlGpuDynamicPstatesInfo_t,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::PowerEnforcedLimit, limit))]
+#[cx] #[is(fixed(device, Number::PowerEnforcedLimit))]
 #[family(device)]
-fn nvmlDeviceGetEnforcedPowerLimit(device: nvmlDevice_t, limit: *mut u32) -> nvmlReturn_t;
+fn nvmlDeviceGetEnforcedPowerLimit(
+    #[handle] device: nvmlDevice_t,
+    #[out] limit: *mut u32,
+) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetFanControlPolicy_v2(
@@ -97,9 +100,9 @@ fn nvmlDeviceGetFanControlPolicy_v2(
     policy: *mut nvmlFanControlPolicy_t,
 ) -> nvmlReturn_t;
 
-#[is(live(device, Number::Fan, speed))]
+#[cx] #[is(live(device, Number::Fan))]
 #[family(device)]
-fn nvmlDeviceGetFanSpeed(device: nvmlDevice_t, speed: *mut u32) -> nvmlReturn_t;
+fn nvmlDeviceGetFanSpeed(#[handle] device: nvmlDevice_t, #[out] speed: *mut u32) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetFanSpeedRPM(
@@ -126,12 +129,12 @@ fn nvmlDeviceGetMarginTemperature(
     marginTempInfo: *mut nvmlMarginTemperature_t,
 ) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 #[family(device)]
 fn nvmlDeviceGetMaxClockInfo(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     r#type: nvmlClockType_t,
-    clock: *mut u32,
+    #[out] clock: *mut u32,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
@@ -167,9 +170,9 @@ fn nvmlDeviceGetMinMaxFanSpeed(
     maxSpeed: *mut u32,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::Fans, numFans))]
+#[cx] #[is(fixed(device, Number::Fans))]
 #[family(device)]
-fn nvmlDeviceGetNumFans(device: nvmlDevice_t, numFans: *mut u32) -> nvmlReturn_t;
+fn nvmlDeviceGetNumFans(#[handle] device: nvmlDevice_t, #[out] numFans: *mut u32) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetPerformanceModes(
@@ -177,34 +180,40 @@ fn nvmlDeviceGetPerformanceModes(
     perfModes: *mut nvmlDevicePerfModes_t,
 ) -> nvmlReturn_t;
 
-#[is(live(device, Number::PerformanceState, pState))]
+#[cx] #[is(live(device, Number::PerformanceState))]
 #[family(device)]
-fn nvmlDeviceGetPerformanceState(device: nvmlDevice_t, pState: *mut nvmlPstates_t) -> nvmlReturn_t;
+fn nvmlDeviceGetPerformanceState(
+    #[handle] device: nvmlDevice_t,
+    #[out] pState: *mut nvmlPstates_t,
+) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::PowerDefaultLimit, defaultLimit))]
+#[cx] #[is(fixed(device, Number::PowerDefaultLimit))]
 #[family(device)]
 fn nvmlDeviceGetPowerManagementDefaultLimit(
-    device: nvmlDevice_t,
-    defaultLimit: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] defaultLimit: *mut u32,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::PowerLimit, limit))]
+#[cx] #[is(fixed(device, Number::PowerLimit))]
 #[family(device)]
-fn nvmlDeviceGetPowerManagementLimit(device: nvmlDevice_t, limit: *mut u32) -> nvmlReturn_t;
+fn nvmlDeviceGetPowerManagementLimit(
+    #[handle] device: nvmlDevice_t,
+    #[out] limit: *mut u32,
+) -> nvmlReturn_t;
 
-#[is(fixed_two(device, [Number::PowerMinLimit, Number::PowerMaxLimit], minLimit, maxLimit))]
+#[cx] #[is(fixed_two(device, [Number::PowerMinLimit, Number::PowerMaxLimit]))]
 #[family(device)]
 fn nvmlDeviceGetPowerManagementLimitConstraints(
-    device: nvmlDevice_t,
-    minLimit: *mut u32,
-    maxLimit: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] minLimit: *mut u32,
+    #[out] maxLimit: *mut u32,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::PowerManagement, mode))]
+#[cx] #[is(fixed(device, Number::PowerManagement))]
 #[family(device)]
 fn nvmlDeviceGetPowerManagementMode(
-    device: nvmlDevice_t,
-    mode: *mut nvmlEnableState_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] mode: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
@@ -216,33 +225,36 @@ fn nvmlDeviceGetPowerMizerMode_v1(
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetPowerMode(device: nvmlDevice_t, powerModeId: *mut u32) -> nvmlReturn_t;
 
-#[is(live(device, Number::PowerSource, powerSource))]
+#[cx] #[is(live(device, Number::PowerSource))]
 #[family(device)]
 fn nvmlDeviceGetPowerSource(
-    device: nvmlDevice_t,
-    powerSource: *mut nvmlPowerSource_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] powerSource: *mut nvmlPowerSource_t,
 ) -> nvmlReturn_t;
 
-#[is(live(device, Number::PerformanceState, pState))]
+#[cx] #[is(live(device, Number::PerformanceState))]
 #[family(device)]
-fn nvmlDeviceGetPowerState(device: nvmlDevice_t, pState: *mut nvmlPstates_t) -> nvmlReturn_t;
+fn nvmlDeviceGetPowerState(
+    #[handle] device: nvmlDevice_t,
+    #[out] pState: *mut nvmlPstates_t,
+) -> nvmlReturn_t;
 
-#[is(live(device, Number::Power, power))]
+#[cx] #[is(live(device, Number::Power))]
 #[family(device)]
-fn nvmlDeviceGetPowerUsage(device: nvmlDevice_t, power: *mut u32) -> nvmlReturn_t;
+fn nvmlDeviceGetPowerUsage(#[handle] device: nvmlDevice_t, #[out] power: *mut u32) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::ClockReasonsKnown, supportedClocksEventReasons))]
+#[cx] #[is(fixed(device, Number::ClockReasonsKnown))]
 #[family(device)]
 fn nvmlDeviceGetSupportedClocksEventReasons(
-    device: nvmlDevice_t,
-    supportedClocksEventReasons: *mut u64,
+    #[handle] device: nvmlDevice_t,
+    #[out] supportedClocksEventReasons: *mut u64,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::ClockReasonsKnown, supportedClocksThrottleReasons))]
+#[cx] #[is(fixed(device, Number::ClockReasonsKnown))]
 #[family(device)]
 fn nvmlDeviceGetSupportedClocksThrottleReasons(
-    device: nvmlDevice_t,
-    supportedClocksThrottleReasons: *mut u64,
+    #[handle] device: nvmlDevice_t,
+    #[out] supportedClocksThrottleReasons: *mut u64,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
@@ -280,26 +292,26 @@ fn nvmlDeviceGetTargetFanSpeed(
     targetSpeed: *mut u32,
 ) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 #[family(device)]
 fn nvmlDeviceGetTemperature(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     sensorType: nvmlTemperatureSensors_t,
-    temp: *mut u32,
+    #[out] temp: *mut u32,
 ) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 #[family(device)]
 fn nvmlDeviceGetTemperatureThreshold(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     thresholdType: nvmlTemperatureThresholds_t,
-    temp: *mut u32,
+    #[out] temp: *mut u32,
 ) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 #[family(device)]
 fn nvmlDeviceGetTemperatureV(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     temperature: *mut nvmlTemperature_t,
 ) -> nvmlReturn_t;
 

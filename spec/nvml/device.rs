@@ -13,16 +13,16 @@ fn nvmlDeviceGetAddressingMode(
     mode: *mut nvmlDeviceAddressingMode_t,
 ) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 fn nvmlDeviceGetArchitecture(
-    device: nvmlDevice_t,
-    arch: *mut nvmlDeviceArchitecture_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] arch: *mut nvmlDeviceArchitecture_t,
 ) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 fn nvmlDeviceGetBAR1MemoryInfo(
-    device: nvmlDevice_t,
-    bar1Memory: *mut nvmlBAR1Memory_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] bar1Memory: *mut nvmlBAR1Memory_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
@@ -31,18 +31,21 @@ fn nvmlDeviceGetBBXTimeData_v1(
     timeData: *mut nvmlBBXTimeData_v1_t,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::Board, boardId))]
-fn nvmlDeviceGetBoardId(device: nvmlDevice_t, boardId: *mut u32) -> nvmlReturn_t;
+#[cx] #[is(fixed(device, Number::Board))]
+fn nvmlDeviceGetBoardId(#[handle] device: nvmlDevice_t, #[out] boardId: *mut u32) -> nvmlReturn_t;
 
-#[is(text(device, "part", partNumber, length))]
+#[cx] #[is(text(device.facts.texts.get("part"), partNumber, length))]
 fn nvmlDeviceGetBoardPartNumber(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     partNumber: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::Brand, r#type))]
-fn nvmlDeviceGetBrand(device: nvmlDevice_t, r#type: *mut nvmlBrandType_t) -> nvmlReturn_t;
+#[cx] #[is(fixed(device, Number::Brand))]
+fn nvmlDeviceGetBrand(
+    #[handle] device: nvmlDevice_t,
+    #[out] r#type: *mut nvmlBrandType_t,
+) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetBridgeChipInfo(
@@ -50,8 +53,11 @@ fn nvmlDeviceGetBridgeChipInfo(
     bridgeHierarchy: *mut nvmlBridgeChipHierarchy_t,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::BusType, r#type))]
-fn nvmlDeviceGetBusType(device: nvmlDevice_t, r#type: *mut nvmlBusType_t) -> nvmlReturn_t;
+#[cx] #[is(fixed(device, Number::BusType))]
+fn nvmlDeviceGetBusType(
+    #[handle] device: nvmlDevice_t,
+    #[out] r#type: *mut nvmlBusType_t,
+) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetCapabilities(
@@ -59,8 +65,11 @@ fn nvmlDeviceGetCapabilities(
     caps: *mut nvmlDeviceCapabilities_t,
 ) -> nvmlReturn_t;
 
-#[local]
-fn nvmlDeviceGetComputeMode(device: nvmlDevice_t, mode: *mut nvmlComputeMode_t) -> nvmlReturn_t;
+#[local] #[cx]
+fn nvmlDeviceGetComputeMode(
+    #[handle] device: nvmlDevice_t,
+    #[out] mode: *mut nvmlComputeMode_t,
+) -> nvmlReturn_t;
 
 #[unsupported("processors and memory of the server mean nothing to this machine")]
 fn nvmlDeviceGetCpuAffinity(
@@ -77,34 +86,43 @@ fn nvmlDeviceGetCpuAffinityWithinScope(
     scope: nvmlAffinityScope_t,
 ) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 fn nvmlDeviceGetCudaComputeCapability(
-    device: nvmlDevice_t,
-    major: *mut i32,
-    minor: *mut i32,
+    #[handle] device: nvmlDevice_t,
+    #[out] major: *mut i32,
+    #[out] minor: *mut i32,
 ) -> nvmlReturn_t;
 
-#[is(live(device, Number::PcieGeneration, currLinkGen))]
-fn nvmlDeviceGetCurrPcieLinkGeneration(device: nvmlDevice_t, currLinkGen: *mut u32) -> nvmlReturn_t;
+#[cx] #[is(live(device, Number::PcieGeneration))]
+fn nvmlDeviceGetCurrPcieLinkGeneration(
+    #[handle] device: nvmlDevice_t,
+    #[out] currLinkGen: *mut u32,
+) -> nvmlReturn_t;
 
-#[is(live(device, Number::PcieWidth, currLinkWidth))]
-fn nvmlDeviceGetCurrPcieLinkWidth(device: nvmlDevice_t, currLinkWidth: *mut u32) -> nvmlReturn_t;
+#[cx] #[is(live(device, Number::PcieWidth))]
+fn nvmlDeviceGetCurrPcieLinkWidth(
+    #[handle] device: nvmlDevice_t,
+    #[out] currLinkWidth: *mut u32,
+) -> nvmlReturn_t;
 
-#[is(live_two(device, [Number::DecoderBusy, Number::DecoderPeriod], utilization, samplingPeriodUs))]
+#[cx] #[is(live_two(device, [Number::DecoderBusy, Number::DecoderPeriod]))]
 fn nvmlDeviceGetDecoderUtilization(
-    device: nvmlDevice_t,
-    utilization: *mut u32,
-    samplingPeriodUs: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] utilization: *mut u32,
+    #[out] samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::DisplayActive, isActive))]
+#[cx] #[is(fixed(device, Number::DisplayActive))]
 fn nvmlDeviceGetDisplayActive(
-    device: nvmlDevice_t,
-    isActive: *mut nvmlEnableState_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] isActive: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::Display, display))]
-fn nvmlDeviceGetDisplayMode(device: nvmlDevice_t, display: *mut nvmlEnableState_t) -> nvmlReturn_t;
+#[cx] #[is(fixed(device, Number::Display))]
+fn nvmlDeviceGetDisplayMode(
+    #[handle] device: nvmlDevice_t,
+    #[out] display: *mut nvmlEnableState_t,
+) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetDriverModel(
@@ -120,29 +138,29 @@ fn nvmlDeviceGetDriverModel_v2(
     pending: *mut nvmlDriverModel_t,
 ) -> nvmlReturn_t;
 
-#[is(live_two(device, [Number::EncoderBusy, Number::EncoderPeriod], utilization, samplingPeriodUs))]
+#[cx] #[is(live_two(device, [Number::EncoderBusy, Number::EncoderPeriod]))]
 fn nvmlDeviceGetEncoderUtilization(
-    device: nvmlDevice_t,
-    utilization: *mut u32,
-    samplingPeriodUs: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] utilization: *mut u32,
+    #[out] samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 fn nvmlDeviceGetFieldValues(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     valuesCount: i32,
     values: *mut nvmlFieldValue_t,
 ) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 fn nvmlDeviceGetGpuFabricInfo(
-    device: nvmlDevice_t,
-    gpuFabricInfo: *mut nvmlGpuFabricInfo_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] gpuFabricInfo: *mut nvmlGpuFabricInfo_t,
 ) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 fn nvmlDeviceGetGpuFabricInfoV(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     gpuFabricInfo: *mut nvmlGpuFabricInfoV_t,
 ) -> nvmlReturn_t;
 
@@ -152,10 +170,10 @@ fn nvmlDeviceGetGpuFabricInfo_v4(
     gpuFabricInfo: *mut nvmlGpuFabricInfo_v4_t,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::PcieGpuMaxGeneration, maxLinkGenDevice))]
+#[cx] #[is(fixed(device, Number::PcieGpuMaxGeneration))]
 fn nvmlDeviceGetGpuMaxPcieLinkGeneration(
-    device: nvmlDevice_t,
-    maxLinkGenDevice: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] maxLinkGenDevice: *mut u32,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
@@ -181,18 +199,18 @@ fn nvmlDeviceGetGspFirmwareVersion(device: nvmlDevice_t, version: *mut c_char) -
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetHostname_v1(device: nvmlDevice_t, hostname: *mut nvmlHostname_v1_t) -> nvmlReturn_t;
 
-#[local]
-fn nvmlDeviceGetIndex(device: nvmlDevice_t, index: *mut u32) -> nvmlReturn_t;
+#[local] #[cx]
+fn nvmlDeviceGetIndex(#[handle] device: nvmlDevice_t, #[out] index: *mut u32) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::InforomChecksum, checksum))]
+#[cx] #[is(fixed(device, Number::InforomChecksum))]
 fn nvmlDeviceGetInforomConfigurationChecksum(
-    device: nvmlDevice_t,
-    checksum: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] checksum: *mut u32,
 ) -> nvmlReturn_t;
 
-#[is(text(device, "inforom", version, length))]
+#[cx] #[is(text(device.facts.texts.get("inforom"), version, length))]
 fn nvmlDeviceGetInforomImageVersion(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     version: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t;
@@ -208,11 +226,11 @@ fn nvmlDeviceGetInforomVersion(
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetIrqNum(device: nvmlDevice_t, irqNum: *mut u32) -> nvmlReturn_t;
 
-#[is(live_two(device, [Number::JpegBusy, Number::JpegPeriod], utilization, samplingPeriodUs))]
+#[cx] #[is(live_two(device, [Number::JpegBusy, Number::JpegPeriod]))]
 fn nvmlDeviceGetJpgUtilization(
-    device: nvmlDevice_t,
-    utilization: *mut u32,
-    samplingPeriodUs: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] utilization: *mut u32,
+    #[out] samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
@@ -222,11 +240,17 @@ fn nvmlDeviceGetLastBBXFlushTime(
     durationUs: *mut u64,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::PcieMaxGeneration, maxLinkGen))]
-fn nvmlDeviceGetMaxPcieLinkGeneration(device: nvmlDevice_t, maxLinkGen: *mut u32) -> nvmlReturn_t;
+#[cx] #[is(fixed(device, Number::PcieMaxGeneration))]
+fn nvmlDeviceGetMaxPcieLinkGeneration(
+    #[handle] device: nvmlDevice_t,
+    #[out] maxLinkGen: *mut u32,
+) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::PcieMaxWidth, maxLinkWidth))]
-fn nvmlDeviceGetMaxPcieLinkWidth(device: nvmlDevice_t, maxLinkWidth: *mut u32) -> nvmlReturn_t;
+#[cx] #[is(fixed(device, Number::PcieMaxWidth))]
+fn nvmlDeviceGetMaxPcieLinkWidth(
+    #[handle] device: nvmlDevice_t,
+    #[out] maxLinkWidth: *mut u32,
+) -> nvmlReturn_t;
 
 #[unsupported("processors and memory of the server mean nothing to this machine")]
 fn nvmlDeviceGetMemoryAffinity(
@@ -236,14 +260,23 @@ fn nvmlDeviceGetMemoryAffinity(
     scope: nvmlAffinityScope_t,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::MemoryBusWidth, busWidth))]
-fn nvmlDeviceGetMemoryBusWidth(device: nvmlDevice_t, busWidth: *mut u32) -> nvmlReturn_t;
+#[cx] #[is(fixed(device, Number::MemoryBusWidth))]
+fn nvmlDeviceGetMemoryBusWidth(
+    #[handle] device: nvmlDevice_t,
+    #[out] busWidth: *mut u32,
+) -> nvmlReturn_t;
 
-#[local]
-fn nvmlDeviceGetMemoryInfo(device: nvmlDevice_t, memory: *mut nvmlMemory_t) -> nvmlReturn_t;
+#[local] #[cx]
+fn nvmlDeviceGetMemoryInfo(
+    #[handle] device: nvmlDevice_t,
+    #[out] memory: *mut nvmlMemory_t,
+) -> nvmlReturn_t;
 
-#[local]
-fn nvmlDeviceGetMemoryInfo_v2(device: nvmlDevice_t, memory: *mut nvmlMemory_v2_t) -> nvmlReturn_t;
+#[local] #[cx]
+fn nvmlDeviceGetMemoryInfo_v2(
+    #[handle] device: nvmlDevice_t,
+    memory: *mut nvmlMemory_v2_t,
+) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetMemoryLimits_v1(
@@ -251,51 +284,82 @@ fn nvmlDeviceGetMemoryLimits_v1(
     limits: *mut nvmlGetMemoryLimits_v1_t,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::Minor, minorNumber))]
-fn nvmlDeviceGetMinorNumber(device: nvmlDevice_t, minorNumber: *mut u32) -> nvmlReturn_t;
+#[cx] #[is(fixed(device, Number::Minor))]
+fn nvmlDeviceGetMinorNumber(
+    #[handle] device: nvmlDevice_t,
+    #[out] minorNumber: *mut u32,
+) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::Module, moduleId))]
-fn nvmlDeviceGetModuleId(device: nvmlDevice_t, moduleId: *mut u32) -> nvmlReturn_t;
+#[cx] #[is(fixed(device, Number::Module))]
+fn nvmlDeviceGetModuleId(#[handle] device: nvmlDevice_t, #[out] moduleId: *mut u32) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::MultiGpuBoard, multiGpuBool))]
-fn nvmlDeviceGetMultiGpuBoard(device: nvmlDevice_t, multiGpuBool: *mut u32) -> nvmlReturn_t;
+#[cx] #[is(fixed(device, Number::MultiGpuBoard))]
+fn nvmlDeviceGetMultiGpuBoard(
+    #[handle] device: nvmlDevice_t,
+    #[out] multiGpuBool: *mut u32,
+) -> nvmlReturn_t;
 
-#[local]
-fn nvmlDeviceGetName(device: nvmlDevice_t, name: *mut c_char, length: u32) -> nvmlReturn_t;
+#[cx] #[is(text(Some(&device.facts.name), name, length))]
+fn nvmlDeviceGetName(
+    #[handle] device: nvmlDevice_t,
+    name: *mut c_char,
+    length: u32,
+) -> nvmlReturn_t;
 
-#[local]
-fn nvmlDeviceGetNumGpuCores(device: nvmlDevice_t, numCores: *mut u32) -> nvmlReturn_t;
+#[local] #[cx]
+fn nvmlDeviceGetNumGpuCores(
+    #[handle] device: nvmlDevice_t,
+    #[out] numCores: *mut u32,
+) -> nvmlReturn_t;
 
 #[unsupported("processors and memory of the server mean nothing to this machine")]
 fn nvmlDeviceGetNumaNodeId(device: nvmlDevice_t, node: *mut u32) -> nvmlReturn_t;
 
-#[is(live_two(device, [Number::FlowBusy, Number::FlowPeriod], utilization, samplingPeriodUs))]
+#[cx] #[is(live_two(device, [Number::FlowBusy, Number::FlowPeriod]))]
 fn nvmlDeviceGetOfaUtilization(
-    device: nvmlDevice_t,
-    utilization: *mut u32,
-    samplingPeriodUs: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] utilization: *mut u32,
+    #[out] samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t;
 
-#[local]
-fn nvmlDeviceGetPciInfo(device: nvmlDevice_t, pci: *mut nvmlPciInfoOld_t) -> nvmlReturn_t;
+#[local] #[cx]
+fn nvmlDeviceGetPciInfo(
+    #[handle] device: nvmlDevice_t,
+    #[out] pci: *mut nvmlPciInfoOld_t,
+) -> nvmlReturn_t;
 
-#[local]
-fn nvmlDeviceGetPciInfoExt(device: nvmlDevice_t, pci: *mut nvmlPciInfoExt_t) -> nvmlReturn_t;
+#[local] #[cx]
+fn nvmlDeviceGetPciInfoExt(
+    #[handle] device: nvmlDevice_t,
+    pci: *mut nvmlPciInfoExt_t,
+) -> nvmlReturn_t;
 
 #[is(nvmlDeviceGetPciInfo)]
 fn nvmlDeviceGetPciInfo_v2(device: nvmlDevice_t, pci: *mut nvmlPciInfoOld_t) -> nvmlReturn_t;
 
-#[local]
-fn nvmlDeviceGetPciInfo_v3(device: nvmlDevice_t, pci: *mut nvmlPciInfo_t) -> nvmlReturn_t;
+#[local] #[cx]
+fn nvmlDeviceGetPciInfo_v3(
+    #[handle] device: nvmlDevice_t,
+    #[out] pci: *mut nvmlPciInfo_t,
+) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::PcieMaxSpeed, maxSpeed))]
-fn nvmlDeviceGetPcieLinkMaxSpeed(device: nvmlDevice_t, maxSpeed: *mut u32) -> nvmlReturn_t;
+#[cx] #[is(fixed(device, Number::PcieMaxSpeed))]
+fn nvmlDeviceGetPcieLinkMaxSpeed(
+    #[handle] device: nvmlDevice_t,
+    #[out] maxSpeed: *mut u32,
+) -> nvmlReturn_t;
 
-#[is(live(device, Number::PcieReplays, value))]
-fn nvmlDeviceGetPcieReplayCounter(device: nvmlDevice_t, value: *mut u32) -> nvmlReturn_t;
+#[cx] #[is(live(device, Number::PcieReplays))]
+fn nvmlDeviceGetPcieReplayCounter(
+    #[handle] device: nvmlDevice_t,
+    #[out] value: *mut u32,
+) -> nvmlReturn_t;
 
-#[is(live(device, Number::PcieSpeed, pcieSpeed))]
-fn nvmlDeviceGetPcieSpeed(device: nvmlDevice_t, pcieSpeed: *mut u32) -> nvmlReturn_t;
+#[cx] #[is(live(device, Number::PcieSpeed))]
+fn nvmlDeviceGetPcieSpeed(
+    #[handle] device: nvmlDevice_t,
+    #[out] pcieSpeed: *mut u32,
+) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetPcieThroughput(
@@ -307,8 +371,11 @@ fn nvmlDeviceGetPcieThroughput(
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetPdi(device: nvmlDevice_t, pdi: *mut nvmlPdi_t) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::Persistence, mode))]
-fn nvmlDeviceGetPersistenceMode(device: nvmlDevice_t, mode: *mut nvmlEnableState_t) -> nvmlReturn_t;
+#[cx] #[is(fixed(device, Number::Persistence))]
+fn nvmlDeviceGetPersistenceMode(
+    #[handle] device: nvmlDevice_t,
+    #[out] mode: *mut nvmlEnableState_t,
+) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this reading")]
 fn nvmlDeviceGetPlatformInfo(
@@ -326,24 +393,35 @@ fn nvmlDeviceGetSamples(
     samples: *mut nvmlSample_t,
 ) -> nvmlReturn_t;
 
-#[is(text(device, "serial", serial, length))]
-fn nvmlDeviceGetSerial(device: nvmlDevice_t, serial: *mut c_char, length: u32) -> nvmlReturn_t;
-
-#[is(live(device, Number::Energy, energy))]
-fn nvmlDeviceGetTotalEnergyConsumption(device: nvmlDevice_t, energy: *mut u64) -> nvmlReturn_t;
-
-#[local]
-fn nvmlDeviceGetUUID(device: nvmlDevice_t, uuid: *mut c_char, length: u32) -> nvmlReturn_t;
-
-#[local]
-fn nvmlDeviceGetUtilizationRates(
-    device: nvmlDevice_t,
-    utilization: *mut nvmlUtilization_t,
+#[cx] #[is(text(device.facts.texts.get("serial"), serial, length))]
+fn nvmlDeviceGetSerial(
+    #[handle] device: nvmlDevice_t,
+    serial: *mut c_char,
+    length: u32,
 ) -> nvmlReturn_t;
 
-#[is(text(device, "vbios", version, length))]
+#[cx] #[is(live(device, Number::Energy))]
+fn nvmlDeviceGetTotalEnergyConsumption(
+    #[handle] device: nvmlDevice_t,
+    #[out] energy: *mut u64,
+) -> nvmlReturn_t;
+
+#[local] #[cx]
+fn nvmlDeviceGetUUID(
+    #[handle] device: nvmlDevice_t,
+    uuid: *mut c_char,
+    length: u32,
+) -> nvmlReturn_t;
+
+#[local] #[cx]
+fn nvmlDeviceGetUtilizationRates(
+    #[handle] device: nvmlDevice_t,
+    #[out] utilization: *mut nvmlUtilization_t,
+) -> nvmlReturn_t;
+
+#[cx] #[is(text(device.facts.texts.get("vbios"), version, length))]
 fn nvmlDeviceGetVbiosVersion(
-    device: nvmlDevice_t,
+    #[handle] device: nvmlDevice_t,
     version: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t;

@@ -6,11 +6,11 @@ fn nvmlDeviceGetBankRemapperStatus_v1(
     pBankRemapperStatus: *mut nvmlEccBankRemapperStatus_v1_t,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::EccDefault, defaultMode))]
+#[cx] #[is(fixed(device, Number::EccDefault))]
 #[family(device)]
 fn nvmlDeviceGetDefaultEccMode(
-    device: nvmlDevice_t,
-    defaultMode: *mut nvmlEnableState_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] defaultMode: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell of memory errors")]
@@ -21,12 +21,12 @@ fn nvmlDeviceGetDetailedEccErrors(
     eccCounts: *mut nvmlEccErrorCounts_t,
 ) -> nvmlReturn_t;
 
-#[is(fixed_two(device, [Number::Ecc, Number::EccPending], current, pending))]
+#[cx] #[is(fixed_two(device, [Number::Ecc, Number::EccPending]))]
 #[family(device)]
 fn nvmlDeviceGetEccMode(
-    device: nvmlDevice_t,
-    current: *mut nvmlEnableState_t,
-    pending: *mut nvmlEnableState_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] current: *mut nvmlEnableState_t,
+    #[out] pending: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell of memory errors")]

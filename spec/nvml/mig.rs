@@ -113,9 +113,12 @@ fn nvmlDeviceGetGpuInstances(
     count: *mut u32,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::MaxMigDevices, count))]
+#[cx] #[is(fixed(device, Number::MaxMigDevices))]
 #[family(device)]
-fn nvmlDeviceGetMaxMigDeviceCount(device: nvmlDevice_t, count: *mut u32) -> nvmlReturn_t;
+fn nvmlDeviceGetMaxMigDeviceCount(
+    #[handle] device: nvmlDevice_t,
+    #[out] count: *mut u32,
+) -> nvmlReturn_t;
 
 #[unsupported("a part of a GPU is shown as a whole device")]
 fn nvmlDeviceGetMigDeviceHandleByIndex(
@@ -124,17 +127,20 @@ fn nvmlDeviceGetMigDeviceHandleByIndex(
     migDevice: *mut nvmlDevice_t,
 ) -> nvmlReturn_t;
 
-#[is(fixed_two(device, [Number::Mig, Number::MigPending], currentMode, pendingMode))]
+#[cx] #[is(fixed_two(device, [Number::Mig, Number::MigPending]))]
 #[family(device)]
 fn nvmlDeviceGetMigMode(
-    device: nvmlDevice_t,
-    currentMode: *mut u32,
-    pendingMode: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] currentMode: *mut u32,
+    #[out] pendingMode: *mut u32,
 ) -> nvmlReturn_t;
 
-#[is(none_of(device, isMigDevice))]
+#[cx] #[is(none_of(device))]
 #[family(device)]
-fn nvmlDeviceIsMigDeviceHandle(device: nvmlDevice_t, isMigDevice: *mut u32) -> nvmlReturn_t;
+fn nvmlDeviceIsMigDeviceHandle(
+    #[handle] device: nvmlDevice_t,
+    #[out] isMigDevice: *mut u32,
+) -> nvmlReturn_t;
 
 #[unsupported("a part of a GPU is shown as a whole device")]
 fn nvmlDeviceSetMigMode(

@@ -1,18 +1,18 @@
 //! Two devices.
 
-#[local]
+#[local] #[cx]
 fn nvmlDeviceGetP2PStatus(
-    device1: nvmlDevice_t,
-    device2: nvmlDevice_t,
+    #[handle] device1: nvmlDevice_t,
+    #[handle] device2: nvmlDevice_t,
     p2pIndex: nvmlGpuP2PCapsIndex_t,
-    p2pStatus: *mut nvmlGpuP2PStatus_t,
+    #[out] p2pStatus: *mut nvmlGpuP2PStatus_t,
 ) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 fn nvmlDeviceGetTopologyCommonAncestor(
-    device1: nvmlDevice_t,
-    device2: nvmlDevice_t,
-    pathInfo: *mut nvmlGpuTopologyLevel_t,
+    #[handle] device1: nvmlDevice_t,
+    #[handle] device2: nvmlDevice_t,
+    #[out] pathInfo: *mut nvmlGpuTopologyLevel_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this of its devices")]
@@ -23,11 +23,11 @@ fn nvmlDeviceGetTopologyNearestGpus(
     deviceArray: *mut nvmlDevice_t,
 ) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 fn nvmlDeviceOnSameBoard(
-    device1: nvmlDevice_t,
-    device2: nvmlDevice_t,
-    onSameBoard: *mut i32,
+    #[handle] device1: nvmlDevice_t,
+    #[handle] device2: nvmlDevice_t,
+    #[out] onSameBoard: *mut i32,
 ) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this of its devices")]

@@ -29,75 +29,75 @@ fn nvmlDeviceGetAccountingStats_v2(
     stats: *mut nvmlAccountingStats_v2_t,
 ) -> nvmlReturn_t;
 
-#[is(none_of(device, infoCount))]
+#[cx] #[is(none_of(device))]
 #[family(device)]
 fn nvmlDeviceGetComputeRunningProcesses(
-    device: nvmlDevice_t,
-    infoCount: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] infoCount: *mut u32,
     infos: *mut nvmlProcessInfo_v1_t,
 ) -> nvmlReturn_t;
 
-#[is(none_of(device, infoCount))]
+#[cx] #[is(none_of(device))]
 #[family(device)]
 fn nvmlDeviceGetComputeRunningProcesses_v2(
-    device: nvmlDevice_t,
-    infoCount: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] infoCount: *mut u32,
     infos: *mut nvmlProcessInfo_v2_t,
 ) -> nvmlReturn_t;
 
-#[is(none_of(device, infoCount))]
+#[cx] #[is(none_of(device))]
 #[family(device)]
 fn nvmlDeviceGetComputeRunningProcesses_v3(
-    device: nvmlDevice_t,
-    infoCount: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] infoCount: *mut u32,
     infos: *mut nvmlProcessInfo_t,
 ) -> nvmlReturn_t;
 
-#[is(none_of(device, infoCount))]
+#[cx] #[is(none_of(device))]
 #[family(device)]
 fn nvmlDeviceGetGraphicsRunningProcesses(
-    device: nvmlDevice_t,
-    infoCount: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] infoCount: *mut u32,
     infos: *mut nvmlProcessInfo_v1_t,
 ) -> nvmlReturn_t;
 
-#[is(none_of(device, infoCount))]
+#[cx] #[is(none_of(device))]
 #[family(device)]
 fn nvmlDeviceGetGraphicsRunningProcesses_v2(
-    device: nvmlDevice_t,
-    infoCount: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] infoCount: *mut u32,
     infos: *mut nvmlProcessInfo_v2_t,
 ) -> nvmlReturn_t;
 
-#[is(none_of(device, infoCount))]
+#[cx] #[is(none_of(device))]
 #[family(device)]
 fn nvmlDeviceGetGraphicsRunningProcesses_v3(
-    device: nvmlDevice_t,
-    infoCount: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] infoCount: *mut u32,
     infos: *mut nvmlProcessInfo_t,
 ) -> nvmlReturn_t;
 
-#[is(none_of(device, infoCount))]
+#[cx] #[is(none_of(device))]
 #[family(device)]
 fn nvmlDeviceGetMPSComputeRunningProcesses(
-    device: nvmlDevice_t,
-    infoCount: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] infoCount: *mut u32,
     infos: *mut nvmlProcessInfo_v1_t,
 ) -> nvmlReturn_t;
 
-#[is(none_of(device, infoCount))]
+#[cx] #[is(none_of(device))]
 #[family(device)]
 fn nvmlDeviceGetMPSComputeRunningProcesses_v2(
-    device: nvmlDevice_t,
-    infoCount: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] infoCount: *mut u32,
     infos: *mut nvmlProcessInfo_v2_t,
 ) -> nvmlReturn_t;
 
-#[is(none_of(device, infoCount))]
+#[cx] #[is(none_of(device))]
 #[family(device)]
 fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
-    device: nvmlDevice_t,
-    infoCount: *mut u32,
+    #[handle] device: nvmlDevice_t,
+    #[out] infoCount: *mut u32,
     infos: *mut nvmlProcessInfo_t,
 ) -> nvmlReturn_t;
 

@@ -1,21 +1,21 @@
 //! The library, the machine, and which devices there are.
 
-#[local]
-fn nvmlDeviceGetCount(deviceCount: *mut u32) -> nvmlReturn_t;
+#[local] #[cx]
+fn nvmlDeviceGetCount(#[out] deviceCount: *mut u32) -> nvmlReturn_t;
 
 #[is(nvmlDeviceGetCount)]
 fn nvmlDeviceGetCount_v2(deviceCount: *mut u32) -> nvmlReturn_t;
 
-#[local]
-fn nvmlDeviceGetHandleByIndex(index: u32, device: *mut nvmlDevice_t) -> nvmlReturn_t;
+#[local] #[cx]
+fn nvmlDeviceGetHandleByIndex(index: u32, #[gives(one)] device: *mut nvmlDevice_t) -> nvmlReturn_t;
 
 #[is(nvmlDeviceGetHandleByIndex)]
 fn nvmlDeviceGetHandleByIndex_v2(index: u32, device: *mut nvmlDevice_t) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 fn nvmlDeviceGetHandleByPciBusId(
     pciBusId: *const c_char,
-    device: *mut nvmlDevice_t,
+    #[gives(one)] device: *mut nvmlDevice_t,
 ) -> nvmlReturn_t;
 
 #[is(nvmlDeviceGetHandleByPciBusId)]
@@ -24,20 +24,29 @@ fn nvmlDeviceGetHandleByPciBusId_v2(
     device: *mut nvmlDevice_t,
 ) -> nvmlReturn_t;
 
-#[local]
-fn nvmlDeviceGetHandleBySerial(serial: *const c_char, device: *mut nvmlDevice_t) -> nvmlReturn_t;
+#[local] #[cx]
+fn nvmlDeviceGetHandleBySerial(
+    serial: *const c_char,
+    #[gives(one)] device: *mut nvmlDevice_t,
+) -> nvmlReturn_t;
 
-#[local]
-fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, device: *mut nvmlDevice_t) -> nvmlReturn_t;
+#[local] #[cx]
+fn nvmlDeviceGetHandleByUUID(
+    uuid: *const c_char,
+    #[gives(one)] device: *mut nvmlDevice_t,
+) -> nvmlReturn_t;
 
-#[local]
-fn nvmlDeviceGetHandleByUUIDV(uuid: *const nvmlUUID_t, device: *mut nvmlDevice_t) -> nvmlReturn_t;
+#[local] #[cx]
+fn nvmlDeviceGetHandleByUUIDV(
+    uuid: *const nvmlUUID_t,
+    #[gives(one)] device: *mut nvmlDevice_t,
+) -> nvmlReturn_t;
 
 #[local]
 fn nvmlErrorString(result: nvmlReturn_t) -> *const c_char;
 
-#[is(none(deviceCount))]
-fn nvmlGetBlacklistDeviceCount(deviceCount: *mut u32) -> nvmlReturn_t;
+#[cx] #[is(none())]
+fn nvmlGetBlacklistDeviceCount(#[out] deviceCount: *mut u32) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this of itself")]
 fn nvmlGetBlacklistDeviceInfoByIndex(
@@ -45,8 +54,8 @@ fn nvmlGetBlacklistDeviceInfoByIndex(
     info: *mut nvmlExcludedDeviceInfo_t,
 ) -> nvmlReturn_t;
 
-#[is(none(deviceCount))]
-fn nvmlGetExcludedDeviceCount(deviceCount: *mut u32) -> nvmlReturn_t;
+#[cx] #[is(none())]
+fn nvmlGetExcludedDeviceCount(#[out] deviceCount: *mut u32) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this of itself")]
 fn nvmlGetExcludedDeviceInfoByIndex(
@@ -75,8 +84,8 @@ fn nvmlShutdown() -> nvmlReturn_t;
 #[unsupported("the server does not tell this of itself")]
 fn nvmlSystemGetCPER_v1(cper: *mut nvmlGetCPER_v1_t) -> nvmlReturn_t;
 
-#[local]
-fn nvmlSystemGetCudaDriverVersion(cudaDriverVersion: *mut i32) -> nvmlReturn_t;
+#[local] #[cx]
+fn nvmlSystemGetCudaDriverVersion(#[out] cudaDriverVersion: *mut i32) -> nvmlReturn_t;
 
 #[is(nvmlSystemGetCudaDriverVersion)]
 fn nvmlSystemGetCudaDriverVersion_v2(cudaDriverVersion: *mut i32) -> nvmlReturn_t;
@@ -87,7 +96,7 @@ fn nvmlSystemGetDriverBranch(
     length: u32,
 ) -> nvmlReturn_t;
 
-#[local]
+#[local] #[cx]
 fn nvmlSystemGetDriverVersion(version: *mut c_char, length: u32) -> nvmlReturn_t;
 
 #[unsupported("the server does not tell this of itself")]

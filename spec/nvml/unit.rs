@@ -1,8 +1,8 @@
 //! Units: chassis of GPUs.
 
-#[is(none(unitCount))]
+#[cx] #[is(none())]
 #[family(system)]
-fn nvmlUnitGetCount(unitCount: *mut u32) -> nvmlReturn_t;
+fn nvmlUnitGetCount(#[out] unitCount: *mut u32) -> nvmlReturn_t;
 
 #[unsupported("the server tells of no units")]
 fn nvmlUnitGetDevices(

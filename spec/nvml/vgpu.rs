@@ -183,11 +183,11 @@ fn nvmlDeviceGetVgpuUtilization(
     utilizationSamples: *mut nvmlVgpuInstanceUtilizationSample_t,
 ) -> nvmlReturn_t;
 
-#[is(fixed(device, Number::Virtualization, pVirtualMode))]
+#[cx] #[is(fixed(device, Number::Virtualization))]
 #[family(device)]
 fn nvmlDeviceGetVirtualizationMode(
-    device: nvmlDevice_t,
-    pVirtualMode: *mut nvmlGpuVirtualizationMode_t,
+    #[handle] device: nvmlDevice_t,
+    #[out] pVirtualMode: *mut nvmlGpuVirtualizationMode_t,
 ) -> nvmlReturn_t;
 
 #[unsupported("virtual GPUs are an affair of the server's host")]

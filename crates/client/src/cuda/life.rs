@@ -44,7 +44,7 @@ static PROCESS: Process = Process {
 
 /// The client that calls of this thread are for.
 #[inline]
-fn client() -> Result<&'static Client, CUresult> {
+fn client() -> Result<&'static Client> {
     if let Some(c) = thread::bound() {
         return Ok(c);
     }
@@ -64,7 +64,7 @@ fn absent() -> CUresult {
 }
 
 #[inline]
-fn present() -> Result<Cx, CUresult> {
+fn present() -> Result<Cx> {
     Ok(Cx {
         client: client()?,
         scope: thread::current(),
@@ -74,7 +74,7 @@ fn present() -> Result<Cx, CUresult> {
 /// Begins a call. Fails when the driver is not initialized, was forked away, has ended, or when an
 /// error has lost the session or the current context.
 #[inline]
-pub fn enter() -> Result<Cx, CUresult> {
+pub fn enter() -> Result<Cx> {
     let cx = present()?;
     if cx.state().contexts.in_trouble() {
         look_closer(cx)?;
@@ -83,7 +83,7 @@ pub fn enter() -> Result<Cx, CUresult> {
 }
 
 #[cold]
-fn look_closer(cx: Cx) -> Result<(), CUresult> {
+fn look_closer(cx: Cx) -> Result<()> {
     let state = cx.state();
     state.contexts.session_lives()?;
     let raw = thread::current_raw();
@@ -94,7 +94,7 @@ fn look_closer(cx: Cx) -> Result<(), CUresult> {
 }
 
 /// Begins a call that does not concern the current context.
-pub fn enter_anywhere() -> Result<Cx, CUresult> {
+pub fn enter_anywhere() -> Result<Cx> {
     let cx = present()?;
     cx.state().contexts.session_lives()?;
     Ok(cx)
@@ -102,7 +102,7 @@ pub fn enter_anywhere() -> Result<Cx, CUresult> {
 
 /// Begins a call that needs only the client's own knowledge, and so works whatever has failed.
 #[inline]
-pub fn enter_local() -> Result<Cx, CUresult> {
+pub fn enter_local() -> Result<Cx> {
     let cx = present()?;
     if !Switch::Local.on() {
         cx.ask()?;
@@ -112,7 +112,7 @@ pub fn enter_local() -> Result<Cx, CUresult> {
 
 /// Runs a call's body: its result becomes the C result, and no panic passes into the program.
 #[inline]
-pub fn guard(f: impl FnOnce() -> Result<(), CUresult>) -> CUresult {
+pub fn guard(f: impl FnOnce() -> Result<()>) -> CUresult {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(Ok(())) => CUDA_SUCCESS,
         Ok(Err(e)) => {
@@ -147,7 +147,7 @@ pub fn unsupported(name: &'static str, reason: &'static str) -> CUresult {
 }
 
 /// `cuInit`: opens the session, once.
-pub fn init() -> Result<(), CUresult> {
+pub fn init() -> Result<()> {
     let settled = || match PROCESS.stage.load(Ordering::Acquire) {
         READY => Some(Ok(())),
         FORKED => Some(Err(CUDA_ERROR_NOT_INITIALIZED)),
@@ -198,7 +198,7 @@ pub fn bind(client: Option<&'static Client>) {
 
 /// Opens a session with the first server of a configuration. The client lives as long as the
 /// process.
-pub fn open(config: &Config) -> Result<&'static Client, CUresult> {
+pub fn open(config: &Config) -> Result<&'static Client> {
     let Some(server) = config.servers.first() else {
         crate::log!(
             Error,
@@ -251,7 +251,7 @@ pub fn open(config: &Config) -> Result<&'static Client, CUresult> {
 }
 
 /// Asks the worker for its devices, and which driver it has.
-fn introduce(session: &Session, state: &State) -> Result<(Vec<devices::Device>, i32), CUresult> {
+fn introduce(session: &Session, state: &State) -> Result<(Vec<devices::Device>, i32)> {
     let answer = session.call(0, &msg::OpenCuda {}, None).map_err(|e| {
         crate::log!(Error, "{e}");
         CUDA_ERROR_SYSTEM_NOT_READY

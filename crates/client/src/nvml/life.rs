@@ -1,13 +1,35 @@
-//! What every call goes through: its outcome becomes a code, no panic passes into the program, and
-//! what the program gets is stored where it wants it.
+//! What every call goes through: it begins, its outcome becomes a code, and no panic passes into
+//! the program.
 
-use super::machine::{self, Outcome};
+use super::machine::{self, Gpu, Machine};
 use busbar_abi::nvml::*;
 use std::ffi::c_char;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// A call in progress: what the server said.
+#[derive(Clone, Copy)]
+pub struct Cx(pub &'static Machine);
+
+/// What handles name.
+pub enum Kind {
+    /// A GPU.
+    Device,
+}
+
+/// Begins a call. Fails before `nvmlInit`.
+pub fn enter() -> Result<Cx> {
+    machine::get().map(Cx)
+}
+
+impl Cx {
+    /// The GPU behind a handle.
+    pub fn handle(self, _kind: Kind, raw: u64) -> Result<&'static Gpu> {
+        self.0.device(raw as nvmlDevice_t)
+    }
+}
+
 /// Runs a call's body.
-pub fn guard(f: impl FnOnce() -> Outcome) -> nvmlReturn_t {
+pub fn guard(f: impl FnOnce() -> Result) -> nvmlReturn_t {
     match catch_unwind(AssertUnwindSafe(f)) {
         Ok(done) => done.err().unwrap_or(NVML_SUCCESS),
         Err(_) => {
@@ -21,30 +43,17 @@ pub fn guard(f: impl FnOnce() -> Outcome) -> nvmlReturn_t {
 /// programs that monitor, so that only who looks for it finds it in the log.
 pub fn unsupported(name: &'static str, reason: &'static str) -> nvmlReturn_t {
     guard(|| {
-        machine::get()?;
+        enter()?;
         crate::log!(Info, "{name} is not supported: {reason}");
         Err(NVML_ERROR_NOT_SUPPORTED)
     })
-}
-
-/// Stores `value` where the program wants it.
-///
-/// # Safety
-/// `out` is null or points to room for a `T`.
-pub unsafe fn put<T>(out: *mut T, value: T) -> Outcome {
-    if out.is_null() {
-        return Err(NVML_ERROR_INVALID_ARGUMENT);
-    }
-    // SAFETY: the caller's promise; C gives no more alignment than the type's own.
-    unsafe { out.write(value) };
-    Ok(())
 }
 
 /// Stores a text with its NUL.
 ///
 /// # Safety
 /// `out` is null or points to `room` bytes.
-pub unsafe fn put_text(out: *mut c_char, room: u32, text: &str) -> Outcome {
+pub unsafe fn put_text(out: *mut c_char, room: u32, text: &str) -> Result {
     if out.is_null() {
         return Err(NVML_ERROR_INVALID_ARGUMENT);
     }
@@ -64,7 +73,7 @@ pub unsafe fn put_text(out: *mut c_char, room: u32, text: &str) -> Outcome {
 ///
 /// # Safety
 /// `p` is null or points to a word, behind which there is a `T` if it is that one's version.
-pub unsafe fn check_version<T>(p: *const T, number: u32) -> Outcome {
+pub unsafe fn check_version<T>(p: *const T, number: u32) -> Result {
     if p.is_null() {
         return Err(NVML_ERROR_INVALID_ARGUMENT);
     }

@@ -21,9 +21,6 @@ const CLAIM_MS: u64 = 4000;
 /// A number that the server does not know.
 const UNKNOWN: u64 = u64::MAX;
 
-/// A call's outcome, before it becomes a code.
-pub type Outcome<T = ()> = Result<T, nvmlReturn_t>;
-
 /// What never changes about a GPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -136,6 +133,13 @@ fn machine(status: Status) -> Machine {
 }
 
 impl Machine {
+    /// The GPU behind a handle.
+    pub fn device(&self, handle: nvmlDevice_t) -> Result<&Gpu> {
+        let mut gpus = self.gpus.iter();
+        gpus.find(|g| g.handle() == handle)
+            .ok_or(NVML_ERROR_INVALID_ARGUMENT)
+    }
+
     fn same(&self, other: &Self) -> bool {
         let facts = |m: &Self| m.gpus.iter().map(|g| g.facts.clone()).collect::<Vec<_>>();
         self.driver == other.driver
@@ -161,7 +165,7 @@ impl Gpu {
     }
 
     /// A number that does not change while programs run.
-    pub fn fixed(&self, n: Number) -> Outcome<u64> {
+    pub fn fixed(&self, n: Number) -> Result<u64> {
         match self.numbers[n as usize].load(Ordering::Relaxed) {
             UNKNOWN => Err(NVML_ERROR_NOT_SUPPORTED),
             v => Ok(v),
@@ -169,7 +173,7 @@ impl Gpu {
     }
 
     /// A number of now, or of a second ago at most.
-    pub fn live(&self, n: Number) -> Outcome<u64> {
+    pub fn live(&self, n: Number) -> Result<u64> {
         refresh();
         if PROCESS.lost.load(Ordering::Acquire) {
             return Err(NVML_ERROR_GPU_IS_LOST);
@@ -216,24 +220,15 @@ fn current() -> Option<&'static Machine> {
 }
 
 /// The machine, for a call.
-pub fn get() -> Outcome<&'static Machine> {
+pub fn get() -> Result<&'static Machine> {
     if PROCESS.users.load(Ordering::Acquire) == 0 {
         return Err(NVML_ERROR_UNINITIALIZED);
     }
     current().ok_or(NVML_ERROR_UNINITIALIZED)
 }
 
-/// The GPU behind a handle, and its number.
-pub fn device(handle: nvmlDevice_t) -> Outcome<(usize, &'static Gpu)> {
-    let gpus = &get()?.gpus;
-    gpus.iter()
-        .enumerate()
-        .find(|(_, g)| g.handle() == handle)
-        .ok_or(NVML_ERROR_INVALID_ARGUMENT)
-}
-
 /// `nvmlInit`: asks the server what it has, unless that is known.
-pub fn init(without_gpus: bool) -> Outcome {
+pub fn init(without_gpus: bool) -> Result {
     let one_more = |n: u32| (n > 0).then_some(n + 1);
     let (order, fetch) = (Ordering::AcqRel, Ordering::Acquire);
     if PROCESS.users.fetch_update(order, fetch, one_more).is_ok() {
@@ -279,7 +274,7 @@ fn publish(new: Machine) {
 }
 
 /// `nvmlShutdown`.
-pub fn shutdown() -> Outcome {
+pub fn shutdown() -> Result {
     let one_less = |n: u32| n.checked_sub(1);
     PROCESS
         .users

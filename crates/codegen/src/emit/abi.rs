@@ -84,6 +84,8 @@ fn result_tables(api: &Api, s: &mut String) {
     let _ = writeln!(
         s,
         "use std::ffi::CStr;\n\n\
+         /// What becomes of a call, before it is a code.\n\
+         pub type Result<T = (), E = {rc}> = std::result::Result<T, E>;\n\n\
          /// Result codes with their names and texts, in order of code.\n\
          pub static RESULTS: &[({rc}, &CStr, &CStr)] = &["
     );

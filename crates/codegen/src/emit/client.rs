@@ -34,6 +34,16 @@ pub fn emit(api: &Api, files: &mut Files) {
                 &procs(api),
             ),
         );
+    } else {
+        let ResultConfig {
+            ty, invalid_value, ..
+        } = result;
+        let _ = writeln!(
+            s,
+            "use busbar_abi::{}::{{{invalid_value}, {ty}}};",
+            api.name
+        );
+        s.push_str(&not_null(result));
     }
     put(
         files,
@@ -83,11 +93,7 @@ use busbar_abi::{api}::{{{protocol}, {invalid_value}, {rc}}};
 use busbar_wire::codec::{{Message, Reader}};
 use busbar_wire::limits::MAX_BYTES;
 use std::ffi::{{CStr, c_char}};
-
-#[inline]
-fn not_null<T>(p: *const T) -> Result<(), {rc}> {{
-    if p.is_null() {{ Err({invalid_value}) }} else {{ Ok(()) }}
-}}
+{not_null}
 
 /// A reply's fields; one that cannot be read is the worker's fault.
 fn decode<'a, M: Message<'a>>(bytes: &'a [u8]) -> Result<M, {rc}> {{
@@ -161,7 +167,23 @@ unsafe fn fill<T>(p: *mut T, n: usize, bytes: &[u8]) -> Result<(), {rc}> {{
     Ok(())
 }}
 ",
-        api = api.name
+        api = api.name,
+        not_null = not_null(result),
+    )
+}
+
+fn not_null(
+    ResultConfig {
+        ty, invalid_value, ..
+    }: &ResultConfig,
+) -> String {
+    format!(
+        "
+#[inline]
+fn not_null<T>(p: *const T) -> Result<(), {ty}> {{
+    if p.is_null() {{ Err({invalid_value}) }} else {{ Ok(()) }}
+}}
+"
     )
 }
 
@@ -171,7 +193,8 @@ fn family(api: &Api, result: &ResultConfig, f: &Family) -> String {
             format!("use busbar_wire::generated::{} as wire;\n", api.name),
             "use wire::Kind;\n",
         ),
-        false => (String::new(), ""),
+        false if api.config.handles.is_empty() => (String::new(), ""),
+        false => (String::new(), "use life::Kind;\n"),
     };
     let mut s = format!(
         "use super::*;\nuse crate::{0}::life;\n\

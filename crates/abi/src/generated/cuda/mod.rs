@@ -21,6 +21,9 @@ pub use result::*;
 use std::ffi::CStr;
 pub use structs::*;
 
+/// What becomes of a call, before it is a code.
+pub type Result<T = (), E = CUresult> = std::result::Result<T, E>;
+
 /// Result codes with their names and texts, in order of code.
 pub static RESULTS: &[(CUresult, &CStr, &CStr)] = &[
 (CUDA_SUCCESS, c"CUDA_SUCCESS", c"no error"),

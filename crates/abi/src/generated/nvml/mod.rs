@@ -11,6 +11,9 @@ pub use result::*;
 use std::ffi::CStr;
 pub use structs::*;
 
+/// What becomes of a call, before it is a code.
+pub type Result<T = (), E = nvmlReturn_t> = std::result::Result<T, E>;
+
 /// Result codes with their names and texts, in order of code.
 pub static RESULTS: &[(nvmlReturn_t, &CStr, &CStr)] = &[
     (NVML_SUCCESS, c"NVML_SUCCESS", c"Success"),

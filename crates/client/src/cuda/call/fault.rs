@@ -21,7 +21,7 @@ pub trait Owner: Send + Sync {
     /// What becomes of an access to `p`, as [`crate::cuda::state::shadows::Areas::fault`] says it.
     fn fault(&self, p: u64, write: Option<bool>, now: bool) -> Outcome;
     /// Waits for work, up to a mark.
-    fn wait(&self, owed: &[(u32, u32)], mark: u64) -> Result<(), CUresult>;
+    fn wait(&self, owed: &[(u32, u32)], mark: u64) -> Result<()>;
 }
 
 struct Previous(UnsafeCell<MaybeUninit<libc::sigaction>>);
@@ -73,7 +73,7 @@ fn in_our_ranges(p: u64) -> bool {
 }
 
 /// Guards an area's pages.
-pub fn watch(at: u64, len: u64) -> Result<(), CUresult> {
+pub fn watch(at: u64, len: u64) -> Result<()> {
     if in_our_ranges(at) {
         return Ok(());
     }
@@ -218,7 +218,7 @@ unsafe fn pass_on(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void)
 
 /// Puts the handler in place. Programs that set one of their own later have ours put back in front
 /// of it the next time that something is shadowed.
-fn install() -> Result<(), CUresult> {
+fn install() -> Result<()> {
     let mut ours: libc::sigaction = {
         // SAFETY: zero is a valid value of it.
         unsafe { std::mem::zeroed() }
@@ -246,7 +246,7 @@ fn install() -> Result<(), CUresult> {
 }
 
 /// Makes sure that faults are handled, those in memory of the owner `key` among them.
-pub fn start(key: usize, owner: impl FnOnce() -> Box<dyn Owner>) -> Result<(), CUresult> {
+pub fn start(key: usize, owner: impl FnOnce() -> Box<dyn Owner>) -> Result<()> {
     let mut owners = lock(&FAULTS.owners);
     if owners.is_empty() {
         let mut ends = [0; 2];

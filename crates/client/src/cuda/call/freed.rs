@@ -30,12 +30,7 @@ impl Drop for Left {
 
 /// Asks the worker to unmap `size` bytes, if any, once all work of the context `cx` is in is done;
 /// `then` runs when it has.
-fn ask(
-    cx: Cx,
-    va: u64,
-    size: u64,
-    then: impl FnOnce(&Spaces) + Send + 'static,
-) -> Result<(), CUresult> {
+fn ask(cx: Cx, va: u64, size: u64, then: impl FnOnce(&Spaces) + Send + 'static) -> Result<()> {
     let left = Left::new(cx);
     let done = move |_| {
         then(left.0);
@@ -49,7 +44,7 @@ fn ask(
 
 /// Frees `size` bytes of device memory at `at`, in the range of a device, once all work of the
 /// context `cx` is in is done.
-pub fn retire(cx: Cx, range: u32, at: u64, size: u64) -> Result<(), CUresult> {
+pub fn retire(cx: Cx, range: u32, at: u64, size: u64) -> Result<()> {
     let unmapped = whole(size).unwrap_or(0);
     ask(cx, at, unmapped, move |spaces| {
         match spaces.unplace(range, at, size) {
@@ -69,12 +64,12 @@ pub fn retire(cx: Cx, range: u32, at: u64, size: u64) -> Result<(), CUresult> {
 /// Has the worker unmap what [`Spaces::unplace`] gave, once all work of the context `cx` is in is
 /// done; until then the addresses are nobody's. It goes on with other calls meanwhile, as it must:
 /// a function of the program's that this work waits for may need it.
-pub fn unmap(cx: Cx, va: u64, size: u64) -> Result<(), CUresult> {
+pub fn unmap(cx: Cx, va: u64, size: u64) -> Result<()> {
     ask(cx, va, size, move |spaces| spaces.vacant(va, size))
 }
 
 /// Has the worker unmap what is used no more.
-fn give_back(cx: Cx) -> Result<(), CUresult> {
+fn give_back(cx: Cx) -> Result<()> {
     for (va, size) in cx.state().spaces.take_empty() {
         unmap(cx, va, size)?;
     }
@@ -99,7 +94,7 @@ pub fn settle(cx: Cx) -> bool {
 
 /// Frees pieces of memory, each in its range, once all work of the context `cx` is in is done; then
 /// also the granules of `trimmed` ranges that nothing lives in.
-pub fn retire_all(cx: Cx, pieces: Vec<(u32, u64, u64)>, trimmed: [u32; 2]) -> Result<(), CUresult> {
+pub fn retire_all(cx: Cx, pieces: Vec<(u32, u64, u64)>, trimmed: [u32; 2]) -> Result<()> {
     let spaces = &cx.state().spaces;
     let mut small = Vec::new();
     for (range, at, size) in pieces {

@@ -15,7 +15,7 @@ use std::os::unix::fs::FileExt as _;
 pub struct Host;
 
 impl Pages for Host {
-    fn protect(&self, at: u64, len: u64, rights: i32) -> Result<(), CUresult> {
+    fn protect(&self, at: u64, len: u64, rights: i32) -> Result<()> {
         // SAFETY: whole pages of memory that an area guards.
         if unsafe { libc::mprotect(at as *mut c_void, len as usize, rights) } == 0 {
             return Ok(());
@@ -38,7 +38,7 @@ impl Pages for Host {
         }
     }
 
-    fn fill(&self, at: u64, bytes: &[u8]) -> Result<(), CUresult> {
+    fn fill(&self, at: u64, bytes: &[u8]) -> Result<()> {
         // The kernel writes to closed pages, or says that it cannot.
         let memory = std::fs::OpenOptions::new()
             .write(true)
@@ -54,7 +54,7 @@ impl Pages for Host {
         Ok(())
     }
 
-    fn watch(&self, at: u64, len: u64) -> Result<(), CUresult> {
+    fn watch(&self, at: u64, len: u64) -> Result<()> {
         fault::watch(at, len)
     }
 
@@ -70,13 +70,13 @@ pub fn unmap_host(at: u64, len: u64) {
 }
 
 impl Far for Cx {
-    fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<(), CUresult> {
+    fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<()> {
         let sent = self.client.session.memory_in(context, dst, bytes);
         let sent = sent.and_then(|()| self.queued_one());
         sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
     }
 
-    fn fence(&self) -> Result<(), CUresult> {
+    fn fence(&self) -> Result<()> {
         let m = msg::MemoryFence {};
         debug_assert!(m.queued());
         let sent = self.client.session.queue(self.scope, &m);
@@ -84,7 +84,7 @@ impl Far for Cx {
             .or_else(|_| self.lost())
     }
 
-    fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<(), CUresult> {
+    fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<()> {
         // Not `Cx::call`: an error that the program has not heard of yet stays its own to hear.
         match self.client.session.memory_out(context, src, to) {
             Ok(a) if a.status == CUDA_SUCCESS => Ok(()),
@@ -106,14 +106,14 @@ impl Owner for Guarded {
         areas.fault(&Host, &cx, p, write, now)
     }
 
-    fn wait(&self, owed: &[(u32, u32)], mark: u64) -> Result<(), CUresult> {
+    fn wait(&self, owed: &[(u32, u32)], mark: u64) -> Result<()> {
         Cx::of(self.0).wait_for(owed, mark)
     }
 }
 
 impl Cx {
     /// Makes sure that faults in this client's memory are handled.
-    pub fn handle_faults(self) -> Result<(), CUresult> {
+    pub fn handle_faults(self) -> Result<()> {
         fault::start(self.client as *const Client as usize, || {
             Box::new(Guarded(self.client))
         })
@@ -131,20 +131,20 @@ impl Cx {
     /// Device work is about to be queued on `stream`: what the program has written goes ahead of
     /// it. The work may write, unless it only `reads`.
     #[cold]
-    pub fn work(self, stream: u32, reads: bool) -> Result<(), CUresult> {
+    pub fn work(self, stream: u32, reads: bool) -> Result<()> {
         let mut areas = self.state().shadows.areas();
         areas.work(&Host, &self, (self.scope, stream), reads)
     }
 
     /// Sends what the program has written, before any work asks for it.
-    pub fn push_written(self, writes: bool) -> Result<(), CUresult> {
+    pub fn push_written(self, writes: bool) -> Result<()> {
         let mut areas = self.state().shadows.areas();
         areas.push(&Host, &self, ANY, writes)
     }
 
     /// The program is about to wait for streams, which may wait for what it has written.
     #[inline]
-    pub fn about_to_wait(self) -> Result<(), CUresult> {
+    pub fn about_to_wait(self) -> Result<()> {
         let shadows = &self.state().shadows;
         if shadows.streams_wait() && shadows.active() {
             return self.push_written(false);
@@ -175,7 +175,7 @@ impl Cx {
     }
 
     /// Waits for work that the program's memory owes.
-    pub fn wait_for(self, owed: &[(u32, u32)], mark: u64) -> Result<(), CUresult> {
+    pub fn wait_for(self, owed: &[(u32, u32)], mark: u64) -> Result<()> {
         let one = owed.len() == 1;
         let mut scopes: Vec<_> = owed
             .iter()

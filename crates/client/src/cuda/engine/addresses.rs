@@ -22,7 +22,7 @@ const LONG: u32 = 1024;
 
 /// Finds the addresses of page-locked memory in a launch's packed parameters, shows that memory to
 /// kernels, and puts the device's addresses in their places.
-pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<(), CUresult> {
+pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<()> {
     if !cx.state().shadows.is_host_memory_known() {
         return Ok(());
     }

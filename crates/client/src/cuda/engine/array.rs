@@ -6,7 +6,7 @@ use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 
 /// The shape of an array, asked for once.
-pub fn shape(cx: Cx, id: u32) -> Result<Shape, CUresult> {
+pub fn shape(cx: Cx, id: u32) -> Result<Shape> {
     let arrays = &cx.state().arrays;
     if let Some(s) = arrays.get(&id) {
         return Ok(s);

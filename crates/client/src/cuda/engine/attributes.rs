@@ -8,7 +8,7 @@ use busbar_wire::generated::cuda as msg;
 use std::sync::atomic::Ordering;
 
 /// The value of an attribute.
-pub fn attribute(cx: Cx, f: CUfunction, which: CUfunction_attribute) -> Result<i32, CUresult> {
+pub fn attribute(cx: Cx, f: CUfunction, which: CUfunction_attribute) -> Result<i32> {
     let (_, f) = launch::function(cx, f)?;
     let i = which as usize;
     if i < ATTRIBUTES {
@@ -25,7 +25,7 @@ pub fn set_attribute(
     which: CUfunction_attribute,
     value: i32,
     device: CUdevice,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     let (id, f) = launch::function(cx, raw)?;
     let i = which as usize;
     // Only these can be set: dynamic shared memory, carve-out, and the cluster's.

@@ -41,7 +41,7 @@ const MOST_WAITING: usize = 1 << 16;
 
 /// The way to the thread that runs them. It is there before the first is queued: a stream must not
 /// wait for a function that nobody can run.
-fn jobs(client: &'static Client) -> Result<Sender<Job>, CUresult> {
+fn jobs(client: &'static Client) -> Result<Sender<Job>> {
     let mut jobs = lock(&client.jobs);
     if let Some(tx) = &*jobs {
         return Ok(tx.clone());
@@ -63,7 +63,7 @@ fn jobs(client: &'static Client) -> Result<Sender<Job>, CUresult> {
 }
 
 /// A graph gets a node with this function: its token.
-pub fn in_graphs(cx: Cx, run: Function) -> Result<u64, CUresult> {
+pub fn in_graphs(cx: Cx, run: Function) -> Result<u64> {
     let state = cx.state();
     state.order.program_will_see();
     state.order.functions_in_graphs();
@@ -80,7 +80,7 @@ pub fn of_node(cx: Cx, token: u64) -> Option<Function> {
 }
 
 /// A user object's destructor: its token.
-pub fn destructor(cx: Cx, object: u32, run: Function) -> Result<u64, CUresult> {
+pub fn destructor(cx: Cx, object: u32, run: Function) -> Result<u64> {
     jobs(cx.client)?;
     let state = cx.state();
     let what = Promised::Destructor { object, run };
@@ -95,7 +95,7 @@ fn take_back(cx: Cx, token: u64) {
 
 /// Queues a copy to the device from page-locked memory which work before it may write: its bytes
 /// are read when that is over.
-pub fn read_in_order(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<(), CUresult> {
+pub fn read_in_order(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> {
     jobs(cx.client)?;
     let state = cx.state();
     let most = MOST_READ as usize;
@@ -226,7 +226,7 @@ pub fn asked(client: &'static Client, status: i32, call: u32, body: &[u8]) -> Re
 }
 
 /// Queues what runs in stream order.
-fn queue(cx: Cx, stream: u32, kind: u32, what: Promised) -> Result<(), CUresult> {
+fn queue(cx: Cx, stream: u32, kind: u32, what: Promised) -> Result<()> {
     let state = cx.state();
     state.order.program_will_see();
     jobs(cx.client)?;
@@ -246,7 +246,7 @@ fn queue(cx: Cx, stream: u32, kind: u32, what: Promised) -> Result<(), CUresult>
 }
 
 /// `cuLaunchHostFunc`.
-pub fn queue_host_function(cx: Cx, stream: u32, f: Function) -> Result<(), CUresult> {
+pub fn queue_host_function(cx: Cx, stream: u32, f: Function) -> Result<()> {
     let kind = match cx.state().captures.any() {
         true => MAYBE_CAPTURED,
         false => HOST_FUNCTION,
@@ -261,7 +261,7 @@ pub fn queue_stream_callback(
     handle: CUstream,
     f: unsafe extern "C" fn(CUstream, CUresult, *mut c_void),
     data: *mut c_void,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     let what = Promised::Callback {
         f,
         stream: handle as u64,

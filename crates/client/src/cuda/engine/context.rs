@@ -7,12 +7,12 @@ use busbar_wire::generated::cuda::{self as msg};
 use std::sync::atomic::Ordering;
 
 /// The current context's device.
-pub fn device_of(cx: Cx) -> Result<&'static Device, CUresult> {
+pub fn device_of(cx: Cx) -> Result<&'static Device> {
     cx.device(cx.current_device()?)
 }
 
 /// The id of a device's primary context, whether it is retained or not.
-pub fn primary_id(cx: Cx, dev: CUdevice) -> Result<u32, CUresult> {
+pub fn primary_id(cx: Cx, dev: CUdevice) -> Result<u32> {
     let d = cx.device(dev)?;
     let contexts = &cx.state().contexts;
     if contexts.info(d.primary).is_none() {
@@ -22,7 +22,7 @@ pub fn primary_id(cx: Cx, dev: CUdevice) -> Result<u32, CUresult> {
 }
 
 /// Counts one more user of a device's primary context, which its first user makes.
-pub fn retain(cx: Cx, dev: CUdevice) -> Result<(), CUresult> {
+pub fn retain(cx: Cx, dev: CUdevice) -> Result<()> {
     let contexts = &cx.state().contexts;
     let _one = contexts.change_primaries();
     let p = contexts.primary(dev)?;
@@ -39,7 +39,7 @@ pub fn retain(cx: Cx, dev: CUdevice) -> Result<(), CUresult> {
 
 /// The current context, or the first device's primary one for what the runtime library asks before
 /// there is any.
-pub fn or_first(cx: Cx) -> Result<Cx, CUresult> {
+pub fn or_first(cx: Cx) -> Result<Cx> {
     if cx.scope != 0 {
         return Ok(cx);
     }

@@ -39,7 +39,7 @@ fn free_memory(cx: Cx) {
 }
 
 /// Ends a context by `end`, which tells the worker.
-fn finish(cx: Cx, id: u32, end: impl FnOnce(Cx) -> Result<(), CUresult>) -> Result<(), CUresult> {
+fn finish(cx: Cx, id: u32, end: impl FnOnce(Cx) -> Result<()>) -> Result<()> {
     free_memory(cx.in_context(id));
     let ended = end(cx);
     cx.client.answers.forget_all(&id.to_le_bytes());
@@ -48,7 +48,7 @@ fn finish(cx: Cx, id: u32, end: impl FnOnce(Cx) -> Result<(), CUresult>) -> Resu
 }
 
 /// A context went, and all that lived in it, by `end`.
-pub fn gone(cx: Cx, id: u32, end: impl FnOnce(Cx) -> Result<(), CUresult>) -> Result<(), CUresult> {
+pub fn gone(cx: Cx, id: u32, end: impl FnOnce(Cx) -> Result<()>) -> Result<()> {
     let ended = finish(cx, id, end);
     if thread::current_raw() == cx.raw(Kind::Context, id) {
         thread::pop();
@@ -58,7 +58,7 @@ pub fn gone(cx: Cx, id: u32, end: impl FnOnce(Cx) -> Result<(), CUresult>) -> Re
 }
 
 /// Destroys a context that is not primary.
-pub fn destroy(cx: Cx, id: u32) -> Result<(), CUresult> {
+pub fn destroy(cx: Cx, id: u32) -> Result<()> {
     let works = cx.state().contexts.works(id).is_ok();
     gone(cx, id, |cx| {
         if works {
@@ -70,7 +70,7 @@ pub fn destroy(cx: Cx, id: u32) -> Result<(), CUresult> {
 }
 
 /// Gives one use of a device's primary context back; the last ends it.
-pub fn release(cx: Cx, device: CUdevice) -> Result<(), CUresult> {
+pub fn release(cx: Cx, device: CUdevice) -> Result<()> {
     let context = cx.device(device)?.primary;
     let contexts = &cx.state().contexts;
     let _one = contexts.change_primaries();
@@ -90,7 +90,7 @@ pub fn release(cx: Cx, device: CUdevice) -> Result<(), CUresult> {
 }
 
 /// Ends a device's primary context, whoever uses it.
-pub fn reset(cx: Cx, device: CUdevice) -> Result<(), CUresult> {
+pub fn reset(cx: Cx, device: CUdevice) -> Result<()> {
     let context = cx.device(device)?.primary;
     let contexts = &cx.state().contexts;
     let _one = contexts.change_primaries();
@@ -110,7 +110,7 @@ pub fn reset(cx: Cx, device: CUdevice) -> Result<(), CUresult> {
     ended
 }
 
-fn end_primary(cx: Cx, context: u32, device: CUdevice, reset: u32) -> Result<(), CUresult> {
+fn end_primary(cx: Cx, context: u32, device: CUdevice, reset: u32) -> Result<()> {
     let contexts = &cx.state().contexts;
     let works = contexts.works(context).is_ok();
     contexts.forget_errors(context);

@@ -11,12 +11,7 @@ use busbar_wire::generated::cuda as msg;
 
 /// Records an event, by `send`. The worker tells of all that is before it: whoever has waited for
 /// the event itself, with another stream perhaps, has that word.
-pub fn record(
-    cx: Cx,
-    id: u32,
-    on: u32,
-    send: impl FnOnce() -> Result<(), CUresult>,
-) -> Result<(), CUresult> {
+pub fn record(cx: Cx, id: u32, on: u32, send: impl FnOnce() -> Result<()>) -> Result<()> {
     let state = cx.state();
     let watchable = || Switch::Idle.on() && !state.captures.any();
     let Some(number) = state.events.recording(id, watchable) else {

@@ -5,19 +5,19 @@ use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
 
 /// The handle of a graph's node whose id came from the worker.
-pub fn adopt(cx: Cx, graph: u32, node: u32) -> Result<CUgraphNode, CUresult> {
+pub fn adopt(cx: Cx, graph: u32, node: u32) -> Result<CUgraphNode> {
     let h = cx.adopt(Kind::GraphNode, node)?;
     cx.state().graphs.own(graph, node);
     Ok(h as CUgraphNode)
 }
 
 /// The handles of a graph's nodes.
-pub fn adopt_all(cx: Cx, graph: u32, nodes: &[u32]) -> Result<Vec<CUgraphNode>, CUresult> {
+pub fn adopt_all(cx: Cx, graph: u32, nodes: &[u32]) -> Result<Vec<CUgraphNode>> {
     nodes.iter().map(|n| adopt(cx, graph, *n)).collect()
 }
 
 /// The annotations of so many edges.
-pub fn annotations(bytes: &[u8], n: usize) -> Result<Vec<CUgraphEdgeData>, CUresult> {
+pub fn annotations(bytes: &[u8], n: usize) -> Result<Vec<CUgraphEdgeData>> {
     let list: Option<Vec<_>> = busbar_abi::items_from_bytes(bytes);
     list.filter(|l| l.is_empty() || l.len() == n)
         .ok_or(CUDA_ERROR_UNKNOWN)
@@ -32,7 +32,7 @@ pub unsafe fn dependencies(
     nodes: *const CUgraphNode,
     data: *const CUgraphEdgeData,
     n: usize,
-) -> Result<(Vec<u32>, Vec<u8>), CUresult> {
+) -> Result<(Vec<u32>, Vec<u8>)> {
     if n > 0 && nodes.is_null() || n > busbar_wire::limits::MAX_ITEMS {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -53,18 +53,18 @@ pub unsafe fn dependencies(
 }
 
 /// The handle of the graph inside a node.
-pub fn adopt_inner(cx: Cx, node: u32, graph: u32) -> Result<u64, CUresult> {
+pub fn adopt_inner(cx: Cx, node: u32, graph: u32) -> Result<u64> {
     let handle = cx.adopt(Kind::Graph, graph)?;
     cx.state().graphs.own_inner(node, graph);
     Ok(handle)
 }
 
 /// The driver's array of the `n` graphs in a conditional node.
-pub fn bodies(cx: Cx, node: u32, ids: &[u32], n: usize) -> Result<*mut CUgraph, CUresult> {
+pub fn bodies(cx: Cx, node: u32, ids: &[u32], n: usize) -> Result<*mut CUgraph> {
     if ids.len() != n {
         return Err(CUDA_ERROR_UNKNOWN);
     }
     let handle = |g: &u32| Ok(adopt_inner(cx, node, *g)? as usize);
-    let list = ids.iter().map(handle).collect::<Result<_, CUresult>>()?;
+    let list = ids.iter().map(handle).collect::<Result<_>>()?;
     Ok(cx.state().graphs.store_graphs(node, list) as *mut CUgraph)
 }

@@ -30,7 +30,7 @@ fn mirror(cx: Cx, r: &Rows, end: End, written: bool) -> u32 {
 }
 
 /// Prepares a copy for a graph: each end on the host gets a mirror.
-pub fn travel(cx: Cx, r: &Rows) -> Result<Travel, CUresult> {
+pub fn travel(cx: Cx, r: &Rows) -> Result<Travel> {
     let bytes = r.width.checked_mul(r.height);
     let bytes = bytes.and_then(|n| n.checked_mul(r.depth));
     if !bytes.is_some_and(|n| n > 0 && n < 1 << 40) {
@@ -67,7 +67,7 @@ pub fn restore(cx: Cx, c: &mut CUDA_MEMCPY3D, mirrors: [u32; 2]) {
 }
 
 /// Makes a node of a copy with host memory if its stream captures; says whether it did.
-pub fn capture(cx: Cx, r: &Rows, stream: u32) -> Result<bool, CUresult> {
+pub fn capture(cx: Cx, r: &Rows, stream: u32) -> Result<bool> {
     if !stream::captures(cx, stream)? {
         return Ok(false);
     }
@@ -85,10 +85,7 @@ pub fn capture(cx: Cx, r: &Rows, stream: u32) -> Result<bool, CUresult> {
 }
 
 /// Sends the bytes of a box, in pieces.
-unsafe fn send(
-    b: &HostBox,
-    mut piece_at: impl FnMut(u64, &[u8]) -> Result<(), CUresult>,
-) -> Result<(), CUresult> {
+unsafe fn send(b: &HostBox, mut piece_at: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
     // SAFETY: passed on to the caller.
     let (packed, p) = match b.whole() {
         Some(p) => (Vec::new(), p as *const u8),
@@ -116,7 +113,7 @@ unsafe fn send(
 ///
 /// # Safety
 /// The program's memory is readable, as the API asks.
-pub unsafe fn before_launch(cx: Cx, l: &Lists, stream: u32) -> Result<(), CUresult> {
+pub unsafe fn before_launch(cx: Cx, l: &Lists, stream: u32) -> Result<()> {
     for id in &l.sources {
         let Some(b) = cx.state().graphs.mirrored(*id) else {
             continue;
@@ -145,7 +142,7 @@ pub unsafe fn before_launch(cx: Cx, l: &Lists, stream: u32) -> Result<(), CUresu
 ///
 /// # Safety
 /// The program's memory stays writable until it has waited for the stream, as the API asks.
-pub unsafe fn after_launch(cx: Cx, exec: u32, l: &Lists, stream: u32) -> Result<(), CUresult> {
+pub unsafe fn after_launch(cx: Cx, exec: u32, l: &Lists, stream: u32) -> Result<()> {
     for id in &l.destinations {
         let Some(b) = cx.state().graphs.destination(*id) else {
             continue;

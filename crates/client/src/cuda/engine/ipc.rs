@@ -65,7 +65,7 @@ impl Handle {
 }
 
 /// Maps what a handle names, unless it is mapped already; gives the mapping's address.
-pub fn import(cx: Cx, h: &Handle) -> Result<(), CUresult> {
+pub fn import(cx: Cx, h: &Handle) -> Result<()> {
     let (context, device) = cx.home()?;
     cx.state().order.others_will_see();
     // A whole mapping has granules of its own here, too, however small it is.

@@ -20,7 +20,7 @@ pub unsafe fn options(
     keys: *mut CUjit_option,
     values: *mut *mut c_void,
     n: u32,
-) -> Result<Options, CUresult> {
+) -> Result<Options> {
     if n == 0 {
         return Ok(Options::default());
     }
@@ -82,7 +82,7 @@ pub unsafe fn fill(options: &Options, info: &[u8], error: &[u8], wall_ms: f32) {
 ///
 /// # Safety
 /// `path` is null or a C string.
-pub unsafe fn read_file(path: *const c_char) -> Result<Vec<u8>, CUresult> {
+pub unsafe fn read_file(path: *const c_char) -> Result<Vec<u8>> {
     if path.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -97,7 +97,7 @@ pub unsafe fn read_file(path: *const c_char) -> Result<Vec<u8>, CUresult> {
 }
 
 /// Splits a list of NUL-terminated names.
-pub fn name_list(bytes: &[u8]) -> Result<Vec<CString>, CUresult> {
+pub fn name_list(bytes: &[u8]) -> Result<Vec<CString>> {
     bytes
         .split_inclusive(|b| *b == 0)
         .map(|n| {
@@ -121,7 +121,7 @@ pub fn arch(cx: Cx) -> u32 {
 ///
 /// # Safety
 /// `code` is null or an image of device code.
-pub unsafe fn offer(cx: Cx, code: *const c_void) -> Result<([u8; 32], bool), CUresult> {
+pub unsafe fn offer(cx: Cx, code: *const c_void) -> Result<([u8; 32], bool)> {
     // SAFETY: passed on to the caller.
     let image = unsafe { image::take(code, arch(cx)) }.ok_or(CUDA_ERROR_INVALID_IMAGE)?;
     output::look_into(cx.state(), &image.bytes);
@@ -132,7 +132,7 @@ pub unsafe fn offer(cx: Cx, code: *const c_void) -> Result<([u8; 32], bool), CUr
 ///
 /// # Safety
 /// `code` is null or an image of device code, and the pointers among the options are valid.
-pub unsafe fn library(cx: Cx, code: *const c_void, options: &Options) -> Result<u32, CUresult> {
+pub unsafe fn library(cx: Cx, code: *const c_void, options: &Options) -> Result<u32> {
     // SAFETY: passed on to the caller.
     let (hash, native) = unsafe { offer(cx, code)? };
     let library = cx.create_in(Kind::Library, 0);
@@ -165,7 +165,7 @@ pub unsafe fn library(cx: Cx, code: *const c_void, options: &Options) -> Result<
 ///
 /// # Safety
 /// As for [`library`].
-pub unsafe fn module(cx: Cx, code: *const c_void, options: &Options) -> Result<u32, CUresult> {
+pub unsafe fn module(cx: Cx, code: *const c_void, options: &Options) -> Result<u32> {
     cx.need_context()?;
     // SAFETY: passed on to the caller.
     let (hash, _) = unsafe { offer(cx, code)? };
@@ -187,7 +187,7 @@ pub unsafe fn module(cx: Cx, code: *const c_void, options: &Options) -> Result<u
     Ok(module)
 }
 
-fn result(status: CUresult) -> Result<(), CUresult> {
+fn result(status: CUresult) -> Result<()> {
     match status {
         CUDA_SUCCESS => Ok(()),
         e => Err(e),
@@ -201,7 +201,7 @@ fn learn(
     name: &CStr,
     (params, attributes): (&[u32], &[u32]),
     (library, module): (u32, u32),
-) -> Result<(), CUresult> {
+) -> Result<()> {
     let f = Function::new(name.into(), params, attributes, library, module).inspect_err(|_| {
         crate::log!(Error, "the worker says of {name:?} what cannot be");
     })?;
@@ -210,7 +210,7 @@ fn learn(
 }
 
 /// The id of a library's kernel, made known when it is asked for the first time.
-pub fn kernel(cx: Cx, library: u32, name: &CStr) -> Result<u32, CUresult> {
+pub fn kernel(cx: Cx, library: u32, name: &CStr) -> Result<u32> {
     let libraries = &cx.state().libraries;
     let known = libraries.with(&library, |l| l.kernels.get(name).copied());
     if let Some(Some(id)) = known {
@@ -242,7 +242,7 @@ pub fn kernel(cx: Cx, library: u32, name: &CStr) -> Result<u32, CUresult> {
 }
 
 /// The id of a module's function, made known when it is asked for the first time.
-pub fn function(cx: Cx, module: u32, name: &CStr) -> Result<u32, CUresult> {
+pub fn function(cx: Cx, module: u32, name: &CStr) -> Result<u32> {
     let modules = &cx.state().modules;
     let known = modules.with(&module, |m| m.functions.get(name).copied());
     if let Some(Some(id)) = known {
@@ -265,7 +265,7 @@ pub fn function(cx: Cx, module: u32, name: &CStr) -> Result<u32, CUresult> {
 }
 
 /// The handles of all functions of a module.
-pub fn functions(cx: Cx, module: u32) -> Result<Vec<CUfunction>, CUresult> {
+pub fn functions(cx: Cx, module: u32) -> Result<Vec<CUfunction>> {
     let reply = cx.call(&msg::ModuleFunctionNames { module })?;
     let r = decode::<msg::ModuleFunctionNamesReply<'_>>(&reply)?;
     name_list(r.names)?
@@ -275,7 +275,7 @@ pub fn functions(cx: Cx, module: u32) -> Result<Vec<CUfunction>, CUresult> {
 }
 
 /// Address and size of a module's variable.
-pub fn module_variable(cx: Cx, id: u32, name: &CStr) -> Result<(u64, u64), CUresult> {
+pub fn module_variable(cx: Cx, id: u32, name: &CStr) -> Result<(u64, u64)> {
     let modules = &cx.state().modules;
     if let Some(Some(known)) = modules.with(&id, |m| m.globals.get(name).copied()) {
         return Ok(known);
@@ -296,12 +296,7 @@ pub fn module_variable(cx: Cx, id: u32, name: &CStr) -> Result<(u64, u64), CUres
 
 /// Address and size of a library's variable in the current context; with `managed`, of one that
 /// moves by itself, which needs no context.
-pub fn library_variable(
-    cx: Cx,
-    id: u32,
-    name: &CStr,
-    managed: u32,
-) -> Result<(u64, u64), CUresult> {
+pub fn library_variable(cx: Cx, id: u32, name: &CStr, managed: u32) -> Result<(u64, u64)> {
     let cx = match managed {
         0 => cx,
         _ => context::or_first(cx)?,

@@ -27,7 +27,7 @@ pub fn arrived(state: &State, m: &msg::LogLine<'_>) -> Result<(), String> {
 
 /// Sees to it that lines are told of which come with no error that a thread waits for. A listener
 /// may wait for functions of the program's, so it must not run on the thread that runs those.
-pub fn start(state: &'static State) -> Result<(), CUresult> {
+pub fn start(state: &'static State) -> Result<()> {
     let mut teller = lock(&state.logs.teller);
     if teller.is_some() {
         return Ok(());

@@ -13,7 +13,7 @@ pub fn add_variable(
     (va, size): (u64, u64),
     managed: bool,
     of: (u32, CUdevice),
-) -> Result<(), CUresult> {
+) -> Result<()> {
     plausible(va, size)?;
     let sort = if managed {
         shadow::add_variable(cx, (va, size), of.0)?;
@@ -26,7 +26,7 @@ pub fn add_variable(
 }
 
 /// Allocates device memory in the current context.
-pub fn alloc(cx: Cx, size: usize) -> Result<u64, CUresult> {
+pub fn alloc(cx: Cx, size: usize) -> Result<u64> {
     let (context, device) = cx.home()?;
     stream::must_be_safe(cx)?;
     if size == 0 {
@@ -42,7 +42,7 @@ pub fn alloc(cx: Cx, size: usize) -> Result<u64, CUresult> {
 }
 
 /// Frees device memory, or managed memory, once nothing uses it any more.
-pub fn free(cx: Cx, p: u64) -> Result<(), CUresult> {
+pub fn free(cx: Cx, p: u64) -> Result<()> {
     // A module's managed variable has no flags, and is not the program's to free.
     let ours = |r: &Range| r.sort == Sort::Device || r.sort == Sort::Managed && r.flags != 0;
     let Some(r) = cx.state().ranges.take(p, ours) else {

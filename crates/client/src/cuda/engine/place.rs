@@ -8,7 +8,7 @@ use busbar_wire::generated::cuda as msg;
 use std::ffi::c_void;
 
 /// Maps fresh memory of the program's at an address of one of our ranges.
-pub fn map_fixed(at: u64, len: u64, rights: i32) -> Result<(), CUresult> {
+pub fn map_fixed(at: u64, len: u64, rights: i32) -> Result<()> {
     let flags =
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     // SAFETY: a new mapping that replaces nothing.
@@ -23,7 +23,7 @@ pub fn map_fixed(at: u64, len: u64, rights: i32) -> Result<(), CUresult> {
 }
 
 /// Maps device memory through which kernels see memory that lies elsewhere in the program.
-pub fn map_window(cx: Cx, size: u64, device: CUdevice) -> Result<u64, CUresult> {
+pub fn map_window(cx: Cx, size: u64, device: CUdevice) -> Result<u64> {
     // Whole granules, so that a window can be freed by its address and size alone.
     let size = size.next_multiple_of(space::GRANULE);
     cx.state().spaces.place(space::WINDOW, size, |va, size| {
@@ -32,7 +32,7 @@ pub fn map_window(cx: Cx, size: u64, device: CUdevice) -> Result<u64, CUresult> 
 }
 
 /// Maps page-locked memory of the program's.
-pub fn host_map(spaces: &Spaces, size: usize) -> Result<u64, CUresult> {
+pub fn host_map(spaces: &Spaces, size: usize) -> Result<u64> {
     let rights = libc::PROT_READ | libc::PROT_WRITE;
     // In a range that is free in the worker as well: a kernel finds it at the same address.
     spaces.place(space::HOST, size as u64, |at, len| {

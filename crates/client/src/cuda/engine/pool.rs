@@ -20,7 +20,7 @@ pub fn is_pooled(r: &Range) -> bool {
 }
 
 /// The handle of the pool that memory came from; null when it came from none.
-pub fn of_memory(cx: Cx, r: &Range) -> Result<u64, CUresult> {
+pub fn of_memory(cx: Cx, r: &Range) -> Result<u64> {
     match r.flags & !ORDERED {
         POOLED => of_device(cx, r.device, 1),
         f if f & POOLED != 0 => Ok(cx.raw(Kind::MemoryPool, f & !POOLED)),
@@ -29,7 +29,7 @@ pub fn of_memory(cx: Cx, r: &Range) -> Result<u64, CUresult> {
 }
 
 /// The handle of a device's default pool, or of the one that it allocates from.
-pub fn of_device(cx: Cx, device: CUdevice, default: u32) -> Result<u64, CUresult> {
+pub fn of_device(cx: Cx, device: CUdevice, default: u32) -> Result<u64> {
     cx.device(device)?;
     let m = msg::PoolOfDevice { device, default };
     let pool = decode::<msg::PoolOfDeviceReply>(&cx.call(&m)?)?.pool;
@@ -46,7 +46,7 @@ pub enum Maker {
 }
 
 /// Memory that a pool or a graph gave is about to be freed.
-pub fn forget(cx: Cx, p: CUdeviceptr) -> Result<Maker, CUresult> {
+pub fn forget(cx: Cx, p: CUdeviceptr) -> Result<Maker> {
     let ranges = &cx.state().ranges;
     let of_graph = |r: &Range| r.base == p && r.sort == Sort::Foreign && r.flags & OF_GRAPH != 0;
     if ranges.find(p).is_some_and(|r| of_graph(&r)) {
@@ -57,7 +57,7 @@ pub fn forget(cx: Cx, p: CUdeviceptr) -> Result<Maker, CUresult> {
 }
 
 /// `cuMemFree` of memory that came from a pool.
-pub fn free_now(cx: Cx, p: CUdeviceptr) -> Result<(), CUresult> {
+pub fn free_now(cx: Cx, p: CUdeviceptr) -> Result<()> {
     forget(cx, p)?;
     cx.call(&msg::PoolFreeNow { va: p }).map(drop)
 }

@@ -60,8 +60,8 @@ impl Way for Copy {
         piece: *mut u8,
         offset: usize,
         len: usize,
-        then: impl FnOnce(Result<(), CUresult>) + Send + 'static,
-    ) -> Result<(), CUresult> {
+        then: impl FnOnce(Result<()>) + Send + 'static,
+    ) -> Result<()> {
         let (here, there) = (piece as u64, self.device + offset as u64);
         let (dst, src) = match self.to_device {
             true => (there, here),
@@ -91,7 +91,7 @@ impl Way for Copy {
         Ok(())
     }
 
-    fn detour(&self, offset: usize, len: usize) -> Result<(), CUresult> {
+    fn detour(&self, offset: usize, len: usize) -> Result<()> {
         let (here, there) = (self.host + offset as u64, self.device + offset as u64);
         if self.to_device {
             // SAFETY: within the program's bytes.
@@ -113,13 +113,7 @@ impl Way for Copy {
 ///
 /// # Safety
 /// `len` bytes at `src` are readable.
-pub unsafe fn to_device(
-    cx: Cx,
-    dst: u64,
-    src: *const u8,
-    len: usize,
-    stream: u32,
-) -> Result<bool, CUresult> {
+pub unsafe fn to_device(cx: Cx, dst: u64, src: *const u8, len: usize, stream: u32) -> Result<bool> {
     let Some(ring) = ring_for(cx, len) else {
         return Ok(false);
     };
@@ -134,13 +128,7 @@ pub unsafe fn to_device(
 ///
 /// # Safety
 /// `len` bytes at `dst` are writable.
-pub unsafe fn to_host(
-    cx: Cx,
-    dst: *mut u8,
-    src: u64,
-    len: usize,
-    stream: u32,
-) -> Result<bool, CUresult> {
+pub unsafe fn to_host(cx: Cx, dst: *mut u8, src: u64, len: usize, stream: u32) -> Result<bool> {
     let Some(ring) = ring_for(cx, len) else {
         return Ok(false);
     };
@@ -167,12 +155,12 @@ pub unsafe fn to_host_later(
     src: u64,
     len: usize,
     stream: u32,
-) -> Result<usize, CUresult> {
+) -> Result<usize> {
     let Some(ring) = ring_for(cx, len) else {
         return Ok(0);
     };
     let copy = Copy::new(cx, (dst as u64, src), false, stream, true);
-    let arrived = move |_, _, done: Result<(), CUresult>| {
+    let arrived = move |_, _, done: Result<()>| {
         if let Err(e) = done {
             cx.state().contexts.defer(cx.scope, e);
         }

@@ -13,7 +13,7 @@ use busbar_wire::generated::cuda as msg;
 /// A copy that counts as having waited for `stream` is about to read `len` bytes of the program's
 /// memory at `p`, which work before it may write. An error is of what was queued before: the copy
 /// is made all the same.
-pub fn before(cx: Cx, stream: u32, p: u64, len: usize) -> Result<(), CUresult> {
+pub fn before(cx: Cx, stream: u32, p: u64, len: usize) -> Result<()> {
     // What is shared the device writes by itself.
     if space::is_shared(p) || cx.state().order.may_still_write(p, len) {
         return cx.synchronize(stream);
@@ -22,7 +22,7 @@ pub fn before(cx: Cx, stream: u32, p: u64, len: usize) -> Result<(), CUresult> {
 }
 
 /// Such a copy is queued.
-pub fn after(cx: Cx, stream: u32) -> Result<(), CUresult> {
+pub fn after(cx: Cx, stream: u32) -> Result<()> {
     let state = cx.state();
     // Then the program can see what was before, and is to find it done.
     if state.shadows.active() || state.order.is_seen() {
@@ -36,7 +36,7 @@ pub fn after(cx: Cx, stream: u32) -> Result<(), CUresult> {
 
 /// There is a stream or context more, which nothing has used yet: it comes after what the program
 /// has waited for.
-pub fn not_alone(cx: Cx) -> Result<(), CUresult> {
+pub fn not_alone(cx: Cx) -> Result<()> {
     match cx.state().order.not_alone() {
         None => Ok(()),
         Some(scope) => cx.in_context(scope).send(&msg::Settle { stream: 0 }),

@@ -23,7 +23,7 @@ pub fn function_ran(cx: Cx) {
 }
 
 /// Shadows new managed memory, whose pages the program may read already.
-pub fn add_managed(cx: Cx, at: u64, len: u64, attach: Attach) -> Result<(), CUresult> {
+pub fn add_managed(cx: Cx, at: u64, len: u64, attach: Attach) -> Result<()> {
     cx.handle_faults()?;
     crate::log!(Info, "{len} bytes of managed memory at {at:#x}");
     let mut a = Area::new(Sort::Managed, at, len, at, cx.scope);
@@ -32,7 +32,7 @@ pub fn add_managed(cx: Cx, at: u64, len: u64, attach: Attach) -> Result<(), CUre
 }
 
 /// Shadows a managed variable that a module brought, at the address where the driver put it.
-pub fn add_variable(cx: Cx, (at, size): (u64, u64), context: u32) -> Result<(), CUresult> {
+pub fn add_variable(cx: Cx, (at, size): (u64, u64), context: u32) -> Result<()> {
     cx.handle_faults()?;
     crate::log!(Info, "a managed variable of {size} bytes at {at:#x}");
     let map = |page, len| {
@@ -48,7 +48,7 @@ pub fn add_variable(cx: Cx, (at, size): (u64, u64), context: u32) -> Result<(), 
 }
 
 /// Makes a kernel see page-locked memory: gives its address on the device. The log hears `why`.
-pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result<u64, CUresult> {
+pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result<u64> {
     if space::is_shared(p) {
         return Ok(p);
     }

@@ -46,7 +46,7 @@ pub fn alloc(cx: Cx, size: u64) -> Option<u64> {
 }
 
 /// Maps new memory here and at the worker.
-fn share(cx: Cx, va: u64, size: u64) -> Result<(), CUresult> {
+fn share(cx: Cx, va: u64, size: u64) -> Result<()> {
     let failed = |e: std::io::Error| {
         crate::log!(Info, "memory cannot be shared with the worker: {e}");
         CUDA_ERROR_OUT_OF_MEMORY
@@ -93,7 +93,7 @@ pub fn copy(
     len: usize,
     stream: u32,
     later: bool,
-) -> Result<bool, CUresult> {
+) -> Result<bool> {
     if !cx.state().is_shared(host, len) || !later && host == src && len < WAIT_FROM {
         return Ok(false);
     }

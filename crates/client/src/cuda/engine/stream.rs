@@ -12,7 +12,7 @@ const PER_THREAD: u64 = 2;
 impl Cx {
     /// The id of a stream, with CUDA's special values; 0 is the legacy default stream.
     #[inline]
-    pub fn stream(self, raw: CUstream, per_thread: bool) -> Result<u32, CUresult> {
+    pub fn stream(self, raw: CUstream, per_thread: bool) -> Result<u32> {
         match raw as u64 {
             0 if per_thread => own(self),
             0 | LEGACY => Ok(0),
@@ -25,7 +25,7 @@ impl Cx {
 /// The calling thread's own default stream in the current context: an ordinary blocking stream,
 /// made when it is first needed.
 #[cold]
-fn own(cx: Cx) -> Result<u32, CUresult> {
+fn own(cx: Cx) -> Result<u32> {
     let scope = cx.need_context()?;
     let handles = &cx.state().handles;
     if let Some(raw) = thread::own_stream(scope)
@@ -46,7 +46,7 @@ fn own(cx: Cx) -> Result<u32, CUresult> {
 }
 
 /// The context that a stream is of: the default stream, of the current one.
-pub fn context_of(cx: Cx, stream: u32) -> Result<u32, CUresult> {
+pub fn context_of(cx: Cx, stream: u32) -> Result<u32> {
     match stream {
         0 => cx.need_context(),
         id => Ok(cx.state().handles.context(Kind::Stream, id)),
@@ -55,7 +55,7 @@ pub fn context_of(cx: Cx, stream: u32) -> Result<u32, CUresult> {
 
 /// Work is about to be queued: not into a capture that is void.
 #[inline]
-pub fn not_void(cx: Cx, stream: u32) -> Result<(), CUresult> {
+pub fn not_void(cx: Cx, stream: u32) -> Result<()> {
     if cx.state().captures.in_doubt() {
         captures(cx, stream)?;
     }
@@ -63,7 +63,7 @@ pub fn not_void(cx: Cx, stream: u32) -> Result<(), CUresult> {
 }
 
 /// What the worker says of a stream's capture; `None` when nothing captures.
-pub fn ask(cx: Cx, stream: u32, detail: u32) -> Result<Option<ReplyBytes>, CUresult> {
+pub fn ask(cx: Cx, stream: u32, detail: u32) -> Result<Option<ReplyBytes>> {
     if !cx.state().captures.any() {
         return Ok(None);
     }
@@ -71,7 +71,7 @@ pub fn ask(cx: Cx, stream: u32, detail: u32) -> Result<Option<ReplyBytes>, CUres
 }
 
 /// Whether this stream captures. An invalidated capture is an error.
-pub fn captures(cx: Cx, stream: u32) -> Result<bool, CUresult> {
+pub fn captures(cx: Cx, stream: u32) -> Result<bool> {
     let Some(a) = ask(cx, stream, 0)? else {
         return Ok(false);
     };
@@ -85,7 +85,7 @@ pub fn captures(cx: Cx, stream: u32) -> Result<bool, CUresult> {
 /// A call is about to wait for a stream. If that captures, CUDA says what is wrong with that, and
 /// the capture is void.
 #[cold]
-pub fn refuse_wait(cx: Cx, stream: u32) -> Result<(), CUresult> {
+pub fn refuse_wait(cx: Cx, stream: u32) -> Result<()> {
     cx.call(&msg::CuStreamSynchronize { h_stream: stream })
         .map(drop)
 }
@@ -93,7 +93,7 @@ pub fn refuse_wait(cx: Cx, stream: u32) -> Result<(), CUresult> {
 /// A call that could disturb a capture, as an allocation may, is refused and the capture void,
 /// unless the capture or the calling thread asked for less care.
 #[inline]
-pub fn must_be_safe(cx: Cx) -> Result<(), CUresult> {
+pub fn must_be_safe(cx: Cx) -> Result<()> {
     if cx.state().captures.any() {
         disturb(cx)
     } else {
@@ -102,7 +102,7 @@ pub fn must_be_safe(cx: Cx) -> Result<(), CUresult> {
 }
 
 #[cold]
-fn disturb(cx: Cx) -> Result<(), CUresult> {
+fn disturb(cx: Cx) -> Result<()> {
     let hit = cx.state().captures.minding(thread::capture_mode());
     for stream in &hit {
         let scope = context_of(cx, *stream).unwrap_or(cx.scope);

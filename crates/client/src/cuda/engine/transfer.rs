@@ -70,7 +70,7 @@ pub unsafe fn later<'a, R: Request<'a>>(
     place: (*mut u8, usize),
     arriving: Arriving,
     then: impl FnOnce(bool) + Send + 'static,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     cx.state().order.program_will_see();
     let arrived = move |a: Option<crate::calls::Answer>| {
         let status = a.map_or(CUDA_ERROR_DEVICE_UNAVAILABLE, |a| a.status);
@@ -101,7 +101,7 @@ pub unsafe fn send_in_place(
     len: usize,
     stream: u32,
     pinned: bool,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // The end of pageable memory is copied: while it travels, the word that everything before it
     // has arrived comes back, and nobody waits for a silent link.
     let copied = if pinned { 0 } else { TAIL };
@@ -140,7 +140,7 @@ pub unsafe fn send_in_place(
 }
 
 /// Queues bytes for the device, which may change as soon as this returns.
-pub fn queue(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<(), CUresult> {
+pub fn queue(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<()> {
     let first = if bytes.len() > 2 * FIRST { FIRST } else { 0 };
     let (first, rest) = bytes.split_at(first);
     let mut dst = dst;
@@ -165,13 +165,7 @@ pub fn queue(cx: Cx, dst: u64, bytes: &[u8], stream: u32) -> Result<(), CUresult
 ///
 /// # Safety
 /// `len` bytes at `dst` are writable.
-pub unsafe fn fetch(
-    cx: Cx,
-    dst: *mut u8,
-    src: u64,
-    len: usize,
-    stream: u32,
-) -> Result<(), CUresult> {
+pub unsafe fn fetch(cx: Cx, dst: *mut u8, src: u64, len: usize, stream: u32) -> Result<()> {
     let m = msg::CopyOut {
         src,
         len: len as u64,

@@ -18,7 +18,7 @@ pub fn add(cx: Cx, id: u32, size: u64, props: &CUmemAllocationProp) {
 }
 
 /// The length of memory, and what it was asked for.
-pub fn known(cx: Cx, id: u32) -> Result<(u64, CUmemAllocationProp), CUresult> {
+pub fn known(cx: Cx, id: u32) -> Result<(u64, CUmemAllocationProp)> {
     let s = lock(&cx.state().vmm);
     let a = s.allocations.get(&id);
     let a = a.ok_or(CUDA_ERROR_INVALID_VALUE)?;
@@ -28,7 +28,7 @@ pub fn known(cx: Cx, id: u32) -> Result<(u64, CUmemAllocationProp), CUresult> {
 
 /// Checks what a program asks of new memory: it must be a device's own. That another machine may
 /// have it too is a wish that only the attempt to export it turns down.
-pub fn check(cx: Cx, p: *const CUmemAllocationProp) -> Result<CUmemAllocationProp, CUresult> {
+pub fn check(cx: Cx, p: *const CUmemAllocationProp) -> Result<CUmemAllocationProp> {
     // SAFETY: the program's pointer.
     let p = *unsafe { p.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     if p.r#type != CU_MEM_ALLOCATION_TYPE_PINNED {
@@ -48,7 +48,7 @@ pub fn location_id(l: &CUmemLocation) -> CUdevice {
 
 /// Lets go of memory that is neither held nor mapped. Its handle stays known while it is mapped:
 /// the program may ask for it back.
-pub fn forget_unused(cx: Cx, id: u32) -> Result<(), CUresult> {
+pub fn forget_unused(cx: Cx, id: u32) -> Result<()> {
     if !lock(&cx.state().vmm).take_unused(id) {
         return Ok(());
     }

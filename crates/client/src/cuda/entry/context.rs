@@ -11,7 +11,7 @@ use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::sync::atomic::Ordering;
 
 /// The id of `ctx`, or of the current context when it is null.
-fn given_or_current(cx: Cx, ctx: CUcontext) -> Result<u32, CUresult> {
+fn given_or_current(cx: Cx, ctx: CUcontext) -> Result<u32> {
     if ctx.is_null() {
         cx.need_context()
     } else {
@@ -20,7 +20,7 @@ fn given_or_current(cx: Cx, ctx: CUcontext) -> Result<u32, CUresult> {
 }
 
 /// What a context is.
-fn info(cx: Cx, id: u32) -> Result<Info, CUresult> {
+fn info(cx: Cx, id: u32) -> Result<Info> {
     let known = cx.state().contexts.info(id);
     known.ok_or(CUDA_ERROR_INVALID_CONTEXT)
 }
@@ -34,11 +34,11 @@ fn valid_flags(flags: u32) -> bool {
     flags & !0xff == 0 && (flags & WAYS_TO_WAIT).count_ones() <= 1
 }
 
-pub fn cuCtxGetCurrent(_cx: Cx) -> Result<CUcontext, CUresult> {
+pub fn cuCtxGetCurrent(_cx: Cx) -> Result<CUcontext> {
     Ok(thread::current_raw() as CUcontext)
 }
 
-pub fn cuCtxSetCurrent(cx: Cx, ctx: CUcontext) -> Result<(), CUresult> {
+pub fn cuCtxSetCurrent(cx: Cx, ctx: CUcontext) -> Result<()> {
     if ctx.is_null() {
         // Null pops the top; what lies below becomes current.
         thread::pop();
@@ -51,13 +51,13 @@ pub fn cuCtxSetCurrent(cx: Cx, ctx: CUcontext) -> Result<(), CUresult> {
     Ok(())
 }
 
-pub fn cuCtxPushCurrent_v2(cx: Cx, ctx: CUcontext) -> Result<(), CUresult> {
+pub fn cuCtxPushCurrent_v2(cx: Cx, ctx: CUcontext) -> Result<()> {
     cx.handle(Kind::Context, ctx as u64)?;
     thread::push(ctx as u64);
     Ok(())
 }
 
-pub unsafe fn cuCtxPopCurrent_v2(cx: Cx, pctx: *mut CUcontext) -> Result<(), CUresult> {
+pub unsafe fn cuCtxPopCurrent_v2(cx: Cx, pctx: *mut CUcontext) -> Result<()> {
     cx.need_context()?;
     let old = thread::current_raw();
     thread::pop();
@@ -66,21 +66,21 @@ pub unsafe fn cuCtxPopCurrent_v2(cx: Cx, pctx: *mut CUcontext) -> Result<(), CUr
     Ok(())
 }
 
-pub fn cuCtxGetDevice(cx: Cx) -> Result<CUdevice, CUresult> {
+pub fn cuCtxGetDevice(cx: Cx) -> Result<CUdevice> {
     cx.current_device()
 }
 
-pub fn cuCtxGetDevice_v2(cx: Cx, ctx: CUcontext) -> Result<CUdevice, CUresult> {
+pub fn cuCtxGetDevice_v2(cx: Cx, ctx: CUcontext) -> Result<CUdevice> {
     let i = info(cx, given_or_current(cx, ctx)?)?;
     Ok(i.device)
 }
 
-pub fn cuCtxGetApiVersion(cx: Cx, ctx: CUcontext) -> Result<u32, CUresult> {
+pub fn cuCtxGetApiVersion(cx: Cx, ctx: CUcontext) -> Result<u32> {
     given_or_current(cx, ctx)?;
     Ok(3020)
 }
 
-pub fn cuCtxGetFlags(cx: Cx) -> Result<u32, CUresult> {
+pub fn cuCtxGetFlags(cx: Cx) -> Result<u32> {
     let i = info(cx, cx.need_context()?)?;
     let f = if i.primary {
         let p = cx.state().contexts.primary(i.device)?;
@@ -91,7 +91,7 @@ pub fn cuCtxGetFlags(cx: Cx) -> Result<u32, CUresult> {
     Ok(f | MAP_HOST)
 }
 
-pub fn cuCtxSetFlags(cx: Cx, flags: u32) -> Result<(), CUresult> {
+pub fn cuCtxSetFlags(cx: Cx, flags: u32) -> Result<()> {
     let id = cx.need_context()?;
     let i = info(cx, id)?;
     if !valid_flags(flags) {
@@ -107,12 +107,12 @@ pub fn cuCtxSetFlags(cx: Cx, flags: u32) -> Result<(), CUresult> {
     Ok(())
 }
 
-pub fn cuCtxGetId(cx: Cx, ctx: CUcontext) -> Result<u64, CUresult> {
+pub fn cuCtxGetId(cx: Cx, ctx: CUcontext) -> Result<u64> {
     let i = info(cx, given_or_current(cx, ctx)?)?;
     Ok(i.serial)
 }
 
-pub fn cuCtxCreate_v2(cx: Cx, flags: u32, dev: CUdevice) -> Result<u32, CUresult> {
+pub fn cuCtxCreate_v2(cx: Cx, flags: u32, dev: CUdevice) -> Result<u32> {
     cx.device(dev)?;
     let id = cx.create_in(Kind::Context, 0);
     let message = msg::ContextCreate {
@@ -134,7 +134,7 @@ pub fn cuCtxCreate_v3(
     num_params: i32,
     flags: u32,
     dev: CUdevice,
-) -> Result<u32, CUresult> {
+) -> Result<u32> {
     if num_params > 0 {
         let why = "execution affinity needs MPS at the server";
         return Err(unsupported("cuCtxCreate_v3", why));
@@ -147,7 +147,7 @@ pub unsafe fn cuCtxCreate_v4(
     params: *mut CUctxCreateParams,
     flags: u32,
     dev: CUdevice,
-) -> Result<u32, CUresult> {
+) -> Result<u32> {
     // SAFETY: the program's pointer, null or to a structure that it filled in.
     let asks = unsafe { params.as_ref() }
         .is_some_and(|p| p.numExecAffinityParams > 0 || !p.cigParams.is_null());
@@ -158,7 +158,7 @@ pub unsafe fn cuCtxCreate_v4(
     cuCtxCreate_v2(cx, flags, dev)
 }
 
-pub fn cuCtxDestroy_v2(cx: Cx, ctx: CUcontext) -> Result<(), CUresult> {
+pub fn cuCtxDestroy_v2(cx: Cx, ctx: CUcontext) -> Result<()> {
     if ctx.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -169,14 +169,14 @@ pub fn cuCtxDestroy_v2(cx: Cx, ctx: CUcontext) -> Result<(), CUresult> {
     death::destroy(cx, id)
 }
 
-pub fn cuCtxAttach(cx: Cx, flags: u32) -> Result<CUcontext, CUresult> {
+pub fn cuCtxAttach(cx: Cx, flags: u32) -> Result<CUcontext> {
     match flags {
         0 => cuCtxGetCurrent(cx),
         _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
 }
 
-pub fn cuCtxSetLimit(cx: Cx, limit: CUlimit, value: usize) -> Result<(), CUresult> {
+pub fn cuCtxSetLimit(cx: Cx, limit: CUlimit, value: usize) -> Result<()> {
     let set = cx.call(&msg::CuCtxSetLimit {
         limit: limit as _,
         value: value as u64,
@@ -186,18 +186,18 @@ pub fn cuCtxSetLimit(cx: Cx, limit: CUlimit, value: usize) -> Result<(), CUresul
     set.map(drop)
 }
 
-pub fn cuCtxSynchronize(cx: Cx) -> Result<(), CUresult> {
+pub fn cuCtxSynchronize(cx: Cx) -> Result<()> {
     cx.about_to_wait()?;
     cx.synchronize(ALL_STREAMS)
 }
 
-pub fn cuCtxSynchronize_v2(cx: Cx, ctx: CUcontext) -> Result<(), CUresult> {
+pub fn cuCtxSynchronize_v2(cx: Cx, ctx: CUcontext) -> Result<()> {
     let cx = cx.in_context(given_or_current(cx, ctx)?);
     cx.about_to_wait()?;
     cx.synchronize(ALL_STREAMS)
 }
 
-pub fn cuDevicePrimaryCtxGetState(cx: Cx, dev: CUdevice) -> Result<(u32, i32), CUresult> {
+pub fn cuDevicePrimaryCtxGetState(cx: Cx, dev: CUdevice) -> Result<(u32, i32)> {
     cx.device(dev)?;
     let p = cx.state().contexts.primary(dev)?;
     Ok((
@@ -206,7 +206,7 @@ pub fn cuDevicePrimaryCtxGetState(cx: Cx, dev: CUdevice) -> Result<(u32, i32), C
     ))
 }
 
-pub fn cuDevicePrimaryCtxSetFlags_v2(cx: Cx, dev: CUdevice, flags: u32) -> Result<(), CUresult> {
+pub fn cuDevicePrimaryCtxSetFlags_v2(cx: Cx, dev: CUdevice, flags: u32) -> Result<()> {
     cx.device(dev)?;
     if flags & !0xff != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -216,13 +216,13 @@ pub fn cuDevicePrimaryCtxSetFlags_v2(cx: Cx, dev: CUdevice, flags: u32) -> Resul
     Ok(())
 }
 
-pub fn cuDevicePrimaryCtxRetain(cx: Cx, dev: CUdevice) -> Result<u32, CUresult> {
+pub fn cuDevicePrimaryCtxRetain(cx: Cx, dev: CUdevice) -> Result<u32> {
     let id = context::primary_id(cx, dev)?;
     context::retain(cx, dev)?;
     Ok(id)
 }
 
-pub fn cuCtxRecordEvent(cx: Cx, h_ctx: u32, h_event: u32) -> Result<(), CUresult> {
+pub fn cuCtxRecordEvent(cx: Cx, h_ctx: u32, h_event: u32) -> Result<()> {
     cx.state().events.recorded_unseen();
     cx.send(&msg::CuCtxRecordEvent { h_ctx, h_event })
 }

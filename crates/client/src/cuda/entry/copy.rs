@@ -10,7 +10,7 @@ pub unsafe fn cuMemcpyDtoDAsync_v2(
     src: CUdeviceptr,
     len: usize,
     s: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // Page-locked memory of the host is an address of the device's, too; other memory is not.
     let mapped = |p| cx.state().ranges.is_pinned(p, len);
     if !mapped(dst) && len > 0 {

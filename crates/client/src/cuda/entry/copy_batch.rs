@@ -9,7 +9,7 @@ use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
 
 /// The stream of a batch, which must not be the legacy default one.
-fn must_be_named(stream: u32) -> Result<(), CUresult> {
+fn must_be_named(stream: u32) -> Result<()> {
     match stream {
         0 => Err(CUDA_ERROR_INVALID_VALUE),
         _ => Ok(()),
@@ -24,12 +24,12 @@ fn is_order(order: CUmemcpySrcAccessOrder) -> bool {
 /// The source may be gone when the call has returned, wherever it lies.
 const AT_ONCE: CUmemcpySrcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL;
 
-unsafe fn later(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<(), CUresult> {
+unsafe fn later(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> {
     // SAFETY: passed on to the caller.
     unsafe { copy::any(cx, dst, src, len, stream, true) }
 }
 
-unsafe fn list<'a, T>(p: *const T, n: usize) -> Result<&'a [T], CUresult> {
+unsafe fn list<'a, T>(p: *const T, n: usize) -> Result<&'a [T]> {
     if p.is_null() || n == 0 || n > 1 << 24 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -48,7 +48,7 @@ pub unsafe fn cuMemcpyBatchAsync(
     kinds: usize,
     failed: *mut usize,
     stream: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // SAFETY: the program's lists, of the lengths it says; `failed` may be null.
     let (dsts, srcs, sizes, attrs, firsts) = unsafe {
         put_opt(failed, usize::MAX);
@@ -86,7 +86,7 @@ const POINTER: u32 = CU_MEMCPY_OPERAND_TYPE_POINTER;
 const ARRAY: u32 = CU_MEMCPY_OPERAND_TYPE_ARRAY;
 
 /// Bytes of an element of an array.
-fn element(cx: Cx, array: u64) -> Result<usize, CUresult> {
+fn element(cx: Cx, array: u64) -> Result<usize> {
     match array::shape(cx, cx.handle(Kind::Array, array)?)?.element {
         // Compressed and packed forms have no single element.
         0 => Err(CUDA_ERROR_NOT_SUPPORTED),
@@ -95,7 +95,7 @@ fn element(cx: Cx, array: u64) -> Result<usize, CUresult> {
 }
 
 /// One end of a copy, whose lengths are in elements of `wide` bytes.
-fn end(cx: Cx, o: &CUmemcpy3DOperand, wide: usize) -> Result<End, CUresult> {
+fn end(cx: Cx, o: &CUmemcpy3DOperand, wide: usize) -> Result<End> {
     let [a, b, c, d] = o.op;
     let bytes = |n: u64| {
         (n as usize)
@@ -127,7 +127,7 @@ fn end(cx: Cx, o: &CUmemcpy3DOperand, wide: usize) -> Result<End, CUresult> {
     }
 }
 
-fn one(cx: Cx, op: &CUDA_MEMCPY3D_BATCH_OP, stream: u32) -> Result<(), CUresult> {
+fn one(cx: Cx, op: &CUDA_MEMCPY3D_BATCH_OP, stream: u32) -> Result<()> {
     let e = &op.extent;
     if e.width == 0 || e.height == 0 || e.depth == 0 || !is_order(op.srcAccessOrder) {
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -152,7 +152,7 @@ pub unsafe fn cuMemcpy3DBatchAsync(
     failed: *mut usize,
     flags: u64,
     stream: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // SAFETY: the program's list, of the length it says; `failed` may be null.
     let ops = unsafe {
         put_opt(failed, usize::MAX);

@@ -4,21 +4,16 @@ use crate::cuda::call::{Cx, put};
 use busbar_abi::cuda::*;
 use std::ffi::c_char;
 
-pub fn cuDeviceGet(cx: Cx, ordinal: i32) -> Result<CUdevice, CUresult> {
+pub fn cuDeviceGet(cx: Cx, ordinal: i32) -> Result<CUdevice> {
     cx.device(ordinal)?;
     Ok(ordinal)
 }
 
-pub fn cuDeviceGetCount(cx: Cx) -> Result<i32, CUresult> {
+pub fn cuDeviceGetCount(cx: Cx) -> Result<i32> {
     Ok(cx.client.devices.len() as i32)
 }
 
-pub unsafe fn cuDeviceGetName(
-    cx: Cx,
-    name: *mut c_char,
-    len: i32,
-    dev: CUdevice,
-) -> Result<(), CUresult> {
+pub unsafe fn cuDeviceGetName(cx: Cx, name: *mut c_char, len: i32, dev: CUdevice) -> Result<()> {
     let d = cx.device(dev)?;
     if name.is_null() || len <= 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -31,11 +26,7 @@ pub unsafe fn cuDeviceGetName(
     }
 }
 
-pub fn cuDeviceGetAttribute(
-    cx: Cx,
-    attrib: CUdevice_attribute,
-    dev: CUdevice,
-) -> Result<i32, CUresult> {
+pub fn cuDeviceGetAttribute(cx: Cx, attrib: CUdevice_attribute, dev: CUdevice) -> Result<i32> {
     let d = cx.device(dev)?;
     let v = d
         .attributes

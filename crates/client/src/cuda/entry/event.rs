@@ -11,18 +11,13 @@ const FLAGS: u32 = 7;
 const NO_TIMING: u32 = 2;
 const INTERPROCESS: u32 = 4;
 
-pub fn cuEventRecord(cx: Cx, h_event: u32, h_stream: u32) -> Result<(), CUresult> {
+pub fn cuEventRecord(cx: Cx, h_event: u32, h_stream: u32) -> Result<()> {
     event::record(cx, h_event, h_stream, || {
         cx.send(&msg::CuEventRecord { h_event, h_stream })
     })
 }
 
-pub fn cuEventRecordWithFlags(
-    cx: Cx,
-    h_event: u32,
-    h_stream: u32,
-    flags: u32,
-) -> Result<(), CUresult> {
+pub fn cuEventRecordWithFlags(cx: Cx, h_event: u32, h_stream: u32, flags: u32) -> Result<()> {
     if flags != CU_EVENT_RECORD_DEFAULT {
         // It becomes a node of a graph.
         cx.state().events.recorded_unseen();
@@ -36,7 +31,7 @@ pub fn cuEventRecordWithFlags(
     })
 }
 
-pub fn cuEventQuery(cx: Cx, h_event: u32) -> Result<(), CUresult> {
+pub fn cuEventQuery(cx: Cx, h_event: u32) -> Result<()> {
     let (known, record) = event::known(cx, h_event);
     match known {
         Known::Happened => return Ok(()),
@@ -59,7 +54,7 @@ pub fn cuEventQuery(cx: Cx, h_event: u32) -> Result<(), CUresult> {
     Ok(())
 }
 
-pub fn cuEventSynchronize(cx: Cx, h_event: u32) -> Result<(), CUresult> {
+pub fn cuEventSynchronize(cx: Cx, h_event: u32) -> Result<()> {
     cx.about_to_wait()?;
     cx.call(&msg::CuEventSynchronize { h_event })?;
     // Whose work that was is not known here.
@@ -67,7 +62,7 @@ pub fn cuEventSynchronize(cx: Cx, h_event: u32) -> Result<(), CUresult> {
     Ok(())
 }
 
-pub fn cuEventCreate(cx: Cx, flags: u32) -> Result<u32, CUresult> {
+pub fn cuEventCreate(cx: Cx, flags: u32) -> Result<u32> {
     let timed_abroad = flags & (INTERPROCESS | NO_TIMING) == INTERPROCESS;
     if flags & !FLAGS != 0 || timed_abroad {
         return Err(CUDA_ERROR_INVALID_VALUE);

@@ -12,7 +12,7 @@ unsafe fn hand_out(
     lists: &[(*mut CUgraphNode, &[CUgraphNode])],
     data: (*mut CUgraphEdgeData, &[CUgraphEdgeData]),
     count: *mut usize,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if count.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -56,7 +56,7 @@ pub unsafe fn nodes_of(
     roots: u32,
     out: *mut CUgraphNode,
     count: *mut usize,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     let reply = cx.call(&msg::GraphNodes { graph, roots })?;
     let ids = decode::<msg::GraphNodesReply>(&reply)?.nodes;
     let list = graph::adopt_all(cx, graph, &ids)?;
@@ -71,7 +71,7 @@ pub unsafe fn cuGraphGetEdges_v2(
     to: *mut CUgraphNode,
     data: *mut CUgraphEdgeData,
     count: *mut usize,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if from.is_null() != to.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -95,7 +95,7 @@ pub unsafe fn neighbours(
     out: *mut CUgraphNode,
     data: *mut CUgraphEdgeData,
     count: *mut usize,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     let reply = cx.call(&msg::GraphNeighbours { node, dependents })?;
     let r = decode::<msg::GraphNeighboursReply<'_>>(&reply)?;
     let graph = cx.state().graphs.owner(node);
@@ -109,7 +109,7 @@ pub unsafe fn neighbours(
     unsafe { hand_out(&[(out, &list)], (data, &edges), count) }
 }
 
-pub fn cuGraphNodeFindInClone(cx: Cx, node: u32, graph: u32) -> Result<CUgraphNode, CUresult> {
+pub fn cuGraphNodeFindInClone(cx: Cx, node: u32, graph: u32) -> Result<CUgraphNode> {
     let reply = cx.call(&msg::GraphFind { node, graph })?;
     let found = decode::<msg::GraphFindReply>(&reply)?.found;
     graph::adopt(cx, graph, found)
@@ -120,7 +120,7 @@ pub unsafe fn cuGraphDebugDotPrint(
     graph: u32,
     path: *const c_char,
     flags: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if path.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -137,7 +137,7 @@ pub unsafe fn mem_attribute(
     attribute: CUgraphMem_attribute,
     value: *mut c_void,
     set: bool,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if usize::try_from(device).map_or(true, |d| d >= cx.client.devices.len()) {
         return Err(CUDA_ERROR_INVALID_DEVICE);
     }

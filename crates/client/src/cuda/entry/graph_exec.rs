@@ -21,7 +21,7 @@ fn instantiate(
     flags: u64,
     upload: Option<(CUstream, bool)>,
     told: &mut Told,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     let cx = enter()?;
     cx.need_context()?;
     let graph = cx.handle(Kind::Graph, raw as u64)?;
@@ -120,7 +120,7 @@ pub unsafe fn cuGraphExecUpdate_v2(
     exec: u32,
     graph: u32,
     info: *mut CUgraphExecUpdateResultInfo,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if info.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -150,7 +150,7 @@ pub unsafe fn cuGraphExecUpdate(
     graph: u32,
     node: *mut CUgraphNode,
     result: *mut CUgraphExecUpdateResult,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     let mut info: CUgraphExecUpdateResultInfo = busbar_abi::zeroed();
     // SAFETY: passed on to the caller.
     let updated = unsafe { cuGraphExecUpdate_v2(cx, exec, graph, &mut info) };
@@ -167,7 +167,7 @@ pub fn cuGraphNodeSetEnabled(
     h_graph_exec: u32,
     h_node: u32,
     is_enabled: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     cx.call(&msg::CuGraphNodeSetEnabled {
         h_graph_exec,
         h_node,
@@ -182,7 +182,7 @@ pub fn cuGraphNodeSetEnabled(
     Ok(())
 }
 
-pub unsafe fn cuGraphLaunch(cx: Cx, h_graph: u32, h_stream: u32) -> Result<(), CUresult> {
+pub unsafe fn cuGraphLaunch(cx: Cx, h_graph: u32, h_stream: u32) -> Result<()> {
     let m = msg::CuGraphLaunch { h_graph, h_stream };
     let Some(l) = cx.state().graphs.lists(h_graph) else {
         return cx.send(&m);

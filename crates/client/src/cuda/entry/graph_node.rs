@@ -26,7 +26,7 @@ pub fn of<T: busbar_abi::Plain>(kind: CUgraphNodeType, v: T) -> CUgraphNodeParam
 }
 
 /// What a program's pointer points to.
-unsafe fn read<T: Copy>(p: *const T) -> Result<T, CUresult> {
+unsafe fn read<T: Copy>(p: *const T) -> Result<T> {
     if p.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -35,7 +35,7 @@ unsafe fn read<T: Copy>(p: *const T) -> Result<T, CUresult> {
 }
 
 /// The bytes of a program's array.
-unsafe fn array<T: busbar_abi::Plain>(p: *const T, n: usize) -> Result<Vec<u8>, CUresult> {
+unsafe fn array<T: busbar_abi::Plain>(p: *const T, n: usize) -> Result<Vec<u8>> {
     if n == 0 {
         return Ok(Vec::new());
     }
@@ -46,7 +46,7 @@ unsafe fn array<T: busbar_abi::Plain>(p: *const T, n: usize) -> Result<Vec<u8>, 
     Ok(busbar_abi::slice_bytes(unsafe { std::slice::from_raw_parts(p, n) }).to_vec())
 }
 
-fn context(cx: Cx, raw: CUcontext) -> Result<CUcontext, CUresult> {
+fn context(cx: Cx, raw: CUcontext) -> Result<CUcontext> {
     let id = match raw as u64 {
         0 => cx.need_context()?,
         raw => cx.handle(Kind::Context, raw)?,
@@ -58,7 +58,7 @@ fn context(cx: Cx, raw: CUcontext) -> Result<CUcontext, CUresult> {
 ///
 /// # Safety
 /// The pointers inside are as the API asks.
-pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded, CUresult> {
+pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded> {
     let mut e = Encoded {
         p: *p,
         extra: Vec::new(),
@@ -165,7 +165,7 @@ pub struct Place {
 ///
 /// # Safety
 /// The pointers are as the API asks.
-unsafe fn add(cx: Cx, at: &Place, p: &mut CUgraphNodeParams) -> Result<u32, CUresult> {
+unsafe fn add(cx: Cx, at: &Place, p: &mut CUgraphNodeParams) -> Result<u32> {
     let graph = at.graph;
     // SAFETY: passed on to the caller.
     let (after, edges) = unsafe { graph::dependencies(cx, at.after, at.data, at.count)? };
@@ -222,7 +222,7 @@ unsafe fn add(cx: Cx, at: &Place, p: &mut CUgraphNodeParams) -> Result<u32, CUre
 }
 
 /// Asks for a node's parameters, with handles in the place of ids.
-fn get(cx: Cx, node: u32, kind: CUgraphNodeType) -> Result<CUgraphNodeParams, CUresult> {
+fn get(cx: Cx, node: u32, kind: CUgraphNodeType) -> Result<CUgraphNodeParams> {
     let reply = cx.call(&msg::GraphGetNode { node, kind })?;
     let r = decode::<msg::GraphGetNodeReply<'_>>(&reply)?;
     let mut p: CUgraphNodeParams = busbar_abi::from_bytes(r.params).ok_or(CUDA_ERROR_UNKNOWN)?;
@@ -285,7 +285,7 @@ pub fn get_node<T: busbar_abi::Plain>(
     node: u32,
     kind: CUgraphNodeType,
     take: impl FnOnce(&[u64; 29]) -> T,
-) -> Result<T, CUresult> {
+) -> Result<T> {
     Ok(take(&get(cx, node, kind)?.u))
 }
 
@@ -344,7 +344,7 @@ pub unsafe fn add_node<T: Copy>(
     count: usize,
     p: *const T,
     make: impl FnOnce(T) -> CUgraphNodeParams,
-) -> Result<u32, CUresult> {
+) -> Result<u32> {
     let at = Place {
         graph,
         after,
@@ -361,7 +361,7 @@ pub unsafe fn cuGraphAddMemAllocNode(
     after: *const CUgraphNode,
     count: usize,
     params: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
-) -> Result<u32, CUresult> {
+) -> Result<u32> {
     let at = Place {
         graph,
         after,
@@ -387,7 +387,7 @@ pub unsafe fn cuGraphAddNode_v2(
     data: *const CUgraphEdgeData,
     count: usize,
     params: *mut CUgraphNodeParams,
-) -> Result<u32, CUresult> {
+) -> Result<u32> {
     let at = Place {
         graph,
         after,
@@ -417,7 +417,7 @@ pub unsafe fn set_node<T: Copy>(
     node: u32,
     p: *const T,
     make: impl FnOnce(T) -> CUgraphNodeParams,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // SAFETY: passed on to the caller.
     let e = unsafe { encode(cx, &make(read(p)?))? };
     cx.call(&msg::GraphSetNode {
@@ -439,7 +439,7 @@ pub unsafe fn exec_set_node<T: Copy>(
     node: u32,
     p: *const T,
     make: impl FnOnce(T) -> CUgraphNodeParams,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // SAFETY: passed on to the caller.
     let e = unsafe { encode(cx, &make(read(p)?))? };
     let reply = cx.call(&msg::GraphExecSetNode {
@@ -459,7 +459,7 @@ pub unsafe fn cuGraphKernelNodeSetAttribute(
     h_node: u32,
     attr: CUkernelNodeAttrID,
     value: *const CUkernelNodeAttrValue,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // SAFETY: the program's pointer.
     let given = unsafe { value.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     cx.call(&msg::CuGraphKernelNodeSetAttribute {

@@ -14,7 +14,7 @@ pub unsafe fn cuDevSmResourceSplitByCount(
     remaining: *mut CUdevResource,
     flags: u32,
     least: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // SAFETY: the program's structure and number.
     let (input, most) = unsafe {
         let input = input.as_ref().ok_or(CUDA_ERROR_INVALID_VALUE)?;
@@ -49,7 +49,7 @@ pub unsafe fn cuDevSmResourceSplitByCount(
     Ok(())
 }
 
-pub fn cuGreenCtxCreate(cx: Cx, desc: u32, dev: CUdevice, flags: u32) -> Result<u32, CUresult> {
+pub fn cuGreenCtxCreate(cx: Cx, desc: u32, dev: CUdevice, flags: u32) -> Result<u32> {
     cx.device(dev)?;
     let green = cx.create(Kind::GreenContext);
     let made = cx.call(&msg::CuGreenCtxCreate {
@@ -71,7 +71,7 @@ pub fn cuGreenCtxCreate(cx: Cx, desc: u32, dev: CUdevice, flags: u32) -> Result<
     Ok(green)
 }
 
-pub fn cuGreenCtxDestroy(cx: Cx, id: u32) -> Result<(), CUresult> {
+pub fn cuGreenCtxDestroy(cx: Cx, id: u32) -> Result<()> {
     let end = |cx: Cx| cx.call(&msg::CuGreenCtxDestroy { h_ctx: id }).map(drop);
     match cx.state().greens.get(&id) {
         Some(context) => death::gone(cx, context, end)?,
@@ -81,7 +81,7 @@ pub fn cuGreenCtxDestroy(cx: Cx, id: u32) -> Result<(), CUresult> {
     Ok(())
 }
 
-pub fn cuCtxFromGreenCtx(cx: Cx, id: u32) -> Result<u32, CUresult> {
+pub fn cuCtxFromGreenCtx(cx: Cx, id: u32) -> Result<u32> {
     let ctx = cx
         .state()
         .greens
@@ -92,7 +92,7 @@ pub fn cuCtxFromGreenCtx(cx: Cx, id: u32) -> Result<u32, CUresult> {
 
 /// A stream of a green context is made in that context, so that all that is done with it later
 /// finds it there.
-pub fn cuGreenCtxStreamCreate(cx: Cx, id: u32, flags: u32, priority: i32) -> Result<u32, CUresult> {
+pub fn cuGreenCtxStreamCreate(cx: Cx, id: u32, flags: u32, priority: i32) -> Result<u32> {
     let ctx = cx
         .state()
         .greens
@@ -110,13 +110,13 @@ pub fn cuGreenCtxStreamCreate(cx: Cx, id: u32, flags: u32, priority: i32) -> Res
     Ok(made)
 }
 
-pub fn cuStreamGetGreenCtx(cx: Cx, raw: CUstream) -> Result<CUgreenCtx, CUresult> {
+pub fn cuStreamGetGreenCtx(cx: Cx, raw: CUstream) -> Result<CUgreenCtx> {
     let handle = of_stream(cx, cx.stream(raw, false)?)?;
     Ok(handle)
 }
 
 /// The green context that a stream was made in; null for none.
-pub fn of_stream(cx: Cx, stream: u32) -> Result<CUgreenCtx, CUresult> {
+pub fn of_stream(cx: Cx, stream: u32) -> Result<CUgreenCtx> {
     let reply = cx.call(&msg::GreenOfStream { stream })?;
     Ok(match decode::<msg::GreenOfStreamReply>(&reply)?.green {
         0 => std::ptr::null_mut(),
@@ -124,7 +124,7 @@ pub fn of_stream(cx: Cx, stream: u32) -> Result<CUgreenCtx, CUresult> {
     })
 }
 
-pub fn cuGreenCtxRecordEvent(cx: Cx, h_ctx: u32, h_event: u32) -> Result<(), CUresult> {
+pub fn cuGreenCtxRecordEvent(cx: Cx, h_ctx: u32, h_event: u32) -> Result<()> {
     cx.state().events.recorded_unseen();
     cx.send(&msg::CuGreenCtxRecordEvent { h_ctx, h_event })
 }

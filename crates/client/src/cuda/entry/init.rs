@@ -107,7 +107,7 @@ unsafe fn lookup(
     pfn: *mut *mut c_void,
     version: i32,
     flags: u64,
-) -> Result<u32, CUresult> {
+) -> Result<u32> {
     if symbol.is_null() || pfn.is_null() || flags & !(LEGACY | PER_THREAD) != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }

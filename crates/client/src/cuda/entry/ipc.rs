@@ -16,7 +16,7 @@ fn bytes(c: &[c_char; 64]) -> [u8; 64] {
     c.map(|c| c as u8)
 }
 
-pub fn cuIpcGetMemHandle(cx: Cx, p: CUdeviceptr) -> Result<CUipcMemHandle, CUresult> {
+pub fn cuIpcGetMemHandle(cx: Cx, p: CUdeviceptr) -> Result<CUipcMemHandle> {
     // Memory that came from elsewhere cannot be passed on, as with CUDA's own.
     let r = cx
         .state()
@@ -38,11 +38,7 @@ pub fn cuIpcGetMemHandle(cx: Cx, p: CUdeviceptr) -> Result<CUipcMemHandle, CUres
     Ok(CUipcMemHandle { reserved })
 }
 
-pub fn cuIpcOpenMemHandle_v2(
-    cx: Cx,
-    handle: CUipcMemHandle,
-    flags: u32,
-) -> Result<CUdeviceptr, CUresult> {
+pub fn cuIpcOpenMemHandle_v2(cx: Cx, handle: CUipcMemHandle, flags: u32) -> Result<CUdeviceptr> {
     const LAZY_ENABLE_PEER_ACCESS: u32 = 1;
     if flags & !LAZY_ENABLE_PEER_ACCESS != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -65,7 +61,7 @@ pub fn cuIpcOpenMemHandle_v2(
     opened.ok_or(CUDA_ERROR_INVALID_VALUE)
 }
 
-pub fn cuIpcCloseMemHandle(cx: Cx, p: CUdeviceptr) -> Result<(), CUresult> {
+pub fn cuIpcCloseMemHandle(cx: Cx, p: CUdeviceptr) -> Result<()> {
     let mut all = cx.state().imports.all();
     let (secret, i) = all
         .iter_mut()
@@ -96,7 +92,7 @@ pub fn cuIpcCloseMemHandle(cx: Cx, p: CUdeviceptr) -> Result<(), CUresult> {
     }
 }
 
-pub fn cuIpcGetEventHandle(cx: Cx, event: u32) -> Result<CUipcEventHandle, CUresult> {
+pub fn cuIpcGetEventHandle(cx: Cx, event: u32) -> Result<CUipcEventHandle> {
     let reply = cx.call(&msg::IpcEventExport { event })?;
     let e = decode::<msg::IpcEventExportReply<'_>>(&reply)?;
     let b: [u8; 64] = e.handle.try_into().map_err(|_| CUDA_ERROR_UNKNOWN)?;
@@ -104,7 +100,7 @@ pub fn cuIpcGetEventHandle(cx: Cx, event: u32) -> Result<CUipcEventHandle, CUres
     Ok(CUipcEventHandle { reserved })
 }
 
-pub fn cuIpcOpenEventHandle(cx: Cx, handle: CUipcEventHandle) -> Result<u32, CUresult> {
+pub fn cuIpcOpenEventHandle(cx: Cx, handle: CUipcEventHandle) -> Result<u32> {
     let event = cx.create(Kind::Event);
     let opened = cx.call(&msg::IpcEventImport {
         event,

@@ -12,20 +12,20 @@ use std::ffi::c_void;
 const MOST: usize = 32764;
 
 /// Changes what is set on a function.
-pub fn change(cx: Cx, f: CUfunction, how: impl FnOnce(&mut Setup)) -> Result<(), CUresult> {
+pub fn change(cx: Cx, f: CUfunction, how: impl FnOnce(&mut Setup)) -> Result<()> {
     let (id, _) = launch::function(cx, f)?;
     cx.state().setups.with_new(id, how);
     Ok(())
 }
 
-pub fn cuFuncSetBlockShape(cx: Cx, f: CUfunction, x: i32, y: i32, z: i32) -> Result<(), CUresult> {
+pub fn cuFuncSetBlockShape(cx: Cx, f: CUfunction, x: i32, y: i32, z: i32) -> Result<()> {
     if [x, y, z].iter().any(|n| *n <= 0) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     change(cx, f, |s| s.block = [x as u32, y as u32, z as u32])
 }
 
-pub fn cuParamSetSize(cx: Cx, f: CUfunction, bytes: u32) -> Result<(), CUresult> {
+pub fn cuParamSetSize(cx: Cx, f: CUfunction, bytes: u32) -> Result<()> {
     if bytes as usize > MOST {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -33,7 +33,7 @@ pub fn cuParamSetSize(cx: Cx, f: CUfunction, bytes: u32) -> Result<(), CUresult>
 }
 
 /// Writes part of a function's parameters.
-pub fn set_parameter(cx: Cx, f: CUfunction, offset: i32, bytes: &[u8]) -> Result<(), CUresult> {
+pub fn set_parameter(cx: Cx, f: CUfunction, offset: i32, bytes: &[u8]) -> Result<()> {
     let at = usize::try_from(offset).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
     let end = at + bytes.len();
     if end > MOST {
@@ -53,7 +53,7 @@ pub unsafe fn cuParamSetv(
     offset: i32,
     p: *mut c_void,
     bytes: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if p.is_null() || bytes as usize > MOST {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -64,12 +64,7 @@ pub unsafe fn cuParamSetv(
 }
 
 /// A texture reference is found by its name in the module: this call has long had nothing to do.
-pub fn cuParamSetTexRef(
-    cx: Cx,
-    f: CUfunction,
-    unit: i32,
-    _reference: CUtexref,
-) -> Result<(), CUresult> {
+pub fn cuParamSetTexRef(cx: Cx, f: CUfunction, unit: i32, _reference: CUtexref) -> Result<()> {
     const DEFAULT: i32 = -1;
     if unit != DEFAULT {
         return Err(CUDA_ERROR_INVALID_VALUE);

@@ -11,7 +11,7 @@ pub unsafe fn global(
     id: u32,
     name: *const c_char,
     managed: u32,
-) -> Result<(CUdeviceptr, usize), CUresult> {
+) -> Result<(CUdeviceptr, usize)> {
     if name.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -30,7 +30,7 @@ pub unsafe fn cuLibraryLoadData(
     _library_options: *mut CUlibraryOption,
     _library_values: *mut *mut c_void,
     _library_n: u32,
-) -> Result<u32, CUresult> {
+) -> Result<u32> {
     // SAFETY: the program's arrays.
     let options = unsafe { load::options(jit_options, jit_values, jit_n)? };
     // SAFETY: the program's image.
@@ -46,7 +46,7 @@ pub unsafe fn cuLibraryLoadFromFile(
     _library_options: *mut CUlibraryOption,
     _library_values: *mut *mut c_void,
     _library_n: u32,
-) -> Result<u32, CUresult> {
+) -> Result<u32> {
     // SAFETY: the program's arrays and text.
     let (options, bytes) = unsafe {
         (
@@ -58,17 +58,13 @@ pub unsafe fn cuLibraryLoadFromFile(
     unsafe { load::library(cx, bytes.as_ptr().cast(), &options) }
 }
 
-pub fn cuLibraryUnload(cx: Cx, id: u32) -> Result<(), CUresult> {
+pub fn cuLibraryUnload(cx: Cx, id: u32) -> Result<()> {
     let sent = cx.send(&msg::LibraryUnload { library: id });
     cx.destroy(Kind::Library, id);
     sent
 }
 
-pub unsafe fn cuLibraryGetKernel(
-    cx: Cx,
-    library: u32,
-    name: *const c_char,
-) -> Result<u32, CUresult> {
+pub unsafe fn cuLibraryGetKernel(cx: Cx, library: u32, name: *const c_char) -> Result<u32> {
     if name.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -82,7 +78,7 @@ pub unsafe fn cuLibraryEnumerateKernels(
     out: *mut CUkernel,
     n: u32,
     library: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if out.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -100,20 +96,20 @@ pub unsafe fn cuLibraryEnumerateKernels(
     Ok(())
 }
 
-pub fn cuLibraryGetModule(cx: Cx, library: u32) -> Result<u32, CUresult> {
+pub fn cuLibraryGetModule(cx: Cx, library: u32) -> Result<u32> {
     let module = cx.create(Kind::Module);
     cx.call(&msg::LibraryModule { library, module })
         .inspect_err(|_| cx.destroy(Kind::Module, module))?;
     Ok(module)
 }
 
-pub fn cuKernelGetFunction(cx: Cx, kernel: CUkernel) -> Result<CUfunction, CUresult> {
+pub fn cuKernelGetFunction(cx: Cx, kernel: CUkernel) -> Result<CUfunction> {
     // A kernel's handle serves as its function's: the worker knows which the driver wants.
     cx.handle(Kind::Function, kernel as u64)?;
     Ok(kernel as CUfunction)
 }
 
-pub fn cuKernelGetLibrary(cx: Cx, kernel: CUkernel) -> Result<CUlibrary, CUresult> {
+pub fn cuKernelGetLibrary(cx: Cx, kernel: CUkernel) -> Result<CUlibrary> {
     let (_, f) = launch::function(cx, kernel as CUfunction)?;
     if f.library == 0 {
         return Err(CUDA_ERROR_INVALID_HANDLE);
@@ -121,15 +117,11 @@ pub fn cuKernelGetLibrary(cx: Cx, kernel: CUkernel) -> Result<CUlibrary, CUresul
     Ok(cx.raw(Kind::Library, f.library) as CUlibrary)
 }
 
-pub fn cuKernelGetName(cx: Cx, kernel: CUkernel) -> Result<*const c_char, CUresult> {
+pub fn cuKernelGetName(cx: Cx, kernel: CUkernel) -> Result<*const c_char> {
     Ok(launch::function(cx, kernel as CUfunction)?.1.name.as_ptr())
 }
 
-pub fn cuKernelGetParamInfo(
-    cx: Cx,
-    kernel: CUkernel,
-    index: usize,
-) -> Result<(usize, usize), CUresult> {
+pub fn cuKernelGetParamInfo(cx: Cx, kernel: CUkernel, index: usize) -> Result<(usize, usize)> {
     let (_, f) = launch::function(cx, kernel as CUfunction)?;
     let (offset, size) = f.params.get(index).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     Ok((*offset as usize, *size as usize))
@@ -140,7 +132,7 @@ pub fn cuKernelGetAttribute(
     which: CUfunction_attribute,
     kernel: CUkernel,
     dev: CUdevice,
-) -> Result<i32, CUresult> {
+) -> Result<i32> {
     cx.device(dev)?;
     let v = attributes::attribute(cx, kernel as CUfunction, which)?;
     Ok(v)
@@ -151,7 +143,7 @@ pub fn cuKernelSetCacheConfig(
     kernel: CUkernel,
     _config: CUfunc_cache,
     _dev: CUdevice,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // A hint, and one that no architecture since Volta takes.
     launch::function(cx, kernel as CUfunction).map(drop)
 }

@@ -14,7 +14,7 @@ pub unsafe fn cuLinkCreate_v2(
     n: u32,
     options: *mut CUjit_option,
     values: *mut *mut c_void,
-) -> Result<u32, CUresult> {
+) -> Result<u32> {
     // SAFETY: the program's arrays.
     let options = unsafe { load::options(options, values, n)? };
     let id = cx.create(Kind::Link);
@@ -55,7 +55,7 @@ unsafe fn add(
     bytes: Arc<[u8]>,
     name: *const c_char,
     (n, options, values): (u32, *mut CUjit_option, *mut *mut c_void),
-) -> Result<(), CUresult> {
+) -> Result<()> {
     let link = cx.handle(Kind::Link, state as u64)?;
     // SAFETY: passed on to the caller.
     let options = unsafe { load::options(options, values, n)? }.encode();
@@ -94,7 +94,7 @@ pub unsafe fn cuLinkAddData_v2(
     n: u32,
     options: *mut CUjit_option,
     values: *mut *mut c_void,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if data.is_null() || size == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -115,7 +115,7 @@ pub unsafe fn cuLinkAddFile_v2(
     n: u32,
     options: *mut CUjit_option,
     values: *mut *mut c_void,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // SAFETY: the program's text.
     let bytes = unsafe { load::read_file(path)? };
     const FATBINARY: u32 = 2;
@@ -130,7 +130,7 @@ pub unsafe fn cuLinkAddFile_v2(
     unsafe { add(cx, state, kind, bytes, path, (n, options, values)) }
 }
 
-pub unsafe fn cuLinkComplete(cx: Cx, id: u32) -> Result<(*mut c_void, usize), CUresult> {
+pub unsafe fn cuLinkComplete(cx: Cx, id: u32) -> Result<(*mut c_void, usize)> {
     let (status, body) = cx.call_any(&msg::LinkComplete { link: id })?;
     let r = decode::<msg::LinkCompleteReply<'_>>(&body)?;
     // SAFETY: the program's buffers, as it described them.
@@ -149,7 +149,7 @@ pub unsafe fn cuLinkComplete(cx: Cx, id: u32) -> Result<(*mut c_void, usize), CU
     Ok((image.cast(), len))
 }
 
-pub fn cuLinkDestroy(cx: Cx, id: u32) -> Result<(), CUresult> {
+pub fn cuLinkDestroy(cx: Cx, id: u32) -> Result<()> {
     cx.send(&msg::LinkDestroy { link: id })?;
     cx.destroy(Kind::Link, id);
     Ok(())

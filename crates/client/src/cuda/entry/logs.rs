@@ -26,7 +26,7 @@ unsafe fn dump(
     buffer: bool,
     size: u64,
     flags: u32,
-) -> Result<Dump, CUresult> {
+) -> Result<Dump> {
     let m = msg::LogsDump {
         from: u32::from(!iterator.is_null()),
         iterator: if iterator.is_null() {
@@ -53,7 +53,7 @@ pub unsafe fn cuLogsRegisterCallback(
     cx: Cx,
     f: CUlogsCallback,
     data: *mut c_void,
-) -> Result<CUlogsCallbackHandle, CUresult> {
+) -> Result<CUlogsCallbackHandle> {
     let f = f.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     logs::start(cx.state())?;
     let data = data as u64;
@@ -65,7 +65,7 @@ pub unsafe fn cuLogsRegisterCallback(
     Ok(listener as usize as CUlogsCallbackHandle)
 }
 
-pub fn cuLogsUnregisterCallback(cx: Cx, handle: CUlogsCallbackHandle) -> Result<(), CUresult> {
+pub fn cuLogsUnregisterCallback(cx: Cx, handle: CUlogsCallbackHandle) -> Result<()> {
     let listener = u32::try_from(handle as usize).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
     if cx.state().logs.listener(listener).is_none() {
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -77,7 +77,7 @@ pub fn cuLogsUnregisterCallback(cx: Cx, handle: CUlogsCallbackHandle) -> Result<
     Ok(())
 }
 
-pub fn cuLogsCurrent(cx: Cx, flags: u32) -> Result<CUlogIterator, CUresult> {
+pub fn cuLogsCurrent(cx: Cx, flags: u32) -> Result<CUlogIterator> {
     let reply = cx.call(&msg::CuLogsCurrent { flags })?;
     let now = decode::<msg::CuLogsCurrentReply>(&reply)?.iterator_out;
     Ok(now)
@@ -88,7 +88,7 @@ pub unsafe fn cuLogsDumpToFile(
     iterator: *mut CUlogIterator,
     path: *const c_char,
     flags: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if path.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -111,7 +111,7 @@ pub unsafe fn cuLogsDumpToMemory(
     buffer: *mut c_char,
     size: *mut usize,
     flags: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if size.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }

@@ -25,7 +25,7 @@ const ACCESSED_BY: usize = 2;
 const PREFETCHED: usize = 3;
 
 /// The managed allocation that holds all of a range.
-fn managed(cx: Cx, p: u64, len: usize) -> Result<Range, CUresult> {
+fn managed(cx: Cx, p: u64, len: usize) -> Result<Range> {
     cx.state()
         .ranges
         .find(p)
@@ -34,14 +34,14 @@ fn managed(cx: Cx, p: u64, len: usize) -> Result<Range, CUresult> {
 }
 
 /// A device, or the host.
-pub fn place_of(cx: Cx, dev: CUdevice) -> Result<i32, CUresult> {
+pub fn place_of(cx: Cx, dev: CUdevice) -> Result<i32> {
     if dev != CPU {
         cx.device(dev)?;
     }
     Ok(dev)
 }
 
-pub fn place_at(cx: Cx, l: &CUmemLocation) -> Result<i32, CUresult> {
+pub fn place_at(cx: Cx, l: &CUmemLocation) -> Result<i32> {
     match l.r#type {
         CU_MEM_LOCATION_TYPE_DEVICE => place_of(cx, l.id),
         CU_MEM_LOCATION_TYPE_HOST
@@ -56,8 +56,8 @@ pub fn advise(
     p: u64,
     len: usize,
     advice: CUmem_advise,
-    place: impl Fn() -> Result<i32, CUresult>,
-) -> Result<(), CUresult> {
+    place: impl Fn() -> Result<i32>,
+) -> Result<()> {
     if len == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -80,7 +80,7 @@ pub fn advise(
 
 /// Prefetches to the device push at once. Those to the host make the program's next access, which
 /// is when the bytes are known to be final, fetch in large pieces.
-pub fn prefetch(cx: Cx, p: u64, len: usize, place: i32) -> Result<(), CUresult> {
+pub fn prefetch(cx: Cx, p: u64, len: usize, place: i32) -> Result<()> {
     if len == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -102,7 +102,7 @@ unsafe fn ranges(
     p: *mut CUdeviceptr,
     sizes: *mut usize,
     n: usize,
-) -> Result<Vec<(u64, usize)>, CUresult> {
+) -> Result<Vec<(u64, usize)>> {
     if p.is_null() || sizes.is_null() || n == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -120,7 +120,7 @@ pub unsafe fn range_attribute(
     which: CUmem_range_attribute,
     p: u64,
     len: usize,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if data.is_null() || len == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -160,7 +160,7 @@ pub unsafe fn range_attribute(
     unsafe { put(data.cast(), value) }
 }
 
-pub fn cuMemAllocManaged(cx: Cx, size: usize, flags: u32) -> Result<CUdeviceptr, CUresult> {
+pub fn cuMemAllocManaged(cx: Cx, size: usize, flags: u32) -> Result<CUdeviceptr> {
     let (context, device) = cx.home()?;
     if size == 0 || !matches!(flags, ATTACH_GLOBAL | ATTACH_HOST) {
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -195,7 +195,7 @@ pub fn cuMemPrefetchAsync_v2(
     flags: u32,
     stream: CUstream,
     per_thread: bool,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     cx.stream(stream, per_thread)?;
     if flags != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -215,7 +215,7 @@ pub unsafe fn cuMemPrefetchBatchAsync(
     flags: u64,
     stream: CUstream,
     per_thread: bool,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     cx.stream(stream, per_thread)?;
     // SAFETY: the program's arrays.
     let all = unsafe { ranges(cx, p, sizes, n)? };
@@ -245,7 +245,7 @@ pub unsafe fn cuMemDiscardBatchAsync(
     flags: u64,
     stream: CUstream,
     per_thread: bool,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     cx.stream(stream, per_thread)?;
     if flags != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -263,7 +263,7 @@ pub unsafe fn cuMemRangeGetAttributes(
     n: usize,
     p: CUdeviceptr,
     len: usize,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if data.is_null() || sizes.is_null() || which.is_null() || n == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -289,7 +289,7 @@ pub fn cuStreamAttachMemAsync(
     p: CUdeviceptr,
     len: usize,
     flags: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     let r = managed(cx, p, len)?;
     // All of an allocation, or nothing; 0 stands for all.
     if p != r.base || len != 0 && len as u64 != r.size {

@@ -32,13 +32,7 @@ fn mapping_base(cx: Cx, r: &Range) -> u64 {
 
 /// Writes one attribute of the range `r`, which holds `p`. What CUDA calls a boolean is 32 bits
 /// wide: a caller that has not cleared its variable would see what was there before.
-unsafe fn attribute(
-    cx: Cx,
-    r: &Range,
-    p: u64,
-    which: u32,
-    data: *mut c_void,
-) -> Result<(), CUresult> {
+unsafe fn attribute(cx: Cx, r: &Range, p: u64, which: u32, data: *mut c_void) -> Result<()> {
     let on_host = r.sort.is_page_locked();
     // What is mapped, or of a pool, or a variable of the program's that moves, is no context's.
     let (reserved, access) = match r.sort {
@@ -88,7 +82,7 @@ unsafe fn attribute(
 }
 
 /// What an attribute of a pointer that CUDA does not know is.
-unsafe fn no_attribute(p: u64, which: u32, data: *mut c_void) -> Result<(), CUresult> {
+unsafe fn no_attribute(p: u64, which: u32, data: *mut c_void) -> Result<()> {
     // SAFETY: as in `attribute`.
     unsafe {
         match which {
@@ -106,7 +100,7 @@ pub fn cuMemAllocPitch_v2(
     width: usize,
     height: usize,
     element: u32,
-) -> Result<(CUdeviceptr, usize), CUresult> {
+) -> Result<(CUdeviceptr, usize)> {
     if width == 0 || height == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -120,14 +114,14 @@ pub fn cuMemAllocPitch_v2(
     Ok((at as CUdeviceptr, row))
 }
 
-pub fn cuMemFree_v2(cx: Cx, p: CUdeviceptr) -> Result<(), CUresult> {
+pub fn cuMemFree_v2(cx: Cx, p: CUdeviceptr) -> Result<()> {
     if p == 0 {
         return Ok(());
     }
     memory::free(cx, p)
 }
 
-pub fn cuMemGetAddressRange_v2(cx: Cx, p: CUdeviceptr) -> Result<(CUdeviceptr, usize), CUresult> {
+pub fn cuMemGetAddressRange_v2(cx: Cx, p: CUdeviceptr) -> Result<(CUdeviceptr, usize)> {
     let r = cx
         .state()
         .ranges
@@ -137,7 +131,7 @@ pub fn cuMemGetAddressRange_v2(cx: Cx, p: CUdeviceptr) -> Result<(CUdeviceptr, u
     Ok((r.base as CUdeviceptr, r.size as usize))
 }
 
-pub fn cuMemHostAlloc(cx: Cx, size: usize, flags: u32) -> Result<*mut c_void, CUresult> {
+pub fn cuMemHostAlloc(cx: Cx, size: usize, flags: u32) -> Result<*mut c_void> {
     let of = cx.home()?;
     if flags & !0x27 != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -155,7 +149,7 @@ pub fn cuMemHostAlloc(cx: Cx, size: usize, flags: u32) -> Result<*mut c_void, CU
     Ok(p as *mut c_void)
 }
 
-pub unsafe fn cuMemFreeHost(cx: Cx, p: *mut c_void) -> Result<(), CUresult> {
+pub unsafe fn cuMemFreeHost(cx: Cx, p: *mut c_void) -> Result<()> {
     let state = cx.state();
     let r = state.ranges.remove(p as u64, |s| s == Sort::Host);
     let r = r.ok_or(CUDA_ERROR_INVALID_VALUE)?;
@@ -177,12 +171,7 @@ pub unsafe fn cuMemFreeHost(cx: Cx, p: *mut c_void) -> Result<(), CUresult> {
     Ok(())
 }
 
-pub unsafe fn cuMemHostRegister_v2(
-    cx: Cx,
-    p: *mut c_void,
-    size: usize,
-    flags: u32,
-) -> Result<(), CUresult> {
+pub unsafe fn cuMemHostRegister_v2(cx: Cx, p: *mut c_void, size: usize, flags: u32) -> Result<()> {
     if p.is_null() || size == 0 || flags & !0xf != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -203,7 +192,7 @@ pub unsafe fn cuMemHostRegister_v2(
     Ok(())
 }
 
-pub unsafe fn cuMemHostUnregister(cx: Cx, p: *mut c_void) -> Result<(), CUresult> {
+pub unsafe fn cuMemHostUnregister(cx: Cx, p: *mut c_void) -> Result<()> {
     let (p, state) = (p as u64, cx.state());
     let other = match state.ranges.find(p) {
         Some(_) => CUDA_ERROR_INVALID_VALUE,
@@ -223,7 +212,7 @@ pub unsafe fn cuMemHostUnregister(cx: Cx, p: *mut c_void) -> Result<(), CUresult
     Ok(())
 }
 
-pub unsafe fn cuMemHostGetFlags(cx: Cx, p: *mut c_void) -> Result<u32, CUresult> {
+pub unsafe fn cuMemHostGetFlags(cx: Cx, p: *mut c_void) -> Result<u32> {
     let r = cx
         .state()
         .ranges
@@ -238,7 +227,7 @@ pub unsafe fn cuMemHostGetDevicePointer_v2(
     out: *mut CUdeviceptr,
     p: *mut c_void,
     flags: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if flags != 0 || out.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -257,7 +246,7 @@ pub unsafe fn cuPointerGetAttribute(
     data: *mut c_void,
     which: CUpointer_attribute,
     p: CUdeviceptr,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if data.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -272,7 +261,7 @@ pub unsafe fn cuPointerGetAttributes(
     which: *mut CUpointer_attribute,
     data: *mut *mut c_void,
     p: CUdeviceptr,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if which.is_null() || data.is_null() || n == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -297,7 +286,7 @@ pub unsafe fn cuPointerSetAttribute(
     value: *const c_void,
     which: CUpointer_attribute,
     p: CUdeviceptr,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // Copies through a session are ordered anyway, which is all that SYNC_MEMOPS (6) asks.
     if which != 6 || value.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);

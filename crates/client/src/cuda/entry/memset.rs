@@ -15,7 +15,7 @@ fn check(
     element: usize,
     width: usize,
     height: usize,
-) -> Result<Option<()>, CUresult> {
+) -> Result<Option<()>> {
     if width == 0 || height == 0 {
         return Ok(None);
     }
@@ -41,8 +41,8 @@ fn fill(
     raw: CUstream,
     per_thread: bool,
     dst: u64,
-    check: impl FnOnce(Cx) -> Result<Option<()>, CUresult>,
-    send: impl Fn(Cx, u32) -> Result<(), CUresult>,
+    check: impl FnOnce(Cx) -> Result<Option<()>>,
+    send: impl Fn(Cx, u32) -> Result<()>,
 ) -> CUresult {
     guard(|| {
         let cx = enter()?;

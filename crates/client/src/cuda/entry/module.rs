@@ -14,12 +14,12 @@ pub unsafe fn cuModuleLoadDataEx(
     n: u32,
     options: *mut CUjit_option,
     values: *mut *mut c_void,
-) -> Result<u32, CUresult> {
+) -> Result<u32> {
     // SAFETY: the program's arrays, and its image.
     unsafe { load::module(cx, image, &load::options(options, values, n)?) }
 }
 
-pub unsafe fn cuModuleLoad(cx: Cx, path: *const c_char) -> Result<u32, CUresult> {
+pub unsafe fn cuModuleLoad(cx: Cx, path: *const c_char) -> Result<u32> {
     // SAFETY: the program's text; the file's bytes, with a NUL behind them.
     unsafe {
         let bytes = load::read_file(path)?;
@@ -27,18 +27,14 @@ pub unsafe fn cuModuleLoad(cx: Cx, path: *const c_char) -> Result<u32, CUresult>
     }
 }
 
-pub fn cuModuleUnload(cx: Cx, id: u32) -> Result<(), CUresult> {
+pub fn cuModuleUnload(cx: Cx, id: u32) -> Result<()> {
     let scope = cx.state().handles.context(Kind::Module, id);
     let sent = cx.in_context(scope).send(&msg::ModuleUnload { module: id });
     cx.destroy(Kind::Module, id);
     sent
 }
 
-pub unsafe fn cuModuleGetFunction(
-    cx: Cx,
-    module: u32,
-    name: *const c_char,
-) -> Result<u32, CUresult> {
+pub unsafe fn cuModuleGetFunction(cx: Cx, module: u32, name: *const c_char) -> Result<u32> {
     if name.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -52,7 +48,7 @@ pub unsafe fn cuModuleEnumerateFunctions(
     out: *mut CUfunction,
     n: u32,
     module: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if out.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -71,7 +67,7 @@ pub unsafe fn cuModuleGetGlobal_v2(
     cx: Cx,
     id: u32,
     name: *const c_char,
-) -> Result<(CUdeviceptr, usize), CUresult> {
+) -> Result<(CUdeviceptr, usize)> {
     if name.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -81,12 +77,12 @@ pub unsafe fn cuModuleGetGlobal_v2(
     Ok((va as CUdeviceptr, size as usize))
 }
 
-pub fn cuModuleGetLoadingMode(_cx: Cx) -> Result<CUmoduleLoadingMode, CUresult> {
+pub fn cuModuleGetLoadingMode(_cx: Cx) -> Result<CUmoduleLoadingMode> {
     let eager = std::env::var("CUDA_MODULE_LOADING").is_ok_and(|v| v == "EAGER");
     Ok(if eager { 1 } else { 2 })
 }
 
-pub fn cuFuncGetModule(cx: Cx, f: CUfunction) -> Result<CUmodule, CUresult> {
+pub fn cuFuncGetModule(cx: Cx, f: CUfunction) -> Result<CUmodule> {
     let (_, info) = launch::function(cx, f)?;
     let module = match info.module {
         0 => {

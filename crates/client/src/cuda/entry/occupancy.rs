@@ -17,7 +17,7 @@ pub unsafe fn clusters(
     f: CUfunction,
     config: *const CUlaunchConfig,
     largest: u32,
-) -> Result<i32, CUresult> {
+) -> Result<i32> {
     let (id, _) = launch::function(cx, f)?;
     // SAFETY: the program's pointer.
     let c = unsafe { config.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
@@ -48,7 +48,7 @@ pub fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     fixed: usize,
     limit: i32,
     flags: u32,
-) -> Result<(i32, i32), CUresult> {
+) -> Result<(i32, i32)> {
     let (id, info) = launch::function(cx, f)?;
     let d = cx.device(cx.current_device()?)?;
     let get = |a| d.attributes.get(&(a as i32)).copied().unwrap_or(0);

@@ -9,18 +9,13 @@ use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::ffi::c_void;
 
-pub fn of_device(cx: Cx, dev: CUdevice, default: u32) -> Result<CUmemoryPool, CUresult> {
+pub fn of_device(cx: Cx, dev: CUdevice, default: u32) -> Result<CUmemoryPool> {
     cx.device(dev)?;
     let handle = pool::of_device(cx, dev, default)?;
     Ok(handle as CUmemoryPool)
 }
 
-pub fn alloc(
-    cx: Cx,
-    size: usize,
-    pool: Option<CUmemoryPool>,
-    stream: u32,
-) -> Result<CUdeviceptr, CUresult> {
+pub fn alloc(cx: Cx, size: usize, pool: Option<CUmemoryPool>, stream: u32) -> Result<CUdeviceptr> {
     let pool = match pool {
         Some(p) => cx.handle(Kind::MemoryPool, p as u64)?,
         None => 0,
@@ -56,7 +51,7 @@ pub fn alloc(
 pub unsafe fn located(
     location: *const CUmemLocation,
     kind: CUmemAllocationType,
-) -> Result<CUdevice, CUresult> {
+) -> Result<CUdevice> {
     if location.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -73,7 +68,7 @@ const LAST_ATTRIBUTE: u32 = CU_MEMPOOL_ATTR_USED_MEM_HIGH;
 
 const LAST_INT: u32 = CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
 
-pub fn cuMemFreeAsync(cx: Cx, p: CUdeviceptr, stream: u32) -> Result<(), CUresult> {
+pub fn cuMemFreeAsync(cx: Cx, p: CUdeviceptr, stream: u32) -> Result<()> {
     if p == 0 {
         return Ok(());
     }
@@ -94,7 +89,7 @@ pub fn cuMemFreeAsync(cx: Cx, p: CUdeviceptr, stream: u32) -> Result<(), CUresul
     }
 }
 
-pub unsafe fn cuMemPoolCreate(cx: Cx, props: *const CUmemPoolProps) -> Result<u32, CUresult> {
+pub unsafe fn cuMemPoolCreate(cx: Cx, props: *const CUmemPoolProps) -> Result<u32> {
     if props.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -127,12 +122,12 @@ pub unsafe fn cuMemSetMemPool(
     location: *mut CUmemLocation,
     kind: CUmemAllocationType,
     pool: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // SAFETY: passed on to the caller.
     cuDeviceSetMemPool(cx, unsafe { located(location, kind)? }, pool)
 }
 
-pub fn cuDeviceSetMemPool(cx: Cx, dev: CUdevice, pool: u32) -> Result<(), CUresult> {
+pub fn cuDeviceSetMemPool(cx: Cx, dev: CUdevice, pool: u32) -> Result<()> {
     cx.call(&msg::CuDeviceSetMemPool { dev, pool })?;
     let now = &cx.state().current_pools;
     // The default one is the only one that a program has not made.
@@ -144,7 +139,7 @@ pub fn cuDeviceSetMemPool(cx: Cx, dev: CUdevice, pool: u32) -> Result<(), CUresu
     Ok(())
 }
 
-pub fn cuMemPoolDestroy(cx: Cx, id: u32) -> Result<(), CUresult> {
+pub fn cuMemPoolDestroy(cx: Cx, id: u32) -> Result<()> {
     if id >= WORKER_IDS {
         // A device's default one stays.
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -159,7 +154,7 @@ pub unsafe fn cuMemPoolGetAttribute(
     pool: CUmemoryPool,
     attr: CUmemPool_attribute,
     value: *mut c_void,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     let attribute = attr;
     if !(1..=LAST_ATTRIBUTE).contains(&attribute) {
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -182,7 +177,7 @@ pub unsafe fn cuMemPoolSetAttribute(
     pool: CUmemoryPool,
     attr: CUmemPool_attribute,
     value: *mut c_void,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     let attribute = attr;
     if value.is_null() || !(1..=LAST_ATTRIBUTE).contains(&attribute) {
         return Err(CUDA_ERROR_INVALID_VALUE);

@@ -12,11 +12,7 @@ use std::ffi::c_void;
 const NON_BLOCKING: u32 = 1;
 
 /// Makes a stream, once CUDA's own objections are met.
-fn create<'a, R: Request<'a>>(
-    cx: Cx,
-    flags: u32,
-    message: impl Fn(u32) -> R,
-) -> Result<u32, CUresult> {
+fn create<'a, R: Request<'a>>(cx: Cx, flags: u32, message: impl Fn(u32) -> R) -> Result<u32> {
     if flags & !NON_BLOCKING != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -33,21 +29,21 @@ fn begin<'a, R: Request<'a>>(
     stream: u32,
     mode: CUstreamCaptureMode,
     message: &R,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if mode > CU_STREAM_CAPTURE_MODE_RELAXED {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     cx.state().captures.begin(stream, mode, || cx.call(message))
 }
 
-pub fn cuStreamCreate(cx: Cx, flags: u32) -> Result<u32, CUresult> {
+pub fn cuStreamCreate(cx: Cx, flags: u32) -> Result<u32> {
     create(cx, flags, |ph_stream| msg::CuStreamCreate {
         ph_stream,
         flags,
     })
 }
 
-pub fn cuStreamCreateWithPriority(cx: Cx, flags: u32, priority: i32) -> Result<u32, CUresult> {
+pub fn cuStreamCreateWithPriority(cx: Cx, flags: u32, priority: i32) -> Result<u32> {
     create(cx, flags, |ph_stream| msg::CuStreamCreateWithPriority {
         ph_stream,
         flags,
@@ -55,12 +51,12 @@ pub fn cuStreamCreateWithPriority(cx: Cx, flags: u32, priority: i32) -> Result<u
     })
 }
 
-pub fn cuStreamSynchronize(cx: Cx, h_stream: u32) -> Result<(), CUresult> {
+pub fn cuStreamSynchronize(cx: Cx, h_stream: u32) -> Result<()> {
     cx.about_to_wait()?;
     cx.synchronize(h_stream)
 }
 
-pub fn cuStreamQuery(cx: Cx, h_stream: u32) -> Result<(), CUresult> {
+pub fn cuStreamQuery(cx: Cx, h_stream: u32) -> Result<()> {
     if cx.idle(h_stream) {
         return Ok(());
     }
@@ -68,15 +64,11 @@ pub fn cuStreamQuery(cx: Cx, h_stream: u32) -> Result<(), CUresult> {
     cx.call(&msg::CuStreamQuery { h_stream }).map(drop)
 }
 
-pub fn cuStreamGetCtx(cx: Cx, stream: u32) -> Result<CUcontext, CUresult> {
+pub fn cuStreamGetCtx(cx: Cx, stream: u32) -> Result<CUcontext> {
     Ok(cx.raw(Kind::Context, stream::context_of(cx, stream)?) as CUcontext)
 }
 
-pub unsafe fn cuStreamGetCtx_v2(
-    cx: Cx,
-    stream: u32,
-    green: *mut CUgreenCtx,
-) -> Result<CUcontext, CUresult> {
+pub unsafe fn cuStreamGetCtx_v2(cx: Cx, stream: u32, green: *mut CUgreenCtx) -> Result<CUcontext> {
     // No program has a green context that has not made one.
     let of = match stream != 0 && !cx.state().handles.at_most(Kind::GreenContext, 0) {
         true => green::of_stream(cx, stream)?,
@@ -87,7 +79,7 @@ pub unsafe fn cuStreamGetCtx_v2(
     cuStreamGetCtx(cx, stream)
 }
 
-pub fn cuStreamGetDevice(cx: Cx, stream: u32) -> Result<CUdevice, CUresult> {
+pub fn cuStreamGetDevice(cx: Cx, stream: u32) -> Result<CUdevice> {
     let info = cx.state().contexts.info(stream::context_of(cx, stream)?);
     Ok(info.ok_or(CUDA_ERROR_INVALID_CONTEXT)?.device)
 }
@@ -95,7 +87,7 @@ pub fn cuStreamGetDevice(cx: Cx, stream: u32) -> Result<CUdevice, CUresult> {
 pub unsafe fn cuThreadExchangeStreamCaptureMode(
     _cx: Cx,
     mode: *mut CUstreamCaptureMode,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if mode.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -106,11 +98,7 @@ pub unsafe fn cuThreadExchangeStreamCaptureMode(
     unsafe { put(mode, old as CUstreamCaptureMode) }
 }
 
-pub fn cuStreamBeginCapture_v2(
-    cx: Cx,
-    h_stream: u32,
-    mode: CUstreamCaptureMode,
-) -> Result<(), CUresult> {
+pub fn cuStreamBeginCapture_v2(cx: Cx, h_stream: u32, mode: CUstreamCaptureMode) -> Result<()> {
     let m = msg::CuStreamBeginCaptureV2 {
         h_stream,
         mode: mode as _,
@@ -126,7 +114,7 @@ pub unsafe fn cuStreamBeginCaptureToGraph(
     data: *const CUgraphEdgeData,
     n: usize,
     mode: CUstreamCaptureMode,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // SAFETY: the program's arrays.
     let (after, edges) = unsafe { graph::dependencies(cx, nodes, data, n)? };
     let m = msg::CaptureToGraph {
@@ -146,7 +134,7 @@ pub unsafe fn cuStreamUpdateCaptureDependencies_v2(
     data: *const CUgraphEdgeData,
     n: usize,
     flags: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // SAFETY: the program's arrays.
     let (after, edges) = unsafe { graph::dependencies(cx, nodes, data, n)? };
     cx.call(&msg::CaptureUpdate {
@@ -204,7 +192,7 @@ pub unsafe fn cuStreamEndCapture(
     })
 }
 
-pub fn cuStreamIsCapturing(cx: Cx, sid: u32) -> Result<CUstreamCaptureStatus, CUresult> {
+pub fn cuStreamIsCapturing(cx: Cx, sid: u32) -> Result<CUstreamCaptureStatus> {
     let answer = stream::ask(cx, sid, 0)?;
     let v = match &answer {
         None => 0,
@@ -222,7 +210,7 @@ pub unsafe fn cuStreamGetCaptureInfo_v3(
     nodes_out: *mut *const CUgraphNode,
     edges_out: *mut *const CUgraphEdgeData,
     count_out: *mut usize,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if status.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -263,7 +251,7 @@ pub unsafe fn cuStreamAddCallback(
     data: *mut c_void,
     flags: u32,
     per_thread: bool,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     let Some(f) = callback else {
         return Err(CUDA_ERROR_INVALID_VALUE);
     };

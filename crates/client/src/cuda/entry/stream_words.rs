@@ -35,7 +35,7 @@ fn is_usual(p: u64, len: u64, what: Use, flags: u32) -> bool {
 }
 
 /// Where the device finds a word.
-fn place(cx: Cx, p: u64, what: Use) -> Result<u64, CUresult> {
+fn place(cx: Cx, p: u64, what: Use) -> Result<u64> {
     if p == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -50,14 +50,14 @@ fn place(cx: Cx, p: u64, what: Use) -> Result<u64, CUresult> {
 }
 
 /// The memory of the program's that such words may be in.
-fn ahead(cx: Cx, stream: u32, what: Use) -> Result<(), CUresult> {
+fn ahead(cx: Cx, stream: u32, what: Use) -> Result<()> {
     if cx.state().shadows.active() {
         cx.work(stream, what == Use::Wait)?;
     }
     Ok(())
 }
 
-fn send<'a, R: Request<'a>>(cx: Cx, r: &R, usual: bool) -> Result<(), CUresult> {
+fn send<'a, R: Request<'a>>(cx: Cx, r: &R, usual: bool) -> Result<()> {
     if usual {
         cx.send(r)
     } else {
@@ -104,7 +104,7 @@ pub unsafe fn cuStreamBatchMemOp_v2(
     count: u32,
     list: *mut CUstreamBatchMemOpParams,
     flags: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // SAFETY: passed on to the caller.
     unsafe { batch(cx, stream, count, list, flags, 0) }
 }
@@ -117,7 +117,7 @@ pub unsafe fn batch(
     list: *mut CUstreamBatchMemOpParams,
     flags: u32,
     needless: u32,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if list.is_null() || count as usize > MAX_ITEMS {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }

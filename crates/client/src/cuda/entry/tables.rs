@@ -328,7 +328,7 @@ unsafe extern "C" fn module_functions(
     callback: Option<unsafe extern "C" fn(*mut c_void, CUfunction) -> i32>,
     user: *mut c_void,
 ) -> i32 {
-    let listed = || -> Result<(), CUresult> {
+    let listed = || -> Result<()> {
         let f = callback.ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let cx = enter()?;
         let module = cx.handle(Kind::Module, module as u64)?;
@@ -341,7 +341,7 @@ unsafe extern "C" fn module_functions(
     i32::from(guard(listed) == CUDA_SUCCESS)
 }
 
-fn storage_context(cx: Cx, ctx: CUcontext) -> Result<u32, CUresult> {
+fn storage_context(cx: Cx, ctx: CUcontext) -> Result<u32> {
     if ctx.is_null() {
         cx.need_context()
     } else {
@@ -430,7 +430,7 @@ unsafe extern "C" fn compiled_open(
 }
 
 /// What `compiled_open` gave.
-unsafe fn origin<'a>(raw: *const compiled::Origin) -> Result<&'a compiled::Origin, CUresult> {
+unsafe fn origin<'a>(raw: *const compiled::Origin) -> Result<&'a compiled::Origin> {
     // SAFETY: null, or what `compiled_open` gave and nobody has closed.
     unsafe { raw.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)
 }

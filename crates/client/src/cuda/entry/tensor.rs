@@ -9,7 +9,7 @@ pub unsafe fn cuTensorMapReplaceAddress(
     cx: Cx,
     map: *mut CUtensorMap,
     address: *mut c_void,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if map.is_null() || !(map as usize).is_multiple_of(64) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }

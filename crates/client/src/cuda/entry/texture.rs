@@ -17,7 +17,7 @@ fn remember(objects: &Objects, object: u64, resource: &CUDA_RESOURCE_DESC, conte
     objects.insert(object, Described { resource, context });
 }
 
-fn forget(objects: &Objects, object: u64) -> Result<(), CUresult> {
+fn forget(objects: &Objects, object: u64) -> Result<()> {
     let gone = objects.take(&object);
     gone.map(drop).ok_or(CUDA_ERROR_INVALID_VALUE)
 }
@@ -31,7 +31,7 @@ const PITCH2D: u32 = CU_RESOURCE_TYPE_PITCH2D;
 unsafe fn resource(
     cx: Cx,
     p: *const CUDA_RESOURCE_DESC,
-) -> Result<(CUDA_RESOURCE_DESC, CUDA_RESOURCE_DESC), CUresult> {
+) -> Result<(CUDA_RESOURCE_DESC, CUDA_RESOURCE_DESC)> {
     if p.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -54,7 +54,7 @@ pub unsafe fn cuTexObjectCreate(
     p: *const CUDA_RESOURCE_DESC,
     texture: *const CUDA_TEXTURE_DESC,
     view: *const CUDA_RESOURCE_VIEW_DESC,
-) -> Result<CUtexObject, CUresult> {
+) -> Result<CUtexObject> {
     let context = cx.need_context()?;
     // SAFETY: the program's structures; the view may be null.
     let ((own, sent), texture, view) = unsafe {
@@ -71,10 +71,7 @@ pub unsafe fn cuTexObjectCreate(
     Ok(object as CUtexObject)
 }
 
-pub unsafe fn cuSurfObjectCreate(
-    cx: Cx,
-    p: *const CUDA_RESOURCE_DESC,
-) -> Result<CUsurfObject, CUresult> {
+pub unsafe fn cuSurfObjectCreate(cx: Cx, p: *const CUDA_RESOURCE_DESC) -> Result<CUsurfObject> {
     let context = cx.need_context()?;
     // SAFETY: the program's structure.
     let (own, sent) = unsafe { resource(cx, p)? };
@@ -89,7 +86,7 @@ pub unsafe fn cuSurfObjectCreate(
     Ok(object as CUsurfObject)
 }
 
-pub fn cuTexObjectDestroy(cx: Cx, object: CUtexObject) -> Result<(), CUresult> {
+pub fn cuTexObjectDestroy(cx: Cx, object: CUtexObject) -> Result<()> {
     if object == 0 {
         return Ok(());
     }
@@ -97,18 +94,14 @@ pub fn cuTexObjectDestroy(cx: Cx, object: CUtexObject) -> Result<(), CUresult> {
     cx.send(&msg::CuTexObjectDestroy { tex_object: object })
 }
 
-pub fn cuSurfObjectDestroy(cx: Cx, object: CUsurfObject) -> Result<(), CUresult> {
+pub fn cuSurfObjectDestroy(cx: Cx, object: CUsurfObject) -> Result<()> {
     forget(&cx.state().surfaces, object)?;
     cx.send(&msg::CuSurfObjectDestroy {
         surf_object: object,
     })
 }
 
-pub fn description(
-    _cx: Cx,
-    objects: &Objects,
-    object: u64,
-) -> Result<CUDA_RESOURCE_DESC, CUresult> {
+pub fn description(_cx: Cx, objects: &Objects, object: u64) -> Result<CUDA_RESOURCE_DESC> {
     let known = objects.get(&object).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     busbar_abi::from_bytes(&known.resource).ok_or(CUDA_ERROR_UNKNOWN)
 }
@@ -118,7 +111,7 @@ pub const TEXTURE_MIPMAPPED_ARRAY: u32 = 1;
 pub const SURFACE_ARRAY: u32 = 2;
 
 /// The handle of the array that a reference is bound to.
-pub fn bound(cx: Cx, reference: u32, which: u32) -> Result<*mut c_void, CUresult> {
+pub fn bound(cx: Cx, reference: u32, which: u32) -> Result<*mut c_void> {
     let kind = match which {
         TEXTURE_MIPMAPPED_ARRAY => Kind::MipmappedArray,
         _ => Kind::Array,

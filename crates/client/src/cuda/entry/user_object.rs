@@ -16,7 +16,7 @@ pub unsafe fn cuUserObjectCreate(
     destroy: CUhostFn,
     count: u32,
     flags: u32,
-) -> Result<u32, CUresult> {
+) -> Result<u32> {
     let Some(f) = destroy else {
         return Err(CUDA_ERROR_INVALID_VALUE);
     };

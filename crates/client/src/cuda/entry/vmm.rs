@@ -18,7 +18,7 @@ pub fn cuMemAddressReserve(
     alignment: usize,
     _wish: CUdeviceptr,
     flags: u64,
-) -> Result<CUdeviceptr, CUresult> {
+) -> Result<CUdeviceptr> {
     let size = size as u64;
     let bad_alignment = alignment != 0 && !alignment.is_power_of_two();
     if size == 0 || !size.is_multiple_of(GRANULE) || bad_alignment || flags != 0 {
@@ -30,7 +30,7 @@ pub fn cuMemAddressReserve(
     at.ok_or(CUDA_ERROR_OUT_OF_MEMORY)
 }
 
-pub fn cuMemAddressFree(cx: Cx, p: CUdeviceptr, size: usize) -> Result<(), CUresult> {
+pub fn cuMemAddressFree(cx: Cx, p: CUdeviceptr, size: usize) -> Result<()> {
     let mut s = lock(&cx.state().vmm);
     let end = p + size as u64;
     if s.mappings.keys().any(|va| (p..end).contains(va)) {
@@ -49,7 +49,7 @@ pub unsafe fn cuMemCreate(
     size: usize,
     props: *const CUmemAllocationProp,
     flags: u64,
-) -> Result<u32, CUresult> {
+) -> Result<u32> {
     let size = size as u64;
     if size == 0 || !size.is_multiple_of(GRANULE) || flags != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -67,7 +67,7 @@ pub unsafe fn cuMemCreate(
     Ok(allocation)
 }
 
-pub fn cuMemRelease(cx: Cx, handle: CUmemGenericAllocationHandle) -> Result<(), CUresult> {
+pub fn cuMemRelease(cx: Cx, handle: CUmemGenericAllocationHandle) -> Result<()> {
     let id = cx
         .handle(Kind::Allocation, handle)
         .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
@@ -81,7 +81,7 @@ pub fn cuMemRelease(cx: Cx, handle: CUmemGenericAllocationHandle) -> Result<(), 
 pub unsafe fn cuMemRetainAllocationHandle(
     cx: Cx,
     p: *mut c_void,
-) -> Result<CUmemGenericAllocationHandle, CUresult> {
+) -> Result<CUmemGenericAllocationHandle> {
     let p = p as u64;
     let mut s = lock(&cx.state().vmm);
     let id = s.mapping(p).ok_or(CUDA_ERROR_INVALID_VALUE)?.allocation;
@@ -93,7 +93,7 @@ pub unsafe fn cuMemRetainAllocationHandle(
 pub fn cuMemGetAllocationPropertiesFromHandle(
     cx: Cx,
     handle: CUmemGenericAllocationHandle,
-) -> Result<CUmemAllocationProp, CUresult> {
+) -> Result<CUmemAllocationProp> {
     let id = cx
         .handle(Kind::Allocation, handle)
         .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
@@ -108,7 +108,7 @@ pub fn cuMemMap(
     offset: usize,
     handle: CUmemGenericAllocationHandle,
     flags: u64,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     let (size, offset) = (size as u64, offset as u64);
     let id = cx
         .handle(Kind::Allocation, handle)
@@ -148,7 +148,7 @@ pub unsafe fn cuMemSetAccess(
     size: usize,
     access: *const CUmemAccessDesc,
     n: usize,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if access.is_null() || n == 0 || n > 64 || !cx.state().ranges.is_on_device(p, size) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -188,7 +188,7 @@ pub unsafe fn cuMemGetAccess(
     out: *mut u64,
     location: *const CUmemLocation,
     p: CUdeviceptr,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // SAFETY: the program's pointer.
     let location = unsafe { location.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let m = msg::VmmGetAccess {
@@ -202,7 +202,7 @@ pub unsafe fn cuMemGetAccess(
     unsafe { put(out, decode::<msg::VmmGetAccessReply>(&reply)?.flags) }
 }
 
-pub fn cuMemUnmap(cx: Cx, p: CUdeviceptr, size: usize) -> Result<(), CUresult> {
+pub fn cuMemUnmap(cx: Cx, p: CUdeviceptr, size: usize) -> Result<()> {
     let end = p.saturating_add(size as u64);
     let s = lock(&cx.state().vmm);
     if !s.reservations.holds(p, size as u64) {
@@ -231,7 +231,7 @@ pub unsafe fn cuMemGetAllocationGranularity(
     cx: Cx,
     props: *const CUmemAllocationProp,
     option: CUmemAllocationGranularity_flags,
-) -> Result<usize, CUresult> {
+) -> Result<usize> {
     let props = vmm::check(cx, props)?;
     let m = msg::VmmGranularity {
         props: busbar_abi::bytes_of(&props),

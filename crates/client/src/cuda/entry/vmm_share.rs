@@ -76,7 +76,7 @@ pub unsafe fn cuMemExportToShareableHandle(
     handle: CUmemGenericAllocationHandle,
     kind: CUmemAllocationHandleType,
     flags: u64,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     if matches!(
         kind,
         CU_MEM_HANDLE_TYPE_FABRIC | CU_MEM_HANDLE_TYPE_WIN32 | CU_MEM_HANDLE_TYPE_WIN32_KMT
@@ -111,7 +111,7 @@ pub unsafe fn cuMemImportFromShareableHandle(
     cx: Cx,
     os_handle: *mut c_void,
     kind: CUmemAllocationHandleType,
-) -> Result<u32, CUresult> {
+) -> Result<u32> {
     let fd = i32::try_from(os_handle as usize).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
     if kind != DESCRIPTOR || fd < 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);

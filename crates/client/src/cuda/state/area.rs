@@ -114,16 +114,16 @@ pub const NOWHERE: i32 = -2;
 /// What an area needs done to the program's pages.
 pub trait Pages {
     /// Sets what the program may do with whole pages.
-    fn protect(&self, at: u64, len: u64, rights: i32) -> Result<(), CUresult>;
+    fn protect(&self, at: u64, len: u64, rights: i32) -> Result<()>;
     /// Bytes that may be read.
     fn bytes(&self, at: u64, len: usize) -> &[u8];
     /// Writes bytes that may be written.
     fn write(&self, at: u64, bytes: &[u8]);
     /// Writes to pages that are closed to everybody: other threads of the program see all of it or
     /// fault.
-    fn fill(&self, at: u64, bytes: &[u8]) -> Result<(), CUresult>;
+    fn fill(&self, at: u64, bytes: &[u8]) -> Result<()>;
     /// Has faults in pages brought here.
-    fn watch(&self, at: u64, len: u64) -> Result<(), CUresult>;
+    fn watch(&self, at: u64, len: u64) -> Result<()>;
     /// Has them brought here no longer.
     fn unwatch(&self, at: u64);
 }
@@ -255,13 +255,7 @@ impl Area {
         self.dirty > 0 || !self.edges.is_empty()
     }
 
-    fn set(
-        &mut self,
-        pages: &impl Pages,
-        first: usize,
-        n: usize,
-        to: State,
-    ) -> Result<(), CUresult> {
+    fn set(&mut self, pages: &impl Pages, first: usize, n: usize, to: State) -> Result<()> {
         let (offset, len) = self.span(first, n);
         pages.protect(self.host + offset, len, to.rights() & self.rights)?;
         for b in &mut self.blocks[first..first + n] {
@@ -304,8 +298,8 @@ impl Area {
     pub fn push(
         &mut self,
         pages: &impl Pages,
-        mut send: impl FnMut(u64, &[u8]) -> Result<(), CUresult>,
-    ) -> Result<(), CUresult> {
+        mut send: impl FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<()> {
         let mut at = 0;
         while let Some((first, n)) = self.run(at, State::Host, BULK_CHUNK / BLOCK as usize) {
             self.set(pages, first, n, State::Both)?;
@@ -369,12 +363,7 @@ impl Area {
     }
 
     /// Lets the program in to a block whose bytes it has.
-    pub fn let_in(
-        &mut self,
-        pages: &impl Pages,
-        block: usize,
-        write: bool,
-    ) -> Result<(), CUresult> {
+    pub fn let_in(&mut self, pages: &impl Pages, block: usize, write: bool) -> Result<()> {
         match self.blocks[block] {
             State::Both if write => {
                 if self.rights & libc::PROT_WRITE == 0 {
@@ -389,7 +378,7 @@ impl Area {
     }
 
     /// Bytes of blocks have come from the device.
-    pub fn arrived(&mut self, pages: &impl Pages, first: usize, n: usize) -> Result<(), CUresult> {
+    pub fn arrived(&mut self, pages: &impl Pages, first: usize, n: usize) -> Result<()> {
         self.set(pages, first, n, State::Both)
     }
 
@@ -461,7 +450,7 @@ pub mod ram {
     }
 
     impl Pages for Ram {
-        fn protect(&self, at: u64, len: u64, rights: i32) -> Result<(), CUresult> {
+        fn protect(&self, at: u64, len: u64, rights: i32) -> Result<()> {
             self.rights.borrow_mut().push((at, len, rights));
             Ok(())
         }
@@ -476,11 +465,11 @@ pub mod ram {
                 cell.set(*b);
             }
         }
-        fn fill(&self, at: u64, bytes: &[u8]) -> Result<(), CUresult> {
+        fn fill(&self, at: u64, bytes: &[u8]) -> Result<()> {
             self.write(at, bytes);
             Ok(())
         }
-        fn watch(&self, _at: u64, _len: u64) -> Result<(), CUresult> {
+        fn watch(&self, _at: u64, _len: u64) -> Result<()> {
             Ok(())
         }
         fn unwatch(&self, _at: u64) {}

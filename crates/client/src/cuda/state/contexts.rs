@@ -87,12 +87,12 @@ impl Contexts {
     }
 
     /// Whether the session is there.
-    pub fn session_lives(&self) -> Result<(), CUresult> {
+    pub fn session_lives(&self) -> Result<()> {
         as_result(self.lost.load(Ordering::Acquire))
     }
 
     /// Whether no error has lost a context.
-    pub fn works(&self, id: u32) -> Result<(), CUresult> {
+    pub fn works(&self, id: u32) -> Result<()> {
         let f = self.all.get(id).map(|c| c.failed.load(Ordering::Acquire));
         as_result(f.unwrap_or(0))
     }
@@ -124,7 +124,7 @@ impl Contexts {
     }
 
     /// Reports the failure of a queued call, once.
-    pub fn deferred(&self, id: u32) -> Result<(), CUresult> {
+    pub fn deferred(&self, id: u32) -> Result<()> {
         let c = self.all.get(id);
         as_result(c.map_or(0, |c| c.deferred.swap(0, Ordering::AcqRel)))
     }
@@ -184,7 +184,7 @@ impl Contexts {
     }
 
     /// A device's primary context.
-    pub fn primary(&self, device: CUdevice) -> Result<&Primary, CUresult> {
+    pub fn primary(&self, device: CUdevice) -> Result<&Primary> {
         let i = usize::try_from(device).ok();
         i.and_then(|i| self.primaries.get(i))
             .ok_or(CUDA_ERROR_INVALID_DEVICE)
@@ -197,7 +197,7 @@ impl Contexts {
 }
 
 /// A code as a result.
-pub fn as_result(e: CUresult) -> Result<(), CUresult> {
+pub fn as_result(e: CUresult) -> Result<()> {
     match e {
         CUDA_SUCCESS => Ok(()),
         e => Err(e),

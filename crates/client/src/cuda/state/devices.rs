@@ -112,7 +112,7 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Device>, WireError> {
 /// the first that is not there. Without an order of the program's own the server's holds. An order
 /// that does not exist and a repeated device are errors, as they are to the driver. `primary`
 /// chooses the id of a primary context.
-pub fn visible(mut all: Vec<Device>, primary: impl Fn() -> u32) -> Result<Vec<Device>, CUresult> {
+pub fn visible(mut all: Vec<Device>, primary: impl Fn() -> u32) -> Result<Vec<Device>> {
     match std::env::var_os("CUDA_DEVICE_ORDER") {
         Some(v) if v == "PCI_BUS_ID" => all.sort_by_key(Device::pci),
         Some(v) if !v.is_empty() && v != "FASTEST_FIRST" => return Err(CUDA_ERROR_INVALID_DEVICE),
@@ -134,7 +134,7 @@ pub fn visible(mut all: Vec<Device>, primary: impl Fn() -> u32) -> Result<Vec<De
     Ok(chosen)
 }
 
-fn choose(all: &[Device], list: &str) -> Result<Vec<Device>, CUresult> {
+fn choose(all: &[Device], list: &str) -> Result<Vec<Device>> {
     let mut chosen: Vec<Device> = Vec::new();
     for word in list.split(',').map(str::trim) {
         let found = match word.parse::<usize>() {

@@ -71,7 +71,7 @@ impl Function {
         attributes: &[u32],
         library: u32,
         module: u32,
-    ) -> Result<Self, CUresult> {
+    ) -> Result<Self> {
         let params: Vec<_> = params.chunks_exact(2).map(|p| (p[0], p[1])).collect();
         let packed = extent(&params).ok_or(CUDA_ERROR_UNKNOWN)?;
         let value = |i: usize| AtomicI32::new(attributes.get(i).copied().unwrap_or(0) as i32);

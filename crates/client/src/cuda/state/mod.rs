@@ -270,7 +270,7 @@ impl State {
 
     /// Fails at once, as CUDA does, when the bytes are not all in memory that the device has. A
     /// mistake that only the worker noticed would be reported late.
-    pub fn must_be_on_device(&self, p: u64, len: usize) -> Result<(), CUresult> {
+    pub fn must_be_on_device(&self, p: u64, len: usize) -> Result<()> {
         let window = space::span(space::WINDOW);
         let shadowed = window.contains(&p) || self.shadows.device_side(p, len).is_some();
         // Page-locked memory that the worker has, too, is at the same address there.
@@ -335,7 +335,7 @@ impl State {
     }
 
     /// Refuses an end of a copy that is not there, as the driver does.
-    pub fn check_end(&self, e: &End, r: &Rows) -> Result<(), CUresult> {
+    pub fn check_end(&self, e: &End, r: &Rows) -> Result<()> {
         const BAD: CUresult = CUDA_ERROR_INVALID_VALUE;
         let (first, last) = e.extent(r).ok_or(BAD)?;
         match e.memory {

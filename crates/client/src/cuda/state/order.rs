@@ -223,8 +223,8 @@ impl Captures {
         &self,
         stream: u32,
         mode: CUstreamCaptureMode,
-        begin: impl FnOnce() -> Result<T, CUresult>,
-    ) -> Result<(), CUresult> {
+        begin: impl FnOnce() -> Result<T>,
+    ) -> Result<()> {
         self.count.fetch_add(1, Ordering::AcqRel);
         begin().inspect_err(|_| self.one_less())?;
         let old = lock(&self.begun).insert(stream, (mode, std::thread::current().id()));

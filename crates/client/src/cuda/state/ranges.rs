@@ -150,7 +150,7 @@ impl Ranges {
     }
 
     /// Sets whether the program wants copies of device memory at `p` to be synchronous.
-    pub fn order(&self, p: u64, on: bool) -> Result<(), CUresult> {
+    pub fn order(&self, p: u64, on: bool) -> Result<()> {
         let known = self.find(p).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         self.change(|all| {
             if let Some(r) = all.get_mut(&known.base)
@@ -229,8 +229,8 @@ impl Spaces {
         &self,
         range: u32,
         size: u64,
-        map: impl FnOnce(u64, u64) -> Result<(), CUresult>,
-    ) -> Result<u64, CUresult> {
+        map: impl FnOnce(u64, u64) -> Result<()>,
+    ) -> Result<u64> {
         let found = self
             .all()
             .entry(range)
@@ -327,7 +327,7 @@ impl Spaces {
 
 /// Whether an address that the worker says may be one of device memory, of so many bytes. The
 /// program gets the number; nothing here looks behind it. No bytes are at address 0.
-pub fn plausible(va: u64, size: u64) -> Result<(), CUresult> {
+pub fn plausible(va: u64, size: u64) -> Result<()> {
     const LOWEST: u64 = 1 << 16;
     if (va, size) == (0, 0) {
         return Ok(());

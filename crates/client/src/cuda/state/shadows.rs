@@ -24,11 +24,11 @@ use std::sync::{Mutex, MutexGuard};
 /// The device's side of shadowed memory.
 pub trait Far {
     /// Sends bytes for device memory, ahead of the queue.
-    fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<(), CUresult>;
+    fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<()>;
     /// What is queued from now on finds what was pushed.
-    fn fence(&self) -> Result<(), CUresult>;
+    fn fence(&self) -> Result<()>;
     /// Reads device memory, ahead of the queue.
-    fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<(), CUresult>;
+    fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<()>;
 }
 
 /// There is page-locked memory, whose address a parameter may hold.
@@ -209,12 +209,12 @@ impl Shadows {
     }
 
     /// Shadows an area.
-    pub fn insert(&self, pages: &impl Pages, a: Area) -> Result<(), CUresult> {
+    pub fn insert(&self, pages: &impl Pages, a: Area) -> Result<()> {
         let mut all = self.areas();
         self.insert_into(&mut all, pages, a)
     }
 
-    fn insert_into(&self, all: &mut Areas, pages: &impl Pages, a: Area) -> Result<(), CUresult> {
+    fn insert_into(&self, all: &mut Areas, pages: &impl Pages, a: Area) -> Result<()> {
         if a.has_edges() {
             self.glance.edges.store(true, Ordering::Release);
         }
@@ -244,8 +244,8 @@ impl Shadows {
         pages: &impl Pages,
         (at, size): (u64, u64),
         context: u32,
-        map: impl Fn(u64, u64) -> Result<(), CUresult>,
-    ) -> Result<(), CUresult> {
+        map: impl Fn(u64, u64) -> Result<()>,
+    ) -> Result<()> {
         const PAGE: u64 = 4096;
         /// More than a module's variables can have.
         const MOST: u64 = 4 << 30;
@@ -302,7 +302,7 @@ impl Shadows {
         pages: &impl Pages,
         far: &impl Far,
         base: u64,
-        wait: impl Fn(&[(u32, u32)], u64) -> Result<(), CUresult>,
+        wait: impl Fn(&[(u32, u32)], u64) -> Result<()>,
     ) -> Option<u64> {
         if !self.active() {
             return None;
@@ -390,7 +390,7 @@ impl Areas {
         far: &impl Far,
         (context, stream): (u32, u32),
         reads: bool,
-    ) -> Result<(), CUresult> {
+    ) -> Result<()> {
         self.push(pages, far, stream, !reads)?;
         if !reads {
             self.count += 1;
@@ -407,7 +407,7 @@ impl Areas {
         far: &impl Far,
         stream: u32,
         writes: bool,
-    ) -> Result<(), CUresult> {
+    ) -> Result<()> {
         let (mut any, mut done) = (false, Ok(()));
         for a in self.areas.values_mut().filter(|a| a.reached_by(stream)) {
             if a.has_news() {
@@ -435,7 +435,7 @@ impl Areas {
         start: u64,
         first: usize,
         n: usize,
-    ) -> Result<(), CUresult> {
+    ) -> Result<()> {
         let a = self.areas.get_mut(&start);
         let a = a.ok_or(CUDA_ERROR_INVALID_VALUE)?;
         for (offset, len) in a.pieces(first, n) {
@@ -486,7 +486,7 @@ impl Areas {
         write: Option<bool>,
         now: bool,
     ) -> Outcome {
-        let retry = |r: Result<(), CUresult>| match r {
+        let retry = |r: Result<()>| match r {
             Ok(()) => Outcome::Retry,
             Err(_) => Outcome::Refuse,
         };
@@ -529,16 +529,16 @@ mod tests {
     struct Wire(RefCell<Vec<String>>);
 
     impl Far for Wire {
-        fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<(), CUresult> {
+        fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<()> {
             let said = format!("push {context} {dst:#x} {} {}", bytes.len(), bytes[0]);
             self.0.borrow_mut().push(said);
             Ok(())
         }
-        fn fence(&self) -> Result<(), CUresult> {
+        fn fence(&self) -> Result<()> {
             self.0.borrow_mut().push("fence".into());
             Ok(())
         }
-        fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<(), CUresult> {
+        fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<()> {
             to.fill(9);
             let said = format!("read {context} {src:#x} {}", to.len());
             self.0.borrow_mut().push(said);

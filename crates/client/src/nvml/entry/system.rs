@@ -1,7 +1,7 @@
 //! The library, the machine, and which devices there are.
 
-use crate::nvml::life::{check_version, guard, put, put_text};
-use crate::nvml::machine::{self, Gpu, Outcome};
+use crate::nvml::life::{Cx, check_version, guard, put_text};
+use crate::nvml::machine::{self, Gpu};
 use crate::nvml::place;
 use busbar_abi::nvml::*;
 use busbar_control::gpu::plain_uuid;
@@ -38,12 +38,12 @@ pub unsafe fn nvmlErrorString(rc: nvmlReturn_t) -> *const c_char {
 ///
 /// # Safety
 /// As the API says.
-pub unsafe fn nvmlSystemGetDriverVersion(out: *mut c_char, room: u32) -> nvmlReturn_t {
-    guard(|| match machine::get()?.driver.as_str() {
+pub unsafe fn nvmlSystemGetDriverVersion(cx: Cx, out: *mut c_char, room: u32) -> Result {
+    match cx.0.driver.as_str() {
         "" => Err(NVML_ERROR_NOT_SUPPORTED),
         // SAFETY: passed on to the caller.
         v => unsafe { put_text(out, room, v) },
-    })
+    }
 }
 
 /// NVML's version: the server's, or where that has none, the API's that this library follows. Needs
@@ -64,49 +64,29 @@ pub unsafe fn nvmlSystemGetNVMLVersion(out: *mut c_char, room: u32) -> nvmlRetur
 }
 
 /// The version of the CUDA driver's API on the server.
-///
-/// # Safety
-/// As the API says.
-pub unsafe fn nvmlSystemGetCudaDriverVersion(out: *mut i32) -> nvmlReturn_t {
-    guard(|| match machine::get()?.cuda {
+pub fn nvmlSystemGetCudaDriverVersion(cx: Cx) -> Result<i32> {
+    match cx.0.cuda {
         0 => Err(NVML_ERROR_NOT_SUPPORTED),
-        // SAFETY: passed on to the caller.
-        v => unsafe { put(out, v as i32) },
-    })
+        v => Ok(v as i32),
+    }
 }
 
 /// How many GPUs there are.
-///
-/// # Safety
-/// As the API says.
-pub unsafe fn nvmlDeviceGetCount(out: *mut u32) -> nvmlReturn_t {
-    // SAFETY: passed on to the caller.
-    guard(|| unsafe { put(out, machine::get()?.gpus.len() as u32) })
+pub fn nvmlDeviceGetCount(cx: Cx) -> Result<u32> {
+    Ok(cx.0.gpus.len() as u32)
 }
 
 /// A count of things that there are none of: excluded devices, units.
-///
-/// # Safety
-/// As the API says.
-pub unsafe fn none(out: *mut u32) -> nvmlReturn_t {
-    // SAFETY: passed on to the caller.
-    guard(|| machine::get().and_then(|_| unsafe { put(out, 0) }))
+pub fn none(_cx: Cx) -> Result<u32> {
+    Ok(0)
 }
 
-/// Finds the GPU that `looked` says how to tell.
-unsafe fn find<F: Fn(&Gpu) -> bool>(
-    out: *mut nvmlDevice_t,
-    looked: impl FnOnce() -> Outcome<F>,
-) -> nvmlReturn_t {
-    guard(|| {
-        let (all, is_it) = (&machine::get()?.gpus, looked()?);
-        let gpu = all.iter().find(|g| is_it(g)).ok_or(NVML_ERROR_NOT_FOUND)?;
-        // SAFETY: passed on to the caller.
-        unsafe { put(out, gpu.handle()) }
-    })
+fn find(cx: Cx, is_it: impl Fn(&Gpu) -> bool) -> Result<nvmlDevice_t> {
+    let found = cx.0.gpus.iter().find(|g| is_it(g));
+    found.map(Gpu::handle).ok_or(NVML_ERROR_NOT_FOUND)
 }
 
-unsafe fn text<'a>(p: *const c_char) -> Outcome<&'a str> {
+unsafe fn text<'a>(p: *const c_char) -> Result<&'a str> {
     if p.is_null() {
         return Err(NVML_ERROR_INVALID_ARGUMENT);
     }
@@ -116,98 +96,66 @@ unsafe fn text<'a>(p: *const c_char) -> Outcome<&'a str> {
 }
 
 /// The GPU with a number.
-///
-/// # Safety
-/// As the API says.
-pub unsafe fn nvmlDeviceGetHandleByIndex(index: u32, out: *mut nvmlDevice_t) -> nvmlReturn_t {
-    guard(|| {
-        let gpu = machine::get()?.gpus.get(index as usize);
-        // SAFETY: passed on to the caller.
-        unsafe { put(out, gpu.ok_or(NVML_ERROR_INVALID_ARGUMENT)?.handle()) }
-    })
+pub fn nvmlDeviceGetHandleByIndex(cx: Cx, index: u32) -> Result<nvmlDevice_t> {
+    let gpu = cx.0.gpus.get(index as usize);
+    gpu.map(Gpu::handle).ok_or(NVML_ERROR_INVALID_ARGUMENT)
 }
 
 /// The GPU with a UUID (`GPU-...`).
 ///
 /// # Safety
 /// As the API says.
-pub unsafe fn nvmlDeviceGetHandleByUUID(
-    uuid: *const c_char,
-    out: *mut nvmlDevice_t,
-) -> nvmlReturn_t {
-    let looked = || {
-        // SAFETY: passed on to the caller.
-        let wanted = match unsafe { text(uuid) }? {
-            "" => return Err(NVML_ERROR_INVALID_ARGUMENT),
-            text => plain_uuid(text).ok_or(NVML_ERROR_NOT_FOUND)?,
-        };
-        Ok(move |g: &Gpu| g.facts.uuid == wanted)
-    };
+pub unsafe fn nvmlDeviceGetHandleByUUID(cx: Cx, uuid: *const c_char) -> Result<nvmlDevice_t> {
     // SAFETY: passed on to the caller.
-    unsafe { find(out, looked) }
+    let wanted = match unsafe { text(uuid) }? {
+        "" => return Err(NVML_ERROR_INVALID_ARGUMENT),
+        text => plain_uuid(text).ok_or(NVML_ERROR_NOT_FOUND)?,
+    };
+    find(cx, |g| g.facts.uuid == wanted)
 }
 
 /// The GPU with a UUID as text or as bytes.
 ///
 /// # Safety
 /// As the API says.
-pub unsafe fn nvmlDeviceGetHandleByUUIDV(
-    uuid: *const nvmlUUID_t,
-    out: *mut nvmlDevice_t,
-) -> nvmlReturn_t {
-    let looked = || {
-        // SAFETY: the caller's promise: null or a live structure.
-        let u = unsafe {
-            check_version(uuid, 1)?;
-            &*uuid
-        };
-        let wanted = match u.r#type {
-            1 => {
-                let text = CStr::from_bytes_until_nul(&u.value).ok();
-                let text = text.and_then(|t| t.to_str().ok());
-                text.and_then(plain_uuid).ok_or(NVML_ERROR_NOT_FOUND)?
-            }
-            2 => u.value[..16].iter().map(|b| format!("{b:02x}")).collect(),
-            _ => return Err(NVML_ERROR_INVALID_ARGUMENT),
-        };
-        Ok(move |g: &Gpu| g.facts.uuid == wanted)
+pub unsafe fn nvmlDeviceGetHandleByUUIDV(cx: Cx, uuid: *const nvmlUUID_t) -> Result<nvmlDevice_t> {
+    // SAFETY: the caller's promise: null or a live structure.
+    let u = unsafe {
+        check_version(uuid, 1)?;
+        &*uuid
     };
-    // SAFETY: passed on to the caller.
-    unsafe { find(out, looked) }
+    let wanted = match u.r#type {
+        1 => {
+            let text = CStr::from_bytes_until_nul(&u.value).ok();
+            let text = text.and_then(|t| t.to_str().ok());
+            text.and_then(plain_uuid).ok_or(NVML_ERROR_NOT_FOUND)?
+        }
+        2 => u.value[..16].iter().map(|b| format!("{b:02x}")).collect(),
+        _ => return Err(NVML_ERROR_INVALID_ARGUMENT),
+    };
+    find(cx, |g| g.facts.uuid == wanted)
 }
 
 /// The GPU at a place on the PCI bus.
 ///
 /// # Safety
 /// As the API says.
-pub unsafe fn nvmlDeviceGetHandleByPciBusId(
-    bus_id: *const c_char,
-    out: *mut nvmlDevice_t,
-) -> nvmlReturn_t {
-    let looked = || {
-        // SAFETY: passed on to the caller.
-        let wanted = place::parse(unsafe { text(bus_id) }?).ok_or(NVML_ERROR_INVALID_ARGUMENT)?;
-        Ok(move |g: &Gpu| g.facts.pci == Some(wanted))
-    };
+pub unsafe fn nvmlDeviceGetHandleByPciBusId(cx: Cx, bus_id: *const c_char) -> Result<nvmlDevice_t> {
     // SAFETY: passed on to the caller.
-    unsafe { find(out, looked) }
+    let wanted = place::parse(unsafe { text(bus_id) }?).ok_or(NVML_ERROR_INVALID_ARGUMENT)?;
+    find(cx, |g| g.facts.pci == Some(wanted))
 }
 
 /// The GPU with a serial number.
 ///
 /// # Safety
 /// As the API says.
-pub unsafe fn nvmlDeviceGetHandleBySerial(
-    serial: *const c_char,
-    out: *mut nvmlDevice_t,
-) -> nvmlReturn_t {
-    let looked = || {
-        // SAFETY: passed on to the caller.
-        let wanted = unsafe { text(serial) }?;
-        Ok(move |g: &Gpu| g.facts.texts.get("serial").is_some_and(|s| s == wanted))
-    };
+pub unsafe fn nvmlDeviceGetHandleBySerial(cx: Cx, serial: *const c_char) -> Result<nvmlDevice_t> {
     // SAFETY: passed on to the caller.
-    unsafe { find(out, looked) }
+    let wanted = unsafe { text(serial) }?;
+    find(cx, |g| {
+        g.facts.texts.get("serial").is_some_and(|s| s == wanted)
+    })
 }
 
 /// NVML's own tables of functions, which nothing here has. Success without a table would crash

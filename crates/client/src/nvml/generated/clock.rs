@@ -4,6 +4,7 @@
 use super::*;
 use crate::nvml::life;
 use busbar_abi::nvml::*;
+use life::Kind;
 use std::ffi::{c_char, c_void};
 
 use crate::nvml::entry::device::*;
@@ -48,15 +49,20 @@ pub unsafe extern "C" fn nvmlDeviceGetAutoBoostedClocksEnabled(
     isEnabled: *mut nvmlEnableState_t,
     defaultIsEnabled: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        fixed_two(
-            device,
-            [Number::AutoBoost, Number::AutoBoostDefault],
-            isEnabled,
-            defaultIsEnabled,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(isEnabled)?;
+        not_null(defaultIsEnabled)?;
+        // SAFETY: the arguments are the program's.
+        let (v_isEnabled, v_defaultIsEnabled) =
+            unsafe { fixed_two(cx, device, [Number::AutoBoost, Number::AutoBoostDefault]) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { isEnabled.write_unaligned(v_isEnabled) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { defaultIsEnabled.write_unaligned(v_defaultIsEnabled) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetClkMonStatus`: refused.
@@ -77,8 +83,18 @@ pub unsafe extern "C" fn nvmlDeviceGetClock(
     clockId: nvmlClockId_t,
     clockMHz: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetClock(device, clockType, clockId, clockMHz) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(clockMHz)?;
+        // SAFETY: the arguments are the program's.
+        let v_clockMHz = unsafe {
+            crate::nvml::entry::device::nvmlDeviceGetClock(cx, device, clockType, clockId)
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { clockMHz.write_unaligned(v_clockMHz) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetClockInfo`.
@@ -87,8 +103,17 @@ pub unsafe extern "C" fn nvmlDeviceGetClockInfo(
     r#type: nvmlClockType_t,
     clock: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetClockInfo(device, r#type, clock) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(clock)?;
+        // SAFETY: the arguments are the program's.
+        let v_clock =
+            unsafe { crate::nvml::entry::device::nvmlDeviceGetClockInfo(cx, device, r#type) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { clock.write_unaligned(v_clock) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetClockOffsets`: refused.
@@ -129,8 +154,16 @@ pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksEventReasons(
     device: nvmlDevice_t,
     clocksEventReasons: *mut u64,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { live(device, Number::ClockReasons, clocksEventReasons) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(clocksEventReasons)?;
+        // SAFETY: the arguments are the program's.
+        let v_clocksEventReasons = unsafe { live(cx, device, Number::ClockReasons) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { clocksEventReasons.write_unaligned(v_clocksEventReasons) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetCurrentClocksThrottleReasons`.
@@ -138,8 +171,16 @@ pub unsafe extern "C" fn nvmlDeviceGetCurrentClocksThrottleReasons(
     device: nvmlDevice_t,
     clocksThrottleReasons: *mut u64,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { live(device, Number::ClockReasons, clocksThrottleReasons) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(clocksThrottleReasons)?;
+        // SAFETY: the arguments are the program's.
+        let v_clocksThrottleReasons = unsafe { live(cx, device, Number::ClockReasons) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { clocksThrottleReasons.write_unaligned(v_clocksThrottleReasons) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetDefaultApplicationsClock`: refused.
@@ -170,8 +211,16 @@ pub unsafe extern "C" fn nvmlDeviceGetEnforcedPowerLimit(
     device: nvmlDevice_t,
     limit: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::PowerEnforcedLimit, limit) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(limit)?;
+        // SAFETY: the arguments are the program's.
+        let v_limit = unsafe { fixed(cx, device, Number::PowerEnforcedLimit) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { limit.write_unaligned(v_limit) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetFanControlPolicy_v2`: refused.
@@ -191,8 +240,16 @@ pub unsafe extern "C" fn nvmlDeviceGetFanSpeed(
     device: nvmlDevice_t,
     speed: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { live(device, Number::Fan, speed) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(speed)?;
+        // SAFETY: the arguments are the program's.
+        let v_speed = unsafe { live(cx, device, Number::Fan) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { speed.write_unaligned(v_speed) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetFanSpeedRPM`: refused.
@@ -258,8 +315,17 @@ pub unsafe extern "C" fn nvmlDeviceGetMaxClockInfo(
     r#type: nvmlClockType_t,
     clock: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetMaxClockInfo(device, r#type, clock) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(clock)?;
+        // SAFETY: the arguments are the program's.
+        let v_clock =
+            unsafe { crate::nvml::entry::device::nvmlDeviceGetMaxClockInfo(cx, device, r#type) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { clock.write_unaligned(v_clock) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetMaxCustomerBoostClock`: refused.
@@ -328,8 +394,16 @@ pub unsafe extern "C" fn nvmlDeviceGetNumFans(
     device: nvmlDevice_t,
     numFans: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::Fans, numFans) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(numFans)?;
+        // SAFETY: the arguments are the program's.
+        let v_numFans = unsafe { fixed(cx, device, Number::Fans) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { numFans.write_unaligned(v_numFans) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPerformanceModes`: refused.
@@ -348,8 +422,16 @@ pub unsafe extern "C" fn nvmlDeviceGetPerformanceState(
     device: nvmlDevice_t,
     pState: *mut nvmlPstates_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { live(device, Number::PerformanceState, pState) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(pState)?;
+        // SAFETY: the arguments are the program's.
+        let v_pState = unsafe { live(cx, device, Number::PerformanceState) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pState.write_unaligned(v_pState) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPowerManagementDefaultLimit`.
@@ -357,8 +439,16 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerManagementDefaultLimit(
     device: nvmlDevice_t,
     defaultLimit: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::PowerDefaultLimit, defaultLimit) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(defaultLimit)?;
+        // SAFETY: the arguments are the program's.
+        let v_defaultLimit = unsafe { fixed(cx, device, Number::PowerDefaultLimit) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { defaultLimit.write_unaligned(v_defaultLimit) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPowerManagementLimit`.
@@ -366,8 +456,16 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerManagementLimit(
     device: nvmlDevice_t,
     limit: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::PowerLimit, limit) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(limit)?;
+        // SAFETY: the arguments are the program's.
+        let v_limit = unsafe { fixed(cx, device, Number::PowerLimit) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { limit.write_unaligned(v_limit) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPowerManagementLimitConstraints`.
@@ -376,15 +474,20 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerManagementLimitConstraints(
     minLimit: *mut u32,
     maxLimit: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        fixed_two(
-            device,
-            [Number::PowerMinLimit, Number::PowerMaxLimit],
-            minLimit,
-            maxLimit,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(minLimit)?;
+        not_null(maxLimit)?;
+        // SAFETY: the arguments are the program's.
+        let (v_minLimit, v_maxLimit) =
+            unsafe { fixed_two(cx, device, [Number::PowerMinLimit, Number::PowerMaxLimit]) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { minLimit.write_unaligned(v_minLimit) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { maxLimit.write_unaligned(v_maxLimit) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPowerManagementMode`.
@@ -392,8 +495,16 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerManagementMode(
     device: nvmlDevice_t,
     mode: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::PowerManagement, mode) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(mode)?;
+        // SAFETY: the arguments are the program's.
+        let v_mode = unsafe { fixed(cx, device, Number::PowerManagement) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { mode.write_unaligned(v_mode) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPowerMizerMode_v1`: refused.
@@ -423,8 +534,16 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerSource(
     device: nvmlDevice_t,
     powerSource: *mut nvmlPowerSource_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { live(device, Number::PowerSource, powerSource) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(powerSource)?;
+        // SAFETY: the arguments are the program's.
+        let v_powerSource = unsafe { live(cx, device, Number::PowerSource) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { powerSource.write_unaligned(v_powerSource) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPowerState`.
@@ -432,8 +551,16 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerState(
     device: nvmlDevice_t,
     pState: *mut nvmlPstates_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { live(device, Number::PerformanceState, pState) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(pState)?;
+        // SAFETY: the arguments are the program's.
+        let v_pState = unsafe { live(cx, device, Number::PerformanceState) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pState.write_unaligned(v_pState) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPowerUsage`.
@@ -441,8 +568,16 @@ pub unsafe extern "C" fn nvmlDeviceGetPowerUsage(
     device: nvmlDevice_t,
     power: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { live(device, Number::Power, power) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(power)?;
+        // SAFETY: the arguments are the program's.
+        let v_power = unsafe { live(cx, device, Number::Power) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { power.write_unaligned(v_power) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetSupportedClocksEventReasons`.
@@ -450,14 +585,17 @@ pub unsafe extern "C" fn nvmlDeviceGetSupportedClocksEventReasons(
     device: nvmlDevice_t,
     supportedClocksEventReasons: *mut u64,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        fixed(
-            device,
-            Number::ClockReasonsKnown,
-            supportedClocksEventReasons,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(supportedClocksEventReasons)?;
+        // SAFETY: the arguments are the program's.
+        let v_supportedClocksEventReasons =
+            unsafe { fixed(cx, device, Number::ClockReasonsKnown) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { supportedClocksEventReasons.write_unaligned(v_supportedClocksEventReasons) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetSupportedClocksThrottleReasons`.
@@ -465,14 +603,17 @@ pub unsafe extern "C" fn nvmlDeviceGetSupportedClocksThrottleReasons(
     device: nvmlDevice_t,
     supportedClocksThrottleReasons: *mut u64,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        fixed(
-            device,
-            Number::ClockReasonsKnown,
-            supportedClocksThrottleReasons,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(supportedClocksThrottleReasons)?;
+        // SAFETY: the arguments are the program's.
+        let v_supportedClocksThrottleReasons =
+            unsafe { fixed(cx, device, Number::ClockReasonsKnown) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { supportedClocksThrottleReasons.write_unaligned(v_supportedClocksThrottleReasons) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetSupportedGraphicsClocks`: refused.
@@ -541,8 +682,18 @@ pub unsafe extern "C" fn nvmlDeviceGetTemperature(
     sensorType: nvmlTemperatureSensors_t,
     temp: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetTemperature(device, sensorType, temp) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(temp)?;
+        // SAFETY: the arguments are the program's.
+        let v_temp = unsafe {
+            crate::nvml::entry::device::nvmlDeviceGetTemperature(cx, device, sensorType)
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { temp.write_unaligned(v_temp) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetTemperatureThreshold`.
@@ -551,10 +702,18 @@ pub unsafe extern "C" fn nvmlDeviceGetTemperatureThreshold(
     thresholdType: nvmlTemperatureThresholds_t,
     temp: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::nvml::entry::device::nvmlDeviceGetTemperatureThreshold(device, thresholdType, temp)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(temp)?;
+        // SAFETY: the arguments are the program's.
+        let v_temp = unsafe {
+            crate::nvml::entry::device::nvmlDeviceGetTemperatureThreshold(cx, device, thresholdType)
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { temp.write_unaligned(v_temp) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetTemperatureV`.
@@ -562,8 +721,12 @@ pub unsafe extern "C" fn nvmlDeviceGetTemperatureV(
     device: nvmlDevice_t,
     temperature: *mut nvmlTemperature_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetTemperatureV(device, temperature) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::nvml::entry::device::nvmlDeviceGetTemperatureV(cx, device, temperature) }
+    })
 }
 
 /// `nvmlDeviceGetThermalSettings`: refused.

@@ -4,6 +4,7 @@
 use super::*;
 use crate::nvml::life;
 use busbar_abi::nvml::*;
+use life::Kind;
 use std::ffi::{c_char, c_void};
 
 use crate::nvml::entry::device::*;
@@ -36,8 +37,16 @@ pub unsafe extern "C" fn nvmlDeviceGetArchitecture(
     device: nvmlDevice_t,
     arch: *mut nvmlDeviceArchitecture_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetArchitecture(device, arch) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(arch)?;
+        // SAFETY: the arguments are the program's.
+        let v_arch = unsafe { crate::nvml::entry::device::nvmlDeviceGetArchitecture(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { arch.write_unaligned(v_arch) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetBAR1MemoryInfo`.
@@ -45,8 +54,17 @@ pub unsafe extern "C" fn nvmlDeviceGetBAR1MemoryInfo(
     device: nvmlDevice_t,
     bar1Memory: *mut nvmlBAR1Memory_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetBAR1MemoryInfo(device, bar1Memory) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(bar1Memory)?;
+        // SAFETY: the arguments are the program's.
+        let v_bar1Memory =
+            unsafe { crate::nvml::entry::device::nvmlDeviceGetBAR1MemoryInfo(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { bar1Memory.write_unaligned(v_bar1Memory) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetBBXTimeData_v1`: refused.
@@ -65,8 +83,16 @@ pub unsafe extern "C" fn nvmlDeviceGetBoardId(
     device: nvmlDevice_t,
     boardId: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::Board, boardId) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(boardId)?;
+        // SAFETY: the arguments are the program's.
+        let v_boardId = unsafe { fixed(cx, device, Number::Board) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { boardId.write_unaligned(v_boardId) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetBoardPartNumber`.
@@ -75,8 +101,12 @@ pub unsafe extern "C" fn nvmlDeviceGetBoardPartNumber(
     partNumber: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { text(device, "part", partNumber, length) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { text(cx, device.facts.texts.get("part"), partNumber, length) }
+    })
 }
 
 /// `nvmlDeviceGetBrand`.
@@ -84,8 +114,16 @@ pub unsafe extern "C" fn nvmlDeviceGetBrand(
     device: nvmlDevice_t,
     r#type: *mut nvmlBrandType_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::Brand, r#type) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(r#type)?;
+        // SAFETY: the arguments are the program's.
+        let v_type = unsafe { fixed(cx, device, Number::Brand) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { r#type.write_unaligned(v_type) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetBridgeChipInfo`: refused.
@@ -104,8 +142,16 @@ pub unsafe extern "C" fn nvmlDeviceGetBusType(
     device: nvmlDevice_t,
     r#type: *mut nvmlBusType_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::BusType, r#type) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(r#type)?;
+        // SAFETY: the arguments are the program's.
+        let v_type = unsafe { fixed(cx, device, Number::BusType) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { r#type.write_unaligned(v_type) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetCapabilities`: refused.
@@ -124,8 +170,16 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeMode(
     device: nvmlDevice_t,
     mode: *mut nvmlComputeMode_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetComputeMode(device, mode) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(mode)?;
+        // SAFETY: the arguments are the program's.
+        let v_mode = unsafe { crate::nvml::entry::device::nvmlDeviceGetComputeMode(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { mode.write_unaligned(v_mode) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetCpuAffinity`: refused.
@@ -159,8 +213,20 @@ pub unsafe extern "C" fn nvmlDeviceGetCudaComputeCapability(
     major: *mut i32,
     minor: *mut i32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetCudaComputeCapability(device, major, minor) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(major)?;
+        not_null(minor)?;
+        // SAFETY: the arguments are the program's.
+        let (v_major, v_minor) =
+            unsafe { crate::nvml::entry::device::nvmlDeviceGetCudaComputeCapability(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { major.write_unaligned(v_major) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { minor.write_unaligned(v_minor) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetCurrPcieLinkGeneration`.
@@ -168,8 +234,16 @@ pub unsafe extern "C" fn nvmlDeviceGetCurrPcieLinkGeneration(
     device: nvmlDevice_t,
     currLinkGen: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { live(device, Number::PcieGeneration, currLinkGen) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(currLinkGen)?;
+        // SAFETY: the arguments are the program's.
+        let v_currLinkGen = unsafe { live(cx, device, Number::PcieGeneration) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { currLinkGen.write_unaligned(v_currLinkGen) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetCurrPcieLinkWidth`.
@@ -177,8 +251,16 @@ pub unsafe extern "C" fn nvmlDeviceGetCurrPcieLinkWidth(
     device: nvmlDevice_t,
     currLinkWidth: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { live(device, Number::PcieWidth, currLinkWidth) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(currLinkWidth)?;
+        // SAFETY: the arguments are the program's.
+        let v_currLinkWidth = unsafe { live(cx, device, Number::PcieWidth) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { currLinkWidth.write_unaligned(v_currLinkWidth) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetDecoderUtilization`.
@@ -187,15 +269,20 @@ pub unsafe extern "C" fn nvmlDeviceGetDecoderUtilization(
     utilization: *mut u32,
     samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        live_two(
-            device,
-            [Number::DecoderBusy, Number::DecoderPeriod],
-            utilization,
-            samplingPeriodUs,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(utilization)?;
+        not_null(samplingPeriodUs)?;
+        // SAFETY: the arguments are the program's.
+        let (v_utilization, v_samplingPeriodUs) =
+            unsafe { live_two(cx, device, [Number::DecoderBusy, Number::DecoderPeriod]) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { utilization.write_unaligned(v_utilization) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { samplingPeriodUs.write_unaligned(v_samplingPeriodUs) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetDisplayActive`.
@@ -203,8 +290,16 @@ pub unsafe extern "C" fn nvmlDeviceGetDisplayActive(
     device: nvmlDevice_t,
     isActive: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::DisplayActive, isActive) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(isActive)?;
+        // SAFETY: the arguments are the program's.
+        let v_isActive = unsafe { fixed(cx, device, Number::DisplayActive) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { isActive.write_unaligned(v_isActive) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetDisplayMode`.
@@ -212,8 +307,16 @@ pub unsafe extern "C" fn nvmlDeviceGetDisplayMode(
     device: nvmlDevice_t,
     display: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::Display, display) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(display)?;
+        // SAFETY: the arguments are the program's.
+        let v_display = unsafe { fixed(cx, device, Number::Display) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { display.write_unaligned(v_display) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetDriverModel`: refused.
@@ -246,15 +349,20 @@ pub unsafe extern "C" fn nvmlDeviceGetEncoderUtilization(
     utilization: *mut u32,
     samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        live_two(
-            device,
-            [Number::EncoderBusy, Number::EncoderPeriod],
-            utilization,
-            samplingPeriodUs,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(utilization)?;
+        not_null(samplingPeriodUs)?;
+        // SAFETY: the arguments are the program's.
+        let (v_utilization, v_samplingPeriodUs) =
+            unsafe { live_two(cx, device, [Number::EncoderBusy, Number::EncoderPeriod]) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { utilization.write_unaligned(v_utilization) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { samplingPeriodUs.write_unaligned(v_samplingPeriodUs) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetFieldValues`.
@@ -263,8 +371,14 @@ pub unsafe extern "C" fn nvmlDeviceGetFieldValues(
     valuesCount: i32,
     values: *mut nvmlFieldValue_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetFieldValues(device, valuesCount, values) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::nvml::entry::device::nvmlDeviceGetFieldValues(cx, device, valuesCount, values)
+        }
+    })
 }
 
 /// `nvmlDeviceGetGpuFabricInfo`.
@@ -272,8 +386,17 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfo(
     device: nvmlDevice_t,
     gpuFabricInfo: *mut nvmlGpuFabricInfo_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetGpuFabricInfo(device, gpuFabricInfo) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(gpuFabricInfo)?;
+        // SAFETY: the arguments are the program's.
+        let v_gpuFabricInfo =
+            unsafe { crate::nvml::entry::device::nvmlDeviceGetGpuFabricInfo(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { gpuFabricInfo.write_unaligned(v_gpuFabricInfo) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetGpuFabricInfoV`.
@@ -281,8 +404,14 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuFabricInfoV(
     device: nvmlDevice_t,
     gpuFabricInfo: *mut nvmlGpuFabricInfoV_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetGpuFabricInfoV(device, gpuFabricInfo) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::nvml::entry::device::nvmlDeviceGetGpuFabricInfoV(cx, device, gpuFabricInfo)
+        }
+    })
 }
 
 /// `nvmlDeviceGetGpuFabricInfo_v4`: refused.
@@ -301,8 +430,16 @@ pub unsafe extern "C" fn nvmlDeviceGetGpuMaxPcieLinkGeneration(
     device: nvmlDevice_t,
     maxLinkGenDevice: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::PcieGpuMaxGeneration, maxLinkGenDevice) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(maxLinkGenDevice)?;
+        // SAFETY: the arguments are the program's.
+        let v_maxLinkGenDevice = unsafe { fixed(cx, device, Number::PcieGpuMaxGeneration) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { maxLinkGenDevice.write_unaligned(v_maxLinkGenDevice) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetGpuOperationMode`: refused.
@@ -364,8 +501,16 @@ pub unsafe extern "C" fn nvmlDeviceGetHostname_v1(
 
 /// `nvmlDeviceGetIndex`.
 pub unsafe extern "C" fn nvmlDeviceGetIndex(device: nvmlDevice_t, index: *mut u32) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetIndex(device, index) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(index)?;
+        // SAFETY: the arguments are the program's.
+        let v_index = unsafe { crate::nvml::entry::device::nvmlDeviceGetIndex(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { index.write_unaligned(v_index) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetInforomConfigurationChecksum`.
@@ -373,8 +518,16 @@ pub unsafe extern "C" fn nvmlDeviceGetInforomConfigurationChecksum(
     device: nvmlDevice_t,
     checksum: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::InforomChecksum, checksum) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(checksum)?;
+        // SAFETY: the arguments are the program's.
+        let v_checksum = unsafe { fixed(cx, device, Number::InforomChecksum) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { checksum.write_unaligned(v_checksum) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetInforomImageVersion`.
@@ -383,8 +536,12 @@ pub unsafe extern "C" fn nvmlDeviceGetInforomImageVersion(
     version: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { text(device, "inforom", version, length) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { text(cx, device.facts.texts.get("inforom"), version, length) }
+    })
 }
 
 /// `nvmlDeviceGetInforomVersion`: refused.
@@ -417,15 +574,20 @@ pub unsafe extern "C" fn nvmlDeviceGetJpgUtilization(
     utilization: *mut u32,
     samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        live_two(
-            device,
-            [Number::JpegBusy, Number::JpegPeriod],
-            utilization,
-            samplingPeriodUs,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(utilization)?;
+        not_null(samplingPeriodUs)?;
+        // SAFETY: the arguments are the program's.
+        let (v_utilization, v_samplingPeriodUs) =
+            unsafe { live_two(cx, device, [Number::JpegBusy, Number::JpegPeriod]) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { utilization.write_unaligned(v_utilization) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { samplingPeriodUs.write_unaligned(v_samplingPeriodUs) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetLastBBXFlushTime`: refused.
@@ -445,8 +607,16 @@ pub unsafe extern "C" fn nvmlDeviceGetMaxPcieLinkGeneration(
     device: nvmlDevice_t,
     maxLinkGen: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::PcieMaxGeneration, maxLinkGen) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(maxLinkGen)?;
+        // SAFETY: the arguments are the program's.
+        let v_maxLinkGen = unsafe { fixed(cx, device, Number::PcieMaxGeneration) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { maxLinkGen.write_unaligned(v_maxLinkGen) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetMaxPcieLinkWidth`.
@@ -454,8 +624,16 @@ pub unsafe extern "C" fn nvmlDeviceGetMaxPcieLinkWidth(
     device: nvmlDevice_t,
     maxLinkWidth: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::PcieMaxWidth, maxLinkWidth) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(maxLinkWidth)?;
+        // SAFETY: the arguments are the program's.
+        let v_maxLinkWidth = unsafe { fixed(cx, device, Number::PcieMaxWidth) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { maxLinkWidth.write_unaligned(v_maxLinkWidth) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetMemoryAffinity`: refused.
@@ -476,8 +654,16 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryBusWidth(
     device: nvmlDevice_t,
     busWidth: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::MemoryBusWidth, busWidth) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(busWidth)?;
+        // SAFETY: the arguments are the program's.
+        let v_busWidth = unsafe { fixed(cx, device, Number::MemoryBusWidth) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { busWidth.write_unaligned(v_busWidth) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetMemoryInfo`.
@@ -485,8 +671,16 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo(
     device: nvmlDevice_t,
     memory: *mut nvmlMemory_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetMemoryInfo(device, memory) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(memory)?;
+        // SAFETY: the arguments are the program's.
+        let v_memory = unsafe { crate::nvml::entry::device::nvmlDeviceGetMemoryInfo(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { memory.write_unaligned(v_memory) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetMemoryInfo_v2`.
@@ -494,8 +688,12 @@ pub unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(
     device: nvmlDevice_t,
     memory: *mut nvmlMemory_v2_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetMemoryInfo_v2(device, memory) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::nvml::entry::device::nvmlDeviceGetMemoryInfo_v2(cx, device, memory) }
+    })
 }
 
 /// `nvmlDeviceGetMemoryLimits_v1`: refused.
@@ -514,8 +712,16 @@ pub unsafe extern "C" fn nvmlDeviceGetMinorNumber(
     device: nvmlDevice_t,
     minorNumber: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::Minor, minorNumber) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(minorNumber)?;
+        // SAFETY: the arguments are the program's.
+        let v_minorNumber = unsafe { fixed(cx, device, Number::Minor) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { minorNumber.write_unaligned(v_minorNumber) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetModuleId`.
@@ -523,8 +729,16 @@ pub unsafe extern "C" fn nvmlDeviceGetModuleId(
     device: nvmlDevice_t,
     moduleId: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::Module, moduleId) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(moduleId)?;
+        // SAFETY: the arguments are the program's.
+        let v_moduleId = unsafe { fixed(cx, device, Number::Module) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { moduleId.write_unaligned(v_moduleId) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetMultiGpuBoard`.
@@ -532,8 +746,16 @@ pub unsafe extern "C" fn nvmlDeviceGetMultiGpuBoard(
     device: nvmlDevice_t,
     multiGpuBool: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::MultiGpuBoard, multiGpuBool) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(multiGpuBool)?;
+        // SAFETY: the arguments are the program's.
+        let v_multiGpuBool = unsafe { fixed(cx, device, Number::MultiGpuBoard) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { multiGpuBool.write_unaligned(v_multiGpuBool) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetName`.
@@ -542,8 +764,12 @@ pub unsafe extern "C" fn nvmlDeviceGetName(
     name: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetName(device, name, length) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { text(cx, Some(&device.facts.name), name, length) }
+    })
 }
 
 /// `nvmlDeviceGetNumGpuCores`.
@@ -551,8 +777,17 @@ pub unsafe extern "C" fn nvmlDeviceGetNumGpuCores(
     device: nvmlDevice_t,
     numCores: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetNumGpuCores(device, numCores) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(numCores)?;
+        // SAFETY: the arguments are the program's.
+        let v_numCores =
+            unsafe { crate::nvml::entry::device::nvmlDeviceGetNumGpuCores(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { numCores.write_unaligned(v_numCores) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetNumaNodeId`: refused.
@@ -572,15 +807,20 @@ pub unsafe extern "C" fn nvmlDeviceGetOfaUtilization(
     utilization: *mut u32,
     samplingPeriodUs: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        live_two(
-            device,
-            [Number::FlowBusy, Number::FlowPeriod],
-            utilization,
-            samplingPeriodUs,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(utilization)?;
+        not_null(samplingPeriodUs)?;
+        // SAFETY: the arguments are the program's.
+        let (v_utilization, v_samplingPeriodUs) =
+            unsafe { live_two(cx, device, [Number::FlowBusy, Number::FlowPeriod]) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { utilization.write_unaligned(v_utilization) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { samplingPeriodUs.write_unaligned(v_samplingPeriodUs) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPciInfo`.
@@ -588,8 +828,16 @@ pub unsafe extern "C" fn nvmlDeviceGetPciInfo(
     device: nvmlDevice_t,
     pci: *mut nvmlPciInfoOld_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetPciInfo(device, pci) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(pci)?;
+        // SAFETY: the arguments are the program's.
+        let v_pci = unsafe { crate::nvml::entry::device::nvmlDeviceGetPciInfo(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pci.write_unaligned(v_pci) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPciInfoExt`.
@@ -597,8 +845,12 @@ pub unsafe extern "C" fn nvmlDeviceGetPciInfoExt(
     device: nvmlDevice_t,
     pci: *mut nvmlPciInfoExt_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetPciInfoExt(device, pci) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::nvml::entry::device::nvmlDeviceGetPciInfoExt(cx, device, pci) }
+    })
 }
 
 /// `nvmlDeviceGetPciInfo_v2`.
@@ -615,8 +867,16 @@ pub unsafe extern "C" fn nvmlDeviceGetPciInfo_v3(
     device: nvmlDevice_t,
     pci: *mut nvmlPciInfo_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetPciInfo_v3(device, pci) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(pci)?;
+        // SAFETY: the arguments are the program's.
+        let v_pci = unsafe { crate::nvml::entry::device::nvmlDeviceGetPciInfo_v3(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pci.write_unaligned(v_pci) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPcieLinkMaxSpeed`.
@@ -624,8 +884,16 @@ pub unsafe extern "C" fn nvmlDeviceGetPcieLinkMaxSpeed(
     device: nvmlDevice_t,
     maxSpeed: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::PcieMaxSpeed, maxSpeed) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(maxSpeed)?;
+        // SAFETY: the arguments are the program's.
+        let v_maxSpeed = unsafe { fixed(cx, device, Number::PcieMaxSpeed) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { maxSpeed.write_unaligned(v_maxSpeed) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPcieReplayCounter`.
@@ -633,8 +901,16 @@ pub unsafe extern "C" fn nvmlDeviceGetPcieReplayCounter(
     device: nvmlDevice_t,
     value: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { live(device, Number::PcieReplays, value) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(value)?;
+        // SAFETY: the arguments are the program's.
+        let v_value = unsafe { live(cx, device, Number::PcieReplays) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { value.write_unaligned(v_value) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPcieSpeed`.
@@ -642,8 +918,16 @@ pub unsafe extern "C" fn nvmlDeviceGetPcieSpeed(
     device: nvmlDevice_t,
     pcieSpeed: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { live(device, Number::PcieSpeed, pcieSpeed) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(pcieSpeed)?;
+        // SAFETY: the arguments are the program's.
+        let v_pcieSpeed = unsafe { live(cx, device, Number::PcieSpeed) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pcieSpeed.write_unaligned(v_pcieSpeed) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPcieThroughput`: refused.
@@ -671,8 +955,16 @@ pub unsafe extern "C" fn nvmlDeviceGetPersistenceMode(
     device: nvmlDevice_t,
     mode: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::Persistence, mode) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(mode)?;
+        // SAFETY: the arguments are the program's.
+        let v_mode = unsafe { fixed(cx, device, Number::Persistence) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { mode.write_unaligned(v_mode) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetPlatformInfo`: refused.
@@ -707,8 +999,12 @@ pub unsafe extern "C" fn nvmlDeviceGetSerial(
     serial: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { text(device, "serial", serial, length) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { text(cx, device.facts.texts.get("serial"), serial, length) }
+    })
 }
 
 /// `nvmlDeviceGetTotalEnergyConsumption`.
@@ -716,8 +1012,16 @@ pub unsafe extern "C" fn nvmlDeviceGetTotalEnergyConsumption(
     device: nvmlDevice_t,
     energy: *mut u64,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { live(device, Number::Energy, energy) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(energy)?;
+        // SAFETY: the arguments are the program's.
+        let v_energy = unsafe { live(cx, device, Number::Energy) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { energy.write_unaligned(v_energy) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetUUID`.
@@ -726,8 +1030,12 @@ pub unsafe extern "C" fn nvmlDeviceGetUUID(
     uuid: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetUUID(device, uuid, length) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::nvml::entry::device::nvmlDeviceGetUUID(cx, device, uuid, length) }
+    })
 }
 
 /// `nvmlDeviceGetUtilizationRates`.
@@ -735,8 +1043,17 @@ pub unsafe extern "C" fn nvmlDeviceGetUtilizationRates(
     device: nvmlDevice_t,
     utilization: *mut nvmlUtilization_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::device::nvmlDeviceGetUtilizationRates(device, utilization) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(utilization)?;
+        // SAFETY: the arguments are the program's.
+        let v_utilization =
+            unsafe { crate::nvml::entry::device::nvmlDeviceGetUtilizationRates(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { utilization.write_unaligned(v_utilization) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetVbiosVersion`.
@@ -745,6 +1062,10 @@ pub unsafe extern "C" fn nvmlDeviceGetVbiosVersion(
     version: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { text(device, "vbios", version, length) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { text(cx, device.facts.texts.get("vbios"), version, length) }
+    })
 }

@@ -4,6 +4,7 @@
 use super::*;
 use crate::nvml::life;
 use busbar_abi::nvml::*;
+use life::Kind;
 use std::ffi::{c_char, c_void};
 
 use crate::nvml::entry::device::*;
@@ -24,8 +25,16 @@ pub unsafe extern "C" fn nvmlDeviceGetDefaultEccMode(
     device: nvmlDevice_t,
     defaultMode: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::EccDefault, defaultMode) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(defaultMode)?;
+        // SAFETY: the arguments are the program's.
+        let v_defaultMode = unsafe { fixed(cx, device, Number::EccDefault) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { defaultMode.write_unaligned(v_defaultMode) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetDetailedEccErrors`: refused.
@@ -47,8 +56,20 @@ pub unsafe extern "C" fn nvmlDeviceGetEccMode(
     current: *mut nvmlEnableState_t,
     pending: *mut nvmlEnableState_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed_two(device, [Number::Ecc, Number::EccPending], current, pending) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(current)?;
+        not_null(pending)?;
+        // SAFETY: the arguments are the program's.
+        let (v_current, v_pending) =
+            unsafe { fixed_two(cx, device, [Number::Ecc, Number::EccPending]) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { current.write_unaligned(v_current) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pending.write_unaligned(v_pending) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetMemoryErrorCounter`: refused.

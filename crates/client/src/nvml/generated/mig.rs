@@ -4,6 +4,7 @@
 use super::*;
 use crate::nvml::life;
 use busbar_abi::nvml::*;
+use life::Kind;
 use std::ffi::{c_char, c_void};
 
 use crate::nvml::entry::device::*;
@@ -224,8 +225,16 @@ pub unsafe extern "C" fn nvmlDeviceGetMaxMigDeviceCount(
     device: nvmlDevice_t,
     count: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::MaxMigDevices, count) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(count)?;
+        // SAFETY: the arguments are the program's.
+        let v_count = unsafe { fixed(cx, device, Number::MaxMigDevices) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { count.write_unaligned(v_count) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetMigDeviceHandleByIndex`: refused.
@@ -246,15 +255,20 @@ pub unsafe extern "C" fn nvmlDeviceGetMigMode(
     currentMode: *mut u32,
     pendingMode: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        fixed_two(
-            device,
-            [Number::Mig, Number::MigPending],
-            currentMode,
-            pendingMode,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(currentMode)?;
+        not_null(pendingMode)?;
+        // SAFETY: the arguments are the program's.
+        let (v_currentMode, v_pendingMode) =
+            unsafe { fixed_two(cx, device, [Number::Mig, Number::MigPending]) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { currentMode.write_unaligned(v_currentMode) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pendingMode.write_unaligned(v_pendingMode) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceIsMigDeviceHandle`.
@@ -262,8 +276,16 @@ pub unsafe extern "C" fn nvmlDeviceIsMigDeviceHandle(
     device: nvmlDevice_t,
     isMigDevice: *mut u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { none_of(device, isMigDevice) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(isMigDevice)?;
+        // SAFETY: the arguments are the program's.
+        let v_isMigDevice = unsafe { none_of(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { isMigDevice.write_unaligned(v_isMigDevice) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceSetMigMode`: refused.

@@ -23,3 +23,13 @@ pub mod setting;
 pub mod system;
 pub mod unit;
 pub mod vgpu;
+use busbar_abi::nvml::{NVML_ERROR_INVALID_ARGUMENT, nvmlReturn_t};
+
+#[inline]
+fn not_null<T>(p: *const T) -> Result<(), nvmlReturn_t> {
+    if p.is_null() {
+        Err(NVML_ERROR_INVALID_ARGUMENT)
+    } else {
+        Ok(())
+    }
+}

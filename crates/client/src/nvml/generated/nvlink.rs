@@ -4,6 +4,7 @@
 use super::*;
 use crate::nvml::life;
 use busbar_abi::nvml::*;
+use life::Kind;
 use std::ffi::{c_char, c_void};
 
 /// `nvmlDeviceFreezeNvLinkUtilizationCounter`: refused.

@@ -4,6 +4,7 @@
 use super::*;
 use crate::nvml::life;
 use busbar_abi::nvml::*;
+use life::Kind;
 use std::ffi::{c_char, c_void};
 
 /// `nvmlDeviceGetP2PStatus`.
@@ -13,10 +14,19 @@ pub unsafe extern "C" fn nvmlDeviceGetP2PStatus(
     p2pIndex: nvmlGpuP2PCapsIndex_t,
     p2pStatus: *mut nvmlGpuP2PStatus_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::nvml::entry::pair::nvmlDeviceGetP2PStatus(device1, device2, p2pIndex, p2pStatus)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device1 = cx.handle(Kind::Device, device1 as u64)?;
+        let device2 = cx.handle(Kind::Device, device2 as u64)?;
+        not_null(p2pStatus)?;
+        // SAFETY: the arguments are the program's.
+        let v_p2pStatus = unsafe {
+            crate::nvml::entry::pair::nvmlDeviceGetP2PStatus(cx, device1, device2, p2pIndex)
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { p2pStatus.write_unaligned(v_p2pStatus) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetTopologyCommonAncestor`.
@@ -25,10 +35,19 @@ pub unsafe extern "C" fn nvmlDeviceGetTopologyCommonAncestor(
     device2: nvmlDevice_t,
     pathInfo: *mut nvmlGpuTopologyLevel_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::nvml::entry::pair::nvmlDeviceGetTopologyCommonAncestor(device1, device2, pathInfo)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device1 = cx.handle(Kind::Device, device1 as u64)?;
+        let device2 = cx.handle(Kind::Device, device2 as u64)?;
+        not_null(pathInfo)?;
+        // SAFETY: the arguments are the program's.
+        let v_pathInfo = unsafe {
+            crate::nvml::entry::pair::nvmlDeviceGetTopologyCommonAncestor(cx, device1, device2)
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pathInfo.write_unaligned(v_pathInfo) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetTopologyNearestGpus`: refused.
@@ -50,8 +69,18 @@ pub unsafe extern "C" fn nvmlDeviceOnSameBoard(
     device2: nvmlDevice_t,
     onSameBoard: *mut i32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::pair::nvmlDeviceOnSameBoard(device1, device2, onSameBoard) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device1 = cx.handle(Kind::Device, device1 as u64)?;
+        let device2 = cx.handle(Kind::Device, device2 as u64)?;
+        not_null(onSameBoard)?;
+        // SAFETY: the arguments are the program's.
+        let v_onSameBoard =
+            unsafe { crate::nvml::entry::pair::nvmlDeviceOnSameBoard(cx, device1, device2) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { onSameBoard.write_unaligned(v_onSameBoard) };
+        Ok(())
+    })
 }
 
 /// `nvmlSystemGetTopologyGpuSet`: refused.

@@ -4,6 +4,7 @@
 use super::*;
 use crate::nvml::life;
 use busbar_abi::nvml::*;
+use life::Kind;
 use std::ffi::{c_char, c_void};
 
 use crate::nvml::entry::device::*;
@@ -79,8 +80,16 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses(
     infoCount: *mut u32,
     _infos: *mut nvmlProcessInfo_v1_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { none_of(device, infoCount) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(infoCount)?;
+        // SAFETY: the arguments are the program's.
+        let v_infoCount = unsafe { none_of(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { infoCount.write_unaligned(v_infoCount) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetComputeRunningProcesses_v2`.
@@ -89,8 +98,16 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v2(
     infoCount: *mut u32,
     _infos: *mut nvmlProcessInfo_v2_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { none_of(device, infoCount) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(infoCount)?;
+        // SAFETY: the arguments are the program's.
+        let v_infoCount = unsafe { none_of(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { infoCount.write_unaligned(v_infoCount) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetComputeRunningProcesses_v3`.
@@ -99,8 +116,16 @@ pub unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     infoCount: *mut u32,
     _infos: *mut nvmlProcessInfo_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { none_of(device, infoCount) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(infoCount)?;
+        // SAFETY: the arguments are the program's.
+        let v_infoCount = unsafe { none_of(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { infoCount.write_unaligned(v_infoCount) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetGraphicsRunningProcesses`.
@@ -109,8 +134,16 @@ pub unsafe extern "C" fn nvmlDeviceGetGraphicsRunningProcesses(
     infoCount: *mut u32,
     _infos: *mut nvmlProcessInfo_v1_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { none_of(device, infoCount) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(infoCount)?;
+        // SAFETY: the arguments are the program's.
+        let v_infoCount = unsafe { none_of(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { infoCount.write_unaligned(v_infoCount) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetGraphicsRunningProcesses_v2`.
@@ -119,8 +152,16 @@ pub unsafe extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v2(
     infoCount: *mut u32,
     _infos: *mut nvmlProcessInfo_v2_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { none_of(device, infoCount) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(infoCount)?;
+        // SAFETY: the arguments are the program's.
+        let v_infoCount = unsafe { none_of(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { infoCount.write_unaligned(v_infoCount) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetGraphicsRunningProcesses_v3`.
@@ -129,8 +170,16 @@ pub unsafe extern "C" fn nvmlDeviceGetGraphicsRunningProcesses_v3(
     infoCount: *mut u32,
     _infos: *mut nvmlProcessInfo_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { none_of(device, infoCount) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(infoCount)?;
+        // SAFETY: the arguments are the program's.
+        let v_infoCount = unsafe { none_of(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { infoCount.write_unaligned(v_infoCount) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetMPSComputeRunningProcesses`.
@@ -139,8 +188,16 @@ pub unsafe extern "C" fn nvmlDeviceGetMPSComputeRunningProcesses(
     infoCount: *mut u32,
     _infos: *mut nvmlProcessInfo_v1_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { none_of(device, infoCount) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(infoCount)?;
+        // SAFETY: the arguments are the program's.
+        let v_infoCount = unsafe { none_of(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { infoCount.write_unaligned(v_infoCount) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetMPSComputeRunningProcesses_v2`.
@@ -149,8 +206,16 @@ pub unsafe extern "C" fn nvmlDeviceGetMPSComputeRunningProcesses_v2(
     infoCount: *mut u32,
     _infos: *mut nvmlProcessInfo_v2_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { none_of(device, infoCount) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(infoCount)?;
+        // SAFETY: the arguments are the program's.
+        let v_infoCount = unsafe { none_of(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { infoCount.write_unaligned(v_infoCount) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetMPSComputeRunningProcesses_v3`.
@@ -159,8 +224,16 @@ pub unsafe extern "C" fn nvmlDeviceGetMPSComputeRunningProcesses_v3(
     infoCount: *mut u32,
     _infos: *mut nvmlProcessInfo_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { none_of(device, infoCount) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(infoCount)?;
+        // SAFETY: the arguments are the program's.
+        let v_infoCount = unsafe { none_of(cx, device) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { infoCount.write_unaligned(v_infoCount) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetProcessUtilization`: refused.

@@ -4,14 +4,22 @@
 use super::*;
 use crate::nvml::life;
 use busbar_abi::nvml::*;
+use life::Kind;
 use std::ffi::{c_char, c_void};
 
 use crate::nvml::entry::system::*;
 
 /// `nvmlDeviceGetCount`.
 pub unsafe extern "C" fn nvmlDeviceGetCount(deviceCount: *mut u32) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::system::nvmlDeviceGetCount(deviceCount) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(deviceCount)?;
+        // SAFETY: the arguments are the program's.
+        let v_deviceCount = unsafe { crate::nvml::entry::system::nvmlDeviceGetCount(cx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { deviceCount.write_unaligned(v_deviceCount) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetCount_v2`.
@@ -25,8 +33,16 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex(
     index: u32,
     device: *mut nvmlDevice_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::system::nvmlDeviceGetHandleByIndex(index, device) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(device)?;
+        // SAFETY: the arguments are the program's.
+        let v_device =
+            unsafe { crate::nvml::entry::system::nvmlDeviceGetHandleByIndex(cx, index) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { device.write_unaligned(v_device) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetHandleByIndex_v2`.
@@ -43,8 +59,16 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByPciBusId(
     pciBusId: *const c_char,
     device: *mut nvmlDevice_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::system::nvmlDeviceGetHandleByPciBusId(pciBusId, device) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(device)?;
+        // SAFETY: the arguments are the program's.
+        let v_device =
+            unsafe { crate::nvml::entry::system::nvmlDeviceGetHandleByPciBusId(cx, pciBusId) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { device.write_unaligned(v_device) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetHandleByPciBusId_v2`.
@@ -61,8 +85,16 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleBySerial(
     serial: *const c_char,
     device: *mut nvmlDevice_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::system::nvmlDeviceGetHandleBySerial(serial, device) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(device)?;
+        // SAFETY: the arguments are the program's.
+        let v_device =
+            unsafe { crate::nvml::entry::system::nvmlDeviceGetHandleBySerial(cx, serial) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { device.write_unaligned(v_device) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetHandleByUUID`.
@@ -70,8 +102,15 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByUUID(
     uuid: *const c_char,
     device: *mut nvmlDevice_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::system::nvmlDeviceGetHandleByUUID(uuid, device) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(device)?;
+        // SAFETY: the arguments are the program's.
+        let v_device = unsafe { crate::nvml::entry::system::nvmlDeviceGetHandleByUUID(cx, uuid) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { device.write_unaligned(v_device) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceGetHandleByUUIDV`.
@@ -79,8 +118,15 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByUUIDV(
     uuid: *const nvmlUUID_t,
     device: *mut nvmlDevice_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::system::nvmlDeviceGetHandleByUUIDV(uuid, device) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(device)?;
+        // SAFETY: the arguments are the program's.
+        let v_device = unsafe { crate::nvml::entry::system::nvmlDeviceGetHandleByUUIDV(cx, uuid) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { device.write_unaligned(v_device) };
+        Ok(())
+    })
 }
 
 /// `nvmlErrorString`.
@@ -91,8 +137,15 @@ pub unsafe extern "C" fn nvmlErrorString(result: nvmlReturn_t) -> *const c_char 
 
 /// `nvmlGetBlacklistDeviceCount`.
 pub unsafe extern "C" fn nvmlGetBlacklistDeviceCount(deviceCount: *mut u32) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { none(deviceCount) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(deviceCount)?;
+        // SAFETY: the arguments are the program's.
+        let v_deviceCount = unsafe { none(cx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { deviceCount.write_unaligned(v_deviceCount) };
+        Ok(())
+    })
 }
 
 /// `nvmlGetBlacklistDeviceInfoByIndex`: refused.
@@ -108,8 +161,15 @@ pub unsafe extern "C" fn nvmlGetBlacklistDeviceInfoByIndex(
 
 /// `nvmlGetExcludedDeviceCount`.
 pub unsafe extern "C" fn nvmlGetExcludedDeviceCount(deviceCount: *mut u32) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { none(deviceCount) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(deviceCount)?;
+        // SAFETY: the arguments are the program's.
+        let v_deviceCount = unsafe { none(cx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { deviceCount.write_unaligned(v_deviceCount) };
+        Ok(())
+    })
 }
 
 /// `nvmlGetExcludedDeviceInfoByIndex`: refused.
@@ -168,8 +228,16 @@ pub unsafe extern "C" fn nvmlSystemGetCPER_v1(_cper: *mut nvmlGetCPER_v1_t) -> n
 pub unsafe extern "C" fn nvmlSystemGetCudaDriverVersion(
     cudaDriverVersion: *mut i32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::system::nvmlSystemGetCudaDriverVersion(cudaDriverVersion) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(cudaDriverVersion)?;
+        // SAFETY: the arguments are the program's.
+        let v_cudaDriverVersion =
+            unsafe { crate::nvml::entry::system::nvmlSystemGetCudaDriverVersion(cx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { cudaDriverVersion.write_unaligned(v_cudaDriverVersion) };
+        Ok(())
+    })
 }
 
 /// `nvmlSystemGetCudaDriverVersion_v2`.
@@ -196,8 +264,11 @@ pub unsafe extern "C" fn nvmlSystemGetDriverVersion(
     version: *mut c_char,
     length: u32,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::nvml::entry::system::nvmlSystemGetDriverVersion(version, length) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::nvml::entry::system::nvmlSystemGetDriverVersion(cx, version, length) }
+    })
 }
 
 /// `nvmlSystemGetHicVersion`: refused.

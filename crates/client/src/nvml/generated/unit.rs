@@ -4,14 +4,22 @@
 use super::*;
 use crate::nvml::life;
 use busbar_abi::nvml::*;
+use life::Kind;
 use std::ffi::{c_char, c_void};
 
 use crate::nvml::entry::system::*;
 
 /// `nvmlUnitGetCount`.
 pub unsafe extern "C" fn nvmlUnitGetCount(unitCount: *mut u32) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { none(unitCount) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(unitCount)?;
+        // SAFETY: the arguments are the program's.
+        let v_unitCount = unsafe { none(cx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { unitCount.write_unaligned(v_unitCount) };
+        Ok(())
+    })
 }
 
 /// `nvmlUnitGetDevices`: refused.

@@ -4,6 +4,7 @@
 use super::*;
 use crate::nvml::life;
 use busbar_abi::nvml::*;
+use life::Kind;
 use std::ffi::{c_char, c_void};
 
 use crate::nvml::entry::device::*;
@@ -339,8 +340,16 @@ pub unsafe extern "C" fn nvmlDeviceGetVirtualizationMode(
     device: nvmlDevice_t,
     pVirtualMode: *mut nvmlGpuVirtualizationMode_t,
 ) -> nvmlReturn_t {
-    // SAFETY: the arguments are the program's.
-    unsafe { fixed(device, Number::Virtualization, pVirtualMode) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        let device = cx.handle(Kind::Device, device as u64)?;
+        not_null(pVirtualMode)?;
+        // SAFETY: the arguments are the program's.
+        let v_pVirtualMode = unsafe { fixed(cx, device, Number::Virtualization) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pVirtualMode.write_unaligned(v_pVirtualMode) };
+        Ok(())
+    })
 }
 
 /// `nvmlDeviceSetVgpuCapabilities`: refused.
