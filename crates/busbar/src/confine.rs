@@ -238,35 +238,15 @@ fn failed(what: &str) -> String {
     format!("{what}: {}", io::Error::last_os_error())
 }
 
-/// Where a worker writes: the store, the devices, the caches of vendors' compilers.
-pub fn writable(cache: Option<&Path>) -> Vec<PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from);
+/// Where a worker writes: the devices, and what vendors' libraries keep and need for a moment.
+pub fn writable() -> Vec<PathBuf> {
     let named = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let mut all: Vec<_> = ["/dev", "/proc/self", "/tmp", "/var/tmp"]
         .map(PathBuf::from)
         .into();
-    all.extend(cache.map(Path::to_path_buf));
-    all.extend(
-        [
-            named("TMPDIR"),
-            named("CUDA_CACHE_PATH"),
-            named("POCL_CACHE_DIR"),
-        ]
-        .into_iter()
-        .flatten(),
-    );
-    let cache_home = named("XDG_CACHE_HOME").or(home.as_ref().map(|h| h.join(".cache")));
-    for f in [
-        home.map(|h| h.join(".nv")),
-        cache_home.map(|c| c.join("pocl")),
-    ]
-    .into_iter()
-    .flatten()
-    {
-        // What does not exist cannot be allowed, and could not be made afterwards.
-        let _ = std::fs::create_dir_all(&f);
-        all.push(f);
-    }
+    let named_all = ["TMPDIR", "CUDA_CACHE_PATH", "POCL_CACHE_DIR"];
+    all.extend(named_all.into_iter().filter_map(named));
+    all.extend(named("HOME").map(|h| h.join(".nv")));
     all
 }
 

@@ -5,6 +5,7 @@ mod config;
 mod connection;
 mod door;
 mod greeting;
+mod keeper;
 mod monitor;
 mod refusals;
 mod state;
@@ -65,13 +66,27 @@ pub fn run(args: Args) -> Result<()> {
     config::allow_many_files();
     let workers = Workers::new(&config)?;
     if let Some(dir) = &config.cache_dir
-        && let Err(e) = workers.try_cache()
+        && let Err(e) = workers.open_store()
     {
         // Workers do without; it costs their clients time, and nothing else.
         tracing::warn!(
             cache = %dir.display(),
             error = e,
             "the cache cannot be written to: programs send their modules in each session again"
+        );
+    }
+    if config.sandbox
+        && let Some(dir) = config
+            .cache_dir
+            .as_deref()
+            .and_then(|d| d.canonicalize().ok())
+        && crate::confine::writable()
+            .iter()
+            .any(|w| dir.starts_with(w))
+    {
+        tracing::warn!(
+            cache = %dir.display(),
+            "workers in a sandbox can write where the cache is: give another --cache-dir"
         );
     }
     let found = workers.probe()?;

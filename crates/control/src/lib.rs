@@ -1,7 +1,7 @@
 //! What clients, servers and workers say to each other beside the records of a session: who comes
 //! and what for ([`hello`]), what a server has and who uses it ([`status`], [`device`], [`gpu`]),
 //! what is reserved ([`status::Grant`]), how a server hands a session to its worker ([`attach`]),
-//! and what that holds ([`holding`]).
+//! what that holds ([`holding`]), and what workers ask of the store ([`store`]).
 //!
 //! All of it is JSON, so that programs of any two releases can tell why they do not fit. Fields
 //! that a reader does not know are ignored. Those that it can do without have a default; where one
@@ -14,6 +14,7 @@ pub mod gpu;
 pub mod hello;
 pub mod holding;
 pub mod status;
+pub mod store;
 pub mod text;
 
 use serde::de::DeserializeOwned;

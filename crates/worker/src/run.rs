@@ -22,17 +22,14 @@ use busbar_transport::tcp::Tcp;
 use busbar_wire::record::Records;
 use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What the server decides for all its workers.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Where content is kept between sessions.
-    pub cache_dir: Option<PathBuf>,
-    /// How much of it.
-    pub cache_limit: u64,
+    /// Whether this process can do nothing to others.
+    pub sandboxed: bool,
     /// The CUDA driver to load instead of the system's.
     pub cuda_library: Option<String>,
     /// The OpenCL library to load instead of the system's.
@@ -40,11 +37,13 @@ pub struct Options {
 }
 
 /// Runs a worker for the server at the other end of `control`. Returns when its session is over.
+/// `store` leads to the process that keeps content between sessions.
 /// `apis` maps names to the code that opens them; `warm` prepares what can be prepared before
 /// anybody asks.
 pub fn run(
     control: OwnedFd,
     options: &Options,
+    store: Option<OwnedFd>,
     apis: &[(&str, Open)],
     warm: impl FnOnce(),
 ) -> Result<(), String> {
@@ -67,7 +66,8 @@ pub fn run(
     let fd = fd.ok_or("the server sent no connection")?;
     let conn = Tcp::from_fd(fd).map_err(|e| format!("the client's connection: {e}"))?;
     let inventory = Inventory::default();
-    let opened = open(&attach, &conn, options, apis, (&outbox, &inventory));
+    let shared = (&outbox, &inventory);
+    let opened = open(&attach, &conn, options, store, apis, shared);
     let Session {
         mut api,
         mut ends,
@@ -114,6 +114,7 @@ fn open(
     attach: &Attach,
     conn: &Tcp,
     options: &Options,
+    store: Option<OwnedFd>,
     apis: &[(&str, Open)],
     (outbox, inventory): (&Outbox, &Inventory),
 ) -> Result<Session, Refusal> {
@@ -130,8 +131,8 @@ fn open(
     let ends = Ends {
         outbox: outbox.clone(),
         content: Content::new(
-            options.cache_dir.clone().filter(|_| Switch::Content.on()),
-            options.cache_limit,
+            store.filter(|_| Switch::Content.on()),
+            options.sandboxed,
             outbox.clone(),
         ),
         callbacks: Callbacks::default(),

@@ -94,11 +94,13 @@ impl Server {
         command
             // What ends sooner was noticed, and did not just run out.
             .args(["serve", "--resume-timeout", "3600"])
-            .args(["--listen", "127.0.0.1:0", "--cache-dir"])
-            .arg(dir.path().join("cache"))
+            .args(["--listen", "127.0.0.1:0"])
             .env("POCL_CACHE_DIR", kernels())
             .stderr(Stdio::null());
         change(&mut command);
+        if !command.get_args().any(|a| a == "--cache-dir") {
+            command.arg("--cache-dir").arg(dir.path().join("cache"));
+        }
         let mut child = command
             .stdout(Stdio::piped())
             .spawn()

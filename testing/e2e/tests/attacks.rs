@@ -331,7 +331,6 @@ fn without_landlock_there_is_no_sandbox_and_no_server() {
     for args in [
         &["serve", "--sandbox", "--check"][..],
         &["serve", "--sandbox", "--listen", "127.0.0.1:0"],
-        &["worker", "--sandbox", "--try-cache"],
     ] {
         let (code, says) = run(args);
         assert_eq!(code, Some(125), "{says}");

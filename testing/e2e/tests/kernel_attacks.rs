@@ -3,7 +3,7 @@
 
 use busbar_e2e::opencl::{self, Server};
 use busbar_e2e::until;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 /// The results of the system calls that a kernel makes, each `TIMES NUMBER A B C D`.
@@ -91,4 +91,45 @@ fn a_kernel_in_a_sandbox_has_no_sockets_and_sees_no_other_process() {
     let (may, may_not) = results.split_last().expect("results");
     assert!(may_not.iter().all(|r| *r < 0), "{results:?}");
     assert!(*may >= 0, "{results:?}");
+}
+
+/// The files in a store.
+fn kept(store: &Path) -> Vec<PathBuf> {
+    let files = |p: PathBuf| std::fs::read_dir(p).into_iter().flatten().flatten();
+    let folders = files(store.into()).map(|f| f.path());
+    folders.flat_map(files).map(|f| f.path()).collect()
+}
+
+#[test]
+fn a_kernel_in_a_sandbox_cannot_change_what_other_sessions_run() {
+    // Not in /tmp, where compilers write.
+    let store = tempfile::tempdir_in(opencl::tree()).expect("a folder");
+    let server = Server::start_with(|c| {
+        c.arg("--sandbox");
+        c.arg("--cache-dir").arg(store.path());
+    });
+    let honest = opencl::compile("opencl_faults");
+    let out = opencl::text(&opencl::run(server.command(&honest).arg("build")));
+    assert!(out.contains("42"), "{out}");
+    let file = until("a build that is kept", || kept(store.path()).pop());
+    let text = |p: &Path| p.display().to_string();
+    let before = std::fs::read(&file).expect("it is there");
+    let (old, new) = (text(&file), text(&file.with_file_name("forged")));
+    // Where PoCL keeps what it has compiled when nothing else is said.
+    let kernel = text(&opencl::tree().join("e2e-kernels/forged"));
+    let results = calls(
+        &server,
+        &[
+            // openat(AT_FDCWD, path, O_CREAT | O_WRONLY, 0600), twice, and O_RDWR
+            ["1", "257", "-100", &new, "65", "384"],
+            ["1", "257", "-100", &kernel, "65", "384"],
+            ["1", "257", "-100", &old, "2", "0"],
+            // truncate(path, 0), unlink(path), rename(path, other)
+            ["1", "76", &old, "0", "0", "0"],
+            ["1", "87", &old, "0", "0", "0"],
+            ["1", "82", &old, &new, "0", "0"],
+        ],
+    );
+    assert!(results.iter().all(|r| *r < 0), "{results:?}");
+    assert_eq!(std::fs::read(&file).expect("it is there"), before);
 }

@@ -265,7 +265,7 @@ impl Pair {
         let opened = worker_channel.clone();
         let worker = std::thread::spawn(move || {
             let outbox = Outbox::default();
-            let content = Content::new(cache, 64 << 20, outbox.clone());
+            let content = Content::new(cache.map(store), false, outbox.clone());
             let callbacks = Callbacks::default();
             let mut toy = Toy {
                 model: Model::default(),
@@ -323,6 +323,14 @@ impl Pair {
     pub fn worker_ended(self) -> String {
         self.worker.join().expect("the worker does not panic")
     }
+}
+
+/// A store in a folder, kept by a thread.
+fn store(folder: PathBuf) -> std::os::fd::OwnedFd {
+    let (ours, theirs) = busbar_transport::handover::pair().expect("a socket");
+    let store = busbar_store::Store::open(&folder, 64 << 20).expect("a store");
+    std::thread::spawn(move || store.attend(&theirs));
+    ours
 }
 
 fn run_callbacks(jobs: &Receiver<u32>, session: &std::sync::Weak<Session>) {

@@ -13,13 +13,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("busbar-relay", &[]),
     ("busbar-codegen", &[]),
     ("busbar-channel", &["transport", "wire"]),
+    ("busbar-store", &["control", "transport"]),
     (
         "busbar-client",
         &["abi", "channel", "control", "transport", "wire"],
     ),
     (
         "busbar-worker",
-        &["abi", "channel", "control", "transport", "wire"],
+        &["abi", "channel", "control", "store", "transport", "wire"],
     ),
     (
         "busbar",
@@ -29,6 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "control",
             "pool",
             "relay",
+            "store",
             "transport",
             "wire",
             "worker",

@@ -1,6 +1,7 @@
 //! Worker processes: starting them, keeping one ready, noticing their end.
 
 use super::config::Config;
+use super::keeper::Keeper;
 use super::refusals::Network;
 use super::turns::Turns;
 use super::voices::{Named, Voices};
@@ -55,6 +56,7 @@ pub(crate) struct Workers {
     user: Option<User>,
     spawner: Spawner,
     voices: Voices,
+    keeper: Keeper,
 }
 
 /// Removes what a process of this user that has ended left behind. What others have put there under
@@ -170,13 +172,12 @@ impl Worker {
 
 impl Workers {
     pub fn new(c: &Config) -> Result<Self> {
-        let mut args = vec![format!("--cache-limit={}", c.cache_limit)];
+        let mut args = Vec::new();
         let mut path = |flag: &str, p: &Option<std::path::PathBuf>| {
             if let Some(p) = p {
                 args.push(format!("{flag}={}", p.display()));
             }
         };
-        path("--cache-dir", &c.cache_dir);
         path("--cuda-library", &c.cuda_library);
         path("--opencl-library", &c.opencl_library);
         path("--nvml-library", &c.nvml_library);
@@ -192,6 +193,7 @@ impl Workers {
             user: c.worker_user.clone(),
             spawner: Spawner::start()?,
             voices: Voices::start().context("cannot start a thread")?,
+            keeper: Keeper::new(c),
         })
     }
 
@@ -247,29 +249,21 @@ impl Workers {
 
     /// The process that reads the GPUs, ready to be started.
     pub fn readings(&self) -> Command {
-        let mut c = self.as_user(None);
+        let mut c = self.as_user(&[]);
         c.arg("--readings");
         c
     }
 
-    /// Whether a worker can write to the cache: asked of a process that may do what workers may.
-    pub fn try_cache(&self) -> Result<(), String> {
-        let out = self
-            .as_user(None)
-            .arg("--try-cache")
-            .output()
-            .map_err(|e| e.to_string())?;
-        match out.status.success() {
-            true => Ok(()),
-            false => Err(String::from_utf8_lossy(&out.stderr).trim().into()),
-        }
+    /// Has the store opened before the first worker needs it. An error says why there is none.
+    pub fn open_store(&self) -> Result<(), String> {
+        self.keeper.open(|fd| self.as_user(&[fd]))
     }
 
     /// A command that runs as the workers' user, with no descriptors but the standard ones and
-    /// perhaps one more.
-    fn as_user(&self, keep: Option<i32>) -> Command {
+    /// these.
+    fn as_user(&self, keep: &[i32]) -> Command {
         let mut c = self.command();
-        let user = self.user.clone();
+        let (user, keep) = (self.user.clone(), keep.to_vec());
         if let Some(u) = &user {
             // Vendors' libraries keep caches there.
             c.env("HOME", &u.home).env_remove("XDG_CACHE_HOME");
@@ -281,9 +275,12 @@ impl Workers {
                 if let Some(u) = &user {
                     u.become_it()?;
                 }
-                match keep.map(|fd| libc::fcntl(fd, libc::F_SETFD, 0)) {
-                    Some(-1) => Err(std::io::Error::last_os_error()),
-                    _ => Ok(()),
+                match keep
+                    .iter()
+                    .all(|fd| libc::fcntl(*fd, libc::F_SETFD, 0) == 0)
+                {
+                    true => Ok(()),
+                    false => Err(std::io::Error::last_os_error()),
                 }
             });
         }
@@ -293,8 +290,17 @@ impl Workers {
     fn start(&self) -> Result<Worker> {
         let (ours, theirs) = handover::pair().map_err(not_started)?;
         let fd = theirs.as_raw_fd();
-        let mut c = self.as_user(Some(fd));
+        let store = self.keeper.connect(|fd| self.as_user(&[fd]));
+        let keep: Vec<_> = std::iter::once(fd)
+            .chain(store.as_ref().map(|s| s.as_raw_fd()))
+            .collect();
+        let mut c = self.as_user(&keep);
         c.arg(format!("--control-fd={fd}"));
+        c.args(
+            store
+                .as_ref()
+                .map(|s| format!("--store-fd={}", s.as_raw_fd())),
+        );
         c.arg(format!("--warm={}", self.apis.join(",")));
         // Nothing a tenant prints may mix with the server's own stdout.
         c.stdout(Stdio::null()).stderr(Stdio::piped());

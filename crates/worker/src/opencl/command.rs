@@ -114,6 +114,9 @@ impl OpenCl {
         if dims == 0 || m.dims > 7 {
             return Err(Fail::Wire(WireError::BadValue("number of dimensions")));
         }
+        if self.native {
+            self.content.clients_code_runs();
+        }
         let (offset, global, local) = (sizes(&m.offset), sizes(&m.global), sizes(&m.local));
         let chosen = if m.dims & 4 != 0 {
             null()

@@ -79,6 +79,13 @@ pub fn device_info(cl: &Cl, d: Handle, param: u32) -> Result<Vec<u8>, i32> {
     )
 }
 
+/// Whether a device's kernels are machine code of the process that runs them.
+pub fn is_processor(cl: &Cl, d: Handle) -> bool {
+    let kind = device_info(cl, d, CL_DEVICE_TYPE).unwrap_or_default();
+    let kind = kind.first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
+    kind & CL_DEVICE_TYPE_GPU == 0
+}
+
 /// Writes what there is to know of a platform.
 pub fn platform(cl: &Cl, p: Handle, w: &mut Writer<'_>) {
     let answers: Vec<_> = (CL_PLATFORM_PROFILE..=CL_PLATFORM_PROFILE + 0xf)

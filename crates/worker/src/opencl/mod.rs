@@ -128,12 +128,13 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     let output = Output::capture(setup.outbox.clone());
     let mut objects = Objects::new(&setup.inventory);
     let mut platforms = Vec::new();
-    let (mut ordinal, mut id) = (0, 0);
+    let (mut ordinal, mut id, mut native) = (0, 0, false);
     for &p in &cl.platforms {
         let mut ids = Vec::new();
         for d in describe::devices(cl, p) {
             if setup.devices.as_ref().is_none_or(|l| l.contains(&ordinal)) {
                 id += 1;
+                native |= describe::is_processor(cl, d);
                 objects.put(id, Object::Device(d, false));
                 ids.push(id);
             }
@@ -158,6 +159,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         cl,
         outbox: setup.outbox,
         content: setup.content,
+        native,
         completer,
         output,
         objects,

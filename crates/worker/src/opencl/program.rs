@@ -235,6 +235,9 @@ impl OpenCl {
 
     /// Makes a program from binaries. Returns the library's code and each binary's.
     fn load(&mut self, name: (u32, u16), m: wire::LoadProgram) -> Result<(i32, Vec<i32>), Fail> {
+        if self.native {
+            self.content.clients_code_runs();
+        }
         let data = self.data(m.blob, &[])?;
         let c = self.objects.context(m.context)?;
         let devices = self.objects.devices(&m.devices)?;

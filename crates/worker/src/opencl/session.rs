@@ -20,6 +20,8 @@ pub struct OpenCl {
     pub(super) cl: &'static Cl,
     pub(super) outbox: Outbox,
     pub(super) content: Content,
+    /// Whether a device is this machine's processor: kernels are machine code in this process.
+    pub(super) native: bool,
     pub(super) output: Output,
     pub(super) objects: Objects,
     pub(super) completer: Completer,

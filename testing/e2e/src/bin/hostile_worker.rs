@@ -311,7 +311,7 @@ fn main() -> Result<()> {
     }
     let images = images(&corpus, &mut spoiler);
     let outbox = Outbox::default();
-    let content = Content::new(None, 0, outbox.clone());
+    let content = Content::new(None, false, outbox.clone());
     let callbacks = Callbacks::default();
     let ahead = Ahead::default();
     let incoming = Arena::new(48)?;

@@ -1,0 +1,154 @@
+//! What the store keeps, gives, counts and removes.
+
+use super::*;
+use std::io::Write;
+use std::time::Duration;
+
+fn named(bytes: &[u8]) -> Name {
+    let hash = *blake3::hash(bytes).as_bytes();
+    Name { hash, made: false }
+}
+
+fn made(n: u8) -> Name {
+    Name {
+        hash: [n; 32],
+        made: true,
+    }
+}
+
+fn memory(bytes: &[u8]) -> OwnedFd {
+    // SAFETY: a C string; the descriptor that comes is ours.
+    let fd = unsafe {
+        use std::os::fd::FromRawFd;
+        OwnedFd::from_raw_fd(libc::memfd_create(c"piece".as_ptr(), libc::MFD_CLOEXEC))
+    };
+    let mut file = File::from(fd);
+    file.write_all(bytes).unwrap();
+    file.into()
+}
+
+/// What the store gives for a name.
+fn got(store: &Store, name: Name) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::from(store.get(name)?)
+        .read_to_end(&mut bytes)
+        .unwrap();
+    content(name, bytes)
+}
+
+#[test]
+fn what_is_put_is_there_for_the_next_store_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), 1 << 20).unwrap();
+    let image = b"an image".as_slice();
+    store.put(named(image), Some(memory(image))).unwrap();
+    store.put(made(1), Some(memory(b"my code"))).unwrap();
+    for store in [store, Store::open(dir.path(), 1 << 20).unwrap()] {
+        assert_eq!(got(&store, named(image)).as_deref(), Some(image));
+        assert_eq!(got(&store, made(1)).as_deref(), Some(&b"my code"[..]));
+        assert_eq!(got(&store, made(2)), None);
+    }
+}
+
+#[test]
+fn nothing_is_kept_under_a_name_that_it_does_not_have() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path(), 1 << 20).unwrap();
+    assert!(store.put(named(b"one"), Some(memory(b"other"))).is_err());
+    assert!(store.put(named(b"one"), None).is_err());
+    let (pipe, _end) = io::pipe().unwrap();
+    assert!(store.put(named(b"one"), Some(pipe.into())).is_err());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    let left = entries(&entries(dir.path()).next().unwrap().path()).count();
+    assert_eq!(left, 0, "nothing is left of it");
+    // What was made, copied or linked under another name.
+    store.put(made(1), Some(memory(b"my code"))).unwrap();
+    std::fs::create_dir_all(store.path(made(2)).parent().unwrap()).unwrap();
+    std::fs::copy(store.path(made(1)), store.path(made(2))).unwrap();
+    assert_eq!(got(&store, made(2)), None);
+    store.check(made(2)).unwrap();
+    assert!(!store.path(made(2)).exists(), "it is of no use to anybody");
+    std::os::unix::fs::symlink(store.path(made(1)), store.path(made(2))).unwrap();
+    assert!(store.get(made(2)).is_none(), "no link is followed");
+    store.check(made(1)).unwrap();
+    assert!(got(&store, made(1)).is_some(), "a good one stays");
+}
+
+#[test]
+fn blocks_and_entries_are_counted_and_not_lengths() {
+    let dir = tempfile::tempdir().unwrap();
+    let limit = 64 << 10;
+    let store = Store::open(dir.path(), limit).unwrap();
+    for n in 0..200u8 {
+        store.put(made(n), Some(memory(&[n]))).unwrap();
+    }
+    let files = || -> Vec<_> {
+        let folders = entries(dir.path()).flat_map(|f| entries(&f.path()));
+        folders.map(|f| f.metadata().unwrap()).collect()
+    };
+    let taken: u64 = files().iter().map(|m| m.blocks() * 512).sum();
+    assert!(taken <= limit, "{taken} bytes of the disk");
+    assert!(files().len() <= 64, "{} files", files().len());
+    assert!(got(&store, made(199)).is_some() && got(&store, made(0)).is_none());
+    // What could never have room does not push out what is there.
+    let before = files().len();
+    let long = vec![1; limit as usize];
+    store.put(named(&long), Some(memory(&long))).unwrap();
+    assert_eq!(files().len(), before);
+}
+
+#[test]
+fn what_a_killed_process_left_goes_and_what_others_put_there_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("ab");
+    std::fs::create_dir_all(&home).unwrap();
+    let left = home.join(".999999999-0.part");
+    std::fs::write(&left, [0; 100]).unwrap();
+    let link = home.join(".1-1.part");
+    std::os::unix::fs::symlink("/etc/hostname", &link).unwrap();
+    let being_written = home.join(".1-0.part");
+    let writes = write(&being_written, made(1), &mut memory(b"x").into(), 1).unwrap();
+    let foreign = home.join("a-file-of-somebodys");
+    std::fs::write(&foreign, [0; 100_000]).unwrap();
+    let old = home.join("ab".repeat(32));
+    std::fs::write(&old, [0; 300]).unwrap();
+    let day = Duration::from_secs(86400);
+    let f = File::open(&old).unwrap();
+    f.set_modified(SystemTime::now() - day).unwrap();
+    let new = home.join(format!("ab{}", "b".repeat(62)));
+    std::fs::write(&new, [0; 300]).unwrap();
+    Store::open(dir.path(), 8192).unwrap();
+    assert!(!left.exists() && being_written.exists() && link.is_symlink());
+    assert!(!old.exists() && new.exists() && foreign.exists());
+    drop(writes);
+    Store::open(dir.path(), 8192).unwrap();
+    assert!(!being_written.exists());
+}
+
+#[test]
+fn a_worker_that_runs_its_clients_code_can_keep_only_what_its_name_proves() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(Store::open(dir.path(), 1 << 20).unwrap());
+    let (ours, theirs) = handover::pair().unwrap();
+    let served = store.clone();
+    let thread = std::thread::spawn(move || served.attend(&theirs));
+    let ask = |ask: Ask, bytes: Option<&[u8]>| {
+        let bytes = bytes.map(memory);
+        handover::send(&ours, &ask.to_json(), bytes.as_ref()).unwrap();
+        let (said, fd) = handover::recv(&ours).unwrap().expect("an answer");
+        let answer: Answer = busbar_control::read("the answer", &said).unwrap();
+        (answer.error, fd.is_some())
+    };
+    assert_eq!(ask(Ask::Put(made(1)), Some(b"mine")), (None, false));
+    assert_eq!(ask(Ask::Distrust, None), (None, false));
+    ask(Ask::Put(made(1)), Some(b"forged"));
+    ask(Ask::Put(made(2)), Some(b"forged"));
+    let image = b"an image".as_slice();
+    assert_eq!(ask(Ask::Put(named(image)), Some(image)), (None, false));
+    assert!(ask(Ask::Put(named(b"x")), Some(image)).0.is_some());
+    assert_eq!(ask(Ask::Get(named(image)), None), (None, true));
+    assert_eq!(ask(Ask::Get(made(2)), None), (None, false));
+    assert_eq!(got(&store, made(1)).as_deref(), Some(&b"mine"[..]));
+    handover::send(&ours, b"nonsense", None).unwrap();
+    thread.join().unwrap();
+}
