@@ -220,7 +220,7 @@ fn cuGraphCreate(#[new] phGraph: *mut CUgraph, flags: u32) -> CUresult;
 #[custom] #[cx] #[get_proc("cuGraphDebugDotPrint", 11030)]
 fn cuGraphDebugDotPrint(#[handle] hGraph: CUgraph, path: *const c_char, flags: u32) -> CUresult;
 
-#[id(0x0f0b)] #[queued] #[by_hand(worker)] #[get_proc("cuGraphDestroy", 10000)]
+#[id(0x0f0b)] #[queued] #[get_proc("cuGraphDestroy", 10000)]
 fn cuGraphDestroy(#[del] hGraph: CUgraph) -> CUresult;
 
 #[id(0x0f0c)] #[waits] #[get_proc("cuGraphDestroyNode", 10000)]

@@ -55,7 +55,7 @@ fn head(record: &mut [u8], len: usize, op: u16, call: u32, aux: u32) {
     let h = record::Header {
         len: len as u32,
         op,
-        flags: 0,
+        api: 0,
         call,
         aux,
     };

@@ -5,8 +5,8 @@
 //! | bytes | field | meaning |
 //! |---|---|---|
 //! | 0..4 | `len` | bytes of header and payload together |
-//! | 4..6 | `op` | the message's id in the session's API |
-//! | 6..8 | `flags` | zero for now |
+//! | 4..6 | `op` | the message's id in its API |
+//! | 6..8 | `api` | whose the message is: 0 is the API that the session was opened for |
 //! | 8..12 | `call` | nonzero when a reply is wanted: the reply repeats it |
 //! | 12..16 | `scope` | what the call runs in; CUDA: the id of the calling thread's context |
 //!
@@ -33,8 +33,8 @@ pub struct Header {
     pub len: u32,
     /// Message id, or the kind of a notice.
     pub op: u16,
-    /// Reserved.
-    pub flags: u16,
+    /// Whose message it is: 0 for the API that the session was opened for.
+    pub api: u16,
     /// Call number; zero when nobody waits.
     pub call: u32,
     /// Scope (request) or status (notice).
@@ -48,7 +48,7 @@ impl Header {
         let mut b = [0; HEADER];
         b[0..4].copy_from_slice(&self.len.to_le_bytes());
         b[4..6].copy_from_slice(&self.op.to_le_bytes());
-        b[6..8].copy_from_slice(&self.flags.to_le_bytes());
+        b[6..8].copy_from_slice(&self.api.to_le_bytes());
         b[8..12].copy_from_slice(&self.call.to_le_bytes());
         b[12..16].copy_from_slice(&self.aux.to_le_bytes());
         b
@@ -68,7 +68,7 @@ impl Header {
         let h = Self {
             len: u32_at(0),
             op: u16_at(4),
-            flags: u16_at(6),
+            api: u16_at(6),
             call: u32_at(8),
             aux: u32_at(12),
         };

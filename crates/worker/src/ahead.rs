@@ -223,11 +223,11 @@ mod tests {
     }
 
     fn header(call: u32) -> Header {
-        let (op, flags, len, aux) = (0xff05, 0, 16, 0);
+        let (op, api, len, aux) = (0xff05, 0, 16, 0);
         Header {
             len,
             op,
-            flags,
+            api,
             call,
             aux,
         }

@@ -109,6 +109,12 @@ struct Entry<K, B> {
     children: BTreeSet<Key<K>>,
 }
 
+/// A call that makes an object: the spec says whose child that is.
+pub trait Creates<K> {
+    /// Gives `put` the object's key and its parents. `scope` is what the call is executed in.
+    fn created<R>(&self, scope: u32, put: impl FnOnce(Key<K>, &[Key<K>]) -> R) -> R;
+}
+
 /// What has died: the last children first.
 pub type Dead<K, B> = Vec<(Key<K>, B)>;
 

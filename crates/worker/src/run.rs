@@ -19,7 +19,7 @@ use busbar_control::hello::{Intent, Refusal, SHARED_MEMORY, SIDE_CONNECTION, Wel
 use busbar_transport::Connection;
 use busbar_transport::handover;
 use busbar_transport::tcp::Tcp;
-use busbar_wire::record::Records;
+use busbar_wire::record::{Header, Records};
 use busbar_wire::{WireError, record};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -196,7 +196,7 @@ fn attend(
             .spawn(move || ears.listen())
             .map(drop)
     };
-    serve(Arc::new(conn), Box::new(keeper), ends, api, listen)
+    serve(Arc::new(conn), Box::new(keeper), ends, &mut [api], listen)
 }
 
 /// What is called when the client's side is over: whether the client said goodbye, and why.
@@ -251,7 +251,7 @@ pub fn serve(
     conn: Arc<dyn Connection>,
     keeper: Box<dyn Keeper>,
     ends: Ends,
-    api: &mut dyn Api,
+    apis: &mut Apis<'_>,
     opened: impl FnOnce(&Channel) -> std::io::Result<()>,
 ) -> std::io::Result<String> {
     let queue = Arc::new(Queue::default());
@@ -269,12 +269,12 @@ pub fn serve(
     channel.on_wake(move || rouse.rouse());
     ends.outbox.connect(channel.clone());
     opened(&channel)?;
-    let why = execute(api, &queue, &channel);
+    let why = execute(apis, &queue, &channel);
     if !ends.outbox.closed() {
         ends.outbox.goodbye(&why);
         channel.close(&why, Duration::from_millis(500));
     }
-    api.close();
+    apis.iter_mut().for_each(|api| api.close());
     Ok(why)
 }
 
@@ -353,8 +353,30 @@ fn first_welcome(attach: &Attach, conn: &Tcp, shared: Option<&Offers>) -> Welcom
 /// After a pause of this length between records, threads that they may need are woken ahead.
 const DOZE: Duration = Duration::from_millis(1);
 
+/// The APIs whose records a session carries, by the number that a record has: the first is the one
+/// that the session was opened for.
+pub type Apis<'a> = [&'a mut dyn Api];
+
+/// Whose a record is. This is the only place where that is decided.
+#[inline]
+fn whose<'a, 'b>(apis: &'a mut Apis<'b>, h: &Header) -> Result<&'a mut (dyn Api + 'b), WireError> {
+    match apis.get_mut(usize::from(h.api)) {
+        Some(api) => Ok(&mut **api),
+        None => Err(WireError::BadValue("API of a record")),
+    }
+}
+
+/// Has every API look after what is in progress; whether one wants to be asked again soon.
+fn poll(apis: &mut Apis<'_>) -> bool {
+    let mut busy = false;
+    for api in apis {
+        busy |= api.poll();
+    }
+    busy
+}
+
 /// The executor. Returns why the session is over.
-fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
+fn execute(apis: &mut Apis<'_>, queue: &Queue, channel: &Channel) -> String {
     // SAFETY: plain prctl; polls of some microseconds need the finest timer slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
     let mut idle = None::<Instant>;
@@ -364,7 +386,7 @@ fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
             Next::Frame(f) => f,
             Next::Closed(why) => return why,
             Next::Empty => {
-                let busy = api.poll();
+                let busy = poll(apis);
                 let since = idle.get_or_insert_with(Instant::now).elapsed();
                 // Not by how long we have been idle: the client goes on when it is answered, which
                 // may be long after the last record, whatever the answer has to wait for.
@@ -383,19 +405,19 @@ fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
                     queue.wait(Duration::from_secs(3600));
                     // Whatever woke us, more is likely to come.
                     idle = None;
-                    api.wake();
+                    apis.iter_mut().for_each(|api| api.wake());
                 }
                 continue;
             }
         };
         // Who waits for the device may have gone to sleep meanwhile, and will be needed.
         if idle.take().is_some_and(|t| t.elapsed() > DOZE) {
-            api.wake();
+            apis.iter_mut().for_each(|api| api.wake());
         }
         let Frame { seq, body } = frame;
         let (done, bytes) = match body {
             Body::Records(body) => {
-                let done = records(api, channel, &body, None);
+                let done = records(apis, channel, &body, None);
                 used = body;
                 (done, used.len())
             }
@@ -404,19 +426,19 @@ fn execute(api: &mut dyn Api, queue: &Queue, channel: &Channel) -> String {
                 // slice: `records` gets it as an option that only the API takes, which then keeps
                 // it; the memory itself is not freed while the arena lives.
                 let body = unsafe { std::slice::from_raw_parts(slab.ptr(), len) };
-                (records(api, channel, body, Some(slab)), len)
+                (records(apis, channel, body, Some(slab)), len)
             }
         };
         queue.done(seq, bytes);
         if let Err(e) = done {
             return format!("the client broke the protocol: {e}");
         }
-        api.poll();
+        poll(apis);
     }
 }
 
 fn records(
-    api: &mut dyn Api,
+    apis: &mut Apis<'_>,
     channel: &Channel,
     body: &[u8],
     mut slab: Option<crate::staging::Lent>,
@@ -430,7 +452,54 @@ fn records(
         if h.call != 0 {
             channel.asked();
         }
-        api.execute(&h, payload, &mut Hold { slab: &mut slab })?;
+        whose(apis, &h)?.execute(&h, payload, &mut Hold { slab: &mut slab })?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers what it was asked with an error that has its name.
+    struct Named(&'static str);
+
+    impl Api for Named {
+        fn execute(&mut self, _: &Header, _: &[u8], _: &mut Hold<'_>) -> Result<(), WireError> {
+            Err(WireError::BadValue(self.0))
+        }
+
+        fn poll(&mut self) -> bool {
+            self.0 == "busy"
+        }
+
+        fn close(&mut self) {}
+    }
+
+    #[test]
+    fn a_record_goes_to_the_api_that_it_names_and_nowhere_else() {
+        let (mut own, mut other) = (Named("own"), Named("busy"));
+        let mut apis: [&mut dyn Api; 2] = [&mut own, &mut other];
+        let said = |apis: &mut Apis<'_>, api| {
+            let (len, op, call, aux) = (16, 0x0201, 0, 0);
+            let h = Header {
+                len,
+                op,
+                api,
+                call,
+                aux,
+            };
+            let done =
+                whose(apis, &h).and_then(|api| api.execute(&h, &[], &mut Hold { slab: &mut None }));
+            done.expect_err("each says its name").to_string()
+        };
+        assert_eq!(said(&mut apis, 0), WireError::BadValue("own").to_string());
+        assert_eq!(said(&mut apis, 1), WireError::BadValue("busy").to_string());
+        for none in [2, 256, u16::MAX] {
+            let wrong = WireError::BadValue("API of a record");
+            assert_eq!(said(&mut apis, none), wrong.to_string());
+        }
+        assert!(poll(&mut apis), "one is busy");
+        assert!(!poll(&mut apis[..1]));
+    }
 }

@@ -60,7 +60,7 @@ pub fn record_of(op: u16, call: u32, scope: u32, payload: &[u8]) -> Vec<u8> {
     let h = Header {
         len: (HEADER + payload.len()) as u32,
         op,
-        flags: 0,
+        api: 0,
         call,
         aux: scope,
     };

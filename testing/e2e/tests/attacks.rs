@@ -373,3 +373,24 @@ fn opens_that_are_given_up_cost_nothing_and_keep_nobody_out() {
     let begun = server.log().matches("session opens").count();
     assert!(begun < 50, "{begun} sessions of clients that were gone");
 }
+
+/// A record says whose it is: of an API that the session does not have there are none.
+#[test]
+fn a_record_of_an_api_that_the_session_does_not_have_ends_it() {
+    let server = Server::start();
+    for api in [1u16, 2, u16::MAX] {
+        let mut hello = Hello::new(Intent::Open);
+        hello.api = "cuda".into();
+        let hello = serde_json::to_vec(&hello).expect("JSON");
+        let (mut to, _) = greet(&server.address, &hello).expect("a welcome");
+        let mut record = record_of(0x8001, 1, 0, &[]);
+        record[6..8].copy_from_slice(&api.to_le_bytes());
+        to.write_all(&frame_of(Kind::Data, 1, 0, &record))
+            .expect("it is sent");
+        until("the end of the session", || {
+            let line = "the client broke the protocol: field holds no valid API of a record";
+            Some(()).filter(|()| server.log().contains(line))
+        });
+        server.wait_for_sessions(0);
+    }
+}

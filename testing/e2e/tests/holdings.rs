@@ -6,7 +6,7 @@ use busbar_e2e::hostile::Raw;
 use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::{clear, tree};
 use busbar_e2e::until;
-use busbar_wire::codec::{Message, Reader};
+use busbar_wire::codec::{Message, Reader, Request};
 use busbar_wire::generated::cuda::contract::{MANAGED, RANGE, span};
 use busbar_wire::generated::cuda::*;
 use serde_json::Value;
@@ -37,7 +37,10 @@ fn done<'a, R: Request<'a>>(w: &mut Raw, m: &R) -> Vec<u8> {
     reply
 }
 
-use busbar_wire::codec::Request;
+/// Waits until what was queued has been executed.
+fn settle(w: &mut Raw) {
+    assert_eq!(w.call(0, &OpenCuda {}).0, 0);
+}
 
 /// A description of an array: width, height, format (an unsigned byte) and channels.
 fn shape(width: u64, height: u64, channels: u32) -> [u8; 24] {
@@ -136,10 +139,10 @@ fn every_byte_of_device_memory_is_counted_until_it_is_given_back() {
         },
     );
     w.queue(1, &VmmRelease { allocation: 1 });
-    w.returns();
+    settle(&mut w);
     assert_eq!(memory(&server, "physical"), (size, 1));
     w.queue(1, &VmmUnmap { va: a, size });
-    w.returns();
+    settle(&mut w);
     assert_eq!(memory(&server, "physical"), (0, 0));
 
     // Pools.
@@ -171,7 +174,7 @@ fn every_byte_of_device_memory_is_counted_until_it_is_given_back() {
     done(&mut w, &array(2, 5));
     assert_eq!(memory(&server, "array"), (4200, 2));
     w.queue(1, &CuArrayDestroy { h_array: 1 });
-    w.returns();
+    settle(&mut w);
     assert_eq!(memory(&server, "array"), (200, 1));
     let hash = w.content(IMAGE.as_bytes());
     done(
@@ -184,7 +187,7 @@ fn every_byte_of_device_memory_is_counted_until_it_is_given_back() {
     );
     assert_eq!(memory(&server, "module"), (IMAGE.len() as u64, 1));
     w.queue(1, &ModuleUnload { module: 1 });
-    w.returns();
+    settle(&mut w);
     assert_eq!(memory(&server, "module"), (0, 0));
     done(
         &mut w,
@@ -215,7 +218,7 @@ fn every_byte_of_device_memory_is_counted_until_it_is_given_back() {
         reset: 1,
     };
     w.queue(1, &reset);
-    w.returns();
+    settle(&mut w);
     let all = holding(&server)["memory"].clone();
     for (kind, m) in all.as_object().expect("kinds") {
         assert_eq!(
@@ -243,7 +246,7 @@ fn ps_names_the_living_objects_of_each_session() {
         w.queue(1, &CuEventCreate { ph_event, flags: 2 });
     }
     w.queue(1, &CuStreamDestroyV2 { h_stream: 2 });
-    w.returns();
+    settle(&mut w);
     let count = |kind: &str| objects(&server, kind);
     assert_eq!(
         (count("Context"), count("Stream"), count("Event")),
@@ -274,7 +277,7 @@ fn ps_names_the_living_objects_of_each_session() {
             reset: 1,
         },
     );
-    w.returns();
+    settle(&mut w);
     assert_eq!(
         holding(&server)["objects"],
         Value::Object(Default::default())
@@ -298,7 +301,7 @@ fn what_a_session_leaves_at_its_end_is_in_the_log() {
             flags: 0,
         },
     );
-    w.returns();
+    settle(&mut w);
     drop(w);
     let line = said("left at the end");
     assert!(line.contains("1 Context, 1 Stream"), "{line}");
@@ -314,7 +317,7 @@ fn what_a_session_leaves_at_its_end_is_in_the_log() {
             reset: 0,
         },
     );
-    w.returns();
+    settle(&mut w);
     drop(w);
     let line = until("a line of what is left", || {
         let log = server.log();
@@ -323,4 +326,174 @@ fn what_a_session_leaves_at_its_end_is_in_the_log() {
             .map(String::from)
     });
     assert!(line.contains("none") && line.contains("bytes=0"), "{line}");
+}
+
+/// What records create and destroy is what the spec says: each kind comes, and goes with the record
+/// that destroys it, and its children go along.
+#[test]
+fn each_kind_of_object_comes_and_goes_with_its_record() {
+    let server = Server::start();
+    let mut w = Raw::open(&server.address);
+    let kinds = |w: &mut Raw| {
+        settle(w);
+        let objects = holding(&server)["objects"].clone();
+        serde_json::from_value::<std::collections::BTreeMap<String, u64>>(objects).expect("counts")
+    };
+    let before = kinds(&mut w);
+    let hash = w.content(IMAGE.as_bytes());
+    let mut pool = vec![0; 88];
+    pool[..4].copy_from_slice(&1u32.to_le_bytes());
+    pool[8..12].copy_from_slice(&1u32.to_le_bytes());
+    let mut mipmapped = [0; 40];
+    mipmapped[..8].copy_from_slice(&16u64.to_le_bytes());
+    mipmapped[24..28].copy_from_slice(&1u32.to_le_bytes());
+    mipmapped[28..32].copy_from_slice(&1u32.to_le_bytes());
+    let (library, module, options) = (1, 1, &[][..]);
+
+    done(
+        &mut w,
+        &ModuleLoad {
+            module,
+            hash,
+            options,
+        },
+    );
+    done(
+        &mut w,
+        &ModuleFunction {
+            module,
+            name: "nop",
+            function: 1,
+        },
+    );
+    done(
+        &mut w,
+        &LibraryLoadNow {
+            library,
+            hash,
+            options,
+        },
+    );
+    done(&mut w, &LibraryModule { library, module: 2 });
+    done(
+        &mut w,
+        &PoolCreate {
+            pool: 1,
+            props: &pool,
+        },
+    );
+    done(
+        &mut w,
+        &VmmCreate {
+            allocation: 1,
+            size: 2 * MIB,
+            props: &pinned(),
+        },
+    );
+    done(
+        &mut w,
+        &CuMipmappedArrayCreate {
+            p_handle: 1,
+            p_mipmapped_array_desc: mipmapped,
+            num_mipmap_levels: 2,
+        },
+    );
+    done(
+        &mut w,
+        &CuMipmappedArrayGetLevel {
+            p_level_array: 1,
+            h_mipmapped_array: 1,
+            level: 1,
+        },
+    );
+    w.queue(
+        1,
+        &CuStreamCreate {
+            ph_stream: 1,
+            flags: 0,
+        },
+    );
+    w.queue(
+        1,
+        &CuEventCreate {
+            ph_event: 1,
+            flags: 2,
+        },
+    );
+    done(
+        &mut w,
+        &CuGraphCreate {
+            ph_graph: 1,
+            flags: 0,
+        },
+    );
+    let mut empty = vec![0; 256];
+    empty[..4].copy_from_slice(&5u32.to_le_bytes());
+    for node in 1..=2 {
+        done(
+            &mut w,
+            &GraphAddNode {
+                node,
+                graph: 1,
+                kind: 5,
+                after: vec![],
+                edges: &[],
+                params: &empty,
+                extra: &[],
+                mirrors: [0; 2],
+            },
+        );
+    }
+    done(
+        &mut w,
+        &GraphInstantiate {
+            exec: 1,
+            graph: 1,
+            flags: 0,
+            stream: 0,
+        },
+    );
+    let mut there = kinds(&mut w);
+    for kind in before.keys() {
+        there.remove(kind);
+    }
+    let wanted = [
+        ("Allocation", 1),
+        ("Array", 1),
+        ("Event", 1),
+        ("Function", 1),
+        ("Graph", 1),
+        ("GraphExec", 1),
+        ("GraphNode", 2),
+        ("Library", 1),
+        ("MemoryPool", 1),
+        ("MipmappedArray", 1),
+        ("Module", 2),
+        ("Stream", 1),
+    ];
+    assert!(
+        there.iter().map(|(k, n)| (k.as_str(), *n)).eq(wanted),
+        "{there:?}"
+    );
+
+    w.queue(1, &CuGraphDestroyNode { h_node: 2 });
+    assert_eq!(kinds(&mut w)["GraphNode"], 1);
+    w.queue(1, &ModuleUnload { module });
+    assert!(!kinds(&mut w).contains_key("Function"), "with its module");
+    w.queue(1, &LibraryUnload { library });
+    assert!(!kinds(&mut w).contains_key("Module"), "with its library");
+    w.queue(1, &CuMemPoolDestroy { pool: 1 });
+    w.queue(1, &VmmRelease { allocation: 1 });
+    w.queue(
+        1,
+        &CuMipmappedArrayDestroy {
+            h_mipmapped_array: 1,
+        },
+    );
+    assert!(!kinds(&mut w).contains_key("Array"), "its levels go along");
+    w.queue(1, &CuStreamDestroyV2 { h_stream: 1 });
+    w.queue(1, &CuEventDestroyV2 { h_event: 1 });
+    w.queue(1, &CuGraphDestroy { h_graph: 1 });
+    w.queue(1, &CuGraphExecDestroy { h_graph_exec: 1 });
+    assert_eq!(kinds(&mut w), before);
 }

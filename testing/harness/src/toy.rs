@@ -285,7 +285,7 @@ impl Pair {
                 let _ = opened.set(c.clone());
                 Ok(())
             };
-            serve(worker.0, Box::new(worker.1), ends, &mut toy, open).expect("threads start")
+            serve(worker.0, Box::new(worker.1), ends, &mut [&mut toy], open).expect("threads start")
         });
         let told: Arc<Mutex<Told>> = Arc::default();
         let (tx, rx) = channel();

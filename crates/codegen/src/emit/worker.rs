@@ -1,7 +1,7 @@
 //! Dispatch: `crates/worker/src/<api>/generated`.
 
 use crate::file::{ALLOW, Files, put, rust};
-use crate::model::{Api, Arg, At, Call, Effect, Family, Role};
+use crate::model::{Api, Arg, At, Call, Effect, Family, Field, Role, Wire};
 use crate::spec::{Act, Count, Sort};
 use std::fmt::Write as _;
 
@@ -121,7 +121,8 @@ fn family(api: &Api, f: &Family, state: &str) -> String {
     );
     if !api.config.handles.is_empty() {
         s.push_str(
-            "use wire::Kind;
+            "use crate::objects::{Creates, Key};
+use wire::Kind;
 
 ",
         );
@@ -148,17 +149,77 @@ fn family(api: &Api, f: &Family, state: &str) -> String {
         if missing {
             refuse(api, c, &mut s);
         } else if c.worker_by_hand() {
-            let _ = writeln!(
-                s,
+            let call = format!(
                 "crate::{}::{}::{}(w, h, m)",
                 api.name, c.item.family, c.snake
             );
+            match destroyed(api, c) {
+                None => s.push_str(&call),
+                Some(gone) => {
+                    let _ = write!(s, "let gone = {gone};\nlet done = {call};\n");
+                    s.push_str(
+                        "// It is dead, and what dies with it, whatever the library said.\n",
+                    );
+                    s.push_str("w.remove(gone);\ndone");
+                }
+            }
+            s.push('\n');
         } else {
-            call(api, c, &mut s);
+            call(c, &mut s);
         }
         s.push_str("}\n\n");
+        s.push_str(&created(api, c).unwrap_or_default());
     }
     s
+}
+
+/// The object of an effect, if a record has its id.
+fn object(api: &Api, c: &Call, acts: &[Act]) -> Option<(String, String)> {
+    let id = |f: &&Field| matches!(f.wire, Wire::Number("u32"));
+    let named = |e: &&Effect| {
+        let At::Field(field) = &e.at else {
+            return false;
+        };
+        acts.contains(&e.act) && c.request.iter().filter(id).any(|f| f.name == *field)
+    };
+    let e = c
+        .effects
+        .iter()
+        .find(named)
+        .filter(|_| !api.config.handles.is_empty())?;
+    match &e.at {
+        At::Field(field) => Some((e.kind.clone(), field.clone())),
+        At::Scope | At::Reply(_) => None,
+    }
+}
+
+/// The object that a call destroys.
+fn destroyed(api: &Api, c: &Call) -> Option<String> {
+    let (kind, field) = object(api, c, &[Act::Destroys])?;
+    Some(format!("(Kind::{kind}, m.{field})"))
+}
+
+/// What a call makes, for whoever has the library's handle of that.
+fn created(api: &Api, c: &Call) -> Option<String> {
+    let (kind, field) = object(api, c, &[Act::Creates, Act::Names])?;
+    let borrowed = c
+        .request
+        .iter()
+        .any(|f| matches!(f.wire, Wire::Bytes | Wire::Rest | Wire::Str));
+    let life = if borrowed { "<'_>" } else { "" };
+    let of = parents(api, c, &field);
+    let scope = if of.contains("scope") {
+        "scope"
+    } else {
+        "_scope"
+    };
+    Some(format!(
+        "impl Creates<Kind> for wire::{}{life} {{\n\
+         fn created<R>(&self, {scope}: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R)\n\
+         -> R {{\n\
+         put((Kind::{kind}, self.{field}), &[{of}])\n}}\n}}\n\n",
+        c.message
+    ))
 }
 
 /// Whether the worker's side is still to be written. (A function whose client side alone is
@@ -196,11 +257,11 @@ struct Parts {
     reply: Vec<String>,
 }
 
-fn call(api: &Api, c: &Call, s: &mut String) {
+fn call(c: &Call, s: &mut String) {
     let mut parts = Parts::default();
     for a in &c.args {
         if let Some(role) = &a.role {
-            parts.add(api, c, a, role);
+            parts.add(c, a, role);
         }
     }
     let Parts {
@@ -236,7 +297,7 @@ fn call(api: &Api, c: &Call, s: &mut String) {
 
 impl Parts {
     /// Adds one argument of the call.
-    fn add(&mut self, api: &Api, c: &Call, a: &Arg, role: &Role) {
+    fn add(&mut self, c: &Call, a: &Arg, role: &Role) {
         let (f, target, local) = (&a.field, &a.pointee, local(a));
         let arg = match role {
             Role::Number(is_size) => number(a, *is_size),
@@ -250,16 +311,12 @@ impl Parts {
                 }
             }
             Role::Del(kind) => {
-                let _ = writeln!(self.after, "w.remove(Kind::{kind}, m.{f});");
+                let _ = writeln!(self.after, "w.remove((Kind::{kind}, m.{f}));");
                 self.look_up(a, &format!("w.handle(Kind::{kind}, m.{f})?"))
             }
-            Role::New(kind) => {
+            Role::New(_) => {
                 let _ = writeln!(self.inside, "let mut {local}: {target} = zeroed();");
-                let of = parents(api, c, f);
-                let _ = writeln!(
-                    self.after,
-                    "w.store(Kind::{kind}, m.{f}, {local} as u64, &[{of}]);"
-                );
+                let _ = writeln!(self.after, "w.made(h, &m, {local} as u64);");
                 format!("&mut {local}")
             }
             Role::OutNumber(..) | Role::OutPlain(..) => {
@@ -345,16 +402,24 @@ impl Parts {
 
 /// What the new object in a field dies with.
 fn parents(api: &Api, c: &Call, field: &str) -> String {
-    let new = |e: &&Effect| e.act == Act::Creates && e.at == At::Field(field.into());
+    let new = |e: &&Effect| e.act != Act::Destroys && e.at == At::Field(field.into());
     let Some(e) = c.effects.iter().find(new) else {
         return String::new();
     };
     let kinds = api.config.kinds.get(&e.kind);
     let dies_with = |k: &String| kinds.is_some_and(|c| c.dies_with.contains(k));
-    let of = e.of.iter().filter(|(k, _)| dies_with(k));
+    // Only what has an id is in the tables.
+    let has_id = |at: &At| match at {
+        At::Field(f) => c
+            .request
+            .iter()
+            .any(|r| r.name == *f && r.wire == Wire::Number("u32")),
+        At::Scope | At::Reply(_) => true,
+    };
+    let of = e.of.iter().filter(|(k, at)| dies_with(k) && has_id(at));
     let one = |(kind, at): &(String, At)| match at {
-        At::Field(f) => format!("(Kind::{kind}, m.{f})"),
-        At::Scope | At::Reply(_) => format!("(Kind::{kind}, h.aux)"),
+        At::Field(f) => format!("(Kind::{kind}, self.{f})"),
+        At::Scope | At::Reply(_) => format!("(Kind::{kind}, scope)"),
     };
     of.map(one).collect::<Vec<_>>().join(", ")
 }

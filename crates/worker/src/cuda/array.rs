@@ -2,6 +2,7 @@
 
 use super::{Cuda, attempt, check};
 use crate::memory::Use;
+use crate::objects::Creates;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -56,7 +57,7 @@ fn bytes(d: &CUDA_ARRAY3D_DESCRIPTOR, levels: u32) -> u64 {
 fn create(
     w: &mut Cuda,
     h: &Header,
-    key: (Kind, u32),
+    m: &impl Creates<Kind>,
     (shape, levels): (&CUDA_ARRAY3D_DESCRIPTOR, u32),
     make: impl FnOnce(&Driver, &mut u64) -> CUresult,
 ) {
@@ -64,8 +65,7 @@ fn create(
         let charge = w.charge(Use::Array, bytes(shape, levels))?;
         let mut raw = 0;
         check(make(w.driver, &mut raw))?;
-        w.store(key.0, key.1, raw, &[(Kind::Context, h.aux)]);
-        w.handles.charge(key, 0, charge.into());
+        w.made_of(h, m, raw, charge);
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -80,16 +80,10 @@ pub(super) fn cu_array_create_v2(
     let mut shape: CUDA_ARRAY3D_DESCRIPTOR = busbar_abi::zeroed();
     (shape.Width, shape.Height) = (d.Width, d.Height);
     (shape.Format, shape.NumChannels) = (d.Format, d.NumChannels);
-    create(
-        w,
-        h,
-        (Kind::Array, m.p_handle),
-        (&shape, 1),
-        |driver, raw| {
-            // SAFETY: pointers to live values.
-            unsafe { driver.cuArrayCreate_v2((&raw mut *raw).cast(), &d) }
-        },
-    );
+    create(w, h, &m, (&shape, 1), |driver, raw| {
+        // SAFETY: pointers to live values.
+        unsafe { driver.cuArrayCreate_v2((&raw mut *raw).cast(), &d) }
+    });
     Ok(())
 }
 
@@ -99,7 +93,7 @@ pub(super) fn cu_array3_d_create_v2(
     m: msg::CuArray3DCreateV2,
 ) -> Result<(), WireError> {
     let d: CUDA_ARRAY3D_DESCRIPTOR = busbar_abi::from_bytes(&m.p_allocate_array).ok_or(BAD)?;
-    create(w, h, (Kind::Array, m.p_handle), (&d, 1), |driver, raw| {
+    create(w, h, &m, (&d, 1), |driver, raw| {
         // SAFETY: as above.
         unsafe { driver.cuArray3DCreate_v2((&raw mut *raw).cast(), &d) }
     });
@@ -113,8 +107,7 @@ pub(super) fn cu_mipmapped_array_create(
 ) -> Result<(), WireError> {
     let d: CUDA_ARRAY3D_DESCRIPTOR =
         busbar_abi::from_bytes(&m.p_mipmapped_array_desc).ok_or(BAD)?;
-    let key = (Kind::MipmappedArray, m.p_handle);
-    create(w, h, key, (&d, m.num_mipmap_levels), |driver, raw| {
+    create(w, h, &m, (&d, m.num_mipmap_levels), |driver, raw| {
         // SAFETY: as above.
         unsafe { driver.cuMipmappedArrayCreate((&raw mut *raw).cast(), &d, m.num_mipmap_levels) }
     });

@@ -5,6 +5,7 @@ use super::done::{Events, Job};
 use super::{Cuda, attempt, check};
 use crate::done::Bereft;
 use crate::memory::{Charge, Use};
+use crate::objects::Creates;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -23,10 +24,15 @@ fn fresh(w: &Cuda, id: u32) -> Result<Option<Charge>, CUresult> {
 }
 
 /// A context is there.
-fn made(w: &mut Cuda, id: u32, raw: CUcontext, charge: Option<Charge>) {
-    w.store(Kind::Context, id, raw as u64, &[]);
-    if let Some(charge) = charge {
-        w.handles.charge((Kind::Context, id), 0, charge.into());
+fn made(
+    w: &mut Cuda,
+    h: &Header,
+    m: &impl Creates<Kind>,
+    (raw, charge): (CUcontext, Option<Charge>),
+) {
+    match charge {
+        Some(charge) => w.made_of(h, m, raw as u64, charge),
+        None => w.made(h, m, raw as u64),
     }
 }
 
@@ -69,18 +75,18 @@ pub(super) fn cu_ctx_set_limit(
     Ok(())
 }
 
-fn retain(w: &mut Cuda, context: u32, device: i32, flags: u32) -> Result<(), CUresult> {
-    let dev = w.device(device)?;
-    let charge = fresh(w, context)?;
+fn retain(w: &mut Cuda, h: &Header, m: &msg::PrimaryRetain) -> Result<(), CUresult> {
+    let dev = w.device(m.device)?;
+    let charge = fresh(w, m.context)?;
     let mut ctx: CUcontext = std::ptr::null_mut();
     // SAFETY: a pointer to a live handle.
     unsafe {
-        if flags != 0 {
-            w.driver.cuDevicePrimaryCtxSetFlags_v2(dev, flags);
+        if m.flags != 0 {
+            w.driver.cuDevicePrimaryCtxSetFlags_v2(dev, m.flags);
         }
         check(w.driver.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
     }
-    made(w, context, ctx, charge);
+    made(w, h, m, (ctx, charge));
     super::copy::register(w, ctx as u64);
     // The program may have made it current before it retained it, as CUDA's runtime does.
     w.current = u32::MAX;
@@ -92,7 +98,7 @@ pub(super) fn primary_retain(
     h: &Header,
     m: msg::PrimaryRetain,
 ) -> Result<(), WireError> {
-    let rc = attempt(|| retain(w, m.context, m.device, m.flags));
+    let rc = attempt(|| retain(w, h, &m));
     w.reply(h, rc, |_| {});
     Ok(())
 }
@@ -112,7 +118,7 @@ fn forget(w: &mut Cuda, id: u32) {
         w.outgoing.not_registered();
         w.graphs.mirrors.forget_free();
     }
-    w.remove(Kind::Context, id);
+    w.remove((Kind::Context, id));
 }
 
 fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result<(), CUresult> {
@@ -171,7 +177,7 @@ pub(super) fn context_create(
         let mut ctx: CUcontext = std::ptr::null_mut();
         // SAFETY: a pointer to a live handle. The new context becomes current here, too.
         check(unsafe { w.driver.cuCtxCreate_v2(&mut ctx, m.flags, dev) })?;
-        made(w, m.context, ctx, charge);
+        made(w, h, &m, (ctx, charge));
         super::copy::register(w, ctx as u64);
         w.current = m.context;
         Ok(())

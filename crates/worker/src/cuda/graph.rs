@@ -45,7 +45,7 @@ pub(super) fn or_null<T>(list: &[T]) -> *const T {
 }
 
 /// Adds a node: the address that it allocates, and the graphs inside it.
-fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>), CUresult> {
+fn add(w: &mut Cuda, h: &Header, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>), CUresult> {
     let mut b = build(w, m.params, m.extra, m.mirrors)?;
     let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
     let after = node_list(w, &m.after)?;
@@ -65,8 +65,7 @@ fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>), CUres
             &mut b.p,
         )
     })?;
-    let of = [(Kind::Graph, m.graph)];
-    w.store(Kind::GraphNode, m.node, node as u64, &of);
+    w.made(h, m, node as u64);
     match b.p.r#type {
         CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
             let a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&b.p.u);
@@ -98,7 +97,7 @@ pub(super) fn graph_add_node(
 ) -> Result<(), WireError> {
     let mut told = (0, vec![]);
     let rc = attempt(|| {
-        told = add(w, &m)?;
+        told = add(w, h, &m)?;
         Ok(())
     });
     if h.call == 0 {
@@ -125,7 +124,7 @@ pub(super) fn graph_set_node(
         if b.p.r#type == CU_GRAPH_NODE_TYPE_GRAPH {
             // The graph that was inside goes.
             for g in inside(w, node).0 {
-                w.remove(Kind::Graph, w.known(Kind::Graph, g as u64));
+                w.remove((Kind::Graph, w.known(Kind::Graph, g as u64)));
             }
         }
         // SAFETY: as in `add`.
@@ -265,21 +264,6 @@ pub(super) fn graph_find(w: &mut Cuda, h: &Header, m: msg::GraphFind) -> Result<
         Ok(())
     });
     w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
-}
-
-pub(super) fn cu_graph_destroy(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CuGraphDestroy,
-) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let graph = w.handle(Kind::Graph, m.h_graph)? as CUgraph;
-        w.remove(Kind::Graph, m.h_graph);
-        // SAFETY: a live handle, which is not used again.
-        check(unsafe { w.driver.cuGraphDestroy(graph) })
-    });
-    w.done(h, rc);
     Ok(())
 }
 

@@ -246,9 +246,7 @@ pub(super) fn graph_instantiate(
         reply.result = p.result_out;
         reply.node = adopt_within(w, graph, p.hErrNode_out);
         check(rc)?;
-        w.store(Kind::GraphExec, m.exec, exec as u64, &[]);
-        w.handles
-            .charge((Kind::GraphExec, m.exec), 0, charge.into());
+        w.made_of(h, &m, exec as u64, charge);
         if m.flags & DEVICE_LAUNCH != 0 {
             reply.handle = exec as u64;
         }
@@ -438,7 +436,6 @@ pub(super) fn cu_graph_exec_destroy(
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
         let exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
-        w.remove(Kind::GraphExec, m.h_graph_exec);
         // SAFETY: a live handle, which is not used again.
         check(unsafe { w.driver.cuGraphExecDestroy(exec as CUgraphExec) })
     });

@@ -333,7 +333,7 @@ pub(super) fn user_object_create(
         // SAFETY: nobody else has it.
         .inspect_err(|_| drop(unsafe { Box::from_raw(data) }))?;
         made.store(true, Ordering::Release);
-        w.store(Kind::UserObject, m.object, object as u64, &[]);
+        w.made(h, &m, object as u64);
         Ok(())
     });
     w.done(h, rc);

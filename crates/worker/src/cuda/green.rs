@@ -59,8 +59,7 @@ pub(super) fn context_of_green(
         let mut ctx: CUcontext = std::ptr::null_mut();
         // SAFETY: a live green context and a pointer to a live handle.
         check(unsafe { w.driver.cuCtxFromGreenCtx(&mut ctx, green) })?;
-        let of = [(Kind::GreenContext, m.green)];
-        w.store(Kind::Context, m.context, ctx as u64, &of);
+        w.made(h, &m, ctx as u64);
         Ok(())
     });
     w.reply(h, rc, |_| {});

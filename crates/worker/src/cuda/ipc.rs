@@ -127,12 +127,7 @@ pub(super) fn ipc_event_import(
         check(unsafe { w.driver.cuIpcOpenEventHandle(&mut event, handle) })
     });
     if rc == CUDA_SUCCESS {
-        w.store(
-            Kind::Event,
-            m.event,
-            event as u64,
-            &[(Kind::Context, h.aux)],
-        );
+        w.made(h, &m, event as u64);
     }
     w.reply(h, rc, |_| {});
     Ok(())

@@ -6,6 +6,7 @@ use super::module::describe;
 use super::state::handles::{Body, Function};
 use super::{Cuda, attempt, check};
 use crate::memory::Use;
+use crate::objects::Creates;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
@@ -13,7 +14,12 @@ use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::record::Header;
 use std::ffi::CString;
 
-fn load(w: &mut Cuda, id: u32, hash: &[u8; 32], c: &mut Compile) -> Result<(), CUresult> {
+fn load(
+    w: &mut Cuda,
+    h: &Header,
+    (m, hash): (&impl Creates<Kind>, &[u8; 32]),
+    c: &mut Compile,
+) -> Result<(), CUresult> {
     let image = w.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
     let image = super::image::checked(&image)?;
     let charge = w.charge(Use::Module, image.len() as u64)?;
@@ -34,8 +40,7 @@ fn load(w: &mut Cuda, id: u32, hash: &[u8; 32], c: &mut Compile) -> Result<(), C
         )
     };
     check(rc)?;
-    w.store(Kind::Library, id, library as u64, &[]);
-    w.handles.charge((Kind::Library, id), 0, charge.into());
+    w.made_of(h, m, library as u64, charge);
     Ok(())
 }
 
@@ -44,10 +49,10 @@ pub(super) fn library_load(
     h: &Header,
     m: msg::LibraryLoad<'_>,
 ) -> Result<(), WireError> {
-    match attempt(|| load(w, m.library, &m.hash, &mut Compile::new(m.options)?)) {
+    match attempt(|| load(w, h, (&m, &m.hash), &mut Compile::new(m.options)?)) {
         // For want of memory, say: whoever uses it is told, and nobody else.
         rc if rc != CUDA_SUCCESS && !is_fatal(rc) => {
-            w.put(Kind::Library, m.library, Body::Unmade(rc), &[]);
+            w.made(h, &m, Body::Unmade(rc));
         }
         rc => w.done(h, rc),
     }
@@ -60,7 +65,7 @@ pub(super) fn library_load_now(
     m: msg::LibraryLoadNow<'_>,
 ) -> Result<(), WireError> {
     let mut c = Compile::new(m.options).unwrap_or_default();
-    let rc = attempt(|| load(w, m.library, &m.hash, &mut c));
+    let rc = attempt(|| load(w, h, (&m, &m.hash), &mut c));
     let reply = msg::LibraryLoadNowReply {
         info_log: c.info(),
         error_log: c.errors(),
@@ -76,9 +81,7 @@ pub(super) fn library_unload(
     m: msg::LibraryUnload,
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
-        let library = w.handle(Kind::Library, m.library);
-        w.remove(Kind::Library, m.library);
-        let library = match library {
+        let library = match w.handle(Kind::Library, m.library) {
             // It never was there.
             Err(e) if e != CUDA_ERROR_INVALID_HANDLE => return Ok(()),
             found => found?,
@@ -103,8 +106,7 @@ pub(super) fn library_module(
             w.driver
                 .cuLibraryGetModule(&mut module, library as CUlibrary)
         })?;
-        let of = [(Kind::Library, m.library), (Kind::Context, h.aux)];
-        w.store(Kind::Module, m.module, module as u64, &of);
+        w.made(h, &m, module as u64);
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -147,8 +149,7 @@ pub(super) fn library_kernel(
         );
         (reply.params, reply.attributes) = described;
         let f = Function::new(kernel as u64, true, &reply.params);
-        let of = [(Kind::Library, m.library)];
-        w.put(Kind::Function, m.function, Body::Function(f), &of);
+        w.made(h, &m, Body::Function(f));
         Ok(())
     });
     w.reply(h, rc, |wr| reply.encode(wr));

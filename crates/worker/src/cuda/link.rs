@@ -6,7 +6,7 @@ use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::codec::Message;
-use busbar_wire::generated::cuda::{self as msg, Kind};
+use busbar_wire::generated::cuda as msg;
 use busbar_wire::limits::MAX_BYTES;
 use busbar_wire::record::Header;
 use std::ffi::CStr;
@@ -38,7 +38,7 @@ pub(super) fn link_create(
             )
         })?;
         let link = Body::Link(Link { state, compile });
-        w.put(Kind::Link, m.link, link, &[(Kind::Context, h.aux)]);
+        w.made(h, &m, link);
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -115,9 +115,7 @@ pub(super) fn link_destroy(w: &mut Cuda, h: &Header, m: msg::LinkDestroy) -> Res
     let rc = attempt(|| {
         let state = state(w, m.link)?;
         // SAFETY: a live link, which is not used again; its buffers go after it.
-        let rc = check(unsafe { w.driver.cuLinkDestroy(state) });
-        w.remove(Kind::Link, m.link);
-        rc
+        check(unsafe { w.driver.cuLinkDestroy(state) })
     });
     w.done(h, rc);
     Ok(())

@@ -68,9 +68,7 @@ pub(super) fn module_load(
                 values.as_mut_ptr(),
             )
         })?;
-        let of = [(Kind::Context, h.aux)];
-        w.store(Kind::Module, m.module, module as u64, &of);
-        w.handles.charge((Kind::Module, m.module), 0, charge.into());
+        w.made_of(h, &m, module as u64, charge);
         Ok(())
     });
     let reply = msg::ModuleLoadReply {
@@ -89,7 +87,6 @@ pub(super) fn module_unload(
 ) -> Result<(), WireError> {
     let rc = attempt(|| {
         let module = w.handle(Kind::Module, m.module)?;
-        w.remove(Kind::Module, m.module);
         // SAFETY: a live module, which is not used again.
         check(unsafe { w.driver.cuModuleUnload(module as CUmodule) })
     });
@@ -121,8 +118,7 @@ pub(super) fn module_function(
         );
         (reply.params, reply.attributes) = described;
         let f = Function::new(f as u64, false, &reply.params);
-        let of = [(Kind::Module, m.module)];
-        w.put(Kind::Function, m.function, Body::Function(f), &of);
+        w.made(h, &m, Body::Function(f));
         Ok(())
     });
     w.reply(h, rc, |wr| reply.encode(wr));

@@ -203,7 +203,7 @@ pub(super) fn pool_create(
         let mut pool: CUmemoryPool = std::ptr::null_mut();
         // SAFETY: pointers to live values.
         check(unsafe { w.driver.cuMemPoolCreate(&mut pool, &props) })?;
-        w.store(Kind::MemoryPool, m.pool, pool as u64, &[]);
+        w.made(h, &m, pool as u64);
         Ok(())
     });
     w.reply(h, rc, |_| {});

@@ -7,7 +7,7 @@ use super::{blame, done, mover, promised};
 use crate::ahead::Ahead;
 use crate::content::Content;
 use crate::memory::{Charge, Full, Gate, Use};
-use crate::objects::{Dead, Key};
+use crate::objects::{Creates, Dead, Key};
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent};
 use busbar_abi::cuda::*;
@@ -115,37 +115,50 @@ impl Cuda {
             .ok_or(CUDA_ERROR_INVALID_DEVICE)
     }
 
-    /// Puts a handle under an id, as a child of what it dies with.
-    pub(crate) fn store(&mut self, kind: Kind, id: u32, raw: u64, parents: &[Key<Kind>]) {
-        match kind {
-            Kind::Context => {
-                self.blame.add(raw, id);
-                self.places.know(id, raw);
+    /// What a call makes is there: the spec says what it is, and whose child.
+    pub(super) fn made(&mut self, h: &Header, m: &impl Creates<Kind>, body: impl Into<Body>) {
+        m.created(h.aux, |key, parents| self.put(key, body.into(), parents));
+    }
+
+    /// As [`Cuda::made`], for what takes device memory.
+    pub(super) fn made_of(
+        &mut self,
+        h: &Header,
+        m: &impl Creates<Kind>,
+        body: impl Into<Body>,
+        memory: Charge,
+    ) {
+        self.made(h, m, body);
+        m.created(h.aux, |key, _| self.handles.charge(key, 0, memory.into()));
+    }
+
+    /// Puts what was made under an id.
+    fn put(&mut self, (kind, id): Key<Kind>, body: Body, parents: &[Key<Kind>]) {
+        match (kind, &body) {
+            (Kind::Context, Body::Handle(raw)) => {
+                self.blame.add(*raw, id);
+                self.places.know(id, *raw);
                 self.current = u32::MAX;
             }
             // The id may have been another's.
-            Kind::Stream => self.settled.forget_stream(id),
+            (Kind::Stream, _) => self.settled.forget_stream(id),
             _ => {}
         }
-        self.put(kind, id, Body::Handle(raw), parents);
+        let dead = self.handles.put((kind, id), body, parents);
+        self.bury(dead);
+    }
+
+    /// Ends an object and all that dies with it. The dispatch does so after a call that destroys
+    /// one; here is only who must forget it before.
+    pub(super) fn remove(&mut self, key: Key<Kind>) {
+        let dead = self.handles.retire(key);
+        self.bury(dead);
     }
 
     /// Takes device memory for the session.
     pub(super) fn charge(&self, kind: Use, bytes: u64) -> Result<Charge, CUresult> {
         let taken = self.gate.take(kind, bytes);
         taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
-    }
-
-    /// Puts what was made under an id.
-    pub(super) fn put(&mut self, kind: Kind, id: u32, body: Body, parents: &[Key<Kind>]) {
-        let dead = self.handles.put((kind, id), body, parents);
-        self.bury(dead);
-    }
-
-    /// Ends an object and all that dies with it.
-    pub(crate) fn remove(&mut self, kind: Kind, id: u32) {
-        let dead = self.handles.retire((kind, id));
-        self.bury(dead);
     }
 
     /// Forgets what else is known of objects that are dead.

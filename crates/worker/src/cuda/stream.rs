@@ -182,7 +182,7 @@ pub(super) fn capture_end(w: &mut Cuda, h: &Header, m: msg::CaptureEnd) -> Resul
         // The program may know it already: from a question, or since it gave it.
         reply.actual = match w.known(Kind::Graph, graph as u64) {
             0 => {
-                w.store(Kind::Graph, m.graph, graph as u64, &[]);
+                w.made(h, &m, graph as u64);
                 m.graph
             }
             id => id,

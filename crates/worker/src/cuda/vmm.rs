@@ -34,9 +34,7 @@ pub(super) fn vmm_create(w: &mut Cuda, h: &Header, m: msg::VmmCreate<'_>) -> Res
             w.driver
                 .cuMemCreate(&mut memory, m.size as usize, &props, 0)
         })?;
-        w.store(Kind::Allocation, m.allocation, memory, &[]);
-        let key = (Kind::Allocation, m.allocation);
-        w.handles.charge(key, 0, charge.into());
+        w.made_of(h, &m, memory, charge);
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -115,7 +113,6 @@ pub(super) fn vmm_unmap(w: &mut Cuda, h: &Header, m: msg::VmmUnmap) -> Result<()
 pub(super) fn vmm_release(w: &mut Cuda, h: &Header, m: msg::VmmRelease) -> Result<(), WireError> {
     let rc = attempt(|| {
         let memory = w.handle(Kind::Allocation, m.allocation)?;
-        w.remove(Kind::Allocation, m.allocation);
         w.exports.forget(Memory::Allocation(m.allocation));
         // SAFETY: live memory, which is not used again.
         check(unsafe { w.driver.cuMemRelease(memory) })
@@ -182,7 +179,7 @@ pub(super) fn vmm_import(w: &mut Cuda, h: &Header, m: msg::VmmImport) -> Result<
             }
         }
         props.win32HandleMetaData = std::ptr::null_mut();
-        w.store(Kind::Allocation, m.allocation, memory, &[]);
+        w.made(h, &m, memory);
         Ok(())
     });
     let reply = msg::VmmImportReply {

@@ -65,7 +65,7 @@ impl Fed {
         Header {
             len: (busbar_wire::record::HEADER + len) as u32,
             op,
-            flags: 0,
+            api: 0,
             call: if r.one_in(2) { r.next_u64() as u32 } else { 0 },
             aux: scope,
         }
@@ -383,7 +383,7 @@ fn main() -> Result<()> {
         }
         end.shutdown();
     });
-    serve(ours, Box::new(Once), ends, &mut fed, |_| Ok(()))?;
+    serve(ours, Box::new(Once), ends, &mut [&mut fed], |_| Ok(()))?;
     if CANARY.chunks(16).any(|c| c != CANARY_WORD) {
         bail!("the worker's own memory was written to");
     }

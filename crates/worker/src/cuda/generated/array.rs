@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn cu_array3_d_create_v2(
@@ -18,6 +19,12 @@ pub(super) fn cu_array3_d_create_v2(
     let m = wire::CuArray3DCreateV2::decode(&mut r)?;
     r.finish()?;
     crate::cuda::array::cu_array3_d_create_v2(w, h, m)
+}
+
+impl Creates<Kind> for wire::CuArray3DCreateV2 {
+    fn created<R>(&self, scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Array, self.p_handle), &[(Kind::Context, scope)])
+    }
 }
 
 pub(super) fn cu_array3_d_get_descriptor_v2(
@@ -54,6 +61,12 @@ pub(super) fn cu_array_create_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
     crate::cuda::array::cu_array_create_v2(w, h, m)
 }
 
+impl Creates<Kind> for wire::CuArrayCreateV2 {
+    fn created<R>(&self, scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Array, self.p_handle), &[(Kind::Context, scope)])
+    }
+}
+
 pub(super) fn cu_array_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuArrayDestroy::decode(&mut r)?;
@@ -62,7 +75,7 @@ pub(super) fn cu_array_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
         let v_h_array = w.handle(Kind::Array, m.h_array)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuArrayDestroy(v_h_array as CUarray) })?;
-        w.remove(Kind::Array, m.h_array);
+        w.remove((Kind::Array, m.h_array));
         Ok(())
     });
     w.done(h, rc);
@@ -138,16 +151,20 @@ pub(super) fn cu_array_get_plane(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
             w.driver
                 .cuArrayGetPlane(&mut v_p_plane_array, v_h_array as CUarray, m.plane_idx)
         })?;
-        w.store(
-            Kind::Array,
-            m.p_plane_array,
-            v_p_plane_array as u64,
-            &[(Kind::Array, m.h_array)],
-        );
+        w.made(h, &m, v_p_plane_array as u64);
         Ok(())
     });
     w.reply(h, rc, |_| {});
     Ok(())
+}
+
+impl Creates<Kind> for wire::CuArrayGetPlane {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put(
+            (Kind::Array, self.p_plane_array),
+            &[(Kind::Array, self.h_array)],
+        )
+    }
 }
 
 pub(super) fn cu_array_get_sparse_properties(
@@ -188,6 +205,15 @@ pub(super) fn cu_mipmapped_array_create(
     crate::cuda::array::cu_mipmapped_array_create(w, h, m)
 }
 
+impl Creates<Kind> for wire::CuMipmappedArrayCreate {
+    fn created<R>(&self, scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put(
+            (Kind::MipmappedArray, self.p_handle),
+            &[(Kind::Context, scope)],
+        )
+    }
+}
+
 pub(super) fn cu_mipmapped_array_destroy(
     w: &mut Cuda,
     h: &Header,
@@ -203,7 +229,7 @@ pub(super) fn cu_mipmapped_array_destroy(
             w.driver
                 .cuMipmappedArrayDestroy(v_h_mipmapped_array as CUmipmappedArray)
         })?;
-        w.remove(Kind::MipmappedArray, m.h_mipmapped_array);
+        w.remove((Kind::MipmappedArray, m.h_mipmapped_array));
         Ok(())
     });
     w.done(h, rc);
@@ -229,16 +255,20 @@ pub(super) fn cu_mipmapped_array_get_level(
                 m.level,
             )
         })?;
-        w.store(
-            Kind::Array,
-            m.p_level_array,
-            v_p_level_array as u64,
-            &[(Kind::MipmappedArray, m.h_mipmapped_array)],
-        );
+        w.made(h, &m, v_p_level_array as u64);
         Ok(())
     });
     w.reply(h, rc, |_| {});
     Ok(())
+}
+
+impl Creates<Kind> for wire::CuMipmappedArrayGetLevel {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put(
+            (Kind::Array, self.p_level_array),
+            &[(Kind::MipmappedArray, self.h_mipmapped_array)],
+        )
+    }
 }
 
 pub(super) fn cu_mipmapped_array_get_memory_requirements(

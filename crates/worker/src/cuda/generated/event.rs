@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn cu_event_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -17,16 +18,17 @@ pub(super) fn cu_event_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
         let mut v_ph_event: CUevent = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuEventCreate(&mut v_ph_event, m.flags) })?;
-        w.store(
-            Kind::Event,
-            m.ph_event,
-            v_ph_event as u64,
-            &[(Kind::Context, h.aux)],
-        );
+        w.made(h, &m, v_ph_event as u64);
         Ok(())
     });
     w.done(h, rc);
     Ok(())
+}
+
+impl Creates<Kind> for wire::CuEventCreate {
+    fn created<R>(&self, scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Event, self.ph_event), &[(Kind::Context, scope)])
+    }
 }
 
 pub(super) fn cu_event_destroy_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -37,7 +39,7 @@ pub(super) fn cu_event_destroy_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
         let v_h_event = w.handle(Kind::Event, m.h_event)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuEventDestroy_v2(v_h_event as CUevent) })?;
-        w.remove(Kind::Event, m.h_event);
+        w.remove((Kind::Event, m.h_event));
         Ok(())
     });
     w.done(h, rc);

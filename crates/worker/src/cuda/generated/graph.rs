@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn cu_device_graph_mem_trim(
@@ -121,11 +122,17 @@ pub(super) fn cu_graph_clone(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<()
             w.driver
                 .cuGraphClone(&mut v_ph_graph_clone, v_original_graph as CUgraph)
         })?;
-        w.store(Kind::Graph, m.ph_graph_clone, v_ph_graph_clone as u64, &[]);
+        w.made(h, &m, v_ph_graph_clone as u64);
         Ok(())
     });
     w.reply(h, rc, |_| {});
     Ok(())
+}
+
+impl Creates<Kind> for wire::CuGraphClone {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Graph, self.ph_graph_clone), &[])
+    }
 }
 
 pub(super) fn cu_graph_conditional_handle_create(
@@ -173,18 +180,32 @@ pub(super) fn cu_graph_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
         let mut v_ph_graph: CUgraph = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuGraphCreate(&mut v_ph_graph, m.flags) })?;
-        w.store(Kind::Graph, m.ph_graph, v_ph_graph as u64, &[]);
+        w.made(h, &m, v_ph_graph as u64);
         Ok(())
     });
     w.done(h, rc);
     Ok(())
 }
 
+impl Creates<Kind> for wire::CuGraphCreate {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Graph, self.ph_graph), &[])
+    }
+}
+
 pub(super) fn cu_graph_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphDestroy::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::cu_graph_destroy(w, h, m)
+    let rc = attempt(|| {
+        let v_h_graph = w.handle(Kind::Graph, m.h_graph)?;
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
+        check(unsafe { w.driver.cuGraphDestroy(v_h_graph as CUgraph) })?;
+        w.remove((Kind::Graph, m.h_graph));
+        Ok(())
+    });
+    w.done(h, rc);
+    Ok(())
 }
 
 pub(super) fn cu_graph_destroy_node(
@@ -199,7 +220,7 @@ pub(super) fn cu_graph_destroy_node(
         let v_h_node = w.handle(Kind::GraphNode, m.h_node)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuGraphDestroyNode(v_h_node as CUgraphNode) })?;
-        w.remove(Kind::GraphNode, m.h_node);
+        w.remove((Kind::GraphNode, m.h_node));
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -258,7 +279,11 @@ pub(super) fn cu_graph_exec_destroy(
     let mut r = Reader::new(body);
     let m = wire::CuGraphExecDestroy::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::cu_graph_exec_destroy(w, h, m)
+    let gone = (Kind::GraphExec, m.h_graph_exec);
+    let done = crate::cuda::graph::cu_graph_exec_destroy(w, h, m);
+    // It is dead, and what dies with it, whatever the library said.
+    w.remove(gone);
+    done
 }
 
 pub(super) fn cu_graph_exec_event_record_node_set_event(

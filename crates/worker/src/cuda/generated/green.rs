@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn cu_ctx_get_dev_resource(
@@ -81,11 +82,17 @@ pub(super) fn cu_dev_resource_generate_desc(
                 m.nb_resources,
             )
         })?;
-        w.store(Kind::ResourceDesc, m.ph_desc, v_ph_desc as u64, &[]);
+        w.made(h, &m, v_ph_desc as u64);
         Ok(())
     });
     w.reply(h, rc, |_| {});
     Ok(())
+}
+
+impl Creates<Kind> for wire::CuDevResourceGenerateDesc<'_> {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::ResourceDesc, self.ph_desc), &[])
+    }
 }
 
 pub(super) fn cu_green_ctx_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -104,11 +111,17 @@ pub(super) fn cu_green_ctx_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
                 m.flags,
             )
         })?;
-        w.store(Kind::GreenContext, m.ph_ctx, v_ph_ctx as u64, &[]);
+        w.made(h, &m, v_ph_ctx as u64);
         Ok(())
     });
     w.reply(h, rc, |_| {});
     Ok(())
+}
+
+impl Creates<Kind> for wire::CuGreenCtxCreate {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::GreenContext, self.ph_ctx), &[])
+    }
 }
 
 pub(super) fn cu_green_ctx_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -119,7 +132,7 @@ pub(super) fn cu_green_ctx_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
         let v_h_ctx = w.handle(Kind::GreenContext, m.h_ctx)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuGreenCtxDestroy(v_h_ctx as CUgreenCtx) })?;
-        w.remove(Kind::GreenContext, m.h_ctx);
+        w.remove((Kind::GreenContext, m.h_ctx));
         Ok(())
     });
     w.reply(h, rc, |_| {});
@@ -218,16 +231,17 @@ pub(super) fn cu_green_ctx_stream_create(
                 m.priority,
             )
         })?;
-        w.store(
-            Kind::Stream,
-            m.ph_stream,
-            v_ph_stream as u64,
-            &[(Kind::Context, h.aux)],
-        );
+        w.made(h, &m, v_ph_stream as u64);
         Ok(())
     });
     w.reply(h, rc, |_| {});
     Ok(())
+}
+
+impl Creates<Kind> for wire::CuGreenCtxStreamCreate {
+    fn created<R>(&self, scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Stream, self.ph_stream), &[(Kind::Context, scope)])
+    }
 }
 
 pub(super) fn cu_green_ctx_wait_event(

@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn open_cuda(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -55,7 +56,11 @@ pub(super) fn primary_release(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
     let mut r = Reader::new(body);
     let m = wire::PrimaryRelease::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::context::primary_release(w, h, m)
+    let gone = (Kind::Context, m.context);
+    let done = crate::cuda::context::primary_release(w, h, m);
+    // It is dead, and what dies with it, whatever the library said.
+    w.remove(gone);
+    done
 }
 
 pub(super) fn context_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -65,11 +70,21 @@ pub(super) fn context_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<()
     crate::cuda::context::context_create(w, h, m)
 }
 
+impl Creates<Kind> for wire::ContextCreate {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Context, self.context), &[])
+    }
+}
+
 pub(super) fn context_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ContextDestroy::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::context::context_destroy(w, h, m)
+    let gone = (Kind::Context, m.context);
+    let done = crate::cuda::context::context_destroy(w, h, m);
+    // It is dead, and what dies with it, whatever the library said.
+    w.remove(gone);
+    done
 }
 
 pub(super) fn context_synchronize(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -163,6 +178,12 @@ pub(super) fn library_load(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), 
     crate::cuda::library::library_load(w, h, m)
 }
 
+impl Creates<Kind> for wire::LibraryLoad<'_> {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Library, self.library), &[])
+    }
+}
+
 pub(super) fn library_load_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LibraryLoadNow::decode(&mut r)?;
@@ -170,11 +191,26 @@ pub(super) fn library_load_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
     crate::cuda::library::library_load_now(w, h, m)
 }
 
+impl Creates<Kind> for wire::LibraryLoadNow<'_> {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Library, self.library), &[])
+    }
+}
+
 pub(super) fn library_kernel(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LibraryKernel::decode(&mut r)?;
     r.finish()?;
     crate::cuda::library::library_kernel(w, h, m)
+}
+
+impl Creates<Kind> for wire::LibraryKernel<'_> {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put(
+            (Kind::Function, self.function),
+            &[(Kind::Library, self.library)],
+        )
+    }
 }
 
 pub(super) fn library_kernel_names(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -198,11 +234,26 @@ pub(super) fn module_load(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), W
     crate::cuda::module::module_load(w, h, m)
 }
 
+impl Creates<Kind> for wire::ModuleLoad<'_> {
+    fn created<R>(&self, scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Module, self.module), &[(Kind::Context, scope)])
+    }
+}
+
 pub(super) fn module_function(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ModuleFunction::decode(&mut r)?;
     r.finish()?;
     crate::cuda::module::module_function(w, h, m)
+}
+
+impl Creates<Kind> for wire::ModuleFunction<'_> {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put(
+            (Kind::Function, self.function),
+            &[(Kind::Module, self.module)],
+        )
+    }
 }
 
 pub(super) fn module_global(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -230,6 +281,12 @@ pub(super) fn link_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), W
     crate::cuda::module::link_create(w, h, m)
 }
 
+impl Creates<Kind> for wire::LinkCreate<'_> {
+    fn created<R>(&self, scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Link, self.link), &[(Kind::Context, scope)])
+    }
+}
+
 pub(super) fn link_add(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LinkAdd::decode(&mut r)?;
@@ -248,7 +305,11 @@ pub(super) fn link_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), 
     let mut r = Reader::new(body);
     let m = wire::LinkDestroy::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::module::link_destroy(w, h, m)
+    let gone = (Kind::Link, m.link);
+    let done = crate::cuda::module::link_destroy(w, h, m);
+    // It is dead, and what dies with it, whatever the library said.
+    w.remove(gone);
+    done
 }
 
 pub(super) fn function_set_attribute(
@@ -273,7 +334,11 @@ pub(super) fn library_unload(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<()
     let mut r = Reader::new(body);
     let m = wire::LibraryUnload::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::library::library_unload(w, h, m)
+    let gone = (Kind::Library, m.library);
+    let done = crate::cuda::library::library_unload(w, h, m);
+    // It is dead, and what dies with it, whatever the library said.
+    w.remove(gone);
+    done
 }
 
 pub(super) fn library_module(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -283,11 +348,24 @@ pub(super) fn library_module(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<()
     crate::cuda::library::library_module(w, h, m)
 }
 
+impl Creates<Kind> for wire::LibraryModule {
+    fn created<R>(&self, scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put(
+            (Kind::Module, self.module),
+            &[(Kind::Library, self.library), (Kind::Context, scope)],
+        )
+    }
+}
+
 pub(super) fn module_unload(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ModuleUnload::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::module::module_unload(w, h, m)
+    let gone = (Kind::Module, m.module);
+    let done = crate::cuda::module::module_unload(w, h, m);
+    // It is dead, and what dies with it, whatever the library said.
+    w.remove(gone);
+    done
 }
 
 pub(super) fn chip_layout(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -323,6 +401,12 @@ pub(super) fn pool_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), W
     let m = wire::PoolCreate::decode(&mut r)?;
     r.finish()?;
     crate::cuda::pool::pool_create(w, h, m)
+}
+
+impl Creates<Kind> for wire::PoolCreate<'_> {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::MemoryPool, self.pool), &[])
+    }
 }
 
 pub(super) fn error_text(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {

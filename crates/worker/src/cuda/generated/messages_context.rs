@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn primary_retain(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -16,18 +17,32 @@ pub(super) fn primary_retain(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<()
     crate::cuda::context::primary_retain(w, h, m)
 }
 
+impl Creates<Kind> for wire::PrimaryRetain {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Context, self.context), &[])
+    }
+}
+
 pub(super) fn primary_release_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::PrimaryReleaseNow::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::context::primary_release_now(w, h, m)
+    let gone = (Kind::Context, m.context);
+    let done = crate::cuda::context::primary_release_now(w, h, m);
+    // It is dead, and what dies with it, whatever the library said.
+    w.remove(gone);
+    done
 }
 
 pub(super) fn context_destroy_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ContextDestroyNow::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::context::context_destroy_now(w, h, m)
+    let gone = (Kind::Context, m.context);
+    let done = crate::cuda::context::context_destroy_now(w, h, m);
+    // It is dead, and what dies with it, whatever the library said.
+    w.remove(gone);
+    done
 }
 
 pub(super) fn mem_retire(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {

@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn graph_add_node(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -14,6 +15,12 @@ pub(super) fn graph_add_node(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<()
     let m = wire::GraphAddNode::decode(&mut r)?;
     r.finish()?;
     crate::cuda::graph::graph_add_node(w, h, m)
+}
+
+impl Creates<Kind> for wire::GraphAddNode<'_> {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::GraphNode, self.node), &[(Kind::Graph, self.graph)])
+    }
 }
 
 pub(super) fn graph_set_node(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -72,6 +79,12 @@ pub(super) fn graph_instantiate(w: &mut Cuda, h: &Header, body: &[u8]) -> Result
     crate::cuda::graph::graph_instantiate(w, h, m)
 }
 
+impl Creates<Kind> for wire::GraphInstantiate {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::GraphExec, self.exec), &[])
+    }
+}
+
 pub(super) fn graph_exec_update(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphExecUpdate::decode(&mut r)?;
@@ -98,6 +111,12 @@ pub(super) fn capture_end(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), W
     let m = wire::CaptureEnd::decode(&mut r)?;
     r.finish()?;
     crate::cuda::stream::capture_end(w, h, m)
+}
+
+impl Creates<Kind> for wire::CaptureEnd {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Graph, self.graph), &[])
+    }
 }
 
 pub(super) fn capture_to_graph(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -140,6 +159,12 @@ pub(super) fn user_object_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
     let m = wire::UserObjectCreate::decode(&mut r)?;
     r.finish()?;
     crate::cuda::user_object::user_object_create(w, h, m)
+}
+
+impl Creates<Kind> for wire::UserObjectCreate {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::UserObject, self.object), &[])
+    }
 }
 
 pub(super) fn run_promised(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {

@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn ipc_export(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -35,4 +36,10 @@ pub(super) fn ipc_event_import(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
     let m = wire::IpcEventImport::decode(&mut r)?;
     r.finish()?;
     crate::cuda::ipc::ipc_event_import(w, h, m)
+}
+
+impl Creates<Kind> for wire::IpcEventImport<'_> {
+    fn created<R>(&self, scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Event, self.event), &[(Kind::Context, scope)])
+    }
 }

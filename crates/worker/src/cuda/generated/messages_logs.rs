@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn logs_dump(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -23,11 +24,21 @@ pub(super) fn logs_listen(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), W
     crate::cuda::logs::logs_listen(w, h, m)
 }
 
+impl Creates<Kind> for wire::LogsListen {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Listener, self.listener), &[])
+    }
+}
+
 pub(super) fn logs_ignore(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LogsIgnore::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::logs::logs_ignore(w, h, m)
+    let gone = (Kind::Listener, m.listener);
+    let done = crate::cuda::logs::logs_ignore(w, h, m);
+    // It is dead, and what dies with it, whatever the library said.
+    w.remove(gone);
+    done
 }
 
 pub(super) fn log_line(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {

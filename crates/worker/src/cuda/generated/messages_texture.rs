@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn tex_object(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -63,6 +64,15 @@ pub(super) fn context_of_green(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
     let m = wire::ContextOfGreen::decode(&mut r)?;
     r.finish()?;
     crate::cuda::green::context_of_green(w, h, m)
+}
+
+impl Creates<Kind> for wire::ContextOfGreen {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put(
+            (Kind::Context, self.context),
+            &[(Kind::GreenContext, self.green)],
+        )
+    }
 }
 
 pub(super) fn green_of_stream(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {

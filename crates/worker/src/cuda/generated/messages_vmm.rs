@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn vmm_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -14,6 +15,12 @@ pub(super) fn vmm_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), Wi
     let m = wire::VmmCreate::decode(&mut r)?;
     r.finish()?;
     crate::cuda::vmm::vmm_create(w, h, m)
+}
+
+impl Creates<Kind> for wire::VmmCreate<'_> {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Allocation, self.allocation), &[])
+    }
 }
 
 pub(super) fn vmm_map(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -41,7 +48,11 @@ pub(super) fn vmm_release(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), W
     let mut r = Reader::new(body);
     let m = wire::VmmRelease::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::vmm::vmm_release(w, h, m)
+    let gone = (Kind::Allocation, m.allocation);
+    let done = crate::cuda::vmm::vmm_release(w, h, m);
+    // It is dead, and what dies with it, whatever the library said.
+    w.remove(gone);
+    done
 }
 
 pub(super) fn vmm_granularity(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -77,4 +88,10 @@ pub(super) fn vmm_import(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), Wi
     let m = wire::VmmImport::decode(&mut r)?;
     r.finish()?;
     crate::cuda::vmm::vmm_import(w, h, m)
+}
+
+impl Creates<Kind> for wire::VmmImport {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Allocation, self.allocation), &[])
+    }
 }

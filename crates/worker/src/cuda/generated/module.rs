@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn cu_func_is_loaded(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -126,16 +127,20 @@ pub(super) fn cu_module_get_surf_ref(
             w.driver
                 .cuModuleGetSurfRef(&mut v_p_surf_ref, v_hmod as CUmodule, v_name.as_ptr())
         })?;
-        w.store(
-            Kind::SurfRef,
-            m.p_surf_ref,
-            v_p_surf_ref as u64,
-            &[(Kind::Module, m.hmod)],
-        );
+        w.made(h, &m, v_p_surf_ref as u64);
         Ok(())
     });
     w.reply(h, rc, |_| {});
     Ok(())
+}
+
+impl Creates<Kind> for wire::CuModuleGetSurfRef<'_> {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put(
+            (Kind::SurfRef, self.p_surf_ref),
+            &[(Kind::Module, self.hmod)],
+        )
+    }
 }
 
 pub(super) fn cu_module_get_tex_ref(
@@ -155,14 +160,15 @@ pub(super) fn cu_module_get_tex_ref(
             w.driver
                 .cuModuleGetTexRef(&mut v_p_tex_ref, v_hmod as CUmodule, v_name.as_ptr())
         })?;
-        w.store(
-            Kind::TexRef,
-            m.p_tex_ref,
-            v_p_tex_ref as u64,
-            &[(Kind::Module, m.hmod)],
-        );
+        w.made(h, &m, v_p_tex_ref as u64);
         Ok(())
     });
     w.reply(h, rc, |_| {});
     Ok(())
+}
+
+impl Creates<Kind> for wire::CuModuleGetTexRef<'_> {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::TexRef, self.p_tex_ref), &[(Kind::Module, self.hmod)])
+    }
 }

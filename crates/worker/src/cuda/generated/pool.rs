@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn cu_device_set_mem_pool(
@@ -38,7 +39,7 @@ pub(super) fn cu_mem_pool_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
         let v_pool = w.handle(Kind::MemoryPool, m.pool)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuMemPoolDestroy(v_pool as CUmemoryPool) })?;
-        w.remove(Kind::MemoryPool, m.pool);
+        w.remove((Kind::MemoryPool, m.pool));
         Ok(())
     });
     w.done(h, rc);

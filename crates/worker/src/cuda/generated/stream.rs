@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn cu_stream_batch_mem_op_v2(
@@ -77,16 +78,17 @@ pub(super) fn cu_stream_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
         let mut v_ph_stream: CUstream = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuStreamCreate(&mut v_ph_stream, m.flags) })?;
-        w.store(
-            Kind::Stream,
-            m.ph_stream,
-            v_ph_stream as u64,
-            &[(Kind::Context, h.aux)],
-        );
+        w.made(h, &m, v_ph_stream as u64);
         Ok(())
     });
     w.done(h, rc);
     Ok(())
+}
+
+impl Creates<Kind> for wire::CuStreamCreate {
+    fn created<R>(&self, scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Stream, self.ph_stream), &[(Kind::Context, scope)])
+    }
 }
 
 pub(super) fn cu_stream_create_with_priority(
@@ -104,16 +106,17 @@ pub(super) fn cu_stream_create_with_priority(
             w.driver
                 .cuStreamCreateWithPriority(&mut v_ph_stream, m.flags, m.priority)
         })?;
-        w.store(
-            Kind::Stream,
-            m.ph_stream,
-            v_ph_stream as u64,
-            &[(Kind::Context, h.aux)],
-        );
+        w.made(h, &m, v_ph_stream as u64);
         Ok(())
     });
     w.done(h, rc);
     Ok(())
+}
+
+impl Creates<Kind> for wire::CuStreamCreateWithPriority {
+    fn created<R>(&self, scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Stream, self.ph_stream), &[(Kind::Context, scope)])
+    }
 }
 
 pub(super) fn cu_stream_destroy_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -124,7 +127,7 @@ pub(super) fn cu_stream_destroy_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
         let v_h_stream = w.handle(Kind::Stream, m.h_stream)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuStreamDestroy_v2(v_h_stream as CUstream) })?;
-        w.remove(Kind::Stream, m.h_stream);
+        w.remove((Kind::Stream, m.h_stream));
         Ok(())
     });
     w.done(h, rc);

@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn cu_surf_object_destroy(
@@ -125,16 +126,17 @@ pub(super) fn cu_tex_ref_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result
         let mut v_p_tex_ref: CUtexref = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuTexRefCreate(&mut v_p_tex_ref) })?;
-        w.store(
-            Kind::TexRef,
-            m.p_tex_ref,
-            v_p_tex_ref as u64,
-            &[(Kind::Context, h.aux)],
-        );
+        w.made(h, &m, v_p_tex_ref as u64);
         Ok(())
     });
     w.done(h, rc);
     Ok(())
+}
+
+impl Creates<Kind> for wire::CuTexRefCreate {
+    fn created<R>(&self, scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::TexRef, self.p_tex_ref), &[(Kind::Context, scope)])
+    }
 }
 
 pub(super) fn cu_tex_ref_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -145,7 +147,7 @@ pub(super) fn cu_tex_ref_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
         let v_h_tex_ref = w.handle(Kind::TexRef, m.h_tex_ref)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuTexRefDestroy(v_h_tex_ref as CUtexref) })?;
-        w.remove(Kind::TexRef, m.h_tex_ref);
+        w.remove((Kind::TexRef, m.h_tex_ref));
         Ok(())
     });
     w.done(h, rc);

@@ -80,6 +80,12 @@ pub enum Body {
     Unmade(CUresult),
 }
 
+impl From<u64> for Body {
+    fn from(raw: u64) -> Self {
+        Self::Handle(raw)
+    }
+}
+
 /// The objects, and the id of each handle.
 pub struct Handles {
     objects: Objects<Kind, Body>,
