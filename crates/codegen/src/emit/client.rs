@@ -143,14 +143,23 @@ unsafe fn put<T, const N: usize>(p: *mut T, bytes: [u8; N]) {{
     unsafe {{ p.cast::<[u8; N]>().write_unaligned(bytes) }};
 }}
 
+/// A C string of the program.
+///
+/// # Safety
+/// `p` is null, or a C string.
+unsafe fn c_text<'a>(p: *const c_char) -> Result<&'a CStr, {rc}> {{
+    not_null(p)?;
+    // SAFETY: the caller vouches for the string.
+    Ok(unsafe {{ CStr::from_ptr(p) }})
+}}
+
 /// The bytes of a C string of the program, without its end.
 ///
 /// # Safety
 /// `p` is null, or a C string.
 unsafe fn text<'a>(p: *const c_char) -> Result<&'a [u8], {rc}> {{
-    not_null(p)?;
-    // SAFETY: the caller vouches for the string.
-    let bytes = unsafe {{ CStr::from_ptr(p) }}.to_bytes();
+    // SAFETY: passed on to the caller.
+    let bytes = unsafe {{ c_text(p) }}?.to_bytes();
     if bytes.len() <= MAX_BYTES {{ Ok(bytes) }} else {{ Err({invalid_value}) }}
 }}
 
@@ -286,7 +295,15 @@ fn is_marked(c: &Call, a: &Arg) -> bool {
     p.is_some_and(|p| {
         matches!(
             p.mark,
-            Some(Mark::New | Mark::Gives(true) | Mark::Out(_) | Mark::Handle(_) | Mark::Del)
+            Some(
+                Mark::New
+                    | Mark::Gives(true)
+                    | Mark::Out(_)
+                    | Mark::Handle(_)
+                    | Mark::Del
+                    | Mark::CStr
+                    | Mark::InRef
+            )
         )
     })
 }
@@ -370,6 +387,7 @@ impl Told {
                         (Some(Mark::New), Some(kind)) => {
                             format!("cx.raw(Kind::{kind}, {brought}) as {}", a.pointee)
                         }
+                        _ if a.pointee == "usize" => format!("{brought} as usize"),
                         _ => brought.clone(),
                     };
                     let _ = writeln!(nulls, "not_null({name})?;");
@@ -379,13 +397,28 @@ impl Told {
                     continue;
                 }
                 Some(Mark::Out(true)) => {
-                    let write = format!("{name}.write_unaligned({brought})");
+                    let size = if a.pointee == "usize" {
+                        " as usize"
+                    } else {
+                        ""
+                    };
+                    let write = format!("{name}.write_unaligned({brought}{size})");
                     let _ = writeln!(
                         told.after,
                         "if !{name}.is_null() {{\n{THEIRS}unsafe {{ {write} }};\n}}"
                     );
                     told.brings.push(brought);
                     continue;
+                }
+                Some(Mark::CStr) if !c.travels() => {
+                    let get = format!("unsafe {{ c_text({name}) }}?");
+                    let _ = writeln!(told.before, "{THEIRS}let {name} = {get};");
+                }
+                Some(Mark::InRef) if !c.travels() => {
+                    let _ = writeln!(
+                        told.before,
+                        "not_null({name})?;\n{THEIRS}let {name} = unsafe {{ &*{name} }};"
+                    );
                 }
                 _ => {}
             }

@@ -2,6 +2,7 @@
 
 use crate::cuda::call::{Cx, decode};
 use crate::cuda::engine::{context, image, memory, output};
+use crate::cuda::state::contexts::as_result;
 use crate::cuda::state::devices::Device;
 use crate::cuda::state::functions::Function;
 use crate::cuda::state::loaded::{
@@ -153,7 +154,7 @@ pub unsafe fn library(cx: Cx, code: *const c_void, options: &Options) -> Result<
             let r = decode::<msg::LibraryLoadNowReply<'_>>(&body)?;
             // SAFETY: passed on to the caller.
             unsafe { fill(options, r.info_log, r.error_log, r.wall_ms) };
-            result(status)
+            as_result(status)
         })
     };
     loaded.inspect_err(|_| cx.destroy(Kind::Library, library))?;
@@ -180,18 +181,11 @@ pub unsafe fn module(cx: Cx, code: *const c_void, options: &Options) -> Result<u
         let r = decode::<msg::ModuleLoadReply<'_>>(&body)?;
         // SAFETY: passed on to the caller.
         unsafe { fill(options, r.info_log, r.error_log, r.wall_ms) };
-        result(status)
+        as_result(status)
     });
     loaded.inspect_err(|_| cx.destroy(Kind::Module, module))?;
     cx.state().modules.insert(module, Default::default());
     Ok(module)
-}
-
-fn result(status: CUresult) -> Result<()> {
-    match status {
-        CUDA_SUCCESS => Ok(()),
-        e => Err(e),
-    }
 }
 
 /// Makes a function known under an id, as the worker describes it.
