@@ -66,10 +66,11 @@ unsafe fn add(
         // SAFETY: passed on to the caller.
         unsafe { CStr::from_ptr(name) }
     };
+    let offered = cx.client.session.offer(bytes);
     let m = msg::LinkAdd {
         link,
         kind,
-        hash: cx.client.session.offer(bytes),
+        hash: offered.hash,
         name: name.to_bytes_with_nul(),
         options: &options,
     };
