@@ -98,10 +98,10 @@ fn program(pair: &Pair, rng: &mut Rng, model: &mut Model, steps: u64) -> Expecte
                 let offset = rng.below(MEMORY as u64 / 2);
                 let len = 1 + rng.magnitude((MEMORY / 2) as u64 - 1) as usize;
                 let bytes: Arc<[u8]> = rng.bytes(len).into();
-                let hash = s.offer(bytes.clone());
+                let offered = s.offer(bytes.clone());
                 let fields = |out: &mut Vec<u8>| {
                     Load { offset }.encode(&mut Writer::new(out));
-                    out.extend_from_slice(&hash);
+                    out.extend_from_slice(&offered.hash);
                 };
                 s.queue_raw(Load::OP, 0, fields).unwrap();
                 model.write(offset, &bytes);
