@@ -28,7 +28,7 @@ fn cuDevResourceGenerateDesc(
 fn cuDevSmResourceSplitByCount(
     result: *mut CUdevResource,
     nbGroups: *mut u32,
-    #[in_ref] input: *const CUdevResource,
+    input: *const CUdevResource,
     remaining: *mut CUdevResource,
     useFlags: u32,
     minCount: u32,

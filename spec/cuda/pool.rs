@@ -43,10 +43,7 @@ fn cuMemGetMemPool(
 ) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuMemPoolCreate", 11020)]
-fn cuMemPoolCreate(
-    #[new] pool: *mut CUmemoryPool,
-    #[in_ref] poolProps: *const CUmemPoolProps,
-) -> CUresult;
+fn cuMemPoolCreate(#[new] pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) -> CUresult;
 
 #[id(0x0801)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuMemPoolDestroy", 11020)]
 fn cuMemPoolDestroy(#[del] pool: CUmemoryPool) -> CUresult;
@@ -76,7 +73,7 @@ fn cuMemPoolGetAccess(
 
 #[custom] #[cx] #[get_proc("cuMemPoolGetAttribute", 11020)]
 fn cuMemPoolGetAttribute(
-    #[handle] pool: CUmemoryPool,
+    pool: CUmemoryPool,
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult;
@@ -108,7 +105,7 @@ fn cuMemPoolSetAccess(
 
 #[custom] #[cx] #[get_proc("cuMemPoolSetAttribute", 11020)]
 fn cuMemPoolSetAttribute(
-    #[handle] pool: CUmemoryPool,
+    pool: CUmemoryPool,
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult;

@@ -125,7 +125,7 @@ impl Queue {
     }
 
     /// Bytes that wait for the executor.
-    pub(crate) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 

@@ -152,8 +152,7 @@ fn module(api: &Api, m: &Module) -> String {
 }
 
 fn in_table(c: &&Call) -> bool {
-    let refused = matches!(c.item.class, Class::Unsupported(_));
-    c.item.sort == Sort::Function && !refused && !c.item.unexported
+    c.item.sort == Sort::Function && !matches!(c.item.class, Class::Unsupported(_))
 }
 
 /// The table and how it is filled.

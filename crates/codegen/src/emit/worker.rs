@@ -11,6 +11,14 @@ pub fn emit(api: &Api, files: &mut Files) {
         return;
     };
     let dir = format!("crates/worker/src/{}/generated", api.name);
+    if api.config.result.is_none() {
+        let about = format!("Dispatch: {}.", api.config.name);
+        return put(
+            files,
+            format!("{dir}/mod.rs"),
+            rust(&about, &methods(api, state)),
+        );
+    }
     let families: Vec<_> = api
         .families
         .iter()
@@ -220,6 +228,37 @@ fn created(api: &Api, c: &Call) -> Option<String> {
          put((Kind::{kind}, self.{field}), &[{of}])\n}}\n}}\n\n",
         c.message
     ))
+}
+
+/// Dispatch to methods, of an API that has its own ways to fail and to answer.
+fn methods(api: &Api, state: &str) -> String {
+    let mut s = format!(
+        "{ALLOW}\nuse crate::{0}::{{Fail, {state}}};\nuse busbar_wire::WireError;\n\
+         use busbar_wire::codec::{{Message, Reader}};\n\
+         use busbar_wire::generated::{0}::{{self as wire, op}};\n\
+         use busbar_wire::record::Header;\n\n\
+         /// Reads a whole message.\n\
+         fn read<'a, M: Message<'a>>(body: &'a [u8]) -> Result<M, WireError> {{\n\
+         let mut r = Reader::new(body);\nlet m = M::decode(&mut r)?;\nr.finish()?;\nOk(m)\n}}\n\n\
+         /// Reads one request and has it executed. One that waits is told the call.\n\
+         pub fn dispatch(w: &mut {state}, h: &Header, body: &[u8]) -> Result<(), Fail> {{\n\
+         match h.op {{\n",
+        api.name
+    );
+    for c in api
+        .families
+        .iter()
+        .flat_map(|f| &f.calls)
+        .filter(|c| c.travels())
+    {
+        let call = if c.waits() { ", h.call" } else { "" };
+        let _ = writeln!(
+            s,
+            "op::{} => w.{}(read::<wire::{}>(body)?{call}),",
+            c.op, c.snake, c.message
+        );
+    }
+    s + "other => Err(WireError::UnknownOp(other).into()),\n}\n}\n"
 }
 
 /// Whether the worker's side is still to be written. (A function whose client side alone is

@@ -7,6 +7,7 @@ use busbar_wire::codec::{Message as _, Reader};
 use busbar_wire::generated::toy as wire;
 use std::ffi::{c_char, c_void};
 
+use crate::objects::{Creates, Key};
 use wire::Kind;
 
 pub(super) fn toy_make(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -19,11 +20,17 @@ pub(super) fn toy_make(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireE
         let mut v_cup: ToyCup = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.toyMake(&mut v_cup, &v_size, v_name.as_ptr()) })?;
-        w.store(Kind::Cup, m.cup, v_cup as u64, &[(Kind::Table, h.aux)]);
+        w.made(h, &m, v_cup as u64);
         Ok(())
     });
     w.done(h, rc);
     Ok(())
+}
+
+impl Creates<Kind> for wire::ToyMake<'_> {
+    fn created<R>(&self, scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Cup, self.cup), &[(Kind::Table, scope)])
+    }
 }
 
 pub(super) fn toy_break(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
@@ -34,7 +41,7 @@ pub(super) fn toy_break(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), Wire
         let v_cup = w.handle(Kind::Cup, m.cup)?;
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.toyBreak(v_cup as ToyCup) })?;
-        w.remove(Kind::Cup, m.cup);
+        w.remove((Kind::Cup, m.cup));
         Ok(())
     });
     w.done(h, rc);
@@ -116,6 +123,12 @@ pub(super) fn set_handle(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), Wir
     let m = wire::SetHandle::decode(&mut r)?;
     r.finish()?;
     crate::toy::cups::set_handle(w, h, m)
+}
+
+impl Creates<Kind> for wire::SetHandle {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::Handle, self.handle), &[(Kind::Cup, self.cup)])
+    }
 }
 
 pub(super) fn shake(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {

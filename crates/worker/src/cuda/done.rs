@@ -3,11 +3,11 @@
 
 use super::blame::Blame;
 use super::driver::relax;
-use super::printed::Printed;
 use crate::done::{self, Bereft, Done, Pace, Probe};
 use crate::lock::{lock, wait};
 use crate::memory::Charge;
 use crate::outbox::Outbox;
+use crate::printed::Printed;
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
 use busbar_channel::{patience, spare_core};
@@ -84,7 +84,7 @@ pub(super) struct Events {
     driver: &'static Driver,
     outbox: Outbox,
     blame: Blame,
-    printed: Option<Printed>,
+    printed: Printed,
     /// Events that are free, by context.
     free: Mutex<HashMap<u64, Vec<u64>>>,
     frees: Mutex<Frees>,
@@ -106,7 +106,7 @@ impl Events {
         driver: &'static Driver,
         outbox: Outbox,
         blame: Blame,
-        printed: Option<Printed>,
+        printed: Printed,
     ) -> Self {
         Self {
             driver,
@@ -263,9 +263,7 @@ impl Probe for Events {
                 Job::Frees => return self.unmap(done),
             }
         };
-        if let Some(p) = &self.printed {
-            p.flush();
-        }
+        self.printed.flush();
         done.now(rc, reply(call));
     }
 
@@ -348,8 +346,6 @@ impl Done<Events> {
 
     /// The session is over: passes on what has been printed.
     pub(super) fn close(&self) {
-        if let Some(p) = &self.probe().printed {
-            p.close();
-        }
+        self.probe().printed.close();
     }
 }

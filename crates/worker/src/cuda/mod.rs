@@ -40,7 +40,6 @@ mod mover;
 mod occupancy;
 mod peer;
 mod pool;
-mod printed;
 mod promised;
 mod session;
 mod shadow;
@@ -52,6 +51,7 @@ mod texture;
 mod user_object;
 mod vmm;
 
+use crate::printed::Printed;
 use crate::staging::Hold;
 use crate::{Api, Setup};
 use busbar_control::hello::Refusal;
@@ -88,7 +88,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         ));
     }
     let blame = blame::Blame::new(driver, setup.outbox.clone());
-    let printed = printed::Printed::capture(setup.outbox.clone());
+    let printed = Printed::capture(setup.outbox.clone(), true);
     let events = Events::new(driver, setup.outbox.clone(), blame.clone(), printed);
     let completer = Completer::start(events)
         .map_err(|e| Refusal::new("internal", format!("cannot start a thread: {e}")))?;

@@ -4,7 +4,6 @@ use super::done::{Answer, Events, Held};
 use super::enqueue::packed;
 use super::objects::Object;
 use super::{Fail, OpenCl, ok};
-use crate::staging::Hold;
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
 use busbar_wire::pieces::Piece;
@@ -99,7 +98,7 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn launch(&mut self, m: wire::LaunchKernel<'_>) -> Result<(), Fail> {
+    pub(super) fn launch_kernel(&mut self, m: wire::LaunchKernel<'_>) -> Result<(), Fail> {
         let args = self
             .objects
             .kernel(m.kernel)
@@ -143,11 +142,7 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn write_buffer(
-        &mut self,
-        m: wire::WriteBuffer<'_>,
-        hold: &mut Hold<'_>,
-    ) -> Result<(), Fail> {
+    pub(super) fn write_buffer(&mut self, m: wire::WriteBuffer<'_>) -> Result<(), Fail> {
         let data = self.data(m.blob, m.data)?;
         let buffer = self.objects.memory(m.buffer);
         let offset = m.offset as usize;
@@ -155,7 +150,6 @@ impl OpenCl {
             (m.queue, m.event),
             &m.waits,
             data,
-            hold,
             |this, q, b, n, list, e| {
                 let f = this.cl.clEnqueueWriteBuffer;
                 // SAFETY: objects of ours; the bytes are kept until the command has run.
@@ -254,11 +248,7 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn write_buffer_rect(
-        &mut self,
-        m: wire::WriteBufferRect<'_>,
-        hold: &mut Hold<'_>,
-    ) -> Result<(), Fail> {
+    pub(super) fn write_buffer_rect(&mut self, m: wire::WriteBufferRect<'_>) -> Result<(), Fail> {
         let data = self.data(m.blob, m.data)?;
         if packed(&m.region) != Some(data.bytes().len() as u64) {
             return Err(Fail::Wire(WireError::BadValue("size of a box")));
@@ -270,7 +260,6 @@ impl OpenCl {
             (m.queue, m.event),
             &m.waits,
             data,
-            hold,
             |this, q, b, n, list, e| {
                 let f = this.cl.clEnqueueWriteBufferRect;
                 let (o, zero, r) = (origin.as_ptr(), [0; 3], region.as_ptr());
@@ -363,11 +352,7 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn write_image(
-        &mut self,
-        m: wire::WriteImage<'_>,
-        hold: &mut Hold<'_>,
-    ) -> Result<(), Fail> {
+    pub(super) fn write_image(&mut self, m: wire::WriteImage<'_>) -> Result<(), Fail> {
         let data = self.data(m.blob, m.data)?;
         let image = self.objects.memory(m.image);
         let (origin, region) = (sizes(&m.origin), sizes(&m.region));
@@ -377,7 +362,6 @@ impl OpenCl {
             (m.queue, m.event),
             &m.waits,
             data,
-            hold,
             |this, q, b, n, list, e| {
                 if wanted? > have {
                     return Err(CL_INVALID_VALUE);

@@ -4,11 +4,11 @@
 
 use super::cl::Cl;
 use super::landing::{Landing, Pool};
-use super::output::Output;
 use super::shared::Mapping;
 use crate::done::{self, Done, Pace, Probe};
 use crate::lock::lock;
 use crate::outbox::Outbox;
+use crate::printed::Printed;
 use crate::staging::Lent;
 use busbar_abi::opencl::*;
 use busbar_wire::codec::Message;
@@ -124,7 +124,7 @@ struct Token {
 pub struct Ends {
     cl: &'static Cl,
     outbox: Outbox,
-    output: Output,
+    printed: Printed,
     pool: Pool,
     /// Events to release, but not from within a driver's callback: the driver may still be at work
     /// on the event and on its queue then.
@@ -151,11 +151,11 @@ extern "C" fn ended(event: Handle, status: i32, token: *mut c_void) {
 
 impl Ends {
     /// Nothing yet.
-    pub fn new(cl: &'static Cl, outbox: Outbox, output: Output, pool: Pool) -> Self {
+    pub fn new(cl: &'static Cl, outbox: Outbox, printed: Printed, pool: Pool) -> Self {
         Self {
             cl,
             outbox,
-            output,
+            printed,
             pool,
             dead: Mutex::default(),
             tokens: Mutex::default(),
@@ -221,7 +221,7 @@ impl Probe for Ends {
     }
 
     fn answer(&self, call: u32, rc: i32, answer: Answer) {
-        self.output.drain();
+        self.printed.flush();
         let (strict, times) = match answer {
             Answer::Callback(token) => return self.outbox.callback(0, rc, |w| w.u64(token)),
             Answer::Status(status) => {

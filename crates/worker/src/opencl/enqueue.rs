@@ -4,7 +4,6 @@ use super::done::{Answer, Events, Held, Then};
 use super::objects::{Object, Queue};
 use super::session::Data;
 use super::{Fail, Made, OpenCl, ok};
-use crate::staging::Hold;
 use busbar_abi::opencl::*;
 use busbar_wire::WireError;
 use busbar_wire::limits::BULK_CHUNK;
@@ -107,13 +106,12 @@ impl OpenCl {
         (queue, event): (u32, u32),
         waits: &[u32],
         data: Data<'_>,
-        hold: &mut Hold<'_>,
         f: impl FnOnce(&Self, Handle, &[u8], u32, *const Handle, *mut Handle) -> Result<i32, i32>,
     ) -> Result<(), Fail> {
         // Inline bytes that came in a slab stay there.
         let kept = match data {
             Data::Blob(v) => Held::Own(v.into_boxed_slice()),
-            Data::Inline(b) if self.completer.held() < MOST_SLABS => match hold.take() {
+            Data::Inline(b) if self.completer.held() < MOST_SLABS => match self.slab.take() {
                 Some(slab) => Held::Slab(slab, b.as_ptr(), b.len()),
                 None => Held::Own(b.into()),
             },
@@ -124,18 +122,6 @@ impl OpenCl {
         })?;
         self.completer.keep(Events::one(e), kept);
         Ok(())
-    }
-
-    /// The most memory that one read lands in: no device here has more than the machine.
-    fn most_landing(&self) -> u64 {
-        // SAFETY: plain questions.
-        let (pages, page) = unsafe {
-            (
-                libc::sysconf(libc::_SC_PHYS_PAGES),
-                libc::sysconf(libc::_SC_PAGESIZE),
-            )
-        };
-        (pages.max(0) as u64).saturating_mul(page.max(0) as u64) / 2
     }
 
     /// Runs enqueues that fill memory of ours with the pieces of a box, in order; the answer to
@@ -162,7 +148,8 @@ impl OpenCl {
         while failed.is_none()
             && let Some(piece) = cut.next()
         {
-            let landing = match piece.bytes <= self.most_landing() {
+            // No device here has more than the machine.
+            let landing = match piece.bytes <= crate::host::memory() / 2 {
                 true => self.pool.take(piece.bytes as usize),
                 false => Err(CL_OUT_OF_HOST_MEMORY),
             };

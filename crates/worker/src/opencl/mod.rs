@@ -2,7 +2,7 @@
 //!
 //! [`cl`] loads the library, [`describe`] tells the client what there is, [`objects`] keeps what
 //! the session has made, [`done`] is what the completion engine asks of events. The messages are
-//! executed by [`run`] (which reads them), `create`, `program`, `command` and `svm`; `enqueue` is
+//! read by `generated/` and executed by `create`, `program`, `command` and `svm`; `enqueue` is
 //! how commands go to the library.
 
 mod built;
@@ -14,15 +14,15 @@ mod describe;
 mod done;
 mod drivers;
 mod enqueue;
+mod generated;
 mod landing;
 mod objects;
-mod output;
 mod program;
-mod run;
 mod session;
 mod shared;
 mod svm;
 
+use crate::printed::Printed;
 use crate::staging::Hold;
 use crate::{Api, Setup};
 use busbar_abi::opencl::ext::*;
@@ -35,7 +35,6 @@ use cl::{Cl, ok};
 use done::{Completer, Ends};
 use landing::Pool;
 use objects::{Object, Objects};
-use output::Output;
 use session::{Fail, Made, OpenCl};
 use shared::Shared;
 use std::collections::HashMap;
@@ -125,7 +124,7 @@ pub fn warm(path: Option<&str>) {
 pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     let no = |m: String| Refusal::new("no_device", m);
     let cl = library(setup.library.as_deref()).map_err(no)?;
-    let output = Output::capture(setup.outbox.clone());
+    let printed = Printed::capture(setup.outbox.clone(), false);
     let mut objects = Objects::new(&setup.inventory);
     let mut platforms = Vec::new();
     let (mut ordinal, mut id, mut native) = (0, 0, false);
@@ -150,7 +149,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         ));
     }
     let pool = Pool::default();
-    let ends = Ends::new(cl, setup.outbox.clone(), output.clone(), pool.clone());
+    let ends = Ends::new(cl, setup.outbox.clone(), printed.clone(), pool.clone());
     let completer = Completer::start(ends).map_err(|e| {
         let why = format!("the server's worker cannot start a thread ({e}): try later");
         Refusal::new("internal", why)
@@ -161,7 +160,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         content: setup.content,
         native,
         completer,
-        output,
+        printed,
         objects,
         platforms,
         dirty: Vec::new(),
@@ -170,6 +169,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         gate: setup.inventory.gate.clone(),
         handles: Vec::new(),
         pool,
+        slab: None,
         shared: Shared::new(setup.shared),
         builds: Arc::new(()),
     }))
@@ -182,11 +182,15 @@ impl Api for OpenCl {
         payload: &[u8],
         hold: &mut Hold<'_>,
     ) -> Result<(), WireError> {
-        match self.run(h, payload, hold) {
+        self.slab = hold.take();
+        let done = generated::dispatch(self, h, payload);
+        // Still there when no command reads it.
+        self.slab = None;
+        match done {
             Ok(()) => Ok(()),
             Err(Fail::Wire(e)) => Err(e),
             Err(Fail::Cl(code)) if h.call != 0 => {
-                self.output.drain();
+                self.printed.flush();
                 self.outbox.reply(h.call, code, |_| {});
                 Ok(())
             }
@@ -209,6 +213,6 @@ impl Api for OpenCl {
 
     fn close(&mut self) {
         self.objects.flush(self.cl, &mut self.dirty);
-        self.output.drain();
+        self.printed.flush();
     }
 }

@@ -340,7 +340,7 @@ impl OpenCl {
         key: Option<(Hash, CString)>,
         f: impl Fn(&Cl, Handle, &Headers) -> i32 + Send + 'static,
     ) -> Result<(), Fail> {
-        let (outbox, output) = (self.outbox.clone(), self.output.clone());
+        let (outbox, printed) = (self.outbox.clone(), self.printed.clone());
         if Arc::strong_count(&self.builds) > MOST_BUILDS {
             return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
         }
@@ -367,7 +367,7 @@ impl OpenCl {
             let mut w = Writer::new(&mut info);
             let log = |l| headers.log(l);
             describe::program(program.cl, program.raw, &program.devices, log, &mut w);
-            output.drain();
+            printed.flush();
             if let (CL_SUCCESS, Some((key, _))) = (code, key) {
                 program.built().fresh = Some((key, info.clone()));
             }

@@ -4,11 +4,12 @@ use super::cl::Cl;
 use super::done::{Answer, Completer, Events, Then};
 use super::landing::Pool;
 use super::objects::Objects;
-use super::output::Output;
 use super::shared::Shared;
 use crate::content::Content;
 use crate::memory::{Charge, Full, Gate, Use};
 use crate::outbox::Outbox;
+use crate::printed::Printed;
+use crate::staging::Lent;
 use busbar_abi::opencl::*;
 use busbar_wire::codec::Message;
 use busbar_wire::{WireError, Writer};
@@ -22,7 +23,7 @@ pub struct OpenCl {
     pub(super) content: Content,
     /// Whether a device is this machine's processor: kernels are machine code in this process.
     pub(super) native: bool,
-    pub(super) output: Output,
+    pub(super) printed: Printed,
     pub(super) objects: Objects,
     pub(super) completer: Completer,
     pub(super) platforms: Vec<(Handle, Vec<u32>)>,
@@ -34,6 +35,8 @@ pub struct OpenCl {
     pub(super) handles: Vec<Handle>,
     pub(super) pool: Pool,
     pub(super) shared: Shared,
+    /// The memory that the record being executed came in.
+    pub(super) slab: Option<Lent>,
     /// Held by each build that is under way.
     pub(super) builds: Arc<()>,
 }

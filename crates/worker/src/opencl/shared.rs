@@ -35,17 +35,10 @@ pub(super) type Part = (Arc<Mapping>, usize);
 
 impl Shared {
     pub(super) fn new(offers: Option<Offers>) -> Self {
-        // SAFETY: plain questions to the system.
-        let (pages, size) = unsafe {
-            (
-                libc::sysconf(libc::_SC_PHYS_PAGES),
-                libc::sysconf(libc::_SC_PAGESIZE),
-            )
-        };
         Self {
             offers,
             segments: HashMap::new(),
-            most_bytes: pages.max(0) as u64 * size.max(0) as u64 / 2,
+            most_bytes: crate::host::memory() / 2,
         }
     }
 

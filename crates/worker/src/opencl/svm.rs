@@ -3,7 +3,6 @@
 use super::session::Svm;
 use super::{Fail, OpenCl, ok};
 use crate::memory::Use;
-use crate::staging::Hold;
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
 use std::ffi::c_void;
@@ -47,18 +46,13 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn svm_write(
-        &mut self,
-        m: wire::SvmWrite<'_>,
-        hold: &mut Hold<'_>,
-    ) -> Result<(), Fail> {
+    pub(super) fn svm_write(&mut self, m: wire::SvmWrite<'_>) -> Result<(), Fail> {
         let data = self.data(m.blob, m.data)?;
         let to = self.svm_range(m.pointer, data.bytes().len() as u64);
         self.enqueue_from(
             (m.queue, m.event),
             &m.waits,
             data,
-            hold,
             |this, q, b, n, list, e| {
                 let f = this.cl.clEnqueueSVMMemcpy;
                 // SAFETY: both ranges have that many bytes, and ours is kept.

@@ -33,8 +33,6 @@ mod graph_memory;
 #[path = "semantics_program/logs.rs"]
 mod logs;
 
-#[path = "semantics_program/talks.rs"]
-mod talks;
 #[path = "semantics_program/threads.rs"]
 mod threads;
 
@@ -86,7 +84,6 @@ fn main() {
         "dead_ids" => deaths::ids(&api),
         "dead_others" => deaths::others(&api),
         "compiled" => compiled::compiled(&api),
-        "talks" => talks::talks(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");

@@ -3,7 +3,6 @@
 
 use crate::cuda::call::{Cx, decode};
 use crate::cuda::engine::{image, load};
-use crate::cuda::state::contexts::as_result;
 use crate::cuda::state::loaded::Link;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -66,11 +65,10 @@ unsafe fn add(
         // SAFETY: passed on to the caller.
         unsafe { CStr::from_ptr(name) }
     };
-    let offered = cx.client.session.offer(bytes);
     let m = msg::LinkAdd {
         link,
         kind,
-        hash: offered.hash,
+        hash: cx.client.session.offer(bytes),
         name: name.to_bytes_with_nul(),
         options: &options,
     };
@@ -78,7 +76,10 @@ unsafe fn add(
     let r = decode::<msg::LinkAddReply<'_>>(&body)?;
     // SAFETY: passed on to the caller.
     unsafe { tell(cx, link, r.info_log, r.error_log, r.wall_ms) };
-    as_result(status)
+    match status {
+        CUDA_SUCCESS => Ok(()),
+        e => Err(e),
+    }
 }
 
 const PTX: u32 = 1;

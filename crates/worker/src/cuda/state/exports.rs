@@ -2,11 +2,11 @@
 
 use crate::lock::lock;
 use busbar_abi::cuda::*;
+use busbar_transport::handover;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::{Arc, Mutex};
@@ -56,70 +56,6 @@ fn address(tag: &[u8; 8]) -> std::io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(&name)
 }
 
-/// A control message with room for one descriptor.
-#[repr(C, align(8))]
-struct Control([u8; 64]);
-
-/// Sends one byte and a descriptor.
-fn send(to: &UnixStream, fd: BorrowedFd<'_>) -> std::io::Result<()> {
-    let mut byte = [1u8];
-    let mut part = libc::iovec {
-        iov_base: byte.as_mut_ptr().cast(),
-        iov_len: 1,
-    };
-    let mut control = Control([0; 64]);
-    // SAFETY: zero is a valid value of the structure; all pointers are to live values, and the
-    // control message's room is larger than a header and a descriptor.
-    let n = unsafe {
-        let mut m: libc::msghdr = MaybeUninit::zeroed().assume_init();
-        m.msg_iov = &raw mut part;
-        m.msg_iovlen = 1;
-        m.msg_control = (&raw mut control).cast();
-        m.msg_controllen = libc::CMSG_SPACE(4) as _;
-        let c = libc::CMSG_FIRSTHDR(&m);
-        (*c).cmsg_level = libc::SOL_SOCKET;
-        (*c).cmsg_type = libc::SCM_RIGHTS;
-        (*c).cmsg_len = libc::CMSG_LEN(4) as _;
-        libc::CMSG_DATA(c)
-            .cast::<i32>()
-            .write_unaligned(fd.as_raw_fd());
-        libc::sendmsg(to.as_raw_fd(), &m, libc::MSG_NOSIGNAL)
-    };
-    if n == 1 {
-        Ok(())
-    } else {
-        Err(std::io::Error::last_os_error())
-    }
-}
-
-/// Receives what [`send`] sends; `None` when the other side has nothing to give.
-fn receive(from: &UnixStream) -> std::io::Result<Option<OwnedFd>> {
-    let mut byte = [0u8];
-    let mut part = libc::iovec {
-        iov_base: byte.as_mut_ptr().cast(),
-        iov_len: 1,
-    };
-    let mut control = Control([0; 64]);
-    // SAFETY: as in `send`; a descriptor that arrives is ours.
-    unsafe {
-        let mut m: libc::msghdr = MaybeUninit::zeroed().assume_init();
-        m.msg_iov = &raw mut part;
-        m.msg_iovlen = 1;
-        m.msg_control = (&raw mut control).cast();
-        m.msg_controllen = libc::CMSG_SPACE(4) as _;
-        let n = libc::recvmsg(from.as_raw_fd(), &mut m, libc::MSG_CMSG_CLOEXEC);
-        if n < 0 {
-            return Err(std::io::Error::last_os_error());
-        }
-        let c = libc::CMSG_FIRSTHDR(&m);
-        if n == 0 || c.is_null() || (*c).cmsg_type != libc::SCM_RIGHTS {
-            return Ok(None);
-        }
-        let fd = libc::CMSG_DATA(c).cast::<i32>().read_unaligned();
-        Ok(Some(OwnedFd::from_raw_fd(fd)))
-    }
-}
-
 /// Answers one worker: one secret, and what it opens.
 fn answer(mut s: UnixStream, offered: &Mutex<Offered>) {
     let mut secret = [0; 16];
@@ -132,9 +68,8 @@ fn answer(mut s: UnixStream, offered: &Mutex<Offered>) {
         .get(&secret)
         .and_then(|f| f.try_clone().ok());
     if let Some(f) = file {
-        use std::os::fd::AsFd;
         // A worker that has gone meanwhile does not need it.
-        let _ = send(&s, f.as_fd());
+        let _ = handover::send(&s.into(), &[1], Some(&f));
     }
 }
 
@@ -195,11 +130,11 @@ pub fn fetch(tag: &[u8; 8], secret: &Secret) -> Result<OwnedFd, CUresult> {
         let mut s = UnixStream::connect_addr(&address(tag)?)?;
         s.set_read_timeout(Some(PATIENCE))?;
         s.write_all(secret)?;
-        receive(&s)
+        handover::recv(&s.into())
     };
     match ask() {
-        Ok(Some(f)) => Ok(f),
+        Ok(Some((_, Some(f)))) => Ok(f),
         // The worker is gone, or of another server, or the memory was freed.
-        Ok(None) | Err(_) => Err(CUDA_ERROR_INVALID_VALUE),
+        _ => Err(CUDA_ERROR_INVALID_VALUE),
     }
 }

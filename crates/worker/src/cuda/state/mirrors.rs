@@ -67,14 +67,7 @@ pub struct Mirrors {
 /// The most page-locked memory that a session's mirrors take: a part of what the machine has, since
 /// nothing else can use it meanwhile.
 pub fn most_taken() -> usize {
-    // SAFETY: plain questions.
-    let (pages, page) = unsafe {
-        (
-            libc::sysconf(libc::_SC_PHYS_PAGES),
-            libc::sysconf(libc::_SC_PAGESIZE),
-        )
-    };
-    (pages.max(0) as usize).saturating_mul(page.max(0) as usize) / 4
+    crate::host::memory() as usize / 4
 }
 
 impl Mirrors {

@@ -24,18 +24,11 @@ pub struct Shared {
 
 impl Shared {
     pub fn new(offers: Option<Offers>) -> Self {
-        // SAFETY: plain questions to the system.
-        let (pages, size) = unsafe {
-            (
-                libc::sysconf(libc::_SC_PHYS_PAGES),
-                libc::sysconf(libc::_SC_PAGESIZE),
-            )
-        };
         Self {
             offers,
             segments: BTreeMap::new(),
             bytes: 0,
-            most_bytes: pages.max(0) as u64 * size.max(0) as u64 / 2,
+            most_bytes: crate::host::memory() / 2,
         }
     }
 
