@@ -218,7 +218,11 @@ fn cuGraphConditionalHandleCreate(
 fn cuGraphCreate(#[new] phGraph: *mut CUgraph, flags: u32) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuGraphDebugDotPrint", 11030)]
-fn cuGraphDebugDotPrint(#[handle] hGraph: CUgraph, path: *const c_char, flags: u32) -> CUresult;
+fn cuGraphDebugDotPrint(
+    #[handle] hGraph: CUgraph,
+    #[cstr] path: *const c_char,
+    flags: u32,
+) -> CUresult;
 
 #[id(0x0f0b)] #[queued] #[get_proc("cuGraphDestroy", 10000)]
 fn cuGraphDestroy(#[del] hGraph: CUgraph) -> CUresult;

@@ -28,7 +28,7 @@ fn cuDevResourceGenerateDesc(
 fn cuDevSmResourceSplitByCount(
     result: *mut CUdevResource,
     nbGroups: *mut u32,
-    input: *const CUdevResource,
+    #[in_ref] input: *const CUdevResource,
     remaining: *mut CUdevResource,
     useFlags: u32,
     minCount: u32,

@@ -288,7 +288,7 @@ fn cuVDPAUGetDevice(
 ) -> CUresult;
 
 #[unsupported("objects of EGL exist only on the machine of the display")]
-#[proc_only] #[get_proc("cuEventCreateFromEGLSync", 9000)]
+#[unexported] #[get_proc("cuEventCreateFromEGLSync", 9000)]
 fn cuEventCreateFromEGLSync(
     phEvent: *mut CUevent,
     eglSync: *mut c_void,

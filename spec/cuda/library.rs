@@ -43,30 +43,30 @@ fn cuLibraryEnumerateKernels(
     #[handle] lib: CUlibrary,
 ) -> CUresult;
 
-#[cx] #[is(global(library, name, 0))] #[get_proc("cuLibraryGetGlobal", 12000)]
+#[cx] #[is(engine::load::library_variable(library, name, 0))] #[get_proc("cuLibraryGetGlobal", 12000)]
 fn cuLibraryGetGlobal(
     #[out(optional)] dptr: *mut CUdeviceptr,
     #[out(optional)] bytes: *mut usize,
     #[handle] library: CUlibrary,
-    name: *const c_char,
+    #[cstr] name: *const c_char,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuLibraryGetKernel", 12000)]
+#[cx] #[is(engine::load::kernel(library, name))] #[get_proc("cuLibraryGetKernel", 12000)]
 fn cuLibraryGetKernel(
     #[new] pKernel: *mut CUkernel,
     #[handle] library: CUlibrary,
-    name: *const c_char,
+    #[cstr] name: *const c_char,
 ) -> CUresult;
 
 #[id(0x0501)] #[cached] #[get_proc("cuLibraryGetKernelCount", 12040)]
 fn cuLibraryGetKernelCount(#[out] count: *mut u32, #[handle] lib: CUlibrary) -> CUresult;
 
-#[cx] #[is(global(library, name, 1))] #[get_proc("cuLibraryGetManaged", 12000)]
+#[cx] #[is(engine::load::library_variable(library, name, 1))] #[get_proc("cuLibraryGetManaged", 12000)]
 fn cuLibraryGetManaged(
     #[out(optional)] dptr: *mut CUdeviceptr,
     #[out(optional)] bytes: *mut usize,
     #[handle] library: CUlibrary,
-    name: *const c_char,
+    #[cstr] name: *const c_char,
 ) -> CUresult;
 
 #[custom] #[cx(context)] #[get_proc("cuLibraryGetModule", 12000)]

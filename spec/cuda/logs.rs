@@ -8,7 +8,7 @@ fn cuLogsCurrent(#[out] iterator_out: *mut CUlogIterator, flags: u32) -> CUresul
 #[custom] #[cx(anywhere)] #[get_proc("cuLogsDumpToFile", 12090)]
 fn cuLogsDumpToFile(
     iterator: *mut CUlogIterator,
-    pathToFile: *const c_char,
+    #[cstr] pathToFile: *const c_char,
     flags: u32,
 ) -> CUresult;
 

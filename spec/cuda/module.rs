@@ -119,11 +119,11 @@ fn cuModuleEnumerateFunctions(
     #[handle] r#mod: CUmodule,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuModuleGetFunction", 2000)]
+#[cx] #[is(engine::load::function(hmod, name))] #[get_proc("cuModuleGetFunction", 2000)]
 fn cuModuleGetFunction(
     #[new] hfunc: *mut CUfunction,
     #[handle] hmod: CUmodule,
-    name: *const c_char,
+    #[cstr] name: *const c_char,
 ) -> CUresult;
 
 #[id(0x0405)] #[cached] #[get_proc("cuModuleGetFunctionCount", 12040)]
@@ -138,12 +138,12 @@ fn cuModuleGetGlobal(
     name: *const c_char,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuModuleGetGlobal", 3020)]
+#[cx] #[is(engine::load::module_variable(hmod, name))] #[get_proc("cuModuleGetGlobal", 3020)]
 fn cuModuleGetGlobal_v2(
     #[out(optional)] dptr: *mut CUdeviceptr,
     #[out(optional)] bytes: *mut usize,
     #[handle] hmod: CUmodule,
-    name: *const c_char,
+    #[cstr] name: *const c_char,
 ) -> CUresult;
 
 #[local] #[cx(local)] #[get_proc("cuModuleGetLoadingMode", 11070)]

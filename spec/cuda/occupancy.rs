@@ -29,7 +29,7 @@ fn cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 fn cuOccupancyMaxActiveClusters(
     #[out] numClusters: *mut i32,
     func: CUfunction,
-    config: *const CUlaunchConfig,
+    #[in_ref] config: *const CUlaunchConfig,
 ) -> CUresult;
 
 #[is(cuOccupancyMaxPotentialBlockSizeWithFlags(minGridSize, blockSize, func, blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, 0))] #[get_proc("cuOccupancyMaxPotentialBlockSize", 6050)]
@@ -57,5 +57,5 @@ fn cuOccupancyMaxPotentialBlockSizeWithFlags(
 fn cuOccupancyMaxPotentialClusterSize(
     #[out] clusterSize: *mut i32,
     func: CUfunction,
-    config: *const CUlaunchConfig,
+    #[in_ref] config: *const CUlaunchConfig,
 ) -> CUresult;

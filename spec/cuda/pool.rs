@@ -43,7 +43,10 @@ fn cuMemGetMemPool(
 ) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuMemPoolCreate", 11020)]
-fn cuMemPoolCreate(#[new] pool: *mut CUmemoryPool, poolProps: *const CUmemPoolProps) -> CUresult;
+fn cuMemPoolCreate(
+    #[new] pool: *mut CUmemoryPool,
+    #[in_ref] poolProps: *const CUmemPoolProps,
+) -> CUresult;
 
 #[id(0x0801)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuMemPoolDestroy", 11020)]
 fn cuMemPoolDestroy(#[del] pool: CUmemoryPool) -> CUresult;
@@ -73,7 +76,7 @@ fn cuMemPoolGetAccess(
 
 #[custom] #[cx] #[get_proc("cuMemPoolGetAttribute", 11020)]
 fn cuMemPoolGetAttribute(
-    pool: CUmemoryPool,
+    #[handle] pool: CUmemoryPool,
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult;
@@ -105,7 +108,7 @@ fn cuMemPoolSetAccess(
 
 #[custom] #[cx] #[get_proc("cuMemPoolSetAttribute", 11020)]
 fn cuMemPoolSetAttribute(
-    pool: CUmemoryPool,
+    #[handle] pool: CUmemoryPool,
     attr: CUmemPool_attribute,
     value: *mut c_void,
 ) -> CUresult;

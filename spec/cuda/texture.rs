@@ -3,7 +3,7 @@
 #[custom] #[cx] #[get_proc("cuSurfObjectCreate", 5000)]
 fn cuSurfObjectCreate(
     #[out] pSurfObject: *mut CUsurfObject,
-    pResDesc: *const CUDA_RESOURCE_DESC,
+    #[in_ref] pResDesc: *const CUDA_RESOURCE_DESC,
 ) -> CUresult;
 
 #[id(0x1101)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuSurfObjectDestroy", 5000)]
@@ -33,8 +33,8 @@ fn cuSurfRefSetArray(
 #[custom] #[cx] #[get_proc("cuTexObjectCreate", 5000)]
 fn cuTexObjectCreate(
     #[out] pTexObject: *mut CUtexObject,
-    pResDesc: *const CUDA_RESOURCE_DESC,
-    pTexDesc: *const CUDA_TEXTURE_DESC,
+    #[in_ref] pResDesc: *const CUDA_RESOURCE_DESC,
+    #[in_ref] pTexDesc: *const CUDA_TEXTURE_DESC,
     pResViewDesc: *const CUDA_RESOURCE_VIEW_DESC,
 ) -> CUresult;
 

@@ -16,32 +16,36 @@ fn cuMemAddressReserve(
 fn cuMemCreate(
     #[new] handle: *mut CUmemGenericAllocationHandle,
     size: usize,
-    prop: *const CUmemAllocationProp,
+    #[in_ref] prop: *const CUmemAllocationProp,
     flags: u64,
 ) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuMemExportToShareableHandle", 10020)]
 fn cuMemExportToShareableHandle(
     shareableHandle: *mut c_void,
-    handle: CUmemGenericAllocationHandle,
+    #[handle] handle: CUmemGenericAllocationHandle,
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuMemGetAccess", 10020)]
-fn cuMemGetAccess(flags: *mut u64, location: *const CUmemLocation, ptr: CUdeviceptr) -> CUresult;
+fn cuMemGetAccess(
+    flags: *mut u64,
+    #[in_ref] location: *const CUmemLocation,
+    ptr: CUdeviceptr,
+) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuMemGetAllocationGranularity", 10020)]
 fn cuMemGetAllocationGranularity(
     #[out] granularity: *mut usize,
-    prop: *const CUmemAllocationProp,
+    #[in_ref] prop: *const CUmemAllocationProp,
     option: CUmemAllocationGranularity_flags,
 ) -> CUresult;
 
 #[local] #[cx] #[get_proc("cuMemGetAllocationPropertiesFromHandle", 10020)]
 fn cuMemGetAllocationPropertiesFromHandle(
     #[out] prop: *mut CUmemAllocationProp,
-    handle: CUmemGenericAllocationHandle,
+    #[handle] handle: CUmemGenericAllocationHandle,
 ) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuMemImportFromShareableHandle", 10020)]
@@ -56,7 +60,7 @@ fn cuMemMap(
     ptr: CUdeviceptr,
     size: usize,
     offset: usize,
-    handle: CUmemGenericAllocationHandle,
+    #[handle] handle: CUmemGenericAllocationHandle,
     flags: u64,
 ) -> CUresult;
 
@@ -64,7 +68,7 @@ fn cuMemMap(
 fn cuMemMapArrayAsync(mapInfoList: *mut CUarrayMapInfo, count: u32, hStream: CUstream) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuMemRelease", 10020)]
-fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult;
+fn cuMemRelease(#[handle] handle: CUmemGenericAllocationHandle) -> CUresult;
 
 #[local] #[cx] #[get_proc("cuMemRetainAllocationHandle", 11000)]
 fn cuMemRetainAllocationHandle(

@@ -10,8 +10,14 @@ use std::sync::{Arc, Mutex};
 /// The name of a piece of content: its BLAKE3 hash.
 pub type Hash = [u8; 32];
 
-/// One piece of content, and the number of waiting calls made before it was offered.
-type Offer = (u64, Arc<[u8]>);
+/// A piece of content.
+struct Offer {
+    bytes: Arc<[u8]>,
+    /// Threads that are about to queue a record with its name.
+    naming: usize,
+    /// Waiting calls that were made before the last such record was queued.
+    stamp: u64,
+}
 
 /// Content that a record has named and that the worker may still ask for.
 #[derive(Default)]
@@ -20,21 +26,35 @@ pub struct Offers {
 }
 
 impl Offers {
-    /// Offers `bytes`, to be kept until the worker is known to have them. `stamp` is the number of
-    /// waiting calls made so far.
-    pub fn offer(&self, stamp: u64, bytes: Arc<[u8]>) -> Hash {
+    /// Offers `bytes`, to be kept until the worker is known to have them: until a waiting call is
+    /// answered that was made after [`Offers::named`].
+    pub fn offer(&self, bytes: Arc<[u8]>) -> Hash {
         let hash = *blake3::hash(&bytes).as_bytes();
-        let mut offers = lock(&self.offers);
-        offers.insert(hash, (stamp, bytes));
+        let (naming, stamp) = (0, 0);
+        let new = || Offer {
+            bytes,
+            naming,
+            stamp,
+        };
+        lock(&self.offers).entry(hash).or_insert_with(new).naming += 1;
         hash
     }
 
-    /// A call made after `stamp` was answered, so every offer made before it has been looked at by
-    /// the worker: whatever it lacked it has asked for and got.
+    /// The record with the name of an offer is queued. `stamp` is the number of waiting calls made
+    /// so far.
+    pub fn named(&self, hash: &Hash, stamp: u64) {
+        if let Some(o) = lock(&self.offers).get_mut(hash) {
+            o.naming -= 1;
+            o.stamp = o.stamp.max(stamp);
+        }
+    }
+
+    /// A call made after `stamp` was answered, so every record queued before it has been looked at
+    /// by the worker: whatever it lacked it has asked for and got.
     pub fn settled(&self, stamp: u64) {
         let mut offers = lock(&self.offers);
         if !offers.is_empty() {
-            offers.retain(|_, (s, _)| *s >= stamp);
+            offers.retain(|_, o| o.naming > 0 || o.stamp >= stamp);
         }
     }
 
@@ -43,7 +63,7 @@ impl Offers {
         let bytes = {
             let offers = lock(&self.offers);
             match offers.get(hash) {
-                Some((_, b)) => b.clone(),
+                Some(o) => o.bytes.clone(),
                 None => return Ok(false),
             }
         };
@@ -68,5 +88,42 @@ impl Offers {
                 return Ok(true);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(o: &Offers) -> usize {
+        lock(&o.offers).len()
+    }
+
+    #[test]
+    fn an_offer_stays_until_a_call_after_the_record_that_names_it_is_answered() {
+        let o = Offers::default();
+        let hash = o.offer(Arc::from(&b"code"[..]));
+        // Calls of other threads, made before the record is queued.
+        o.settled(0);
+        o.settled(7);
+        assert_eq!(kept(&o), 1);
+        o.named(&hash, 8);
+        o.settled(8);
+        assert_eq!(kept(&o), 1, "that call may be ahead of the record");
+        o.settled(9);
+        assert_eq!(kept(&o), 0);
+    }
+
+    #[test]
+    fn what_two_threads_offer_is_kept_for_both() {
+        let o = Offers::default();
+        let hash = o.offer(Arc::from(&b"code"[..]));
+        assert_eq!(o.offer(Arc::from(&b"code"[..])), hash);
+        o.named(&hash, 1);
+        o.settled(5);
+        assert_eq!(kept(&o), 1);
+        o.named(&hash, 3);
+        o.settled(5);
+        assert_eq!(kept(&o), 0);
     }
 }

@@ -68,6 +68,20 @@ pub struct Session {
     pub neighbour: Option<Neighbour>,
 }
 
+/// Content that a record is about to name.
+pub struct Offered<'a> {
+    session: &'a Session,
+    /// The name.
+    pub hash: Hash,
+}
+
+impl Drop for Offered<'_> {
+    fn drop(&mut self) {
+        let stamp = self.session.stamp.load(Ordering::Acquire);
+        self.session.shared.offers.named(&self.hash, stamp);
+    }
+}
+
 impl Session {
     /// Opens a session for `api` with `server`.
     pub fn open(
@@ -227,8 +241,22 @@ impl Session {
         place: Option<(*mut u8, usize)>,
         fields: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Answer, Closed> {
-        let start = Instant::now();
         let stamp = self.stamp.fetch_add(1, Ordering::AcqRel);
+        let answer = self.ask(op, scope, place, fields)?;
+        self.shared.offers.settled(stamp);
+        Ok(answer)
+    }
+
+    /// Makes a call and waits for its answer, which may come ahead of what was queued before it: it
+    /// says nothing about that.
+    fn ask(
+        &self,
+        op: u16,
+        scope: u32,
+        place: Option<(*mut u8, usize)>,
+        fields: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Answer, Closed> {
+        let start = Instant::now();
         let (id, waiter) = self
             .shared
             .calls
@@ -255,13 +283,7 @@ impl Session {
             s.queued(op, len + record::HEADER);
             s.waited(op, start.elapsed());
         }
-        match answer {
-            Some(a) => {
-                self.shared.offers.settled(stamp);
-                Ok(a)
-            }
-            None => Err(self.over_why()),
-        }
+        answer.ok_or_else(|| self.over_why())
     }
 
     /// Sends bytes for the device's memory, ahead of what is queued.
@@ -297,7 +319,7 @@ impl Session {
     /// Has all bytes of a mirror, ahead of what is queued.
     pub fn mirror_out(&self, id: u32, to: &mut [u8]) -> Result<Answer, Closed> {
         let place = (to.as_mut_ptr(), to.len());
-        self.call_raw(OP_MIRROR_OUT, 0, Some(place), |out| {
+        self.ask(OP_MIRROR_OUT, 0, Some(place), |out| {
             out.extend_from_slice(&id.to_le_bytes());
         })
     }
@@ -305,10 +327,44 @@ impl Session {
     /// Has bytes of the device's memory, ahead of what is queued.
     pub fn memory_out(&self, scope: u32, src: u64, to: &mut [u8]) -> Result<Answer, Closed> {
         let (place, len) = ((to.as_mut_ptr(), to.len()), to.len() as u64);
-        self.call_raw(OP_MEMORY_OUT, scope, Some(place), |out| {
+        self.ask(OP_MEMORY_OUT, scope, Some(place), |out| {
             out.extend_from_slice(&src.to_le_bytes());
             out.extend_from_slice(&len.to_le_bytes());
         })
+    }
+
+    /// Has several pieces of the device's memory, each behind the one before, in one round trip.
+    /// None of a piece that the worker cannot read.
+    pub fn memory_out_all(
+        &self,
+        mut wanted: Vec<(u32, u64, usize)>,
+    ) -> Result<Vec<Option<Vec<u8>>>, Closed> {
+        let Some((scope, src, len)) = wanted.pop() else {
+            return Ok(Vec::new());
+        };
+        let (tx, rx) = std::sync::mpsc::channel();
+        for (scope, src, len) in &wanted {
+            let mut to = vec![0; *len];
+            let place = Some((to.as_mut_ptr(), to.len()));
+            let tx = tx.clone();
+            let then = move |answer: Option<Answer>| {
+                let read = answer.is_some_and(|a| a.status == 0);
+                // Nobody listens any more when the session is over.
+                let _ = tx.send(Some(to).filter(|_| read));
+            };
+            let id = self.shared.calls.open_async(place, then);
+            let id = id.ok_or_else(|| self.over_why())?;
+            self.channel.push(OP_MEMORY_OUT, id, *scope, |out| {
+                out.extend_from_slice(&src.to_le_bytes());
+                out.extend_from_slice(&(*len as u64).to_le_bytes());
+            })?;
+        }
+        drop(tx);
+        let mut last = vec![0; len];
+        let answer = self.memory_out(scope, src, &mut last)?;
+        let mut all: Vec<_> = rx.iter().collect();
+        all.push(Some(last).filter(|_| answer.status == 0));
+        Ok(all)
     }
 
     /// Sends a message whose answer (with bulk bytes for `place`) comes later: `then` runs on the
@@ -340,11 +396,13 @@ impl Session {
         self.channel.flush();
     }
 
-    /// Offers content by hash; see [`Offers`].
-    pub fn offer(&self, bytes: Arc<[u8]>) -> Hash {
-        self.shared
-            .offers
-            .offer(self.stamp.load(Ordering::Acquire), bytes)
+    /// Offers content by hash, for a record that is queued while the offer lives; see [`Offers`].
+    pub fn offer(&self, bytes: Arc<[u8]>) -> Offered<'_> {
+        let hash = self.shared.offers.offer(bytes);
+        Offered {
+            session: self,
+            hash,
+        }
     }
 
     /// Waits until the worker has received everything queued so far, so that borrowed memory may

@@ -168,7 +168,7 @@ fn exports(api: &Api, names: &HashMap<&str, &Item>) -> Result<()> {
     let exported: HashSet<_> = api.exports.iter().map(String::as_str).collect();
     for c in api
         .calls()
-        .filter(|c| c.item.sort != Sort::Message && !c.item.proc_only)
+        .filter(|c| c.item.sort != Sort::Message && !c.item.unexported)
     {
         let all = std::iter::once(c.item.name.clone()).chain(
             c.item

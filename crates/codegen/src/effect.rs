@@ -82,7 +82,7 @@ impl Api {
             let kind = self.kind(&to.elem).ok();
             match (&p.mark, kind) {
                 (Some(Mark::New), Some(kind)) => add(Act::Creates, kind, &a.field),
-                (Some(Mark::Out(_)), None) => {}
+                (Some(Mark::Out(_) | Mark::CStr | Mark::InRef), None) => {}
                 (Some(_), None) => bail!("parameter `{}` is not a handle of an object", p.name),
                 (None | Some(Mark::Out(_)), Some(kind))
                     if is_mut(to) && has_body(&call.item.class) =>

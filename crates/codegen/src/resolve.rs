@@ -212,7 +212,9 @@ impl Api {
 /// objects, or what the hand-written function is told.
 fn may_be_marked(call: &Call, p: &Param) -> bool {
     match p.mark {
-        Some(Mark::Handle(_) | Mark::Out(_)) => call.item.begin.is_some(),
+        Some(Mark::Handle(_) | Mark::Out(_) | Mark::CStr | Mark::InRef) => {
+            call.item.begin.is_some()
+        }
         Some(Mark::New | Mark::Del | Mark::Gives(_) | Mark::Takes) | None => true,
         Some(_) => false,
     }

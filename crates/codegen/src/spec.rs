@@ -171,8 +171,8 @@ pub struct Item {
     pub remark: Option<String>,
     /// Names and first versions under which the API's own lookup gives this function.
     pub get_proc: Vec<(String, u32)>,
-    /// Found by the API's own lookup only, not among its symbols.
-    pub proc_only: bool,
+    /// Not among the library's symbols: the API's own lookup finds it, or a table has it.
+    pub unexported: bool,
     /// The suffix of the variant for per-thread default streams.
     pub per_thread: Option<String>,
     /// What it does to objects, beyond what its parameters say.
@@ -331,7 +331,7 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
         todo: false,
         remark: None,
         get_proc: Vec::new(),
-        proc_only: false,
+        unexported: false,
         per_thread: None,
         statements: Vec::new(),
         params: raw.params.into_iter().map(param).collect::<Result<_>>()?,
@@ -367,7 +367,7 @@ fn item(place: Place, family: &str, raw: RawItem) -> Result<Item> {
             "cx" => it.begin = Some(begin(attr)?),
             "todo" => it.todo = true,
             "remark" => it.remark = Some(attr.parse_args::<LitStr>()?.value()),
-            "proc_only" => it.proc_only = true,
+            "unexported" => it.unexported = true,
             "get_proc" => it
                 .get_proc
                 .push(attr.parse_args_with(|input: ParseStream<'_>| {

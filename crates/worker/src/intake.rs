@@ -125,7 +125,7 @@ impl Queue {
     }
 
     /// Bytes that wait for the executor.
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 

@@ -20,6 +20,7 @@ pub mod complain;
 pub mod content;
 pub mod cuda;
 pub mod done;
+mod end;
 mod host;
 pub mod intake;
 pub mod inventory;

@@ -3,7 +3,8 @@
 use crate::ahead::Ahead;
 use crate::callback::Callbacks;
 use crate::content::Content;
-use crate::intake::{Body, Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT};
+use crate::end::{Patience, Progress};
+use crate::intake::{Body, Ended, Frame, Intake, Next, Queue, SLABS_IN, SLABS_OUT};
 use crate::inventory::Inventory;
 use crate::keeper::{Newest, Wait};
 use crate::outbox::Outbox;
@@ -199,8 +200,9 @@ fn attend(
     serve(Arc::new(conn), Box::new(keeper), ends, &mut [api], listen)
 }
 
-/// What is called when the client's side is over: whether the client said goodbye, and why.
-pub type LastWord = Box<dyn FnOnce(bool, &str) + Send>;
+/// What is called when the client's side is over: whether the client said goodbye, why, and how far
+/// the executor has come.
+pub type LastWord = Box<dyn FnOnce(bool, &str, Arc<Progress>) + Send>;
 
 /// What a session's API shares with its connection.
 pub struct Ends {
@@ -221,19 +223,31 @@ pub struct Ends {
 /// Sees to it that a session that is over ends, even if its executor sits in a call of the driver's
 /// that does not return: what the client held must be free again.
 fn last_word(control: Arc<OwnedFd>, inventory: Inventory) -> LastWord {
-    /// How long what was queued before a goodbye may take to be executed. The program has ended, or
-    /// is about to: nobody sees what comes of it, and others may wait for its memory.
-    const AFTER_GOODBYE: Duration = Duration::from_millis(500);
-    /// How long the record in progress may take when the client is gone.
-    const AFTER_LOSS: Duration = Duration::from_millis(100);
-    Box::new(move |goodbye, why| {
+    /// How long the executor may take to say its last word, and to end the process.
+    const SAID: Duration = Duration::from_secs(5);
+    Box::new(move |goodbye, why, progress| {
         let why = why.to_string();
-        let wait = if goodbye { AFTER_GOODBYE } else { AFTER_LOSS };
+        let patience = match goodbye {
+            true => Patience::AFTER_GOODBYE,
+            false => Patience::AFTER_LOSS,
+        };
         let end = move || {
-            std::thread::sleep(wait);
-            let holds = Report::Holds(inventory.holding());
-            let _ = handover::send(&control, &holds.to_json(), None);
-            let _ = handover::send(&control, &Report::Ended { why }.to_json(), None);
+            match progress.wait(patience) {
+                // The executor says its last word itself.
+                Ok(()) => std::thread::sleep(SAID),
+                Err(waited) => {
+                    if goodbye {
+                        let ms = waited.as_millis();
+                        crate::complain!(
+                            "a session's end has taken {ms} ms and stands still: what its program \
+                             had queued is left undone"
+                        );
+                    }
+                    let holds = Report::Holds(inventory.holding());
+                    let _ = handover::send(&control, &holds.to_json(), None);
+                    let _ = handover::send(&control, &Report::Ended { why }.to_json(), None);
+                }
+            }
             // SAFETY: _exit has no preconditions.
             unsafe { libc::_exit(0) };
         };
@@ -255,6 +269,11 @@ pub fn serve(
     opened: impl FnOnce(&Channel) -> std::io::Result<()>,
 ) -> std::io::Result<String> {
     let queue = Arc::new(Queue::default());
+    let progress = Progress::new(queue.clone());
+    let came = progress.clone();
+    let ended = ends
+        .ended
+        .map(|f| -> Ended { Box::new(move |bye, why| f(bye, why, came)) });
     let intake = Intake::new(
         queue.clone(),
         ends.content,
@@ -262,7 +281,7 @@ pub fn serve(
         ends.ahead,
         ends.incoming,
         ends.outbox.clone(),
-        ends.ended,
+        ended,
     );
     let channel = Channel::start("worker", conn, Box::new(intake), keeper)?;
     let rouse = queue.clone();
@@ -270,11 +289,14 @@ pub fn serve(
     ends.outbox.connect(channel.clone());
     opened(&channel)?;
     let why = execute(apis, &queue, &channel);
+    progress.step();
     if !ends.outbox.closed() {
         ends.outbox.goodbye(&why);
         channel.close(&why, Duration::from_millis(500));
     }
+    progress.step();
     apis.iter_mut().for_each(|api| api.close());
+    progress.finish();
     Ok(why)
 }
 

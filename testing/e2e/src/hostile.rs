@@ -10,7 +10,9 @@ use busbar_harness::rng::Rng;
 use busbar_wire::codec::{Message, Request, Writer};
 use busbar_wire::frame;
 use busbar_wire::generated::cuda;
-use busbar_wire::record::{HEADER, Header, Notice, OP_CALLBACK_DONE, OP_CONTENT, Records};
+use busbar_wire::record::{
+    HEADER, Header, Notice, OP_CALLBACK_DONE, OP_CONTENT, OP_GOODBYE, Records,
+};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -429,6 +431,11 @@ impl Raw {
         let mut payload = Vec::new();
         m.encode(&mut Writer::new(&mut payload));
         self.send(&record_of(op, call, scope, &payload));
+    }
+
+    /// Ends the session.
+    pub fn goodbye(&mut self) {
+        self.send(&record_of(OP_GOODBYE, 0, 0, &[]));
     }
 
     /// All functions that were asked for return.

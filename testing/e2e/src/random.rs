@@ -38,6 +38,8 @@ pub fn whole(d: &Driver, seed: u64, steps: u64, most: u64) -> String {
     d.begin();
     let mut trace = one(d, Kernels::of(d), seed, steps, most, true);
     d.unload();
+    // What is queued when a program ends may be left undone.
+    assert_eq!(d.cuCtxSynchronize(), 0);
     trace.pop().unwrap_or_default()
 }
 

@@ -423,3 +423,16 @@ fn what_compilers_in_a_program_made_is_kept() {
     let without = run("CUDA_CACHE_DISABLE", "1".as_ref());
     assert_eq!(without.matches("find: 500").count(), 5, "{without}");
 }
+
+#[test]
+fn a_program_talks_to_kernels_that_run_through_host_memory() {
+    let server = Server::start();
+    let wanted = printed(native(Path::new(PROGRAM)).arg("talks"));
+    assert_eq!(wanted.matches("rounds: 50").count(), 4, "{wanted}");
+    assert!(wanted.contains("answer: 8888"), "{wanted}");
+    for shared in ["0", "1"] {
+        let mut program = remote(&server, Path::new(PROGRAM));
+        let got = printed(program.arg("talks").env("BUSBAR_SHM", shared));
+        assert_eq!(wanted, got, "shared memory: {shared}");
+    }
+}

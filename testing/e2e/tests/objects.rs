@@ -4,7 +4,8 @@
 use busbar_e2e::driver::IMAGE;
 use busbar_e2e::hostile::Raw;
 use busbar_e2e::proc;
-use busbar_e2e::server::Server;
+use busbar_e2e::server::{Options, Server};
+use busbar_e2e::until;
 use busbar_wire::codec::{Message, Reader};
 use busbar_wire::generated::cuda::*;
 use busbar_wire::promise::Word;
@@ -160,8 +161,8 @@ fn module(w: &mut Raw, context: u32, module: u32, function: u32) {
     assert_eq!(w.call(context, &find).0, 0);
 }
 
-fn launch(w: &mut Raw, context: u32, function: u32, stream: u32) -> i32 {
-    let m = LaunchNow {
+fn launched(function: u32, stream: u32) -> LaunchNow<'static> {
+    LaunchNow {
         function,
         stream,
         grid: [1; 3],
@@ -170,8 +171,11 @@ fn launch(w: &mut Raw, context: u32, function: u32, stream: u32) -> i32 {
         flags: 0,
         attrs: &[],
         params: &[],
-    };
-    w.call(context, &m).0
+    }
+}
+
+fn launch(w: &mut Raw, context: u32, function: u32, stream: u32) -> i32 {
+    w.call(context, &launched(function, stream)).0
 }
 
 #[test]
@@ -254,4 +258,33 @@ fn waits_without_number_make_no_threads_without_number() {
     assert_eq!(asked.count(), 1);
     w.returns();
     w.answers(WAITS);
+}
+
+#[test]
+fn what_was_queued_before_a_goodbye_is_done_however_long_it_takes() {
+    let live = tempfile::tempdir().expect("a folder");
+    let server = Options::default()
+        .env("FAKEDEV_LIVE", &live.path().display().to_string())
+        .env("FAKEDEV_LAUNCH_NS", "2000000")
+        .start();
+    let mut w = Raw::open(&server.address);
+    let worker = &server.wait_for_sessions(1)[0]["worker_pid"];
+    let counts = live.path().join(worker.to_string());
+    let left = |kind: &str| {
+        let text = std::fs::read_to_string(&counts).expect("a file of counts");
+        let all: serde_json::Value = serde_json::from_str(&text).expect("counts");
+        all[kind].as_u64().unwrap_or(0)
+    };
+    module(&mut w, 1, 1, 1);
+    let before = left("modules");
+    for _ in 0..1000 {
+        w.queue(1, &launched(1, 0));
+    }
+    w.queue(1, &ModuleUnload { module: 1 });
+    w.goodbye();
+    until("the session's end", || {
+        server.log().contains("session ended").then_some(())
+    });
+    assert_eq!((before, left("modules")), (1, 0));
+    assert!(!server.log().contains("left undone"));
 }

@@ -31,7 +31,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(5);
 /// How long a client that comes back to a session that is just ending waits for the reason.
 const END_TIME: Duration = Duration::from_secs(2);
 /// How long devices that are taken are waited for: a program that ends frees them within this time.
-const SETTLE_TIME: Duration = Duration::from_secs(1);
+const SETTLE_TIME: Duration = Duration::from_secs(2);
 /// How long a client that there is no room for may keep everybody else from being accepted.
 const TURN_AWAY_TIME: Duration = Duration::from_millis(100);
 /// The most clients that are served at a time other than by a worker.

@@ -152,7 +152,8 @@ fn module(api: &Api, m: &Module) -> String {
 }
 
 fn in_table(c: &&Call) -> bool {
-    c.item.sort == Sort::Function && !matches!(c.item.class, Class::Unsupported(_))
+    let refused = matches!(c.item.class, Class::Unsupported(_));
+    c.item.sort == Sort::Function && !refused && !c.item.unexported
 }
 
 /// The table and how it is filled.

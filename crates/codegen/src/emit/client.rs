@@ -1,8 +1,9 @@
 //! Entry points: `crates/client/src/<api>/generated`, and their exports in the shim.
 
+use super::begin::{self, THEIRS};
 use crate::file::{ALLOW, Files, put, rust};
 use crate::model::{Api, Arg, Call, Family, ResultConfig, Role, type_text};
-use crate::spec::{Begin, Class, Count, Mark, Param, Sort};
+use crate::spec::{Class, Count, Sort};
 use quote::ToTokens as _;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -143,14 +144,23 @@ unsafe fn put<T, const N: usize>(p: *mut T, bytes: [u8; N]) {{
     unsafe {{ p.cast::<[u8; N]>().write_unaligned(bytes) }};
 }}
 
+/// A C string of the program.
+///
+/// # Safety
+/// `p` is null, or a C string.
+unsafe fn c_text<'a>(p: *const c_char) -> Result<&'a CStr, {rc}> {{
+    not_null(p)?;
+    // SAFETY: the caller vouches for the string.
+    Ok(unsafe {{ CStr::from_ptr(p) }})
+}}
+
 /// The bytes of a C string of the program, without its end.
 ///
 /// # Safety
 /// `p` is null, or a C string.
 unsafe fn text<'a>(p: *const c_char) -> Result<&'a [u8], {rc}> {{
-    not_null(p)?;
-    // SAFETY: the caller vouches for the string.
-    let bytes = unsafe {{ CStr::from_ptr(p) }}.to_bytes();
+    // SAFETY: passed on to the caller.
+    let bytes = unsafe {{ c_text(p) }}?.to_bytes();
     if bytes.len() <= MAX_BYTES {{ Ok(bytes) }} else {{ Err({invalid_value}) }}
 }}
 
@@ -263,34 +273,6 @@ fn params(args: &[Arg], used: impl Fn(&Arg) -> bool) -> String {
     list.join(", ")
 }
 
-/// Whether an entry point uses this argument.
-fn uses(c: &Call, a: &Arg) -> bool {
-    is_named(c, a) || c.item.begin.is_some() && is_marked(c, a)
-}
-
-/// Whether an entry point hands this argument on.
-fn is_named(c: &Call, a: &Arg) -> bool {
-    let Class::Is(_, Some(given)) = &c.item.class else {
-        return true;
-    };
-    let word = |c: char| c.is_alphanumeric() || c == '_' || c == '#';
-    given
-        .iter()
-        .any(|g| g.split(|c| !word(c)).any(|w| w == a.name))
-}
-
-/// Whether something happens with this argument before the function is called, or behind it.
-fn is_marked(c: &Call, a: &Arg) -> bool {
-    let of_name = |p: &&Param| p.name == a.name;
-    let p = c.item.params.iter().find(of_name);
-    p.is_some_and(|p| {
-        matches!(
-            p.mark,
-            Some(Mark::New | Mark::Gives(true) | Mark::Out(_) | Mark::Handle(_) | Mark::Del)
-        )
-    })
-}
-
 fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
     let rc = returns(c, result);
     let name = &c.item.name;
@@ -301,7 +283,7 @@ fn function(api: &Api, result: &ResultConfig, c: &Call, s: &mut String) {
     }
     for (variant, per_thread) in &variants {
         let about = if refused.is_some() { ": refused" } else { "" };
-        let params = params(&c.args, |a| refused.is_none() && uses(c, a));
+        let params = params(&c.args, |a| refused.is_none() && begin::uses(c, a));
         let _ = writeln!(
             s,
             "/// `{variant}`{about}.\n\
@@ -323,142 +305,10 @@ fn returns(c: &Call, result: &ResultConfig) -> String {
     ty.map_or_else(|| result.ty.clone(), |ty| type_text(ty).0)
 }
 
-/// How the hand-written function is told of its call: what a parameter becomes before, and after.
-struct Told {
-    /// What goes in: its arguments.
-    args: Vec<String>,
-    /// Handles become ids, and places that are written to are checked.
-    before: String,
-    /// Names of what it brings.
-    brings: Vec<String>,
-    /// How that gets to its place.
-    after: String,
-}
-
-impl Told {
-    fn of(api: &Api, c: &Call, per_thread: bool) -> Self {
-        let mut told = Self {
-            args: vec!["cx".to_owned()],
-            before: String::new(),
-            brings: Vec::new(),
-            after: String::new(),
-        };
-        let mut nulls = String::new();
-        let stream = api.config.stream.as_ref().map(|s| s.ty.as_str());
-        let mut stream_is_known = false;
-        for (a, p) in c.args.iter().zip(&c.item.params) {
-            let name = &a.name;
-            let brought = format!("v_{}", name.trim_start_matches("r#"));
-            match &p.mark {
-                Some(Mark::Handle(_)) if stream == Some(a.ty.as_str()) => {
-                    stream_is_known = true;
-                    let get = format!("cx.stream({name}, {per_thread})?");
-                    let _ = match is_named(c, a) {
-                        true => writeln!(told.before, "let {name} = {get};"),
-                        false => writeln!(told.before, "{get};"),
-                    };
-                }
-                Some(Mark::Handle(_) | Mark::Del) => {
-                    let optional = matches!(p.mark, Some(Mark::Handle(true)));
-                    let word = if optional { "handle_opt" } else { "handle" };
-                    let kind = api.kind(&p.ty).unwrap_or_default();
-                    let get = format!("cx.{word}(Kind::{kind}, {name} as u64)?");
-                    let _ = writeln!(told.before, "let {name} = {get};");
-                }
-                Some(Mark::New | Mark::Gives(true) | Mark::Out(false)) => {
-                    let value = match (&p.mark, api.config.handles.get(&a.pointee)) {
-                        (Some(Mark::New), Some(kind)) => {
-                            format!("cx.raw(Kind::{kind}, {brought}) as {}", a.pointee)
-                        }
-                        _ => brought.clone(),
-                    };
-                    let _ = writeln!(nulls, "not_null({name})?;");
-                    let write = format!("{name}.write_unaligned({value})");
-                    let _ = writeln!(told.after, "{THEIRS}unsafe {{ {write} }};");
-                    told.brings.push(brought);
-                    continue;
-                }
-                Some(Mark::Out(true)) => {
-                    let write = format!("{name}.write_unaligned({brought})");
-                    let _ = writeln!(
-                        told.after,
-                        "if !{name}.is_null() {{\n{THEIRS}unsafe {{ {write} }};\n}}"
-                    );
-                    told.brings.push(brought);
-                    continue;
-                }
-                _ => {}
-            }
-            told.args.push(name.clone());
-        }
-        if c.item.per_thread.is_some() && !stream_is_known {
-            told.args.push(per_thread.to_string());
-        }
-        told.before.push_str(&nulls);
-        told
-    }
-}
-
-/// An expression with what is known of the entry point in its place.
-fn known_here(expression: &str, per_thread: bool) -> String {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    let mut out = String::new();
-    for part in expression.split_inclusive(|c| !is_word(c)) {
-        let word = part.trim_end_matches(|c| !is_word(c));
-        match word {
-            "null" => out.push_str("std::ptr::null_mut()"),
-            "per_thread" => out.push_str(&per_thread.to_string()),
-            word => out.push_str(word),
-        }
-        out.push_str(&part[word.len()..]);
-    }
-    out
-}
-
-/// A call that begins before its hand-written function, which is told of it.
-fn told(api: &Api, c: &Call, begin: &Begin, per_thread: bool, s: &mut String) {
-    let told = Told::of(api, c, per_thread);
-    let _ = writeln!(s, "life::guard(|| {{\nlet cx = life::{}()?;", begin.enter);
-    if begin.context {
-        s.push_str("cx.need_context()?;\n");
-    }
-    s.push_str(&told.before);
-    let call = match &c.item.class {
-        Class::Is(to, given) => {
-            let given = given.iter().flatten().map(|a| known_here(a, per_thread));
-            let args: Vec<_> = std::iter::once("cx".to_owned()).chain(given).collect();
-            let room = match to.contains("::") {
-                true => format!("crate::{}::", api.name),
-                false => String::new(),
-            };
-            format!("{room}{to}({})", args.join(", "))
-        }
-        _ => {
-            let (family, name) = (&c.item.family, &c.item.name);
-            let args = told.args.join(", ");
-            format!("crate::{}::entry::{family}::{name}({args})", api.name)
-        }
-    };
-    s.push_str("// SAFETY: the arguments are the program's.\n");
-    let brings = match &told.brings[..] {
-        [one] => one.clone(),
-        all => format!("({})", all.join(", ")),
-    };
-    let _ = match told.brings.is_empty() {
-        true => writeln!(s, "unsafe {{ {call} }}"),
-        false => writeln!(
-            s,
-            "let {brings} = unsafe {{ {call} }}?;\n{}Ok(())",
-            told.after
-        ),
-    };
-    s.push_str("})\n");
-}
-
 /// What an entry point does: what another does, what is hand-written, or a message.
 fn body(api: &Api, c: &Call, per_thread: bool, s: &mut String) {
     if let Some(begin) = &c.item.begin {
-        return told(api, c, begin, per_thread, s);
+        return begin::emit(api, c, begin, per_thread, s);
     }
     let mut args: Vec<String> = c.args.iter().map(|a| a.name.clone()).collect();
     let call = match &c.item.class {
@@ -587,8 +437,6 @@ fn forward(c: &Call, per_thread: bool, s: &mut String) {
     s.push_str(&after);
     s.push_str("Ok(())\n");
 }
-
-const THEIRS: &str = "// SAFETY: the program's pointer; the API asks that it be valid.\n";
 
 impl Parts {
     fn add(&mut self, a: &Arg, role: &Role, per_thread: bool) {
@@ -765,7 +613,7 @@ fn exports(api: &Api, result: &ResultConfig, f: &Family) -> String {
          use std::ffi::{{c_char, c_void}};\n\n",
         api.name, f.name
     );
-    for c in f.calls.iter().filter(|c| !c.item.proc_only) {
+    for c in f.calls.iter().filter(|c| !c.item.unexported) {
         let name = &c.item.name;
         match c.item.sort {
             Sort::Message => {}

@@ -1,6 +1,7 @@
 //! The writers: one module per place that generated code goes to.
 
 mod abi;
+mod begin;
 mod client;
 mod contract;
 mod docs;

@@ -200,7 +200,7 @@ pub unsafe extern "C" fn toyWeigh(
         unsafe { size.write_unaligned(v_size) };
         if !weight.is_null() {
             // SAFETY: the program's pointer; the API asks that it be valid.
-            unsafe { weight.write_unaligned(v_weight) };
+            unsafe { weight.write_unaligned(v_weight as usize) };
         }
         Ok(())
     })
@@ -224,7 +224,7 @@ pub unsafe extern "C" fn toyWeigh_ptsz(
         unsafe { size.write_unaligned(v_size) };
         if !weight.is_null() {
             // SAFETY: the program's pointer; the API asks that it be valid.
-            unsafe { weight.write_unaligned(v_weight) };
+            unsafe { weight.write_unaligned(v_weight as usize) };
         }
         Ok(())
     })

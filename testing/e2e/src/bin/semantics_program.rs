@@ -33,6 +33,8 @@ mod graph_memory;
 #[path = "semantics_program/logs.rs"]
 mod logs;
 
+#[path = "semantics_program/talks.rs"]
+mod talks;
 #[path = "semantics_program/threads.rs"]
 mod threads;
 
@@ -84,6 +86,7 @@ fn main() {
         "dead_ids" => deaths::ids(&api),
         "dead_others" => deaths::others(&api),
         "compiled" => compiled::compiled(&api),
+        "talks" => talks::talks(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");

@@ -248,6 +248,27 @@ static BUILTINS: &[Builtin] = &[
             DONE
         },
     },
+    // talk(u32 *words, u32 rounds): answers each word of the host's with one of its own
+    Builtin {
+        name: "talk",
+        params: &[P, W],
+        run: |a| {
+            let words = a.at::<AtomicU32>(0, 2)?;
+            // SAFETY: both words were just checked.
+            let (heard, said) = unsafe { (&*words, &*words.add(1)) };
+            let until = Instant::now() + Duration::from_secs(10);
+            for round in 1..=a.u32(1) {
+                while heard.load(Ordering::Acquire) != round {
+                    if Instant::now() > until {
+                        return Err(LAUNCH_FAILED);
+                    }
+                    std::thread::yield_now();
+                }
+                said.store(round, Ordering::Release);
+            }
+            DONE
+        },
+    },
     // trap(): the kernel fails
     Builtin {
         name: "trap",

@@ -41,7 +41,7 @@ impl Cx {
     pub fn handle(self, kind: Kind, raw: u64) -> Result<u32, CUresult> {
         self.state().handles.id(kind, raw).ok_or(match kind {
             Kind::Context => CUDA_ERROR_INVALID_CONTEXT,
-            Kind::ResourceDesc => CUDA_ERROR_INVALID_VALUE,
+            Kind::Allocation | Kind::ResourceDesc => CUDA_ERROR_INVALID_VALUE,
             _ => CUDA_ERROR_INVALID_HANDLE,
         })
     }

@@ -1,15 +1,15 @@
 //! The program's memory where kernels touch it, too: its pages, and the way to the device's side.
 
-use super::client::Client;
 use super::cx::Cx;
-use super::fault::{self, Owner};
-use crate::cuda::state::area::{ANY, Pages};
-use crate::cuda::state::shadows::{Far, Outcome};
+use super::fault;
+use crate::cuda::state::area::{ANY, Change, Look, Pages};
+use crate::cuda::state::shadows::Far;
 use busbar_abi::cuda::*;
 use busbar_wire::codec::Request as _;
 use busbar_wire::generated::cuda as msg;
 use std::ffi::c_void;
 use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The pages of this process.
 pub struct Host;
@@ -31,10 +31,20 @@ impl Pages for Host {
         unsafe { std::slice::from_raw_parts(at as *const u8, len) }
     }
 
-    fn write(&self, at: u64, bytes: &[u8]) {
-        for (i, b) in bytes.iter().enumerate() {
-            // SAFETY: a byte of the program's registered memory.
-            unsafe { (at as *mut u8).add(i).write_volatile(*b) };
+    fn merge(&self, change: &Change) {
+        const WORD: u64 = 8;
+        let (at, end) = (change.at, change.at + change.new.len() as u64);
+        for word in ((at & !(WORD - 1))..end).step_by(WORD as usize) {
+            let (mut bytes, mut ours) = ([0; WORD as usize], [0; WORD as usize]);
+            for p in word.max(at)..end.min(word + WORD) {
+                let k = (p - word) as usize;
+                (bytes[k], ours[k]) = (change.new[(p - at) as usize], 0xff);
+            }
+            let (bytes, ours) = (u64::from_ne_bytes(bytes), u64::from_ne_bytes(ours));
+            // SAFETY: an aligned word of a page in which the program has memory that it may write.
+            let there = unsafe { AtomicU64::from_ptr(word as *mut u64) };
+            let merged = |now| Some(now & !ours | bytes);
+            let _ = there.fetch_update(Ordering::AcqRel, Ordering::Acquire, merged);
         }
     }
 
@@ -92,33 +102,15 @@ impl Far for Cx {
             Err(_) => Err(CUDA_ERROR_DEVICE_UNAVAILABLE),
         }
     }
-}
 
-/// A client whose memory may fault.
-struct Guarded(&'static Client);
-
-impl Owner for Guarded {
-    fn fault(&self, p: u64, write: Option<bool>, now: bool) -> Outcome {
-        let (state, cx) = (self.0.state, Cx::of(self.0));
-        // A capture must not be waited for; what it holds has not run.
-        let now = now || state.shadows.streams_wait() || state.captures.any();
-        let mut areas = state.shadows.areas();
-        areas.fault(&Host, &cx, p, write, now)
-    }
-
-    fn wait(&self, owed: &[(u32, u32)], mark: u64) -> Result<()> {
-        Cx::of(self.0).wait_for(owed, mark)
+    fn read_all(&self, looks: &[Look]) -> Result<Vec<Option<Vec<u8>>>> {
+        let wanted = looks.iter().map(|l| (l.context, l.src, l.len)).collect();
+        let got = self.client.session.memory_out_all(wanted);
+        got.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
     }
 }
 
 impl Cx {
-    /// Makes sure that faults in this client's memory are handled.
-    pub fn handle_faults(self) -> Result<()> {
-        fault::start(self.client as *const Client as usize, || {
-            Box::new(Guarded(self.client))
-        })
-    }
-
     /// A call was queued. With queueing switched off it waits here until the worker has it.
     #[inline]
     pub fn queued_one(self) -> Result<(), busbar_channel::Closed> {
@@ -171,6 +163,15 @@ impl Cx {
             && let Err(e) = areas.push(&Host, &self, ANY, true)
         {
             crate::log!(Warn, "cannot send what the program has written: error {e}");
+        }
+    }
+
+    /// A function of the program's is about to run in stream order: it sees what work before it
+    /// has written.
+    pub fn function_begins(self) {
+        let shadows = &self.state().shadows;
+        if shadows.needs_to_hear() {
+            shadows.areas().fetch_edges(&Host, &self);
         }
     }
 

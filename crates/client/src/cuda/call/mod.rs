@@ -4,9 +4,11 @@ mod client;
 mod cx;
 pub mod fault;
 pub mod freed;
+mod guard;
 mod host;
 mod send;
 pub mod thread;
+pub mod watch;
 
 pub use client::{Client, Job};
 pub use cx::{Cx, ReplyBytes, decode, put, put_opt};

@@ -136,6 +136,7 @@ fn read(cx: Cx, call: u32, p: u64, len: usize) {
 
 /// Runs a function of the program's that a stream waits for.
 fn in_stream_order(cx: Cx, f: impl FnOnce()) {
+    cx.function_begins();
     let _ = fault::in_function(|| catch_unwind(AssertUnwindSafe(f)));
     shadow::function_ran(cx);
 }

@@ -15,7 +15,7 @@ use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 
 /// A copy between two places on devices, or between what is there of shadowed memory.
-fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<(), CUresult> {
+fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> {
     let there = |p| cx.state().shadows.device_side(p, len).unwrap_or(p);
     let (dst, src) = (there(dst), there(src));
     cx.state().must_be_on_device(dst, len)?;
@@ -33,7 +33,7 @@ fn captured(
     len: usize,
     stream: u32,
     later: bool,
-) -> Result<bool, CUresult> {
+) -> Result<bool> {
     if !later {
         stream::refuse_wait(cx, stream)?;
         return Ok(false);
@@ -66,7 +66,7 @@ pub unsafe fn to_device(
     len: usize,
     stream: u32,
     later: bool,
-) -> Result<(), CUresult> {
+) -> Result<()> {
     // SAFETY: passed on to the caller.
     let before = unsafe { queue_to_device(cx, dst, src, len, stream, later)? };
     if !later && len > 0 {
@@ -87,7 +87,7 @@ unsafe fn queue_to_device(
     len: usize,
     stream: u32,
     later: bool,
-) -> Result<Result<(), CUresult>, CUresult> {
+) -> Result<Result<()>, CUresult> {
     cx.need_context()?;
     if len == 0 {
         return Ok(Ok(()));
@@ -151,7 +151,26 @@ pub unsafe fn to_host(
     len: usize,
     stream: u32,
     later: bool,
-) -> Result<(), CUresult> {
+) -> Result<()> {
+    let mark = cx.state().shadows.mark();
+    // SAFETY: passed on to the caller.
+    unsafe { bring_to_host(cx, dst, src, len, stream, later)? };
+    if !later {
+        cx.waited(cx.scope, Some(stream), mark);
+    }
+    Ok(())
+}
+
+/// # Safety
+/// As for [`to_host`].
+unsafe fn bring_to_host(
+    cx: Cx,
+    dst: *mut u8,
+    src: u64,
+    len: usize,
+    stream: u32,
+    later: bool,
+) -> Result<()> {
     cx.need_context()?;
     if len == 0 {
         return Ok(());
@@ -175,7 +194,7 @@ pub unsafe fn to_host(
         cx.work(stream, true)?;
     }
     // SAFETY: passed on to the caller.
-    let there = |cx| unsafe { to_host(cx, dst, src, len, 0, false) };
+    let there = |cx| unsafe { bring_to_host(cx, dst, src, len, 0, false) };
     if let Some(done) = copy_across::in_its_context(cx, src, stream, there) {
         return done;
     }
@@ -226,7 +245,7 @@ pub unsafe fn to_host(
 ///
 /// # Safety
 /// As for [`any`].
-pub unsafe fn at_once(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<(), CUresult> {
+pub unsafe fn at_once(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> {
     let pinned = cx.state().on_host(src)
         && !cx.state().on_host(dst)
         && cx.state().ranges.is_pinned(src, len);
@@ -250,14 +269,7 @@ pub unsafe fn at_once(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Re
 }
 
 /// A copy whose ends the addresses tell.
-pub unsafe fn any(
-    cx: Cx,
-    dst: u64,
-    src: u64,
-    len: usize,
-    stream: u32,
-    later: bool,
-) -> Result<(), CUresult> {
+pub unsafe fn any(cx: Cx, dst: u64, src: u64, len: usize, stream: u32, later: bool) -> Result<()> {
     // SAFETY: passed on to the caller, for whichever end is on the host.
     unsafe {
         match (cx.state().on_host(dst), cx.state().on_host(src)) {

@@ -2,11 +2,13 @@
 
 use crate::cuda::call::{Cx, decode};
 use crate::cuda::engine::{context, image, memory, output};
+use crate::cuda::state::contexts::as_result;
 use crate::cuda::state::devices::Device;
 use crate::cuda::state::functions::Function;
 use crate::cuda::state::loaded::{
     ERROR_LOG, ERROR_LOG_SIZE, INFO_LOG, INFO_LOG_SIZE, Options, WALL_TIME,
 };
+use crate::session::Offered;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::ffi::{CStr, CString, OsStr, c_char, c_void};
@@ -116,12 +118,12 @@ pub fn arch(cx: Cx) -> u32 {
     d.map_or(0, Device::arch)
 }
 
-/// Takes an image of the program's to be sent: its hash, and whether it holds machine code for the
+/// Takes an image of the program's to be sent, and says whether it holds machine code for the
 /// device.
 ///
 /// # Safety
 /// `code` is null or an image of device code.
-pub unsafe fn offer(cx: Cx, code: *const c_void) -> Result<([u8; 32], bool)> {
+pub unsafe fn offer(cx: Cx, code: *const c_void) -> Result<(Offered<'static>, bool)> {
     // SAFETY: passed on to the caller.
     let image = unsafe { image::take(code, arch(cx)) }.ok_or(CUDA_ERROR_INVALID_IMAGE)?;
     output::look_into(cx.state(), &image.bytes);
@@ -134,7 +136,8 @@ pub unsafe fn offer(cx: Cx, code: *const c_void) -> Result<([u8; 32], bool)> {
 /// `code` is null or an image of device code, and the pointers among the options are valid.
 pub unsafe fn library(cx: Cx, code: *const c_void, options: &Options) -> Result<u32> {
     // SAFETY: passed on to the caller.
-    let (hash, native) = unsafe { offer(cx, code)? };
+    let (offered, native) = unsafe { offer(cx, code)? };
+    let hash = offered.hash;
     let library = cx.create_in(Kind::Library, 0);
     let encoded = options.encode();
     let loaded = if native && encoded.is_empty() {
@@ -153,7 +156,7 @@ pub unsafe fn library(cx: Cx, code: *const c_void, options: &Options) -> Result<
             let r = decode::<msg::LibraryLoadNowReply<'_>>(&body)?;
             // SAFETY: passed on to the caller.
             unsafe { fill(options, r.info_log, r.error_log, r.wall_ms) };
-            result(status)
+            as_result(status)
         })
     };
     loaded.inspect_err(|_| cx.destroy(Kind::Library, library))?;
@@ -168,30 +171,23 @@ pub unsafe fn library(cx: Cx, code: *const c_void, options: &Options) -> Result<
 pub unsafe fn module(cx: Cx, code: *const c_void, options: &Options) -> Result<u32> {
     cx.need_context()?;
     // SAFETY: passed on to the caller.
-    let (hash, _) = unsafe { offer(cx, code)? };
+    let (offered, _) = unsafe { offer(cx, code)? };
     let module = cx.create(Kind::Module);
     let encoded = options.encode();
     let m = msg::ModuleLoad {
         module,
-        hash,
+        hash: offered.hash,
         options: &encoded,
     };
     let loaded = cx.call_any(&m).and_then(|(status, body)| {
         let r = decode::<msg::ModuleLoadReply<'_>>(&body)?;
         // SAFETY: passed on to the caller.
         unsafe { fill(options, r.info_log, r.error_log, r.wall_ms) };
-        result(status)
+        as_result(status)
     });
     loaded.inspect_err(|_| cx.destroy(Kind::Module, module))?;
     cx.state().modules.insert(module, Default::default());
     Ok(module)
-}
-
-fn result(status: CUresult) -> Result<()> {
-    match status {
-        CUDA_SUCCESS => Ok(()),
-        e => Err(e),
-    }
 }
 
 /// Makes a function known under an id, as the worker describes it.

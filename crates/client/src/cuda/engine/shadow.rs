@@ -3,9 +3,9 @@
 //! Bytes go and come ahead of the queue: the worker may be in the middle of a call that waits for a
 //! function of the program's, and that function may be what faults.
 
-use crate::cuda::call::{Cx, Host};
+use crate::cuda::call::{Cx, Host, watch};
 use crate::cuda::engine::{place, transfer};
-use crate::cuda::state::area::{Area, Attach};
+use crate::cuda::state::area::{Area, Attach, SMALL};
 use crate::cuda::state::ranges::{Range, Sort, pages};
 use crate::cuda::state::space;
 use busbar_abi::cuda::*;
@@ -70,6 +70,8 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
     if let Some(known) = shadows.device_side(p, 1) {
         return Ok(known);
     }
+    // Flags and counters by which the program talks to running kernels are small.
+    let small = r.size <= SMALL && shadows.has_room_for_small();
     let mut area = if r.sort == Sort::Host {
         let first = r.base & !(space::GRANULE - 1);
         // Small allocations share a granule, which is mapped for the first of them.
@@ -82,11 +84,20 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
             })?;
             shadows.areas().add_granule(first);
         }
-        Area::new(Sort::Host, r.base, pages(r.size), r.base, r.context)
+        if small {
+            Area::small(Sort::Host, r.base, r.size, r.base, r.context)
+        } else {
+            Area::new(Sort::Host, r.base, pages(r.size), r.base, r.context)
+        }
     } else {
         let page = r.base & 4095;
         let window = place::map_window(cx, page + r.size, r.device)?;
-        Area::registered(r.base, r.size, window + page, r.context)
+        let there = window + page;
+        if small {
+            Area::small(Sort::Registered, r.base, r.size, there, r.context)
+        } else {
+            Area::registered(r.base, r.size, there, r.context)
+        }
     };
     const READ_ONLY: u32 = 8;
     let read_only = r.sort == Sort::Registered && r.flags & READ_ONLY != 0;
@@ -95,6 +106,10 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         false => libc::PROT_READ | libc::PROT_WRITE,
     });
     let there = area.device_of(p);
+    let watched = area.has_edges();
     shadows.insert(&Host, area)?;
+    if watched {
+        watch::start(cx)?;
+    }
     Ok(there)
 }

@@ -28,17 +28,14 @@ pub fn known(cx: Cx, id: u32) -> Result<(u64, CUmemAllocationProp)> {
 
 /// Checks what a program asks of new memory: it must be a device's own. That another machine may
 /// have it too is a wish that only the attempt to export it turns down.
-pub fn check(cx: Cx, p: *const CUmemAllocationProp) -> Result<CUmemAllocationProp> {
-    // SAFETY: the program's pointer.
-    let p = *unsafe { p.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+pub fn check(cx: Cx, p: &CUmemAllocationProp) -> Result<()> {
     if p.r#type != CU_MEM_ALLOCATION_TYPE_PINNED {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     if p.location.r#type != CU_MEM_LOCATION_TYPE_DEVICE {
         return Err(CUDA_ERROR_NOT_SUPPORTED);
     }
-    cx.device(location_id(&p.location))?;
-    Ok(p)
+    cx.device(location_id(&p.location)).map(drop)
 }
 
 /// The device that a location names.

@@ -4,7 +4,7 @@ use crate::cuda::call::{Cx, decode, put, put_opt};
 use crate::cuda::engine::graph;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::ffi::{CStr, OsStr, c_void};
 use std::os::unix::ffi::OsStrExt;
 
 /// Hands out lists in CUDA's way: without an array, only their length; room beyond it is zeroed.
@@ -115,19 +115,10 @@ pub fn cuGraphNodeFindInClone(cx: Cx, node: u32, graph: u32) -> Result<CUgraphNo
     graph::adopt(cx, graph, found)
 }
 
-pub unsafe fn cuGraphDebugDotPrint(
-    cx: Cx,
-    graph: u32,
-    path: *const c_char,
-    flags: u32,
-) -> Result<()> {
-    if path.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
+pub unsafe fn cuGraphDebugDotPrint(cx: Cx, graph: u32, path: &CStr, flags: u32) -> Result<()> {
     let reply = cx.call(&msg::GraphDot { graph, flags })?;
     let text = decode::<msg::GraphDotReply<'_>>(&reply)?.text;
-    // SAFETY: checked for null above; the program's C string.
-    let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
+    let path = OsStr::from_bytes(path.to_bytes());
     std::fs::write(path, text).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)
 }
 

@@ -10,16 +10,13 @@ pub unsafe fn cuDevSmResourceSplitByCount(
     cx: Cx,
     result: *mut CUdevResource,
     groups: *mut u32,
-    input: *const CUdevResource,
+    input: &CUdevResource,
     remaining: *mut CUdevResource,
     flags: u32,
     least: u32,
 ) -> Result<()> {
-    // SAFETY: the program's structure and number.
-    let (input, most) = unsafe {
-        let input = input.as_ref().ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        (input, *groups.as_ref().ok_or(CUDA_ERROR_INVALID_VALUE)?)
-    };
+    // SAFETY: the program's number.
+    let most = *unsafe { groups.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let reply = cx.call(&msg::SplitProcessors {
         input: busbar_abi::bytes_of(input),
         most,

@@ -4,22 +4,7 @@ use crate::cuda::call::{Cx, decode, put};
 use crate::cuda::engine::{attributes, launch, load};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::{CStr, c_char, c_void};
-
-pub unsafe fn global(
-    cx: Cx,
-    id: u32,
-    name: *const c_char,
-    managed: u32,
-) -> Result<(CUdeviceptr, usize)> {
-    if name.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
-    // SAFETY: the program's C string.
-    let name = unsafe { CStr::from_ptr(name) };
-    let (va, size) = load::library_variable(cx, id, name, managed)?;
-    Ok((va as CUdeviceptr, size as usize))
-}
+use std::ffi::{c_char, c_void};
 
 pub unsafe fn cuLibraryLoadData(
     cx: Cx,
@@ -62,15 +47,6 @@ pub fn cuLibraryUnload(cx: Cx, id: u32) -> Result<()> {
     let sent = cx.send(&msg::LibraryUnload { library: id });
     cx.destroy(Kind::Library, id);
     sent
-}
-
-pub unsafe fn cuLibraryGetKernel(cx: Cx, library: u32, name: *const c_char) -> Result<u32> {
-    if name.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
-    // SAFETY: the program's C string.
-    let id = load::kernel(cx, library, unsafe { CStr::from_ptr(name) })?;
-    Ok(id)
 }
 
 pub unsafe fn cuLibraryEnumerateKernels(

@@ -3,6 +3,7 @@
 
 use crate::cuda::call::{Cx, decode};
 use crate::cuda::engine::{image, load};
+use crate::cuda::state::contexts::as_result;
 use crate::cuda::state::loaded::Link;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -65,10 +66,11 @@ unsafe fn add(
         // SAFETY: passed on to the caller.
         unsafe { CStr::from_ptr(name) }
     };
+    let offered = cx.client.session.offer(bytes);
     let m = msg::LinkAdd {
         link,
         kind,
-        hash: cx.client.session.offer(bytes),
+        hash: offered.hash,
         name: name.to_bytes_with_nul(),
         options: &options,
     };
@@ -76,10 +78,7 @@ unsafe fn add(
     let r = decode::<msg::LinkAddReply<'_>>(&body)?;
     // SAFETY: passed on to the caller.
     unsafe { tell(cx, link, r.info_log, r.error_log, r.wall_ms) };
-    match status {
-        CUDA_SUCCESS => Ok(()),
-        e => Err(e),
-    }
+    as_result(status)
 }
 
 const PTX: u32 = 1;

@@ -2,6 +2,7 @@
 
 use crate::cuda::call::{Cx, decode, put, put_opt};
 use crate::cuda::engine::logs;
+use crate::cuda::state::contexts::as_result;
 use crate::cuda::state::logs::Listener;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
@@ -86,19 +87,15 @@ pub fn cuLogsCurrent(cx: Cx, flags: u32) -> Result<CUlogIterator> {
 pub unsafe fn cuLogsDumpToFile(
     cx: Cx,
     iterator: *mut CUlogIterator,
-    path: *const c_char,
+    path: &CStr,
     flags: u32,
 ) -> Result<()> {
-    if path.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
     // SAFETY: passed on to the caller.
     let d = unsafe { dump(cx, iterator, true, WHOLE_LOG, flags)? };
     if d.status != CUDA_SUCCESS {
         return Err(d.status);
     }
-    // SAFETY: checked for null above; the program's C string.
-    let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
+    let path = OsStr::from_bytes(path.to_bytes());
     std::fs::write(path, d.text).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
     // SAFETY: the program's pointer, which it need not give.
     unsafe { put_opt(iterator, d.iterator) };
@@ -132,8 +129,5 @@ pub unsafe fn cuLogsDumpToMemory(
         put_opt(iterator, d.iterator);
         put(size, (d.size as usize).min(room))?;
     }
-    match d.status {
-        CUDA_SUCCESS => Ok(()),
-        e => Err(e),
-    }
+    as_result(d.status)
 }

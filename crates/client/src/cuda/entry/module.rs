@@ -6,7 +6,7 @@ use crate::cuda::engine::{launch, load};
 use crate::cuda::state::loaded::Options;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{c_char, c_void};
 
 pub unsafe fn cuModuleLoadDataEx(
     cx: Cx,
@@ -34,15 +34,6 @@ pub fn cuModuleUnload(cx: Cx, id: u32) -> Result<()> {
     sent
 }
 
-pub unsafe fn cuModuleGetFunction(cx: Cx, module: u32, name: *const c_char) -> Result<u32> {
-    if name.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
-    // SAFETY: the program's C string.
-    let id = load::function(cx, module, unsafe { CStr::from_ptr(name) })?;
-    Ok(id)
-}
-
 pub unsafe fn cuModuleEnumerateFunctions(
     cx: Cx,
     out: *mut CUfunction,
@@ -61,20 +52,6 @@ pub unsafe fn cuModuleEnumerateFunctions(
         unsafe { put(out.add(i), f)? };
     }
     Ok(())
-}
-
-pub unsafe fn cuModuleGetGlobal_v2(
-    cx: Cx,
-    id: u32,
-    name: *const c_char,
-) -> Result<(CUdeviceptr, usize)> {
-    if name.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
-    // SAFETY: the program's C string.
-    let name = unsafe { CStr::from_ptr(name) };
-    let (va, size) = load::module_variable(cx, id, name)?;
-    Ok((va as CUdeviceptr, size as usize))
 }
 
 pub fn cuModuleGetLoadingMode(_cx: Cx) -> Result<CUmoduleLoadingMode> {

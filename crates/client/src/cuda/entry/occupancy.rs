@@ -12,15 +12,8 @@ const WARP: i32 = 32;
 ///
 /// # Safety
 /// The pointers are as the API asks.
-pub unsafe fn clusters(
-    cx: Cx,
-    f: CUfunction,
-    config: *const CUlaunchConfig,
-    largest: u32,
-) -> Result<i32> {
+pub unsafe fn clusters(cx: Cx, f: CUfunction, c: &CUlaunchConfig, largest: u32) -> Result<i32> {
     let (id, _) = launch::function(cx, f)?;
-    // SAFETY: the program's pointer.
-    let c = unsafe { config.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let shape = vec![
         c.gridDimX,
         c.gridDimY,

@@ -89,12 +89,7 @@ pub fn cuMemFreeAsync(cx: Cx, p: CUdeviceptr, stream: u32) -> Result<()> {
     }
 }
 
-pub unsafe fn cuMemPoolCreate(cx: Cx, props: *const CUmemPoolProps) -> Result<u32> {
-    if props.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
-    // SAFETY: the program's structure, of plain numbers.
-    let props = unsafe { props.read() };
+pub fn cuMemPoolCreate(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
     if props.allocType == 0 || props.location.r#type == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -109,7 +104,7 @@ pub unsafe fn cuMemPoolCreate(cx: Cx, props: *const CUmemPoolProps) -> Result<u3
     let pool = cx.create(Kind::MemoryPool);
     let m = msg::PoolCreate {
         pool,
-        props: busbar_abi::bytes_of(&props),
+        props: busbar_abi::bytes_of(props),
     };
     cx.call(&m)
         .inspect_err(|_| cx.destroy(Kind::MemoryPool, pool))?;
@@ -151,15 +146,13 @@ pub fn cuMemPoolDestroy(cx: Cx, id: u32) -> Result<()> {
 
 pub unsafe fn cuMemPoolGetAttribute(
     cx: Cx,
-    pool: CUmemoryPool,
-    attr: CUmemPool_attribute,
+    pool: u32,
+    attribute: CUmemPool_attribute,
     value: *mut c_void,
 ) -> Result<()> {
-    let attribute = attr;
     if !(1..=LAST_ATTRIBUTE).contains(&attribute) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
     let reply = cx.call(&msg::PoolAttribute { pool, attribute })?;
     let v = decode::<msg::PoolAttributeReply>(&reply)?.value;
     // SAFETY: the attribute says how wide the program's value is.
@@ -174,15 +167,13 @@ pub unsafe fn cuMemPoolGetAttribute(
 
 pub unsafe fn cuMemPoolSetAttribute(
     cx: Cx,
-    pool: CUmemoryPool,
-    attr: CUmemPool_attribute,
+    pool: u32,
+    attribute: CUmemPool_attribute,
     value: *mut c_void,
 ) -> Result<()> {
-    let attribute = attr;
     if value.is_null() || !(1..=LAST_ATTRIBUTE).contains(&attribute) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
     // SAFETY: as above.
     let value = unsafe {
         if attribute <= LAST_INT {

@@ -61,7 +61,10 @@ pub fn cuStreamQuery(cx: Cx, h_stream: u32) -> Result<()> {
         return Ok(());
     }
     cx.about_to_wait()?;
-    cx.call(&msg::CuStreamQuery { h_stream }).map(drop)
+    let mark = cx.state().shadows.mark();
+    cx.call(&msg::CuStreamQuery { h_stream })?;
+    cx.waited(cx.scope, Some(h_stream), mark);
+    Ok(())
 }
 
 pub fn cuStreamGetCtx(cx: Cx, stream: u32) -> Result<CUcontext> {

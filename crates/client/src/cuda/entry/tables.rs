@@ -5,9 +5,8 @@
 
 use crate::cuda::call::{Cx, decode, put, put_opt, thread};
 use crate::cuda::engine::{compiled, context, handshake, load};
-use crate::cuda::generated::context::cuCtxGetCurrent;
-use crate::cuda::generated::module::cuModuleLoadDataEx;
-use crate::cuda::life::{enter, enter_local, guard};
+use crate::cuda::generated::tables as made;
+use crate::cuda::life::{enter, guard};
 use crate::cuda::state::storage::{Destructor, Stored};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -77,29 +76,32 @@ struct Tables {
 
 static TABLES: Tables = Tables {
     runtime: table(&[
-        (1, module_from_fatbin as *const ()),
-        (2, primary_context as *const ()),
-        (6, module_from_fatbin_6 as *const ()),
+        (1, made::module_from_fatbin as *const ()),
+        (2, made::primary_context as *const ()),
+        (6, made::module_from_fatbin_6 as *const ()),
         (7, succeed as *const ()),
-        (8, module_from_fatbin_8 as *const ()),
+        (8, made::module_from_fatbin_8 as *const ()),
         (12, succeed as *const ()),
     ]),
     hooks: table(&[(2, hooks_2 as *const ()), (6, hooks_6 as *const ())]),
-    current: table(&[(2, current_context as *const ())]),
+    current: table(&[(2, made::current_context as *const ())]),
     storage: [
-        Slot(storage_put as *const ()),
-        Slot(storage_delete as *const ()),
-        Slot(storage_get as *const ()),
+        Slot(made::storage_put as *const ()),
+        Slot(made::storage_delete as *const ()),
+        Slot(made::storage_get as *const ()),
         Slot(refuse as *const ()),
     ],
     unnamed_13: table(&[(2, unnamed_2 as *const ()), (3, succeed as *const ())]),
-    handshake: table(&[(1, handshake_1 as *const ())]),
+    handshake: table(&[(1, made::handshake_1 as *const ())]),
     contexts: table(&[
-        (4, context_number as *const ()),
-        (39, stream_number as *const ()),
-        (51, stream_inside as *const ()),
+        (4, made::context_number as *const ()),
+        (39, made::stream_number as *const ()),
+        (51, made::stream_inside as *const ()),
     ]),
-    layout: table(&[(4, layout_get as *const ()), (13, layout_free as *const ())]),
+    layout: table(&[
+        (4, made::layout_get as *const ()),
+        (13, layout_free as *const ()),
+    ]),
     modules: table(&[(7, module_functions as *const ())]),
     compiled: table(&[
         (1, compiled_open as *const ()),
@@ -142,40 +144,8 @@ pub unsafe fn cuGetExportTable(out: *mut *const c_void, id: *const CUuuid) -> CU
     })
 }
 
-unsafe extern "C" fn primary_context(out: *mut CUcontext, dev: CUdevice) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let id = context::primary_id(cx, dev)?;
-        // SAFETY: the caller's pointer.
-        unsafe { put(out, cx.raw(Kind::Context, id) as CUcontext) }
-    })
-}
-
-unsafe extern "C" fn module_from_fatbin(out: *mut CUmodule, image: *const c_void) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { cuModuleLoadDataEx(out, image, 0, std::ptr::null_mut(), std::ptr::null_mut()) }
-}
-
-unsafe extern "C" fn module_from_fatbin_6(
-    out: *mut CUmodule,
-    image: *const c_void,
-    _a: *mut c_void,
-    _b: *mut c_void,
-    _c: u32,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { module_from_fatbin(out, image) }
-}
-
-unsafe extern "C" fn module_from_fatbin_8(
-    image: *const c_void,
-    out: *mut CUmodule,
-    _a: *mut c_void,
-    _b: *mut c_void,
-    _c: u32,
-) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { module_from_fatbin(out, image) }
+pub fn primary_context(cx: Cx, dev: CUdevice) -> Result<CUcontext> {
+    Ok(cx.raw(Kind::Context, context::primary_id(cx, dev)?) as CUcontext)
 }
 
 unsafe extern "C" fn hooks_2(out: *mut *mut c_void, size: *mut usize) {
@@ -194,9 +164,51 @@ unsafe extern "C" fn hooks_6(out: *mut *mut c_void, size: *mut usize) {
     }
 }
 
-unsafe extern "C" fn current_context(out: *mut CUcontext) -> CUresult {
-    // SAFETY: passed on to the caller.
-    unsafe { cuCtxGetCurrent(out) }
+pub unsafe fn handshake_1(cx: Cx, version: u32, seconds: u64, out: *mut u64) -> Result<()> {
+    if out.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let devices = handshake::devices(cx);
+    let facts = handshake::Facts {
+        driver: cx.client.driver_version as u32,
+        pid: std::process::id(),
+        // SAFETY: pthread_self has no preconditions.
+        thread: unsafe { libc::pthread_self() } as u32,
+        addresses: [
+            TABLES.runtime.as_ptr() as u64,
+            TABLES.handshake.as_ptr() as u64,
+            TABLES.handshake[1].0 as u64,
+        ],
+        devices: &devices,
+    };
+    let [a, b] = handshake::answer(version, seconds, &facts);
+    // SAFETY: room for two numbers, as the caller knows.
+    unsafe {
+        out.write_unaligned(a);
+        out.add(1).write_unaligned(b);
+    }
+    Ok(())
+}
+
+pub fn context_number(cx: Cx, id: u32) -> Result<u64> {
+    let id = if id == 0 { cx.scope } else { id };
+    Ok(cx.state().contexts.info(id).map_or(0, |i| i.serial))
+}
+
+/// What stands for a stream inside the driver: here, its handle; the default streams have their
+/// special values.
+pub fn stream_inside(cx: Cx, _ctx: CUcontext, stream: CUstream, per_thread: i32) -> Result<u64> {
+    cx.stream(stream, per_thread != 0)?;
+    Ok(match stream as u64 {
+        0 if per_thread != 0 => 2,
+        0 => 1,
+        raw => raw,
+    })
+}
+
+/// A number that no other stream of the context has.
+pub fn stream_number(_cx: Cx, _ctx: CUcontext, inside: u64) -> Result<u64> {
+    Ok(inside)
 }
 
 unsafe extern "C" fn unnamed_2(
@@ -207,74 +219,6 @@ unsafe extern "C" fn unnamed_2(
     // SAFETY: the caller's pointer.
     unsafe { put_opt(out, 0) };
     CUDA_SUCCESS
-}
-
-unsafe extern "C" fn handshake_1(version: u32, seconds: u64, out: *mut u64) -> CUresult {
-    guard(|| {
-        if out.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let cx = enter_local()?;
-        let devices = handshake::devices(cx);
-        let facts = handshake::Facts {
-            driver: cx.client.driver_version as u32,
-            pid: std::process::id(),
-            // SAFETY: pthread_self has no preconditions.
-            thread: unsafe { libc::pthread_self() } as u32,
-            addresses: [
-                TABLES.runtime.as_ptr() as u64,
-                TABLES.handshake.as_ptr() as u64,
-                TABLES.handshake[1].0 as u64,
-            ],
-            devices: &devices,
-        };
-        let [a, b] = handshake::answer(version, seconds, &facts);
-        // SAFETY: room for two numbers, as the caller knows.
-        unsafe {
-            out.write_unaligned(a);
-            out.add(1).write_unaligned(b);
-        }
-        Ok(())
-    })
-}
-
-unsafe extern "C" fn context_number(ctx: CUcontext, out: *mut u64) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let id = cx.handle_opt(Kind::Context, ctx as u64)?;
-        let id = if id == 0 { cx.scope } else { id };
-        let info = cx.state().contexts.info(id);
-        // SAFETY: the caller's pointer.
-        unsafe { put(out, info.map_or(0, |i| i.serial)) }
-    })
-}
-
-/// What stands for a stream inside the driver: here, its handle; the default streams have their
-/// special values.
-unsafe extern "C" fn stream_inside(
-    _ctx: CUcontext,
-    stream: CUstream,
-    out: *mut u64,
-    per_thread: i32,
-) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let raw = stream as u64;
-        cx.stream(stream, per_thread != 0)?;
-        let inside = match raw {
-            0 if per_thread != 0 => 2,
-            0 => 1,
-            raw => raw,
-        };
-        // SAFETY: the caller's pointer.
-        unsafe { put(out, inside) }
-    })
-}
-
-/// A number that no other stream of the context has.
-unsafe extern "C" fn stream_number(_ctx: CUcontext, inside: u64, out: *mut u64) -> CUresult {
-    // SAFETY: the caller's pointer.
-    guard(|| unsafe { put(out, inside) })
 }
 
 /// The bytes in memory of malloc's, which the caller gives back; null when there is none.
@@ -290,26 +234,16 @@ fn copied(bytes: &[u8]) -> *mut u8 {
 }
 
 /// How the chip's processors are grouped. Two arrays that the caller gives back to `layout_free`.
-unsafe extern "C" fn layout_get(index_in_gpc: *mut *mut u8, gpc_of_tpc: *mut *mut u8) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        if index_in_gpc.is_null() || gpc_of_tpc.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let device = cx.current_device()?;
-        let reply = cx.cached(&msg::ChipLayout { device })?;
-        let r = decode::<msg::ChipLayoutReply<'_>>(&reply)?;
-        crate::log!(
-            Debug,
-            "the chip's layout has {} entries",
-            r.gpc_of_tpc.len()
-        );
-        // SAFETY: the caller's pointers.
-        unsafe {
-            put(index_in_gpc, copied(r.index_in_gpc))?;
-            put(gpc_of_tpc, copied(r.gpc_of_tpc))
-        }
-    })
+pub fn layout_get(cx: Cx) -> Result<(*mut u8, *mut u8)> {
+    let device = cx.current_device()?;
+    let reply = cx.cached(&msg::ChipLayout { device })?;
+    let r = decode::<msg::ChipLayoutReply<'_>>(&reply)?;
+    crate::log!(
+        Debug,
+        "the chip's layout has {} entries",
+        r.gpc_of_tpc.len()
+    );
+    Ok((copied(r.index_in_gpc), copied(r.gpc_of_tpc)))
 }
 
 unsafe extern "C" fn layout_free(a: *mut c_void, b: *mut c_void) -> CUresult {
@@ -349,52 +283,38 @@ fn storage_context(cx: Cx, ctx: CUcontext) -> Result<u32> {
     }
 }
 
-unsafe extern "C" fn storage_put(
+pub fn storage_put(
+    cx: Cx,
     ctx: CUcontext,
     key: *mut c_void,
     value: *mut c_void,
     destructor: Option<Destructor>,
-) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let stored = Stored {
-            value: value as u64,
-            destructor,
-        };
-        let id = storage_context(cx, ctx)?;
-        cx.state().storage.put(id, key as u64, stored);
-        Ok(())
-    })
+) -> Result<()> {
+    let stored = Stored {
+        value: value as u64,
+        destructor,
+    };
+    let id = storage_context(cx, ctx)?;
+    cx.state().storage.put(id, key as u64, stored);
+    Ok(())
 }
 
-unsafe extern "C" fn storage_delete(ctx: CUcontext, key: *mut c_void) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let id = storage_context(cx, ctx)?;
-        let was = cx.state().storage.take(id, key as u64);
-        was.map(drop).ok_or(CUDA_ERROR_INVALID_HANDLE)
-    })
+pub fn storage_delete(cx: Cx, ctx: CUcontext, key: *mut c_void) -> Result<()> {
+    let id = storage_context(cx, ctx)?;
+    let was = cx.state().storage.take(id, key as u64);
+    was.map(drop).ok_or(CUDA_ERROR_INVALID_HANDLE)
 }
 
-unsafe extern "C" fn storage_get(
-    out: *mut *mut c_void,
-    ctx: CUcontext,
-    key: *mut c_void,
-) -> CUresult {
-    guard(|| {
-        let cx = enter_local()?;
-        let (id, key) = (storage_context(cx, ctx)?, key as u64);
-        let storage = &cx.state().storage;
-        let change = storage.change();
-        if let Some(value) = thread::stored(change, id, key) {
-            // SAFETY: the caller's pointer.
-            return unsafe { put(out, value as *mut c_void) };
-        }
-        let value = storage.get(id, key).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
-        thread::keep_stored(change, id, key, value);
-        // SAFETY: the caller's pointer.
-        unsafe { put(out, value as *mut c_void) }
-    })
+pub fn storage_get(cx: Cx, ctx: CUcontext, key: *mut c_void) -> Result<*mut c_void> {
+    let (id, key) = (storage_context(cx, ctx)?, key as u64);
+    let storage = &cx.state().storage;
+    let change = storage.change();
+    if let Some(value) = thread::stored(change, id, key) {
+        return Ok(value as *mut c_void);
+    }
+    let value = storage.get(id, key).ok_or(CUDA_ERROR_INVALID_HANDLE)?;
+    thread::keep_stored(change, id, key, value);
+    Ok(value as *mut c_void)
 }
 
 /// Begins to ask for what a compiler may have made before, or to keep it: `kind` of result, made

@@ -28,53 +28,43 @@ const LINEAR: u32 = CU_RESOURCE_TYPE_LINEAR;
 const PITCH2D: u32 = CU_RESOURCE_TYPE_PITCH2D;
 
 /// The program's description of a resource, and the same with an id in place of its handle.
-unsafe fn resource(
-    cx: Cx,
-    p: *const CUDA_RESOURCE_DESC,
-) -> Result<(CUDA_RESOURCE_DESC, CUDA_RESOURCE_DESC)> {
-    if p.is_null() {
-        return Err(CUDA_ERROR_INVALID_VALUE);
-    }
-    // SAFETY: the program's structure, of plain numbers.
-    let (own, mut sent) = unsafe { (p.read(), p.read()) };
+fn resource(cx: Cx, own: &CUDA_RESOURCE_DESC) -> Result<CUDA_RESOURCE_DESC> {
+    let mut sent = *own;
     let kind = match own.resType {
         ARRAY => Kind::Array,
         MIPMAPPED_ARRAY => Kind::MipmappedArray,
-        LINEAR | PITCH2D => return Ok((own, sent)),
+        LINEAR | PITCH2D => return Ok(sent),
         _ => return Err(CUDA_ERROR_INVALID_VALUE),
     };
     // Both begin with the handle.
     let id = cx.handle(kind, busbar_abi::member(&own.res))?;
     busbar_abi::set_member(&mut sent.res, u64::from(id));
-    Ok((own, sent))
+    Ok(sent)
 }
 
 pub unsafe fn cuTexObjectCreate(
     cx: Cx,
-    p: *const CUDA_RESOURCE_DESC,
-    texture: *const CUDA_TEXTURE_DESC,
+    own: &CUDA_RESOURCE_DESC,
+    texture: &CUDA_TEXTURE_DESC,
     view: *const CUDA_RESOURCE_VIEW_DESC,
 ) -> Result<CUtexObject> {
     let context = cx.need_context()?;
-    // SAFETY: the program's structures; the view may be null.
-    let ((own, sent), texture, view) = unsafe {
-        let texture = texture.as_ref().ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        (resource(cx, p)?, texture, view.as_ref())
-    };
+    let sent = resource(cx, own)?;
+    // SAFETY: the program's structure, which may be null.
+    let view = unsafe { view.as_ref() };
     let reply = cx.call(&msg::TexObject {
         resource: busbar_abi::bytes_of(&sent),
         texture: busbar_abi::bytes_of(texture),
         view: view.map_or(&[], busbar_abi::bytes_of),
     })?;
     let object = decode::<msg::TexObjectReply>(&reply)?.object;
-    remember(&cx.state().textures, object, &own, context);
+    remember(&cx.state().textures, object, own, context);
     Ok(object as CUtexObject)
 }
 
-pub unsafe fn cuSurfObjectCreate(cx: Cx, p: *const CUDA_RESOURCE_DESC) -> Result<CUsurfObject> {
+pub fn cuSurfObjectCreate(cx: Cx, own: &CUDA_RESOURCE_DESC) -> Result<CUsurfObject> {
     let context = cx.need_context()?;
-    // SAFETY: the program's structure.
-    let (own, sent) = unsafe { resource(cx, p)? };
+    let sent = resource(cx, own)?;
     if own.resType != ARRAY {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
@@ -82,7 +72,7 @@ pub unsafe fn cuSurfObjectCreate(cx: Cx, p: *const CUDA_RESOURCE_DESC) -> Result
         resource: busbar_abi::bytes_of(&sent),
     })?;
     let object = decode::<msg::SurfObjectReply>(&reply)?.object;
-    remember(&cx.state().surfaces, object, &own, context);
+    remember(&cx.state().surfaces, object, own, context);
     Ok(object as CUsurfObject)
 }
 

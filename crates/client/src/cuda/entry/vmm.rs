@@ -44,33 +44,25 @@ pub fn cuMemAddressFree(cx: Cx, p: CUdeviceptr, size: usize) -> Result<()> {
     }
 }
 
-pub unsafe fn cuMemCreate(
-    cx: Cx,
-    size: usize,
-    props: *const CUmemAllocationProp,
-    flags: u64,
-) -> Result<u32> {
+pub fn cuMemCreate(cx: Cx, size: usize, props: &CUmemAllocationProp, flags: u64) -> Result<u32> {
     let size = size as u64;
     if size == 0 || !size.is_multiple_of(GRANULE) || flags != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let props = vmm::check(cx, props)?;
+    vmm::check(cx, props)?;
     let allocation = cx.create_in(Kind::Allocation, 0);
     let m = msg::VmmCreate {
         allocation,
         size,
-        props: busbar_abi::bytes_of(&props),
+        props: busbar_abi::bytes_of(props),
     };
     cx.call(&m)
         .inspect_err(|_| cx.destroy(Kind::Allocation, allocation))?;
-    vmm::add(cx, allocation, size, &props);
+    vmm::add(cx, allocation, size, props);
     Ok(allocation)
 }
 
-pub fn cuMemRelease(cx: Cx, handle: CUmemGenericAllocationHandle) -> Result<()> {
-    let id = cx
-        .handle(Kind::Allocation, handle)
-        .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+pub fn cuMemRelease(cx: Cx, id: u32) -> Result<()> {
     let mut s = lock(&cx.state().vmm);
     let a = s.allocations.get_mut(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     a.held = a.held.checked_sub(1).ok_or(CUDA_ERROR_INVALID_VALUE)?;
@@ -90,15 +82,8 @@ pub unsafe fn cuMemRetainAllocationHandle(
     Ok(cx.raw(Kind::Allocation, id))
 }
 
-pub fn cuMemGetAllocationPropertiesFromHandle(
-    cx: Cx,
-    handle: CUmemGenericAllocationHandle,
-) -> Result<CUmemAllocationProp> {
-    let id = cx
-        .handle(Kind::Allocation, handle)
-        .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-    let (_, props) = vmm::known(cx, id)?;
-    Ok(props)
+pub fn cuMemGetAllocationPropertiesFromHandle(cx: Cx, id: u32) -> Result<CUmemAllocationProp> {
+    Ok(vmm::known(cx, id)?.1)
 }
 
 pub fn cuMemMap(
@@ -106,13 +91,10 @@ pub fn cuMemMap(
     p: CUdeviceptr,
     size: usize,
     offset: usize,
-    handle: CUmemGenericAllocationHandle,
+    id: u32,
     flags: u64,
 ) -> Result<()> {
     let (size, offset) = (size as u64, offset as u64);
-    let id = cx
-        .handle(Kind::Allocation, handle)
-        .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
     let mut s = lock(&cx.state().vmm);
     let a = s.allocations.get(&id).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     // Parts of it cannot be mapped.
@@ -186,11 +168,9 @@ pub unsafe fn cuMemSetAccess(
 pub unsafe fn cuMemGetAccess(
     cx: Cx,
     out: *mut u64,
-    location: *const CUmemLocation,
+    location: &CUmemLocation,
     p: CUdeviceptr,
 ) -> Result<()> {
-    // SAFETY: the program's pointer.
-    let location = unsafe { location.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let m = msg::VmmGetAccess {
         va: p,
         location: busbar_abi::bytes_of(location),
@@ -227,14 +207,14 @@ pub fn cuMemUnmap(cx: Cx, p: CUdeviceptr, size: usize) -> Result<()> {
     Ok(())
 }
 
-pub unsafe fn cuMemGetAllocationGranularity(
+pub fn cuMemGetAllocationGranularity(
     cx: Cx,
-    props: *const CUmemAllocationProp,
+    props: &CUmemAllocationProp,
     option: CUmemAllocationGranularity_flags,
 ) -> Result<usize> {
-    let props = vmm::check(cx, props)?;
+    vmm::check(cx, props)?;
     let m = msg::VmmGranularity {
-        props: busbar_abi::bytes_of(&props),
+        props: busbar_abi::bytes_of(props),
         option,
     };
     let reply = cx.cached(&m)?;

@@ -73,7 +73,7 @@ fn sealed(bytes: &[u8]) -> std::io::Result<OwnedFd> {
 pub unsafe fn cuMemExportToShareableHandle(
     cx: Cx,
     out: *mut c_void,
-    handle: CUmemGenericAllocationHandle,
+    id: u32,
     kind: CUmemAllocationHandleType,
     flags: u64,
 ) -> Result<()> {
@@ -84,9 +84,6 @@ pub unsafe fn cuMemExportToShareableHandle(
         let why = "memory is shared by descriptors, between processes of one server";
         return Err(unsupported("cuMemExportToShareableHandle", why));
     }
-    let id = cx
-        .handle(Kind::Allocation, handle)
-        .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
     let (size, props) = vmm::known(cx, id)?;
     if out.is_null()
         || kind != DESCRIPTOR

@@ -669,6 +669,8 @@ pub unsafe extern "C" fn cuGraphDebugDotPrint(
     life::guard(|| {
         let cx = life::enter()?;
         let hGraph = cx.handle(Kind::Graph, hGraph as u64)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let path = unsafe { c_text(path) }?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::graph::cuGraphDebugDotPrint(cx, hGraph, path, flags) }
     })

@@ -99,6 +99,9 @@ pub unsafe extern "C" fn cuDevSmResourceSplitByCount(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        not_null(input)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let input = unsafe { &*input };
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::green::cuDevSmResourceSplitByCount(

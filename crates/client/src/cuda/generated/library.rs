@@ -82,10 +82,10 @@ pub unsafe extern "C" fn cuKernelGetParamInfo(
         let (v_paramOffset, v_paramSize) =
             unsafe { crate::cuda::entry::library::cuKernelGetParamInfo(cx, kernel, paramIndex) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { paramOffset.write_unaligned(v_paramOffset) };
+        unsafe { paramOffset.write_unaligned(v_paramOffset as usize) };
         if !paramSize.is_null() {
             // SAFETY: the program's pointer; the API asks that it be valid.
-            unsafe { paramSize.write_unaligned(v_paramSize) };
+            unsafe { paramSize.write_unaligned(v_paramSize as usize) };
         }
         Ok(())
     })
@@ -144,15 +144,18 @@ pub unsafe extern "C" fn cuLibraryGetGlobal(
     life::guard(|| {
         let cx = life::enter()?;
         let library = cx.handle(Kind::Library, library as u64)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let name = unsafe { c_text(name) }?;
         // SAFETY: the arguments are the program's.
-        let (v_dptr, v_bytes) = unsafe { global(cx, library, name, 0) }?;
+        let (v_dptr, v_bytes) =
+            unsafe { crate::cuda::engine::load::library_variable(cx, library, name, 0) }?;
         if !dptr.is_null() {
             // SAFETY: the program's pointer; the API asks that it be valid.
             unsafe { dptr.write_unaligned(v_dptr) };
         }
         if !bytes.is_null() {
             // SAFETY: the program's pointer; the API asks that it be valid.
-            unsafe { bytes.write_unaligned(v_bytes) };
+            unsafe { bytes.write_unaligned(v_bytes as usize) };
         }
         Ok(())
     })
@@ -167,10 +170,11 @@ pub unsafe extern "C" fn cuLibraryGetKernel(
     life::guard(|| {
         let cx = life::enter()?;
         let library = cx.handle(Kind::Library, library as u64)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let name = unsafe { c_text(name) }?;
         not_null(pKernel)?;
         // SAFETY: the arguments are the program's.
-        let v_pKernel =
-            unsafe { crate::cuda::entry::library::cuLibraryGetKernel(cx, library, name) }?;
+        let v_pKernel = unsafe { crate::cuda::engine::load::kernel(cx, library, name) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { pKernel.write_unaligned(cx.raw(Kind::Function, v_pKernel) as CUkernel) };
         Ok(())
@@ -202,15 +206,18 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
     life::guard(|| {
         let cx = life::enter()?;
         let library = cx.handle(Kind::Library, library as u64)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let name = unsafe { c_text(name) }?;
         // SAFETY: the arguments are the program's.
-        let (v_dptr, v_bytes) = unsafe { global(cx, library, name, 1) }?;
+        let (v_dptr, v_bytes) =
+            unsafe { crate::cuda::engine::load::library_variable(cx, library, name, 1) }?;
         if !dptr.is_null() {
             // SAFETY: the program's pointer; the API asks that it be valid.
             unsafe { dptr.write_unaligned(v_dptr) };
         }
         if !bytes.is_null() {
             // SAFETY: the program's pointer; the API asks that it be valid.
-            unsafe { bytes.write_unaligned(v_bytes) };
+            unsafe { bytes.write_unaligned(v_bytes as usize) };
         }
         Ok(())
     })

@@ -29,6 +29,8 @@ pub unsafe extern "C" fn cuLogsDumpToFile(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter_anywhere()?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pathToFile = unsafe { c_text(pathToFile) }?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::logs::cuLogsDumpToFile(cx, iterator, pathToFile, flags) }
     })

@@ -67,7 +67,7 @@ pub unsafe extern "C" fn cuMemAllocPitch_v2(
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { dptr.write_unaligned(v_dptr) };
         // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { pPitch.write_unaligned(v_pPitch) };
+        unsafe { pPitch.write_unaligned(v_pPitch as usize) };
         Ok(())
     })
 }
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn cuMemGetAddressRange_v2(
         }
         if !psize.is_null() {
             // SAFETY: the program's pointer; the API asks that it be valid.
-            unsafe { psize.write_unaligned(v_psize) };
+            unsafe { psize.write_unaligned(v_psize as usize) };
         }
         Ok(())
     })

@@ -105,14 +105,23 @@ unsafe fn put<T, const N: usize>(p: *mut T, bytes: [u8; N]) {
     unsafe { p.cast::<[u8; N]>().write_unaligned(bytes) };
 }
 
+/// A C string of the program.
+///
+/// # Safety
+/// `p` is null, or a C string.
+unsafe fn c_text<'a>(p: *const c_char) -> Result<&'a CStr, CUresult> {
+    not_null(p)?;
+    // SAFETY: the caller vouches for the string.
+    Ok(unsafe { CStr::from_ptr(p) })
+}
+
 /// The bytes of a C string of the program, without its end.
 ///
 /// # Safety
 /// `p` is null, or a C string.
 unsafe fn text<'a>(p: *const c_char) -> Result<&'a [u8], CUresult> {
-    not_null(p)?;
-    // SAFETY: the caller vouches for the string.
-    let bytes = unsafe { CStr::from_ptr(p) }.to_bytes();
+    // SAFETY: passed on to the caller.
+    let bytes = unsafe { c_text(p) }?.to_bytes();
     if bytes.len() <= MAX_BYTES {
         Ok(bytes)
     } else {

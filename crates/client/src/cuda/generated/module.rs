@@ -258,7 +258,7 @@ pub unsafe extern "C" fn cuLinkComplete(
         unsafe { cubinOut.write_unaligned(v_cubinOut) };
         if !sizeOut.is_null() {
             // SAFETY: the program's pointer; the API asks that it be valid.
-            unsafe { sizeOut.write_unaligned(v_sizeOut) };
+            unsafe { sizeOut.write_unaligned(v_sizeOut as usize) };
         }
         Ok(())
     })
@@ -336,9 +336,11 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     life::guard(|| {
         let cx = life::enter()?;
         let hmod = cx.handle(Kind::Module, hmod as u64)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let name = unsafe { c_text(name) }?;
         not_null(hfunc)?;
         // SAFETY: the arguments are the program's.
-        let v_hfunc = unsafe { crate::cuda::entry::module::cuModuleGetFunction(cx, hmod, name) }?;
+        let v_hfunc = unsafe { crate::cuda::engine::load::function(cx, hmod, name) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { hfunc.write_unaligned(cx.raw(Kind::Function, v_hfunc) as CUfunction) };
         Ok(())
@@ -383,16 +385,18 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
     life::guard(|| {
         let cx = life::enter()?;
         let hmod = cx.handle(Kind::Module, hmod as u64)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let name = unsafe { c_text(name) }?;
         // SAFETY: the arguments are the program's.
         let (v_dptr, v_bytes) =
-            unsafe { crate::cuda::entry::module::cuModuleGetGlobal_v2(cx, hmod, name) }?;
+            unsafe { crate::cuda::engine::load::module_variable(cx, hmod, name) }?;
         if !dptr.is_null() {
             // SAFETY: the program's pointer; the API asks that it be valid.
             unsafe { dptr.write_unaligned(v_dptr) };
         }
         if !bytes.is_null() {
             // SAFETY: the program's pointer; the API asks that it be valid.
-            unsafe { bytes.write_unaligned(v_bytes) };
+            unsafe { bytes.write_unaligned(v_bytes as usize) };
         }
         Ok(())
     })

@@ -93,6 +93,9 @@ pub unsafe extern "C" fn cuOccupancyMaxActiveClusters(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        not_null(config)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let config = unsafe { &*config };
         not_null(numClusters)?;
         // SAFETY: the arguments are the program's.
         let v_numClusters = unsafe { clusters(cx, func, config, 0) }?;
@@ -166,6 +169,9 @@ pub unsafe extern "C" fn cuOccupancyMaxPotentialClusterSize(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        not_null(config)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let config = unsafe { &*config };
         not_null(clusterSize)?;
         // SAFETY: the arguments are the program's.
         let v_clusterSize = unsafe { clusters(cx, func, config, 1) }?;

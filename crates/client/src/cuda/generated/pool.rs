@@ -188,6 +188,9 @@ pub unsafe extern "C" fn cuMemPoolCreate(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        not_null(poolProps)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let poolProps = unsafe { &*poolProps };
         not_null(pool)?;
         // SAFETY: the arguments are the program's.
         let v_pool = unsafe { crate::cuda::entry::pool::cuMemPoolCreate(cx, poolProps) }?;
@@ -263,6 +266,7 @@ pub unsafe extern "C" fn cuMemPoolGetAttribute(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::pool::cuMemPoolGetAttribute(cx, pool, attr, value) }
     })
@@ -322,6 +326,7 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::pool::cuMemPoolSetAttribute(cx, pool, attr, value) }
     })

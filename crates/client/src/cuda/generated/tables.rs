@@ -16,3 +16,193 @@ pub unsafe extern "C" fn cuGetExportTable(
     // SAFETY: the arguments are the program's.
     unsafe { crate::cuda::entry::tables::cuGetExportTable(ppExportTable, pExportTableId) }
 }
+
+/// `module_from_fatbin`.
+pub unsafe extern "C" fn module_from_fatbin(
+    module: *mut CUmodule,
+    image: *const c_void,
+) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        super::module::cuModuleLoadDataEx(
+            module,
+            image,
+            (0) as u32,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+        )
+    }
+}
+
+/// `module_from_fatbin_6`.
+pub unsafe extern "C" fn module_from_fatbin_6(
+    module: *mut CUmodule,
+    image: *const c_void,
+    _a: *mut c_void,
+    _b: *mut c_void,
+    _c: u32,
+) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        super::module::cuModuleLoadDataEx(
+            module,
+            image,
+            (0) as u32,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+        )
+    }
+}
+
+/// `module_from_fatbin_8`.
+pub unsafe extern "C" fn module_from_fatbin_8(
+    image: *const c_void,
+    module: *mut CUmodule,
+    _a: *mut c_void,
+    _b: *mut c_void,
+    _c: u32,
+) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    unsafe {
+        super::module::cuModuleLoadDataEx(
+            module,
+            image,
+            (0) as u32,
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+        )
+    }
+}
+
+/// `primary_context`.
+pub unsafe extern "C" fn primary_context(out: *mut CUcontext, dev: CUdevice) -> CUresult {
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(out)?;
+        // SAFETY: the arguments are the program's.
+        let v_out = unsafe { crate::cuda::entry::tables::primary_context(cx, dev) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { out.write_unaligned(v_out) };
+        Ok(())
+    })
+}
+
+/// `current_context`.
+pub unsafe extern "C" fn current_context(pctx: *mut CUcontext) -> CUresult {
+    // SAFETY: the arguments are the program's.
+    unsafe { super::context::cuCtxGetCurrent(pctx) }
+}
+
+/// `handshake_1`.
+pub unsafe extern "C" fn handshake_1(version: u32, seconds: u64, out: *mut u64) -> CUresult {
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::tables::handshake_1(cx, version, seconds, out) }
+    })
+}
+
+/// `context_number`.
+pub unsafe extern "C" fn context_number(ctx: CUcontext, out: *mut u64) -> CUresult {
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        let ctx = cx.handle_opt(Kind::Context, ctx as u64)?;
+        not_null(out)?;
+        // SAFETY: the arguments are the program's.
+        let v_out = unsafe { crate::cuda::entry::tables::context_number(cx, ctx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { out.write_unaligned(v_out) };
+        Ok(())
+    })
+}
+
+/// `stream_number`.
+pub unsafe extern "C" fn stream_number(ctx: CUcontext, inside: u64, out: *mut u64) -> CUresult {
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(out)?;
+        // SAFETY: the arguments are the program's.
+        let v_out = unsafe { crate::cuda::entry::tables::stream_number(cx, ctx, inside) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { out.write_unaligned(v_out) };
+        Ok(())
+    })
+}
+
+/// `stream_inside`.
+pub unsafe extern "C" fn stream_inside(
+    ctx: CUcontext,
+    stream: CUstream,
+    out: *mut u64,
+    per_thread: i32,
+) -> CUresult {
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(out)?;
+        // SAFETY: the arguments are the program's.
+        let v_out =
+            unsafe { crate::cuda::entry::tables::stream_inside(cx, ctx, stream, per_thread) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { out.write_unaligned(v_out) };
+        Ok(())
+    })
+}
+
+/// `layout_get`.
+pub unsafe extern "C" fn layout_get(
+    index_in_gpc: *mut *mut u8,
+    gpc_of_tpc: *mut *mut u8,
+) -> CUresult {
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(index_in_gpc)?;
+        not_null(gpc_of_tpc)?;
+        // SAFETY: the arguments are the program's.
+        let (v_index_in_gpc, v_gpc_of_tpc) = unsafe { crate::cuda::entry::tables::layout_get(cx) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { index_in_gpc.write_unaligned(v_index_in_gpc) };
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { gpc_of_tpc.write_unaligned(v_gpc_of_tpc) };
+        Ok(())
+    })
+}
+
+/// `storage_put`.
+pub unsafe extern "C" fn storage_put(
+    ctx: CUcontext,
+    key: *mut c_void,
+    value: *mut c_void,
+    destructor: Option<unsafe extern "C" fn(CUcontext, *mut c_void, *mut c_void)>,
+) -> CUresult {
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::tables::storage_put(cx, ctx, key, value, destructor) }
+    })
+}
+
+/// `storage_delete`.
+pub unsafe extern "C" fn storage_delete(ctx: CUcontext, key: *mut c_void) -> CUresult {
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::tables::storage_delete(cx, ctx, key) }
+    })
+}
+
+/// `storage_get`.
+pub unsafe extern "C" fn storage_get(
+    out: *mut *mut c_void,
+    ctx: CUcontext,
+    key: *mut c_void,
+) -> CUresult {
+    life::guard(|| {
+        let cx = life::enter_local()?;
+        not_null(out)?;
+        // SAFETY: the arguments are the program's.
+        let v_out = unsafe { crate::cuda::entry::tables::storage_get(cx, ctx, key) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { out.write_unaligned(v_out) };
+        Ok(())
+    })
+}

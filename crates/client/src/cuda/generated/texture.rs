@@ -17,6 +17,9 @@ pub unsafe extern "C" fn cuSurfObjectCreate(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        not_null(pResDesc)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pResDesc = unsafe { &*pResDesc };
         not_null(pSurfObject)?;
         // SAFETY: the arguments are the program's.
         let v_pSurfObject =
@@ -95,6 +98,12 @@ pub unsafe extern "C" fn cuTexObjectCreate(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        not_null(pResDesc)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pResDesc = unsafe { &*pResDesc };
+        not_null(pTexDesc)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pTexDesc = unsafe { &*pTexDesc };
         not_null(pTexObject)?;
         // SAFETY: the arguments are the program's.
         let v_pTexObject = unsafe {

@@ -47,6 +47,9 @@ pub unsafe extern "C" fn cuMemCreate(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        not_null(prop)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let prop = unsafe { &*prop };
         not_null(handle)?;
         // SAFETY: the arguments are the program's.
         let v_handle = unsafe { crate::cuda::entry::vmm::cuMemCreate(cx, size, prop, flags) }?;
@@ -68,6 +71,7 @@ pub unsafe extern "C" fn cuMemExportToShareableHandle(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let handle = cx.handle(Kind::Allocation, handle as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe {
             crate::cuda::entry::vmm::cuMemExportToShareableHandle(
@@ -89,6 +93,9 @@ pub unsafe extern "C" fn cuMemGetAccess(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        not_null(location)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let location = unsafe { &*location };
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::vmm::cuMemGetAccess(cx, flags, location, ptr) }
     })
@@ -102,12 +109,15 @@ pub unsafe extern "C" fn cuMemGetAllocationGranularity(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        not_null(prop)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let prop = unsafe { &*prop };
         not_null(granularity)?;
         // SAFETY: the arguments are the program's.
         let v_granularity =
             unsafe { crate::cuda::entry::vmm::cuMemGetAllocationGranularity(cx, prop, option) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { granularity.write_unaligned(v_granularity) };
+        unsafe { granularity.write_unaligned(v_granularity as usize) };
         Ok(())
     })
 }
@@ -119,6 +129,7 @@ pub unsafe extern "C" fn cuMemGetAllocationPropertiesFromHandle(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let handle = cx.handle(Kind::Allocation, handle as u64)?;
         not_null(prop)?;
         // SAFETY: the arguments are the program's.
         let v_prop =
@@ -161,6 +172,7 @@ pub unsafe extern "C" fn cuMemMap(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let handle = cx.handle(Kind::Allocation, handle as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::vmm::cuMemMap(cx, ptr, size, offset, handle, flags) }
     })
@@ -188,6 +200,7 @@ pub unsafe extern "C" fn cuMemMapArrayAsync_ptsz(
 pub unsafe extern "C" fn cuMemRelease(handle: CUmemGenericAllocationHandle) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let handle = cx.handle(Kind::Allocation, handle as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe { crate::cuda::entry::vmm::cuMemRelease(cx, handle) }
     })

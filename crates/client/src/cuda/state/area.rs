@@ -33,8 +33,16 @@ impl State {
     }
 }
 
-/// A few bytes at an end of registered memory, in a page that holds other things as well. It
-/// cannot be protected, so changes are found by comparing with what both sides last agreed on.
+/// The most bytes of an area that is not protected at all: flags and counters, by which a program
+/// and a running kernel talk. The program never waits before it touches them.
+pub const SMALL: u64 = 16 << 10;
+
+/// The most pages of an area that are opened because the program touches them while work runs.
+const MOST_OPEN: usize = 16;
+
+/// Bytes that are not protected: all of a small area, pages that the program touched while work was
+/// under way, or those at an end of registered memory, in a page that holds other things as well.
+/// Changes are found by comparing with what both sides last agreed on.
 #[derive(Debug)]
 pub struct Edge {
     host: u64,
@@ -42,6 +50,21 @@ pub struct Edge {
     agreed: Option<Vec<u8>>,
     len: usize,
     stale: bool,
+}
+
+/// Where an edge is, to be asked for, and what was agreed on by then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// The first byte of the area, and the edge's number in it.
+    pub edge: (u64, usize),
+    /// The area's [`version`](Area::version).
+    pub version: u64,
+    /// The context whose memory it is.
+    pub context: u32,
+    /// The device's address.
+    pub src: u64,
+    /// Bytes.
+    pub len: usize,
 }
 
 impl Edge {
@@ -54,6 +77,42 @@ impl Edge {
             stale: false,
         }
     }
+
+    /// The bytes as they are now. Another thread may be writing: twice the same, so that what was
+    /// written before a word that is seen is seen, too.
+    fn settled(&self, pages: &impl Pages) -> Vec<u8> {
+        const OFTEN: usize = 8;
+        let mut last = pages.bytes(self.host, self.len).to_vec();
+        for _ in 0..OFTEN {
+            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+            let now = pages.bytes(self.host, self.len);
+            if now == last {
+                break;
+            }
+            last.copy_from_slice(now);
+        }
+        last
+    }
+}
+
+/// What the device has changed in the program's memory.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The program's address.
+    pub at: u64,
+    /// What the device has.
+    pub new: Vec<u8>,
+}
+
+/// Runs of bytes that differ.
+fn changes(old: &[u8], new: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let same = |i: usize| old[i] == new[i];
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let start = (at..new.len()).find(|i| !same(*i))?;
+        at = (start..new.len()).find(|i| same(*i)).unwrap_or(new.len());
+        Some(start..at)
+    })
 }
 
 /// A piece of shadowed memory.
@@ -78,6 +137,9 @@ pub struct Area {
     variables: bool,
     /// The context it was made in.
     pub context: u32,
+    /// Another one after each push, and than any other area's: bytes that were asked for before
+    /// are too old.
+    pub version: u64,
     /// Who may use it.
     pub attach: Attach,
     /// What `cuMemAdvise` said: read mostly, preferred location, accessed by; and where
@@ -92,6 +154,8 @@ pub struct Area {
     next: usize,
     batch: usize,
     edges: Vec<Edge>,
+    /// Pages that are not protected, though those around them are.
+    opened: Vec<u64>,
 }
 
 /// Work on a stream that the caller does not know.
@@ -117,8 +181,9 @@ pub trait Pages {
     fn protect(&self, at: u64, len: u64, rights: i32) -> Result<()>;
     /// Bytes that may be read.
     fn bytes(&self, at: u64, len: usize) -> &[u8];
-    /// Writes bytes that may be written.
-    fn write(&self, at: u64, bytes: &[u8]);
+    /// Writes what the device has changed, each word of it at once, and leaves the rest of the word
+    /// to whoever writes there at the same time.
+    fn merge(&self, change: &Change);
     /// Writes to pages that are closed to everybody: other threads of the program see all of it or
     /// fault.
     fn fill(&self, at: u64, bytes: &[u8]) -> Result<()>;
@@ -142,6 +207,7 @@ impl Area {
             pieces: std::iter::once(host..host + len).collect(),
             variables: false,
             context,
+            version: 0,
             attach: Attach::Global,
             advice: [0, NOWHERE, NOWHERE, NOWHERE],
             eager: false,
@@ -152,6 +218,7 @@ impl Area {
             next: 0,
             batch: 1,
             edges: Vec::new(),
+            opened: Vec::new(),
         }
     }
 
@@ -168,6 +235,14 @@ impl Area {
                 a.edges.push(e);
             }
         }
+        a
+    }
+
+    /// A small area, of which nothing is protected.
+    pub fn small(sort: Sort, start: u64, size: u64, dev: u64, context: u32) -> Self {
+        let mut a = Self::new(sort, start + size, 0, dev, context);
+        (a.start, a.size) = (start, size);
+        a.edges.push(Edge::new(start, dev, size as usize));
         a
     }
 
@@ -250,14 +325,20 @@ impl Area {
         }
     }
 
-    /// Whether the program may have written since the last push.
+    /// Whether the program may have written in protected pages since the last push.
     pub fn has_news(&self) -> bool {
-        self.dirty > 0 || !self.edges.is_empty()
+        self.dirty > 0
     }
 
     fn set(&mut self, pages: &impl Pages, first: usize, n: usize, to: State) -> Result<()> {
         let (offset, len) = self.span(first, n);
-        pages.protect(self.host + offset, len, to.rights() & self.rights)?;
+        let from = self.host + offset;
+        pages.protect(from, len, to.rights() & self.rights)?;
+        for page in &self.opened {
+            if (from..from + len).contains(page) {
+                pages.protect(*page, PAGE, self.rights)?;
+            }
+        }
         for b in &mut self.blocks[first..first + n] {
             self.dirty -= usize::from(*b == State::Host);
             self.shared -= usize::from(*b == State::Both);
@@ -293,8 +374,8 @@ impl Area {
         (self.dirty, self.shared) = (0, 0);
     }
 
-    /// Sends what the program has written. Pages are closed to writes before they are read: what is
-    /// written after that is news for the next time.
+    /// Sends what the program has written in protected pages. They are closed to writes before they
+    /// are read: what is written after that is news for the next time.
     pub fn push(
         &mut self,
         pages: &impl Pages,
@@ -309,24 +390,25 @@ impl Area {
             }
             at = first + n;
         }
+        Ok(())
+    }
+
+    /// What the program has changed where nothing is protected, with the device's addresses; both
+    /// sides agree on it from now on.
+    pub fn edge_news(&mut self, pages: &impl Pages) -> Vec<(u64, Vec<u8>)> {
+        let mut news = Vec::new();
         for e in &mut self.edges {
-            let now = pages.bytes(e.host, e.len).to_vec();
-            let mut i = 0;
-            while i < e.len {
-                let differs = |i: usize| e.agreed.as_ref().is_none_or(|a| a[i] != now[i]);
-                let from = i;
-                while i < e.len && differs(i) {
-                    i += 1;
-                }
-                if i > from {
-                    send(e.dev + from as u64, &now[from..i])?;
-                } else {
-                    i += 1;
-                }
+            let now = e.settled(pages);
+            match &e.agreed {
+                None => news.push((e.dev, now.clone())),
+                Some(agreed) => news.extend(changes(agreed, &now).map(|r| {
+                    let at = e.dev + r.start as u64;
+                    (at, now[r].to_vec())
+                })),
             }
             e.agreed = Some(now);
         }
-        Ok(())
+        news
     }
 
     /// From now on the device's bytes are the valid ones.
@@ -382,32 +464,75 @@ impl Area {
         self.set(pages, first, n, State::Both)
     }
 
-    /// Whether it has partial pages, which are never closed.
+    /// The page of an address, if it may be opened while work is under way.
+    pub fn page_to_open(&self, p: u64) -> Option<u64> {
+        let few = self.opened.len() < MOST_OPEN;
+        (few && self.sort != Sort::Managed).then_some(p & !(PAGE - 1))
+    }
+
+    /// A page is open from now on; the device has these bytes there.
+    pub fn open_page(&mut self, pages: &impl Pages, page: u64, bytes: &[u8]) -> Result<()> {
+        pages.fill(page, bytes)?;
+        pages.protect(page, PAGE, self.rights)?;
+        let end = page + PAGE;
+        let around = |r: &Range<u64>| [r.start..r.end.min(page), r.start.max(end)..r.end];
+        let split = self.pieces.iter().flat_map(around);
+        self.pieces = split.filter(|r| r.start < r.end).collect();
+        let mut e = Edge::new(page, self.device_of(page), bytes.len());
+        (e.agreed, e.stale) = (Some(bytes.to_vec()), true);
+        self.edges.push(e);
+        self.opened.push(page);
+        Ok(())
+    }
+
+    /// Lets the program in to a page that is open, which another thread may just have closed with
+    /// those around it. Says whether it is one.
+    pub fn reopen(&self, pages: &impl Pages, p: u64) -> bool {
+        let page = p & !(PAGE - 1);
+        self.opened.contains(&page) && pages.protect(page, PAGE, self.rights).is_ok()
+    }
+
+    /// Whether part of it, or all, is not protected.
     pub fn has_edges(&self) -> bool {
         !self.edges.is_empty()
     }
 
-    /// Edges that the device may have written: area, index, context, address and length.
-    pub fn stale_edges(&self) -> Vec<(u64, usize, u32, u64, usize)> {
+    /// Edges that the device may have written.
+    pub fn stale_edges(&self) -> impl Iterator<Item = Look> {
         let stale = self.edges.iter().enumerate().filter(|(_, e)| e.stale);
-        stale
-            .map(|(i, e)| (self.start, i, self.context, e.dev, e.len))
-            .collect()
+        stale.map(|(i, e)| Look {
+            edge: (self.start, i),
+            version: self.version,
+            context: self.context,
+            src: e.dev,
+            len: e.len,
+        })
     }
 
-    /// An edge's bytes have come from the device: those that it has changed are written.
-    pub fn edge_arrived(&mut self, pages: &impl Pages, i: usize, bytes: &[u8]) {
-        let e = &mut self.edges[i];
-        let Some(agreed) = e.agreed.as_mut() else {
-            return;
+    /// An edge's bytes have come from the device: what it has changed, and where in the program.
+    pub fn edge_changes(&self, i: usize, bytes: &[u8]) -> Vec<Change> {
+        let writable = self.rights & libc::PROT_WRITE != 0;
+        let edge = self.edges.get(i).filter(|_| writable);
+        let Some((e, agreed)) = edge.and_then(|e| Some((e, e.agreed.as_ref()?))) else {
+            return Vec::new();
         };
-        for (k, (old, new)) in agreed.iter_mut().zip(bytes).enumerate() {
-            if old != new {
-                pages.write(e.host + k as u64, &[*new]);
-                *old = *new;
-            }
+        let change = |r: Range<usize>| Change {
+            at: e.host + r.start as u64,
+            new: bytes[r].to_vec(),
+        };
+        changes(agreed, bytes).map(change).collect()
+    }
+
+    /// Both sides agree on an edge's bytes.
+    pub fn edge_agreed(&mut self, i: usize, bytes: &[u8]) {
+        if let Some(agreed) = self.edges.get_mut(i).and_then(|e| e.agreed.as_mut()) {
+            agreed.copy_from_slice(bytes);
         }
-        e.stale = false;
+    }
+
+    /// Nothing writes on the device any more, and what it wrote is here.
+    pub fn edges_are_fresh(&mut self) {
+        self.edges.iter_mut().for_each(|e| e.stale = false);
     }
 
     /// Gives the pages back to the program as they were.
@@ -443,6 +568,14 @@ pub mod ram {
             }
         }
 
+        /// Writes as the program does.
+        pub fn write(&self, at: u64, bytes: &[u8]) {
+            let from = (at - self.at) as usize;
+            for (cell, b) in self.bytes[from..].iter().zip(bytes) {
+                cell.set(*b);
+            }
+        }
+
         /// The byte at an address.
         pub fn get(&self, p: u64) -> u8 {
             self.bytes[(p - self.at) as usize].get()
@@ -459,11 +592,8 @@ pub mod ram {
             let copy = self.bytes[from..from + len].iter().map(|b| b.get());
             Box::leak(copy.collect::<Box<[u8]>>())
         }
-        fn write(&self, at: u64, bytes: &[u8]) {
-            let from = (at - self.at) as usize;
-            for (cell, b) in self.bytes[from..].iter().zip(bytes) {
-                cell.set(*b);
-            }
+        fn merge(&self, change: &Change) {
+            self.write(change.at, &change.new);
         }
         fn fill(&self, at: u64, bytes: &[u8]) -> Result<()> {
             self.write(at, bytes);
@@ -517,27 +647,73 @@ mod tests {
         let mut a = Area::registered(at, 12, 0x2000, 1);
         a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
         assert!(!a.guarded());
-        let push = |a: &mut Area| {
-            let mut sent = Vec::new();
-            a.push(&ram, |dst, b| {
-                sent.push((dst, b.to_vec()));
-                Ok(())
-            })
-            .unwrap();
-            sent
-        };
+        let push = |a: &mut Area| a.edge_news(&ram);
         assert_eq!(push(&mut a), [(0x2000, vec![0; 12])]);
         ram.write(at + 2, &[5]);
         assert_eq!(push(&mut a), [(0x2002, vec![5])]);
         a.leave_to_device(&ram);
-        let [(_, i, ..)] = a.stale_edges()[..] else {
+        let looks: Vec<_> = a.stale_edges().collect();
+        let [(_, i)] = looks.iter().map(|l| l.edge).collect::<Vec<_>>()[..] else {
             panic!()
         };
         // Written while the device works on its neighbour.
         ram.write(at + 4, &[6]);
-        a.edge_arrived(&ram, i, &[0, 8, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        let bytes = [0, 8, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        a.edge_changes(i, &bytes).iter().for_each(|c| ram.merge(c));
+        a.edge_agreed(i, &bytes);
         assert_eq!(ram.bytes(at, 6), [0, 8, 5, 0, 6, 0]);
         assert_eq!(push(&mut a), [(0x2004, vec![6])]);
+    }
+
+    #[test]
+    fn a_small_area_is_never_closed() {
+        let ram = Ram::new(AT, 4096);
+        let mut a = Area::small(Sort::Host, AT, 64, AT, 1);
+        a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+        assert_eq!(a.edge_news(&ram), [(AT, vec![0; 64])]);
+        assert_eq!(a.edge_news(&ram), []);
+        ram.write(AT + 8, &[2; 4]);
+        assert_eq!(a.edge_news(&ram), [(AT + 8, vec![2; 4])]);
+        a.leave_to_device(&ram);
+        assert!(ram.rights.borrow().is_empty() && !a.guards(AT) && a.covers(AT));
+        assert_eq!((a.stale_edges().count(), a.device_of(AT + 5)), (1, AT + 5));
+        let mut there = [0; 64];
+        there[8..12].fill(2);
+        assert_eq!(a.edge_changes(0, &there), []);
+        (there[9], there[63]) = (7, 1);
+        let found = a.edge_changes(0, &there);
+        let found: Vec<_> = found.iter().map(|c| (c.at - AT, &c.new[..])).collect();
+        assert_eq!(found, [(9, &[7][..]), (63, &[1])]);
+    }
+
+    #[test]
+    fn an_open_page_stays_open_and_is_not_part_of_what_is_around_it() {
+        const RW: i32 = libc::PROT_READ | libc::PROT_WRITE;
+        let ram = Ram::new(AT, 4 * 4096);
+        let mut a = Area::new(Sort::Host, AT, 4 * 4096, AT, 1);
+        a.begin_on_host(RW);
+        a.push(&ram, |_, _| Ok(())).unwrap();
+        a.leave_to_device(&ram);
+        let page = AT + 4096;
+        assert_eq!(a.page_to_open(page + 9), Some(page));
+        a.open_page(&ram, page, &[5; 4096]).unwrap();
+        assert!(ram.get(page) == 5 && a.reopen(&ram, page + 9) && !a.reopen(&ram, AT));
+        assert_eq!(a.pieces(0, 1), [(0, 4096), (8192, 8192)]);
+        ram.write(page + 8, &[6]);
+        assert_eq!(a.edge_news(&ram), [(page + 8, vec![6])]);
+        // The block around it comes home, and goes again.
+        a.arrived(&ram, 0, 1).unwrap();
+        a.leave_to_device(&ram);
+        assert_eq!(ram.rights.borrow().last(), Some(&(page, 4096, RW)));
+    }
+
+    #[test]
+    fn memory_that_the_device_must_not_write_stays_as_it_is() {
+        let ram = Ram::new(AT, 4096);
+        let mut a = Area::small(Sort::Registered, AT, 8, 0x2000, 1);
+        a.begin_on_host(libc::PROT_READ);
+        a.edge_news(&ram);
+        assert_eq!(a.edge_changes(0, &[9; 8]), []);
     }
 
     #[test]

@@ -11,15 +11,16 @@
 //! Lock order: the list of areas here comes before the session's own locks, and nothing that holds
 //! it touches memory that may fault, or waits for what the worker has queued.
 
-use super::area::{ANY, Area, Attach, Pages};
+use super::area::{ANY, Area, Attach, Look, Pages};
 use super::ranges::Sort;
 use super::space;
-use crate::lock::lock;
+use crate::lock::{lock, wait};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::op;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 /// The device's side of shadowed memory.
 pub trait Far {
@@ -29,7 +30,14 @@ pub trait Far {
     fn fence(&self) -> Result<()>;
     /// Reads device memory, ahead of the queue.
     fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<()>;
+    /// Reads several pieces, one after another, in one round trip. None of a context that is lost;
+    /// an error when the session is over.
+    fn read_all(&self, looks: &[Look]) -> Result<Vec<Option<Vec<u8>>>>;
 }
+
+/// The most areas of which something is not protected, without those that cannot be.
+const MOST_OPEN: usize = 64;
+const PAGE: usize = 4096;
 
 /// There is page-locked memory, whose address a parameter may hold.
 const SCAN: u32 = 1;
@@ -57,10 +65,18 @@ pub struct Shadows {
     areas: Mutex<Areas>,
     /// One thread at a time makes memory known; its calls may wait for what is queued.
     exposing: Mutex<()>,
+    /// Somebody watches what is not protected, and is woken when there is work.
+    watched: AtomicBool,
+    woken: Arc<Condvar>,
 }
 
 impl Default for Shadows {
     fn default() -> Self {
+        let woken = Arc::<Condvar>::default();
+        let areas = Areas {
+            woken: woken.clone(),
+            ..Areas::default()
+        };
         Self {
             glance: Glance {
                 flags: AtomicU32::new(0),
@@ -69,8 +85,10 @@ impl Default for Shadows {
                 edges: AtomicBool::new(false),
                 streams_wait: AtomicBool::new(false),
             },
-            areas: Mutex::default(),
+            areas: Mutex::new(areas),
             exposing: Mutex::default(),
+            watched: AtomicBool::new(false),
+            woken,
         }
     }
 }
@@ -86,6 +104,11 @@ pub struct Areas {
     count: u64,
     /// Granules of page-locked memory that have device memory at their address.
     granules: BTreeSet<u64>,
+    /// Areas with edges.
+    open: usize,
+    /// The latest version of an area.
+    versions: u64,
+    woken: Arc<Condvar>,
     bounce: Vec<u8>,
 }
 
@@ -214,13 +237,16 @@ impl Shadows {
         self.insert_into(&mut all, pages, a)
     }
 
-    fn insert_into(&self, all: &mut Areas, pages: &impl Pages, a: Area) -> Result<()> {
-        if a.has_edges() {
-            self.glance.edges.store(true, Ordering::Release);
-        }
+    fn insert_into(&self, all: &mut Areas, pages: &impl Pages, mut a: Area) -> Result<()> {
         if a.guarded() {
             pages.watch(a.host, a.len)?;
         }
+        if a.has_edges() {
+            self.has_edges();
+            all.open += 1;
+        }
+        all.versions += 1;
+        a.version = all.versions;
         all.areas.insert(a.start, a);
         self.glance.flags.fetch_or(ACTIVE, Ordering::AcqRel);
         Ok(())
@@ -228,6 +254,7 @@ impl Shadows {
 
     fn remove(&self, all: &mut Areas, pages: &impl Pages, start: u64) -> Option<Area> {
         let a = all.areas.remove(&start)?;
+        all.open -= usize::from(a.has_edges());
         if a.guarded() {
             pages.unwatch(a.host);
         }
@@ -235,6 +262,32 @@ impl Shadows {
             self.glance.flags.fetch_and(!ACTIVE, Ordering::AcqRel);
         }
         Some(a)
+    }
+
+    /// Whether there is room for one more area of which nothing is protected: work looks at all of
+    /// them.
+    pub fn has_room_for_small(&self) -> bool {
+        self.areas().open < MOST_OPEN
+    }
+
+    /// Part of some area is not protected: where the program hears that work is over, changes are
+    /// looked for.
+    pub fn has_edges(&self) {
+        self.glance.edges.store(true, Ordering::Release);
+    }
+
+    /// The caller watches what is not protected, from now on; unless somebody does already.
+    pub fn begin_watch(&self) -> bool {
+        !self.watched.swap(true, Ordering::AcqRel)
+    }
+
+    /// Waits until there is work that may be under way, and memory that is not protected.
+    pub fn due(&self) -> MutexGuard<'_, Areas> {
+        let mut all = self.areas();
+        while all.open == 0 || all.pending.is_empty() {
+            all = wait(&self.woken, all);
+        }
+        all
     }
 
     /// Shadows a managed variable that a module brought, at the address where the driver put it.
@@ -393,6 +446,9 @@ impl Areas {
     ) -> Result<()> {
         self.push(pages, far, stream, !reads)?;
         if !reads {
+            if self.open > 0 && self.pending.is_empty() {
+                self.woken.notify_one();
+            }
             self.count += 1;
             self.pending.insert((context, stream), self.count);
         }
@@ -417,14 +473,41 @@ impl Areas {
                     far.push(context, dst, bytes)
                 }));
             }
-            if writes {
-                a.leave_to_device(pages);
-            }
+        }
+        match self.send_edges(pages, far, stream) {
+            Ok(sent) => any |= sent,
+            Err(e) => done = done.and(Err(e)),
+        }
+        if writes {
+            let reached = self.areas.values_mut().filter(|a| a.reached_by(stream));
+            reached.for_each(|a| a.leave_to_device(pages));
         }
         if any {
             done = done.and(far.fence());
         }
         done
+    }
+
+    /// Sends what the program has changed where nothing is protected; whether there was anything.
+    /// Long pieces go first: a word that stands alone says that the others are there, as a rule.
+    fn send_edges(&mut self, pages: &impl Pages, far: &impl Far, stream: u32) -> Result<bool> {
+        if self.open == 0 {
+            return Ok(false);
+        }
+        let mut news = Vec::new();
+        for a in self.areas.values_mut().filter(|a| a.reached_by(stream)) {
+            let (context, own) = (a.context, a.edge_news(pages));
+            if !own.is_empty() {
+                self.versions += 1;
+                a.version = self.versions;
+            }
+            news.extend(own.into_iter().map(|(dst, bytes)| (context, dst, bytes)));
+        }
+        news.sort_by_key(|(_, _, bytes)| Reverse(bytes.len()));
+        for (context, dst, bytes) in &news {
+            far.push(*context, *dst, bytes)?;
+        }
+        Ok(!news.is_empty())
     }
 
     /// Fetches blocks of the area that starts at `start`.
@@ -447,15 +530,50 @@ impl Areas {
         a.arrived(pages, first, n)
     }
 
-    /// Brings the bytes home that pages cannot guard.
-    pub fn fetch_edges(&mut self, pages: &impl Pages, far: &impl Far) {
-        let stale: Vec<_> = self.areas.values().flat_map(Area::stale_edges).collect();
-        for (start, i, context, src, len) in stale {
-            self.bounce.resize(len, 0);
-            let got = far.read(context, src, &mut self.bounce);
-            if let (Ok(()), Some(a)) = (got, self.areas.get_mut(&start)) {
-                a.edge_arrived(pages, i, &self.bounce);
+    /// Sends what the program has changed where nothing is protected, while work is under way.
+    pub fn push_edges(&mut self, pages: &impl Pages, far: &impl Far) -> Result<bool> {
+        let any = self.send_edges(pages, far, ANY)?;
+        if any {
+            far.fence()?;
+        }
+        Ok(any)
+    }
+
+    /// What the device may have changed where nothing is protected.
+    pub fn looks(&self) -> Vec<Look> {
+        self.areas.values().flat_map(Area::stale_edges).collect()
+    }
+
+    /// What was asked for is here: it is written where the device has changed it, unless it is too
+    /// old; long pieces first, as they are sent. Says whether there was anything.
+    pub fn arrived(&mut self, pages: &impl Pages, got: &[(Look, Option<Vec<u8>>)]) -> bool {
+        let mut changes = Vec::new();
+        for (look, bytes) in got {
+            let (start, edge) = look.edge;
+            let a = self.areas.get_mut(&start);
+            if let (Some(a), Some(bytes)) = (a.filter(|a| a.version == look.version), bytes) {
+                changes.extend(a.edge_changes(edge, bytes));
+                a.edge_agreed(edge, bytes);
             }
+        }
+        changes.sort_by_key(|c| Reverse(c.new.len()));
+        changes.iter().for_each(|c| pages.merge(c));
+        !changes.is_empty()
+    }
+
+    /// Brings the bytes home that pages do not guard.
+    pub fn fetch_edges(&mut self, pages: &impl Pages, far: &impl Far) {
+        let looks = self.looks();
+        if looks.is_empty() {
+            return;
+        }
+        let Ok(got) = far.read_all(&looks) else {
+            return;
+        };
+        self.arrived(pages, &looks.into_iter().zip(got).collect::<Vec<_>>());
+        // Other streams may go on writing.
+        if self.pending.is_empty() {
+            self.areas.values_mut().for_each(Area::edges_are_fresh);
         }
     }
 
@@ -473,6 +591,28 @@ impl Areas {
         self.pending.retain(|(c, s), n| {
             *c != scope || *n > upto || stream.is_some_and(|stream| stream != *s)
         });
+    }
+
+    /// Opens the page of `p` to the program while work is under way, if there are not too many.
+    fn open_page(&mut self, pages: &impl Pages, far: &impl Far, start: u64, p: u64) -> Option<()> {
+        let a = self.areas.get_mut(&start)?;
+        let (page, had) = (a.page_to_open(p)?, a.has_edges());
+        if !had && self.open >= MOST_OPEN {
+            return None;
+        }
+        let mut bytes = vec![0; PAGE];
+        far.read(a.context, a.device_of(page), &mut bytes).ok()?;
+        a.open_page(pages, page, &bytes).ok()?;
+        self.versions += 1;
+        a.version = self.versions;
+        self.open += usize::from(!had);
+        self.woken.notify_one();
+        Some(())
+    }
+
+    /// Whether part of some area is not protected.
+    pub fn has_open(&self) -> bool {
+        self.open > 0
     }
 
     /// An access to `p` that the protection forbids. `write` says what it was, where the processor
@@ -493,6 +633,9 @@ impl Areas {
         let Some(a) = self.at(p).filter(|a| a.guards(p)) else {
             return Outcome::Refuse;
         };
+        if a.reopen(pages, p) {
+            return Outcome::Retry;
+        }
         let (start, block) = (a.start, a.block_of(p));
         if !a.is_on_device(block) {
             return retry(a.let_in(pages, block, write.unwrap_or(true)));
@@ -503,6 +646,10 @@ impl Areas {
             .get(&start)
             .map_or_else(Vec::new, |a| self.owed(a));
         if !owed.is_empty() && !now {
+            // The work may be waiting for the program, and the program for what the work writes.
+            if self.open_page(pages, far, start, p).is_some() {
+                return Outcome::Retry;
+            }
             let mark = self.count;
             return Outcome::Wait { owed, mark };
         }
@@ -517,140 +664,4 @@ impl Areas {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::area::ram::Ram;
-    use super::*;
-    use std::cell::RefCell;
-
-    const AT: u64 = 0x10_0000;
-    const LEN: u64 = 128 << 10;
-
-    #[derive(Default)]
-    struct Wire(RefCell<Vec<String>>);
-
-    impl Far for Wire {
-        fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<()> {
-            let said = format!("push {context} {dst:#x} {} {}", bytes.len(), bytes[0]);
-            self.0.borrow_mut().push(said);
-            Ok(())
-        }
-        fn fence(&self) -> Result<()> {
-            self.0.borrow_mut().push("fence".into());
-            Ok(())
-        }
-        fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<()> {
-            to.fill(9);
-            let said = format!("read {context} {src:#x} {}", to.len());
-            self.0.borrow_mut().push(said);
-            Ok(())
-        }
-    }
-
-    fn said(w: &Wire) -> Vec<String> {
-        std::mem::take(&mut w.0.borrow_mut())
-    }
-
-    fn managed() -> (Ram, Wire, Shadows) {
-        let (ram, wire, s) = (
-            Ram::new(AT, LEN as usize),
-            Wire::default(),
-            Shadows::default(),
-        );
-        s.insert(&ram, Area::new(Sort::Managed, AT, LEN, AT, 3))
-            .unwrap();
-        (ram, wire, s)
-    }
-
-    #[test]
-    fn what_the_program_writes_goes_ahead_of_work_and_comes_back_after_it() {
-        let (ram, wire, s) = managed();
-        assert!(s.active());
-        let fault = |now| s.areas().fault(&ram, &wire, AT + 5, Some(true), now);
-        assert_eq!(fault(false), Outcome::Retry);
-        ram.write(AT, &[7]);
-        s.areas().work(&ram, &wire, (3, 1), false).unwrap();
-        assert_eq!(
-            said(&wire),
-            [format!("push 3 {AT:#x} 131072 7"), "fence".into()]
-        );
-        let (owed, mark) = (vec![(3, 1)], 1);
-        assert_eq!(fault(false), Outcome::Wait { owed, mark });
-        s.areas().over(3, Some(2), mark);
-        assert_ne!(fault(false), Outcome::Retry, "another stream");
-        s.areas().over(3, Some(1), mark);
-        assert_eq!(fault(false), Outcome::Retry);
-        assert_eq!(said(&wire), [format!("read 3 {AT:#x} 65536")]);
-        assert_eq!(ram.get(AT), 9);
-        // Written, so that it is pushed again.
-        s.areas().work(&ram, &wire, (3, 1), true).unwrap();
-        assert_eq!(said(&wire).len(), 2);
-    }
-
-    #[test]
-    fn a_function_in_stream_order_does_not_wait_for_itself() {
-        let (ram, wire, s) = managed();
-        s.areas().work(&ram, &wire, (3, 1), false).unwrap();
-        let got = s.areas().fault(&ram, &wire, AT, Some(false), true);
-        assert_eq!(got, Outcome::Retry);
-        assert_eq!(said(&wire), [format!("read 3 {AT:#x} 131072")]);
-    }
-
-    #[test]
-    fn memory_of_one_stream_owes_nothing_to_another() {
-        let (ram, wire, s) = managed();
-        s.areas().each(AT, 1, |a| a.attach = Attach::Single(5));
-        s.areas().work(&ram, &wire, (3, 4), false).unwrap();
-        let fault = || s.areas().fault(&ram, &wire, AT, Some(false), false);
-        assert_eq!(fault(), Outcome::Retry, "it is the program's still");
-        s.areas().work(&ram, &wire, (3, 5), false).unwrap();
-        let (owed, mark) = (vec![(3, 5)], 2);
-        assert_eq!(fault(), Outcome::Wait { owed, mark });
-    }
-
-    #[test]
-    fn nothing_is_left_of_a_context_that_is_gone() {
-        let (ram, wire, s) = managed();
-        s.areas().work(&ram, &wire, (3, 1), false).unwrap();
-        s.forget_context(&ram, 4);
-        assert!(s.active());
-        s.forget_context(&ram, 3);
-        assert!(!s.active() && s.areas().len() == 0 && s.areas().pending.is_empty());
-        assert_eq!(
-            s.areas().fault(&ram, &wire, AT, None, false),
-            Outcome::Refuse
-        );
-    }
-
-    #[test]
-    fn registered_memory_comes_home_before_it_is_forgotten() {
-        let (ram, wire, s) = (
-            Ram::new(AT, LEN as usize),
-            Wire::default(),
-            Shadows::default(),
-        );
-        let mut a = Area::registered(AT + 8, LEN - 16, 0x9_0008, 2);
-        a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
-        s.insert(&ram, a).unwrap();
-        s.areas().work(&ram, &wire, (2, 0), false).unwrap();
-        said(&wire);
-        let waited = RefCell::new(Vec::new());
-        let wait = |owed: &[(u32, u32)], mark| {
-            waited.borrow_mut().extend_from_slice(owed);
-            s.areas().over(2, None, mark);
-            Ok(())
-        };
-        let window = s.forget_registered(&ram, &wire, AT + 8, wait);
-        assert_eq!(
-            (window, &waited.borrow()[..]),
-            (Some(0x9_0000), &[(2, 0)][..])
-        );
-        let reads = said(&wire);
-        assert!(reads.len() >= 3 && reads.iter().all(|r| r.starts_with("read 2 ")));
-        assert_eq!(
-            [AT + 8, AT + 5000, AT + LEN - 9].map(|p| ram.get(p)),
-            [9; 3]
-        );
-        assert_eq!([AT + 7, AT + LEN - 8].map(|p| ram.get(p)), [0; 2]);
-        assert!(!s.active());
-    }
-}
+mod tests;

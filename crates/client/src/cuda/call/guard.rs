@@ -1,0 +1,42 @@
+//! Faults in memory that kernels share with the program.
+
+use super::client::Client;
+use super::cx::Cx;
+use super::fault::{self, Owner};
+use super::host::Host;
+use super::watch;
+use crate::cuda::state::shadows::Outcome;
+use busbar_abi::cuda::*;
+
+/// A client whose memory may fault.
+struct Guarded(&'static Client);
+
+impl Owner for Guarded {
+    fn fault(&self, p: u64, write: Option<bool>, now: bool) -> Outcome {
+        let (state, cx) = (self.0.state, Cx::of(self.0));
+        // A capture must not be waited for; what it holds has not run.
+        let now = now || state.shadows.streams_wait() || state.captures.any();
+        let mut areas = state.shadows.areas();
+        let outcome = areas.fault(&Host, &cx, p, write, now);
+        if areas.has_open() {
+            drop(areas);
+            state.shadows.has_edges();
+            // Without the thread the next call that waits brings what there is.
+            let _ = watch::start(cx);
+        }
+        outcome
+    }
+
+    fn wait(&self, owed: &[(u32, u32)], mark: u64) -> Result<()> {
+        Cx::of(self.0).wait_for(owed, mark)
+    }
+}
+
+impl Cx {
+    /// Makes sure that faults in this client's memory are handled.
+    pub fn handle_faults(self) -> Result<()> {
+        fault::start(self.client as *const Client as usize, || {
+            Box::new(Guarded(self.client))
+        })
+    }
+}

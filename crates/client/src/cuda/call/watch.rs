@@ -1,0 +1,91 @@
+//! A thread that watches small memory by which the program and running kernels talk: flags,
+//! counters, words that a stream waits for.
+//!
+//! Such memory is open to the program at all times, so nobody sees its accesses. While work may be
+//! under way the thread looks for what the program has changed, and sends that ahead of the queue;
+//! and asks for the device's bytes, and writes what a kernel has changed. Each question is asked
+//! twice in one round trip, and believed where both answers are the same: a kernel that writes data
+//! and then a flag may do so while they are read.
+
+use super::cx::Cx;
+use super::host::Host;
+use crate::cuda::state::area::Look;
+use crate::cuda::state::shadows::Far as _;
+use crate::threads::quietly;
+use busbar_abi::cuda::*;
+use std::time::{Duration, Instant};
+
+/// A change is likely as long as the last one is no older than this: the thread sleeps for nothing
+/// but the answer.
+const EAGER: Duration = Duration::from_millis(20);
+/// Pauses after that, and when there has been no change for long.
+const PAUSE: Duration = Duration::from_micros(200);
+const LONG_PAUSE: Duration = Duration::from_millis(2);
+const LONG: Duration = Duration::from_secs(1);
+/// Bytes that differ so often in a row are taken as they are.
+const PATIENCE: u32 = 4;
+
+/// Sees to it that small memory of this client is watched.
+pub fn start(cx: Cx) -> Result<()> {
+    if !cx.state().shadows.begin_watch() {
+        return Ok(());
+    }
+    let named = std::thread::Builder::new().name("busbar-watch".into());
+    match quietly(|| named.spawn(move || watch(cx))) {
+        Ok(_) => Ok(()),
+        Err(e) => {
+            crate::log!(Error, "cannot start the thread that watches memory: {e}");
+            Err(CUDA_ERROR_OPERATING_SYSTEM)
+        }
+    }
+}
+
+/// Watches until the session is over.
+fn watch(cx: Cx) {
+    let shadows = &cx.state().shadows;
+    let mut changed = Instant::now();
+    let mut differed = 0;
+    loop {
+        let before = Instant::now();
+        let mut areas = shadows.due();
+        if before.elapsed() > PAUSE {
+            changed = Instant::now();
+        }
+        let Ok(mut any) = areas.push_edges(&Host, &cx) else {
+            return;
+        };
+        let looks = areas.looks();
+        drop(areas);
+        let nothing = looks.is_empty();
+        if nothing {
+            cx.client.session.flush();
+        } else {
+            let Ok([first, second]) = twice(cx, &looks) else {
+                return;
+            };
+            if first == second || differed >= PATIENCE {
+                differed = 0;
+                let got: Vec<_> = looks.into_iter().zip(second).collect();
+                any |= shadows.areas().arrived(&Host, &got);
+            } else {
+                (differed, any) = (differed + 1, true);
+            }
+        }
+        let quiet = if any {
+            changed = Instant::now();
+            Duration::ZERO
+        } else {
+            changed.elapsed()
+        };
+        if quiet > EAGER || nothing {
+            std::thread::sleep(if quiet > LONG { LONG_PAUSE } else { PAUSE });
+        }
+    }
+}
+
+/// What the device has, asked for twice.
+fn twice(cx: Cx, looks: &[Look]) -> Result<[Vec<Option<Vec<u8>>>; 2], CUresult> {
+    let mut first = cx.read_all(&[looks, looks].concat())?;
+    let second = first.split_off(looks.len());
+    Ok([first, second])
+}

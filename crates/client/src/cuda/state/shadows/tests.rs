@@ -1,0 +1,233 @@
+//! Rules of shadowed memory, on memory of tests and a device that notes what it is asked.
+
+use super::super::area::ram::Ram;
+use super::*;
+use std::cell::RefCell;
+
+const AT: u64 = 0x10_0000;
+const LEN: u64 = 128 << 10;
+
+#[derive(Default)]
+struct Wire(RefCell<Vec<String>>);
+
+impl Far for Wire {
+    fn push(&self, context: u32, dst: u64, bytes: &[u8]) -> Result<()> {
+        let said = format!("push {context} {dst:#x} {} {}", bytes.len(), bytes[0]);
+        self.0.borrow_mut().push(said);
+        Ok(())
+    }
+    fn fence(&self) -> Result<()> {
+        self.0.borrow_mut().push("fence".into());
+        Ok(())
+    }
+    fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<()> {
+        to.fill(9);
+        let said = format!("read {context} {src:#x} {}", to.len());
+        self.0.borrow_mut().push(said);
+        Ok(())
+    }
+    fn read_all(&self, looks: &[Look]) -> Result<Vec<Option<Vec<u8>>>> {
+        let read = |l: &Look| {
+            let mut to = vec![0; l.len];
+            self.read(l.context, l.src, &mut to).map(|()| Some(to))
+        };
+        looks.iter().map(read).collect()
+    }
+}
+
+#[test]
+fn what_is_not_protected_is_fetched_until_no_work_is_left() {
+    let (ram, wire, s) = (Ram::new(AT, 4096), Wire::default(), Shadows::default());
+    s.insert(&ram, Area::small(Sort::Host, AT, 8, AT, 3))
+        .unwrap();
+    assert!(s.needs_to_hear() && s.begin_watch() && !s.begin_watch());
+    for stream in [1, 2] {
+        s.areas().work(&ram, &wire, (3, stream), false).unwrap();
+    }
+    assert_eq!(said(&wire), [format!("push 3 {AT:#x} 8 0"), "fence".into()]);
+    for (stream, left) in [(1, 1), (2, 0)] {
+        let mut all = s.due();
+        all.over(3, Some(stream), 2);
+        all.fetch_edges(&ram, &wire);
+        assert_eq!(all.looks().len(), left, "after stream {stream}");
+    }
+    assert_eq!((said(&wire).len(), ram.get(AT)), (2, 9));
+    // It came from there, and is not news.
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    assert!(said(&wire).is_empty());
+}
+
+#[test]
+fn words_that_stand_alone_go_behind_longer_pieces() {
+    let (ram, wire, s) = (Ram::new(AT, 8192), Wire::default(), Shadows::default());
+    for at in [AT, AT + 4096] {
+        s.insert(&ram, Area::small(Sort::Host, at, 64, at, 3))
+            .unwrap();
+    }
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    said(&wire);
+    ram.write(AT, &[1; 4]);
+    ram.write(AT + 4096, &[2; 32]);
+    s.areas().push_edges(&ram, &wire).unwrap();
+    let (flag, data) = (format!("push 3 {AT:#x} 4 1"), AT + 4096);
+    let data = format!("push 3 {data:#x} 32 2");
+    assert_eq!(said(&wire), [data, flag, "fence".into()]);
+}
+
+#[test]
+fn a_page_that_the_program_touches_while_work_runs_is_opened_and_watched() {
+    let (ram, wire, s) = (
+        Ram::new(AT, LEN as usize),
+        Wire::default(),
+        Shadows::default(),
+    );
+    let mut a = Area::new(Sort::Host, AT, LEN, AT, 3);
+    a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+    s.insert(&ram, a).unwrap();
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    said(&wire);
+    let fault = |p| s.areas().fault(&ram, &wire, p, None, false);
+    for i in 0..16 {
+        assert_eq!(fault(AT + i * 4096 + 5), Outcome::Retry);
+        assert_eq!(
+            fault(AT + i * 4096 + 6),
+            Outcome::Retry,
+            "it is open already"
+        );
+    }
+    assert_eq!(said(&wire).len(), 16);
+    assert_eq!(ram.get(AT + 4096), 9);
+    let (owed, mark) = (vec![(3, 1)], 1);
+    assert_eq!(fault(AT + 16 * 4096), Outcome::Wait { owed, mark });
+    assert!(s.areas().has_open());
+    assert_eq!(s.due().looks().len(), 16);
+}
+
+#[test]
+fn an_answer_from_before_a_push_changes_nothing() {
+    let (ram, wire, s) = (Ram::new(AT, 4096), Wire::default(), Shadows::default());
+    s.insert(&ram, Area::small(Sort::Host, AT, 8, AT, 3))
+        .unwrap();
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    let old = s.areas().looks();
+    ram.write(AT, &[5]);
+    assert_eq!(s.areas().push_edges(&ram, &wire), Ok(true));
+    let answer = |look: &[Look], bytes: [u8; 8]| {
+        let got = [(look[0], Some(bytes.to_vec()))];
+        s.areas().arrived(&ram, &got)
+    };
+    assert!(!answer(&old, [0, 1, 0, 0, 0, 0, 0, 0]));
+    assert_eq!(ram.get(AT), 5);
+    let new = s.areas().looks();
+    assert!(answer(&new, [5, 1, 0, 0, 0, 0, 0, 0]));
+    assert!(!answer(&new, [5, 1, 0, 0, 0, 0, 0, 0]), "nothing new");
+    assert_eq!((ram.get(AT), ram.get(AT + 1)), (5, 1));
+}
+
+fn said(w: &Wire) -> Vec<String> {
+    std::mem::take(&mut w.0.borrow_mut())
+}
+
+fn managed() -> (Ram, Wire, Shadows) {
+    let (ram, wire, s) = (
+        Ram::new(AT, LEN as usize),
+        Wire::default(),
+        Shadows::default(),
+    );
+    s.insert(&ram, Area::new(Sort::Managed, AT, LEN, AT, 3))
+        .unwrap();
+    (ram, wire, s)
+}
+
+#[test]
+fn what_the_program_writes_goes_ahead_of_work_and_comes_back_after_it() {
+    let (ram, wire, s) = managed();
+    assert!(s.active());
+    let fault = |now| s.areas().fault(&ram, &wire, AT + 5, Some(true), now);
+    assert_eq!(fault(false), Outcome::Retry);
+    ram.write(AT, &[7]);
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    assert_eq!(
+        said(&wire),
+        [format!("push 3 {AT:#x} 131072 7"), "fence".into()]
+    );
+    let (owed, mark) = (vec![(3, 1)], 1);
+    assert_eq!(fault(false), Outcome::Wait { owed, mark });
+    s.areas().over(3, Some(2), mark);
+    assert_ne!(fault(false), Outcome::Retry, "another stream");
+    s.areas().over(3, Some(1), mark);
+    assert_eq!(fault(false), Outcome::Retry);
+    assert_eq!(said(&wire), [format!("read 3 {AT:#x} 65536")]);
+    assert_eq!(ram.get(AT), 9);
+    // Written, so that it is pushed again.
+    s.areas().work(&ram, &wire, (3, 1), true).unwrap();
+    assert_eq!(said(&wire).len(), 2);
+}
+
+#[test]
+fn a_function_in_stream_order_does_not_wait_for_itself() {
+    let (ram, wire, s) = managed();
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    let got = s.areas().fault(&ram, &wire, AT, Some(false), true);
+    assert_eq!(got, Outcome::Retry);
+    assert_eq!(said(&wire), [format!("read 3 {AT:#x} 131072")]);
+}
+
+#[test]
+fn memory_of_one_stream_owes_nothing_to_another() {
+    let (ram, wire, s) = managed();
+    s.areas().each(AT, 1, |a| a.attach = Attach::Single(5));
+    s.areas().work(&ram, &wire, (3, 4), false).unwrap();
+    let fault = || s.areas().fault(&ram, &wire, AT, Some(false), false);
+    assert_eq!(fault(), Outcome::Retry, "it is the program's still");
+    s.areas().work(&ram, &wire, (3, 5), false).unwrap();
+    let (owed, mark) = (vec![(3, 5)], 2);
+    assert_eq!(fault(), Outcome::Wait { owed, mark });
+}
+
+#[test]
+fn nothing_is_left_of_a_context_that_is_gone() {
+    let (ram, wire, s) = managed();
+    s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    s.forget_context(&ram, 4);
+    assert!(s.active());
+    s.forget_context(&ram, 3);
+    assert!(!s.active() && s.areas().len() == 0 && s.areas().pending.is_empty());
+    assert_eq!(
+        s.areas().fault(&ram, &wire, AT, None, false),
+        Outcome::Refuse
+    );
+}
+
+#[test]
+fn registered_memory_comes_home_before_it_is_forgotten() {
+    let (ram, wire, s) = (
+        Ram::new(AT, LEN as usize),
+        Wire::default(),
+        Shadows::default(),
+    );
+    let mut a = Area::registered(AT + 8, LEN - 16, 0x9_0008, 2);
+    a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+    s.insert(&ram, a).unwrap();
+    s.areas().work(&ram, &wire, (2, 0), false).unwrap();
+    said(&wire);
+    let waited = RefCell::new(Vec::new());
+    let wait = |owed: &[(u32, u32)], mark| {
+        waited.borrow_mut().extend_from_slice(owed);
+        s.areas().over(2, None, mark);
+        Ok(())
+    };
+    let window = s.forget_registered(&ram, &wire, AT + 8, wait);
+    assert_eq!(
+        (window, &waited.borrow()[..]),
+        (Some(0x9_0000), &[(2, 0)][..])
+    );
+    let reads = said(&wire);
+    assert!(reads.len() >= 3 && reads.iter().all(|r| r.starts_with("read 2 ")));
+    assert_eq!(
+        [AT + 8, AT + 5000, AT + LEN - 9].map(|p| ram.get(p)),
+        [9; 3]
+    );
+    assert_eq!([AT + 7, AT + LEN - 8].map(|p| ram.get(p)), [0; 2]);
+    assert!(!s.active());
+}

@@ -1,0 +1,193 @@
+//! Entry points that begin a call for a hand-written function: handles become ids, and what it
+//! returns gets to the program.
+
+use crate::model::{Api, Arg, Call};
+use crate::spec::{Begin, Class, Mark, Param};
+use std::fmt::Write as _;
+
+/// What stands before each use of a pointer of the program's.
+pub const THEIRS: &str = "// SAFETY: the program's pointer; the API asks that it be valid.\n";
+
+/// Whether an entry point uses this argument.
+pub fn uses(c: &Call, a: &Arg) -> bool {
+    is_named(c, a) || c.item.begin.is_some() && is_marked(c, a)
+}
+
+/// Whether an entry point hands this argument on.
+fn is_named(c: &Call, a: &Arg) -> bool {
+    let Class::Is(_, Some(given)) = &c.item.class else {
+        return true;
+    };
+    let word = |c: char| c.is_alphanumeric() || c == '_' || c == '#';
+    given
+        .iter()
+        .any(|g| g.split(|c| !word(c)).any(|w| w == a.name))
+}
+
+/// Whether something happens with this argument before the function is called, or behind it.
+fn is_marked(c: &Call, a: &Arg) -> bool {
+    let of_name = |p: &&Param| p.name == a.name;
+    let p = c.item.params.iter().find(of_name);
+    p.is_some_and(|p| {
+        matches!(
+            p.mark,
+            Some(
+                Mark::New
+                    | Mark::Gives(true)
+                    | Mark::Out(_)
+                    | Mark::Handle(_)
+                    | Mark::Del
+                    | Mark::CStr
+                    | Mark::InRef
+            )
+        )
+    })
+}
+
+/// How the hand-written function is told of its call: what a parameter becomes before, and after.
+struct Told {
+    /// What goes in: its arguments.
+    args: Vec<String>,
+    /// Handles become ids, and places that are written to are checked.
+    before: String,
+    /// Names of what it brings.
+    brings: Vec<String>,
+    /// How that gets to its place.
+    after: String,
+}
+
+impl Told {
+    fn of(api: &Api, c: &Call, per_thread: bool) -> Self {
+        let mut told = Self {
+            args: vec!["cx".to_owned()],
+            before: String::new(),
+            brings: Vec::new(),
+            after: String::new(),
+        };
+        let mut nulls = String::new();
+        let stream = api.config.stream.as_ref().map(|s| s.ty.as_str());
+        let mut stream_is_known = false;
+        for (a, p) in c.args.iter().zip(&c.item.params) {
+            let name = &a.name;
+            let brought = format!("v_{}", name.trim_start_matches("r#"));
+            match &p.mark {
+                Some(Mark::Handle(_)) if stream == Some(a.ty.as_str()) => {
+                    stream_is_known = true;
+                    let get = format!("cx.stream({name}, {per_thread})?");
+                    let _ = match is_named(c, a) {
+                        true => writeln!(told.before, "let {name} = {get};"),
+                        false => writeln!(told.before, "{get};"),
+                    };
+                }
+                Some(Mark::Handle(_) | Mark::Del) => {
+                    let optional = matches!(p.mark, Some(Mark::Handle(true)));
+                    let word = if optional { "handle_opt" } else { "handle" };
+                    let kind = api.kind(&p.ty).unwrap_or_default();
+                    let get = format!("cx.{word}(Kind::{kind}, {name} as u64)?");
+                    let _ = writeln!(told.before, "let {name} = {get};");
+                }
+                Some(Mark::New | Mark::Gives(true) | Mark::Out(false)) => {
+                    let value = match (&p.mark, api.config.handles.get(&a.pointee)) {
+                        (Some(Mark::New), Some(kind)) => {
+                            format!("cx.raw(Kind::{kind}, {brought}) as {}", a.pointee)
+                        }
+                        _ if a.pointee == "usize" => format!("{brought} as usize"),
+                        _ => brought.clone(),
+                    };
+                    let _ = writeln!(nulls, "not_null({name})?;");
+                    let write = format!("{name}.write_unaligned({value})");
+                    let _ = writeln!(told.after, "{THEIRS}unsafe {{ {write} }};");
+                    told.brings.push(brought);
+                    continue;
+                }
+                Some(Mark::Out(true)) => {
+                    let size = if a.pointee == "usize" {
+                        " as usize"
+                    } else {
+                        ""
+                    };
+                    let write = format!("{name}.write_unaligned({brought}{size})");
+                    let _ = writeln!(
+                        told.after,
+                        "if !{name}.is_null() {{\n{THEIRS}unsafe {{ {write} }};\n}}"
+                    );
+                    told.brings.push(brought);
+                    continue;
+                }
+                Some(Mark::CStr) if !c.travels() => {
+                    let get = format!("unsafe {{ c_text({name}) }}?");
+                    let _ = writeln!(told.before, "{THEIRS}let {name} = {get};");
+                }
+                Some(Mark::InRef) if !c.travels() => {
+                    let _ = writeln!(
+                        told.before,
+                        "not_null({name})?;\n{THEIRS}let {name} = unsafe {{ &*{name} }};"
+                    );
+                }
+                _ => {}
+            }
+            told.args.push(name.clone());
+        }
+        if c.item.per_thread.is_some() && !stream_is_known {
+            told.args.push(per_thread.to_string());
+        }
+        told.before.push_str(&nulls);
+        told
+    }
+}
+
+/// An expression with what is known of the entry point in its place.
+fn known_here(expression: &str, per_thread: bool) -> String {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut out = String::new();
+    for part in expression.split_inclusive(|c| !is_word(c)) {
+        let word = part.trim_end_matches(|c| !is_word(c));
+        match word {
+            "null" => out.push_str("std::ptr::null_mut()"),
+            "per_thread" => out.push_str(&per_thread.to_string()),
+            word => out.push_str(word),
+        }
+        out.push_str(&part[word.len()..]);
+    }
+    out
+}
+
+/// A call that begins before its hand-written function, which is told of it.
+pub fn emit(api: &Api, c: &Call, begin: &Begin, per_thread: bool, s: &mut String) {
+    let told = Told::of(api, c, per_thread);
+    let _ = writeln!(s, "life::guard(|| {{\nlet cx = life::{}()?;", begin.enter);
+    if begin.context {
+        s.push_str("cx.need_context()?;\n");
+    }
+    s.push_str(&told.before);
+    let call = match &c.item.class {
+        Class::Is(to, given) => {
+            let given = given.iter().flatten().map(|a| known_here(a, per_thread));
+            let args: Vec<_> = std::iter::once("cx".to_owned()).chain(given).collect();
+            let room = match to.contains("::") {
+                true => format!("crate::{}::", api.name),
+                false => String::new(),
+            };
+            format!("{room}{to}({})", args.join(", "))
+        }
+        _ => {
+            let (family, name) = (&c.item.family, &c.item.name);
+            let args = told.args.join(", ");
+            format!("crate::{}::entry::{family}::{name}({args})", api.name)
+        }
+    };
+    s.push_str("// SAFETY: the arguments are the program's.\n");
+    let brings = match &told.brings[..] {
+        [one] => one.clone(),
+        all => format!("({})", all.join(", ")),
+    };
+    let _ = match told.brings.is_empty() {
+        true => writeln!(s, "unsafe {{ {call} }}"),
+        false => writeln!(
+            s,
+            "let {brings} = unsafe {{ {call} }}?;\n{}Ok(())",
+            told.after
+        ),
+    };
+    s.push_str("})\n");
+}

@@ -1,0 +1,117 @@
+//! Host memory by which a program talks to work that runs: flags, answers, words that streams wait
+//! for.
+
+use super::api::{Api, IMAGE, at};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+const ROUNDS: u32 = 50;
+
+/// Waits until `come`, though not for ever.
+fn until(mut come: impl FnMut() -> bool) -> bool {
+    let limit = Instant::now() + Duration::from_secs(8);
+    while !come() {
+        if Instant::now() > limit {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
+/// Two words at an address.
+fn words(p: u64) -> &'static [AtomicU32; 2] {
+    // SAFETY: each caller gives memory that is there until the program ends.
+    unsafe { &*(p as *const [AtomicU32; 2]) }
+}
+
+/// Questions and answers while a kernel runs.
+fn talk(api: &Api, stream: u64, p: u64, there: u64) {
+    let kernel = api.kernel("talk");
+    let [question, answer] = words(p);
+    println!(
+        "launch: {}",
+        api.launch(kernel, stream, &[there, u64::from(ROUNDS)])
+    );
+    let rounds = (1..=ROUNDS).take_while(|i| {
+        question.store(*i, Ordering::Release);
+        until(|| answer.load(Ordering::Acquire) == *i)
+    });
+    println!("rounds: {}", rounds.count());
+    api.tell("cuStreamSynchronize", &[stream]);
+}
+
+/// A small allocation, memory of the program's inside a page, a stream that waits for a thread.
+pub fn talks(api: &Api) {
+    const MAPPED: u64 = 2;
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let stream = api.made("cuStreamCreate", &[1]);
+    let (mut p, mut there) = (0u64, 0u64);
+    api.tell("cuMemHostAlloc", &[at(&mut p), 64, MAPPED]);
+    talk(api, stream, p, p);
+    // Somewhere in a large one.
+    let mut large = 0u64;
+    api.tell("cuMemHostAlloc", &[at(&mut large), 1 << 20, MAPPED]);
+    talk(api, stream, large + 300_000, large + 300_000);
+
+    let page = vec![0u32; 4096].leak();
+    let inside = page[100..].as_ptr() as u64;
+    api.tell("cuMemHostRegister_v2", &[inside, 64, MAPPED]);
+    api.tell("cuMemHostGetDevicePointer_v2", &[at(&mut there), inside, 0]);
+    talk(api, stream, inside, there);
+    println!("neighbours: {} {}", page[99], page[116]);
+
+    // Meanwhile other threads bring code that the server has not seen.
+    std::thread::scope(|s| {
+        let mut ctx = 0u64;
+        api.tell("cuCtxGetCurrent", &[at(&mut ctx)]);
+        for thread in 0..2 {
+            s.spawn(move || {
+                assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
+                for i in 0..10 {
+                    let salt = format!("{thread} {i} {:?}", Instant::now());
+                    let unused = format!("kernel unused_{thread}_{i} nop\n").repeat(10);
+                    let image = format!("{}# {salt}\n{unused}\0", IMAGE.trim_end_matches('\0'));
+                    let module = api.made("cuModuleLoadData", &[image.as_ptr() as u64]);
+                    assert_eq!(api.call("cuModuleUnload", &[module]), 0);
+                }
+            });
+        }
+        talk(api, stream, p, p);
+    });
+
+    // What a kernel wrote is there once the stream is known to be idle, in each way to know it.
+    let flag = api.kernel("flag");
+    let [word, _] = words(inside);
+    let device = api.made("cuMemAlloc_v2", &[4096]);
+    let mut last = [0u32; 1];
+    for value in 1000..1010u32 {
+        println!(
+            "launch: {}",
+            api.launch(flag, stream, &[there, u64::from(value)])
+        );
+        match value % 2 {
+            0 => print!("{} ", until(|| api.call("cuStreamQuery", &[stream]) == 0)),
+            _ => {
+                let args = [at(&mut last), device, 4, stream];
+                assert_eq!(api.call("cuMemcpyDtoHAsync_v2", &args), 0);
+                api.tell("cuStreamSynchronize", &[stream]);
+            }
+        }
+        println!("word: {}", word.load(Ordering::Acquire));
+    }
+
+    // A stream waits for a word that another thread writes while this one waits for the stream.
+    let [question, answer] = words(p);
+    let (q, a) = (p, p + 4);
+    api.tell("cuStreamWaitValue32_v2", &[stream, q, 7777, 1]);
+    api.tell("cuStreamWriteValue32_v2", &[stream, a, 8888, 0]);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            std::thread::sleep(Duration::from_millis(50));
+            question.store(7777, Ordering::Release);
+        });
+        api.tell("cuStreamSynchronize", &[stream]);
+    });
+    println!("answer: {}", answer.load(Ordering::Acquire));
+}
