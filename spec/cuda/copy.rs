@@ -19,8 +19,11 @@ fn cuMemcpy2D(pCopy: *const CUDA_MEMCPY2D_v1) -> CUresult;
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy2DAsync", 2000)]
 fn cuMemcpy2DAsync(pCopy: *const CUDA_MEMCPY2D_v1, hStream: CUstream) -> CUresult;
 
-#[is(copy_of_rows(pCopy, hStream, per_thread, false, true, from_2d))] #[get_proc("cuMemcpy2DAsync", 3020)] #[per_thread("_ptsz")]
-fn cuMemcpy2DAsync_v2(pCopy: *const CUDA_MEMCPY2D, hStream: CUstream) -> CUresult;
+#[cx(context)] #[is(engine::copy_rows::copy_box(from_2d(pCopy), hStream, false, true))] #[get_proc("cuMemcpy2DAsync", 3020)] #[per_thread("_ptsz")]
+fn cuMemcpy2DAsync_v2(
+    #[in_ref] pCopy: *const CUDA_MEMCPY2D,
+    #[handle] hStream: CUstream,
+) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")]
 #[get_proc("cuMemcpy2DUnaligned", 2000)]
@@ -29,8 +32,8 @@ fn cuMemcpy2DUnaligned(pCopy: *const CUDA_MEMCPY2D_v1) -> CUresult;
 #[is(cuMemcpy2D_v2)] #[get_proc("cuMemcpy2DUnaligned", 3020)] #[per_thread("_ptds")]
 fn cuMemcpy2DUnaligned_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult;
 
-#[is(copy_of_rows(pCopy, null, per_thread, false, false, from_2d))] #[get_proc("cuMemcpy2D", 3020)] #[per_thread("_ptds")]
-fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult;
+#[cx(context)] #[is(engine::copy_rows::copy_box(from_2d(pCopy), cx.stream(null, per_thread)?, false, false))] #[get_proc("cuMemcpy2D", 3020)] #[per_thread("_ptds")]
+fn cuMemcpy2D_v2(#[in_ref] pCopy: *const CUDA_MEMCPY2D) -> CUresult;
 
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy3D", 2000)]
 fn cuMemcpy3D(pCopy: *const CUDA_MEMCPY3D_v1) -> CUresult;
@@ -38,8 +41,11 @@ fn cuMemcpy3D(pCopy: *const CUDA_MEMCPY3D_v1) -> CUresult;
 #[unsupported("takes 32-bit addresses and sizes; superseded")] #[get_proc("cuMemcpy3DAsync", 2000)]
 fn cuMemcpy3DAsync(pCopy: *const CUDA_MEMCPY3D_v1, hStream: CUstream) -> CUresult;
 
-#[is(copy_of_rows(pCopy, hStream, per_thread, false, true, rows_of))] #[get_proc("cuMemcpy3DAsync", 3020)] #[per_thread("_ptsz")]
-fn cuMemcpy3DAsync_v2(pCopy: *const CUDA_MEMCPY3D, hStream: CUstream) -> CUresult;
+#[cx(context)] #[is(engine::copy_rows::copy_box(rows_of(pCopy), hStream, false, true))] #[get_proc("cuMemcpy3DAsync", 3020)] #[per_thread("_ptsz")]
+fn cuMemcpy3DAsync_v2(
+    #[in_ref] pCopy: *const CUDA_MEMCPY3D,
+    #[handle] hStream: CUstream,
+) -> CUresult;
 
 #[custom] #[cx(context)] #[get_proc("cuMemcpy3DBatchAsync", 12080)] #[per_thread("_ptsz")]
 fn cuMemcpy3DBatchAsync(
@@ -58,14 +64,17 @@ fn cuMemcpy3DBatchAsync_v2(
     hStream: CUstream,
 ) -> CUresult;
 
-#[is(copy_of_rows(pCopy, null, per_thread, true, false, from_peer))] #[get_proc("cuMemcpy3DPeer", 4000)] #[per_thread("_ptds")]
-fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult;
+#[cx(context)] #[is(engine::copy_rows::copy_box(from_peer(pCopy), cx.stream(null, per_thread)?, true, false))] #[get_proc("cuMemcpy3DPeer", 4000)] #[per_thread("_ptds")]
+fn cuMemcpy3DPeer(#[in_ref] pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult;
 
-#[is(copy_of_rows(pCopy, hStream, per_thread, true, true, from_peer))] #[get_proc("cuMemcpy3DPeerAsync", 4000)] #[per_thread("_ptsz")]
-fn cuMemcpy3DPeerAsync(pCopy: *const CUDA_MEMCPY3D_PEER, hStream: CUstream) -> CUresult;
+#[cx(context)] #[is(engine::copy_rows::copy_box(from_peer(pCopy), hStream, true, true))] #[get_proc("cuMemcpy3DPeerAsync", 4000)] #[per_thread("_ptsz")]
+fn cuMemcpy3DPeerAsync(
+    #[in_ref] pCopy: *const CUDA_MEMCPY3D_PEER,
+    #[handle] hStream: CUstream,
+) -> CUresult;
 
-#[is(copy_of_rows(pCopy, null, per_thread, false, false, rows_of))] #[get_proc("cuMemcpy3D", 3020)] #[per_thread("_ptds")]
-fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult;
+#[cx(context)] #[is(engine::copy_rows::copy_box(rows_of(pCopy), cx.stream(null, per_thread)?, false, false))] #[get_proc("cuMemcpy3D", 3020)] #[per_thread("_ptds")]
+fn cuMemcpy3D_v2(#[in_ref] pCopy: *const CUDA_MEMCPY3D) -> CUresult;
 
 #[cx] #[is(engine::copy::any(dst, src, ByteCount, hStream, true))] #[get_proc("cuMemcpyAsync", 4000)] #[per_thread("_ptsz")]
 fn cuMemcpyAsync(
@@ -84,7 +93,7 @@ fn cuMemcpyAtoA(
     ByteCount: u32,
 ) -> CUresult;
 
-#[is(copy_of_line(in_array(srcArray, srcOffset), in_array(dstArray, dstOffset), ByteCount, None, per_thread))] #[get_proc("cuMemcpyAtoA", 3020)] #[per_thread("_ptds")]
+#[cx(context)] #[is(engine::copy_rows::copy_box(line(in_array(srcArray, srcOffset), in_array(dstArray, dstOffset), ByteCount), cx.stream(null, per_thread)?, false, false))] #[get_proc("cuMemcpyAtoA", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyAtoA_v2(
     dstArray: CUarray,
     dstOffset: usize,
@@ -101,7 +110,7 @@ fn cuMemcpyAtoD(
     ByteCount: u32,
 ) -> CUresult;
 
-#[is(copy_of_line(in_array(srcArray, srcOffset), device_bytes(dstDevice), ByteCount, None, per_thread))] #[get_proc("cuMemcpyAtoD", 3020)] #[per_thread("_ptds")]
+#[cx(context)] #[is(engine::copy_rows::copy_box(line(in_array(srcArray, srcOffset), device_bytes(dstDevice), ByteCount), cx.stream(null, per_thread)?, false, false))] #[get_proc("cuMemcpyAtoD", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyAtoD_v2(
     dstDevice: CUdeviceptr,
     srcArray: CUarray,
@@ -127,16 +136,16 @@ fn cuMemcpyAtoHAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[is(copy_of_line(in_array(srcArray, srcOffset), host_bytes(dstHost), ByteCount, Some(hStream), per_thread))] #[get_proc("cuMemcpyAtoHAsync", 3020)] #[per_thread("_ptsz")]
+#[cx(context)] #[is(engine::copy_rows::copy_box(line(in_array(srcArray, srcOffset), host_bytes(dstHost), ByteCount), hStream, false, true))] #[get_proc("cuMemcpyAtoHAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyAtoHAsync_v2(
     dstHost: *mut c_void,
     srcArray: CUarray,
     srcOffset: usize,
     ByteCount: usize,
-    hStream: CUstream,
+    #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[is(copy_of_line(in_array(srcArray, srcOffset), host_bytes(dstHost), ByteCount, None, per_thread))] #[get_proc("cuMemcpyAtoH", 3020)] #[per_thread("_ptds")]
+#[cx(context)] #[is(engine::copy_rows::copy_box(line(in_array(srcArray, srcOffset), host_bytes(dstHost), ByteCount), cx.stream(null, per_thread)?, false, false))] #[get_proc("cuMemcpyAtoH", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyAtoH_v2(
     dstHost: *mut c_void,
     srcArray: CUarray,
@@ -177,7 +186,7 @@ fn cuMemcpyDtoA(
     ByteCount: u32,
 ) -> CUresult;
 
-#[is(copy_of_line(device_bytes(srcDevice), in_array(dstArray, dstOffset), ByteCount, None, per_thread))] #[get_proc("cuMemcpyDtoA", 3020)] #[per_thread("_ptds")]
+#[cx(context)] #[is(engine::copy_rows::copy_box(line(device_bytes(srcDevice), in_array(dstArray, dstOffset), ByteCount), cx.stream(null, per_thread)?, false, false))] #[get_proc("cuMemcpyDtoA", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyDtoA_v2(
     dstArray: CUarray,
     dstOffset: usize,
@@ -249,16 +258,16 @@ fn cuMemcpyHtoAAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[is(copy_of_line(host_bytes(srcHost), in_array(dstArray, dstOffset), ByteCount, Some(hStream), per_thread))] #[get_proc("cuMemcpyHtoAAsync", 3020)] #[per_thread("_ptsz")]
+#[cx(context)] #[is(engine::copy_rows::copy_box(line(host_bytes(srcHost), in_array(dstArray, dstOffset), ByteCount), hStream, false, true))] #[get_proc("cuMemcpyHtoAAsync", 3020)] #[per_thread("_ptsz")]
 fn cuMemcpyHtoAAsync_v2(
     dstArray: CUarray,
     dstOffset: usize,
     srcHost: *const c_void,
     ByteCount: usize,
-    hStream: CUstream,
+    #[handle] hStream: CUstream,
 ) -> CUresult;
 
-#[is(copy_of_line(host_bytes(srcHost), in_array(dstArray, dstOffset), ByteCount, None, per_thread))] #[get_proc("cuMemcpyHtoA", 3020)] #[per_thread("_ptds")]
+#[cx(context)] #[is(engine::copy_rows::copy_box(line(host_bytes(srcHost), in_array(dstArray, dstOffset), ByteCount), cx.stream(null, per_thread)?, false, false))] #[get_proc("cuMemcpyHtoA", 3020)] #[per_thread("_ptds")]
 fn cuMemcpyHtoA_v2(
     dstArray: CUarray,
     dstOffset: usize,

@@ -176,7 +176,7 @@ fn cuStreamWaitEvent(
 #[is(cuStreamWaitValue32_v2)] #[get_proc("cuStreamWaitValue32", 8000)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue32(stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult;
 
-#[id(0x0c10)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamWaitValue32", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c10)] #[queued] #[by_hand(client)] #[cx(context)] #[family(stream_words)] #[get_proc("cuStreamWaitValue32", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue32_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,
@@ -187,7 +187,7 @@ fn cuStreamWaitValue32_v2(
 #[is(cuStreamWaitValue64_v2)] #[get_proc("cuStreamWaitValue64", 9000)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue64(stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult;
 
-#[id(0x0c11)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamWaitValue64", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c11)] #[queued] #[by_hand(client)] #[cx(context)] #[family(stream_words)] #[get_proc("cuStreamWaitValue64", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWaitValue64_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,
@@ -198,7 +198,7 @@ fn cuStreamWaitValue64_v2(
 #[is(cuStreamWriteValue32_v2(stream, addr, value, flags & !CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 8000)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue32(stream: CUstream, addr: CUdeviceptr, value: u32, flags: u32) -> CUresult;
 
-#[id(0x0c12)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c12)] #[queued] #[by_hand(client)] #[cx(context)] #[family(stream_words)] #[get_proc("cuStreamWriteValue32", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue32_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,
@@ -209,7 +209,7 @@ fn cuStreamWriteValue32_v2(
 #[is(cuStreamWriteValue64_v2(stream, addr, value, flags & !CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER))] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 9000)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue64(stream: CUstream, addr: CUdeviceptr, value: u64, flags: u32) -> CUresult;
 
-#[id(0x0c13)] #[queued] #[by_hand(client)] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 11070)] #[per_thread("_ptsz")]
+#[id(0x0c13)] #[queued] #[by_hand(client)] #[cx(context)] #[family(stream_words)] #[get_proc("cuStreamWriteValue64", 11070)] #[per_thread("_ptsz")]
 fn cuStreamWriteValue64_v2(
     #[handle] stream: CUstream,
     addr: CUdeviceptr,

@@ -2,6 +2,7 @@
 
 use crate::cuda::call::Cx;
 use crate::cuda::engine::copy;
+use crate::cuda::state::rows::{DEVICE, End, HOST, Rows, at, from_3d};
 use busbar_abi::cuda::*;
 
 pub unsafe fn cuMemcpyDtoDAsync_v2(
@@ -23,6 +24,32 @@ pub unsafe fn cuMemcpyDtoDAsync_v2(
     unsafe { copy::any(cx, dst, src, len, s, true) }
 }
 
-// The family's functions on rows, and on batches, have files of their own.
+// What lines of the spec say of rows, and the functions on batches, which have a file of their own.
 pub use super::copy_batch::*;
-pub use super::copy_rows::*;
+pub use crate::cuda::state::rows::{from_2d, in_array, rows_of};
+
+/// The copy between contexts that a program describes.
+pub fn from_peer(c: &CUDA_MEMCPY3D_PEER) -> Rows {
+    from_3d!(c, c.srcContext as u64, c.dstContext as u64)
+}
+
+/// Bytes of a device.
+pub fn device_bytes(p: CUdeviceptr) -> End {
+    at(DEVICE, p)
+}
+
+/// Bytes of the program's.
+pub fn host_bytes<T>(p: *const T) -> End {
+    at(HOST, p as u64)
+}
+
+/// A copy of one row.
+pub fn line(src: End, dst: End, width: usize) -> Rows {
+    Rows {
+        src,
+        dst,
+        width,
+        height: 1,
+        depth: 1,
+    }
+}

@@ -4,7 +4,6 @@
 pub mod context;
 pub mod copy;
 pub mod copy_batch;
-pub mod copy_rows;
 pub mod device;
 pub mod event;
 pub mod graph;

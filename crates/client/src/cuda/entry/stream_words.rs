@@ -6,7 +6,6 @@
 
 use crate::cuda::call::Cx;
 use crate::cuda::engine::shadow;
-use crate::cuda::life::{enter, guard};
 use busbar_abi::cuda::*;
 use busbar_wire::codec::Request;
 use busbar_wire::generated::cuda as msg;
@@ -68,22 +67,17 @@ fn send<'a, R: Request<'a>>(cx: Cx, r: &R, usual: bool) -> Result<()> {
 /// Functions with one word of a width.
 macro_rules! words {
     ($($name:ident($t:ty, $use:expr) = $message:ident;)*) => {$(
-        pub unsafe fn $name(
-            stream: CUstream,
+        pub fn $name(
+            cx: Cx,
+            stream: u32,
             addr: CUdeviceptr,
             value: $t,
             flags: u32,
-            per_thread: bool,
-        ) -> CUresult {
-            guard(|| {
-                let cx = enter()?;
-                cx.need_context()?;
-                let stream = cx.stream(stream, per_thread)?;
-                let usual = is_usual(addr, size_of::<$t>() as u64, $use, flags);
-                let addr = place(cx, addr, $use)?;
-                ahead(cx, stream, $use)?;
-                send(cx, &msg::$message { stream, addr, value, flags }, usual)
-            })
+        ) -> Result<()> {
+            let usual = is_usual(addr, size_of::<$t>() as u64, $use, flags);
+            let addr = place(cx, addr, $use)?;
+            ahead(cx, stream, $use)?;
+            send(cx, &msg::$message { stream, addr, value, flags }, usual)
         }
     )*};
 }

@@ -103,8 +103,18 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
     pCopy: *const CUDA_MEMCPY2D,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { copy_of_rows(pCopy, hStream, false, false, true, from_2d) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(pCopy)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pCopy = unsafe { &*pCopy };
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(cx, from_2d(pCopy), hStream, false, true)
+        }
+    })
 }
 
 /// `cuMemcpy2DAsync_v2_ptsz`.
@@ -112,8 +122,18 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2_ptsz(
     pCopy: *const CUDA_MEMCPY2D,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { copy_of_rows(pCopy, hStream, true, false, true, from_2d) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(pCopy)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pCopy = unsafe { &*pCopy };
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(cx, from_2d(pCopy), hStream, false, true)
+        }
+    })
 }
 
 /// `cuMemcpy2DUnaligned`: refused.
@@ -138,14 +158,44 @@ pub unsafe extern "C" fn cuMemcpy2DUnaligned_v2_ptds(pCopy: *const CUDA_MEMCPY2D
 
 /// `cuMemcpy2D_v2`.
 pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { copy_of_rows(pCopy, std::ptr::null_mut(), false, false, false, from_2d) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(pCopy)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pCopy = unsafe { &*pCopy };
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                from_2d(pCopy),
+                cx.stream(std::ptr::null_mut(), false)?,
+                false,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpy2D_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { copy_of_rows(pCopy, std::ptr::null_mut(), true, false, false, from_2d) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(pCopy)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pCopy = unsafe { &*pCopy };
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                from_2d(pCopy),
+                cx.stream(std::ptr::null_mut(), true)?,
+                false,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpy3D`: refused.
@@ -169,8 +219,18 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2(
     pCopy: *const CUDA_MEMCPY3D,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { copy_of_rows(pCopy, hStream, false, false, true, rows_of) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(pCopy)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pCopy = unsafe { &*pCopy };
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(cx, rows_of(pCopy), hStream, false, true)
+        }
+    })
 }
 
 /// `cuMemcpy3DAsync_v2_ptsz`.
@@ -178,8 +238,18 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2_ptsz(
     pCopy: *const CUDA_MEMCPY3D,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { copy_of_rows(pCopy, hStream, true, false, true, rows_of) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(pCopy)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pCopy = unsafe { &*pCopy };
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(cx, rows_of(pCopy), hStream, false, true)
+        }
+    })
 }
 
 /// `cuMemcpy3DBatchAsync`.
@@ -252,14 +322,44 @@ pub unsafe extern "C" fn cuMemcpy3DBatchAsync_v2_ptsz(
 
 /// `cuMemcpy3DPeer`.
 pub unsafe extern "C" fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { copy_of_rows(pCopy, std::ptr::null_mut(), false, true, false, from_peer) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(pCopy)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pCopy = unsafe { &*pCopy };
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                from_peer(pCopy),
+                cx.stream(std::ptr::null_mut(), false)?,
+                true,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpy3DPeer_ptds`.
 pub unsafe extern "C" fn cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { copy_of_rows(pCopy, std::ptr::null_mut(), true, true, false, from_peer) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(pCopy)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pCopy = unsafe { &*pCopy };
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                from_peer(pCopy),
+                cx.stream(std::ptr::null_mut(), true)?,
+                true,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpy3DPeerAsync`.
@@ -267,8 +367,18 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync(
     pCopy: *const CUDA_MEMCPY3D_PEER,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { copy_of_rows(pCopy, hStream, false, true, true, from_peer) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(pCopy)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pCopy = unsafe { &*pCopy };
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(cx, from_peer(pCopy), hStream, true, true)
+        }
+    })
 }
 
 /// `cuMemcpy3DPeerAsync_ptsz`.
@@ -276,20 +386,60 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync_ptsz(
     pCopy: *const CUDA_MEMCPY3D_PEER,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { copy_of_rows(pCopy, hStream, true, true, true, from_peer) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(pCopy)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pCopy = unsafe { &*pCopy };
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(cx, from_peer(pCopy), hStream, true, true)
+        }
+    })
 }
 
 /// `cuMemcpy3D_v2`.
 pub unsafe extern "C" fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { copy_of_rows(pCopy, std::ptr::null_mut(), false, false, false, rows_of) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(pCopy)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pCopy = unsafe { &*pCopy };
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                rows_of(pCopy),
+                cx.stream(std::ptr::null_mut(), false)?,
+                false,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpy3D_v2_ptds`.
 pub unsafe extern "C" fn cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { copy_of_rows(pCopy, std::ptr::null_mut(), true, false, false, rows_of) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        not_null(pCopy)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let pCopy = unsafe { &*pCopy };
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                rows_of(pCopy),
+                cx.stream(std::ptr::null_mut(), true)?,
+                false,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyAsync`.
@@ -344,16 +494,24 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2(
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        copy_of_line(
-            in_array(srcArray, srcOffset),
-            in_array(dstArray, dstOffset),
-            ByteCount,
-            None,
-            false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                line(
+                    in_array(srcArray, srcOffset),
+                    in_array(dstArray, dstOffset),
+                    ByteCount,
+                ),
+                cx.stream(std::ptr::null_mut(), false)?,
+                false,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyAtoA_v2_ptds`.
@@ -364,16 +522,24 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2_ptds(
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        copy_of_line(
-            in_array(srcArray, srcOffset),
-            in_array(dstArray, dstOffset),
-            ByteCount,
-            None,
-            true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                line(
+                    in_array(srcArray, srcOffset),
+                    in_array(dstArray, dstOffset),
+                    ByteCount,
+                ),
+                cx.stream(std::ptr::null_mut(), true)?,
+                false,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyAtoD`: refused.
@@ -396,16 +562,24 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2(
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        copy_of_line(
-            in_array(srcArray, srcOffset),
-            device_bytes(dstDevice),
-            ByteCount,
-            None,
-            false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                line(
+                    in_array(srcArray, srcOffset),
+                    device_bytes(dstDevice),
+                    ByteCount,
+                ),
+                cx.stream(std::ptr::null_mut(), false)?,
+                false,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyAtoD_v2_ptds`.
@@ -415,16 +589,24 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2_ptds(
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        copy_of_line(
-            in_array(srcArray, srcOffset),
-            device_bytes(dstDevice),
-            ByteCount,
-            None,
-            true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                line(
+                    in_array(srcArray, srcOffset),
+                    device_bytes(dstDevice),
+                    ByteCount,
+                ),
+                cx.stream(std::ptr::null_mut(), true)?,
+                false,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyAtoH`: refused.
@@ -462,16 +644,25 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        copy_of_line(
-            in_array(srcArray, srcOffset),
-            host_bytes(dstHost),
-            ByteCount,
-            Some(hStream),
-            false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                line(
+                    in_array(srcArray, srcOffset),
+                    host_bytes(dstHost),
+                    ByteCount,
+                ),
+                hStream,
+                false,
+                true,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyAtoHAsync_v2_ptsz`.
@@ -482,16 +673,25 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        copy_of_line(
-            in_array(srcArray, srcOffset),
-            host_bytes(dstHost),
-            ByteCount,
-            Some(hStream),
-            true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                line(
+                    in_array(srcArray, srcOffset),
+                    host_bytes(dstHost),
+                    ByteCount,
+                ),
+                hStream,
+                false,
+                true,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyAtoH_v2`.
@@ -501,16 +701,24 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2(
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        copy_of_line(
-            in_array(srcArray, srcOffset),
-            host_bytes(dstHost),
-            ByteCount,
-            None,
-            false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                line(
+                    in_array(srcArray, srcOffset),
+                    host_bytes(dstHost),
+                    ByteCount,
+                ),
+                cx.stream(std::ptr::null_mut(), false)?,
+                false,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyAtoH_v2_ptds`.
@@ -520,16 +728,24 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2_ptds(
     srcOffset: usize,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        copy_of_line(
-            in_array(srcArray, srcOffset),
-            host_bytes(dstHost),
-            ByteCount,
-            None,
-            true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                line(
+                    in_array(srcArray, srcOffset),
+                    host_bytes(dstHost),
+                    ByteCount,
+                ),
+                cx.stream(std::ptr::null_mut(), true)?,
+                false,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyBatchAsync`.
@@ -656,16 +872,24 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2(
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        copy_of_line(
-            device_bytes(srcDevice),
-            in_array(dstArray, dstOffset),
-            ByteCount,
-            None,
-            false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                line(
+                    device_bytes(srcDevice),
+                    in_array(dstArray, dstOffset),
+                    ByteCount,
+                ),
+                cx.stream(std::ptr::null_mut(), false)?,
+                false,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyDtoA_v2_ptds`.
@@ -675,16 +899,24 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2_ptds(
     srcDevice: CUdeviceptr,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        copy_of_line(
-            device_bytes(srcDevice),
-            in_array(dstArray, dstOffset),
-            ByteCount,
-            None,
-            true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                line(
+                    device_bytes(srcDevice),
+                    in_array(dstArray, dstOffset),
+                    ByteCount,
+                ),
+                cx.stream(std::ptr::null_mut(), true)?,
+                false,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyDtoD`: refused.
@@ -933,16 +1165,25 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        copy_of_line(
-            host_bytes(srcHost),
-            in_array(dstArray, dstOffset),
-            ByteCount,
-            Some(hStream),
-            false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let hStream = cx.stream(hStream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                line(
+                    host_bytes(srcHost),
+                    in_array(dstArray, dstOffset),
+                    ByteCount,
+                ),
+                hStream,
+                false,
+                true,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyHtoAAsync_v2_ptsz`.
@@ -953,16 +1194,25 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2_ptsz(
     ByteCount: usize,
     hStream: CUstream,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        copy_of_line(
-            host_bytes(srcHost),
-            in_array(dstArray, dstOffset),
-            ByteCount,
-            Some(hStream),
-            true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let hStream = cx.stream(hStream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                line(
+                    host_bytes(srcHost),
+                    in_array(dstArray, dstOffset),
+                    ByteCount,
+                ),
+                hStream,
+                false,
+                true,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyHtoA_v2`.
@@ -972,16 +1222,24 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2(
     srcHost: *const c_void,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        copy_of_line(
-            host_bytes(srcHost),
-            in_array(dstArray, dstOffset),
-            ByteCount,
-            None,
-            false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                line(
+                    host_bytes(srcHost),
+                    in_array(dstArray, dstOffset),
+                    ByteCount,
+                ),
+                cx.stream(std::ptr::null_mut(), false)?,
+                false,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyHtoA_v2_ptds`.
@@ -991,16 +1249,24 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2_ptds(
     srcHost: *const c_void,
     ByteCount: usize,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        copy_of_line(
-            host_bytes(srcHost),
-            in_array(dstArray, dstOffset),
-            ByteCount,
-            None,
-            true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::engine::copy_rows::copy_box(
+                cx,
+                line(
+                    host_bytes(srcHost),
+                    in_array(dstArray, dstOffset),
+                    ByteCount,
+                ),
+                cx.stream(std::ptr::null_mut(), true)?,
+                false,
+                false,
+            )
+        }
+    })
 }
 
 /// `cuMemcpyHtoD`: refused.

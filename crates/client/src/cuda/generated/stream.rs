@@ -989,10 +989,15 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2(
     value: u32,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream_words::cuStreamWaitValue32_v2(stream, addr, value, flags, false)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let stream = cx.stream(stream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream_words::cuStreamWaitValue32_v2(cx, stream, addr, value, flags)
+        }
+    })
 }
 
 /// `cuStreamWaitValue32_v2_ptsz`.
@@ -1002,10 +1007,15 @@ pub unsafe extern "C" fn cuStreamWaitValue32_v2_ptsz(
     value: u32,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream_words::cuStreamWaitValue32_v2(stream, addr, value, flags, true)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let stream = cx.stream(stream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream_words::cuStreamWaitValue32_v2(cx, stream, addr, value, flags)
+        }
+    })
 }
 
 /// `cuStreamWaitValue64`.
@@ -1037,10 +1047,15 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2(
     value: u64,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream_words::cuStreamWaitValue64_v2(stream, addr, value, flags, false)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let stream = cx.stream(stream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream_words::cuStreamWaitValue64_v2(cx, stream, addr, value, flags)
+        }
+    })
 }
 
 /// `cuStreamWaitValue64_v2_ptsz`.
@@ -1050,10 +1065,15 @@ pub unsafe extern "C" fn cuStreamWaitValue64_v2_ptsz(
     value: u64,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream_words::cuStreamWaitValue64_v2(stream, addr, value, flags, true)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let stream = cx.stream(stream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream_words::cuStreamWaitValue64_v2(cx, stream, addr, value, flags)
+        }
+    })
 }
 
 /// `cuStreamWriteValue32`.
@@ -1099,10 +1119,17 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2(
     value: u32,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream_words::cuStreamWriteValue32_v2(stream, addr, value, flags, false)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let stream = cx.stream(stream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream_words::cuStreamWriteValue32_v2(
+                cx, stream, addr, value, flags,
+            )
+        }
+    })
 }
 
 /// `cuStreamWriteValue32_v2_ptsz`.
@@ -1112,10 +1139,17 @@ pub unsafe extern "C" fn cuStreamWriteValue32_v2_ptsz(
     value: u32,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream_words::cuStreamWriteValue32_v2(stream, addr, value, flags, true)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let stream = cx.stream(stream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream_words::cuStreamWriteValue32_v2(
+                cx, stream, addr, value, flags,
+            )
+        }
+    })
 }
 
 /// `cuStreamWriteValue64`.
@@ -1161,10 +1195,17 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2(
     value: u64,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream_words::cuStreamWriteValue64_v2(stream, addr, value, flags, false)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let stream = cx.stream(stream, false)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream_words::cuStreamWriteValue64_v2(
+                cx, stream, addr, value, flags,
+            )
+        }
+    })
 }
 
 /// `cuStreamWriteValue64_v2_ptsz`.
@@ -1174,10 +1215,17 @@ pub unsafe extern "C" fn cuStreamWriteValue64_v2_ptsz(
     value: u64,
     flags: u32,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::stream_words::cuStreamWriteValue64_v2(stream, addr, value, flags, true)
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let stream = cx.stream(stream, true)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::stream_words::cuStreamWriteValue64_v2(
+                cx, stream, addr, value, flags,
+            )
+        }
+    })
 }
 
 /// `cuThreadExchangeStreamCaptureMode`.
