@@ -5,8 +5,11 @@
 //! does. When no piece comes free in time (the device waits for something that may be this very
 //! thread), the bytes take the connection.
 
+use crate::calls::Answer;
 use crate::lock::lock;
+use crate::session::Session;
 use crate::threads::quietly;
+use busbar_wire::codec::Request;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -45,6 +48,27 @@ pub trait Way: Sync {
 
     /// What is held while a thread waits for an answer.
     fn expect(&self) -> impl Sized;
+}
+
+/// Has the worker copy `len` bytes between a piece and its device, as `m` says. `then` hears how
+/// that went; `lost` is the error of a session that is over.
+pub fn queue<'a, R: Request<'a>>(
+    session: &Session,
+    scope: u32,
+    m: &R,
+    len: usize,
+    lost: i32,
+    then: impl FnOnce(Result<(), i32>) + Send + 'static,
+) -> Result<(), i32> {
+    session.note_shared(len);
+    let answered = move |a: Option<Answer>| match a.map_or(lost, |a| a.status) {
+        0 => then(Ok(())),
+        e => then(Err(e)),
+    };
+    // SAFETY: the answer has no bulk bytes.
+    let sent = unsafe { session.call_async(scope, m, None, answered) };
+    session.flush();
+    sent.map_err(|_| lost)
 }
 
 /// The pieces of one shared memory.

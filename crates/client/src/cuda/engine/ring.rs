@@ -4,8 +4,7 @@
 use crate::cuda::call::Cx;
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{shared, transfer};
-use crate::cuda::state::contexts::as_result;
-use crate::ring::{LEAST, Ring, SIZE, Way};
+use crate::ring::{self, LEAST, Ring, SIZE, Way};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,22 +72,14 @@ impl Way for Copy {
             len: len as u64,
             stream: self.stream,
         };
-        let (cx, session) = (self.cx, &self.cx.client.session);
-        let to = self.host + offset as u64;
+        let (cx, to) = (self.cx, self.host + offset as u64);
         let arriving = self.later.then(|| Arriving::new(cx, to, len));
         self.queued.fetch_add(1, Ordering::Relaxed);
-        session.note_shared(len);
-        let answered = move |a: Option<crate::calls::Answer>| {
-            then(as_result(
-                a.map_or(CUDA_ERROR_DEVICE_UNAVAILABLE, |a| a.status),
-            ));
+        let (session, lost) = (&cx.client.session, CUDA_ERROR_DEVICE_UNAVAILABLE);
+        ring::queue(session, cx.scope, &m, len, lost, move |done| {
+            then(done);
             drop(arriving);
-        };
-        // SAFETY: the answer has no bulk bytes.
-        let sent = unsafe { session.call_async(cx.scope, &m, None, answered) };
-        sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)?;
-        session.flush();
-        Ok(())
+        })
     }
 
     fn detour(&self, offset: usize, len: usize) -> Result<()> {

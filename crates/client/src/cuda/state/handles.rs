@@ -18,11 +18,12 @@
 //! graph).
 
 use crate::chunks::{Chunks, ID_BITS};
+use crate::lock::{lock, read, write};
 use busbar_abi::cuda::{CUDA_ERROR_UNKNOWN, CUresult};
 use busbar_wire::generated::cuda::Kind;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, RwLock};
 
 const TAG: u64 = 0x5b << 39;
 const ID_MASK: u64 = (1 << ID_BITS) - 1;
@@ -63,11 +64,7 @@ impl Table {
     }
 
     fn create(&self, context: u32) -> u32 {
-        let free = self
-            .free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+        let free = lock(&self.free).pop();
         let next = |n: u32| (n < WORKER_IDS).then_some(n + 1);
         let id = free.or_else(|| {
             let next = self
@@ -122,7 +119,7 @@ impl Handles {
         if own == 0 || own >> 39 == TAG >> 39 {
             return None;
         }
-        let mut aliases = self.aliases.write().unwrap_or_else(PoisonError::into_inner);
+        let mut aliases = write(&self.aliases);
         aliases.insert((kind as usize, own), id);
         self.aliased.store(true, Ordering::Release);
         Some(own)
@@ -134,7 +131,7 @@ impl Handles {
         if !self.aliased.load(Ordering::Acquire) {
             return None;
         }
-        let aliases = self.aliases.read().unwrap_or_else(PoisonError::into_inner);
+        let aliases = read(&self.aliases);
         aliases.get(&(kind as usize, own)).copied()
     }
 
@@ -198,7 +195,7 @@ impl Handles {
     pub fn destroy(&self, kind: Kind, id: u32) {
         let t = self.table(kind);
         if self.aliased.load(Ordering::Acquire) {
-            let mut aliases = self.aliases.write().unwrap_or_else(PoisonError::into_inner);
+            let mut aliases = write(&self.aliases);
             aliases.retain(|(k, _), of| (*k, *of) != (kind as usize, id));
         }
         if let Some(s) = t.slot(id)
@@ -212,7 +209,7 @@ impl Handles {
                 Kind::Stream => &t.kept,
                 _ => &t.free,
             };
-            list.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+            lock(list).push(id);
         }
     }
 
@@ -220,21 +217,14 @@ impl Handles {
     #[inline]
     pub fn used_up(&self, kind: Kind) -> bool {
         let t = self.table(kind);
-        t.next.load(Ordering::Relaxed) >= WORKER_IDS
-            && t.free
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .is_empty()
+        t.next.load(Ordering::Relaxed) >= WORKER_IDS && lock(&t.free).is_empty()
     }
 
     /// Lets ids be used again that were kept from it: nothing is known under them any more.
     pub fn use_again(&self, kind: Kind) {
         let t = self.table(kind);
-        let kept = std::mem::take(&mut *t.kept.lock().unwrap_or_else(PoisonError::into_inner));
-        t.free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .extend(kept);
+        let kept = std::mem::take(&mut *lock(&t.kept));
+        lock(&t.free).extend(kept);
     }
 
     /// Whether no more than `n` objects of a kind have ever lived at a time.

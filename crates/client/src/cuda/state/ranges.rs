@@ -1,7 +1,7 @@
 //! Ranges: the memory that CUDA knows, and which addresses are given out.
 
 use super::space::{self, Alloc, Release, Space};
-use crate::lock::lock;
+use crate::lock::{lock, read, write};
 use busbar_abi::cuda::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,7 +70,7 @@ pub struct Ranges {
 impl Ranges {
     /// The known range that holds `p`.
     pub fn find(&self, p: u64) -> Option<Range> {
-        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        let all = read(&self.all);
         let (_, r) = all.range(..=p).next_back()?;
         (p - r.base < r.size.max(1)).then_some(*r)
     }
@@ -81,7 +81,7 @@ impl Ranges {
     }
 
     fn change<T>(&self, f: impl FnOnce(&mut BTreeMap<u64, Range>) -> T) -> T {
-        f(&mut self.all.write().unwrap_or_else(PoisonError::into_inner))
+        f(&mut write(&self.all))
     }
 
     /// Makes a range known, of a context and its device.
@@ -116,7 +116,7 @@ impl Ranges {
         flags: u32,
     ) -> bool {
         let known = {
-            let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+            let all = read(&self.all);
             let before = all.range(..base.saturating_add(size)).next_back();
             before.is_some_and(|(_, r)| r.base + r.size > base)
         };
@@ -196,10 +196,7 @@ impl Ranges {
     /// How many there are.
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.all
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
+        read(&self.all).len()
     }
 }
 

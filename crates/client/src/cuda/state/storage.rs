@@ -1,10 +1,11 @@
 //! Values that libraries store beside contexts.
 
+use crate::lock::{read, write};
 use busbar_abi::cuda::*;
 use std::collections::HashMap;
 use std::ffi::c_void;
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock};
 
 /// What a library gives to have its value beside a context destroyed.
 pub type Destructor = unsafe extern "C" fn(CUcontext, *mut c_void, *mut c_void);
@@ -34,12 +35,12 @@ impl Storage {
 
     /// The value of a key.
     pub fn get(&self, context: u32, key: u64) -> Option<u64> {
-        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        let all = read(&self.all);
         all.get(&(context, key)).map(|s| s.value)
     }
 
     fn changed<R>(&self, f: impl FnOnce(&mut HashMap<(u32, u64), Stored>) -> R) -> R {
-        let r = f(&mut self.all.write().unwrap_or_else(PoisonError::into_inner));
+        let r = f(&mut write(&self.all));
         self.changes.fetch_add(1, Ordering::AcqRel);
         r
     }

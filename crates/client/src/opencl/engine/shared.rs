@@ -3,11 +3,9 @@
 
 use super::command::{Links, Out, marker};
 use super::transfer::{self, fetch};
-use crate::calls::Answer;
 use crate::opencl::call::{LOST, Memory, Numbered, Object, Queue, Server};
 use crate::opencl::state::Result;
 use crate::ring::{self, Ring, Way};
-use busbar_abi::opencl::CL_SUCCESS;
 use busbar_transport::shared::Segment;
 use busbar_wire::generated::opencl as wire;
 use std::sync::Arc;
@@ -106,7 +104,6 @@ impl Way for Copy<'_> {
         len: usize,
         then: impl FnOnce(Result<()>) + Send + 'static,
     ) -> Result<()> {
-        let session = &self.q.server.session;
         let msg = wire::CopyShared {
             queue: self.q.id,
             buffer: self.m.id,
@@ -118,15 +115,7 @@ impl Way for Copy<'_> {
             size: len as u64,
             to_buffer: self.write.into(),
         };
-        session.note_shared(len);
-        let answered = |a: Option<Answer>| match a.map_or(LOST, |a| a.status) {
-            CL_SUCCESS => then(Ok(())),
-            e => then(Err(e)),
-        };
-        // SAFETY: the answer has no bulk bytes.
-        let sent = unsafe { session.call_async(0, &msg, None, answered) };
-        session.flush();
-        sent.map_err(|_| LOST)
+        ring::queue(&self.q.server.session, 0, &msg, len, LOST, then)
     }
 
     fn detour(&self, offset: usize, len: usize) -> Result<()> {
