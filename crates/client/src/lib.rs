@@ -4,8 +4,8 @@
 //! carries calls, [`shared`] hands memory to a worker on this host, `ring` copies through such
 //! memory, [`calls`] matches answers to those who wait, [`content`] sends module images only to
 //! servers that lack them, [`stats`] counts, [`log`] writes where the user asked and nowhere else,
-//! `tokens` keep what the server may ask for, `threads` start quietly. Each forwarded API is a
-//! folder: [`cuda`], [`opencl`]; [`nvml`] only answers questions.
+//! `tokens` keep what the server may ask for, `threads` start quietly, `stdio` writes what devices
+//! print. Each forwarded API is a folder: [`cuda`], [`opencl`]; [`nvml`] only answers questions.
 
 // What runs inside somebody else's program prints nothing unasked and never ends it.
 #![deny(clippy::print_stdout, clippy::print_stderr, clippy::exit)]
@@ -25,6 +25,7 @@ mod shared;
 mod side;
 mod socket;
 mod stats;
+mod stdio;
 mod threads;
 mod tokens;
 

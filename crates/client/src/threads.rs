@@ -1,5 +1,8 @@
 //! Threads inside somebody else's program.
 
+use std::io;
+use std::thread::Builder;
+
 /// Runs `start`; threads that it starts take no signals, which are an affair of the program's own
 /// threads, but for those of their own faults: what they read and write may be shadowed memory.
 pub fn quietly<T>(start: impl FnOnce() -> T) -> T {
@@ -17,4 +20,12 @@ pub fn quietly<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: restores the mask read above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const old, std::ptr::null_mut()) };
     started
+}
+
+/// Starts a thread quietly; that it cannot be started is logged.
+pub fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let started = quietly(|| Builder::new().name(name.into()).spawn(run));
+    started
+        .map(drop)
+        .inspect_err(|e| crate::log!(Error, "cannot start the thread {name}: {e}"))
 }

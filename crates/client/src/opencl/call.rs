@@ -11,7 +11,7 @@ use crate::lock::lock;
 use crate::ring::Ring;
 use crate::session::CHUNK;
 use crate::tokens::Tokens;
-use crate::{Handler, Session};
+use crate::{Handler, Session, threads};
 use busbar_abi::opencl::*;
 use busbar_channel::Bulk;
 use busbar_channel::switches::Switch;
@@ -60,12 +60,8 @@ impl Runner {
         let start = || {
             let (to, from) = channel::<Job>();
             let work = move || from.into_iter().for_each(|job| job());
-            std::thread::Builder::new()
-                .name("busbar-callback".into())
-                .spawn(work)
-                .map_err(|e| crate::log!(Error, "cannot start the callback thread: {e}"))
-                .ok()
-                .map(|_| Mutex::new(to))
+            let started = threads::start("busbar-callback", work);
+            started.ok().map(|()| Mutex::new(to))
         };
         if let Some(queue) = self.0.get_or_init(start) {
             let _ = lock(queue).send(job);
@@ -128,7 +124,7 @@ impl Handler for Hub {
     }
 
     fn output(&self, text: &[u8]) {
-        print(text);
+        crate::stdio::print(text);
     }
 
     fn closed(&self, why: &str) {
@@ -140,20 +136,6 @@ impl Handler for Hub {
         for due in lock(&self.waiting).drain() {
             self.runner.run(Box::new(move || due(LOST)));
         }
-    }
-}
-
-unsafe extern "C" {
-    static stdout: *mut libc::FILE;
-}
-
-/// Prints a kernel's text through the program's own buffered stdout, so that its order with the
-/// program's text is the native one.
-fn print(text: &[u8]) {
-    // SAFETY: `stdout` is libc's own stream, and `text` is readable.
-    unsafe {
-        libc::fwrite(text.as_ptr().cast(), 1, text.len(), stdout);
-        libc::fflush(stdout);
     }
 }
 

@@ -11,7 +11,7 @@ use super::cx::Cx;
 use super::host::Host;
 use crate::cuda::state::area::Look;
 use crate::cuda::state::shadows::Far as _;
-use crate::threads::quietly;
+use crate::threads;
 use busbar_abi::cuda::*;
 use std::time::{Duration, Instant};
 
@@ -30,14 +30,8 @@ pub fn start(cx: Cx) -> Result<()> {
     if !cx.state().shadows.begin_watch() {
         return Ok(());
     }
-    let named = std::thread::Builder::new().name("busbar-watch".into());
-    match quietly(|| named.spawn(move || watch(cx))) {
-        Ok(_) => Ok(()),
-        Err(e) => {
-            crate::log!(Error, "cannot start the thread that watches memory: {e}");
-            Err(CUDA_ERROR_OPERATING_SYSTEM)
-        }
-    }
+    let started = threads::start("busbar-watch", move || watch(cx));
+    started.map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)
 }
 
 /// Watches until the session is over.

@@ -9,7 +9,7 @@ use crate::cuda::call::{Client, Cx, Job, decode, fault};
 use crate::cuda::engine::{graph_host, logs, shadow};
 use crate::cuda::state::promised::{Function, Promised};
 use crate::lock::lock;
-use crate::threads::quietly;
+use crate::threads;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_wire::Reader;
@@ -53,12 +53,7 @@ fn jobs(client: &'static Client) -> Result<Sender<Job>> {
             client.waiting.fetch_sub(1, Ordering::AcqRel);
         }
     };
-    let named = std::thread::Builder::new().name("busbar-callback".into());
-    let started = quietly(|| named.spawn(run));
-    if let Err(e) = started {
-        crate::log!(Error, "cannot start the thread of callbacks: {e}");
-        return Err(CUDA_ERROR_OPERATING_SYSTEM);
-    }
+    threads::start("busbar-callback", run).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
     Ok(jobs.insert(tx).clone())
 }
 

@@ -9,7 +9,7 @@ use crate::cuda::call::thread;
 use crate::cuda::state::State;
 use crate::cuda::state::logs::{Line, Listener};
 use crate::lock::lock;
-use crate::threads::quietly;
+use crate::threads;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 use std::ffi::c_void;
@@ -34,11 +34,7 @@ pub fn start(state: &'static State) -> Result<()> {
     }
     let (tx, rx) = channel::<()>();
     let run = move || rx.iter().for_each(|()| tell(state));
-    let named = std::thread::Builder::new().name("busbar-log".into());
-    if let Err(e) = quietly(|| named.spawn(run)) {
-        crate::log!(Error, "cannot start the thread of listeners: {e}");
-        return Err(CUDA_ERROR_OPERATING_SYSTEM);
-    }
+    threads::start("busbar-log", run).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
     *teller = Some(tx);
     Ok(())
 }
