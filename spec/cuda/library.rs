@@ -80,7 +80,7 @@ fn cuLibraryGetUnifiedFunction(
     symbol: *const c_char,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuLibraryLoadData", 12000)]
+#[cx] #[is(engine::load::library(code, &engine::load::options(jitOptions, jitOptionsValues, numJitOptions)?))] #[get_proc("cuLibraryLoadData", 12000)]
 fn cuLibraryLoadData(
     #[new] library: *mut CUlibrary,
     code: *const c_void,
@@ -92,7 +92,7 @@ fn cuLibraryLoadData(
     numLibraryOptions: u32,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuLibraryLoadFromFile", 12000)]
+#[cx] #[is(library_file(fileName, &engine::load::options(jitOptions, jitOptionsValues, numJitOptions)?))] #[get_proc("cuLibraryLoadFromFile", 12000)]
 fn cuLibraryLoadFromFile(
     #[new] library: *mut CUlibrary,
     fileName: *const c_char,

@@ -54,9 +54,9 @@ fn cuLinkAddData(
     optionValues: *mut *mut c_void,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuLinkAddData", 6050)]
+#[cx] #[is(link_data(state, r#type, (data, size), name, engine::load::options(options, optionValues, numOptions)?))] #[get_proc("cuLinkAddData", 6050)]
 fn cuLinkAddData_v2(
-    state: CUlinkState,
+    #[handle] state: CUlinkState,
     r#type: CUjitInputType,
     data: *mut c_void,
     size: usize,
@@ -76,9 +76,9 @@ fn cuLinkAddFile(
     optionValues: *mut *mut c_void,
 ) -> CUresult;
 
-#[custom] #[cx] #[get_proc("cuLinkAddFile", 6050)]
+#[cx] #[is(link_file(state, r#type, path, engine::load::options(options, optionValues, numOptions)?))] #[get_proc("cuLinkAddFile", 6050)]
 fn cuLinkAddFile_v2(
-    state: CUlinkState,
+    #[handle] state: CUlinkState,
     r#type: CUjitInputType,
     path: *const c_char,
     numOptions: u32,
@@ -101,7 +101,7 @@ fn cuLinkCreate(
     stateOut: *mut CUlinkState,
 ) -> CUresult;
 
-#[custom] #[cx(context)] #[get_proc("cuLinkCreate", 6050)]
+#[cx(context)] #[is(link(engine::load::options(options, optionValues, numOptions)?))] #[get_proc("cuLinkCreate", 6050)]
 fn cuLinkCreate_v2(
     numOptions: u32,
     options: *mut CUjit_option,
@@ -169,7 +169,7 @@ fn cuModuleLoad(#[new] module: *mut CUmodule, fname: *const c_char) -> CUresult;
 #[is(cuModuleLoadDataEx(module, image, 0, null, null))] #[get_proc("cuModuleLoadData", 2000)]
 fn cuModuleLoadData(#[new] module: *mut CUmodule, image: *const c_void) -> CUresult;
 
-#[custom] #[cx(context)] #[get_proc("cuModuleLoadDataEx", 2010)]
+#[cx(context)] #[is(engine::load::module(image, &engine::load::options(options, optionValues, numOptions)?))] #[get_proc("cuModuleLoadDataEx", 2010)]
 fn cuModuleLoadDataEx(
     #[new] module: *mut CUmodule,
     image: *const c_void,

@@ -164,11 +164,7 @@ pub fn emit(api: &Api, c: &Call, begin: &Begin, per_thread: bool, s: &mut String
         Class::Is(to, given) => {
             let given = given.iter().flatten().map(|a| known_here(a, per_thread));
             let args: Vec<_> = std::iter::once("cx".to_owned()).chain(given).collect();
-            let room = match to.contains("::") {
-                true => format!("crate::{}::", api.name),
-                false => String::new(),
-            };
-            format!("{room}{to}({})", args.join(", "))
+            format!("{to}({})", args.join(", "))
         }
         _ => {
             let (family, name) = (&c.item.family, &c.item.name);

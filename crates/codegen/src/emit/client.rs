@@ -212,6 +212,9 @@ fn family(api: &Api, result: &ResultConfig, f: &Family) -> String {
          use std::ffi::{{c_char, c_void}};\n{kind}\n",
         api.name
     );
+    if f.calls.iter().any(names_engine) {
+        let _ = writeln!(s, "use crate::{}::engine;", api.name);
+    }
     // Where the hand-written functions are that several share, and what they are told.
     let shared = |c: &&Call| matches!(&c.item.class, Class::Is(to, _) if api.find(to).is_none());
     let homes: BTreeSet<_> = f
@@ -230,6 +233,15 @@ fn family(api: &Api, result: &ResultConfig, f: &Family) -> String {
         }
     }
     s
+}
+
+/// Whether a line says something of the client's engine.
+fn names_engine(c: &Call) -> bool {
+    let Class::Is(to, args) = &c.item.class else {
+        return false;
+    };
+    let mut all = std::iter::once(to).chain(args.iter().flatten());
+    all.any(|text| text.contains("engine::"))
 }
 
 /// Exported data is what a debugger would write to: zero, and never read by us.

@@ -2,45 +2,17 @@
 
 use crate::cuda::call::{Cx, decode, put};
 use crate::cuda::engine::{attributes, launch, load};
+use crate::cuda::state::loaded::Options;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::{c_char, c_void};
+use std::ffi::c_char;
 
-pub unsafe fn cuLibraryLoadData(
-    cx: Cx,
-    code: *const c_void,
-    jit_options: *mut CUjit_option,
-    jit_values: *mut *mut c_void,
-    jit_n: u32,
-    _library_options: *mut CUlibraryOption,
-    _library_values: *mut *mut c_void,
-    _library_n: u32,
-) -> Result<u32> {
-    // SAFETY: the program's arrays.
-    let options = unsafe { load::options(jit_options, jit_values, jit_n)? };
-    // SAFETY: the program's image.
-    unsafe { load::library(cx, code, &options) }
-}
-
-pub unsafe fn cuLibraryLoadFromFile(
-    cx: Cx,
-    path: *const c_char,
-    jit_options: *mut CUjit_option,
-    jit_values: *mut *mut c_void,
-    jit_n: u32,
-    _library_options: *mut CUlibraryOption,
-    _library_values: *mut *mut c_void,
-    _library_n: u32,
-) -> Result<u32> {
-    // SAFETY: the program's arrays and text.
-    let (options, bytes) = unsafe {
-        (
-            load::options(jit_options, jit_values, jit_n)?,
-            load::read_file(path)?,
-        )
-    };
-    // SAFETY: the file's bytes, with a NUL behind them.
-    unsafe { load::library(cx, bytes.as_ptr().cast(), &options) }
+pub unsafe fn library_file(cx: Cx, path: *const c_char, options: &Options) -> Result<u32> {
+    // SAFETY: the program's text; the file's bytes, with a NUL behind them.
+    unsafe {
+        let bytes = load::read_file(path)?;
+        load::library(cx, bytes.as_ptr().cast(), options)
+    }
 }
 
 pub fn cuLibraryUnload(cx: Cx, id: u32) -> Result<()> {

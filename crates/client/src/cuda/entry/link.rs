@@ -4,20 +4,13 @@
 use crate::cuda::call::{Cx, decode};
 use crate::cuda::engine::{image, load};
 use crate::cuda::state::contexts::as_result;
-use crate::cuda::state::loaded::Link;
+use crate::cuda::state::loaded::{Link, Options};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
-pub unsafe fn cuLinkCreate_v2(
-    cx: Cx,
-    n: u32,
-    options: *mut CUjit_option,
-    values: *mut *mut c_void,
-) -> Result<u32> {
-    // SAFETY: the program's arrays.
-    let options = unsafe { load::options(options, values, n)? };
+pub fn link(cx: Cx, options: Options) -> Result<u32> {
     let id = cx.create(Kind::Link);
     let encoded = options.encode();
     let m = msg::LinkCreate {
@@ -47,19 +40,15 @@ unsafe fn tell(cx: Cx, link: u32, info: &[u8], error: &[u8], wall_ms: f32) {
 /// Adds a piece.
 ///
 /// # Safety
-/// `name` is null or a text, the lists of options as long as said, and the pointers among the
-/// link's own options valid.
+/// `name` is null or a text, and the pointers among the link's own options valid.
 unsafe fn add(
     cx: Cx,
-    state: CUlinkState,
-    kind: u32,
+    (link, kind): (u32, u32),
     bytes: Arc<[u8]>,
     name: *const c_char,
-    (n, options, values): (u32, *mut CUjit_option, *mut *mut c_void),
+    options: &Options,
 ) -> Result<()> {
-    let link = cx.handle(Kind::Link, state as u64)?;
-    // SAFETY: passed on to the caller.
-    let options = unsafe { load::options(options, values, n)? }.encode();
+    let options = options.encode();
     let name = if name.is_null() {
         c""
     } else {
@@ -83,16 +72,13 @@ unsafe fn add(
 
 const PTX: u32 = 1;
 
-pub unsafe fn cuLinkAddData_v2(
+pub unsafe fn link_data(
     cx: Cx,
-    state: CUlinkState,
+    link: u32,
     kind: CUjitInputType,
-    data: *mut c_void,
-    size: usize,
+    (data, size): (*mut c_void, usize),
     name: *const c_char,
-    n: u32,
-    options: *mut CUjit_option,
-    values: *mut *mut c_void,
+    options: Options,
 ) -> Result<()> {
     if data.is_null() || size == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -102,18 +88,16 @@ pub unsafe fn cuLinkAddData_v2(
     if kind == PTX && bytes.last() != Some(&0) {
         bytes.push(0);
     }
-    // SAFETY: the program's text and lists.
-    unsafe { add(cx, state, kind, bytes.into(), name, (n, options, values)) }
+    // SAFETY: the program's text.
+    unsafe { add(cx, (link, kind), bytes.into(), name, &options) }
 }
 
-pub unsafe fn cuLinkAddFile_v2(
+pub unsafe fn link_file(
     cx: Cx,
-    state: CUlinkState,
+    link: u32,
     kind: CUjitInputType,
     path: *const c_char,
-    n: u32,
-    options: *mut CUjit_option,
-    values: *mut *mut c_void,
+    options: Options,
 ) -> Result<()> {
     // SAFETY: the program's text.
     let bytes = unsafe { load::read_file(path)? };
@@ -126,7 +110,7 @@ pub unsafe fn cuLinkAddFile_v2(
         bytes.into()
     };
     // SAFETY: as above; `read_file` has refused a null pointer.
-    unsafe { add(cx, state, kind, bytes, path, (n, options, values)) }
+    unsafe { add(cx, (link, kind), bytes, path, &options) }
 }
 
 pub unsafe fn cuLinkComplete(cx: Cx, id: u32) -> Result<(*mut c_void, usize)> {

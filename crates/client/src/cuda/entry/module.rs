@@ -6,18 +6,7 @@ use crate::cuda::engine::{launch, load};
 use crate::cuda::state::loaded::Options;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use std::ffi::{c_char, c_void};
-
-pub unsafe fn cuModuleLoadDataEx(
-    cx: Cx,
-    image: *const c_void,
-    n: u32,
-    options: *mut CUjit_option,
-    values: *mut *mut c_void,
-) -> Result<u32> {
-    // SAFETY: the program's arrays, and its image.
-    unsafe { load::module(cx, image, &load::options(options, values, n)?) }
-}
+use std::ffi::c_char;
 
 pub unsafe fn cuModuleLoad(cx: Cx, path: *const c_char) -> Result<u32> {
     // SAFETY: the program's text; the file's bytes, with a NUL behind them.

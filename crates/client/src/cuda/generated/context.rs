@@ -8,6 +8,7 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::engine;
 use crate::cuda::entry::context::*;
 
 /// `cuCtxAttach`.
@@ -432,7 +433,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(dev: CUdevice) -> CUresult
     life::guard(|| {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::engine::death::release(cx, dev) }
+        unsafe { engine::death::release(cx, dev) }
     })
 }
 
@@ -447,7 +448,7 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(dev: CUdevice) -> CUresult {
     life::guard(|| {
         let cx = life::enter_local()?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::engine::death::reset(cx, dev) }
+        unsafe { engine::death::reset(cx, dev) }
     })
 }
 

@@ -8,6 +8,7 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::engine;
 use crate::cuda::entry::copy::*;
 
 /// `cuMemBatchDecompressAsync`: refused.
@@ -48,7 +49,7 @@ pub unsafe extern "C" fn cuMemcpy(
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy::any(
+            engine::copy::any(
                 cx,
                 dst,
                 src,
@@ -70,7 +71,7 @@ pub unsafe extern "C" fn cuMemcpy_ptds(
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy::any(
+            engine::copy::any(
                 cx,
                 dst,
                 src,
@@ -111,9 +112,7 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2(
         let pCopy = unsafe { &*pCopy };
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
-        unsafe {
-            crate::cuda::engine::copy_rows::copy_box(cx, from_2d(pCopy), hStream, false, true)
-        }
+        unsafe { engine::copy_rows::copy_box(cx, from_2d(pCopy), hStream, false, true) }
     })
 }
 
@@ -130,9 +129,7 @@ pub unsafe extern "C" fn cuMemcpy2DAsync_v2_ptsz(
         let pCopy = unsafe { &*pCopy };
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
-        unsafe {
-            crate::cuda::engine::copy_rows::copy_box(cx, from_2d(pCopy), hStream, false, true)
-        }
+        unsafe { engine::copy_rows::copy_box(cx, from_2d(pCopy), hStream, false, true) }
     })
 }
 
@@ -166,7 +163,7 @@ pub unsafe extern "C" fn cuMemcpy2D_v2(pCopy: *const CUDA_MEMCPY2D) -> CUresult 
         let pCopy = unsafe { &*pCopy };
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 from_2d(pCopy),
                 cx.stream(std::ptr::null_mut(), false)?,
@@ -187,7 +184,7 @@ pub unsafe extern "C" fn cuMemcpy2D_v2_ptds(pCopy: *const CUDA_MEMCPY2D) -> CUre
         let pCopy = unsafe { &*pCopy };
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 from_2d(pCopy),
                 cx.stream(std::ptr::null_mut(), true)?,
@@ -227,9 +224,7 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2(
         let pCopy = unsafe { &*pCopy };
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
-        unsafe {
-            crate::cuda::engine::copy_rows::copy_box(cx, rows_of(pCopy), hStream, false, true)
-        }
+        unsafe { engine::copy_rows::copy_box(cx, rows_of(pCopy), hStream, false, true) }
     })
 }
 
@@ -246,9 +241,7 @@ pub unsafe extern "C" fn cuMemcpy3DAsync_v2_ptsz(
         let pCopy = unsafe { &*pCopy };
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
-        unsafe {
-            crate::cuda::engine::copy_rows::copy_box(cx, rows_of(pCopy), hStream, false, true)
-        }
+        unsafe { engine::copy_rows::copy_box(cx, rows_of(pCopy), hStream, false, true) }
     })
 }
 
@@ -330,7 +323,7 @@ pub unsafe extern "C" fn cuMemcpy3DPeer(pCopy: *const CUDA_MEMCPY3D_PEER) -> CUr
         let pCopy = unsafe { &*pCopy };
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 from_peer(pCopy),
                 cx.stream(std::ptr::null_mut(), false)?,
@@ -351,7 +344,7 @@ pub unsafe extern "C" fn cuMemcpy3DPeer_ptds(pCopy: *const CUDA_MEMCPY3D_PEER) -
         let pCopy = unsafe { &*pCopy };
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 from_peer(pCopy),
                 cx.stream(std::ptr::null_mut(), true)?,
@@ -375,9 +368,7 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync(
         let pCopy = unsafe { &*pCopy };
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
-        unsafe {
-            crate::cuda::engine::copy_rows::copy_box(cx, from_peer(pCopy), hStream, true, true)
-        }
+        unsafe { engine::copy_rows::copy_box(cx, from_peer(pCopy), hStream, true, true) }
     })
 }
 
@@ -394,9 +385,7 @@ pub unsafe extern "C" fn cuMemcpy3DPeerAsync_ptsz(
         let pCopy = unsafe { &*pCopy };
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
-        unsafe {
-            crate::cuda::engine::copy_rows::copy_box(cx, from_peer(pCopy), hStream, true, true)
-        }
+        unsafe { engine::copy_rows::copy_box(cx, from_peer(pCopy), hStream, true, true) }
     })
 }
 
@@ -410,7 +399,7 @@ pub unsafe extern "C" fn cuMemcpy3D_v2(pCopy: *const CUDA_MEMCPY3D) -> CUresult 
         let pCopy = unsafe { &*pCopy };
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 rows_of(pCopy),
                 cx.stream(std::ptr::null_mut(), false)?,
@@ -431,7 +420,7 @@ pub unsafe extern "C" fn cuMemcpy3D_v2_ptds(pCopy: *const CUDA_MEMCPY3D) -> CUre
         let pCopy = unsafe { &*pCopy };
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 rows_of(pCopy),
                 cx.stream(std::ptr::null_mut(), true)?,
@@ -453,7 +442,7 @@ pub unsafe extern "C" fn cuMemcpyAsync(
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::engine::copy::any(cx, dst, src, ByteCount, hStream, true) }
+        unsafe { engine::copy::any(cx, dst, src, ByteCount, hStream, true) }
     })
 }
 
@@ -468,7 +457,7 @@ pub unsafe extern "C" fn cuMemcpyAsync_ptsz(
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::engine::copy::any(cx, dst, src, ByteCount, hStream, true) }
+        unsafe { engine::copy::any(cx, dst, src, ByteCount, hStream, true) }
     })
 }
 
@@ -499,7 +488,7 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2(
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 line(
                     in_array(srcArray, srcOffset),
@@ -527,7 +516,7 @@ pub unsafe extern "C" fn cuMemcpyAtoA_v2_ptds(
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 line(
                     in_array(srcArray, srcOffset),
@@ -567,7 +556,7 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2(
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 line(
                     in_array(srcArray, srcOffset),
@@ -594,7 +583,7 @@ pub unsafe extern "C" fn cuMemcpyAtoD_v2_ptds(
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 line(
                     in_array(srcArray, srcOffset),
@@ -650,7 +639,7 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2(
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 line(
                     in_array(srcArray, srcOffset),
@@ -679,7 +668,7 @@ pub unsafe extern "C" fn cuMemcpyAtoHAsync_v2_ptsz(
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 line(
                     in_array(srcArray, srcOffset),
@@ -706,7 +695,7 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2(
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 line(
                     in_array(srcArray, srcOffset),
@@ -733,7 +722,7 @@ pub unsafe extern "C" fn cuMemcpyAtoH_v2_ptds(
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 line(
                     in_array(srcArray, srcOffset),
@@ -877,7 +866,7 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2(
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 line(
                     device_bytes(srcDevice),
@@ -904,7 +893,7 @@ pub unsafe extern "C" fn cuMemcpyDtoA_v2_ptds(
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 line(
                     device_bytes(srcDevice),
@@ -1049,16 +1038,7 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
-        unsafe {
-            crate::cuda::engine::copy::to_host(
-                cx,
-                dstHost.cast(),
-                srcDevice,
-                ByteCount,
-                hStream,
-                true,
-            )
-        }
+        unsafe { engine::copy::to_host(cx, dstHost.cast(), srcDevice, ByteCount, hStream, true) }
     })
 }
 
@@ -1073,16 +1053,7 @@ pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2_ptsz(
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
-        unsafe {
-            crate::cuda::engine::copy::to_host(
-                cx,
-                dstHost.cast(),
-                srcDevice,
-                ByteCount,
-                hStream,
-                true,
-            )
-        }
+        unsafe { engine::copy::to_host(cx, dstHost.cast(), srcDevice, ByteCount, hStream, true) }
     })
 }
 
@@ -1096,7 +1067,7 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2(
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy::to_host(
+            engine::copy::to_host(
                 cx,
                 dstHost.cast(),
                 srcDevice,
@@ -1118,7 +1089,7 @@ pub unsafe extern "C" fn cuMemcpyDtoH_v2_ptds(
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy::to_host(
+            engine::copy::to_host(
                 cx,
                 dstHost.cast(),
                 srcDevice,
@@ -1171,7 +1142,7 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2(
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 line(
                     host_bytes(srcHost),
@@ -1200,7 +1171,7 @@ pub unsafe extern "C" fn cuMemcpyHtoAAsync_v2_ptsz(
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 line(
                     host_bytes(srcHost),
@@ -1227,7 +1198,7 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2(
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 line(
                     host_bytes(srcHost),
@@ -1254,7 +1225,7 @@ pub unsafe extern "C" fn cuMemcpyHtoA_v2_ptds(
         cx.need_context()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy_rows::copy_box(
+            engine::copy_rows::copy_box(
                 cx,
                 line(
                     host_bytes(srcHost),
@@ -1305,16 +1276,7 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, false)?;
         // SAFETY: the arguments are the program's.
-        unsafe {
-            crate::cuda::engine::copy::to_device(
-                cx,
-                dstDevice,
-                srcHost.cast(),
-                ByteCount,
-                hStream,
-                true,
-            )
-        }
+        unsafe { engine::copy::to_device(cx, dstDevice, srcHost.cast(), ByteCount, hStream, true) }
     })
 }
 
@@ -1329,16 +1291,7 @@ pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2_ptsz(
         let cx = life::enter()?;
         let hStream = cx.stream(hStream, true)?;
         // SAFETY: the arguments are the program's.
-        unsafe {
-            crate::cuda::engine::copy::to_device(
-                cx,
-                dstDevice,
-                srcHost.cast(),
-                ByteCount,
-                hStream,
-                true,
-            )
-        }
+        unsafe { engine::copy::to_device(cx, dstDevice, srcHost.cast(), ByteCount, hStream, true) }
     })
 }
 
@@ -1352,7 +1305,7 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2(
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy::to_device(
+            engine::copy::to_device(
                 cx,
                 dstDevice,
                 srcHost.cast(),
@@ -1374,7 +1327,7 @@ pub unsafe extern "C" fn cuMemcpyHtoD_v2_ptds(
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::engine::copy::to_device(
+            engine::copy::to_device(
                 cx,
                 dstDevice,
                 srcHost.cast(),

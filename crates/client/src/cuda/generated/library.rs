@@ -8,6 +8,7 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::engine;
 use crate::cuda::entry::library::*;
 
 /// `cuKernelGetAttribute`.
@@ -101,7 +102,7 @@ pub unsafe extern "C" fn cuKernelSetAttribute(
     life::guard(|| {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
-        unsafe { crate::cuda::engine::attributes::set_attribute(cx, kernel, attrib, val, dev) }
+        unsafe { engine::attributes::set_attribute(cx, kernel, attrib, val, dev) }
     })
 }
 
@@ -147,8 +148,7 @@ pub unsafe extern "C" fn cuLibraryGetGlobal(
         // SAFETY: the program's pointer; the API asks that it be valid.
         let name = unsafe { c_text(name) }?;
         // SAFETY: the arguments are the program's.
-        let (v_dptr, v_bytes) =
-            unsafe { crate::cuda::engine::load::library_variable(cx, library, name, 0) }?;
+        let (v_dptr, v_bytes) = unsafe { engine::load::library_variable(cx, library, name, 0) }?;
         if !dptr.is_null() {
             // SAFETY: the program's pointer; the API asks that it be valid.
             unsafe { dptr.write_unaligned(v_dptr) };
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn cuLibraryGetKernel(
         let name = unsafe { c_text(name) }?;
         not_null(pKernel)?;
         // SAFETY: the arguments are the program's.
-        let v_pKernel = unsafe { crate::cuda::engine::load::kernel(cx, library, name) }?;
+        let v_pKernel = unsafe { engine::load::kernel(cx, library, name) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { pKernel.write_unaligned(cx.raw(Kind::Function, v_pKernel) as CUkernel) };
         Ok(())
@@ -209,8 +209,7 @@ pub unsafe extern "C" fn cuLibraryGetManaged(
         // SAFETY: the program's pointer; the API asks that it be valid.
         let name = unsafe { c_text(name) }?;
         // SAFETY: the arguments are the program's.
-        let (v_dptr, v_bytes) =
-            unsafe { crate::cuda::engine::load::library_variable(cx, library, name, 1) }?;
+        let (v_dptr, v_bytes) = unsafe { engine::load::library_variable(cx, library, name, 1) }?;
         if !dptr.is_null() {
             // SAFETY: the program's pointer; the API asks that it be valid.
             unsafe { dptr.write_unaligned(v_dptr) };
@@ -257,24 +256,19 @@ pub unsafe extern "C" fn cuLibraryLoadData(
     jitOptions: *mut CUjit_option,
     jitOptionsValues: *mut *mut c_void,
     numJitOptions: u32,
-    libraryOptions: *mut CUlibraryOption,
-    libraryOptionValues: *mut *mut c_void,
-    numLibraryOptions: u32,
+    _libraryOptions: *mut CUlibraryOption,
+    _libraryOptionValues: *mut *mut c_void,
+    _numLibraryOptions: u32,
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
         not_null(library)?;
         // SAFETY: the arguments are the program's.
         let v_library = unsafe {
-            crate::cuda::entry::library::cuLibraryLoadData(
+            engine::load::library(
                 cx,
                 code,
-                jitOptions,
-                jitOptionsValues,
-                numJitOptions,
-                libraryOptions,
-                libraryOptionValues,
-                numLibraryOptions,
+                &engine::load::options(jitOptions, jitOptionsValues, numJitOptions)?,
             )
         }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
@@ -290,24 +284,19 @@ pub unsafe extern "C" fn cuLibraryLoadFromFile(
     jitOptions: *mut CUjit_option,
     jitOptionsValues: *mut *mut c_void,
     numJitOptions: u32,
-    libraryOptions: *mut CUlibraryOption,
-    libraryOptionValues: *mut *mut c_void,
-    numLibraryOptions: u32,
+    _libraryOptions: *mut CUlibraryOption,
+    _libraryOptionValues: *mut *mut c_void,
+    _numLibraryOptions: u32,
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
         not_null(library)?;
         // SAFETY: the arguments are the program's.
         let v_library = unsafe {
-            crate::cuda::entry::library::cuLibraryLoadFromFile(
+            library_file(
                 cx,
                 fileName,
-                jitOptions,
-                jitOptionsValues,
-                numJitOptions,
-                libraryOptions,
-                libraryOptionValues,
-                numLibraryOptions,
+                &engine::load::options(jitOptions, jitOptionsValues, numJitOptions)?,
             )
         }?;
         // SAFETY: the program's pointer; the API asks that it be valid.

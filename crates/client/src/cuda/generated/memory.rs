@@ -8,6 +8,7 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::engine;
 use crate::cuda::entry::memory::*;
 
 /// `cuMemAlloc`: refused.
@@ -78,7 +79,7 @@ pub unsafe extern "C" fn cuMemAlloc_v2(dptr: *mut CUdeviceptr, bytesize: usize) 
         let cx = life::enter()?;
         not_null(dptr)?;
         // SAFETY: the arguments are the program's.
-        let v_dptr = unsafe { crate::cuda::engine::memory::alloc(cx, bytesize) }?;
+        let v_dptr = unsafe { engine::memory::alloc(cx, bytesize) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { dptr.write_unaligned(v_dptr) };
         Ok(())

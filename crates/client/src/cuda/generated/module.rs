@@ -8,6 +8,7 @@ use busbar_wire::generated::cuda as wire;
 use std::ffi::{c_char, c_void};
 use wire::Kind;
 
+use crate::cuda::engine;
 use crate::cuda::entry::module::*;
 
 /// `cuFuncGetAttribute`.
@@ -20,7 +21,7 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
         let cx = life::enter()?;
         not_null(pi)?;
         // SAFETY: the arguments are the program's.
-        let v_pi = unsafe { crate::cuda::engine::attributes::attribute(cx, hfunc, attrib) }?;
+        let v_pi = unsafe { engine::attributes::attribute(cx, hfunc, attrib) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { pi.write_unaligned(v_pi) };
         Ok(())
@@ -101,15 +102,7 @@ pub unsafe extern "C" fn cuFuncSetAttribute(
     life::guard(|| {
         let cx = life::enter()?;
         // SAFETY: the arguments are the program's.
-        unsafe {
-            crate::cuda::engine::attributes::set_attribute(
-                cx,
-                hfunc,
-                attrib,
-                value,
-                cx.current_device()?,
-            )
-        }
+        unsafe { engine::attributes::set_attribute(cx, hfunc, attrib, value, cx.current_device()?) }
     })
 }
 
@@ -183,18 +176,16 @@ pub unsafe extern "C" fn cuLinkAddData_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let state = cx.handle(Kind::Link, state as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::entry::module::cuLinkAddData_v2(
+            link_data(
                 cx,
                 state,
                 r#type,
-                data,
-                size,
+                (data, size),
                 name,
-                numOptions,
-                options,
-                optionValues,
+                engine::load::options(options, optionValues, numOptions)?,
             )
         }
     })
@@ -226,16 +217,15 @@ pub unsafe extern "C" fn cuLinkAddFile_v2(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let state = cx.handle(Kind::Link, state as u64)?;
         // SAFETY: the arguments are the program's.
         unsafe {
-            crate::cuda::entry::module::cuLinkAddFile_v2(
+            link_file(
                 cx,
                 state,
                 r#type,
                 path,
-                numOptions,
-                options,
-                optionValues,
+                engine::load::options(options, optionValues, numOptions)?,
             )
         }
     })
@@ -288,7 +278,10 @@ pub unsafe extern "C" fn cuLinkCreate_v2(
         not_null(stateOut)?;
         // SAFETY: the arguments are the program's.
         let v_stateOut = unsafe {
-            crate::cuda::entry::module::cuLinkCreate_v2(cx, numOptions, options, optionValues)
+            link(
+                cx,
+                engine::load::options(options, optionValues, numOptions)?,
+            )
         }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { stateOut.write_unaligned(cx.raw(Kind::Link, v_stateOut) as CUlinkState) };
@@ -340,7 +333,7 @@ pub unsafe extern "C" fn cuModuleGetFunction(
         let name = unsafe { c_text(name) }?;
         not_null(hfunc)?;
         // SAFETY: the arguments are the program's.
-        let v_hfunc = unsafe { crate::cuda::engine::load::function(cx, hmod, name) }?;
+        let v_hfunc = unsafe { engine::load::function(cx, hmod, name) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { hfunc.write_unaligned(cx.raw(Kind::Function, v_hfunc) as CUfunction) };
         Ok(())
@@ -388,8 +381,7 @@ pub unsafe extern "C" fn cuModuleGetGlobal_v2(
         // SAFETY: the program's pointer; the API asks that it be valid.
         let name = unsafe { c_text(name) }?;
         // SAFETY: the arguments are the program's.
-        let (v_dptr, v_bytes) =
-            unsafe { crate::cuda::engine::load::module_variable(cx, hmod, name) }?;
+        let (v_dptr, v_bytes) = unsafe { engine::load::module_variable(cx, hmod, name) }?;
         if !dptr.is_null() {
             // SAFETY: the program's pointer; the API asks that it be valid.
             unsafe { dptr.write_unaligned(v_dptr) };
@@ -511,12 +503,10 @@ pub unsafe extern "C" fn cuModuleLoadDataEx(
         not_null(module)?;
         // SAFETY: the arguments are the program's.
         let v_module = unsafe {
-            crate::cuda::entry::module::cuModuleLoadDataEx(
+            engine::load::module(
                 cx,
                 image,
-                numOptions,
-                options,
-                optionValues,
+                &engine::load::options(options, optionValues, numOptions)?,
             )
         }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
