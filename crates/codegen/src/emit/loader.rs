@@ -130,6 +130,15 @@ fn target(to: &Call, c: &Call) -> String {
     format!("entry::{family}::{name}({})", arguments(c))
 }
 
+/// Whether two arguments are one thing: a place and its size, the distances of rows and of slices.
+fn belongs(a: &Arg, b: &Arg) -> bool {
+    let pitch = a
+        .name
+        .strip_suffix("row_pitch")
+        .map(|of| format!("{of}slice_pitch"));
+    (a.name == "origin" && b.name == "region") || pitch.is_some_and(|p| p == b.name)
+}
+
 /// The arguments of an entry point. Arguments that belong together become one.
 fn arguments(c: &Call) -> String {
     let mut out = Vec::new();
@@ -149,6 +158,7 @@ fn arguments(c: &Call) -> String {
             [b, c, ..] if name == "num_events_in_wait_list" => {
                 (format!("Events::new({name}, {}, {})", b.name, c.name), 3)
             }
+            [b, ..] if belongs(a, b) => (format!("(take({name})?, take({})?)", b.name), 2),
             [b, ..] if a.ty == "u32" && b.ty.starts_with("*const cl_") => {
                 (format!("Handles::new({name}, {})", b.name), 2)
             }

@@ -103,15 +103,15 @@ pub unsafe fn clCreateImageWithProperties(
     failed.map_or_else(|| Ok(object.give()), Err)
 }
 
-fn desc(kind: u32, size: [usize; 3], pitch: [usize; 2]) -> Option<ImageDesc> {
+fn desc(kind: u32, size: [usize; 3], pitch: (usize, usize)) -> Option<ImageDesc> {
     Some(ImageDesc {
         kind,
         width: size[0],
         height: size[1],
         depth: size[2],
         array_size: 0,
-        row_pitch: pitch[0],
-        slice_pitch: pitch[1],
+        row_pitch: pitch.0,
+        slice_pitch: pitch.1,
         levels: 0,
         samples: 0,
         parent: std::ptr::null_mut(),
@@ -128,7 +128,7 @@ pub unsafe fn clCreateImage2D(
     row_pitch: usize,
     host: Handle,
 ) -> Result<Handle> {
-    let desc = desc(CL_MEM_OBJECT_IMAGE2D, [width, height, 0], [row_pitch, 0]);
+    let desc = desc(CL_MEM_OBJECT_IMAGE2D, [width, height, 0], (row_pitch, 0));
     // SAFETY: passed on to the caller.
     unsafe { clCreateImage(c, flags, format, desc, host) }
 }
@@ -141,12 +141,10 @@ pub unsafe fn clCreateImage3D(
     width: usize,
     height: usize,
     depth: usize,
-    row_pitch: usize,
-    slice_pitch: usize,
+    pitch: (usize, usize),
     host: Handle,
 ) -> Result<Handle> {
-    let (size, pitch) = ([width, height, depth], [row_pitch, slice_pitch]);
-    let desc = desc(CL_MEM_OBJECT_IMAGE3D, size, pitch);
+    let desc = desc(CL_MEM_OBJECT_IMAGE3D, [width, height, depth], pitch);
     // SAFETY: passed on to the caller.
     unsafe { clCreateImage(c, flags, format, desc, host) }
 }
@@ -178,15 +176,12 @@ pub unsafe fn clEnqueueReadImage(
     q: &Object<Queue>,
     m: &Object<Memory>,
     blocking: bool,
-    origin: Three,
-    region: Three,
-    row_pitch: usize,
-    slice_pitch: usize,
+    area: (Three, Three),
+    pitch: (usize, usize),
     to: Handle,
     events: Events<'_>,
 ) -> Result<()> {
-    let pitch = (row_pitch, slice_pitch);
-    let (area, layout) = check(q, m, (origin, region), pitch, (to, false))?;
+    let (area, layout) = check(q, m, area, pitch, (to, false))?;
     let (out, links) = begin(q, CL_COMMAND_READ_IMAGE, events)?;
     let msg = transfer::read_image(q, m, area, layout.packed(), links);
     // SAFETY: the program's memory, which it leaves alone until the command has run.
@@ -198,15 +193,12 @@ pub unsafe fn clEnqueueWriteImage(
     q: &Object<Queue>,
     m: &Object<Memory>,
     blocking: bool,
-    origin: Three,
-    region: Three,
-    row_pitch: usize,
-    slice_pitch: usize,
+    area: (Three, Three),
+    pitch: (usize, usize),
     from: *const c_void,
     events: Events<'_>,
 ) -> Result<()> {
-    let pitch = (row_pitch, slice_pitch);
-    let (area, layout) = check(q, m, (origin, region), pitch, (from, true))?;
+    let (area, layout) = check(q, m, area, pitch, (from, true))?;
     let (out, links) = begin(q, CL_COMMAND_WRITE_IMAGE, events)?;
     let free = links.1.is_empty();
     // SAFETY: the program's memory, which it leaves as it is until the command has run.
@@ -223,10 +215,8 @@ pub fn clEnqueueMapImage(
     m: &Object<Memory>,
     blocking: bool,
     flags: u64,
-    origin: Three,
-    region: Three,
-    row_pitch: Slot<usize>,
-    slice_pitch: Slot<usize>,
+    (origin, region): (Three, Three),
+    (row_pitch, slice_pitch): (Slot<usize>, Slot<usize>),
     events: Events<'_>,
 ) -> Result<Handle> {
     let i = m.image(&q.context)?;
@@ -296,7 +286,8 @@ fn check_copy(
     q: &Queue,
     image: &Memory,
     buffer: &Memory,
-    (origin, region, offset): (Three, Three, usize),
+    (origin, region): (Three, Three),
+    offset: usize,
 ) -> Result<([u64; 3], [u64; 3])> {
     let i = image.image(&q.context)?;
     buffer.check_buffer(&q.context)?;
@@ -316,7 +307,7 @@ pub fn clEnqueueCopyImageToBuffer(
     offset: usize,
     events: Events<'_>,
 ) -> Result<()> {
-    let (origin, region) = check_copy(q, from, to, (origin, region, offset))?;
+    let (origin, region) = check_copy(q, from, to, (origin, region), offset)?;
     let command = CL_COMMAND_COPY_IMAGE_TO_BUFFER;
     enqueue(q, command, events, |event, waits| wire::CopyImageToBuffer {
         queue: q.id,
@@ -340,7 +331,7 @@ pub fn clEnqueueCopyBufferToImage(
     region: Three,
     events: Events<'_>,
 ) -> Result<()> {
-    let (origin, region) = check_copy(q, to, from, (origin, region, offset))?;
+    let (origin, region) = check_copy(q, to, from, (origin, region), offset)?;
     let command = CL_COMMAND_COPY_BUFFER_TO_IMAGE;
     enqueue(q, command, events, |event, waits| wire::CopyBufferToImage {
         queue: q.id,
@@ -359,8 +350,7 @@ pub unsafe fn clEnqueueFillImage(
     q: &Object<Queue>,
     m: &Object<Memory>,
     color: *const c_void,
-    origin: Three,
-    region: Three,
+    (origin, region): (Three, Three),
     events: Events<'_>,
 ) -> Result<()> {
     let i = m.image(&q.context)?;

@@ -20,14 +20,14 @@ fn check(
     q: &Queue,
     m: &Memory,
     size: Three,
-    (origin, row, slice): (Three, usize, usize),
-    (host_origin, host_row, host_slice): (Three, usize, usize),
+    (origin, pitch): (Three, (usize, usize)),
+    (host_origin, host_pitch): (Three, (usize, usize)),
     (memory, write): (*const c_void, bool),
 ) -> Result<Both> {
     m.check_buffer(&q.context)?;
     let region = size.region()?;
-    let there = Side::new(origin.get()?, &region, row, slice)?;
-    let here = Side::new(host_origin.get()?, &region, host_row, host_slice)?;
+    let there = Side::new(origin.get()?, &region, pitch)?;
+    let here = Side::new(host_origin.get()?, &region, host_pitch)?;
     if memory.is_null() || there.end > m.size {
         return Err(CL_INVALID_VALUE);
     }
@@ -49,14 +49,12 @@ pub unsafe fn clEnqueueReadBufferRect(
     origin: Three,
     host_origin: Three,
     size: Three,
-    row: usize,
-    slice: usize,
-    host_row: usize,
-    host_slice: usize,
+    pitch: (usize, usize),
+    host_pitch: (usize, usize),
     to: Handle,
     events: Events<'_>,
 ) -> Result<()> {
-    let (there, here) = ((origin, row, slice), (host_origin, host_row, host_slice));
+    let (there, here) = ((origin, pitch), (host_origin, host_pitch));
     let b = check(q, m, size, there, here, (to, false))?;
     let (out, links) = begin(q, CL_COMMAND_READ_BUFFER_RECT, events)?;
     let msg = wire::ReadBufferRect {
@@ -83,14 +81,12 @@ pub unsafe fn clEnqueueWriteBufferRect(
     origin: Three,
     host_origin: Three,
     size: Three,
-    row: usize,
-    slice: usize,
-    host_row: usize,
-    host_slice: usize,
+    pitch: (usize, usize),
+    host_pitch: (usize, usize),
     from: *const c_void,
     events: Events<'_>,
 ) -> Result<()> {
-    let (there, here) = ((origin, row, slice), (host_origin, host_row, host_slice));
+    let (there, here) = ((origin, pitch), (host_origin, host_pitch));
     let b = check(q, m, size, there, here, (from, true))?;
     let (out, links) = begin(q, CL_COMMAND_WRITE_BUFFER_RECT, events)?;
     let free = links.1.is_empty();
@@ -122,17 +118,15 @@ pub fn clEnqueueCopyBufferRect(
     from_origin: Three,
     to_origin: Three,
     size: Three,
-    from_row: usize,
-    from_slice: usize,
-    to_row: usize,
-    to_slice: usize,
+    from_pitch: (usize, usize),
+    to_pitch: (usize, usize),
     events: Events<'_>,
 ) -> Result<()> {
     from.check_buffer(&q.context)?;
     to.check_buffer(&q.context)?;
     let region = size.region()?;
-    let left = Side::new(from_origin.get()?, &region, from_row, from_slice)?;
-    let right = Side::new(to_origin.get()?, &region, to_row, to_slice)?;
+    let left = Side::new(from_origin.get()?, &region, from_pitch)?;
+    let right = Side::new(to_origin.get()?, &region, to_pitch)?;
     if left.end > from.size || right.end > to.size {
         return Err(CL_INVALID_VALUE);
     }

@@ -78,8 +78,7 @@ pub unsafe extern "C" fn clCreateImage3D(
                 take(image_width)?,
                 take(image_height)?,
                 take(image_depth)?,
-                take(image_row_pitch)?,
-                take(image_slice_pitch)?,
+                (take(image_row_pitch)?, take(image_slice_pitch)?),
                 take(host_ptr)?,
             )
         })
@@ -208,8 +207,7 @@ pub unsafe extern "C" fn clEnqueueFillImage(
             take(command_queue)?,
             take(image)?,
             take(fill_color)?,
-            take(origin)?,
-            take(region)?,
+            (take(origin)?, take(region)?),
             Events::new(num_events_in_wait_list, event_wait_list, event),
         )
     })
@@ -238,10 +236,8 @@ pub unsafe extern "C" fn clEnqueueMapImage(
                 take(image)?,
                 take(blocking_map)?,
                 take(map_flags)?,
-                take(origin)?,
-                take(region)?,
-                take(image_row_pitch)?,
-                take(image_slice_pitch)?,
+                (take(origin)?, take(region)?),
+                (take(image_row_pitch)?, take(image_slice_pitch)?),
                 Events::new(num_events_in_wait_list, event_wait_list, event),
             )
         })
@@ -269,10 +265,8 @@ pub unsafe extern "C" fn clEnqueueReadImage(
             take(command_queue)?,
             take(image)?,
             take(blocking_read)?,
-            take(origin)?,
-            take(region)?,
-            take(row_pitch)?,
-            take(slice_pitch)?,
+            (take(origin)?, take(region)?),
+            (take(row_pitch)?, take(slice_pitch)?),
             take(ptr)?,
             Events::new(num_events_in_wait_list, event_wait_list, event),
         )
@@ -299,10 +293,8 @@ pub unsafe extern "C" fn clEnqueueWriteImage(
             take(command_queue)?,
             take(image)?,
             take(blocking_write)?,
-            take(origin)?,
-            take(region)?,
-            take(input_row_pitch)?,
-            take(input_slice_pitch)?,
+            (take(origin)?, take(region)?),
+            (take(input_row_pitch)?, take(input_slice_pitch)?),
             take(ptr)?,
             Events::new(num_events_in_wait_list, event_wait_list, event),
         )

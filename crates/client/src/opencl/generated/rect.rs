@@ -28,10 +28,8 @@ pub unsafe extern "C" fn clEnqueueCopyBufferRect(
             take(src_origin)?,
             take(dst_origin)?,
             take(region)?,
-            take(src_row_pitch)?,
-            take(src_slice_pitch)?,
-            take(dst_row_pitch)?,
-            take(dst_slice_pitch)?,
+            (take(src_row_pitch)?, take(src_slice_pitch)?),
+            (take(dst_row_pitch)?, take(dst_slice_pitch)?),
             Events::new(num_events_in_wait_list, event_wait_list, event),
         )
     })
@@ -63,10 +61,8 @@ pub unsafe extern "C" fn clEnqueueReadBufferRect(
             take(buffer_origin)?,
             take(host_origin)?,
             take(region)?,
-            take(buffer_row_pitch)?,
-            take(buffer_slice_pitch)?,
-            take(host_row_pitch)?,
-            take(host_slice_pitch)?,
+            (take(buffer_row_pitch)?, take(buffer_slice_pitch)?),
+            (take(host_row_pitch)?, take(host_slice_pitch)?),
             take(ptr)?,
             Events::new(num_events_in_wait_list, event_wait_list, event),
         )
@@ -99,10 +95,8 @@ pub unsafe extern "C" fn clEnqueueWriteBufferRect(
             take(buffer_origin)?,
             take(host_origin)?,
             take(region)?,
-            take(buffer_row_pitch)?,
-            take(buffer_slice_pitch)?,
-            take(host_row_pitch)?,
-            take(host_slice_pitch)?,
+            (take(buffer_row_pitch)?, take(buffer_slice_pitch)?),
+            (take(host_row_pitch)?, take(host_slice_pitch)?),
             take(ptr)?,
             Events::new(num_events_in_wait_list, event_wait_list, event),
         )

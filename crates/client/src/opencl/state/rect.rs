@@ -20,7 +20,7 @@ pub struct Side {
 
 impl Side {
     /// The box of a region, with given pitches (0 for none).
-    pub fn new(origin: [u64; 3], region: &[u64; 3], row: usize, slice: usize) -> Result<Self> {
+    pub fn new(origin: [u64; 3], region: &[u64; 3], (row, slice): (usize, usize)) -> Result<Self> {
         let row = if row == 0 { region[0] } else { row as u64 };
         let rows = row.checked_mul(region[1]).ok_or(CL_INVALID_VALUE)?;
         let slice = if slice == 0 { rows } else { slice as u64 };
@@ -76,9 +76,9 @@ mod tests {
 
     #[test]
     fn a_box_ends_with_the_last_byte_of_its_last_row() {
-        let s = Side::new([1, 2, 3], &[4, 5, 6], 10, 100).unwrap();
+        let s = Side::new([1, 2, 3], &[4, 5, 6], (10, 100)).unwrap();
         assert_eq!((s.start, s.end), (321, 1 + 4 + 6 * 10 + 8 * 100));
-        let tight = Side::new([0; 3], &[4, 5, 6], 0, 0).unwrap();
+        let tight = Side::new([0; 3], &[4, 5, 6], (0, 0)).unwrap();
         assert_eq!((tight.pitch, tight.end), ([4, 20], 120));
         assert!(tight.layout(&[4, 5, 6]).tight());
     }
@@ -86,18 +86,18 @@ mod tests {
     #[test]
     fn pitches_that_do_not_fit_and_sizes_beyond_measure_are_refused() {
         for (row, slice) in [(3, 0), (4, 19), (6, 31)] {
-            assert!(Side::new([0; 3], &[4, 5, 6], row, slice).is_err());
+            assert!(Side::new([0; 3], &[4, 5, 6], (row, slice)).is_err());
         }
-        assert!(Side::new([u64::MAX, 0, 0], &[2, 1, 1], 0, 0).is_err());
-        assert!(Side::new([0, 1 << 40, 0], &[1 << 40, 1, 1], 0, 0).is_err());
+        assert!(Side::new([u64::MAX, 0, 0], &[2, 1, 1], (0, 0)).is_err());
+        assert!(Side::new([0, 1 << 40, 0], &[1 << 40, 1, 1], (0, 0)).is_err());
     }
 
     #[test]
     fn a_box_may_not_be_copied_onto_itself() {
-        let side = |x| Side::new([x, 0, 0], &[4, 2, 1], 16, 0).unwrap();
+        let side = |x| Side::new([x, 0, 0], &[4, 2, 1], (16, 0)).unwrap();
         let within = |x| check_within(&side(0), &side(x), &[4, 2, 1]);
         assert_eq!((within(3), within(4)), (Err(CL_MEM_COPY_OVERLAP), Ok(())));
-        let other = Side::new([8, 0, 0], &[4, 2, 1], 32, 0).unwrap();
+        let other = Side::new([8, 0, 0], &[4, 2, 1], (32, 0)).unwrap();
         let e = check_within(&side(0), &other, &[4, 2, 1]);
         assert_eq!(e, Err(CL_INVALID_VALUE));
     }
