@@ -67,7 +67,7 @@ fn cuMemPoolExportToShareableHandle(
     flags: u64,
 ) -> CUresult;
 
-#[id(0x0803)] #[waits] #[by_hand(worker)] #[get_proc("cuMemPoolGetAccess", 11020)]
+#[id(0x0803)] #[waits] #[get_proc("cuMemPoolGetAccess", 11020)]
 fn cuMemPoolGetAccess(
     #[out] flags: *mut CUmemAccess_flags,
     #[handle] memPool: CUmemoryPool,
@@ -98,7 +98,7 @@ fn cuMemPoolImportPointer(
     shareData: *mut CUmemPoolPtrExportData,
 ) -> CUresult;
 
-#[id(0x0804)] #[waits] #[by_hand(worker)] #[get_proc("cuMemPoolSetAccess", 11020)]
+#[id(0x0804)] #[waits] #[get_proc("cuMemPoolSetAccess", 11020)]
 #[changes(MemoryPool, "access")]
 fn cuMemPoolSetAccess(
     #[handle] pool: CUmemoryPool,

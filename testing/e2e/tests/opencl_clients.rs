@@ -5,7 +5,7 @@ use busbar_abi::opencl::*;
 use busbar_client::config::{Config, Sharing};
 use busbar_client::opencl::call::Client;
 use busbar_client::opencl::generated::{
-    self, context, device, event, map, memory, platform, queue, transfer,
+    self, context, device, event, image, map, memory, platform, queue, svm, transfer,
 };
 use busbar_client::opencl::life;
 use busbar_e2e::opencl::Server;
@@ -282,6 +282,67 @@ fn copies_are_the_same_with_and_without_shared_memory() {
             sharing == Sharing::Direct,
             "{sent} bytes sent"
         );
+    }
+    life::bind(None);
+}
+
+#[test]
+fn objects_and_device_memory_are_counted_until_they_are_released() {
+    let server = Server::start();
+    life::bind(Some(client(&server)));
+    let (_, d) = first().expect("a device");
+    let number = |what: &str, kind: &str, field: &str| {
+        let session = &server.sessions()[0];
+        let found = &session[what][kind];
+        let found = if field.is_empty() {
+            found
+        } else {
+            &found[field]
+        };
+        found.as_u64().unwrap_or(0)
+    };
+    let bytes = |kind: &str| number("memory", kind, "bytes");
+    let objects = |kind: &str| number("objects", kind, "");
+    let format = ImageFormat {
+        order: CL_RGBA,
+        data_type: CL_UNORM_INT8,
+    };
+    let region = BufferRegion {
+        origin: 0,
+        size: 4096,
+    };
+    // SAFETY: the API's handles, structures that live through their calls, and no callback.
+    unsafe {
+        let (q, b) = prepare(d).expect("a queue and a buffer");
+        let mut c: Handle = null_mut();
+        let room = (&raw mut c).cast();
+        let asked = queue::clGetCommandQueueInfo(q, CL_QUEUE_CONTEXT, 8, room, null_mut());
+        assert_eq!(asked, CL_SUCCESS);
+        let info = (&raw const region).cast();
+        let kind = CL_BUFFER_CREATE_TYPE_REGION;
+        let part = made(|e| memory::clCreateSubBuffer(b, CL_MEM_READ_WRITE, kind, info, e));
+        let form = (&raw const format).cast();
+        let flags = CL_MEM_READ_WRITE;
+        let picture = made(|e| image::clCreateImage2D(c, flags, form, 64, 32, 0, null_mut(), e));
+        let p = svm::clSVMAlloc(c, flags, 1 << 20, 0);
+        let (part, picture) = (part.expect("a part"), picture.expect("an image"));
+        assert!(!p.is_null());
+        assert_eq!(queue::clFinish(q), CL_SUCCESS);
+        assert_eq!(bytes("buffer"), LEN as u64, "and nothing for a part of it");
+        assert_eq!(bytes("image"), 64 * 32 * 4);
+        // The client asks for a page more, to have the same address.
+        assert!((1 << 20..1 << 21).contains(&bytes("svm")));
+        assert_eq!(
+            (objects("Memory"), objects("Queue"), objects("Context")),
+            (3, 1, 1)
+        );
+        svm::clSVMFree(c, p);
+        for m in [part, picture, b] {
+            assert_eq!(memory::clReleaseMemObject(m), CL_SUCCESS);
+        }
+        assert_eq!(queue::clFinish(q), CL_SUCCESS);
+        assert_eq!((bytes("buffer"), bytes("image"), bytes("svm")), (0, 0, 0));
+        assert_eq!((objects("Memory"), objects("Queue")), (0, 1));
     }
     life::bind(None);
 }

@@ -381,6 +381,9 @@ impl Parts {
                 };
                 let get = format!("from_bytes(&m.{f}).ok_or(WireError::BadValue(\"structure\"))?");
                 let _ = writeln!(self.before, "let {word}{local}: {target} = {get};");
+                if target == "CUmemLocation" {
+                    let _ = writeln!(self.inside, "w.locate(&mut {local})?;");
+                }
                 format!("{borrow}{local}")
             }
             Role::InArray(n, optional) => self.array(a, count(c, n), *optional),
@@ -416,7 +419,8 @@ impl Parts {
     /// `n` values; if they are optional, no bytes stand for the null pointer.
     fn array(&mut self, a: &Arg, mut n: String, optional: bool) -> String {
         let (f, target, local) = (&a.field, &a.pointee, local(a));
-        let (word, get, null) = match is_mut(a) {
+        let located = target == "CUmemAccessDesc";
+        let (word, get, null) = match is_mut(a) || located {
             true => ("mut ", "as_mut_ptr", "null_mut"),
             false => ("", "as_ptr", "null"),
         };
@@ -428,6 +432,10 @@ impl Parts {
         }
         let list = format!("list::<{target}>(m.{f}, {n})?");
         let _ = writeln!(self.before, "let {word}{local} = {list};");
+        if located {
+            let get = format!("for item in &mut {local} {{\nw.locate(&mut item.location)?;\n}}");
+            let _ = writeln!(self.inside, "{get}");
+        }
         if target == "CUstreamBatchMemOpParams" {
             let _ = writeln!(self.inside, "w.operations(&{local})?;");
         }

@@ -21,6 +21,14 @@ impl Cuda {
         }
     }
 
+    /// Puts the machine's own ordinal where the program's was.
+    pub(crate) fn locate(&self, at: &mut CUmemLocation) -> Result<(), CUresult> {
+        if at.r#type == CU_MEM_LOCATION_TYPE_DEVICE {
+            at.id = self.device(at.id)?;
+        }
+        Ok(())
+    }
+
     /// A texture or surface object from the client, if it is one of the session's.
     pub(crate) fn object(&self, object: u64) -> Result<u64, CUresult> {
         if self.given.objects.contains(&object) {

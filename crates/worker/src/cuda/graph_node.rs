@@ -14,8 +14,6 @@ use std::sync::Arc;
 const EXTRA_END: usize = 0;
 const EXTRA_POINTER: usize = 1;
 const EXTRA_SIZE: usize = 2;
-/// `CU_MEM_LOCATION_TYPE_DEVICE`.
-const ON_DEVICE: u32 = 1;
 
 /// Parameters for the driver, and all that their pointers point to.
 pub(super) struct Params {
@@ -88,14 +86,10 @@ impl Params {
 
     fn allocation(&mut self, w: &mut Cuda, extra: &[u8]) -> Result<(), CUresult> {
         let mut a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&self.p.u);
-        if a.poolProps.location.r#type == ON_DEVICE {
-            a.poolProps.location.id = w.device(a.poolProps.location.id)?;
-        }
+        w.locate(&mut a.poolProps.location)?;
         self.descs = busbar_abi::items_from_bytes(extra).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         for d in &mut self.descs {
-            if d.location.r#type == ON_DEVICE {
-                d.location.id = w.device(d.location.id)?;
-            }
+            w.locate(&mut d.location)?;
         }
         a.poolProps.win32SecurityAttributes = std::ptr::null_mut();
         a.accessDescCount = self.descs.len();

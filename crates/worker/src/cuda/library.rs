@@ -2,7 +2,7 @@
 
 use super::blame::is_fatal;
 use super::compile::Compile;
-use super::module::describe;
+use super::module::{describe, names_of};
 use super::state::handles::{Body, Function};
 use super::{Cuda, attempt, check};
 use crate::memory::Use;
@@ -165,20 +165,14 @@ pub(super) fn library_kernel_names(
     let rc = attempt(|| {
         let library = w.handle(Kind::Library, m.library)? as CUlibrary;
         let d = w.driver;
-        let mut n = 0;
-        // SAFETY: a live library; the array has as many places as said.
-        unsafe {
-            check(d.cuLibraryGetKernelCount(&mut n, library))?;
-            let mut kernels: Vec<CUkernel> = vec![std::ptr::null_mut(); n as usize];
-            check(d.cuLibraryEnumerateKernels(kernels.as_mut_ptr(), n, library))?;
-            for k in kernels {
-                let mut p = std::ptr::null();
-                check(d.cuKernelGetName(&mut p, k))?;
-                if !p.is_null() {
-                    names.extend_from_slice(std::ffi::CStr::from_ptr(p).to_bytes_with_nul());
-                }
-            }
-        }
+        names = names_of::<CUkernel>(
+            // SAFETY: a live library and a pointer to a live number.
+            |n| unsafe { d.cuLibraryGetKernelCount(n, library) },
+            // SAFETY: the array has as many places as said.
+            |list, n| unsafe { d.cuLibraryEnumerateKernels(list, n, library) },
+            // SAFETY: a live kernel and a pointer to a live pointer.
+            |p, k| unsafe { d.cuKernelGetName(p, k) },
+        )?;
         Ok(())
     });
     let reply = msg::LibraryKernelNamesReply { names: &names };

@@ -9,7 +9,7 @@ use busbar_wire::WireError;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::record::Header;
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, c_char};
 
 pub(super) use super::link::*;
 
@@ -125,6 +125,29 @@ pub(super) fn module_function(
     Ok(())
 }
 
+/// The names of all functions of something, each with the zero at its end.
+pub(super) fn names_of<F: Copy>(
+    count: impl FnOnce(*mut u32) -> CUresult,
+    list: impl FnOnce(*mut F, u32) -> CUresult,
+    name: impl Fn(*mut *const c_char, F) -> CUresult,
+) -> Result<Vec<u8>, CUresult> {
+    let (mut n, mut names) = (0, Vec::new());
+    check(count(&mut n))?;
+    let mut all = Vec::<F>::with_capacity(n as usize);
+    check(list(all.as_mut_ptr(), n))?;
+    // SAFETY: the driver has filled as many places as it said that there are.
+    unsafe { all.set_len(n as usize) };
+    for f in all {
+        let mut p = std::ptr::null();
+        check(name(&mut p, f))?;
+        if !p.is_null() {
+            // SAFETY: the driver's text, which ends in a zero.
+            names.extend_from_slice(unsafe { CStr::from_ptr(p) }.to_bytes_with_nul());
+        }
+    }
+    Ok(names)
+}
+
 pub(super) fn module_function_names(
     w: &mut Cuda,
     h: &Header,
@@ -134,20 +157,14 @@ pub(super) fn module_function_names(
     let rc = attempt(|| {
         let module = w.handle(Kind::Module, m.module)? as CUmodule;
         let d = w.driver;
-        let mut n = 0;
-        // SAFETY: a live module; the array has as many places as said.
-        unsafe {
-            check(d.cuModuleGetFunctionCount(&mut n, module))?;
-            let mut functions: Vec<CUfunction> = vec![std::ptr::null_mut(); n as usize];
-            check(d.cuModuleEnumerateFunctions(functions.as_mut_ptr(), n, module))?;
-            for f in functions {
-                let mut p = std::ptr::null();
-                check(d.cuFuncGetName(&mut p, f))?;
-                if !p.is_null() {
-                    names.extend_from_slice(CStr::from_ptr(p).to_bytes_with_nul());
-                }
-            }
-        }
+        names = names_of::<CUfunction>(
+            // SAFETY: a live module and a pointer to a live number.
+            |n| unsafe { d.cuModuleGetFunctionCount(n, module) },
+            // SAFETY: the array has as many places as said.
+            |list, n| unsafe { d.cuModuleEnumerateFunctions(list, n, module) },
+            // SAFETY: a live function and a pointer to a live pointer.
+            |p, f| unsafe { d.cuFuncGetName(p, f) },
+        )?;
         Ok(())
     });
     let reply = msg::ModuleFunctionNamesReply { names: &names };

@@ -143,53 +143,6 @@ pub(super) fn pool_set_attribute(
     Ok(())
 }
 
-/// Puts the machine's own ordinal where the program's was.
-pub(super) fn locate(w: &Cuda, at: &mut CUmemLocation) -> Result<(), CUresult> {
-    if at.r#type == CU_MEM_LOCATION_TYPE_DEVICE {
-        at.id = w.device(at.id)?;
-    }
-    Ok(())
-}
-
-pub(super) fn cu_mem_pool_get_access(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CuMemPoolGetAccess,
-) -> Result<(), WireError> {
-    let mut location: CUmemLocation =
-        busbar_abi::from_bytes(&m.location).ok_or(WireError::BadValue("structure"))?;
-    let mut flags = busbar_abi::zeroed();
-    let rc = attempt(|| {
-        let pool = w.handle(Kind::MemoryPool, m.mem_pool)? as CUmemoryPool;
-        locate(w, &mut location)?;
-        // SAFETY: a live pool and pointers to live values.
-        check(unsafe { w.driver.cuMemPoolGetAccess(&mut flags, pool, &mut location) })
-    });
-    w.reply(h, rc, |wr| {
-        msg::CuMemPoolGetAccessReply { flags }.encode(wr);
-    });
-    Ok(())
-}
-
-pub(super) fn cu_mem_pool_set_access(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CuMemPoolSetAccess<'_>,
-) -> Result<(), WireError> {
-    let mut map: Vec<CUmemAccessDesc> =
-        busbar_abi::items_from_bytes(m.map).ok_or(WireError::BadValue("structure"))?;
-    let rc = attempt(|| {
-        let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
-        for access in &mut map {
-            locate(w, &mut access.location)?;
-        }
-        // SAFETY: a live pool and a list of that many items.
-        check(unsafe { w.driver.cuMemPoolSetAccess(pool, map.as_ptr(), map.len()) })
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
-}
-
 pub(super) fn pool_create(
     w: &mut Cuda,
     h: &Header,
@@ -198,7 +151,7 @@ pub(super) fn pool_create(
     let mut props: CUmemPoolProps =
         busbar_abi::from_bytes(m.props).ok_or(WireError::BadValue("structure"))?;
     let rc = attempt(|| {
-        locate(w, &mut props.location)?;
+        w.locate(&mut props.location)?;
         props.win32SecurityAttributes = std::ptr::null_mut();
         let mut pool: CUmemoryPool = std::ptr::null_mut();
         // SAFETY: pointers to live values.

@@ -54,7 +54,23 @@ pub(super) fn cu_mem_pool_get_access(
     let mut r = Reader::new(body);
     let m = wire::CuMemPoolGetAccess::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::pool::cu_mem_pool_get_access(w, h, m)
+    let mut v_flags: CUmemAccess_flags = zeroed();
+    let mut v_location: CUmemLocation =
+        from_bytes(&m.location).ok_or(WireError::BadValue("structure"))?;
+    let rc = attempt(|| {
+        let v_mem_pool = w.handle(Kind::MemoryPool, m.mem_pool)?;
+        w.locate(&mut v_location)?;
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
+        check(unsafe {
+            w.driver
+                .cuMemPoolGetAccess(&mut v_flags, v_mem_pool as CUmemoryPool, &mut v_location)
+        })?;
+        Ok(())
+    });
+    w.reply(h, rc, |wr| {
+        wire::CuMemPoolGetAccessReply { flags: v_flags }.encode(wr)
+    });
+    Ok(())
 }
 
 pub(super) fn cu_mem_pool_set_access(
@@ -65,7 +81,24 @@ pub(super) fn cu_mem_pool_set_access(
     let mut r = Reader::new(body);
     let m = wire::CuMemPoolSetAccess::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::pool::cu_mem_pool_set_access(w, h, m)
+    let mut v_map = list::<CUmemAccessDesc>(m.map, m.count as usize)?;
+    let rc = attempt(|| {
+        let v_pool = w.handle(Kind::MemoryPool, m.pool)?;
+        for item in &mut v_map {
+            w.locate(&mut item.location)?;
+        }
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
+        check(unsafe {
+            w.driver.cuMemPoolSetAccess(
+                v_pool as CUmemoryPool,
+                v_map.as_mut_ptr(),
+                m.count as usize,
+            )
+        })?;
+        Ok(())
+    });
+    w.reply(h, rc, |_| {});
+    Ok(())
 }
 
 pub(super) fn cu_mem_pool_trim_to(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
