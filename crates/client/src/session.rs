@@ -648,12 +648,7 @@ impl Receiver {
                 });
             }
         };
-        if let Err(e) = std::thread::Builder::new()
-            .name("busbar-content".into())
-            .spawn(run)
-        {
-            crate::log!(Error, "cannot start a thread to send content: {e}");
-        }
+        let _ = crate::threads::start("busbar-content", run);
     }
 }
 

@@ -37,8 +37,7 @@ impl Opener {
         channel.on_fast(move |channel| {
             // On the receiving thread, which must not wait for a server.
             let (me, channel) = (self.clone(), channel.clone());
-            let named = std::thread::Builder::new().name("busbar-side".into());
-            let _ = named.spawn(move || me.open(&channel));
+            let _ = crate::threads::start("busbar-side", move || me.open(&channel));
         });
     }
 

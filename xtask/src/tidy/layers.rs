@@ -85,6 +85,7 @@ fn sources(repo: &Repo) -> Vec<String> {
     let mut found = Vec::new();
     let exports = [concat!("no_", "mangle"), concat!("export_", "name")];
     for f in repo.files.iter().filter(|f| f.is_rust_code()) {
+        found.extend(loud_threads(f));
         let library = f.path.starts_with("crates/");
         for (n, line) in f.lines() {
             let code = line.split("//").next().unwrap_or_default();
@@ -125,10 +126,38 @@ fn sources(repo: &Repo) -> Vec<String> {
     found
 }
 
+/// Threads in a program of somebody else's that would take its signals.
+fn loud_threads(f: &File) -> Vec<String> {
+    let quiet = f.path.ends_with("/threads.rs") || f.path.contains("/tests/");
+    if !(f.path.starts_with("crates/client/") || f.path.starts_with("shims/")) || quiet {
+        return Vec::new();
+    }
+    let loud = |line: &str| {
+        let plain = line.contains("thread::spawn(") || line.contains("thread::Builder");
+        plain && !line.contains("spawn_scoped")
+    };
+    let code = f.lines().take_while(|(_, l)| *l != "#[cfg(test)]");
+    code.filter(|(_, l)| loud(l))
+        .map(|(n, _)| format!("{}:{n}: start it with threads::start", f.path))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn threads_that_take_a_programs_signals_are_found() {
+        let file = |path: &str| {
+            let text = "fn f() {\n    std::thread::Builder::new().spawn(g);\n}\n".into();
+            let path = path.into();
+            loud_threads(&File { path, text }).len()
+        };
+        assert_eq!(file("crates/client/src/a.rs"), 1);
+        assert_eq!(file("crates/client/src/threads.rs"), 0);
+        assert_eq!(file("crates/worker/src/a.rs"), 0);
+    }
 
     fn found(name: &str, used: &str, kind: Value) -> usize {
         let d = json!([{ "name": used, "kind": kind }]);

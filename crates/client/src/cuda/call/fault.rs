@@ -8,6 +8,7 @@
 use crate::cuda::state::shadows::Outcome;
 use crate::cuda::state::space;
 use crate::lock::lock;
+use crate::threads;
 use busbar_abi::cuda::*;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -260,10 +261,8 @@ pub fn start(key: usize, owner: impl FnOnce() -> Box<dyn Owner>) -> Result<()> {
         FAULTS
             .process
             .store(unsafe { libc::getpid() }, Ordering::Release);
-        std::thread::Builder::new()
-            .name("busbar-memory".into())
-            .spawn(move || serve(&reader))
-            .map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
+        let served = threads::start("busbar-memory", move || serve(&reader));
+        served.map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
         FAULTS.pipe.store(ends[1], Ordering::Release);
     }
     if owners.iter().all(|(k, _)| *k != key) {
@@ -324,8 +323,7 @@ impl Asked {
                             }
                         }
                     };
-                    let named = std::thread::Builder::new().name("busbar-fetch".into());
-                    if named.spawn(run).is_err() {
+                    if threads::start("busbar-fetch", run).is_err() {
                         self.answer(REFUSE);
                     }
                     return;
