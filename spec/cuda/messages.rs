@@ -54,8 +54,8 @@ fn ContextSynchronize(context: u32);
 #[creates(Memory, va)]
 fn MemMapAt(va: u64, size: u64, device: i32);
 
-/// Memory that the client has handed over under `number` is mapped at the client's own address, and
-/// made known to the driver as page-locked.
+/// Memory that the client has handed over under `number`, or with 0 memory of the worker's own, is
+/// mapped at the client's address, and made known to the driver as page-locked.
 #[id(0x8023)] #[message] #[waits] #[family(shared)]
 #[creates(SharedMemory, va)]
 fn ShareHost(va: u64, size: u64, number: u64);

@@ -108,6 +108,7 @@ fn leave(w: &mut Cuda, id: u32) -> Bereft<Events> {
     w.completer.settle_frees();
     w.ahead.settle();
     let ctx = w.handle(Kind::Context, id).unwrap_or(0);
+    super::shared::leave_context(w, id);
     w.completer.leave_context(ctx)
 }
 
@@ -124,7 +125,6 @@ fn forget(w: &mut Cuda, id: u32) {
 fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result<(), CUresult> {
     let dev = w.device(device)?;
     let left = leave(w, context);
-    super::memory::unmap_host(w, dev);
     w.peers
         .retain(|(user, owner)| *user != dev && *owner != dev);
     // SAFETY: a device of this machine.

@@ -215,19 +215,3 @@ pub(super) fn mem_retire(w: &mut Cuda, h: &Header, m: msg::MemRetire) -> Result<
     w.completer.now(rc, reply(h.call));
     Ok(())
 }
-
-/// Frees what shows the program's page-locked memory to a device whose primary context goes. All
-/// else that lived in the context the client frees by name.
-pub(super) fn unmap_host(w: &mut Cuda, dev: i32) {
-    let host = |va| contract::number(va).is_some_and(|n| n > contract::MANAGED);
-    let of_it = w
-        .mapped
-        .iter()
-        .filter(|(va, m)| m.device == dev && host(**va));
-    let gone: Vec<_> = of_it.map(|(a, m)| (*a, m.size)).collect();
-    for (va, size) in gone {
-        let _ = unmap(w.driver, va, size as usize);
-        w.mapped.remove(&va);
-        w.exports.forget(Memory::Mapping(va));
-    }
-}

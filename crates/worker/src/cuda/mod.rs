@@ -95,7 +95,9 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     let places = mover::Places::default();
     let graphs = execs::Graphs::default();
     let mirrors = graphs.mirrors.by_id();
-    let mover = mover::Mover::new(driver, places.clone(), mirrors, blame.clone(), &setup);
+    let twins = state::twins::Twins::default();
+    let far = (mirrors, twins.clone());
+    let mover = mover::Mover::new(driver, places.clone(), far, blame.clone(), &setup);
     setup.ahead.serve(Box::new(mover));
     let promises =
         promised::Promises::new(setup.callbacks, completer.clone(), setup.outbox.clone());
@@ -120,7 +122,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
         mapped: BTreeMap::new(),
         physical: BTreeMap::new(),
         pooled: HashMap::new(),
-        shared: segments::Shared::new(setup.shared),
+        shared: segments::Shared::new(setup.shared, twins),
         exports: exports::Exports::default(),
         given: given::Given::default(),
         reserved: HashSet::new(),

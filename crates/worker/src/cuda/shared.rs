@@ -1,5 +1,6 @@
-//! Memory that the program on this host and its worker both have mapped, at one address: the device
-//! copies from and to the program's own pages, and kernels reach them.
+//! Host memory at one address here and in the program. A program on this host shares it: the device
+//! copies from and to the program's own pages, and kernels reach them. For a program elsewhere the
+//! worker has memory that stands for it, for kernels to reach.
 
 use super::done::reply;
 use super::{Cuda, attempt, check};
@@ -30,7 +31,10 @@ fn register(d: &Driver, va: u64, size: u64) -> Result<(), CUresult> {
 
 pub(super) fn share_host(w: &mut Cuda, h: &Header, m: msg::ShareHost) -> Result<(), WireError> {
     let rc = attempt(|| {
-        w.shared.map(m.va, m.size, m.number)?;
+        match m.number {
+            0 => w.shared.map_twin(m.va, m.size, h.aux)?,
+            number => w.shared.map(m.va, m.size, number)?,
+        }
         register(w.driver, m.va, m.size).inspect_err(|_| w.shared.unmap(m.va))
     });
     w.reply(h, rc, |_| {});
@@ -39,7 +43,7 @@ pub(super) fn share_host(w: &mut Cuda, h: &Header, m: msg::ShareHost) -> Result<
 
 pub(super) fn unshare_host(w: &mut Cuda, h: &Header, m: msg::UnshareHost) -> Result<(), WireError> {
     let rc = attempt(|| {
-        if w.shared.segments.get(&m.va) != Some(&m.size) {
+        if w.shared.size(m.va) != Some(m.size) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         // Copies and kernels that use it are waited for; those of a lost context are over.
@@ -52,6 +56,15 @@ pub(super) fn unshare_host(w: &mut Cuda, h: &Header, m: msg::UnshareHost) -> Res
     });
     w.done(h, rc);
     Ok(())
+}
+
+/// A context is about to go, and with it what stands for a program's memory there.
+pub(super) fn leave_context(w: &mut Cuda, context: u32) {
+    for va in w.shared.twins.of_context(context) {
+        // SAFETY: memory that was registered, in the current context.
+        unsafe { w.driver.cuMemHostUnregister(va as *mut _) };
+        w.shared.unmap(va);
+    }
 }
 
 pub(super) fn copy_shared(w: &mut Cuda, h: &Header, m: msg::CopyShared) -> Result<(), WireError> {

@@ -1,10 +1,10 @@
 //! Mapping memory of the program's in our own ranges of addresses.
 
 use crate::cuda::call::{Cx, unmap_host};
+use crate::cuda::engine::shared;
 use crate::cuda::state::ranges::{Spaces, pages, whole};
 use crate::cuda::state::space;
 use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
 use std::ffi::c_void;
 
 /// Maps fresh memory of the program's at an address of one of our ranges.
@@ -22,12 +22,12 @@ pub fn map_fixed(at: u64, len: u64, rights: i32) -> Result<()> {
     Err(CUDA_ERROR_OUT_OF_MEMORY)
 }
 
-/// Maps device memory through which kernels see memory that lies elsewhere in the program.
-pub fn map_window(cx: Cx, size: u64, device: CUdevice) -> Result<u64> {
+/// Maps memory through which kernels see memory that lies elsewhere in the program.
+pub fn map_window(cx: Cx, size: u64) -> Result<u64> {
     // Whole granules, so that a window can be freed by its address and size alone.
     let size = size.next_multiple_of(space::GRANULE);
     cx.state().spaces.place(space::WINDOW, size, |va, size| {
-        cx.call(&msg::MemMapAt { va, size, device }).map(drop)
+        shared::stand_in(cx, va, size)
     })
 }
 

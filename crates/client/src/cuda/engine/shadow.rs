@@ -4,12 +4,11 @@
 //! function of the program's, and that function may be what faults.
 
 use crate::cuda::call::{Cx, Host, watch};
-use crate::cuda::engine::{place, transfer};
+use crate::cuda::engine::{place, shared, transfer};
 use crate::cuda::state::area::{Area, Attach, SMALL};
 use crate::cuda::state::ranges::{Range, Sort, pages};
 use crate::cuda::state::space;
 use busbar_abi::cuda::*;
-use busbar_wire::generated::cuda as msg;
 
 /// A function of the program's that ran in stream order has returned: what it wrote goes to the
 /// device before the work behind it, which was queued long ago and is the next to write. The worker
@@ -70,6 +69,10 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
     if let Some(known) = shadows.device_side(p, 1) {
         return Ok(known);
     }
+    let home = match r.context {
+        0 => cx,
+        context => cx.in_context(context),
+    };
     // Flags and counters by which the program talks to running kernels are small.
     let small = r.size <= SMALL && shadows.has_room_for_small();
     let mut area = if r.sort == Sort::Host {
@@ -77,12 +80,9 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         // Small allocations share a granule, which is mapped for the first of them.
         let known = shadows.areas().has_granule(first);
         if !known {
-            cx.call(&msg::MemMapAt {
-                va: first,
-                size: (r.base - first + r.size).next_multiple_of(space::GRANULE),
-                device: r.device,
-            })?;
-            shadows.areas().add_granule(first);
+            let size = (r.base - first + r.size).next_multiple_of(space::GRANULE);
+            shared::stand_in(home, first, size)?;
+            shadows.areas().add_granule(first, home.scope);
         }
         if small {
             Area::small(Sort::Host, r.base, r.size, r.base, r.context)
@@ -91,7 +91,7 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         }
     } else {
         let page = r.base & 4095;
-        let window = place::map_window(cx, page + r.size, r.device)?;
+        let window = place::map_window(home, page + r.size)?;
         let there = window + page;
         if small {
             Area::small(Sort::Registered, r.base, r.size, there, r.context)

@@ -71,17 +71,45 @@ fn share(cx: Cx, va: u64, size: u64) -> Result<()> {
 /// Gives memory back that [`alloc`] gave. As with the driver, work of its context is over on
 /// return: the next allocation may be in the same place, and no copy must read or write that.
 pub fn free(cx: Cx, base: u64, size: u64) {
-    if !cx.idle(ALL_STREAMS) {
-        // Whatever the answer is: the memory goes. Errors are for other calls to tell.
-        let _ = cx.call_any(&msg::MemRetire { va: base, size: 0 });
-    }
+    let_work_end(cx, base);
     let _gate = lock(&cx.state().sharing.gate);
     if let Some((va, size)) = cx.state().spaces.unplace(space::SHARED, base, size) {
         unmap_host(va, size);
-        // Without a session there is nobody left to tell.
-        let _ = cx.send(&msg::UnshareHost { va, size });
-        cx.state().spaces.vacant(va, size);
+        leave(cx, va, size);
     }
+}
+
+/// Has the worker map memory of its own that stands for the program's, which is not shared with it;
+/// kernels find it at `va`.
+pub fn stand_in(cx: Cx, va: u64, size: u64) -> Result<()> {
+    cx.call(&msg::ShareHost {
+        va,
+        size,
+        number: 0,
+    })
+    .map(drop)
+}
+
+/// Has the worker unmap what stood for memory of the program's, once all work of the context is
+/// over.
+pub fn stand_down(cx: Cx, va: u64, size: u64) {
+    let_work_end(cx, va);
+    leave(cx, va, size);
+}
+
+/// Waits until all work of the context is over. Functions of the program's that it waits for go on.
+fn let_work_end(cx: Cx, va: u64) {
+    if !cx.idle(ALL_STREAMS) {
+        // Whatever the answer is: the memory goes. Errors are for other calls to tell.
+        let _ = cx.call_any(&msg::MemRetire { va, size: 0 });
+    }
+}
+
+/// The worker unmaps what it has for the program's memory.
+fn leave(cx: Cx, va: u64, size: u64) {
+    // Without a session there is nobody left to tell.
+    let _ = cx.send(&msg::UnshareHost { va, size });
+    cx.state().spaces.vacant(va, size);
 }
 
 /// Queues a copy between the device and what may be shared memory, at `host`; says whether it did.

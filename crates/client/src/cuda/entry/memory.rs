@@ -1,6 +1,6 @@
 //! Device memory, page-locked host memory, and what is known of a pointer.
 
-use crate::cuda::call::{Cx, Host, freed, put, unmap_host};
+use crate::cuda::call::{Cx, Host, put, unmap_host};
 use crate::cuda::engine::{memory, place, pool, shadow, shared, stream, transfer};
 use crate::cuda::state::ranges::{ORDERED, Range, Sort};
 use crate::cuda::state::space;
@@ -162,10 +162,9 @@ pub unsafe fn cuMemFreeHost(cx: Cx, p: *mut c_void) -> Result<()> {
     state.shadows.forget_host(&Host, r.base);
     if let Some((va, size)) = place::leave_host(&state.spaces, r.base, r.size) {
         unmap_host(va, size);
-        if state.shadows.forget_granule(va) {
-            freed::unmap(cx, va, size)?;
-        } else {
-            state.spaces.vacant(va, size);
+        match state.shadows.forget_granule(va) {
+            Some(context) => shared::stand_down(cx.in_context(context), va, size),
+            None => state.spaces.vacant(va, size),
         }
     }
     Ok(())
@@ -206,7 +205,7 @@ pub unsafe fn cuMemHostUnregister(cx: Cx, p: *mut c_void) -> Result<()> {
     if let Some(window) = window {
         let size = (r.base % 4096 + r.size).next_multiple_of(space::GRANULE);
         if let Some((va, size)) = state.spaces.unplace(space::WINDOW, window, size) {
-            freed::unmap(cx, va, size)?;
+            shared::stand_down(cx.in_context(r.context), va, size);
         }
     }
     Ok(())

@@ -104,6 +104,29 @@ pub struct Change {
     pub new: Vec<u8>,
 }
 
+/// Puts pieces in the order in which they travel: those that lie close together and are many bytes
+/// first, a word that stands alone last. The word says that the others are there, as a rule.
+pub fn longest_first<T>(pieces: &mut Vec<T>, place: impl Fn(&T) -> (u64, usize)) {
+    /// Bytes of integers change in part: what is this close together belongs together.
+    const CLOSE: u64 = 16;
+    pieces.sort_by_key(|p| place(p).0);
+    let mut groups: Vec<(u64, Vec<T>)> = Vec::new();
+    let mut end = 0;
+    for piece in pieces.drain(..) {
+        let (at, len) = place(&piece);
+        match groups.last_mut() {
+            Some((bytes, group)) if at < end + CLOSE => {
+                *bytes += len as u64;
+                group.push(piece);
+            }
+            _ => groups.push((len as u64, vec![piece])),
+        }
+        end = at + len as u64;
+    }
+    groups.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+    pieces.extend(groups.into_iter().flat_map(|(_, group)| group));
+}
+
 /// Runs of bytes that differ.
 fn changes(old: &[u8], new: &[u8]) -> impl Iterator<Item = Range<usize>> {
     let same = |i: usize| old[i] == new[i];
@@ -137,8 +160,8 @@ pub struct Area {
     variables: bool,
     /// The context it was made in.
     pub context: u32,
-    /// Another one after each push, and than any other area's: bytes that were asked for before
-    /// are too old.
+    /// Another one after each push and each answer, and than any other area's: bytes that were asked
+    /// for before are too old.
     pub version: u64,
     /// Who may use it.
     pub attach: Attach,
@@ -684,6 +707,14 @@ mod tests {
         let found = a.edge_changes(0, &there);
         let found: Vec<_> = found.iter().map(|c| (c.at - AT, &c.new[..])).collect();
         assert_eq!(found, [(9, &[7][..]), (63, &[1])]);
+    }
+
+    #[test]
+    fn numbers_of_which_few_bytes_change_go_before_a_word_that_stands_alone() {
+        let mut pieces: Vec<(u64, usize)> = vec![(8, 4)];
+        pieces.extend((0..50).map(|i| (4096 + 4 * i, 1)));
+        longest_first(&mut pieces, |p| *p);
+        assert_eq!((pieces[0], pieces[50]), ((4096, 1), (8, 4)));
     }
 
     #[test]

@@ -11,14 +11,13 @@
 //! Lock order: the list of areas here comes before the session's own locks, and nothing that holds
 //! it touches memory that may fault, or waits for what the worker has queued.
 
-use super::area::{ANY, Area, Attach, Look, Pages};
+use super::area::{ANY, Area, Attach, Look, Pages, longest_first};
 use super::ranges::Sort;
 use super::space;
 use crate::lock::{lock, wait};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::op;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -102,8 +101,9 @@ pub struct Areas {
     pending: HashMap<(u32, u32), u64>,
     /// Work queued so far.
     count: u64,
-    /// Granules of page-locked memory that have device memory at their address.
-    granules: BTreeSet<u64>,
+    /// Granules of page-locked memory that the worker has memory for at their address, and the
+    /// contexts where it is registered.
+    granules: BTreeMap<u64, u32>,
     /// Areas with edges.
     open: usize,
     /// The latest version of an area.
@@ -337,9 +337,9 @@ impl Shadows {
         }
     }
 
-    /// A granule that no page-locked memory is in any more is about to go. Says whether it has
-    /// device memory behind it.
-    pub fn forget_granule(&self, granule: u64) -> bool {
+    /// A granule that no page-locked memory is in any more is about to go. The context in which the
+    /// worker has memory for it, if it has.
+    pub fn forget_granule(&self, granule: u64) -> Option<u32> {
         self.areas().granules.remove(&granule)
     }
 
@@ -388,16 +388,16 @@ impl Shadows {
     /// A context is gone, and with it the device's side of what was made in it.
     pub fn forget_context(&self, pages: &impl Pages, id: u32) {
         let mut all = self.areas();
-        let of_it = all.areas.values().filter(|a| a.context == id);
-        let gone: Vec<u64> = of_it.map(|a| a.start).collect();
+        let in_it = |a: &&Area| {
+            let granule = all.granules.get(&(a.start & !(space::GRANULE - 1)));
+            a.context == id || a.sort == Sort::Host && granule == Some(&id)
+        };
+        let gone: Vec<u64> = all.areas.values().filter(in_it).map(|a| a.start).collect();
+        all.granules.retain(|_, context| *context != id);
         for start in gone {
-            if let Some(mut a) = self.remove(&mut all, pages, start) {
-                if a.sort == Sort::Host {
-                    all.granules.remove(&(start & !(space::GRANULE - 1)));
-                }
-                if a.sort != Sort::Managed {
-                    a.open(pages);
-                }
+            let removed = self.remove(&mut all, pages, start);
+            if let Some(mut a) = removed.filter(|a| a.sort != Sort::Managed) {
+                a.open(pages);
             }
         }
         all.pending.retain(|(scope, _), _| *scope != id);
@@ -419,14 +419,14 @@ impl Areas {
             .for_each(f);
     }
 
-    /// A granule of page-locked memory has device memory at its address from now on.
-    pub fn add_granule(&mut self, granule: u64) {
-        self.granules.insert(granule);
+    /// The worker has memory for a granule of page-locked memory from now on.
+    pub fn add_granule(&mut self, granule: u64, context: u32) {
+        self.granules.insert(granule, context);
     }
 
-    /// Whether a granule of page-locked memory has device memory at its address.
+    /// Whether the worker has memory for a granule of page-locked memory.
     pub fn has_granule(&self, granule: u64) -> bool {
-        self.granules.contains(&granule)
+        self.granules.contains_key(&granule)
     }
 
     /// How many areas there are.
@@ -503,7 +503,7 @@ impl Areas {
             }
             news.extend(own.into_iter().map(|(dst, bytes)| (context, dst, bytes)));
         }
-        news.sort_by_key(|(_, _, bytes)| Reverse(bytes.len()));
+        longest_first(&mut news, |(_, dst, bytes)| (*dst, bytes.len()));
         for (context, dst, bytes) in &news {
             far.push(*context, *dst, bytes)?;
         }
@@ -547,18 +547,31 @@ impl Areas {
     /// What was asked for is here: it is written where the device has changed it, unless it is too
     /// old; long pieces first, as they are sent. Says whether there was anything.
     pub fn arrived(&mut self, pages: &impl Pages, got: &[(Look, Option<Vec<u8>>)]) -> bool {
-        let mut changes = Vec::new();
+        let (mut changes, mut heard) = (Vec::new(), Vec::new());
         for (look, bytes) in got {
             let (start, edge) = look.edge;
             let a = self.areas.get_mut(&start);
             if let (Some(a), Some(bytes)) = (a.filter(|a| a.version == look.version), bytes) {
                 changes.extend(a.edge_changes(edge, bytes));
                 a.edge_agreed(edge, bytes);
+                heard.push(start);
             }
         }
-        changes.sort_by_key(|c| Reverse(c.new.len()));
+        // Another answer may be on its way, from before this one.
+        for start in heard {
+            self.renew(start);
+        }
+        longest_first(&mut changes, |c| (c.at, c.new.len()));
         changes.iter().for_each(|c| pages.merge(c));
         !changes.is_empty()
+    }
+
+    /// What was asked for of an area until now is too old.
+    fn renew(&mut self, start: u64) {
+        self.versions += 1;
+        if let Some(a) = self.areas.get_mut(&start) {
+            a.version = self.versions;
+        }
     }
 
     /// Brings the bytes home that pages do not guard.
@@ -603,8 +616,7 @@ impl Areas {
         let mut bytes = vec![0; PAGE];
         far.read(a.context, a.device_of(page), &mut bytes).ok()?;
         a.open_page(pages, page, &bytes).ok()?;
-        self.versions += 1;
-        a.version = self.versions;
+        self.renew(start);
         self.open += usize::from(!had);
         self.woken.notify_one();
         Some(())

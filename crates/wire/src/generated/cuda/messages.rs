@@ -408,8 +408,8 @@ impl<'a> Request<'a> for MemMapAt {
     const NAME: &'static str = "MemMapAt";
 }
 
-/// Memory that the client has handed over under `number` is mapped at the client's own address, and
-/// made known to the driver as page-locked.
+/// Memory that the client has handed over under `number`, or with 0 memory of the worker's own, is
+/// mapped at the client's address, and made known to the driver as page-locked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShareHost {
     pub va: u64,

@@ -10,3 +10,4 @@ pub mod mapped;
 pub mod mirrors;
 pub mod segments;
 pub mod settled;
+pub mod twins;

@@ -1,5 +1,7 @@
-//! Memory that the program on this host and its worker both have mapped.
+//! Host memory at addresses of the program's: what a program on this host shares, and what stands
+//! for memory of a program elsewhere.
 
+use super::twins::Twins;
 use crate::shared::Offers;
 use busbar_abi::cuda::*;
 use busbar_transport::shared::Segment;
@@ -17,16 +19,19 @@ pub struct Shared {
     pub offers: Option<Offers>,
     /// Length by address.
     pub segments: BTreeMap<u64, u64>,
+    /// What stands for memory of a program elsewhere.
+    pub twins: Twins,
     pub bytes: u64,
-    /// Bytes that one session may share: half of the host's.
+    /// Bytes that one session may have mapped: half of the host's.
     pub most_bytes: u64,
 }
 
 impl Shared {
-    pub fn new(offers: Option<Offers>) -> Self {
+    pub fn new(offers: Option<Offers>, twins: Twins) -> Self {
         Self {
             offers,
             segments: BTreeMap::new(),
+            twins,
             bytes: 0,
             most_bytes: crate::host::memory() / 2,
         }
@@ -36,6 +41,29 @@ impl Shared {
     pub fn holds(&self, p: u64, len: u64) -> bool {
         let found = self.segments.range(..=p).next_back();
         found.is_some_and(|(at, n)| p - at < *n && len <= n - (p - at))
+    }
+
+    /// Maps memory that stands for the program's, registered in a context.
+    pub fn map_twin(&mut self, va: u64, size: u64, context: u32) -> Result<(), CUresult> {
+        let whole = size > 0 && (va | size).is_multiple_of(PAGE);
+        let range = [contract::HOST, contract::WINDOW].map(contract::span);
+        let range = range.iter().find(|r| r.contains(&va));
+        if !whole || range.is_none_or(|r| size > r.end - va) {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        if self.bytes + size > self.most_bytes {
+            return Err(CUDA_ERROR_OUT_OF_MEMORY);
+        }
+        let mapped = self.twins.map(va, size, context);
+        mapped.map_err(|_| CUDA_ERROR_OUT_OF_MEMORY)?;
+        self.bytes += size;
+        Ok(())
+    }
+
+    /// The length of what is mapped at an address.
+    pub fn size(&self, va: u64) -> Option<u64> {
+        let shared = self.segments.get(&va).copied();
+        shared.or_else(|| self.twins.size(va))
     }
 
     /// Maps what was handed over under a number.
@@ -57,6 +85,9 @@ impl Shared {
     }
 
     pub fn unmap(&mut self, va: u64) {
+        if let Some(size) = self.twins.unmap(va) {
+            self.bytes -= size;
+        }
         if let Some(size) = self.segments.remove(&va) {
             self.bytes -= size;
             // SAFETY: mapped above, and neither the driver nor a copy uses it any more.
@@ -80,7 +111,7 @@ mod tests {
         let segment = Segment::new(4 * PAGE).unwrap();
         let proof = blake3::derive_key(SHARED_PROOF, b"s");
         let give = |number| hand_over(&name, number, 4 * PAGE, &proof, &segment).unwrap();
-        let mut s = Shared::new(Some(offers));
+        let mut s = Shared::new(Some(offers), Twins::default());
         assert_eq!(
             s.map(VA, PAGE, 1),
             Err(CUDA_ERROR_INVALID_VALUE),
@@ -116,10 +147,35 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_for_memory_elsewhere_is_where_such_memory_may_be() {
+        let mut s = Shared::new(None, Twins::default());
+        let host = contract::span(contract::HOST);
+        let wrong = [
+            (VA, PAGE),
+            (host.start + (6 << 30) + 1, PAGE),
+            (host.start, 0),
+            (host.start - PAGE, PAGE),
+            (contract::span(contract::WINDOW).end - PAGE, 2 * PAGE),
+        ];
+        for (va, size) in wrong {
+            let refused = s.map_twin(va, size, 1);
+            assert_eq!(refused, Err(CUDA_ERROR_INVALID_VALUE), "{va:#x} {size:#x}");
+        }
+        let most = s.most_bytes.next_multiple_of(PAGE) + PAGE;
+        let refused = s.map_twin(host.start, most, 1);
+        assert_eq!(refused, Err(CUDA_ERROR_OUT_OF_MEMORY));
+        let va = host.start + (6 << 30);
+        assert_eq!(s.map_twin(va, 2 * PAGE, 1), Ok(()));
+        assert_eq!((s.size(va), s.bytes), (Some(2 * PAGE), 2 * PAGE));
+        s.unmap(va);
+        assert_eq!((s.size(va), s.bytes), (None, 0));
+    }
+
+    #[test]
     fn a_session_shares_no_more_than_it_may() {
         let offers = Offers::open("s").unwrap();
         let name = offers.name().to_string();
-        let mut s = Shared::new(Some(offers));
+        let mut s = Shared::new(Some(offers), Twins::default());
         let size = s.most_bytes.next_multiple_of(PAGE) + PAGE;
         let segment = Segment::new(size).unwrap();
         let proof = blake3::derive_key(SHARED_PROOF, b"s");
