@@ -160,8 +160,8 @@ pub struct Area {
     variables: bool,
     /// The context it was made in.
     pub context: u32,
-    /// Another one after each push and each answer, and than any other area's: bytes that were asked
-    /// for before are too old.
+    /// Another one after each push and each answer, and than any other area's: what was asked
+    /// for before is too old.
     pub version: u64,
     /// Who may use it.
     pub attach: Attach,
