@@ -22,6 +22,9 @@ const EAGER: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_micros(200);
 const LONG_PAUSE: Duration = Duration::from_millis(2);
 const LONG: Duration = Duration::from_secs(1);
+/// A running kernel has an answer to what it is told within this time: to ask sooner would cost
+/// another round trip.
+const ANSWER: Duration = Duration::from_micros(20);
 /// Bytes that differ so often in a row are taken as they are.
 const PATIENCE: u32 = 4;
 
@@ -54,6 +57,13 @@ fn watch(cx: Cx) {
         if nothing {
             cx.client.session.flush();
         } else {
+            if any {
+                cx.client.session.flush();
+                let sent = Instant::now();
+                while sent.elapsed() < ANSWER {
+                    std::hint::spin_loop();
+                }
+            }
             let Ok([first, second]) = twice(cx, &looks) else {
                 return;
             };
