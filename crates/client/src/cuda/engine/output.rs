@@ -6,18 +6,28 @@ use crate::cuda::state::output::Text;
 use crate::{stdio, threads};
 
 fn submit(state: &'static State, text: Text) {
-    state.output.add(text, |texts| {
+    let room = state.output.add(text, |texts| {
         let run = move || {
             for text in texts {
-                match text {
-                    Text::Out(b) => stdio::print(&b),
-                    Text::Err(b) => stdio::complain(&b),
+                let (Text::Out(b) | Text::Err(b)) = &text;
+                match &text {
+                    Text::Out(b) => stdio::print(b),
+                    Text::Err(b) => stdio::complain(b),
                 }
-                state.output.done();
+                let dropped = state.output.done(b.len());
+                if dropped > 0 {
+                    crate::log!(Warn, "{dropped} bytes that the device printed are lost");
+                }
             }
         };
         let _ = threads::start("busbar-output", run);
     });
+    if !room {
+        crate::log!(
+            Warn,
+            "nobody reads what the program prints: what the device prints now is lost"
+        );
+    }
 }
 
 /// The device printed something. Called on the receiving thread.
