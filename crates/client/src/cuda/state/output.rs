@@ -46,8 +46,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// A text has come, for the writer, whom `start` starts where there is none. False when there is
-    /// no room for it, the first time since there was.
+    /// A text has come, for the writer, whom `start` starts where there is none. False when there
+    /// is no room for it, the first time since there was.
     pub fn add(&self, text: Text, start: impl FnOnce(Receiver<Text>)) -> bool {
         self.expect();
         let mut s = lock(&self.state);
