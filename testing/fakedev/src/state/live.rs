@@ -13,17 +13,17 @@ use super::{context, device, memory, pool};
 use crate::config;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex};
 
 /// The file of this process in the folder that `FAKEDEV_LIVE` names.
-static FILE: LazyLock<Option<File>> = LazyLock::new(|| {
+static FILE: LazyLock<Option<Mutex<File>>> = LazyLock::new(|| {
     let path = format!("{}/{}", config::get("FAKEDEV_LIVE")?, std::process::id());
-    OpenOptions::new()
+    let file = OpenOptions::new()
         .create(true)
         .write(true)
         .truncate(true)
-        .open(path)
-        .ok()
+        .open(path);
+    file.ok().map(Mutex::new)
 });
 
 /// Room for all counts in the file, whose length stays.
@@ -61,6 +61,8 @@ pub fn keep() {
     let (Ok(()), Some(file)) = (device::initialized(), &*FILE) else {
         return;
     };
+    // One thread at a time counts and writes: older counts must not be written last.
+    let file = file.lock().unwrap();
     let counts: Vec<_> = counts()
         .iter()
         .map(|(k, n)| format!("\"{k}\": {n}"))
