@@ -68,6 +68,14 @@ pub struct Session {
     pub neighbour: Option<Neighbour>,
 }
 
+/// Writes which piece of the device's memory is wanted.
+fn piece(src: u64, len: usize) -> impl FnOnce(&mut Vec<u8>) {
+    move |out| {
+        out.extend_from_slice(&src.to_le_bytes());
+        out.extend_from_slice(&(len as u64).to_le_bytes());
+    }
+}
+
 /// Content that a record is about to name.
 pub struct Offered<'a> {
     session: &'a Session,
@@ -326,11 +334,8 @@ impl Session {
 
     /// Has bytes of the device's memory, ahead of what is queued.
     pub fn memory_out(&self, scope: u32, src: u64, to: &mut [u8]) -> Result<Answer, Closed> {
-        let (place, len) = ((to.as_mut_ptr(), to.len()), to.len() as u64);
-        self.ask(OP_MEMORY_OUT, scope, Some(place), |out| {
-            out.extend_from_slice(&src.to_le_bytes());
-            out.extend_from_slice(&len.to_le_bytes());
-        })
+        let place = (to.as_mut_ptr(), to.len());
+        self.ask(OP_MEMORY_OUT, scope, Some(place), piece(src, to.len()))
     }
 
     /// Has several pieces of the device's memory, each behind the one before, in one round trip.
@@ -354,10 +359,8 @@ impl Session {
             };
             let id = self.shared.calls.open_async(place, then);
             let id = id.ok_or_else(|| self.over_why())?;
-            self.channel.push(OP_MEMORY_OUT, id, *scope, |out| {
-                out.extend_from_slice(&src.to_le_bytes());
-                out.extend_from_slice(&(*len as u64).to_le_bytes());
-            })?;
+            self.channel
+                .push(OP_MEMORY_OUT, id, *scope, piece(*src, *len))?;
         }
         drop(tx);
         let mut last = vec![0; len];

@@ -20,7 +20,7 @@ impl Owner for Guarded {
         let outcome = areas.fault(&Host, &cx, p, write, now);
         if areas.has_open() {
             drop(areas);
-            state.shadows.has_edges();
+            state.shadows.note_edges();
             // Without the thread the next call that waits brings what there is.
             let _ = watch::start(cx);
         }

@@ -75,7 +75,7 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
     };
     // Flags and counters by which the program talks to running kernels are small.
     let small = r.size <= SMALL && shadows.has_room_for_small();
-    let mut area = if r.sort == Sort::Host {
+    let start = if r.sort == Sort::Host {
         let first = r.base & !(space::GRANULE - 1);
         // Small allocations share a granule, which is mapped for the first of them.
         let known = shadows.areas().has_granule(first);
@@ -84,20 +84,15 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
             shared::stand_in(home, first, size)?;
             shadows.areas().add_granule(first, home.scope);
         }
-        if small {
-            Area::small(Sort::Host, r.base, r.size, r.base, r.context)
-        } else {
-            Area::new(Sort::Host, r.base, pages(r.size), r.base, r.context)
-        }
+        r.base
     } else {
         let page = r.base & 4095;
-        let window = place::map_window(home, page + r.size)?;
-        let there = window + page;
-        if small {
-            Area::small(Sort::Registered, r.base, r.size, there, r.context)
-        } else {
-            Area::registered(r.base, r.size, there, r.context)
-        }
+        place::map_window(home, page + r.size)? + page
+    };
+    let mut area = match r.sort {
+        sort if small => Area::small(sort, r.base, r.size, start, r.context),
+        Sort::Host => Area::new(Sort::Host, r.base, pages(r.size), start, r.context),
+        _ => Area::registered(r.base, r.size, start, r.context),
     };
     const READ_ONLY: u32 = 8;
     let read_only = r.sort == Sort::Registered && r.flags & READ_ONLY != 0;

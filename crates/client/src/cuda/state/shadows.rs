@@ -242,7 +242,7 @@ impl Shadows {
             pages.watch(a.host, a.len)?;
         }
         if a.has_edges() {
-            self.has_edges();
+            self.note_edges();
             all.open += 1;
         }
         all.versions += 1;
@@ -272,7 +272,7 @@ impl Shadows {
 
     /// Part of some area is not protected: where the program hears that work is over, changes are
     /// looked for.
-    pub fn has_edges(&self) {
+    pub fn note_edges(&self) {
         self.glance.edges.store(true, Ordering::Release);
     }
 
