@@ -1,7 +1,8 @@
 //! Moves bytes between two peers and knows nothing of what they mean.
 //!
 //! A [`Dialer`] makes connections to a peer, an [`Acceptor`] takes those that peers make, and both
-//! give a [`Connection`]: [`tcp`] for networks, [`mem`] for a client and a worker in one process,
+//! give a [`Connection`]: [`tcp`] for networks, [`tls`] for those that nobody
+//! trusts, [`mem`] for a client and a worker in one process,
 //! [`fault`] around either to break it on purpose. A connection is used by one sending and one
 //! receiving thread at a time; `shutdown` may come from any thread and makes both return an error
 //! at once. [`shared`] is memory between processes of one host, and [`handover`] how one of them
@@ -18,7 +19,9 @@ pub mod handover;
 pub mod lock;
 pub mod mem;
 pub mod shared;
+pub mod stream;
 pub mod tcp;
+pub mod tls;
 
 pub use alarm::{Alarm, wait_readable};
 

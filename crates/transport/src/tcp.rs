@@ -95,6 +95,27 @@ impl Tcp {
         self.stream.set_write_timeout(d)
     }
 
+    /// Sends what the socket takes at once, if that is all; else the peer misses it.
+    pub(crate) fn send_now(&self, bytes: &[u8]) {
+        let how = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+        // SAFETY: as many readable bytes as said.
+        unsafe { libc::send(self.raw_fd(), bytes.as_ptr().cast(), bytes.len(), how) };
+    }
+
+    /// Says that nothing more is sent.
+    pub(crate) fn close_sending(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// The first bytes to come, which stay to be received; fewer at the end, or once the limit of
+    /// receiving is over.
+    pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let how = libc::MSG_PEEK | libc::MSG_WAITALL;
+        // SAFETY: as many writable bytes as said.
+        let n = unsafe { libc::recv(self.raw_fd(), buf.as_mut_ptr().cast(), buf.len(), how) };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    }
+
     /// Another handle of the same connection.
     pub fn copy(&self) -> io::Result<Self> {
         Self::new(self.stream.try_clone()?)
