@@ -185,7 +185,7 @@ impl Client {
         let conn = ClientConnection::new(Arc::new(config), self.name.clone());
         let conn = conn.map_err(|e| bad(&e.to_string()))?;
         let mut drive = Drive::new(&tcp, until, conn.into());
-        drive.to_the_end(&mut |step| step())?;
+        drive.greet(&mut |step| step())?;
         let [tx, rx] = drive.halves(&secrets, [CLIENT, SERVER])?;
         tcp.send_timeout(None)?;
         tcp.recv_timeout(None)?;
@@ -252,7 +252,7 @@ impl Server {
         config.key_log = secrets.clone();
         let conn = ServerConnection::new(Arc::new(config)).map_err(|e| bad(&e.to_string()))?;
         let mut drive = Drive::new(&tcp, until, conn.into());
-        if let Err(e) = drive.to_the_end(work) {
+        if let Err(e) = drive.greet(work) {
             drive.last_words();
             return Err(e);
         }
@@ -300,7 +300,7 @@ impl<'a> Drive<'a> {
         }
     }
 
-    fn to_the_end(&mut self, work: &mut dyn FnMut(&mut dyn FnMut())) -> io::Result<()> {
+    fn greet(&mut self, work: &mut dyn FnMut(&mut dyn FnMut())) -> io::Result<()> {
         loop {
             self.flush()?;
             if !self.conn.is_handshaking() {
