@@ -1,6 +1,6 @@
 //! Bytes on their way out: cut into records, encrypted, several to a system call.
 
-use super::schedule::{Half, TAG};
+use super::schedule::{Half, MOST_RECORDS, TAG};
 use super::words::{HEAD, KEY_UPDATE, LONGEST_TEXT, TYPE_ALERT, TYPE_DATA, TYPE_HANDSHAKE};
 use crate::Connection;
 use std::io::{self, IoSlice};
@@ -11,6 +11,7 @@ const RECORD: usize = HEAD + LONGEST_TEXT + 1 + TAG;
 const BATCH: usize = 8;
 /// Records after which there is a new key.
 const UPDATE_AFTER: u64 = 1 << 22;
+const _: () = assert!(UPDATE_AFTER < MOST_RECORDS);
 
 /// What is being sent.
 pub(super) struct Output {
