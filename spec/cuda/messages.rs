@@ -73,10 +73,11 @@ fn CopyShared(dst: u64, src: u64, len: u64, stream: u32);
 #[id(0x8030)] #[message] #[queued] #[family(copy)]
 fn CopyIn(dst: u64, stream: u32, pad: u32, data: Rest);
 
-/// Bytes of the program's memory go to the device that work before may still write: when the stream
-/// has come so far, they are asked for by this token, and come as `CALLBACK_BYTES`.
+/// A box of the program's memory goes to the device, or into an array, that work before may still
+/// write: when the stream has come so far, it is asked for by this token, and comes packed as
+/// `CALLBACK_BYTES`.
 #[id(0x8036)] #[message] #[queued] #[family(copy)]
-fn CopyInLater(dst: u64, len: u64, stream: u32, token: u64);
+fn CopyInLater(shape: Bytes, array: u32, stream: u32, token: u64);
 
 /// Bytes of the device's memory come to the program. The bulk answer holds them.
 #[id(0x8031)] #[message] #[waits] #[family(copy)]

@@ -50,6 +50,9 @@ pub(crate) const SLABS_IN: usize = 80;
 /// Slabs for what goes out: as much as may be unacknowledged, and some.
 pub(crate) const SLABS_OUT: usize = 36;
 
+/// How long to wait for a slab to come back.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// The stages of a worker's execution: the queue, and what is executed ahead of it.
 const QUEUE: usize = 0;
 const AHEAD: usize = 1;
@@ -201,6 +204,8 @@ pub(crate) struct Intake {
     ahead: Ahead,
     arena: Arena,
     outbox: Outbox,
+    /// No slab came back when one was last waited for.
+    hurried: bool,
     /// The slab that the frame in progress goes to.
     landing: Option<(Lent, usize)>,
     /// When the client was last told that this end lives.
@@ -232,6 +237,7 @@ impl Intake {
             ahead,
             arena,
             outbox,
+            hurried: false,
             landing: None,
             told: Cell::new(Instant::now()),
             goodbye: false,
@@ -242,8 +248,8 @@ impl Intake {
     /// Whether nothing must hold up the reading: the executor waits for content, or the connection
     /// has ended, which shows only to who reads on. What is left of it is not much.
     ///
-    /// Nor while a function of the program's is awaited, within bounds: copies behind it hold every
-    /// slab until it has returned, and the word that it has is behind others.
+    /// Nor while a function of the program's is awaited, within bounds: the word that it has
+    /// returned is behind others.
     fn must_read(&self) -> bool {
         // Asked again and again while the reading is held up: the client's pings go unread then.
         if self.told.get().elapsed() > TELL {
@@ -285,11 +291,23 @@ impl Sink for Intake {
         if !(BULK_FROM..=SLAB).contains(&len) || h.len as usize != len || ours {
             return None;
         }
-        // Where no slab may be waited for, the bytes go to ordinary memory.
+        // Where no slab may be waited for, the bytes go to ordinary memory. When none comes back for
+        // a while, copies of a stream that stands still have them all, and what lets the stream go
+        // may be behind this.
+        let since = Instant::now();
         let slab = loop {
             match self.arena.take(Duration::from_millis(10)) {
-                Some(s) => break s,
+                Some(s) => {
+                    self.hurried = false;
+                    break s;
+                }
                 None if memory || self.must_read() => return None,
+                None if self.hurried || since.elapsed() > PATIENCE => {
+                    self.hurried = true;
+                    if self.queue.bytes() < CONTENT_SLACK {
+                        return None;
+                    }
+                }
                 None if lock(&self.queue.state).closed.is_some() => return None,
                 None => {}
             }
@@ -366,6 +384,7 @@ impl Sink for Intake {
 
     fn closed(&mut self, why: &Closed) {
         self.queue.close(why.to_string(), self.goodbye);
+        self.callbacks.end();
         if let Some(f) = self.ended.take() {
             f(self.goodbye, &why.0);
         }

@@ -140,6 +140,12 @@ fn same_both_ways(word: &str) -> String {
 }
 
 #[test]
+fn a_stream_that_stands_still_holds_no_other_and_no_call() {
+    let text = same_both_ways("held");
+    assert!(!text.contains("stood still: false"), "{text}");
+}
+
+#[test]
 fn rows_of_any_length_are_copied() {
     let text = same_both_ways("rows");
     assert!(text.contains("5242880x2 in: 0"), "{text}");

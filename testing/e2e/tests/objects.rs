@@ -109,9 +109,15 @@ fn a_token_that_is_not_taken_is_gone_at_once() {
         };
         w.queue(1, &m);
     }
+    // No such place.
+    let mut shape = [0u8; 200];
+    // To device memory at address 1; 8 by 1 by 1 bytes.
+    for (at, value) in [(120, 2), (136, 1), (176, 8), (184, 1), (192, 1)] {
+        shape[at] = value;
+    }
     let later = CopyInLater {
-        dst: 1,
-        len: 8,
+        shape: &shape,
+        array: 0,
         stream: 0,
         token: 4,
     };

@@ -243,6 +243,7 @@ pub fn open(config: &Config) -> Result<&'static Client> {
         answers: Default::default(),
         ring: OnceLock::new(),
         jobs: Mutex::default(),
+        reads: Mutex::default(),
         waiting: AtomicUsize::new(0),
     }));
     let _ = events.client.set(client);

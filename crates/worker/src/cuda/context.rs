@@ -10,6 +10,7 @@ use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::record::Header;
+use std::time::Duration;
 
 /// What a context takes of its device. The driver does not say; this is about what one takes of a
 /// GPU of today.
@@ -108,6 +109,11 @@ fn leave(w: &mut Cuda, id: u32) -> Bereft<Events> {
     w.completer.settle_frees();
     w.ahead.settle();
     let ctx = w.handle(Kind::Context, id).unwrap_or(0);
+    // The driver may wait for streams that wait for bytes.
+    while w.reads.any(ctx) && !w.outbox.closed() {
+        w.completer.sweep();
+        std::thread::sleep(Duration::from_micros(50));
+    }
     super::shared::leave_context(w, id);
     w.completer.leave_context(ctx)
 }

@@ -1,5 +1,6 @@
 //! Copies, through staging memory that the driver knows as page-locked.
 
+use super::address::check_destination;
 use super::done::{Kept, Staged, Then, reply};
 use super::graph_host::room_for;
 use super::promised::Promised;
@@ -14,6 +15,8 @@ use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Header;
 use std::ffi::c_void;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// Makes the staging memory known to the driver, on a thread of its own: it takes some milliseconds
 /// that a program need not wait for. Until it is done copies are slower and nothing else.
@@ -41,74 +44,148 @@ pub(super) fn register(w: &Cuda, context: u64) {
     }
 }
 
+/// What a copy of a record's bytes keeps until it is done, and where the driver is to read them.
+/// Bytes in a slab stay where they are. Many that came elsewhere get page-locked memory, if there
+/// is some: the driver might wait for the stream before it had read them.
+pub(super) fn kept(w: &mut Cuda, bytes: &[u8]) -> (Option<Kept>, *const u8) {
+    if let Some(slab) = w.slab.take() {
+        return (Some(Kept::Slab(slab)), bytes.as_ptr());
+    }
+    if !(READ_AT_ONCE..=BULK_CHUNK).contains(&bytes.len()) {
+        return (None, bytes.as_ptr());
+    }
+    let Some(detour) = w.detour() else {
+        return (None, bytes.as_ptr());
+    };
+    let room = detour.room.ptr as *mut u8;
+    // SAFETY: fresh memory of that size.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), room, bytes.len()) };
+    (Some(Kept::Own(Box::new(detour))), room)
+}
+
+/// From this size on a driver may wait for the stream before it reads ordinary memory.
+const READ_AT_ONCE: usize = 32 << 10;
+
 pub(super) fn copy_in(w: &mut Cuda, h: &Header, m: msg::CopyIn<'_>) -> Result<(), WireError> {
-    let slab = w.slab.take();
+    let (kept, p) = kept(w, m.data);
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
         let dst = w.address(m.dst)?;
-        let (p, n) = (m.data.as_ptr().cast(), m.data.len());
-        // SAFETY: the record's bytes, which live through the call; from a slab, which is
-        // page-locked, the driver may go on reading, so the slab is kept until the copy is done.
-        check(unsafe { w.driver.cuMemcpyHtoDAsync_v2(dst, p, n, stream) })
+        let n = m.data.len();
+        // SAFETY: the record's bytes, which live through the call; page-locked ones the driver may
+        // go on reading, so they are kept until the copy is done.
+        check(unsafe { w.driver.cuMemcpyHtoDAsync_v2(dst, p.cast(), n, stream) })
     });
-    if let Some(s) = slab
+    if let Some(kept) = kept
         && rc == CUDA_SUCCESS
     {
         let (stream, ctx) = w.here(h, m.stream);
-        w.completer.after(stream, ctx, Then::Release(Kept::Slab(s)));
+        w.completer.after(stream, ctx, Then::Release(kept));
     }
     w.done(h, rc);
     Ok(())
 }
 
-/// What the driver's callback needs to ask for bytes.
-struct Read {
-    promised: Promised,
+/// Where a stream waits for bytes of the client's: the memory that they go to, and a word that
+/// becomes 1 when they are there.
+struct Awaited {
     room: Arc<Mirror>,
-    len: usize,
+    word: Arc<Mirror>,
 }
 
-unsafe extern "C" fn read_here(data: *mut c_void) {
-    // SAFETY: made by `copy_in_later` for this one run.
-    let r = unsafe { Box::from_raw(data.cast::<Read>()) };
-    // SAFETY: `r` keeps the memory until it is dropped, after the wait.
-    unsafe { r.promised.read(r.room.ptr, r.len) };
+impl Awaited {
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: page-locked memory of at least a page, which `word` keeps; others read and write
+        // it as a whole.
+        unsafe { AtomicU32::from_ptr(self.word.ptr as *mut u32) }
+    }
+
+    /// The bytes are there, or will not come: the stream goes on.
+    fn go_on(&self) {
+        self.word().store(1, Ordering::Release);
+    }
+}
+
+unsafe extern "C" fn wait_here(data: *mut c_void) {
+    // SAFETY: made by `await_bytes` for this one run.
+    let a = unsafe { Box::from_raw(data.cast::<Awaited>()) };
+    while a.word().load(Ordering::Acquire) == 0 {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
+/// Has the client asked for bytes when a stream has come so far, and the stream wait for them: on
+/// the device, since the driver may have one thread for the functions of all streams, where one of
+/// the program's may wait for what this stream does. Gives where they will be.
+fn await_bytes(
+    w: &mut Cuda,
+    (stream, context): (CUstream, u64),
+    promised: Promised,
+    len: usize,
+) -> Result<Arc<Mirror>, CUresult> {
+    let (room, word) = (room_for(w, len)?, room_for(w, size_of::<u32>())?);
+    let place = word.ptr;
+    let awaited = Arc::new(Awaited {
+        room: room.clone(),
+        word,
+    });
+    awaited.word().store(0, Ordering::Release);
+    let (asked, read) = (awaited.clone(), w.reads.begin(context));
+    let ask = move |rc| {
+        let came = asked.clone();
+        let then = move || {
+            came.go_on();
+            drop(read);
+        };
+        match rc {
+            // SAFETY: `then` keeps the memory.
+            CUDA_SUCCESS => unsafe { promised.read((asked.room.ptr, len), then) },
+            _ => then(),
+        }
+    };
+    w.completer.after(stream, context, Then::Run(Box::new(ask)));
+    const AT_LEAST: u32 = 0;
+    // SAFETY: a live stream, and a word that lives until the stream has gone on: the caller keeps
+    // the memory until the copy behind it is done.
+    let rc = unsafe { w.driver.cuStreamWaitValue32_v2(stream, place, 1, AT_LEAST) };
+    if rc != CUDA_SUCCESS {
+        let data = Box::into_raw(Box::new(Awaited {
+            room: room.clone(),
+            word: awaited.word.clone(),
+        }));
+        // SAFETY: a live stream; the data is what the function expects.
+        check(unsafe {
+            w.driver
+                .cuLaunchHostFunc(stream, Some(wait_here), data.cast())
+        })
+        // SAFETY: it was not taken, so nobody else has it.
+        .inspect_err(|_| drop(unsafe { Box::from_raw(data) }))?;
+    }
+    let done = Then::Release(Kept::Shared(awaited));
+    w.completer.after(stream, context, done);
+    Ok(room)
 }
 
 pub(super) fn copy_in_later(
     w: &mut Cuda,
     h: &Header,
-    m: msg::CopyInLater,
+    m: msg::CopyInLater<'_>,
 ) -> Result<(), WireError> {
     let promised = w.promises.take(m.token, true);
+    let (mut c, len) = shape(m.shape)?;
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
-        let dst = w.address(m.dst)?;
-        if m.len == 0 || m.len > MOST_READ {
+        c.dstArray = array(w, m.array)?;
+        check_destination(w, &c)?;
+        if len == 0 || len as u64 > MOST_READ {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
-        let len = m.len as usize;
-        let room = room_for(w, len)?;
-        let read = Box::into_raw(Box::new(Read {
-            promised,
-            room: room.clone(),
-            len,
-        }));
-        // SAFETY: a live stream; the data is what the function expects.
-        check(unsafe {
-            w.driver
-                .cuLaunchHostFunc(stream, Some(read_here), read.cast())
-        })
-        // SAFETY: it was not taken, so nobody else has it.
-        .inspect_err(|_| drop(unsafe { Box::from_raw(read) }))?;
+        let here = w.here(h, m.stream);
+        let room = await_bytes(w, here, promised, len)?;
         // SAFETY: page-locked memory of that size, which is kept until the copy is done.
-        check(unsafe {
-            w.driver
-                .cuMemcpyHtoDAsync_v2(dst, room.ptr as *const c_void, len, stream)
-        })?;
-        let (stream, ctx) = w.here(h, m.stream);
+        unsafe { from_packed(w, &mut c, room.ptr, stream)? };
         let done = Then::Release(Kept::Shared(room));
-        w.completer.after(stream, ctx, done);
+        w.completer.after(here.0, here.1, done);
         Ok(())
     });
     w.done(h, rc);
@@ -124,17 +201,17 @@ pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), 
         let mut done = 0;
         while done < m.len {
             let len = (m.len - done).min(BULK_CHUNK as u64) as usize;
-            let slab = w.slab_out()?;
-            // SAFETY: a slab holds that many bytes, and is kept until they are sent.
+            let memory = w.staging_out()?;
+            // SAFETY: it holds that many bytes, and is kept until they are sent.
             check(unsafe {
                 w.driver
-                    .cuMemcpyDtoHAsync_v2(slab.ptr().cast(), m.src + done, len, stream)
+                    .cuMemcpyDtoHAsync_v2(memory.ptr().cast(), m.src + done, len, stream)
             })?;
             let end = done + len as u64;
             let then = Then::Send {
                 call: h.call,
                 offset: done,
-                bytes: Staged { slab, len },
+                bytes: Staged { memory, len },
                 last: (end == m.len).then_some(()),
             };
             w.completer.after(stream, ctx, then);

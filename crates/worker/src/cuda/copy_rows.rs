@@ -1,7 +1,7 @@
 //! Copies of rows: pitched memory, arrays, boxes. What goes to or comes from the client is packed.
 
 use super::address::{check_destination, check_source};
-use super::done::{Kept, Staged, Then, reply};
+use super::done::{Staged, Then, reply};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -9,11 +9,15 @@ use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Header;
 
-fn shape(bytes: &[u8]) -> Result<CUDA_MEMCPY3D, WireError> {
-    busbar_abi::from_bytes(bytes).ok_or(WireError::BadValue("structure"))
+/// What a client says of a box, and how many bytes it has.
+pub(super) fn shape(bytes: &[u8]) -> Result<(CUDA_MEMCPY3D, usize), WireError> {
+    let c: CUDA_MEMCPY3D = busbar_abi::from_bytes(bytes).ok_or(WireError::BadValue("structure"))?;
+    let bytes = c.WidthInBytes.checked_mul(c.Height);
+    let bytes = bytes.and_then(|n| n.checked_mul(c.Depth));
+    Ok((c, bytes.ok_or(WireError::BadValue("number of bytes"))?))
 }
 
-fn array(w: &mut Cuda, id: u32) -> Result<CUarray, CUresult> {
+pub(super) fn array(w: &mut Cuda, id: u32) -> Result<CUarray, CUresult> {
     if id == 0 {
         Ok(std::ptr::null_mut())
     } else {
@@ -23,37 +27,47 @@ fn array(w: &mut Cuda, id: u32) -> Result<CUarray, CUresult> {
 
 const HOST: CUmemorytype = CU_MEMORYTYPE_HOST as _;
 
+/// Copies packed bytes to where a box goes.
+///
+/// # Safety
+/// As many bytes as the box has are readable at `packed` for as long as the driver reads them.
+pub(super) unsafe fn from_packed(
+    w: &Cuda,
+    c: &mut CUDA_MEMCPY3D,
+    packed: u64,
+    stream: CUstream,
+) -> Result<(), CUresult> {
+    c.srcMemoryType = HOST;
+    c.srcHost = packed as *const _;
+    (c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD) = (0, 0, 0, 0);
+    (c.srcPitch, c.srcHeight) = (c.WidthInBytes, c.Height);
+    // SAFETY: passed on to the caller; the destination is checked.
+    check(unsafe { w.driver.cuMemcpy3DAsync_v2(c, stream) })
+}
+
 pub(super) fn copy_in_rows(
     w: &mut Cuda,
     h: &Header,
     m: msg::CopyInRows<'_>,
 ) -> Result<(), WireError> {
-    let mut c = shape(m.shape)?;
-    let bytes = c
-        .WidthInBytes
-        .checked_mul(c.Height)
-        .and_then(|n| n.checked_mul(c.Depth));
-    if bytes != Some(m.data.len()) {
+    let (mut c, bytes) = shape(m.shape)?;
+    if bytes != m.data.len() {
         return Err(WireError::BadValue("number of bytes"));
     }
-    let slab = w.slab.take();
+    let (kept, p) = super::copy::kept(w, m.data);
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
         c.dstArray = array(w, m.array)?;
         check_destination(w, &c)?;
-        c.srcMemoryType = HOST;
-        c.srcHost = m.data.as_ptr().cast();
-        (c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD) = (0, 0, 0, 0);
-        (c.srcPitch, c.srcHeight) = (c.WidthInBytes, c.Height);
-        // SAFETY: the record's bytes are as many as the box has; from a slab, the driver may go on
-        // reading, so it is kept until the copy is done; from elsewhere it has read them on return.
-        check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) })
+        // SAFETY: the record's bytes are as many as the box has; page-locked ones the driver may go
+        // on reading, so they are kept until the copy is done; others it has read on return.
+        unsafe { from_packed(w, &mut c, p as u64, stream) }
     });
-    if let Some(s) = slab
+    if let Some(kept) = kept
         && rc == CUDA_SUCCESS
     {
         let (stream, ctx) = w.here(h, m.stream);
-        w.completer.after(stream, ctx, Then::Release(Kept::Slab(s)));
+        w.completer.after(stream, ctx, Then::Release(kept));
     }
     w.done(h, rc);
     Ok(())
@@ -64,7 +78,7 @@ pub(super) fn copy_out_rows(
     h: &Header,
     m: msg::CopyOutRows<'_>,
 ) -> Result<(), WireError> {
-    let whole = shape(m.shape)?;
+    let (whole, bytes) = shape(m.shape)?;
     let (stream, ctx) = w.here(h, m.stream);
     let rc = attempt(|| {
         w.stream(m.stream)?;
@@ -78,13 +92,9 @@ pub(super) fn copy_out_rows(
         )?;
         // As many bytes as the client waits for, and no box so far out that its rows cannot be
         // named.
-        let bytes = whole
-            .WidthInBytes
-            .checked_mul(whole.Height)
-            .and_then(|n| n.checked_mul(whole.Depth));
         let rows = whole.srcY.checked_add(whole.Height);
         let slices = whole.srcZ.checked_add(whole.Depth);
-        if bytes.map(|n| n as u64) != Some(m.len) || rows.is_none() || slices.is_none() {
+        if bytes as u64 != m.len || rows.is_none() || slices.is_none() {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         let width = whole.WidthInBytes;
@@ -97,24 +107,24 @@ pub(super) fn copy_out_rows(
             let mut y = 0;
             while y < whole.Height {
                 let rows = at_once.min(whole.Height - y);
-                let slab = w.slab_out()?;
+                let memory = w.staging_out()?;
                 let mut c = whole;
                 c.srcArray = src;
                 c.srcY += y;
                 c.srcZ += z;
                 c.dstMemoryType = HOST;
-                c.dstHost = slab.ptr().cast();
+                c.dstHost = memory.ptr().cast();
                 (c.dstXInBytes, c.dstY, c.dstZ, c.dstLOD) = (0, 0, 0, 0);
                 (c.dstPitch, c.dstHeight) = (width, rows);
                 (c.Height, c.Depth) = (rows, 1);
-                // SAFETY: a slab holds that many rows, and is kept until they are sent.
+                // SAFETY: it holds that many rows, and is kept until they are sent.
                 check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) })?;
                 let len = rows * width;
                 let end = offset + len as u64;
                 let then = Then::Send {
                     call: h.call,
                     offset,
-                    bytes: Staged { slab, len },
+                    bytes: Staged { memory, len },
                     last: (end == m.len).then_some(()),
                 };
                 w.completer.after(stream, ctx, then);
@@ -138,7 +148,7 @@ pub(super) fn copy_rows_on_device(
     h: &Header,
     m: msg::CopyRowsOnDevice<'_>,
 ) -> Result<(), WireError> {
-    let mut c = shape(m.shape)?;
+    let (mut c, _) = shape(m.shape)?;
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
         c.srcArray = array(w, m.src_array)?;

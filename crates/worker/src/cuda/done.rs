@@ -3,6 +3,7 @@
 
 use super::blame::Blame;
 use super::driver::relax;
+use super::state::mirrors::Mirror;
 use crate::done::{self, Bereft, Done, Pace, Probe};
 use crate::lock::{lock, wait};
 use crate::memory::Charge;
@@ -23,9 +24,33 @@ pub(super) struct Event {
     context: u64,
 }
 
+/// Staging memory.
+pub(super) enum Staging {
+    /// Of the session's arena.
+    Slab(Lent),
+    /// In the place of a slab, where streams that stand still have them all.
+    Room(Detour),
+}
+
+/// Page-locked memory in the place of a slab; counted while it lives.
+pub(super) struct Detour {
+    pub(super) room: Arc<Mirror>,
+    pub(super) _counted: Arc<()>,
+}
+
+impl Staging {
+    /// Where it begins.
+    pub(super) fn ptr(&self) -> *mut u8 {
+        match self {
+            Self::Slab(slab) => slab.ptr(),
+            Self::Room(d) => d.room.ptr as *mut u8,
+        }
+    }
+}
+
 /// Bytes in staging memory.
 pub(super) struct Staged {
-    pub(super) slab: Lent,
+    pub(super) memory: Staging,
     pub(super) len: usize,
 }
 
@@ -224,10 +249,10 @@ impl Probe for Events {
         false
     }
 
-    fn send(&self, call: u32, offset: u64, Staged { slab, len }: Staged) {
-        let at = slab.ptr();
-        // SAFETY: the slab holds `len` bytes, which nobody writes until it is dropped.
-        unsafe { self.outbox.put_owned(call, offset, (at, len), slab) };
+    fn send(&self, call: u32, offset: u64, Staged { memory, len }: Staged) {
+        let at = memory.ptr();
+        // SAFETY: the memory holds `len` bytes, which nobody writes until it is dropped.
+        unsafe { self.outbox.put_owned(call, offset, (at, len), memory) };
     }
 
     fn answer(&self, call: u32, rc: CUresult, (): ()) {

@@ -5,12 +5,14 @@
 
 use super::done::{Completer, Then};
 use crate::callback::Callbacks;
+use crate::lock::lock;
 use crate::outbox::Outbox;
 use busbar_abi::cuda::*;
 use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::promise::Word;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// The way to the client.
 #[derive(Clone)]
@@ -49,6 +51,41 @@ pub(super) struct Promised {
     to: Promises,
 }
 
+/// Bytes that streams wait for and that the client is still to send, by context. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Reads(Arc<Mutex<Vec<u64>>>);
+
+/// One of them, until it is dropped.
+pub(super) struct Read {
+    context: u64,
+    all: Reads,
+}
+
+impl Reads {
+    /// One more.
+    pub(super) fn begin(&self, context: u64) -> Read {
+        lock(&self.0).push(context);
+        Read {
+            context,
+            all: self.clone(),
+        }
+    }
+
+    /// Whether any stream of a context waits for some.
+    pub(super) fn any(&self, context: u64) -> bool {
+        lock(&self.0).contains(&context)
+    }
+}
+
+impl Drop for Read {
+    fn drop(&mut self) {
+        let mut all = lock(&self.all.0);
+        if let Some(at) = all.iter().position(|c| *c == self.context) {
+            all.swap_remove(at);
+        }
+    }
+}
+
 /// What else a function needs: the error of its stream, and the mirrors to fetch before it and to
 /// send after it.
 pub(super) type With = (CUresult, (Vec<u32>, Vec<u32>));
@@ -64,26 +101,37 @@ impl Promised {
         self.ask(self.to.callbacks.begin(), with);
     }
 
-    /// Has the client send its bytes, and waits until they are all in `len` bytes at `room`.
+    /// Has the client send its bytes to `len` bytes at `room`. `then` is done when they are there,
+    /// or will not come.
     ///
     /// # Safety
-    /// That memory stays writable until this has returned.
-    pub(super) unsafe fn read(&self, room: u64, len: usize) {
+    /// That memory stays writable until then.
+    pub(super) unsafe fn read(&self, room: (u64, usize), then: impl FnOnce() + Send + 'static) {
         // SAFETY: passed on to the caller.
-        let n = unsafe { self.to.callbacks.begin_with(room, len) };
-        self.ask(n, (CUDA_SUCCESS, Default::default()));
-    }
-
-    fn ask(&self, n: u32, (error, (before, after)): With) {
-        if self.once && self.used.swap(true, Ordering::AcqRel) {
+        let n = unsafe { self.to.callbacks.begin_with(room, then) };
+        if self.used.swap(true, Ordering::AcqRel) {
             return self.to.callbacks.done(n);
         }
-        let m = msg::RunPromised {
+        let m = self.asked((CUDA_SUCCESS, Default::default()));
+        self.to
+            .outbox
+            .callback(n, Word::Run as i32, |w| m.encode(w));
+    }
+
+    fn asked(&self, (error, (before, after)): With) -> msg::RunPromised {
+        msg::RunPromised {
             token: self.token,
             error: error as u32,
             before,
             after,
-        };
+        }
+    }
+
+    fn ask(&self, n: u32, with: With) {
+        if self.once && self.used.swap(true, Ordering::AcqRel) {
+            return self.to.callbacks.done(n);
+        }
+        let m = self.asked(with);
         let outbox = self.to.outbox.clone();
         // Behind the copies that were complete before: the function may look at their bytes.
         let ask = move |_| outbox.callback(n, Word::Run as i32, |w| m.encode(w));
@@ -98,12 +146,7 @@ impl Promised {
         if self.used.swap(true, Ordering::AcqRel) {
             return;
         }
-        let m = msg::RunPromised {
-            token: self.token,
-            error: 0,
-            before: vec![],
-            after: vec![],
-        };
+        let m = self.asked(Default::default());
         self.to
             .outbox
             .callback(0, Word::Run as i32, |w| m.encode(w));

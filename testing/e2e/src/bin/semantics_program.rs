@@ -30,6 +30,9 @@ mod functions;
 #[path = "semantics_program/graph_memory.rs"]
 mod graph_memory;
 
+#[path = "semantics_program/held.rs"]
+mod held;
+
 #[path = "semantics_program/logs.rs"]
 mod logs;
 
@@ -87,6 +90,7 @@ fn main() {
         "dead_others" => deaths::others(&api),
         "compiled" => compiled::compiled(&api),
         "talks" => talks::talks(&api),
+        "held" => held::held(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");

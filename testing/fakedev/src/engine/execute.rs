@@ -20,6 +20,7 @@ pub fn run_or_skip(work: &Work, context: &Arc<Context>, stream: CUstream) {
             let _ = run(work, context);
         }
         (Work::Callback(f, user), status) => {
+            let _one = context.functions.lock().unwrap();
             // SAFETY: the program gave this function to be called once, with this argument.
             unsafe { f(stream, status.err().unwrap_or(0), *user as *mut c_void) };
         }
@@ -50,6 +51,7 @@ fn run(work: &Work, context: &Arc<Context>) -> Res {
         Work::Copy(copy) => copy.run(),
         Work::Fill(fill) => fill.run(),
         Work::Host(call) => {
+            let _one = context.functions.lock().unwrap();
             // SAFETY: the program gave this function to be called with this argument.
             unsafe { (call.f)(call.user as *mut c_void) };
             Ok(())

@@ -41,6 +41,9 @@ pub struct Context {
     pub retained: AtomicUsize,
     /// The streams and the order in which work is handed to them.
     pub order: Mutex<Order>,
+    /// Held while a function of the program's runs: the driver has one thread for those of all
+    /// streams.
+    pub functions: Mutex<()>,
     /// The values of `cuCtxSetLimit`.
     pub limits: Mutex<[usize; 8]>,
     /// The cache preference.
@@ -66,6 +69,7 @@ impl Context {
             flags: AtomicU32::new(flags),
             retained: AtomicUsize::new(usize::from(!primary)),
             order: Mutex::default(),
+            functions: Mutex::default(),
             limits: Mutex::new(LIMITS),
             cache_config: AtomicI32::new(0),
             bank_config: AtomicI32::new(0),

@@ -27,11 +27,13 @@ pub struct Client {
     pub ring: OnceLock<Option<Ring>>,
     /// The way to the thread that runs the program's functions.
     pub jobs: Mutex<Option<Sender<Job>>>,
+    /// The way to the thread that reads the program's memory in stream order.
+    pub reads: Mutex<Option<Sender<Job>>>,
     /// How many jobs have come and are not done.
     pub waiting: AtomicUsize,
 }
 
-/// Something for the thread that runs the program's functions.
+/// Something for one of those threads.
 pub type Job = Box<dyn FnOnce() + Send>;
 
 /// The most answers that a part of the cache holds: a program that asks about ever new addresses

@@ -29,6 +29,9 @@ struct Previous(UnsafeCell<MaybeUninit<libc::sigaction>>);
 // SAFETY: written while `Faults::owners` is locked, before the handler that reads it is in place.
 unsafe impl Sync for Previous {}
 
+/// The most threads that do what streams wait for: a client has two.
+const MOST_FUNCTIONS: usize = 16;
+
 /// What the handler looks at: a process has one.
 struct Faults {
     /// Where the pipe's writing end is; -1 until faults are handled.
@@ -37,8 +40,8 @@ struct Faults {
     process: AtomicI32,
     /// The thread that answers, which must not wait for itself.
     helper: AtomicI32,
-    /// The thread that runs the program's stream-ordered functions, while it does.
-    in_function: AtomicI32,
+    /// Threads that do what streams wait for, while they do.
+    in_function: [AtomicI32; MOST_FUNCTIONS],
     /// Guarded memory outside our own address ranges. Fixed, so that the handler can look.
     watched: [(AtomicU64, AtomicU64); 1024],
     /// Who handled faults before.
@@ -51,7 +54,7 @@ static FAULTS: Faults = Faults {
     pipe: AtomicI32::new(-1),
     process: AtomicI32::new(0),
     helper: AtomicI32::new(0),
-    in_function: AtomicI32::new(0),
+    in_function: [const { AtomicI32::new(0) }; MOST_FUNCTIONS],
     watched: [const { (AtomicU64::new(0), AtomicU64::new(0)) }; 1024],
     previous: Previous(UnsafeCell::new(MaybeUninit::zeroed())),
     owners: Mutex::new(Vec::new()),
@@ -110,6 +113,12 @@ fn watched(p: u64) -> bool {
             .watched
             .iter()
             .any(|(f, t)| p < t.load(Ordering::Acquire) && p >= f.load(Ordering::Acquire))
+}
+
+/// Whether a thread runs what a stream waits for.
+fn is_in_function(thread: i32) -> bool {
+    let mut all = FAULTS.in_function.iter();
+    all.any(|slot| slot.load(Ordering::Acquire) == thread)
 }
 
 fn thread_id() -> i32 {
@@ -180,7 +189,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_
             address,
             // SAFETY: the handler's own argument.
             write: unsafe { was_write(context) },
-            in_function: me == FAULTS.in_function.load(Ordering::Acquire),
+            in_function: is_in_function(me),
             answer: AtomicU32::new(OPEN),
         };
         answer = ask(&r);
@@ -360,8 +369,15 @@ pub fn in_function<T>(f: impl FnOnce() -> T) -> T {
         libc::sigaddset(faults.as_mut_ptr(), libc::SIGSEGV);
         libc::pthread_sigmask(libc::SIG_UNBLOCK, faults.as_ptr(), std::ptr::null_mut());
     }
-    FAULTS.in_function.store(thread_id(), Ordering::Release);
+    let me = thread_id();
+    let free = |slot: &&AtomicI32| {
+        let taken = slot.compare_exchange(0, me, Ordering::AcqRel, Ordering::Relaxed);
+        taken.is_ok()
+    };
+    let slot = FAULTS.in_function.iter().find(free);
     let done = f();
-    FAULTS.in_function.store(0, Ordering::Release);
+    if let Some(slot) = slot {
+        slot.store(0, Ordering::Release);
+    }
     done
 }

@@ -3,11 +3,12 @@
 //!
 //! They run one after the other on a thread of their own, as the driver's do, so that they may take
 //! long and the session goes on meanwhile. The stream waits at the server until the function has
-//! returned here.
+//! returned here. Bytes are read on another thread: a function may wait for what other streams do.
 
 use crate::cuda::call::{Client, Cx, Job, decode, fault};
-use crate::cuda::engine::{graph_host, logs, shadow};
+use crate::cuda::engine::{graph_host, logs, shadow, transfer};
 use crate::cuda::state::promised::{Function, Promised};
+use crate::cuda::state::rows::{HostBox, Rows, shape};
 use crate::lock::lock;
 use crate::threads;
 use busbar_abi::cuda::*;
@@ -15,7 +16,6 @@ use busbar_channel::Bulk;
 use busbar_wire::Reader;
 use busbar_wire::generated::cuda::contract::MOST_READ;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::limits::BULK_CHUNK as CHUNK;
 use busbar_wire::promise::{HOST_FUNCTION, MAYBE_CAPTURED, STREAM_CALLBACK, Word};
 use busbar_wire::record::{OP_CALLBACK_BYTES, OP_CALLBACK_DONE};
 use std::ffi::c_void;
@@ -39,10 +39,14 @@ struct Asked {
 /// The most of them that wait: a server cannot fill the program's memory with them.
 const MOST_WAITING: usize = 1 << 16;
 
-/// The way to the thread that runs them. It is there before the first is queued: a stream must not
-/// wait for a function that nobody can run.
-fn jobs(client: &'static Client) -> Result<Sender<Job>> {
-    let mut jobs = lock(&client.jobs);
+/// The way to the thread that runs them, or to the one that reads bytes. It is there before the
+/// first is queued: a stream must not wait for what nobody can do.
+fn jobs(client: &'static Client, reads: bool) -> Result<Sender<Job>> {
+    let (jobs, name) = match reads {
+        false => (&client.jobs, "busbar-callback"),
+        true => (&client.reads, "busbar-read"),
+    };
+    let mut jobs = lock(jobs);
     if let Some(tx) = &*jobs {
         return Ok(tx.clone());
     }
@@ -53,7 +57,7 @@ fn jobs(client: &'static Client) -> Result<Sender<Job>> {
             client.waiting.fetch_sub(1, Ordering::AcqRel);
         }
     };
-    threads::start("busbar-callback", run).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
+    threads::start(name, run).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
     Ok(jobs.insert(tx).clone())
 }
 
@@ -62,7 +66,7 @@ pub fn in_graphs(cx: Cx, run: Function) -> Result<u64> {
     let state = cx.state();
     state.order.program_will_see();
     state.order.functions_in_graphs();
-    jobs(cx.client)?;
+    jobs(cx.client, false)?;
     Ok(state.promises.often(Promised::Function(run)))
 }
 
@@ -76,7 +80,7 @@ pub fn of_node(cx: Cx, token: u64) -> Option<Function> {
 
 /// A user object's destructor: its token.
 pub fn destructor(cx: Cx, object: u32, run: Function) -> Result<u64> {
-    jobs(cx.client)?;
+    jobs(cx.client, false)?;
     let state = cx.state();
     let what = Promised::Destructor { object, run };
     Ok(state.promises.once(&state.order, what))
@@ -88,20 +92,19 @@ fn take_back(cx: Cx, token: u64) {
     let _ = state.promises.take(&state.order, token);
 }
 
-/// Queues a copy to the device from page-locked memory which work before it may write: its bytes
-/// are read when that is over.
-pub fn read_in_order(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> {
-    jobs(cx.client)?;
+/// Queues a copy to the device, or to an array there, from page-locked memory which work before it
+/// may write: its bytes are read when that is over.
+pub fn read_in_order(cx: Cx, r: &Rows, array: u32, stream: u32) -> Result<()> {
+    jobs(cx.client, true)?;
     let state = cx.state();
-    let most = MOST_READ as usize;
-    for done in (0..len).step_by(most) {
-        let n = most.min(len - done);
-        let (at, dst) = (src + done as u64, dst + done as u64);
-        let what = Promised::Read { at, len: n };
-        let token = state.promises.once(&state.order, what);
+    let stripes = r.stripes(MOST_READ as usize);
+    for r in stripes.flat_map(|r| r.boxes_of(MOST_READ as usize)) {
+        let from = r.host(r.src);
+        let token = state.promises.once(&state.order, Promised::Read(from));
+        let s = shape(&r);
         let m = msg::CopyInLater {
-            dst,
-            len: n as u64,
+            shape: busbar_abi::bytes_of(&s),
+            array,
             stream,
             token,
         };
@@ -111,22 +114,24 @@ pub fn read_in_order(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Res
 }
 
 /// Sends what the worker asks for.
-fn read(cx: Cx, call: u32, p: u64, len: usize) {
-    let send = || {
-        for at in (0..len).step_by(CHUNK) {
-            let n = CHUNK.min(len - at);
-            let head = |out: &mut Vec<u8>| {
-                out.extend_from_slice(&call.to_le_bytes());
-                out.extend_from_slice(&(at as u64).to_le_bytes());
-            };
-            // SAFETY: page-locked memory, which its owner keeps until the copy is done.
-            let bytes = unsafe { std::slice::from_raw_parts((p as *const u8).add(at), n) };
-            let channel = cx.client.session.channel();
-            let _ = channel.push_bulk(OP_CALLBACK_BYTES, 0, 0, head, Bulk::Copy(bytes));
-        }
+fn read(cx: Cx, call: u32, from: &HostBox) {
+    let send_piece = |at: usize, piece: &[u8]| {
+        let head = |out: &mut Vec<u8>| {
+            out.extend_from_slice(&call.to_le_bytes());
+            out.extend_from_slice(&(at as u64).to_le_bytes());
+        };
+        let channel = cx.client.session.channel();
+        let _ = channel.push_bulk(OP_CALLBACK_BYTES, 0, 0, head, Bulk::Copy(piece));
+    };
+    // SAFETY: page-locked memory, which its owner keeps until the copy is done.
+    let send = || unsafe {
+        transfer::pieces(from, |at, piece| {
+            send_piece(at, piece);
+            Ok(())
+        })
     };
     // It may be closed to the program by now.
-    fault::in_function(send);
+    let _ = fault::in_function(send);
 }
 
 /// Runs a function of the program's that a stream waits for.
@@ -157,7 +162,7 @@ fn work(cx: Cx, job: &Asked) {
             let call = || unsafe { f(stream as CUstream, job.error, data as *mut c_void) };
             in_stream_order(cx, call);
         }
-        Promised::Read { at, len } => read(cx, job.call, at, len),
+        Promised::Read(from) => read(cx, job.call, &from),
         Promised::Destructor { run: f, .. } => {
             let _ = catch_unwind(|| run(f));
         }
@@ -200,8 +205,9 @@ pub fn asked(client: &'static Client, status: i32, call: u32, body: &[u8]) -> Re
                 before: m.before,
                 after: m.after,
             };
+            let reads = matches!(what, Promised::Read(_));
             // It was there before the token was given.
-            if let Ok(tx) = jobs(client) {
+            if let Ok(tx) = jobs(client, reads) {
                 let _ = tx.send(Box::new(move || work(Cx::of(client), &job)));
             }
         }
@@ -225,7 +231,7 @@ pub fn asked(client: &'static Client, status: i32, call: u32, body: &[u8]) -> Re
 fn queue(cx: Cx, stream: u32, kind: u32, what: Promised) -> Result<()> {
     let state = cx.state();
     state.order.program_will_see();
-    jobs(cx.client)?;
+    jobs(cx.client, false)?;
     cx.need_context()?;
     let token = if kind == MAYBE_CAPTURED {
         state.order.functions_in_graphs();

@@ -23,6 +23,25 @@ fn on_device(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Result<()> 
     copy_across::between(cx, dst, src, len, stream)
 }
 
+/// A copy of bytes that lie one behind the other, between kinds of memory.
+fn flat(dst: (u32, u64), src: (u32, u64), len: usize) -> Rows {
+    let end = |(memory, p): (u32, u64)| End {
+        memory,
+        host: p,
+        device: p,
+        pitch: len,
+        height: 1,
+        ..End::default()
+    };
+    Rows {
+        src: end(src),
+        dst: end(dst),
+        width: len,
+        height: 1,
+        depth: 1,
+    }
+}
+
 /// Makes a node of a copy on a capturing stream; says whether it did. One that would wait is
 /// refused.
 #[cold]
@@ -38,20 +57,7 @@ fn captured(
         stream::refuse_wait(cx, stream)?;
         return Ok(false);
     }
-    let end = |(memory, p): (u32, u64)| End {
-        memory,
-        host: p,
-        device: p,
-        ..End::default()
-    };
-    let r = Rows {
-        src: end(src),
-        dst: end(dst),
-        width: len,
-        height: 1,
-        depth: 1,
-    };
-    graph_host::capture(cx, &r, stream)
+    graph_host::capture(cx, &flat(dst, src, len), stream)
 }
 
 /// Host to device. Unless it may be done `later`, it is done on return as far as the program can
@@ -123,7 +129,8 @@ unsafe fn queue_to_device(
     }
     let pinned = later && cx.state().ranges.is_pinned(src as u64, len);
     if pinned && cx.state().order.may_still_write(src as u64, len) && !cx.idle(stream) {
-        return callback::read_in_order(cx, dst, src as u64, len, stream).map(Ok);
+        let r = flat((DEVICE, dst), (HOST, src as u64), len);
+        return callback::read_in_order(cx, &r, 0, stream).map(Ok);
     }
     // SAFETY: passed on to the caller.
     if unsafe { ring::to_device(cx, dst, src, len, stream)? } {

@@ -4,7 +4,7 @@
 
 use crate::cuda::call::Cx;
 use crate::cuda::engine::transfer::Arriving;
-use crate::cuda::engine::{array, copy_across, graph_host, settled, stream, transfer};
+use crate::cuda::engine::{array, callback, copy_across, graph_host, settled, stream, transfer};
 use crate::cuda::state::rows::{ARRAY, CHUNK, DEVICE, End, HOST, Rows, shape};
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
@@ -20,7 +20,7 @@ fn array_id(cx: Cx, e: &End) -> Result<u32, CUresult> {
 
 /// Sends rows from the host.
 unsafe fn rows_in(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
-    for stripe in r.stripes() {
+    for stripe in r.stripes(CHUNK) {
         // SAFETY: passed on to the caller.
         unsafe { stripe_in(cx, &stripe, stream)? };
     }
@@ -68,7 +68,7 @@ unsafe fn stripe_in(cx: Cx, r: &Rows, stream: u32) -> Result<(), CUresult> {
 /// `later`.
 unsafe fn rows_out(cx: Cx, r: &Rows, stream: u32, later: bool) -> Result<(), CUresult> {
     let array = array_id(cx, &r.src)?;
-    for r in r.stripes().flat_map(Rows::boxes) {
+    for r in r.stripes(CHUNK).flat_map(Rows::boxes) {
         let s = shape(&r);
         let to = r.host(r.dst);
         let len = r.width * r.height * r.depth;
@@ -167,19 +167,20 @@ pub unsafe fn copy_box(
             }
             (HOST, DEVICE | ARRAY) => {
                 let (p, n) = r.host(r.src).span();
+                let written = later
+                    && cx.state().ranges.is_pinned(p, n)
+                    && cx.state().order.may_still_write(p, n);
                 let before = match later {
-                    true if cx.state().ranges.is_pinned(p, n)
-                        && cx.state().order.may_still_write(p, n) =>
-                    {
-                        cx.call(&msg::CuStreamSynchronize { h_stream: stream })
-                            .map(drop)
-                    }
                     true => Ok(()),
                     false => settled::before(cx, stream, p, n),
                 };
                 let there = |cx| rows_in(cx, &r, 0);
+                let here = || match written && !cx.idle(stream) {
+                    true => callback::read_in_order(cx, &r, array_id(cx, &r.dst)?, stream),
+                    false => rows_in(cx, &r, stream),
+                };
                 copy_across::in_context_of(cx, cx.state().home(&r.dst), stream, there)
-                    .unwrap_or_else(|| rows_in(cx, &r, stream))?;
+                    .unwrap_or_else(here)?;
                 if !later {
                     settled::after(cx, stream)?;
                 }

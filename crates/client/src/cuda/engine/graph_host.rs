@@ -9,11 +9,10 @@ use crate::cuda::call::{Cx, decode};
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{stream, transfer};
 use crate::cuda::state::graphs::Lists;
-use crate::cuda::state::rows::{End, HOST, HostBox, Rows, shape};
+use crate::cuda::state::rows::{End, HOST, Rows, shape};
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::limits::BULK_CHUNK as CHUNK;
 
 /// A copy as it travels: its shape, ids of arrays, ids of mirrors.
 pub struct Travel {
@@ -84,31 +83,6 @@ pub fn capture(cx: Cx, r: &Rows, stream: u32) -> Result<bool> {
     Ok(decode::<msg::CaptureCopyReply>(&reply)?.captured != 0)
 }
 
-/// Sends the bytes of a box, in pieces.
-unsafe fn send(b: &HostBox, mut piece_at: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
-    // SAFETY: passed on to the caller.
-    let (packed, p) = match b.whole() {
-        Some(p) => (Vec::new(), p as *const u8),
-        None => {
-            // SAFETY: passed on to the caller.
-            let v = unsafe { transfer::gather(b) };
-            let p = v.as_ptr();
-            (v, p)
-        }
-    };
-    let len = b.len();
-    let mut done = 0;
-    while done < len {
-        let n = CHUNK.min(len - done);
-        // SAFETY: within the box or its packed bytes.
-        let piece = unsafe { std::slice::from_raw_parts(p.add(done), n) };
-        piece_at(done as u64, piece)?;
-        done += n;
-    }
-    drop(packed);
-    Ok(())
-}
-
 /// Sends what a launch on `stream` will read.
 ///
 /// # Safety
@@ -127,13 +101,13 @@ pub unsafe fn before_launch(cx: Cx, l: &Lists, stream: u32) -> Result<()> {
             let m = msg::MirrorIn {
                 mirror: *id,
                 stream,
-                offset,
+                offset: offset as u64,
                 data: &[],
             };
             cx.send_bulk(&m, Bulk::Copy(piece))
         };
         // SAFETY: passed on to the caller.
-        unsafe { send(&b, queue)? };
+        unsafe { transfer::pieces(&b, queue)? };
     }
     Ok(())
 }
@@ -197,10 +171,10 @@ pub fn give(cx: Cx, ids: &[u32]) {
             continue;
         };
         let write = |offset, piece: &[u8]| {
-            let sent = cx.client.session.mirror_in(*id, offset, piece);
+            let sent = cx.client.session.mirror_in(*id, offset as u64, piece);
             sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
         };
         // SAFETY: a graph of the program's reads this memory.
-        let _ = unsafe { send(&b, write) };
+        let _ = unsafe { transfer::pieces(&b, write) };
     }
 }

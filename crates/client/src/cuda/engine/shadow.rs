@@ -62,7 +62,7 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         why()
     );
     // Copies under way into or out of it must not meet a closed page.
-    transfer::settle(cx);
+    transfer::settle(cx, r.base, r.size);
     cx.handle_faults()?;
     let _one = shadows.exposing();
     // Another thread may have been first: what is valid where must not be forgotten.

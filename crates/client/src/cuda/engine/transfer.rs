@@ -21,16 +21,13 @@ const TAIL: usize = 512 << 10;
 /// do early.
 const FIRST: usize = 128 << 10;
 
-/// Waits until no queued copy needs the program's own bytes any more.
-pub fn settle(cx: Cx) {
-    if cx.client.session.drain().is_ok() {
-        wait_for_copies(cx);
+/// Waits until no queued copy needs `len` bytes of the program's own at `p` any more: what is sent
+/// has been, every copy to them has arrived, and every one from them is read.
+pub fn settle(cx: Cx, p: u64, len: u64) {
+    if cx.client.session.drain().is_err() {
+        return;
     }
-}
-
-/// Waits until every copy to page-locked memory has arrived, and every one from it is read.
-fn wait_for_copies(cx: Cx) {
-    while cx.state().order.has_copies() && cx.client.session.closed().is_none() {
+    while cx.state().order.has_copies(p, len) && cx.client.session.closed().is_none() {
         cx.client.session.flush();
         std::thread::sleep(Duration::from_micros(50));
     }
@@ -188,6 +185,32 @@ pub unsafe fn gather(b: &HostBox) -> Vec<u8> {
         }
     }
     out
+}
+
+/// Hands the bytes of a box on, packed, in pieces that each fit a record.
+///
+/// # Safety
+/// The program's memory is readable.
+pub unsafe fn pieces(
+    b: &HostBox,
+    mut piece_at: impl FnMut(usize, &[u8]) -> Result<()>,
+) -> Result<()> {
+    let (packed, p) = match b.whole() {
+        Some(p) => (Vec::new(), p as *const u8),
+        None => {
+            // SAFETY: passed on to the caller.
+            let v = unsafe { gather(b) };
+            let p = v.as_ptr();
+            (v, p)
+        }
+    };
+    // SAFETY: the box, whose bytes lie one behind the other, or its packed bytes.
+    let all = unsafe { std::slice::from_raw_parts(p, b.len()) };
+    for (i, piece) in all.chunks(CHUNK).enumerate() {
+        piece_at(i * CHUNK, piece)?;
+    }
+    drop(packed);
+    Ok(())
 }
 
 /// Puts packed bytes in their places.

@@ -153,7 +153,7 @@ pub unsafe fn cuMemFreeHost(cx: Cx, p: *mut c_void) -> Result<()> {
     let state = cx.state();
     let r = state.ranges.remove(p as u64, |s| s == Sort::Host);
     let r = r.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    transfer::settle(cx);
+    transfer::settle(cx, r.base, r.size);
     if space::is_shared(r.base) {
         // In the context it was registered in, whose work must be over first.
         shared::free(cx.in_context(r.context), r.base, r.size);
@@ -199,7 +199,7 @@ pub unsafe fn cuMemHostUnregister(cx: Cx, p: *mut c_void) -> Result<()> {
     };
     let r = state.ranges.remove(p, |s| s == Sort::Registered);
     let r = r.ok_or(other)?;
-    transfer::settle(cx);
+    transfer::settle(cx, r.base, r.size);
     let wait = |owed: &[(u32, u32)], mark| cx.wait_for(owed, mark);
     let window = state.shadows.forget_registered(&Host, &cx, r.base, wait);
     if let Some(window) = window {

@@ -52,8 +52,8 @@ pub struct Order {
     due: AtomicUsize,
     /// Graphs hold functions, too: how often those run is not known here.
     in_graphs: AtomicBool,
-    /// Reads of the program's memory that are to come.
-    reads: AtomicUsize,
+    /// Reads of the program's memory that are to come: first address and end, and how many.
+    reads: Mutex<HashMap<(u64, u64), usize>>,
     numbers: AtomicU64,
 }
 
@@ -138,9 +138,13 @@ impl Order {
         self.arriving.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Whether any copy has yet to write to the program's memory, or to be read from it.
-    pub fn has_copies(&self) -> bool {
-        self.arriving.load(Ordering::Acquire) > 0 || self.reads.load(Ordering::Acquire) > 0
+    /// Whether any copy has yet to write to `len` bytes of the program's memory at `p`, or to read
+    /// them.
+    pub fn has_copies(&self, p: u64, len: u64) -> bool {
+        let end = p.saturating_add(len);
+        let reaches = |(from, to): &(u64, u64)| *from < end && p < *to;
+        self.arriving.load(Ordering::Acquire) > 0 && lock(&self.places).values().any(reaches)
+            || lock(&self.reads).keys().any(reaches)
     }
 
     /// Whether work that is queued may still write `len` bytes of the program's memory at `p`: what
@@ -168,14 +172,22 @@ impl Order {
         set(&self.in_graphs);
     }
 
-    /// The worker will ask for bytes of the program's.
-    pub fn read_due(&self) {
-        self.reads.fetch_add(1, Ordering::AcqRel);
+    /// The worker will ask for bytes of the program's: where they lie, and how many they are.
+    pub fn read_due(&self, (p, len): (u64, usize)) {
+        let end = p.saturating_add(len as u64);
+        *lock(&self.reads).entry((p, end)).or_default() += 1;
     }
 
     /// They are read, or never will be.
-    pub fn read_done(&self) {
-        one_less(&self.reads);
+    pub fn read_done(&self, (p, len): (u64, usize)) {
+        let mut reads = lock(&self.reads);
+        let place = (p, p.saturating_add(len as u64));
+        if let Some(n) = reads.get_mut(&place) {
+            *n -= 1;
+            if *n == 0 {
+                reads.remove(&place);
+            }
+        }
     }
 }
 
@@ -319,13 +331,13 @@ mod tests {
     #[test]
     fn memory_may_be_written_by_copies_that_reach_it_and_by_any_function() {
         let o = Order::default();
-        assert!(!o.may_still_write(0, usize::MAX) && !o.has_copies());
+        assert!(!o.may_still_write(0, usize::MAX) && !o.has_copies(0, u64::MAX));
         let n = o.arrives(0x1000, 0x100);
         assert!(o.may_still_write(0x10ff, 1) && o.may_still_write(0xfff, 2));
         assert!(!o.may_still_write(0x1100, 9) && !o.may_still_write(0xff0, 16));
-        assert!(o.has_copies());
+        assert!(o.has_copies(0x10ff, 9) && !o.has_copies(0x1100, 9));
         o.arrived(n);
-        assert!(!o.may_still_write(0x1000, 1) && !o.has_copies());
+        assert!(!o.may_still_write(0x1000, 1) && !o.has_copies(0, u64::MAX));
         o.function_due();
         assert!(o.may_still_write(0x9000, 1));
         o.function_ran();
@@ -338,10 +350,15 @@ mod tests {
     #[test]
     fn a_read_that_is_to_come_counts_until_it_is_done() {
         let o = Order::default();
-        o.read_due();
-        assert!(o.has_copies() && !o.may_still_write(0x1000, 8));
-        o.read_done();
-        assert!(!o.has_copies());
+        o.read_due((0x1000, 8));
+        o.read_due((0x1000, 8));
+        assert!(o.has_copies(0x1007, 1) && !o.has_copies(0x1008, 8));
+        assert!(!o.may_still_write(0x1000, 8));
+        o.read_done((0x1000, 8));
+        assert!(o.has_copies(0x1000, 1), "one of two");
+        o.read_done((0x1000, 8));
+        o.read_done((0x1000, 8));
+        assert!(!o.has_copies(0, u64::MAX));
     }
 
     #[test]

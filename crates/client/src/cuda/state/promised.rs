@@ -2,6 +2,7 @@
 //! token for each, never an address.
 
 use super::order::Order;
+use super::rows::HostBox;
 use crate::lock::lock;
 use crate::tokens::Tokens;
 use busbar_abi::cuda::*;
@@ -39,12 +40,7 @@ pub enum Promised {
         run: Function,
     },
     /// Bytes of page-locked memory.
-    Read {
-        /// Where they lie.
-        at: u64,
-        /// How many there are.
-        len: usize,
-    },
+    Read(HostBox),
 }
 
 /// The tokens that a server has.
@@ -61,7 +57,7 @@ impl Promises {
     pub fn once(&self, order: &Order, what: Promised) -> u64 {
         match what {
             Promised::Function(_) | Promised::Callback { .. } => order.function_due(),
-            Promised::Read { .. } => order.read_due(),
+            Promised::Read(b) => order.read_due(b.span()),
             Promised::Destructor { .. } => {}
         }
         lock(&self.0).once(what)
@@ -92,7 +88,7 @@ impl Promised {
     pub fn is_over(&self, order: &Order) {
         match self {
             Self::Function(_) | Self::Callback { .. } => order.function_ran(),
-            Self::Read { .. } => order.read_done(),
+            Self::Read(b) => order.read_done(b.span()),
             Self::Destructor { .. } => {}
         }
     }

@@ -19,7 +19,7 @@ pub const CHUNK: usize = BULK_CHUNK;
 const ROOM: usize = 32 << 20;
 
 /// One end of a copy.
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct End {
     pub memory: u32,
     pub host: u64,
@@ -82,15 +82,20 @@ impl Rows {
         }
     }
 
-    /// Stripes of rows that each fit a record.
-    pub fn stripes(self) -> impl Iterator<Item = Self> {
-        let at = (0..self.width).step_by(CHUNK);
-        at.map(move |x| self.part([x, 0, 0], [CHUNK, usize::MAX, usize::MAX]))
+    /// Stripes of rows of at most so many bytes.
+    pub fn stripes(self, width: usize) -> impl Iterator<Item = Self> {
+        let at = (0..self.width).step_by(width);
+        at.map(move |x| self.part([x, 0, 0], [width, usize::MAX, usize::MAX]))
     }
 
     /// Boxes of about as many bytes as an answer has room for.
     pub fn boxes(self) -> impl Iterator<Item = Self> {
-        let rows = (ROOM / self.width).max(1);
+        self.boxes_of(ROOM)
+    }
+
+    /// Boxes of at most so many bytes, or of one row.
+    pub fn boxes_of(self, bytes: usize) -> impl Iterator<Item = Self> {
+        let rows = (bytes / self.width).max(1);
         let (height, depth) = match rows / self.height {
             0 => (rows, 1),
             slices => (self.height, slices),
@@ -237,7 +242,7 @@ pub fn rows_of(c: &CUDA_MEMCPY3D) -> Rows {
 }
 
 /// A box of the program's memory.
-#[derive(Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct HostBox {
     /// Where it begins, and its pitch.
     pub end: End,

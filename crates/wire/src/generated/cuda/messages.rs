@@ -551,21 +551,22 @@ impl<'a> Request<'a> for CopyIn<'a> {
     }
 }
 
-/// Bytes of the program's memory go to the device that work before may still write: when the stream
-/// has come so far, they are asked for by this token, and come as `CALLBACK_BYTES`.
+/// A box of the program's memory goes to the device, or into an array, that work before may still
+/// write: when the stream has come so far, it is asked for by this token, and comes packed as
+/// `CALLBACK_BYTES`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CopyInLater {
-    pub dst: u64,
-    pub len: u64,
+pub struct CopyInLater<'a> {
+    pub shape: &'a [u8],
+    pub array: u32,
     pub stream: u32,
     pub token: u64,
 }
 
-impl<'a> Message<'a> for CopyInLater {
+impl<'a> Message<'a> for CopyInLater<'a> {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
-        w.u64(self.dst);
-        w.u64(self.len);
+        w.bytes(self.shape);
+        w.u32(self.array);
         w.u32(self.stream);
         w.u64(self.token);
     }
@@ -573,15 +574,15 @@ impl<'a> Message<'a> for CopyInLater {
     #[inline]
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self {
-            dst: r.u64()?,
-            len: r.u64()?,
+            shape: r.bytes()?,
+            array: r.u32()?,
             stream: r.u32()?,
             token: r.u64()?,
         })
     }
 }
 
-impl<'a> Request<'a> for CopyInLater {
+impl<'a> Request<'a> for CopyInLater<'a> {
     const OP: u16 = op::COPY_IN_LATER;
     const NAME: &'static str = "CopyInLater";
 
@@ -1967,11 +1968,11 @@ mod tests {
         }
     }
 
-    impl Sample for CopyInLater {
+    impl Sample for CopyInLater<'static> {
         fn sample(g: &mut Gen) -> Self {
             Self {
-                dst: g.u64(),
-                len: g.u64(),
+                shape: g.bytes(),
+                array: g.u32(),
                 stream: g.u32(),
                 token: g.u64(),
             }
@@ -2378,7 +2379,7 @@ mod tests {
         check::<UnshareHost>(false);
         check::<CopyShared>(false);
         check::<CopyIn<'static>>(true);
-        check::<CopyInLater>(false);
+        check::<CopyInLater<'static>>(false);
         check::<CopyOut>(false);
         check::<CopyInRows<'static>>(true);
         check::<CopyOutRows<'static>>(false);

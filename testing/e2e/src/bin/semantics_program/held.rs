@@ -1,0 +1,281 @@
+//! A stream that stands still, behind a function or a word that the program is to give it later:
+//! other streams go on, and calls that CUDA makes asynchronously return at once.
+
+use super::api::{Api, at};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// So long a stream stands still when it is forgotten: what then goes on goes on too late.
+const LIMIT: Duration = Duration::from_secs(4);
+
+const MANY: u64 = 1 << 20;
+const ROW: u64 = 4096;
+const ROWS: u64 = 100;
+
+/// A stream of the program's that stands still until it is let go.
+struct Hold {
+    /// 0 until the function runs, 1 while it waits; 2 lets it go, and 3 says that it waited in
+    /// vain.
+    state: AtomicU32,
+}
+
+unsafe extern "C" fn stand_still(data: *mut std::ffi::c_void) {
+    // SAFETY: `Hold`s are never freed.
+    let hold = unsafe { &*data.cast::<Hold>() };
+    let end = Instant::now() + LIMIT;
+    let begun = hold
+        .state
+        .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire);
+    while begun.is_ok() && hold.state.load(Ordering::Acquire) == 1 {
+        if Instant::now() > end {
+            hold.state.store(3, Ordering::Release);
+        }
+        std::thread::yield_now();
+    }
+}
+
+impl Hold {
+    /// Holds a stream.
+    fn of(api: &Api, stream: u64) -> &'static Self {
+        let hold: &Self = Box::leak(Box::new(Self {
+            state: AtomicU32::new(0),
+        }));
+        let f = stand_still as unsafe extern "C" fn(*mut std::ffi::c_void);
+        let data = std::ptr::from_ref(hold) as u64;
+        assert_eq!(api.call("cuLaunchHostFunc", &[stream, f as u64, data]), 0);
+        let end = Instant::now() + LIMIT;
+        while hold.state.load(Ordering::Acquire) == 0 && Instant::now() < end {
+            std::thread::yield_now();
+        }
+        hold
+    }
+
+    /// Lets the stream go; whether it stood still until now.
+    fn let_go(&self) -> bool {
+        let held = self
+            .state
+            .compare_exchange(1, 2, Ordering::AcqRel, Ordering::Acquire);
+        held.is_ok()
+    }
+}
+
+/// Memory that the cases copy from and to.
+struct Place {
+    device: u64,
+    array: u64,
+    /// Page-locked.
+    from: u64,
+    to: u64,
+    fill: u64,
+}
+
+/// A slice of page-locked memory.
+fn bytes(p: u64, n: u64) -> &'static mut [u8] {
+    // SAFETY: each caller gives memory that is there until the program ends, and waits for copies.
+    unsafe { std::slice::from_raw_parts_mut(p as *mut u8, n as usize) }
+}
+
+/// `CUDA_MEMCPY2D` of whole rows; kinds are 1 for the host, 2 for the device, 3 for an array.
+fn rows((from, src): (u64, u64), (to, dst): (u64, u64)) -> [u64; 16] {
+    let end = |kind: u64, p: u64| {
+        let of = |k| if kind == k { p } else { 0 };
+        [0, 0, kind, of(1), of(2), of(3), ROW]
+    };
+    let mut all = [0; 16];
+    all[..7].copy_from_slice(&end(from, src));
+    all[7..14].copy_from_slice(&end(to, dst));
+    (all[14], all[15]) = (ROW, ROWS);
+    all
+}
+
+/// Calls of a case, the first of which is the one in question, and what the program sees once their
+/// stream is done.
+type Case = (
+    &'static str,
+    fn(&Api, &Place, u64) -> Vec<i32>,
+    fn(&Place) -> u64,
+);
+
+fn sum(p: u64, n: u64) -> u64 {
+    bytes(p, n).iter().map(|b| u64::from(*b)).sum()
+}
+
+const CASES: [Case; 8] = [
+    (
+        "a short copy in",
+        |api, p, s| {
+            vec![
+                api.call("cuMemcpyHtoDAsync_v2", &[p.device, p.from, 64, s]),
+                api.call("cuMemcpyDtoHAsync_v2", &[p.to, p.device, 64, s]),
+            ]
+        },
+        |p| sum(p.to, 64),
+    ),
+    (
+        "a copy in",
+        |api, p, s| vec![api.call("cuMemcpyHtoDAsync_v2", &[p.device, p.from, MANY, s])],
+        |_| 0,
+    ),
+    (
+        "a copy out",
+        |api, p, s| vec![api.call("cuMemcpyDtoHAsync_v2", &[p.to, p.device, MANY, s])],
+        |p| sum(p.to, MANY),
+    ),
+    (
+        "rows in",
+        |api, p, s| {
+            let mut all = rows((1, p.from), (2, p.device));
+            vec![api.call("cuMemcpy2DAsync_v2", &[at(&mut all), s])]
+        },
+        |_| 0,
+    ),
+    (
+        "rows out",
+        |api, p, s| {
+            let mut all = rows((2, p.device), (1, p.to));
+            vec![api.call("cuMemcpy2DAsync_v2", &[at(&mut all), s])]
+        },
+        |p| sum(p.to, ROW * ROWS),
+    ),
+    (
+        "an array in",
+        |api, p, s| {
+            let mut all = rows((1, p.from), (3, p.array));
+            vec![api.call("cuMemcpy2DAsync_v2", &[at(&mut all), s])]
+        },
+        |_| 0,
+    ),
+    (
+        "an array out",
+        |api, p, s| {
+            let mut all = rows((3, p.array), (1, p.to));
+            vec![api.call("cuMemcpy2DAsync_v2", &[at(&mut all), s])]
+        },
+        |p| sum(p.to, ROW * ROWS),
+    ),
+    (
+        "memory of a pool",
+        |api, p, s| {
+            let mut q = 0u64;
+            vec![
+                api.call("cuMemAllocAsync", &[at(&mut q), MANY, s]),
+                api.call("cuMemsetD8Async", &[q, 3, MANY, s]),
+                api.call("cuMemcpyDtoHAsync_v2", &[p.to, q, MANY, s]),
+                api.call("cuMemFreeAsync", &[q, s]),
+            ]
+        },
+        |p| sum(p.to, MANY),
+    ),
+];
+
+/// Each case on another stream than the one that stands still, and behind it.
+pub fn held(api: &Api) {
+    api.made("cuCtxCreate_v2", &[0, 0]);
+    let [a, b] = [(); 2].map(|()| api.made("cuStreamCreate", &[1]));
+    // Width and height, one channel of unsigned bytes.
+    let mut shape = [ROW, ROWS, 1 | 1 << 32];
+    let place = Place {
+        device: api.made("cuMemAlloc_v2", &[MANY]),
+        array: api.made("cuArrayCreate_v2", &[at(&mut shape)]),
+        from: api.made("cuMemHostAlloc", &[MANY, 2]),
+        to: api.made("cuMemHostAlloc", &[MANY, 2]),
+        fill: api.kernel("fill"),
+    };
+    for (i, b) in bytes(place.from, MANY).iter_mut().enumerate() {
+        *b = (i % 251) as u8;
+    }
+    for (what, run, see) in CASES {
+        let hold = Hold::of(api, a);
+        let done = run(api, &place, b);
+        let waited = api.call("cuStreamSynchronize", &[b]);
+        println!("{what}: {done:?} {waited} sees {}", see(&place));
+        println!("meanwhile the other stood still: {}", hold.let_go());
+        api.tell("cuStreamSynchronize", &[a]);
+        let hold = Hold::of(api, a);
+        let done = run(api, &place, a);
+        println!(
+            "behind it: {done:?}, while it stood still: {}",
+            hold.let_go()
+        );
+        api.tell("cuStreamSynchronize", &[a]);
+        println!("sees {}", see(&place));
+    }
+    first_uses(api, &place, [a, b]);
+    large(api, &place, [a, b]);
+}
+
+/// Kernels see memory of the program's for the first time.
+fn first_uses(api: &Api, place: &Place, [a, b]: [u64; 2]) {
+    let n = 3000u64;
+    let own = vec![0u32; 8192].leak();
+    let registered = own.as_ptr() as u64;
+    for (what, p) in [
+        ("mapped", api.made("cuMemHostAlloc", &[8 * n, 2])),
+        ("registered", registered),
+    ] {
+        let hold = Hold::of(api, a);
+        let mut there = p;
+        if p == registered {
+            api.tell("cuMemHostRegister_v2", &[p, 8192 * 4, 2]);
+        }
+        api.tell("cuMemHostGetDevicePointer_v2", &[at(&mut there), p, 0]);
+        println!("launch: {}", api.launch(place.fill, b, &[there, 7, n]));
+        api.tell("cuStreamSynchronize", &[b]);
+        println!("{what}: sees {}", sum(p, 4 * n));
+        println!("meanwhile the other stood still: {}", hold.let_go());
+        api.tell("cuStreamSynchronize", &[a]);
+    }
+}
+
+/// More behind the stream that stands still than a server has room for on the way.
+fn large(api: &Api, place: &Place, [a, b]: [u64; 2]) {
+    const LARGE: u64 = 160 << 20;
+    let device = api.made("cuMemAlloc_v2", &[LARGE]);
+    let host = api.made("cuMemHostAlloc", &[LARGE, 0]);
+    let word = api.made("cuMemAlloc_v2", &[4096]);
+    for (i, (what, name, args)) in [
+        ("in", "cuMemcpyHtoDAsync_v2", [device, host, LARGE, a]),
+        ("out", "cuMemcpyDtoHAsync_v2", [host, device, LARGE, a]),
+        ("in", "cuMemcpyHtoDAsync_v2", [device, host, LARGE, a]),
+        ("out", "cuMemcpyDtoHAsync_v2", [host, device, LARGE, a]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        bytes(host, LARGE).fill(5 + i as u8);
+        // Behind a function, or behind a word in device memory.
+        let hold = (i < 2).then(|| Hold::of(api, a));
+        let ended = Arc::new(AtomicBool::new(false));
+        if hold.is_none() {
+            api.tell("cuMemsetD32_v2", &[word, 0, 1]);
+            api.tell("cuStreamWaitValue32_v2", &[a, word, 1, 0]);
+            let ended = ended.clone();
+            std::thread::spawn(move || {
+                std::thread::sleep(3 * LIMIT);
+                if !ended.load(Ordering::Acquire) {
+                    println!("nothing goes on");
+                    std::process::exit(1);
+                }
+            });
+        }
+        api.tell(name, &args);
+        api.tell("cuMemcpyHtoDAsync_v2", &[place.device, place.from, MANY, b]);
+        api.tell("cuMemcpyDtoHAsync_v2", &[place.to, place.device, MANY, b]);
+        api.tell("cuStreamSynchronize", &[b]);
+        println!("much {what}: sees {}", sum(place.to, MANY));
+        match hold {
+            Some(hold) => println!("meanwhile the other stood still: {}", hold.let_go()),
+            None => {
+                println!(
+                    "the other stands still: {}",
+                    api.call("cuStreamQuery", &[a])
+                );
+                api.tell("cuStreamWriteValue32_v2", &[b, word, 1, 0]);
+            }
+        }
+        api.tell("cuStreamSynchronize", &[a]);
+        ended.store(true, Ordering::Release);
+        println!("sees {}", sum(host, LARGE));
+    }
+}
