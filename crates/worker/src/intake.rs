@@ -291,9 +291,9 @@ impl Sink for Intake {
         if !(BULK_FROM..=SLAB).contains(&len) || h.len as usize != len || ours {
             return None;
         }
-        // Where no slab may be waited for, the bytes go to ordinary memory. When none comes back for
-        // a while, copies of a stream that stands still have them all, and what lets the stream go
-        // may be behind this.
+        // Where no slab may be waited for, the bytes go to ordinary memory. When none comes back
+        // for a while, copies of a stream that stands still have them all, and what lets the stream
+        // go may be behind this.
         let since = Instant::now();
         let slab = loop {
             match self.arena.take(Duration::from_millis(10)) {

@@ -2,8 +2,8 @@
 
 use super::address::check_destination;
 use super::done::{Kept, Staged, Then, reply};
-use super::graph_host::room_for;
 use super::promised::Promised;
+use super::room::{kept, room_for, staging_out};
 use super::state::mirrors::Mirror;
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
@@ -43,28 +43,6 @@ pub(super) fn register(w: &Cuda, context: u64) {
             .spawn(run);
     }
 }
-
-/// What a copy of a record's bytes keeps until it is done, and where the driver is to read them.
-/// Bytes in a slab stay where they are. Many that came elsewhere get page-locked memory, if there
-/// is some: the driver might wait for the stream before it had read them.
-pub(super) fn kept(w: &mut Cuda, bytes: &[u8]) -> (Option<Kept>, *const u8) {
-    if let Some(slab) = w.slab.take() {
-        return (Some(Kept::Slab(slab)), bytes.as_ptr());
-    }
-    if !(READ_AT_ONCE..=BULK_CHUNK).contains(&bytes.len()) {
-        return (None, bytes.as_ptr());
-    }
-    let Some(detour) = w.detour() else {
-        return (None, bytes.as_ptr());
-    };
-    let room = detour.room.ptr as *mut u8;
-    // SAFETY: fresh memory of that size.
-    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), room, bytes.len()) };
-    (Some(Kept::Own(Box::new(detour))), room)
-}
-
-/// From this size on a driver may wait for the stream before it reads ordinary memory.
-const READ_AT_ONCE: usize = 32 << 10;
 
 pub(super) fn copy_in(w: &mut Cuda, h: &Header, m: msg::CopyIn<'_>) -> Result<(), WireError> {
     let (kept, p) = kept(w, m.data);
@@ -201,17 +179,17 @@ pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), 
         let mut done = 0;
         while done < m.len {
             let len = (m.len - done).min(BULK_CHUNK as u64) as usize;
-            let memory = w.staging_out()?;
+            let (at, kept) = staging_out(w)?;
             // SAFETY: it holds that many bytes, and is kept until they are sent.
             check(unsafe {
                 w.driver
-                    .cuMemcpyDtoHAsync_v2(memory.ptr().cast(), m.src + done, len, stream)
+                    .cuMemcpyDtoHAsync_v2(at as *mut c_void, m.src + done, len, stream)
             })?;
             let end = done + len as u64;
             let then = Then::Send {
                 call: h.call,
                 offset: done,
-                bytes: Staged { memory, len },
+                bytes: Staged { at, kept, len },
                 last: (end == m.len).then_some(()),
             };
             w.completer.after(stream, ctx, then);

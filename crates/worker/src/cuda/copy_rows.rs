@@ -2,6 +2,7 @@
 
 use super::address::{check_destination, check_source};
 use super::done::{Staged, Then, reply};
+use super::room::{kept, staging_out};
 use super::{Cuda, attempt, check};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -54,7 +55,7 @@ pub(super) fn copy_in_rows(
     if bytes != m.data.len() {
         return Err(WireError::BadValue("number of bytes"));
     }
-    let (kept, p) = super::copy::kept(w, m.data);
+    let (kept, p) = kept(w, m.data);
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
         c.dstArray = array(w, m.array)?;
@@ -107,13 +108,13 @@ pub(super) fn copy_out_rows(
             let mut y = 0;
             while y < whole.Height {
                 let rows = at_once.min(whole.Height - y);
-                let memory = w.staging_out()?;
+                let (at, kept) = staging_out(w)?;
                 let mut c = whole;
                 c.srcArray = src;
                 c.srcY += y;
                 c.srcZ += z;
                 c.dstMemoryType = HOST;
-                c.dstHost = memory.ptr().cast();
+                c.dstHost = at as *mut _;
                 (c.dstXInBytes, c.dstY, c.dstZ, c.dstLOD) = (0, 0, 0, 0);
                 (c.dstPitch, c.dstHeight) = (width, rows);
                 (c.Height, c.Depth) = (rows, 1);
@@ -124,7 +125,7 @@ pub(super) fn copy_out_rows(
                 let then = Then::Send {
                     call: h.call,
                     offset,
-                    bytes: Staged { memory, len },
+                    bytes: Staged { at, kept, len },
                     last: (end == m.len).then_some(()),
                 };
                 w.completer.after(stream, ctx, then);

@@ -3,7 +3,6 @@
 
 use super::blame::Blame;
 use super::driver::relax;
-use super::state::mirrors::Mirror;
 use crate::done::{self, Bereft, Done, Pace, Probe};
 use crate::lock::{lock, wait};
 use crate::memory::Charge;
@@ -24,33 +23,15 @@ pub(super) struct Event {
     context: u64,
 }
 
-/// Staging memory.
-pub(super) enum Staging {
-    /// Of the session's arena.
-    Slab(Lent),
-    /// In the place of a slab, where streams that stand still have them all.
-    Room(Detour),
-}
+/// What keeps page-locked memory: a slab, or something in its place.
+pub(super) type Lodging = Result<Lent, Arc<dyn Any + Send + Sync>>;
 
-/// Page-locked memory in the place of a slab; counted while it lives.
-pub(super) struct Detour {
-    pub(super) room: Arc<Mirror>,
-    pub(super) _counted: Arc<()>,
-}
-
-impl Staging {
-    /// Where it begins.
-    pub(super) fn ptr(&self) -> *mut u8 {
-        match self {
-            Self::Slab(slab) => slab.ptr(),
-            Self::Room(d) => d.room.ptr as *mut u8,
-        }
-    }
-}
-
-/// Bytes in staging memory.
+/// Bytes in page-locked memory.
 pub(super) struct Staged {
-    pub(super) memory: Staging,
+    /// Where they are.
+    pub(super) at: u64,
+    /// What keeps them there.
+    pub(super) kept: Lodging,
     pub(super) len: usize,
 }
 
@@ -249,10 +230,10 @@ impl Probe for Events {
         false
     }
 
-    fn send(&self, call: u32, offset: u64, Staged { memory, len }: Staged) {
-        let at = memory.ptr();
+    fn send(&self, call: u32, offset: u64, Staged { at, kept, len }: Staged) {
+        let bytes = (at as *const u8, len);
         // SAFETY: the memory holds `len` bytes, which nobody writes until it is dropped.
-        unsafe { self.outbox.put_owned(call, offset, (at, len), memory) };
+        unsafe { self.outbox.put_owned(call, offset, bytes, kept) };
     }
 
     fn answer(&self, call: u32, rc: CUresult, (): ()) {

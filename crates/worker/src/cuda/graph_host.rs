@@ -12,9 +12,9 @@
 use super::address::{check_destination, check_source};
 use super::done::{Then, reply};
 use super::promised::Promised;
-use super::state::mirrors::{Mirror, most_taken, place, room};
+use super::room::make;
+use super::state::mirrors::{Mirror, place};
 use super::{Cuda, attempt, check};
-use crate::lock::lock;
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
@@ -25,49 +25,6 @@ use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Page-locked memory for bytes of the program's that have no other place.
-pub(super) fn room_for(w: &mut Cuda, len: usize) -> Result<Arc<Mirror>, CUresult> {
-    make(w, 0, len)
-}
-
-/// Makes the mirror `id`.
-fn make(w: &mut Cuda, id: u32, len: usize) -> Result<Arc<Mirror>, CUresult> {
-    const PORTABLE: u32 = 1;
-    let size = room(len);
-    let mirrors = &mut w.graphs.mirrors;
-    let known = lock(&mirrors.pool.free).get_mut(&size).and_then(Vec::pop);
-    let ptr = match known {
-        Some(p) => p,
-        None => {
-            let taken = mirrors.taken.saturating_add(size);
-            if taken > most_taken() {
-                return Err(CUDA_ERROR_OUT_OF_MEMORY);
-            }
-            let mut p = std::ptr::null_mut();
-            // SAFETY: a pointer to a live pointer.
-            check(unsafe { w.driver.cuMemHostAlloc(&mut p, size, PORTABLE) })?;
-            w.graphs.mirrors.taken = taken;
-            p as u64
-        }
-    };
-    let mirrors = &mut w.graphs.mirrors;
-    let m = Arc::new(Mirror {
-        id,
-        ptr,
-        len,
-        busy: Default::default(),
-        pool: mirrors.pool.clone(),
-        outbox: w.outbox.clone(),
-    });
-    lock(&mirrors.by_id).retain(|_, m| m.strong_count() > 0);
-    mirrors.by_ptr.retain(|_, m| m.strong_count() > 0);
-    if id != 0 {
-        lock(&mirrors.by_id).insert(id, Arc::downgrade(&m));
-    }
-    mirrors.by_ptr.insert(ptr, Arc::downgrade(&m));
-    Ok(m)
-}
 
 /// Puts mirrors in the place of the host ends of a copy. Returns what must live as long as the
 /// copy.

@@ -41,6 +41,7 @@ mod occupancy;
 mod peer;
 mod pool;
 mod promised;
+mod room;
 mod session;
 mod shadow;
 mod shared;

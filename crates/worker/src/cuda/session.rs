@@ -1,8 +1,6 @@
 //! A session's CUDA side: the executor's state, and what a record's handler asks of it.
 
-use super::done::{Detour, Staging};
 use super::driver::check;
-use super::graph_host::room_for;
 use super::state::handles::{Body, Handles};
 use super::state::{execs, exports, given, listeners, mapped, segments, settled};
 use super::{blame, done, mover, promised};
@@ -15,12 +13,10 @@ use crate::staging::{Arena, Lent};
 use busbar_abi::cuda::*;
 use busbar_wire::Writer;
 use busbar_wire::generated::cuda::Kind;
-use busbar_wire::limits::BULK_CHUNK;
 use busbar_wire::record::Header;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// A session's CUDA side.
 pub struct Cuda {
@@ -83,13 +79,6 @@ pub struct Cuda {
     /// Who listens to the driver's log.
     pub(super) logs: listeners::Logs,
 }
-
-/// How long to wait for a slab to come back, which it does many times in this while if what it
-/// holds is on its way over a network.
-const PATIENCE: Duration = Duration::from_millis(100);
-
-/// The most memory that is used in the place of slabs, in chunks.
-const MOST_DETOURS: usize = 512;
 
 /// Lines that one session may put into the server's log: a client must not be able to fill it.
 pub(super) const COMPLAINTS: u32 = 16;
@@ -294,43 +283,5 @@ impl Cuda {
     pub(super) fn here(&mut self, h: &Header, stream: u32) -> (CUstream, u64) {
         let ctx = self.handle(Kind::Context, h.aux).unwrap_or(0);
         (self.stream(stream).unwrap_or(0) as CUstream, ctx)
-    }
-
-    /// Memory for bytes on their way out: a slab, once the client has taken others. When none comes
-    /// back for a while, streams that stand still have them, and others must not wait for those.
-    pub(super) fn staging_out(&mut self) -> Result<Staging, CUresult> {
-        let since = Instant::now();
-        loop {
-            if let Some(s) = self.outgoing.take(Duration::ZERO) {
-                self.hurried = false;
-                return Ok(Staging::Slab(s));
-            }
-            self.completer.sweep();
-            if self.outbox.closed() {
-                return Err(CUDA_ERROR_UNKNOWN);
-            }
-            if (self.hurried || since.elapsed() > PATIENCE)
-                && let Some(detour) = self.detour()
-            {
-                self.hurried = true;
-                return Ok(Staging::Room(detour));
-            }
-            if let Some(s) = self.outgoing.take(Duration::from_micros(50)) {
-                return Ok(Staging::Slab(s));
-            }
-        }
-    }
-
-    /// Page-locked memory in the place of a slab, if there is not too much of it.
-    pub(super) fn detour(&mut self) -> Option<Detour> {
-        if Arc::strong_count(&self.detours) > MOST_DETOURS {
-            return None;
-        }
-        let room = room_for(self, BULK_CHUNK).ok()?;
-        let counted = self.detours.clone();
-        Some(Detour {
-            room,
-            _counted: counted,
-        })
     }
 }

@@ -43,7 +43,10 @@ impl Hold {
         }));
         let f = stand_still as unsafe extern "C" fn(*mut std::ffi::c_void);
         let data = std::ptr::from_ref(hold) as u64;
-        assert_eq!(api.call("cuLaunchHostFunc", &[stream, f as u64, data]), 0);
+        assert_eq!(
+            api.call("cuLaunchHostFunc", &[stream, f as usize as u64, data]),
+            0
+        );
         let end = Instant::now() + LIMIT;
         while hold.state.load(Ordering::Acquire) == 0 && Instant::now() < end {
             std::thread::yield_now();

@@ -1,0 +1,117 @@
+//! Page-locked memory for bytes on their way: slabs, mirrors, and what takes a slab's place.
+
+use super::Cuda;
+use super::check;
+use super::done::{Kept, Lodging};
+use super::state::mirrors::{Mirror, most_taken, room};
+use crate::lock::lock;
+use busbar_abi::cuda::*;
+use busbar_wire::limits::BULK_CHUNK;
+use std::any::Any;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Page-locked memory for bytes of the program's that have no other place.
+pub(super) fn room_for(w: &mut Cuda, len: usize) -> Result<Arc<Mirror>, CUresult> {
+    make(w, 0, len)
+}
+
+/// Makes the mirror `id`.
+pub(super) fn make(w: &mut Cuda, id: u32, len: usize) -> Result<Arc<Mirror>, CUresult> {
+    const PORTABLE: u32 = 1;
+    let size = room(len);
+    let mirrors = &mut w.graphs.mirrors;
+    let known = lock(&mirrors.pool.free).get_mut(&size).and_then(Vec::pop);
+    let ptr = match known {
+        Some(p) => p,
+        None => {
+            let taken = mirrors.taken.saturating_add(size);
+            if taken > most_taken() {
+                return Err(CUDA_ERROR_OUT_OF_MEMORY);
+            }
+            let mut p = std::ptr::null_mut();
+            // SAFETY: a pointer to a live pointer.
+            check(unsafe { w.driver.cuMemHostAlloc(&mut p, size, PORTABLE) })?;
+            w.graphs.mirrors.taken = taken;
+            p as u64
+        }
+    };
+    let mirrors = &mut w.graphs.mirrors;
+    let m = Arc::new(Mirror {
+        id,
+        ptr,
+        len,
+        busy: Default::default(),
+        pool: mirrors.pool.clone(),
+        outbox: w.outbox.clone(),
+    });
+    lock(&mirrors.by_id).retain(|_, m| m.strong_count() > 0);
+    mirrors.by_ptr.retain(|_, m| m.strong_count() > 0);
+    if id != 0 {
+        lock(&mirrors.by_id).insert(id, Arc::downgrade(&m));
+    }
+    mirrors.by_ptr.insert(ptr, Arc::downgrade(&m));
+    Ok(m)
+}
+
+/// How long to wait for a slab to come back, which it does many times in this while if what it
+/// holds is on its way over a network.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The most memory that takes the place of slabs, in chunks.
+const MOST_DETOURS: usize = 512;
+
+/// Page-locked memory in the place of a slab, counted while it lives: where it is.
+fn detour(w: &mut Cuda) -> Option<(u64, Arc<dyn Any + Send + Sync>)> {
+    if Arc::strong_count(&w.detours) > MOST_DETOURS {
+        return None;
+    }
+    let room = room_for(w, BULK_CHUNK).ok()?;
+    Some((room.ptr, Arc::new((room, w.detours.clone()))))
+}
+
+/// Memory for a chunk on its way out: a slab, once the client has taken others. When none comes
+/// back for a while, streams that stand still have them, and others must not wait for those.
+pub(super) fn staging_out(w: &mut Cuda) -> Result<(u64, Lodging), CUresult> {
+    let since = Instant::now();
+    loop {
+        if let Some(s) = w.outgoing.take(Duration::ZERO) {
+            w.hurried = false;
+            return Ok((s.ptr() as u64, Ok(s)));
+        }
+        w.completer.sweep();
+        if w.outbox.closed() {
+            return Err(CUDA_ERROR_UNKNOWN);
+        }
+        if (w.hurried || since.elapsed() > PATIENCE)
+            && let Some((at, detour)) = detour(w)
+        {
+            w.hurried = true;
+            return Ok((at, Err(detour)));
+        }
+        if let Some(s) = w.outgoing.take(Duration::from_micros(50)) {
+            return Ok((s.ptr() as u64, Ok(s)));
+        }
+    }
+}
+
+/// What a copy of a record's bytes keeps until it is done, and where the driver is to read them.
+/// Bytes in a slab stay where they are. Many that came elsewhere get page-locked memory, if there
+/// is some: the driver might wait for the stream before it had read them.
+pub(super) fn kept(w: &mut Cuda, bytes: &[u8]) -> (Option<Kept>, *const u8) {
+    if let Some(slab) = w.slab.take() {
+        return (Some(Kept::Slab(slab)), bytes.as_ptr());
+    }
+    if !(READ_AT_ONCE..=BULK_CHUNK).contains(&bytes.len()) {
+        return (None, bytes.as_ptr());
+    }
+    let Some((at, detour)) = detour(w) else {
+        return (None, bytes.as_ptr());
+    };
+    // SAFETY: fresh memory of that size.
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
+    (Some(Kept::Shared(detour)), at as *const u8)
+}
+
+/// From this size on a driver may wait for the stream before it reads ordinary memory.
+const READ_AT_ONCE: usize = 32 << 10;
