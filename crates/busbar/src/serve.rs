@@ -114,7 +114,7 @@ pub fn run(args: Args) -> Result<()> {
     if server.has_gpus() {
         // NVML takes its time to start; the first who asks for the status need not wait for it.
         let s = server.clone();
-        let read = move || drop(s.monitor.read(&s.workers));
+        let read = move || drop(s.monitor.read(&s.workers, true));
         std::thread::Builder::new()
             .name("monitor".into())
             .spawn(read)?;

@@ -45,7 +45,7 @@ pub(crate) fn ask(server: &str) -> Result<Status> {
 }
 
 fn ask_for(server: &str, features: &[&str]) -> Result<Status> {
-    hello::status_with(&Config::from_env(), server, features).map_err(anyhow::Error::msg)
+    hello::status(&Config::from_env(), server, features).map_err(anyhow::Error::msg)
 }
 
 fn ask_all(a: &Args, features: &'static [&str]) -> Vec<(String, Result<Status>)> {

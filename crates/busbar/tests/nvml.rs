@@ -441,6 +441,28 @@ fn a_fork_in_the_middle_of_questions_hangs_nobody() {
     });
 }
 
+/// Each reading of the simulated library raises the energy by 1000, from a million on; the first
+/// is made when the server starts.
+#[test]
+fn who_only_counts_gpus_causes_no_reading() {
+    if !is_program() {
+        let name = "who_only_counts_gpus_causes_no_reading";
+        return program(name, &serve("libfakenvml.so"));
+    }
+    let nvml = Nvml::load("libnvidia_ml.so");
+    for _ in 0..3 {
+        assert_eq!(nvml.call("nvmlInit_v2", [0; 4]), 0);
+        assert_eq!(nvml.devices().len(), 2);
+        assert_eq!(nvml.call("nvmlShutdown", [0; 4]), 0);
+        // Longer than readings are taken for those of now.
+        std::thread::sleep(std::time::Duration::from_millis(600));
+    }
+    assert_eq!(nvml.call("nvmlInit_v2", [0; 4]), 0);
+    let (_, d) = nvml.devices().remove(0);
+    // Two GPUs, read twice: at the server's start, and now.
+    assert!(nvml.energy(d).unwrap()[0] < 1_004_000);
+}
+
 #[test]
 fn live_values_follow_the_server_until_it_is_gone() {
     if !is_program() {

@@ -115,13 +115,9 @@ pub fn connect(
     }
 }
 
-/// Asks a server what it has, and what of it this program sees.
-pub fn status(config: &Config, server: &str) -> Result<Status, String> {
-    status_with(config, server, &[])
-}
-
-/// As [`status`], and what else the server is asked for by these features.
-pub fn status_with(config: &Config, server: &str, features: &[&str]) -> Result<Status, String> {
+/// Asks a server what it has, and what of it this program sees. What else is asked for, and what
+/// need not be exact, is said by `features`.
+pub fn status(config: &Config, server: &str, features: &[&str]) -> Result<Status, String> {
     let mut hello = introduce(config, Hello::new(Intent::Status))?;
     hello
         .features

@@ -17,6 +17,8 @@ pub const PATIENCE: &str = "patience";
 pub const SIDE_CONNECTION: &str = "side-connection";
 /// Whoever asks for the status wants to know what sessions hold, too.
 pub const HOLDINGS: &str = "holdings";
+/// Whoever asks for the status is content with the last readings of the GPUs, however old.
+pub const LAST_READINGS: &str = "last-readings";
 /// What a client proves itself with when it shares memory is derived, in this context, from the
 /// session's secret, which itself stays on the connection that it came over.
 pub const SHARED_PROOF: &str = "busbar shared memory";

@@ -23,9 +23,47 @@ enum Ask {
     Two(Number),
 }
 
-/// What NVML functions say about a device in one number or two.
+type Readings = &'static [(Number, &'static CStr, Ask)];
+
+/// What NVML functions say about a device in one number or two, as long as the driver runs. Asked
+/// once: some of it takes long.
 #[rustfmt::skip]
-const SIMPLE: &[(Number, &CStr, Ask)] = &[
+const FIXED: Readings = &[
+    (Number::MaxClockGraphics, c"nvmlDeviceGetMaxClockInfo", Ask::Of(0)),
+    (Number::MaxClockSm, c"nvmlDeviceGetMaxClockInfo", Ask::Of(1)),
+    (Number::MaxClockMemory, c"nvmlDeviceGetMaxClockInfo", Ask::Of(2)),
+    (Number::MaxClockVideo, c"nvmlDeviceGetMaxClockInfo", Ask::Of(3)),
+    (Number::PcieMaxGeneration, c"nvmlDeviceGetMaxPcieLinkGeneration", Ask::One),
+    (Number::PcieMaxWidth, c"nvmlDeviceGetMaxPcieLinkWidth", Ask::One),
+    (Number::PcieMaxSpeed, c"nvmlDeviceGetPcieLinkMaxSpeed", Ask::One),
+    (Number::PowerDefaultLimit, c"nvmlDeviceGetPowerManagementDefaultLimit", Ask::One),
+    (Number::PowerMinLimit, c"nvmlDeviceGetPowerManagementLimitConstraints",
+        Ask::Two(Number::PowerMaxLimit)),
+    (Number::Minor, c"nvmlDeviceGetMinorNumber", Ask::One),
+    (Number::Brand, c"nvmlDeviceGetBrand", Ask::One),
+    (Number::Board, c"nvmlDeviceGetBoardId", Ask::One),
+    (Number::Architecture, c"nvmlDeviceGetArchitecture", Ask::One),
+    (Number::Cores, c"nvmlDeviceGetNumGpuCores", Ask::One),
+    (Number::MemoryBusWidth, c"nvmlDeviceGetMemoryBusWidth", Ask::One),
+    (Number::MaxMigDevices, c"nvmlDeviceGetMaxMigDeviceCount", Ask::One),
+    (Number::PcieGpuMaxGeneration, c"nvmlDeviceGetGpuMaxPcieLinkGeneration", Ask::One),
+    (Number::BusType, c"nvmlDeviceGetBusType", Ask::One),
+    (Number::Module, c"nvmlDeviceGetModuleId", Ask::One),
+    (Number::MultiGpuBoard, c"nvmlDeviceGetMultiGpuBoard", Ask::One),
+    (Number::Fans, c"nvmlDeviceGetNumFans", Ask::One),
+    (Number::Virtualization, c"nvmlDeviceGetVirtualizationMode", Ask::One),
+    (Number::ClockReasonsKnown, c"nvmlDeviceGetSupportedClocksThrottleReasons", Ask::Wide),
+    (Number::HeatShutdown, c"nvmlDeviceGetTemperatureThreshold", Ask::Of(0)),
+    (Number::HeatSlowdown, c"nvmlDeviceGetTemperatureThreshold", Ask::Of(1)),
+    (Number::HeatMemory, c"nvmlDeviceGetTemperatureThreshold", Ask::Of(2)),
+    (Number::HeatGpu, c"nvmlDeviceGetTemperatureThreshold", Ask::Of(3)),
+    (Number::EccDefault, c"nvmlDeviceGetDefaultEccMode", Ask::One),
+    (Number::InforomChecksum, c"nvmlDeviceGetInforomConfigurationChecksum", Ask::One),
+];
+
+/// The same of what changes.
+#[rustfmt::skip]
+const LIVE: Readings = &[
     (Number::Busy, c"nvmlDeviceGetUtilizationRates", Ask::Two(Number::MemoryBusy)),
     (Number::Temperature, c"nvmlDeviceGetTemperature", Ask::Of(0)),
     (Number::Power, c"nvmlDeviceGetPowerUsage", Ask::One),
@@ -36,57 +74,27 @@ const SIMPLE: &[(Number, &CStr, Ask)] = &[
     (Number::ClockSm, c"nvmlDeviceGetClockInfo", Ask::Of(1)),
     (Number::ClockMemory, c"nvmlDeviceGetClockInfo", Ask::Of(2)),
     (Number::ClockVideo, c"nvmlDeviceGetClockInfo", Ask::Of(3)),
-    (Number::MaxClockGraphics, c"nvmlDeviceGetMaxClockInfo", Ask::Of(0)),
-    (Number::MaxClockSm, c"nvmlDeviceGetMaxClockInfo", Ask::Of(1)),
-    (Number::MaxClockMemory, c"nvmlDeviceGetMaxClockInfo", Ask::Of(2)),
-    (Number::MaxClockVideo, c"nvmlDeviceGetMaxClockInfo", Ask::Of(3)),
     (Number::PcieGeneration, c"nvmlDeviceGetCurrPcieLinkGeneration", Ask::One),
     (Number::PcieWidth, c"nvmlDeviceGetCurrPcieLinkWidth", Ask::One),
     (Number::PcieSpeed, c"nvmlDeviceGetPcieSpeed", Ask::One),
-    (Number::PcieMaxGeneration, c"nvmlDeviceGetMaxPcieLinkGeneration", Ask::One),
-    (Number::PcieMaxWidth, c"nvmlDeviceGetMaxPcieLinkWidth", Ask::One),
-    (Number::PcieMaxSpeed, c"nvmlDeviceGetPcieLinkMaxSpeed", Ask::One),
     (Number::PowerLimit, c"nvmlDeviceGetPowerManagementLimit", Ask::One),
-    (Number::PowerDefaultLimit, c"nvmlDeviceGetPowerManagementDefaultLimit", Ask::One),
     (Number::PowerEnforcedLimit, c"nvmlDeviceGetEnforcedPowerLimit", Ask::One),
-    (Number::PowerMinLimit, c"nvmlDeviceGetPowerManagementLimitConstraints",
-        Ask::Two(Number::PowerMaxLimit)),
-    (Number::Minor, c"nvmlDeviceGetMinorNumber", Ask::One),
-    (Number::Brand, c"nvmlDeviceGetBrand", Ask::One),
-    (Number::Board, c"nvmlDeviceGetBoardId", Ask::One),
-    (Number::Architecture, c"nvmlDeviceGetArchitecture", Ask::One),
-    (Number::Cores, c"nvmlDeviceGetNumGpuCores", Ask::One),
-    (Number::MemoryBusWidth, c"nvmlDeviceGetMemoryBusWidth", Ask::One),
     (Number::ComputeMode, c"nvmlDeviceGetComputeMode", Ask::One),
     (Number::Persistence, c"nvmlDeviceGetPersistenceMode", Ask::One),
     (Number::Ecc, c"nvmlDeviceGetEccMode", Ask::Two(Number::EccPending)),
     (Number::Mig, c"nvmlDeviceGetMigMode", Ask::Two(Number::MigPending)),
-    (Number::MaxMigDevices, c"nvmlDeviceGetMaxMigDeviceCount", Ask::One),
-    (Number::PcieGpuMaxGeneration, c"nvmlDeviceGetGpuMaxPcieLinkGeneration", Ask::One),
     (Number::PcieReplays, c"nvmlDeviceGetPcieReplayCounter", Ask::One),
-    (Number::BusType, c"nvmlDeviceGetBusType", Ask::One),
-    (Number::Module, c"nvmlDeviceGetModuleId", Ask::One),
-    (Number::MultiGpuBoard, c"nvmlDeviceGetMultiGpuBoard", Ask::One),
-    (Number::Fans, c"nvmlDeviceGetNumFans", Ask::One),
     (Number::Display, c"nvmlDeviceGetDisplayMode", Ask::One),
     (Number::DisplayActive, c"nvmlDeviceGetDisplayActive", Ask::One),
     (Number::PowerManagement, c"nvmlDeviceGetPowerManagementMode", Ask::One),
     (Number::PowerSource, c"nvmlDeviceGetPowerSource", Ask::One),
-    (Number::Virtualization, c"nvmlDeviceGetVirtualizationMode", Ask::One),
     (Number::ClockReasons, c"nvmlDeviceGetCurrentClocksThrottleReasons", Ask::Wide),
-    (Number::ClockReasonsKnown, c"nvmlDeviceGetSupportedClocksThrottleReasons", Ask::Wide),
     (Number::AutoBoost, c"nvmlDeviceGetAutoBoostedClocksEnabled",
         Ask::Two(Number::AutoBoostDefault)),
     (Number::EncoderBusy, c"nvmlDeviceGetEncoderUtilization", Ask::Two(Number::EncoderPeriod)),
     (Number::DecoderBusy, c"nvmlDeviceGetDecoderUtilization", Ask::Two(Number::DecoderPeriod)),
     (Number::JpegBusy, c"nvmlDeviceGetJpgUtilization", Ask::Two(Number::JpegPeriod)),
     (Number::FlowBusy, c"nvmlDeviceGetOfaUtilization", Ask::Two(Number::FlowPeriod)),
-    (Number::HeatShutdown, c"nvmlDeviceGetTemperatureThreshold", Ask::Of(0)),
-    (Number::HeatSlowdown, c"nvmlDeviceGetTemperatureThreshold", Ask::Of(1)),
-    (Number::HeatMemory, c"nvmlDeviceGetTemperatureThreshold", Ask::Of(2)),
-    (Number::HeatGpu, c"nvmlDeviceGetTemperatureThreshold", Ask::Of(3)),
-    (Number::EccDefault, c"nvmlDeviceGetDefaultEccMode", Ask::One),
-    (Number::InforomChecksum, c"nvmlDeviceGetInforomConfigurationChecksum", Ask::One),
 ];
 
 /// The version word of the second form of NVML's memory structure: its size and a 2.
@@ -104,6 +112,7 @@ struct Nvml {
 struct Known {
     uuid: String,
     handle: Handle,
+    numbers: BTreeMap<String, u64>,
     texts: BTreeMap<String, String>,
     links: BTreeMap<String, Link>,
 }
@@ -132,7 +141,7 @@ pub fn serve(library: Option<&str>) {
         }
         let mut answer = base.clone();
         if let Ok(n) = &nvml {
-            answer.gpus = known.iter().map(|k| (k.uuid.clone(), n.read(k))).collect();
+            answer.gpus = known.iter().map(|k| (k.uuid.clone(), n.now(k))).collect();
         }
         let text = serde_json::to_string(&answer).unwrap_or_default();
         let mut out = std::io::stdout().lock();
@@ -140,6 +149,10 @@ pub fn serve(library: Option<&str>) {
             return;
         }
     }
+}
+
+fn put(numbers: &mut BTreeMap<String, u64>, n: Number, v: u64) {
+    numbers.insert(n.name().to_string(), v);
 }
 
 /// The driver's version as the kernel module says it.
@@ -224,10 +237,13 @@ impl Nvml {
                 .map(|(k, f)| (k.to_string(), self.device_text(f, handle)))
                 .filter(|(_, v)| !v.is_empty())
                 .collect();
+            let mut numbers = self.read(FIXED, handle);
+            self.pci(handle, &mut |n, v| put(&mut numbers, n, v));
             let links = BTreeMap::new();
             Some(Known {
                 uuid,
                 handle,
+                numbers,
                 texts,
                 links,
             })
@@ -265,22 +281,24 @@ impl Nvml {
         }
     }
 
-    fn read(&self, k: &Known) -> Gpu {
+    fn read(&self, readings: Readings, d: Handle) -> BTreeMap<String, u64> {
         let mut numbers = BTreeMap::new();
-        let mut put = |n: Number, v: u64| {
-            numbers.insert(n.name().to_string(), v);
-        };
-        for (number, name, ask) in SIMPLE {
-            let Some((a, b)) = self.ask(name, *ask, k.handle) else {
+        for (number, name, ask) in readings {
+            let Some((a, b)) = self.ask(name, *ask, d) else {
                 continue;
             };
-            put(*number, a);
+            put(&mut numbers, *number, a);
             if let Ask::Two(second) = ask {
-                put(*second, b);
+                put(&mut numbers, *second, b);
             }
         }
-        self.memory(k.handle, &mut put);
-        self.pci(k.handle, &mut put);
+        numbers
+    }
+
+    fn now(&self, k: &Known) -> Gpu {
+        let mut numbers = k.numbers.clone();
+        numbers.extend(self.read(LIVE, k.handle));
+        self.memory(k.handle, &mut |n, v| put(&mut numbers, n, v));
         Gpu {
             numbers,
             texts: k.texts.clone(),

@@ -7,7 +7,9 @@ use super::workers::Worker;
 use busbar_channel::switches::Switch;
 use busbar_channel::{recv_hello, send_hello};
 use busbar_control::attach::{Attach, Order, Report};
-use busbar_control::hello::{BUSY, HOLDINGS, Hello, Intent, PATIENCE, Refusal, Welcome};
+use busbar_control::hello::{
+    BUSY, HOLDINGS, Hello, Intent, LAST_READINGS, PATIENCE, Refusal, Welcome,
+};
 use busbar_control::holding::{self, Holding};
 use busbar_control::status::{self, Grant, Session, Status};
 use busbar_control::text::tidy;
@@ -489,13 +491,14 @@ fn ask_workers(server: &Server) {
 }
 
 fn status(server: &Server, hello: &Hello) -> Status {
-    let holdings = hello.features.iter().any(|f| f == HOLDINGS);
+    let asked = |feature| hello.features.iter().any(|f| f == feature);
+    let holdings = asked(HOLDINGS);
     if holdings {
         ask_workers(server);
     }
     let gpus = server
         .has_gpus()
-        .then(|| server.monitor.read(&server.workers));
+        .then(|| server.monitor.read(&server.workers, asked(LAST_READINGS)));
     let pool = lock(&server.pool);
     let sessions = lock(&server.sessions);
     let mut list: Vec<_> = sessions

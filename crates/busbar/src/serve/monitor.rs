@@ -79,11 +79,13 @@ impl Helper {
 }
 
 impl Monitor {
-    /// The readings of now. When they cannot be had, what never changes is still there: the
-    /// driver's version.
-    pub fn read(&self, workers: &Workers) -> Gpus {
+    /// The readings of now, or the last ones if those are enough: NVML takes its time for some of
+    /// them, and a program that only counts GPUs need not wait for that. When they cannot be had,
+    /// what never changes is still there: the driver's version.
+    pub fn read(&self, workers: &Workers, last_is_enough: bool) -> Gpus {
         let mut s = lock(&self.state);
-        if s.rest.is_some_and(|t| Instant::now() < t) {
+        let enough = last_is_enough && !s.last.gpus.is_empty();
+        if enough || s.rest.is_some_and(|t| Instant::now() < t) {
             return s.last.clone();
         }
         if s.helper.is_none() {

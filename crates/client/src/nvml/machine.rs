@@ -9,6 +9,7 @@ use crate::hello;
 use busbar_abi::nvml::*;
 use busbar_control::device;
 use busbar_control::gpu::{Gpus, Link, Number, plain_uuid};
+use busbar_control::hello::LAST_READINGS;
 use busbar_control::status::Status;
 use std::collections::BTreeMap;
 use std::ptr::null_mut;
@@ -88,10 +89,11 @@ fn now() -> u64 {
 }
 
 /// What the server says, or why it says nothing.
-fn ask() -> Result<Status, String> {
+fn ask(features: &[&str]) -> Result<Status, String> {
     let config = Config::from_env();
     let server = config.servers.first();
-    hello::status(&config, server.ok_or("BUSBAR_SERVER names no server")?)
+    let server = server.ok_or("BUSBAR_SERVER names no server")?;
+    hello::status(&config, server, features)
 }
 
 /// What a server says of this program's GPUs.
@@ -197,7 +199,7 @@ fn refresh() {
     let Some(m) = current().filter(|_| claim.is_ok()) else {
         return;
     };
-    match ask() {
+    match ask(&[]) {
         Ok(status) => {
             let known = status.gpus;
             let none = BTreeMap::new();
@@ -227,14 +229,15 @@ pub fn get() -> Result<&'static Machine> {
     current().ok_or(NVML_ERROR_UNINITIALIZED)
 }
 
-/// `nvmlInit`: asks the server what it has, unless that is known.
+/// `nvmlInit`: asks the server what it has, unless that is known. What its GPUs do is asked by the
+/// first call that wants to know.
 pub fn init(without_gpus: bool) -> Result {
     let one_more = |n: u32| (n > 0).then_some(n + 1);
     let (order, fetch) = (Ordering::AcqRel, Ordering::Acquire);
     if PROCESS.users.fetch_update(order, fetch, one_more).is_ok() {
         return Ok(());
     }
-    let status = ask().map_err(|why| {
+    let status = ask(&[LAST_READINGS]).map_err(|why| {
         crate::log!(Warn, "NVML: {why}");
         NVML_ERROR_DRIVER_NOT_LOADED
     })?;
@@ -243,7 +246,7 @@ pub fn init(without_gpus: bool) -> Result {
         crate::log!(Warn, "NVML: the server has no GPU for this program");
         return Err(NVML_ERROR_DRIVER_NOT_LOADED);
     }
-    PROCESS.asked.store(now(), Ordering::Release);
+    PROCESS.asked.store(0, Ordering::Release);
     PROCESS.lost.store(false, Ordering::Release);
     publish(new);
     PROCESS.users.fetch_add(1, Ordering::AcqRel);
