@@ -299,6 +299,15 @@ pub trait Message<'a>: Sized {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError>;
 }
 
+/// A reply that says nothing but that the call is done.
+impl Message<'_> for () {
+    fn encode(&self, _w: &mut Writer<'_>) {}
+
+    fn decode(_r: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(())
+    }
+}
+
 /// A message that opens an exchange and so has an id of its own.
 pub trait Request<'a>: Message<'a> {
     /// The pinned id, unique within its API.

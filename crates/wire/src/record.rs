@@ -27,7 +27,7 @@ use crate::limits::MAX_FRAME_BODY;
 pub const HEADER: usize = 16;
 
 /// A decoded record header. `aux` is the scope of a request or the status of a notice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Header {
     /// Bytes of header and payload together.
     pub len: u32,

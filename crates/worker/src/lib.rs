@@ -14,6 +14,7 @@
 //! library.
 
 pub mod ahead;
+mod answer;
 pub mod apis;
 pub mod callback;
 pub mod complain;

@@ -32,19 +32,19 @@ pub fn emit(api: &Api, files: &mut Files) {
     let _ = writeln!(
         s,
         "\nuse busbar_wire::WireError;\nuse busbar_wire::generated::{0}::op;\n\
-         use busbar_wire::record::Header;\nuse crate::{0}::{state};\n",
+         use crate::{0}::{state};\n",
         api.name
     );
     let _ = writeln!(
         s,
         "/// Decodes one request, makes the call and answers. An error is the client's fault, and \
          ends\n/// its session.\n\
-         pub fn dispatch(w: &mut {state}, h: &Header, body: &[u8]) -> Result<(), WireError> {{\n\
-         match h.op {{"
+         pub fn dispatch(w: &mut {state}, body: &[u8]) -> Result<(), WireError> {{\n\
+         match w.record.op {{"
     );
     for f in &families {
         for c in f.calls.iter().filter(|c| c.travels()) {
-            let _ = writeln!(s, "op::{} => {}::{}(w, h, body),", c.op, f.name, c.snake);
+            let _ = writeln!(s, "op::{} => {}::{}(w, body),", c.op, f.name, c.snake);
         }
     }
     s.push_str("other => Err(WireError::UnknownOp(other)),\n}\n}\n");
@@ -138,7 +138,7 @@ use wire::Kind;
     for c in f.calls.iter().filter(|c| c.travels()) {
         let _ = writeln!(
             s,
-            "pub(super) fn {}(w: &mut {state}, h: &Header, body: &[u8]) \
+            "pub(super) fn {}(w: &mut {state}, body: &[u8]) \
              -> Result<(), WireError> {{\n\
              let mut r = Reader::new(body);",
             c.snake
@@ -157,14 +157,17 @@ use wire::Kind;
         if missing {
             refuse(api, c, &mut s);
         } else if c.worker_by_hand() {
-            let call = format!(
-                "crate::{}::{}::{}(w, h, m)",
-                api.name, c.item.family, c.snake
-            );
-            match destroyed(api, c) {
-                None => s.push_str(&call),
-                Some(gone) => {
-                    let _ = write!(s, "let gone = {gone};\nlet done = {call};\n");
+            let handler = format!("crate::{}::{}::{}", api.name, c.item.family, c.snake);
+            let finish = "w.finish(given)";
+            let gone = destroyed(api, c);
+            if let Some(gone) = &gone {
+                let _ = writeln!(s, "let gone = {gone};");
+            }
+            let _ = writeln!(s, "let given = {handler}(w, m);");
+            match gone {
+                None => s.push_str(finish),
+                Some(_) => {
+                    let _ = writeln!(s, "let done = {finish};");
                     s.push_str(
                         "// It is dead, and what dies with it, whatever the library said.\n",
                     );
@@ -269,16 +272,11 @@ fn is_missing(c: &Call) -> bool {
 
 fn refuse(api: &Api, c: &Call, s: &mut String) {
     let Some(result) = &api.config.result else {
-        s.push_str("let _ = w;\nErr(WireError::UnknownOp(h.op))\n");
+        s.push_str("Err(WireError::UnknownOp(w.record.op))\n");
         return;
     };
     let rc = format!("busbar_abi::{}::{}", api.name, result.not_supported);
-    if c.waits() {
-        let _ = writeln!(s, "w.reply(h, {rc}, |_| {{}});");
-    } else {
-        let _ = writeln!(s, "w.done(h, {rc});");
-    }
-    s.push_str("Ok(())\n");
+    let _ = writeln!(s, "w.done({rc});\nOk(())");
 }
 
 /// The parts of a dispatched call, in the order in which they are written.
@@ -311,27 +309,19 @@ fn call(c: &Call, s: &mut String) {
         reply,
     } = parts;
     s.push_str(&before);
+    let told = match reply.is_empty() {
+        true => "()".into(),
+        false => format!("wire::{}Reply {{ {} }}", c.message, reply.join(", ")),
+    };
     let _ = writeln!(
         s,
         "let rc = attempt(|| {{\n{inside}\
          // SAFETY: handles come from the tables; what pointers point to outlives the call.\n\
-         check(unsafe {{ w.driver.{}({}) }})?;\n{after}Ok(())\n}});",
+         check(unsafe {{ w.driver.{}({}) }})?;\n{after}Ok(())\n}});\n\
+         w.finish(check(rc).map(|()| {told}))",
         c.item.name,
         args.join(", ")
     );
-    if !c.waits() {
-        s.push_str("w.done(h, rc);\n");
-    } else if reply.is_empty() {
-        s.push_str("w.reply(h, rc, |_| {});\n");
-    } else {
-        let fields = reply.join(", ");
-        let _ = writeln!(
-            s,
-            "w.reply(h, rc, |wr| wire::{}Reply {{ {fields} }}.encode(wr));",
-            c.message
-        );
-    }
-    s.push_str("Ok(())\n");
 }
 
 impl Parts {
@@ -355,7 +345,7 @@ impl Parts {
             }
             Role::New(_) => {
                 let _ = writeln!(self.inside, "let mut {local}: {target} = zeroed();");
-                let _ = writeln!(self.after, "w.made(h, &m, {local} as u64);");
+                let _ = writeln!(self.after, "w.made(&m, {local} as u64);");
                 format!("&mut {local}")
             }
             Role::OutNumber(..) | Role::OutPlain(..) => {

@@ -1,14 +1,11 @@
 //! Arrays: what they take of the device's memory.
 
-use super::{Cuda, attempt, check};
+use super::{Cuda, check};
+use crate::answer::{Fail, plain};
 use crate::memory::Use;
 use crate::objects::Creates;
 use busbar_abi::cuda::*;
-use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::record::Header;
-
-const BAD: WireError = WireError::BadValue("structure");
 
 const LAYERED: u32 = 0x01;
 const CUBEMAP: u32 = 0x04;
@@ -56,62 +53,45 @@ fn bytes(d: &CUDA_ARRAY3D_DESCRIPTOR, levels: u32) -> u64 {
 /// Makes an array of so many levels.
 fn create(
     w: &mut Cuda,
-    h: &Header,
     m: &impl Creates<Kind>,
     (shape, levels): (&CUDA_ARRAY3D_DESCRIPTOR, u32),
     make: impl FnOnce(&Driver, &mut u64) -> CUresult,
-) {
-    let rc = attempt(|| {
-        let charge = w.charge(Use::Array, bytes(shape, levels))?;
-        let mut raw = 0;
-        check(make(w.driver, &mut raw))?;
-        w.made_of(h, m, raw, charge);
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
+) -> Result<(), Fail> {
+    let charge = w.charge(Use::Array, bytes(shape, levels))?;
+    let mut raw = 0;
+    check(make(w.driver, &mut raw))?;
+    w.made_of(m, raw, charge);
+    Ok(())
 }
 
-pub(super) fn cu_array_create_v2(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CuArrayCreateV2,
-) -> Result<(), WireError> {
-    let d: CUDA_ARRAY_DESCRIPTOR = busbar_abi::from_bytes(&m.p_allocate_array).ok_or(BAD)?;
+pub(super) fn cu_array_create_v2(w: &mut Cuda, m: msg::CuArrayCreateV2) -> Result<(), Fail> {
+    let d: CUDA_ARRAY_DESCRIPTOR = plain(&m.p_allocate_array)?;
     let mut shape: CUDA_ARRAY3D_DESCRIPTOR = busbar_abi::zeroed();
     (shape.Width, shape.Height) = (d.Width, d.Height);
     (shape.Format, shape.NumChannels) = (d.Format, d.NumChannels);
-    create(w, h, &m, (&shape, 1), |driver, raw| {
+    create(w, &m, (&shape, 1), |driver, raw| {
         // SAFETY: pointers to live values.
         unsafe { driver.cuArrayCreate_v2((&raw mut *raw).cast(), &d) }
-    });
-    Ok(())
+    })
 }
 
-pub(super) fn cu_array3_d_create_v2(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CuArray3DCreateV2,
-) -> Result<(), WireError> {
-    let d: CUDA_ARRAY3D_DESCRIPTOR = busbar_abi::from_bytes(&m.p_allocate_array).ok_or(BAD)?;
-    create(w, h, &m, (&d, 1), |driver, raw| {
+pub(super) fn cu_array3_d_create_v2(w: &mut Cuda, m: msg::CuArray3DCreateV2) -> Result<(), Fail> {
+    let d: CUDA_ARRAY3D_DESCRIPTOR = plain(&m.p_allocate_array)?;
+    create(w, &m, (&d, 1), |driver, raw| {
         // SAFETY: as above.
         unsafe { driver.cuArray3DCreate_v2((&raw mut *raw).cast(), &d) }
-    });
-    Ok(())
+    })
 }
 
 pub(super) fn cu_mipmapped_array_create(
     w: &mut Cuda,
-    h: &Header,
     m: msg::CuMipmappedArrayCreate,
-) -> Result<(), WireError> {
-    let d: CUDA_ARRAY3D_DESCRIPTOR =
-        busbar_abi::from_bytes(&m.p_mipmapped_array_desc).ok_or(BAD)?;
-    create(w, h, &m, (&d, m.num_mipmap_levels), |driver, raw| {
+) -> Result<(), Fail> {
+    let d: CUDA_ARRAY3D_DESCRIPTOR = plain(&m.p_mipmapped_array_desc)?;
+    create(w, &m, (&d, m.num_mipmap_levels), |driver, raw| {
         // SAFETY: as above.
         unsafe { driver.cuMipmappedArrayCreate((&raw mut *raw).cast(), &d, m.num_mipmap_levels) }
-    });
-    Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub(super) struct Compile {
 
 impl Compile {
     /// From the client's options: u32 key and u32 value, each.
-    pub(super) fn new(options: &[u8]) -> Result<Self, CUresult> {
+    pub(super) fn new(options: &[u8]) -> Result<Self> {
         let mut c = Self::without_logs(options)?;
         if options.is_empty() {
             return Ok(c);
@@ -38,7 +38,7 @@ impl Compile {
     }
 
     /// The same, where the logs are another's.
-    pub(super) fn without_logs(options: &[u8]) -> Result<Self, CUresult> {
+    pub(super) fn without_logs(options: &[u8]) -> Result<Self> {
         let mut c = Self::default();
         let (pairs, []) = options.as_chunks::<8>() else {
             return Err(CUDA_ERROR_INVALID_VALUE);

@@ -2,14 +2,13 @@
 
 use super::blame::is_fatal;
 use super::done::{Events, Job};
-use super::{Cuda, attempt, check};
+use super::{Cuda, check};
+use crate::answer::Answered;
 use crate::done::Bereft;
 use crate::memory::{Charge, Use};
 use crate::objects::Creates;
 use busbar_abi::cuda::*;
-use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::record::Header;
 use std::time::Duration;
 
 /// What a context takes of its device. The driver does not say; this is about what one takes of a
@@ -17,7 +16,7 @@ use std::time::Duration;
 const CONTEXT: u64 = 512 << 20;
 
 /// Takes a context's memory, unless it is there already.
-fn fresh(w: &Cuda, id: u32) -> Result<Option<Charge>, CUresult> {
+fn fresh(w: &Cuda, id: u32) -> Result<Option<Charge>> {
     match w.handles.charged((Kind::Context, id)) {
         Some(_) => Ok(None),
         None => w.charge(Use::Context, CONTEXT).map(Some),
@@ -25,20 +24,15 @@ fn fresh(w: &Cuda, id: u32) -> Result<Option<Charge>, CUresult> {
 }
 
 /// A context is there.
-fn made(
-    w: &mut Cuda,
-    h: &Header,
-    m: &impl Creates<Kind>,
-    (raw, charge): (CUcontext, Option<Charge>),
-) {
+fn made(w: &mut Cuda, m: &impl Creates<Kind>, (raw, charge): (CUcontext, Option<Charge>)) {
     match charge {
-        Some(charge) => w.made_of(h, m, raw as u64, charge),
-        None => w.made(h, m, raw as u64),
+        Some(charge) => w.made_of(m, raw as u64, charge),
+        None => w.made(m, raw as u64),
     }
 }
 
 /// The most threads that run at a time on the current device.
-fn threads(d: &Driver) -> Result<u64, CUresult> {
+fn threads(d: &Driver) -> Result<u64> {
     let (mut dev, mut each, mut processors) = (0, 0, 0);
     let most = CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR;
     let number = CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
@@ -51,32 +45,24 @@ fn threads(d: &Driver) -> Result<u64, CUresult> {
     Ok(each.max(0) as u64 * processors.max(0) as u64)
 }
 
-pub(super) fn cu_ctx_set_limit(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CuCtxSetLimit,
-) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let bytes = match m.limit {
-            CU_LIMIT_PRINTF_FIFO_SIZE | CU_LIMIT_MALLOC_HEAP_SIZE => m.value,
-            // Every thread that may run has one.
-            CU_LIMIT_STACK_SIZE => m.value.saturating_mul(threads(w.driver)?),
-            _ => 0,
-        };
-        let charge = w.charge(Use::Heap, bytes)?;
-        // SAFETY: numbers, which the driver checks.
-        check(unsafe { w.driver.cuCtxSetLimit(m.limit, m.value as usize) })?;
-        if bytes > 0 {
-            let key = (Kind::Context, h.aux);
-            w.handles.charge(key, 1 + m.limit, charge.into());
-        }
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
+pub(super) fn cu_ctx_set_limit(w: &mut Cuda, m: msg::CuCtxSetLimit) -> Result {
+    let bytes = match m.limit {
+        CU_LIMIT_PRINTF_FIFO_SIZE | CU_LIMIT_MALLOC_HEAP_SIZE => m.value,
+        // Every thread that may run has one.
+        CU_LIMIT_STACK_SIZE => m.value.saturating_mul(threads(w.driver)?),
+        _ => 0,
+    };
+    let charge = w.charge(Use::Heap, bytes)?;
+    // SAFETY: numbers, which the driver checks.
+    check(unsafe { w.driver.cuCtxSetLimit(m.limit, m.value as usize) })?;
+    if bytes > 0 {
+        let key = (Kind::Context, w.record.aux);
+        w.handles.charge(key, 1 + m.limit, charge.into());
+    }
     Ok(())
 }
 
-fn retain(w: &mut Cuda, h: &Header, m: &msg::PrimaryRetain) -> Result<(), CUresult> {
+pub(super) fn primary_retain(w: &mut Cuda, m: msg::PrimaryRetain) -> Result {
     let dev = w.device(m.device)?;
     let charge = fresh(w, m.context)?;
     let mut ctx: CUcontext = std::ptr::null_mut();
@@ -87,20 +73,10 @@ fn retain(w: &mut Cuda, h: &Header, m: &msg::PrimaryRetain) -> Result<(), CUresu
         }
         check(w.driver.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
     }
-    made(w, h, m, (ctx, charge));
+    made(w, &m, (ctx, charge));
     super::copy::register(w, ctx as u64);
     // The program may have made it current before it retained it, as CUDA's runtime does.
     w.current = u32::MAX;
-    Ok(())
-}
-
-pub(super) fn primary_retain(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::PrimaryRetain,
-) -> Result<(), WireError> {
-    let rc = attempt(|| retain(w, h, &m));
-    w.reply(h, rc, |_| {});
     Ok(())
 }
 
@@ -128,7 +104,7 @@ fn forget(w: &mut Cuda, id: u32) {
     w.remove((Kind::Context, id));
 }
 
-fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result<(), CUresult> {
+fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result {
     let dev = w.device(device)?;
     let left = leave(w, context);
     w.peers
@@ -146,53 +122,40 @@ fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result<(), CU
     check(rc)
 }
 
-pub(super) fn primary_release(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::PrimaryRelease,
-) -> Result<(), WireError> {
-    let rc = attempt(|| release(w, m.context, m.device, m.reset));
-    over(w, h, rc);
-    Ok(())
+pub(super) fn primary_release(w: &mut Cuda, m: msg::PrimaryRelease) -> Result {
+    over(release(w, m.context, m.device, m.reset))
 }
 
 /// A context has ended, and with it whatever had lost it.
-fn over(w: &mut Cuda, h: &Header, rc: CUresult) {
-    w.done(h, if is_fatal(rc) { CUDA_SUCCESS } else { rc });
+fn over(ended: Result) -> Result {
+    ended.or_else(|rc| if is_fatal(rc) { Ok(()) } else { Err(rc) })
 }
 
-pub(super) fn primary_release_now(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::PrimaryReleaseNow,
-) -> Result<(), WireError> {
-    let rc = attempt(|| release(w, m.context, m.device, m.reset));
-    // Of a context that is gone nobody is told again that it is lost.
-    w.outbox.reply(h.call, rc, |_| {});
+pub(super) fn primary_release_now(w: &mut Cuda, m: msg::PrimaryReleaseNow) -> Result<Answered> {
+    let ended = release(w, m.context, m.device, m.reset);
+    Ok(gone(w, ended))
+}
+
+/// Of a context that is gone nobody is told again that it is lost.
+fn gone(w: &Cuda, ended: Result) -> Answered {
+    let rc = ended.err().unwrap_or(CUDA_SUCCESS);
+    w.outbox.reply(w.record.call, rc, |_| {});
+    Answered
+}
+
+pub(super) fn context_create(w: &mut Cuda, m: msg::ContextCreate) -> Result {
+    let dev = w.device(m.device)?;
+    let charge = fresh(w, m.context)?;
+    let mut ctx: CUcontext = std::ptr::null_mut();
+    // SAFETY: a pointer to a live handle. The new context becomes current here, too.
+    check(unsafe { w.driver.cuCtxCreate_v2(&mut ctx, m.flags, dev) })?;
+    made(w, &m, (ctx, charge));
+    super::copy::register(w, ctx as u64);
+    w.current = m.context;
     Ok(())
 }
 
-pub(super) fn context_create(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::ContextCreate,
-) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let dev = w.device(m.device)?;
-        let charge = fresh(w, m.context)?;
-        let mut ctx: CUcontext = std::ptr::null_mut();
-        // SAFETY: a pointer to a live handle. The new context becomes current here, too.
-        check(unsafe { w.driver.cuCtxCreate_v2(&mut ctx, m.flags, dev) })?;
-        made(w, h, &m, (ctx, charge));
-        super::copy::register(w, ctx as u64);
-        w.current = m.context;
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
-}
-
-fn destroy(w: &mut Cuda, context: u32) -> Result<(), CUresult> {
+fn destroy(w: &mut Cuda, context: u32) -> Result {
     let ctx = w.handle(Kind::Context, context)?;
     let left = leave(w, context);
     forget(w, context);
@@ -202,39 +165,19 @@ fn destroy(w: &mut Cuda, context: u32) -> Result<(), CUresult> {
     check(rc)
 }
 
-pub(super) fn context_destroy(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::ContextDestroy,
-) -> Result<(), WireError> {
-    let rc = attempt(|| destroy(w, m.context));
-    over(w, h, rc);
-    Ok(())
+pub(super) fn context_destroy(w: &mut Cuda, m: msg::ContextDestroy) -> Result {
+    over(destroy(w, m.context))
 }
 
-pub(super) fn context_destroy_now(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::ContextDestroyNow,
-) -> Result<(), WireError> {
-    let rc = attempt(|| destroy(w, m.context));
-    w.outbox.reply(h.call, rc, |_| {});
-    Ok(())
+pub(super) fn context_destroy_now(w: &mut Cuda, m: msg::ContextDestroyNow) -> Result<Answered> {
+    let ended = destroy(w, m.context);
+    Ok(gone(w, ended))
 }
 
 /// Waits for a context on a thread of its own.
-fn synchronize(w: &mut Cuda, h: &Header, id: u32) {
-    match w.handle(Kind::Context, id) {
-        Ok(ctx) => w.completer.answer_after(Job::Context(ctx, h.call)),
-        Err(_) => w.reply(h, CUDA_ERROR_INVALID_CONTEXT, |_| {}),
-    }
-}
-
-pub(super) fn context_synchronize(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::ContextSynchronize,
-) -> Result<(), WireError> {
-    synchronize(w, h, m.context);
-    Ok(())
+pub(super) fn context_synchronize(w: &mut Cuda, m: msg::ContextSynchronize) -> Result<Answered> {
+    let ctx = w.handle(Kind::Context, m.context);
+    let ctx = ctx.map_err(|_| CUDA_ERROR_INVALID_CONTEXT)?;
+    w.completer.answer_after(Job::Context(ctx, w.record.call));
+    Ok(Answered)
 }

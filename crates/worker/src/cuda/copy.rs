@@ -6,13 +6,12 @@ use super::promised::Promised;
 use super::room::{kept, room_for, staging_out};
 use super::state::mirrors::Mirror;
 use super::{Cuda, attempt, check};
+use crate::answer::{Answered, Fail};
 use busbar_abi::cuda::*;
 use busbar_channel::switches::Switch;
-use busbar_wire::WireError;
 use busbar_wire::generated::cuda::contract::MOST_READ;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::BULK_CHUNK;
-use busbar_wire::record::Header;
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -44,7 +43,7 @@ pub(super) fn register(w: &Cuda, context: u64) {
     }
 }
 
-pub(super) fn copy_in(w: &mut Cuda, h: &Header, m: msg::CopyIn<'_>) -> Result<(), WireError> {
+pub(super) fn copy_in(w: &mut Cuda, m: msg::CopyIn<'_>) -> Result {
     let (kept, p) = kept(w, m.data);
     let rc = attempt(|| {
         let stream = w.stream(m.stream)? as CUstream;
@@ -57,11 +56,10 @@ pub(super) fn copy_in(w: &mut Cuda, h: &Header, m: msg::CopyIn<'_>) -> Result<()
     if let Some(kept) = kept
         && rc == CUDA_SUCCESS
     {
-        let (stream, ctx) = w.here(h, m.stream);
+        let (stream, ctx) = w.here(m.stream);
         w.completer.after(stream, ctx, Then::Release(kept));
     }
-    w.done(h, rc);
-    Ok(())
+    check(rc)
 }
 
 /// Where a stream waits for bytes of the client's: the memory that they go to, and a word that
@@ -100,7 +98,7 @@ fn await_bytes(
     (stream, context): (CUstream, u64),
     promised: Promised,
     len: usize,
-) -> Result<Arc<Mirror>, CUresult> {
+) -> Result<Arc<Mirror>> {
     let (room, word) = (room_for(w, len)?, room_for(w, size_of::<u32>())?);
     let place = word.ptr;
     let awaited = Arc::new(Awaited {
@@ -144,34 +142,26 @@ fn await_bytes(
     Ok(room)
 }
 
-pub(super) fn copy_in_later(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CopyInLater<'_>,
-) -> Result<(), WireError> {
+pub(super) fn copy_in_later(w: &mut Cuda, m: msg::CopyInLater<'_>) -> Result<(), Fail> {
     let promised = w.promises.take(m.token, true);
     let (mut c, len) = shape(m.shape)?;
-    let rc = attempt(|| {
-        let stream = w.stream(m.stream)? as CUstream;
-        c.dstArray = array(w, m.array)?;
-        check_destination(w, &c)?;
-        if len == 0 || len as u64 > MOST_READ {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let here = w.here(h, m.stream);
-        let room = await_bytes(w, here, promised, len)?;
-        // SAFETY: page-locked memory of that size, which is kept until the copy is done.
-        unsafe { from_packed(w, &mut c, room.ptr, stream)? };
-        let done = Then::Release(Kept::Shared(room));
-        w.completer.after(here.0, here.1, done);
-        Ok(())
-    });
-    w.done(h, rc);
+    let stream = w.stream(m.stream)? as CUstream;
+    c.dstArray = array(w, m.array)?;
+    check_destination(w, &c)?;
+    if len == 0 || len as u64 > MOST_READ {
+        return Err(CUDA_ERROR_INVALID_VALUE.into());
+    }
+    let here = w.here(m.stream);
+    let room = await_bytes(w, here, promised, len)?;
+    // SAFETY: page-locked memory of that size, which is kept until the copy is done.
+    unsafe { from_packed(w, &mut c, room.ptr, stream)? };
+    let done = Then::Release(Kept::Shared(room));
+    w.completer.after(here.0, here.1, done);
     Ok(())
 }
 
-pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), WireError> {
-    let (stream, ctx) = w.here(h, m.stream);
+pub(super) fn copy_out(w: &mut Cuda, m: msg::CopyOut) -> Result<Answered> {
+    let (stream, ctx) = w.here(m.stream);
     let rc = attempt(|| {
         w.stream(m.stream)?;
         w.address(m.src)?;
@@ -187,7 +177,7 @@ pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), 
             })?;
             let end = done + len as u64;
             let then = Then::Send {
-                call: h.call,
+                call: w.record.call,
                 offset: done,
                 bytes: Staged { at, kept, len },
                 last: (end == m.len).then_some(()),
@@ -200,26 +190,22 @@ pub(super) fn copy_out(w: &mut Cuda, h: &Header, m: msg::CopyOut) -> Result<(), 
     match rc {
         // The last piece brings the answer along.
         CUDA_SUCCESS if m.len > 0 => {}
-        CUDA_SUCCESS => w.completer.after(stream, ctx, reply(h.call)),
-        rc => w.completer.now(rc, reply(h.call)),
+        CUDA_SUCCESS => w.completer.after(stream, ctx, reply(w.record.call)),
+        rc => w.completer.now(rc, reply(w.record.call)),
     }
-    Ok(())
+    Ok(Answered)
 }
 
-pub(super) fn settle(w: &mut Cuda, h: &Header, m: msg::Settle) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let stream = w.stream(m.stream)? as CUstream;
-        let context = w.handle(Kind::Context, h.aux)?;
-        let here = (w.current, context);
-        match w.settled.mark(w.driver, here, (m.stream, stream)) {
-            // There is no memory for an event, but what is over needs no mark.
-            // SAFETY: a live stream of the current context.
-            Err(CUDA_ERROR_OUT_OF_MEMORY) => check(unsafe { w.driver.cuStreamSynchronize(stream) }),
-            marked => marked,
-        }
-    });
-    w.done(h, rc);
-    Ok(())
+pub(super) fn settle(w: &mut Cuda, m: msg::Settle) -> Result {
+    let stream = w.stream(m.stream)? as CUstream;
+    let context = w.handle(Kind::Context, w.record.aux)?;
+    let here = (w.current, context);
+    match w.settled.mark(w.driver, here, (m.stream, stream)) {
+        // There is no memory for an event, but what is over needs no mark.
+        // SAFETY: a live stream of the current context.
+        Err(CUDA_ERROR_OUT_OF_MEMORY) => check(unsafe { w.driver.cuStreamSynchronize(stream) }),
+        marked => marked,
+    }
 }
 
 pub(super) use super::copy_rows::*;

@@ -4,21 +4,21 @@ use super::address::{check_destination, check_source};
 use super::done::{Staged, Then, reply};
 use super::room::{kept, staging_out};
 use super::{Cuda, attempt, check};
+use crate::answer::{Answered, Fail, plain};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::BULK_CHUNK;
-use busbar_wire::record::Header;
 
 /// What a client says of a box, and how many bytes it has.
 pub(super) fn shape(bytes: &[u8]) -> Result<(CUDA_MEMCPY3D, usize), WireError> {
-    let c: CUDA_MEMCPY3D = busbar_abi::from_bytes(bytes).ok_or(WireError::BadValue("structure"))?;
+    let c: CUDA_MEMCPY3D = plain(bytes)?;
     let bytes = c.WidthInBytes.checked_mul(c.Height);
     let bytes = bytes.and_then(|n| n.checked_mul(c.Depth));
     Ok((c, bytes.ok_or(WireError::BadValue("number of bytes"))?))
 }
 
-pub(super) fn array(w: &mut Cuda, id: u32) -> Result<CUarray, CUresult> {
+pub(super) fn array(w: &mut Cuda, id: u32) -> Result<CUarray> {
     if id == 0 {
         Ok(std::ptr::null_mut())
     } else {
@@ -37,7 +37,7 @@ pub(super) unsafe fn from_packed(
     c: &mut CUDA_MEMCPY3D,
     packed: u64,
     stream: CUstream,
-) -> Result<(), CUresult> {
+) -> Result {
     c.srcMemoryType = HOST;
     c.srcHost = packed as *const _;
     (c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD) = (0, 0, 0, 0);
@@ -46,14 +46,10 @@ pub(super) unsafe fn from_packed(
     check(unsafe { w.driver.cuMemcpy3DAsync_v2(c, stream) })
 }
 
-pub(super) fn copy_in_rows(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CopyInRows<'_>,
-) -> Result<(), WireError> {
+pub(super) fn copy_in_rows(w: &mut Cuda, m: msg::CopyInRows<'_>) -> Result<(), Fail> {
     let (mut c, bytes) = shape(m.shape)?;
     if bytes != m.data.len() {
-        return Err(WireError::BadValue("number of bytes"));
+        return Err(WireError::BadValue("number of bytes").into());
     }
     let (kept, p) = kept(w, m.data);
     let rc = attempt(|| {
@@ -67,20 +63,15 @@ pub(super) fn copy_in_rows(
     if let Some(kept) = kept
         && rc == CUDA_SUCCESS
     {
-        let (stream, ctx) = w.here(h, m.stream);
+        let (stream, ctx) = w.here(m.stream);
         w.completer.after(stream, ctx, Then::Release(kept));
     }
-    w.done(h, rc);
-    Ok(())
+    Ok(check(rc)?)
 }
 
-pub(super) fn copy_out_rows(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CopyOutRows<'_>,
-) -> Result<(), WireError> {
+pub(super) fn copy_out_rows(w: &mut Cuda, m: msg::CopyOutRows<'_>) -> Result<Answered, WireError> {
     let (whole, bytes) = shape(m.shape)?;
-    let (stream, ctx) = w.here(h, m.stream);
+    let (stream, ctx) = w.here(m.stream);
     let rc = attempt(|| {
         w.stream(m.stream)?;
         let src = array(w, m.array)?;
@@ -123,7 +114,7 @@ pub(super) fn copy_out_rows(
                 let len = rows * width;
                 let end = offset + len as u64;
                 let then = Then::Send {
-                    call: h.call,
+                    call: w.record.call,
                     offset,
                     bytes: Staged { at, kept, len },
                     last: (end == m.len).then_some(()),
@@ -138,41 +129,33 @@ pub(super) fn copy_out_rows(
     match rc {
         // The last piece brings the answer along.
         CUDA_SUCCESS if m.len > 0 => {}
-        CUDA_SUCCESS => w.completer.after(stream, ctx, reply(h.call)),
-        rc => w.completer.now(rc, reply(h.call)),
+        CUDA_SUCCESS => w.completer.after(stream, ctx, reply(w.record.call)),
+        rc => w.completer.now(rc, reply(w.record.call)),
     }
-    Ok(())
+    Ok(Answered)
 }
 
-pub(super) fn copy_rows_on_device(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CopyRowsOnDevice<'_>,
-) -> Result<(), WireError> {
+pub(super) fn copy_rows_on_device(w: &mut Cuda, m: msg::CopyRowsOnDevice<'_>) -> Result<(), Fail> {
     let (mut c, _) = shape(m.shape)?;
-    let rc = attempt(|| {
-        let stream = w.stream(m.stream)? as CUstream;
-        c.srcArray = array(w, m.src_array)?;
-        c.dstArray = array(w, m.dst_array)?;
-        check_source(w, &c)?;
-        check_destination(w, &c)?;
-        if m.peer == 0 {
-            // SAFETY: live arrays, or addresses that the driver checks.
-            return check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) });
-        }
-        let mut p: CUDA_MEMCPY3D_PEER = busbar_abi::zeroed();
-        (p.srcXInBytes, p.srcY, p.srcZ, p.srcLOD) = (c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD);
-        (p.srcMemoryType, p.srcDevice, p.srcArray) = (c.srcMemoryType, c.srcDevice, c.srcArray);
-        (p.srcPitch, p.srcHeight) = (c.srcPitch, c.srcHeight);
-        p.srcContext = w.handle(Kind::Context, m.src_context)? as CUcontext;
-        (p.dstXInBytes, p.dstY, p.dstZ, p.dstLOD) = (c.dstXInBytes, c.dstY, c.dstZ, c.dstLOD);
-        (p.dstMemoryType, p.dstDevice, p.dstArray) = (c.dstMemoryType, c.dstDevice, c.dstArray);
-        (p.dstPitch, p.dstHeight) = (c.dstPitch, c.dstHeight);
-        p.dstContext = w.handle(Kind::Context, m.dst_context)? as CUcontext;
-        (p.WidthInBytes, p.Height, p.Depth) = (c.WidthInBytes, c.Height, c.Depth);
-        // SAFETY: as above, and live contexts.
-        check(unsafe { w.driver.cuMemcpy3DPeerAsync(&p, stream) })
-    });
-    w.done(h, rc);
-    Ok(())
+    let stream = w.stream(m.stream)? as CUstream;
+    c.srcArray = array(w, m.src_array)?;
+    c.dstArray = array(w, m.dst_array)?;
+    check_source(w, &c)?;
+    check_destination(w, &c)?;
+    if m.peer == 0 {
+        // SAFETY: live arrays, or addresses that the driver checks.
+        return Ok(check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) })?);
+    }
+    let mut p: CUDA_MEMCPY3D_PEER = busbar_abi::zeroed();
+    (p.srcXInBytes, p.srcY, p.srcZ, p.srcLOD) = (c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD);
+    (p.srcMemoryType, p.srcDevice, p.srcArray) = (c.srcMemoryType, c.srcDevice, c.srcArray);
+    (p.srcPitch, p.srcHeight) = (c.srcPitch, c.srcHeight);
+    p.srcContext = w.handle(Kind::Context, m.src_context)? as CUcontext;
+    (p.dstXInBytes, p.dstY, p.dstZ, p.dstLOD) = (c.dstXInBytes, c.dstY, c.dstZ, c.dstLOD);
+    (p.dstMemoryType, p.dstDevice, p.dstArray) = (c.dstMemoryType, c.dstDevice, c.dstArray);
+    (p.dstPitch, p.dstHeight) = (c.dstPitch, c.dstHeight);
+    p.dstContext = w.handle(Kind::Context, m.dst_context)? as CUcontext;
+    (p.WidthInBytes, p.Height, p.Depth) = (c.WidthInBytes, c.Height, c.Depth);
+    // SAFETY: as above, and live contexts.
+    Ok(check(unsafe { w.driver.cuMemcpy3DPeerAsync(&p, stream) })?)
 }

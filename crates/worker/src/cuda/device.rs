@@ -1,14 +1,13 @@
 //! Devices.
 
 use super::driver::{load, name_of};
-use super::{Cuda, attempt, check};
+use super::{Cuda, check};
+use crate::answer::{self, Encoded, Fail};
 use busbar_abi::cuda::*;
 use busbar_control::device::Device;
-use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda as msg;
-use busbar_wire::record::Header;
 use busbar_wire::{WireError, Writer};
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, c_char};
 
 /// Attributes are numbered from 1; the newest that any driver knows is below this.
 const ATTRIBUTES: i32 = 192;
@@ -50,6 +49,13 @@ fn version(d: &Driver) -> i32 {
     v
 }
 
+fn attribute(d: &Driver, dev: i32, a: CUdevice_attribute) -> Option<i32> {
+    let mut value = 0;
+    // SAFETY: a pointer to a live number.
+    let rc = unsafe { d.cuDeviceGetAttribute(&mut value, a, dev) };
+    (rc == CUDA_SUCCESS).then_some(value)
+}
+
 /// The GPUs of this machine.
 pub fn probe(library: Option<&str>) -> Result<Vec<Device>, String> {
     let d = load(library)?;
@@ -58,12 +64,7 @@ pub fn probe(library: Option<&str>) -> Result<Vec<Device>, String> {
     check(unsafe { d.cuDeviceGetCount(&mut n) }).map_err(name_of)?;
     let hex = |u: [u8; 16]| u.iter().map(|b| format!("{b:02x}")).collect::<String>();
     let v = version(d);
-    let attribute = |dev: i32, a| {
-        let mut value = 0;
-        // SAFETY: a pointer to a live number.
-        let rc = unsafe { d.cuDeviceGetAttribute(&mut value, a, dev) };
-        (rc == CUDA_SUCCESS).then_some(value as u32)
-    };
+    let attribute = |dev: i32, a| attribute(d, dev, a).map(|v| v as u32);
     let pci = |dev| {
         Some([
             attribute(dev, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?,
@@ -95,7 +96,7 @@ pub fn probe(library: Option<&str>) -> Result<Vec<Device>, String> {
     }
 }
 
-pub(super) fn open_cuda(w: &mut Cuda, h: &Header, _m: msg::OpenCuda) -> Result<(), WireError> {
+pub(super) fn open_cuda(w: &mut Cuda, _m: msg::OpenCuda) -> Result<Encoded> {
     let d = w.driver;
     let mut list = Vec::new();
     let mut out = Writer::new(&mut list);
@@ -103,32 +104,21 @@ pub(super) fn open_cuda(w: &mut Cuda, h: &Header, _m: msg::OpenCuda) -> Result<(
         out.str(&name(d, *dev));
         out.raw(&uuid(d, *dev));
         out.u64(memory(d, *dev));
-        let value = |a: i32| {
-            let mut v = 0;
-            // SAFETY: a pointer to a live number.
-            let rc = unsafe { d.cuDeviceGetAttribute(&mut v, a as _, *dev) };
-            (rc == CUDA_SUCCESS).then_some((a, v))
-        };
-        let attributes: Vec<_> = (1..ATTRIBUTES).filter_map(value).collect();
+        let known = |a: i32| Some((a, attribute(d, *dev, a as _)?));
+        let attributes: Vec<_> = (1..ATTRIBUTES).filter_map(known).collect();
         out.u32(attributes.len() as u32);
         for (a, v) in attributes {
             out.i32(a);
             out.i32(v);
         }
     }
-    let reply = msg::OpenCudaReply {
+    Ok(Encoded::of(&msg::OpenCudaReply {
         driver: version(d) as u32,
         devices: &list,
-    };
-    w.reply(h, CUDA_SUCCESS, |wr| reply.encode(wr));
-    Ok(())
+    }))
 }
 
-pub(super) fn select_devices(
-    w: &mut Cuda,
-    _h: &Header,
-    m: msg::SelectDevices,
-) -> Result<(), WireError> {
+pub(super) fn select_devices(w: &mut Cuda, m: msg::SelectDevices) -> Result<(), WireError> {
     let pick = |i: &u32| w.allowed.get(*i as usize).copied();
     let chosen: Option<Vec<i32>> = m.devices.iter().map(pick).collect();
     w.devices = chosen.ok_or(WireError::BadValue("device"))?;
@@ -137,46 +127,28 @@ pub(super) fn select_devices(
 
 pub(super) fn cu_device_get_by_pci_bus_id(
     w: &mut Cuda,
-    h: &Header,
     m: msg::CuDeviceGetByPCIBusId<'_>,
-) -> Result<(), WireError> {
-    let id = CString::new(m.pci_bus_id).map_err(|_| WireError::BadText)?;
-    let mut dev = 0;
-    let rc = attempt(|| {
-        let mut here = 0;
-        // SAFETY: a pointer to a live number, and a string.
-        check(unsafe { w.driver.cuDeviceGetByPCIBusId(&mut here, id.as_ptr()) })?;
-        // The program counts only the devices that it sees.
-        let seen = w.devices.iter().position(|d| *d == here);
-        dev = seen.ok_or(CUDA_ERROR_INVALID_DEVICE)? as i32;
-        Ok(())
-    });
-    w.reply(h, rc, |wr| {
-        msg::CuDeviceGetByPCIBusIdReply { dev }.encode(wr);
-    });
-    Ok(())
+) -> Result<msg::CuDeviceGetByPCIBusIdReply, Fail> {
+    let id = answer::text(m.pci_bus_id)?;
+    let mut here = 0;
+    // SAFETY: a pointer to a live number, and a string.
+    check(unsafe { w.driver.cuDeviceGetByPCIBusId(&mut here, id.as_ptr()) })?;
+    // The program counts only the devices that it sees.
+    let seen = w.devices.iter().position(|d| *d == here);
+    let dev = seen.ok_or(CUDA_ERROR_INVALID_DEVICE)? as i32;
+    Ok(msg::CuDeviceGetByPCIBusIdReply { dev })
 }
 
-pub(super) fn chip_layout(w: &mut Cuda, h: &Header, m: msg::ChipLayout) -> Result<(), WireError> {
-    let (a, b) = w
-        .device(m.device)
-        .ok()
-        .and_then(|d| layout(w.driver, d))
-        .unwrap_or_default();
-    let rc = if a.is_empty() {
-        CUDA_ERROR_NOT_SUPPORTED
-    } else {
-        CUDA_SUCCESS
-    };
-    let reply = msg::ChipLayoutReply {
+pub(super) fn chip_layout(w: &mut Cuda, m: msg::ChipLayout) -> Result<Encoded> {
+    let found = layout(w.driver, w.device(m.device)?).filter(|(a, _)| !a.is_empty());
+    let (a, b) = found.ok_or(CUDA_ERROR_NOT_SUPPORTED)?;
+    Ok(Encoded::of(&msg::ChipLayoutReply {
         index_in_gpc: &a,
         gpc_of_tpc: &b,
-    };
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    }))
 }
 
-pub(super) fn error_text(w: &mut Cuda, h: &Header, m: msg::ErrorText) -> Result<(), WireError> {
+pub(super) fn error_text(w: &mut Cuda, m: msg::ErrorText) -> Result<Encoded> {
     type Ask = unsafe fn(&Driver, CUresult, *mut *const c_char) -> CUresult;
     let ask = |f: Ask| {
         let mut text = std::ptr::null();
@@ -191,12 +163,8 @@ pub(super) fn error_text(w: &mut Cuda, h: &Header, m: msg::ErrorText) -> Result<
         }
     };
     let (name, text) = (ask(Driver::cuGetErrorName), ask(Driver::cuGetErrorString));
-    let reply = msg::ErrorTextReply {
-        name: &name,
-        text: &text,
-    };
-    w.reply(h, CUDA_SUCCESS, |wr| reply.encode(wr));
-    Ok(())
+    let (name, text) = (&name[..], &text[..]);
+    Ok(Encoded::of(&msg::ErrorTextReply { name, text }))
 }
 
 /// Asks the driver's own undocumented table how the chip's processors are grouped.

@@ -129,7 +129,7 @@ impl Events {
         soon_free(self).entry(e.context).or_default().push(e.event);
     }
 
-    fn record(&self, stream: CUstream, context: u64) -> Result<Event, CUresult> {
+    fn record(&self, stream: CUstream, context: u64) -> Result<Event> {
         let free = soon_free(self).get_mut(&context).and_then(Vec::pop);
         let event = match free {
             Some(e) => e,

@@ -1,5 +1,6 @@
 //! The driver: how it is loaded, what its results mean, and what it says of addresses.
 
+use busbar_abi::Plain;
 use busbar_abi::cuda::*;
 
 /// The driver, loaded once per process.
@@ -39,12 +40,12 @@ pub(crate) fn name_of(rc: CUresult) -> String {
 }
 
 /// Runs fallible steps and gives their result code.
-pub fn attempt(f: impl FnOnce() -> Result<(), CUresult>) -> CUresult {
+pub fn attempt(f: impl FnOnce() -> Result) -> CUresult {
     f().err().unwrap_or(CUDA_SUCCESS)
 }
 
 /// A result code as a `Result`.
-pub fn check(rc: CUresult) -> Result<(), CUresult> {
+pub fn check(rc: CUresult) -> Result {
     if rc == CUDA_SUCCESS { Ok(()) } else { Err(rc) }
 }
 
@@ -78,4 +79,45 @@ pub(super) fn is_managed(d: &Driver, va: u64) -> u32 {
         CUDA_SUCCESS => u32::from(managed & 0xff != 0),
         _ => 0,
     }
+}
+
+/// Whether the driver says that a stream captures, or has a capture that was voided.
+pub(super) fn is_capturing(d: &Driver, stream: CUstream) -> bool {
+    capture_status(d, stream).is_ok_and(|s| s != CU_STREAM_CAPTURE_STATUS_NONE)
+}
+
+/// Whether the driver says that a stream has no capture.
+pub(super) fn has_no_capture(d: &Driver, stream: CUstream) -> bool {
+    capture_status(d, stream).is_ok_and(|s| s == CU_STREAM_CAPTURE_STATUS_NONE)
+}
+
+fn capture_status(d: &Driver, stream: CUstream) -> Result<CUstreamCaptureStatus> {
+    let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
+    // SAFETY: a live stream and a pointer to a live number.
+    check(unsafe { d.cuStreamIsCapturing(stream, &mut status) })?;
+    Ok(status)
+}
+
+/// Whether a stream captures, and into which graph.
+pub(super) fn capture(d: &Driver, stream: CUstream) -> Result<(CUstreamCaptureStatus, CUgraph)> {
+    let (mut status, mut id, mut graph) = (CU_STREAM_CAPTURE_STATUS_NONE, 0, std::ptr::null_mut());
+    let (s, i, g, null) = (&mut status, &mut id, &mut graph, std::ptr::null_mut());
+    // SAFETY: a live stream and pointers to live values.
+    check(unsafe { d.cuStreamGetCaptureInfo_v2(stream, s, i, g, null, null.cast()) })?;
+    Ok((status, graph))
+}
+
+/// A list that the driver gives in two steps: first how long it is. `ask` is told of an array with
+/// as many places as the number says, or of none.
+pub(super) fn list<T: Plain>(
+    mut ask: impl FnMut(*mut T, *mut usize) -> CUresult,
+) -> Result<Vec<T>> {
+    let mut n = 0;
+    check(ask(std::ptr::null_mut(), &mut n))?;
+    let mut list = vec![busbar_abi::zeroed(); n];
+    if n > 0 {
+        check(ask(list.as_mut_ptr(), &mut n))?;
+        list.truncate(n);
+    }
+    Ok(list)
 }

@@ -1,15 +1,14 @@
 //! Graphs: nodes, edges, and questions about them.
 
+use super::driver::list;
 use super::graph_host::attach;
 use super::graph_node::{build, tell};
-use super::graph_walk::{edges, inside, nodes};
-use super::{Cuda, attempt, check};
+use super::graph_walk::{annotated, edges, inside, nodes};
+use super::{Cuda, check};
+use crate::answer::Encoded;
 use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::limits::MAX_BYTES;
-use busbar_wire::record::Header;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::Read;
@@ -19,14 +18,14 @@ pub(super) use super::graph_exec::*;
 pub(super) use super::graph_host::*;
 
 /// The nodes of ids.
-pub(super) fn node_list(w: &mut Cuda, ids: &[u32]) -> Result<Vec<CUgraphNode>, CUresult> {
+pub(super) fn node_list(w: &mut Cuda, ids: &[u32]) -> Result<Vec<CUgraphNode>> {
     ids.iter()
         .map(|n| Ok(w.handle(Kind::GraphNode, *n)? as CUgraphNode))
         .collect()
 }
 
 /// Annotations of `n` edges; none when the client sent none.
-pub(super) fn edge_list(bytes: &[u8], n: usize) -> Result<Vec<CUgraphEdgeData>, CUresult> {
+pub(super) fn edge_list(bytes: &[u8], n: usize) -> Result<Vec<CUgraphEdgeData>> {
     let list: Vec<_> = busbar_abi::items_from_bytes(bytes).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     if list.is_empty() || list.len() == n {
         Ok(list)
@@ -45,7 +44,7 @@ pub(super) fn or_null<T>(list: &[T]) -> *const T {
 }
 
 /// Adds a node: the address that it allocates, and the graphs inside it.
-fn add(w: &mut Cuda, h: &Header, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>), CUresult> {
+fn add(w: &mut Cuda, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<u32>)> {
     let mut b = build(w, m.params, m.extra, m.mirrors)?;
     let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
     let after = node_list(w, &m.after)?;
@@ -65,7 +64,7 @@ fn add(w: &mut Cuda, h: &Header, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<
             &mut b.p,
         )
     })?;
-    w.made(h, m, node as u64);
+    w.made(m, node as u64);
     match b.p.r#type {
         CU_GRAPH_NODE_TYPE_MEM_ALLOC => {
             let a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&b.p.u);
@@ -92,74 +91,41 @@ fn add(w: &mut Cuda, h: &Header, m: &msg::GraphAddNode<'_>) -> Result<(u64, Vec<
 
 pub(super) fn graph_add_node(
     w: &mut Cuda,
-    h: &Header,
     m: msg::GraphAddNode<'_>,
-) -> Result<(), WireError> {
-    let mut told = (0, vec![]);
-    let rc = attempt(|| {
-        told = add(w, h, &m)?;
-        Ok(())
-    });
-    if h.call == 0 {
-        w.done(h, rc);
-    } else {
-        let (va, graphs) = told;
-        w.reply(h, rc, |wr| msg::GraphAddNodeReply { va, graphs }.encode(wr));
+) -> Result<msg::GraphAddNodeReply> {
+    let (va, graphs) = add(w, &m)?;
+    Ok(msg::GraphAddNodeReply { va, graphs })
+}
+
+pub(super) fn graph_set_node(w: &mut Cuda, m: msg::GraphSetNode<'_>) -> Result {
+    let mut b = build(w, m.params, m.extra, m.mirrors)?;
+    let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
+    let owner = owner(w, m.node)?;
+    let owner = w.handle(Kind::Graph, owner)? as CUgraph;
+    let keep = std::mem::take(&mut b.keep);
+    attach(w, owner, keep)?;
+    if b.p.r#type == CU_GRAPH_NODE_TYPE_GRAPH {
+        // The graph that was inside goes.
+        for g in inside(w, node).0 {
+            w.remove((Kind::Graph, w.known(Kind::Graph, g as u64)));
+        }
     }
-    Ok(())
+    // SAFETY: as in `add`.
+    check(unsafe { w.driver.cuGraphNodeSetParams(node, &mut b.p) })
 }
 
-pub(super) fn graph_set_node(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::GraphSetNode<'_>,
-) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let mut b = build(w, m.params, m.extra, m.mirrors)?;
-        let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
-        let owner = owner(w, m.node)?;
-        let owner = w.handle(Kind::Graph, owner)? as CUgraph;
-        let keep = std::mem::take(&mut b.keep);
-        attach(w, owner, keep)?;
-        if b.p.r#type == CU_GRAPH_NODE_TYPE_GRAPH {
-            // The graph that was inside goes.
-            for g in inside(w, node).0 {
-                w.remove((Kind::Graph, w.known(Kind::Graph, g as u64)));
-            }
-        }
-        // SAFETY: as in `add`.
-        check(unsafe { w.driver.cuGraphNodeSetParams(node, &mut b.p) })
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
-}
-
-pub(super) fn graph_get_node(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::GraphGetNode,
-) -> Result<(), WireError> {
-    let mut told = None;
-    let rc = attempt(|| {
-        let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
-        told = Some(tell(w, (m.node, node), m.kind)?);
-        Ok(())
-    });
-    let reply = told.as_ref().map(|t| msg::GraphGetNodeReply {
-        params: busbar_abi::bytes_of(&t.p),
-        extra: &t.extra,
-        mirrors: t.mirrors,
-    });
-    w.reply(h, rc, |wr| {
-        if let Some(r) = &reply {
-            r.encode(wr);
-        }
-    });
-    Ok(())
+pub(super) fn graph_get_node(w: &mut Cuda, m: msg::GraphGetNode) -> Result<Encoded> {
+    let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
+    let told = tell(w, (m.node, node), m.kind)?;
+    Ok(Encoded::of(&msg::GraphGetNodeReply {
+        params: busbar_abi::bytes_of(&told.p),
+        extra: &told.extra,
+        mirrors: told.mirrors,
+    }))
 }
 
 /// The graph that a node is in.
-fn owner(w: &Cuda, node: u32) -> Result<u32, CUresult> {
+fn owner(w: &Cuda, node: u32) -> Result<u32> {
     let graph = w.handles.parents(Kind::GraphNode, node).next();
     graph.map(|(_, id)| id).ok_or(CUDA_ERROR_INVALID_VALUE)
 }
@@ -168,155 +134,95 @@ fn adopt_all(w: &mut Cuda, graph: u32, nodes: &[CUgraphNode]) -> Vec<u32> {
     nodes.iter().map(|n| w.adopt_node(graph, *n)).collect()
 }
 
-pub(super) fn graph_nodes(w: &mut Cuda, h: &Header, m: msg::GraphNodes) -> Result<(), WireError> {
-    let mut ids = vec![];
-    let rc = attempt(|| {
-        let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
-        let list = if m.roots == 0 {
-            nodes(w, graph)?
-        } else {
-            let mut n = 0;
-            // SAFETY: a live graph; the array has as many places as said.
-            unsafe {
-                let d = w.driver;
-                check(d.cuGraphGetRootNodes(graph, std::ptr::null_mut(), &mut n))?;
-                let mut list = vec![std::ptr::null_mut(); n];
-                if n > 0 {
-                    check(d.cuGraphGetRootNodes(graph, list.as_mut_ptr(), &mut n))?;
-                }
-                list
-            }
-        };
-        ids = adopt_all(w, m.graph, &list);
-        Ok(())
-    });
-    let reply = msg::GraphNodesReply { nodes: ids };
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
-}
-
-pub(super) fn graph_edges(w: &mut Cuda, h: &Header, m: msg::GraphEdges) -> Result<(), WireError> {
-    let (mut from, mut to, mut data) = (vec![], vec![], vec![]);
-    let rc = attempt(|| {
-        let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
-        let found = edges(w, graph)?;
-        (from, to) = (
-            adopt_all(w, m.graph, &found.0),
-            adopt_all(w, m.graph, &found.1),
-        );
-        data = found.2;
-        Ok(())
-    });
-    let reply = msg::GraphEdgesReply {
-        from,
-        to,
-        edges: busbar_abi::slice_bytes(&data),
+pub(super) fn graph_nodes(w: &mut Cuda, m: msg::GraphNodes) -> Result<msg::GraphNodesReply> {
+    let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
+    let found = if m.roots == 0 {
+        nodes(w, graph)?
+    } else {
+        // SAFETY: a live graph; the array has as many places as said.
+        list(|l, n| unsafe { w.driver.cuGraphGetRootNodes(graph, l, n) })?
     };
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    let nodes = adopt_all(w, m.graph, &found);
+    Ok(msg::GraphNodesReply { nodes })
 }
 
-pub(super) fn graph_neighbours(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::GraphNeighbours,
-) -> Result<(), WireError> {
-    let (mut ids, mut data): (_, Vec<CUgraphEdgeData>) = (vec![], vec![]);
-    let rc = attempt(|| {
-        let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
-        let graph = owner(w, m.node)?;
-        let d = w.driver;
-        // SAFETY: a live node; the arrays, where given, have as many places as said.
-        let ask = |list: *mut CUgraphNode, data: *mut CUgraphEdgeData, n: *mut usize| unsafe {
-            check(if m.dependents == 0 {
-                d.cuGraphNodeGetDependencies_v2(node, list, data, n)
-            } else {
-                d.cuGraphNodeGetDependentNodes_v2(node, list, data, n)
-            })
-        };
-        let mut n = 0;
-        ask(std::ptr::null_mut(), std::ptr::null_mut(), &mut n)?;
-        let mut list = vec![std::ptr::null_mut(); n];
-        data = vec![busbar_abi::zeroed(); n];
-        if n > 0 {
-            ask(list.as_mut_ptr(), data.as_mut_ptr(), &mut n)?;
+pub(super) fn graph_edges(w: &mut Cuda, m: msg::GraphEdges) -> Result<Encoded> {
+    let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
+    let (from, to, data) = edges(w, graph)?;
+    Ok(Encoded::of(&msg::GraphEdgesReply {
+        from: adopt_all(w, m.graph, &from),
+        to: adopt_all(w, m.graph, &to),
+        edges: busbar_abi::slice_bytes(&data),
+    }))
+}
+
+pub(super) fn graph_neighbours(w: &mut Cuda, m: msg::GraphNeighbours) -> Result<Encoded> {
+    let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
+    let graph = owner(w, m.node)?;
+    let d = w.driver;
+    // SAFETY: a live node; the arrays, where given, have as many places as said.
+    let (found, data) = annotated(|l, e, n| unsafe {
+        match m.dependents {
+            0 => d.cuGraphNodeGetDependencies_v2(node, l, e, n),
+            _ => d.cuGraphNodeGetDependentNodes_v2(node, l, e, n),
         }
-        ids = adopt_all(w, graph, &list);
-        Ok(())
-    });
-    let reply = msg::GraphNeighboursReply {
-        nodes: ids,
+    })?;
+    Ok(Encoded::of(&msg::GraphNeighboursReply {
+        nodes: adopt_all(w, graph, &found),
         edges: busbar_abi::slice_bytes(&data),
-    };
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    }))
 }
 
-pub(super) fn graph_find(w: &mut Cuda, h: &Header, m: msg::GraphFind) -> Result<(), WireError> {
-    let mut reply = msg::GraphFindReply { found: 0 };
-    let rc = attempt(|| {
-        let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
-        let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
-        let mut found = std::ptr::null_mut();
-        // SAFETY: live handles and a pointer to a live one.
-        check(unsafe { w.driver.cuGraphNodeFindInClone(&mut found, node, graph) })?;
-        reply.found = w.adopt_node(m.graph, found);
-        Ok(())
-    });
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+pub(super) fn graph_find(w: &mut Cuda, m: msg::GraphFind) -> Result<msg::GraphFindReply> {
+    let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
+    let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
+    let mut found = std::ptr::null_mut();
+    // SAFETY: live handles and a pointer to a live one.
+    check(unsafe { w.driver.cuGraphNodeFindInClone(&mut found, node, graph) })?;
+    let found = w.adopt_node(m.graph, found);
+    Ok(msg::GraphFindReply { found })
 }
 
-pub(super) fn graph_dot(w: &mut Cuda, h: &Header, m: msg::GraphDot) -> Result<(), WireError> {
+pub(super) fn graph_dot(w: &mut Cuda, m: msg::GraphDot) -> Result<Encoded> {
     let mut text = vec![];
-    let rc = attempt(|| {
-        let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
-        // A file without a name: nobody else can get at it, or put a link in its place.
-        // SAFETY: a C string; the descriptor that comes is ours.
-        let mut file = unsafe {
-            let fd = libc::memfd_create(c"busbar-graph".as_ptr(), libc::MFD_CLOEXEC);
-            if fd < 0 {
-                return Err(CUDA_ERROR_OPERATING_SYSTEM);
-            }
-            File::from_raw_fd(fd)
-        };
-        let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
-        // SAFETY: a live graph and a C string.
-        check(unsafe { w.driver.cuGraphDebugDotPrint(graph, path.as_ptr(), m.flags) })?;
-        let long = file.metadata().map_or(u64::MAX, |m| m.len()) > MAX_BYTES as u64 / 2;
-        if long {
-            return Err(CUDA_ERROR_NOT_SUPPORTED);
+    let graph = w.handle(Kind::Graph, m.graph)? as CUgraph;
+    // A file without a name: nobody else can get at it, or put a link in its place.
+    // SAFETY: a C string; the descriptor that comes is ours.
+    let mut file = unsafe {
+        let fd = libc::memfd_create(c"busbar-graph".as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 {
+            return Err(CUDA_ERROR_OPERATING_SYSTEM);
         }
-        file.read_to_end(&mut text)
-            .map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
-        Ok(())
-    });
-    let reply = msg::GraphDotReply { text: &text };
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+        File::from_raw_fd(fd)
+    };
+    let path = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap_or_default();
+    // SAFETY: a live graph and a C string.
+    check(unsafe { w.driver.cuGraphDebugDotPrint(graph, path.as_ptr(), m.flags) })?;
+    let long = file.metadata().map_or(u64::MAX, |m| m.len()) > MAX_BYTES as u64 / 2;
+    if long {
+        return Err(CUDA_ERROR_NOT_SUPPORTED);
+    }
+    file.read_to_end(&mut text)
+        .map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
+    Ok(Encoded::of(&msg::GraphDotReply { text: &text }))
 }
 
 pub(super) fn graph_mem_attribute(
     w: &mut Cuda,
-    h: &Header,
     m: msg::GraphMemAttribute,
-) -> Result<(), WireError> {
+) -> Result<msg::GraphMemAttributeReply> {
     let mut value = m.value;
-    let rc = attempt(|| {
-        let device = w.device(m.device)?;
-        let p = (&raw mut value).cast();
-        // SAFETY: every attribute is a 64-bit number.
-        check(unsafe {
-            if m.set != 0 {
-                w.driver
-                    .cuDeviceSetGraphMemAttribute(device, m.attribute as _, p)
-            } else {
-                w.driver
-                    .cuDeviceGetGraphMemAttribute(device, m.attribute as _, p)
-            }
-        })
-    });
-    let reply = msg::GraphMemAttributeReply { present: value };
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    let device = w.device(m.device)?;
+    let p = (&raw mut value).cast();
+    // SAFETY: every attribute is a 64-bit number.
+    check(unsafe {
+        if m.set != 0 {
+            w.driver
+                .cuDeviceSetGraphMemAttribute(device, m.attribute as _, p)
+        } else {
+            w.driver
+                .cuDeviceGetGraphMemAttribute(device, m.attribute as _, p)
+        }
+    })?;
+    Ok(msg::GraphMemAttributeReply { present: value })
 }

@@ -1,17 +1,16 @@
 //! Executable graphs, and which mirrors each reads and writes.
 
 use super::done::{Kept, Then};
+use super::driver::is_capturing;
 use super::graph_node::{build, host};
 use super::graph_walk::{edges, ends, inside, kind, nodes};
 use super::state::execs::{Entry, Exec, Ids};
 use super::state::host_node::{HostNode, host_node};
 use super::{Cuda, attempt, check};
+use crate::answer::Always;
 use crate::memory::Use;
 use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::record::Header;
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -37,7 +36,7 @@ fn adopt_within(w: &mut Cuda, graph: CUgraph, node: CUgraphNode) -> u32 {
 }
 
 /// Finds the copy nodes with mirrors, down to the innermost graph.
-fn find(w: &Cuda, graph: CUgraph, unsure: bool, out: &mut Vec<Entry>) -> Result<Ids, CUresult> {
+fn find(w: &Cuda, graph: CUgraph, unsure: bool, out: &mut Vec<Entry>) -> Result<Ids> {
     let (mut sources, mut destinations) = (vec![], vec![]);
     for node in nodes(w, graph)? {
         if kind(w, node) == CU_GRAPH_NODE_TYPE_MEMCPY {
@@ -88,7 +87,7 @@ type Host = (CUgraphNode, Arc<HostNode>, Ids);
 
 /// Tells the host nodes of a graph which mirrors are filled before them and read behind them.
 /// Gives the graph's own, not those of graphs inside it.
-fn tell_hosts(w: &Cuda, graph: CUgraph, outer: &Ids) -> Result<Vec<Host>, CUresult> {
+fn tell_hosts(w: &Cuda, graph: CUgraph, outer: &Ids) -> Result<Vec<Host>> {
     let mut own_hosts = Vec::new();
     let all = nodes(w, graph)?;
     let special =
@@ -145,12 +144,7 @@ fn tell_hosts(w: &Cuda, graph: CUgraph, outer: &Ids) -> Result<Vec<Host>, CUresu
 }
 
 /// Sets what is known of an executable graph from the graph that it was made from.
-fn learn(
-    w: &mut Cuda,
-    exec: u32,
-    graph: CUgraph,
-    fresh: Option<CUgraphExec>,
-) -> Result<Ids, CUresult> {
+fn learn(w: &mut Cuda, exec: u32, graph: CUgraph, fresh: Option<CUgraphExec>) -> Result<Ids> {
     if !w.graphs.mirrors.any() {
         return Ok((vec![], vec![]));
     }
@@ -196,7 +190,7 @@ fn learn(
 }
 
 /// Bytes that nodes of a graph allocate, down to the innermost graph.
-fn allocated(w: &Cuda, graph: CUgraph) -> Result<u64, CUresult> {
+fn allocated(w: &Cuda, graph: CUgraph) -> Result<u64> {
     let mut bytes = 0u64;
     if !w.graphs.allocate {
         return Ok(bytes);
@@ -217,9 +211,8 @@ fn allocated(w: &Cuda, graph: CUgraph) -> Result<u64, CUresult> {
 
 pub(super) fn graph_instantiate(
     w: &mut Cuda,
-    h: &Header,
     m: msg::GraphInstantiate,
-) -> Result<(), WireError> {
+) -> Result<Always<msg::GraphInstantiateReply>> {
     const UPLOAD: u64 = 2;
     const DEVICE_LAUNCH: u64 = 4;
     let mut reply = msg::GraphInstantiateReply {
@@ -246,22 +239,20 @@ pub(super) fn graph_instantiate(
         reply.result = p.result_out;
         reply.node = adopt_within(w, graph, p.hErrNode_out);
         check(rc)?;
-        w.made_of(h, &m, exec as u64, charge);
+        w.made_of(&m, exec as u64, charge);
         if m.flags & DEVICE_LAUNCH != 0 {
             reply.handle = exec as u64;
         }
         (reply.sources, reply.destinations) = learn(w, m.exec, graph, Some(exec))?;
         Ok(())
     });
-    w.reply_always(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    Ok(Always(rc, reply))
 }
 
 pub(super) fn graph_exec_update(
     w: &mut Cuda,
-    h: &Header,
     m: msg::GraphExecUpdate,
-) -> Result<(), WireError> {
+) -> Result<Always<msg::GraphExecUpdateReply>> {
     let mut reply = msg::GraphExecUpdateReply {
         result: 1,
         node: 0,
@@ -282,129 +273,105 @@ pub(super) fn graph_exec_update(
         (reply.sources, reply.destinations) = learn(w, m.exec, graph, None)?;
         Ok(())
     });
-    w.reply_always(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    Ok(Always(rc, reply))
 }
 
 pub(super) fn graph_exec_set_node(
     w: &mut Cuda,
-    h: &Header,
     m: msg::GraphExecSetNode<'_>,
-) -> Result<(), WireError> {
-    let mut lists = (vec![], vec![]);
-    let rc = attempt(|| {
-        let exec = w.handle(Kind::GraphExec, m.exec)? as CUgraphExec;
-        let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
-        let mut b = build(w, m.params, m.extra, m.mirrors)?;
-        // SAFETY: live handles; what the parameters point to lives through the call.
-        check(unsafe { w.driver.cuGraphExecNodeSetParams(exec, node, &mut b.p) })?;
-        let e = w.graphs.execs.entry(m.exec).or_default();
-        if let Some(k) = b.keep.first()
-            && let Some(new) = (**k).downcast_ref::<Arc<HostNode>>()
-            && let Some(h) = e.hosts.iter_mut().find(|h| h.0 == node as u64)
-        {
-            // It may look at the same memory as the one in whose place it comes.
-            let old = std::mem::replace(&mut h.1, new.clone());
-            e.keep.push(Box::new(old));
+) -> Result<msg::GraphExecSetNodeReply> {
+    let exec = w.handle(Kind::GraphExec, m.exec)? as CUgraphExec;
+    let node = w.handle(Kind::GraphNode, m.node)? as CUgraphNode;
+    let mut b = build(w, m.params, m.extra, m.mirrors)?;
+    // SAFETY: live handles; what the parameters point to lives through the call.
+    check(unsafe { w.driver.cuGraphExecNodeSetParams(exec, node, &mut b.p) })?;
+    let e = w.graphs.execs.entry(m.exec).or_default();
+    if let Some(k) = b.keep.first()
+        && let Some(new) = (**k).downcast_ref::<Arc<HostNode>>()
+        && let Some(h) = e.hosts.iter_mut().find(|h| h.0 == node as u64)
+    {
+        // It may look at the same memory as the one in whose place it comes.
+        let old = std::mem::replace(&mut h.1, new.clone());
+        e.keep.push(Box::new(old));
+        e.refresh();
+    }
+    e.keep.append(&mut b.keep);
+    match b.p.r#type {
+        CU_GRAPH_NODE_TYPE_MEMCPY => {
+            let c: CUDA_MEMCPY_NODE_PARAMS = busbar_abi::member(&b.p.u);
+            let (src, dst) = ends(w, &c.copyParams);
+            let e = w.graphs.execs.entry(m.exec).or_default();
+            let old = e.entries.iter().position(|n| n.node == node as u64);
+            let old = old.map(|i| e.entries.swap_remove(i));
+            if let Some(o) = &old {
+                e.replace(&o.src, &src);
+                e.replace(&o.dst, &dst);
+            }
+            if src.is_some() || dst.is_some() {
+                e.entries.push(Entry {
+                    node: node as u64,
+                    src,
+                    dst,
+                    unsure: old.as_ref().is_some_and(|o| o.unsure),
+                    on: old.as_ref().is_none_or(|o| o.on),
+                });
+            }
+            let old = old.into_iter().flat_map(|o| [o.src, o.dst]).flatten();
+            let old = old.map(|m| Box::new(m) as Box<dyn Any + Send>);
+            e.keep.extend(old);
             e.refresh();
         }
-        e.keep.append(&mut b.keep);
-        match b.p.r#type {
-            CU_GRAPH_NODE_TYPE_MEMCPY => {
-                let c: CUDA_MEMCPY_NODE_PARAMS = busbar_abi::member(&b.p.u);
-                let (src, dst) = ends(w, &c.copyParams);
-                let e = w.graphs.execs.entry(m.exec).or_default();
-                let old = e.entries.iter().position(|n| n.node == node as u64);
-                let old = old.map(|i| e.entries.swap_remove(i));
-                if let Some(o) = &old {
-                    e.replace(&o.src, &src);
-                    e.replace(&o.dst, &dst);
-                }
-                if src.is_some() || dst.is_some() {
-                    e.entries.push(Entry {
-                        node: node as u64,
-                        src,
-                        dst,
-                        unsure: old.as_ref().is_some_and(|o| o.unsure),
-                        on: old.as_ref().is_none_or(|o| o.on),
-                    });
-                }
-                let old = old.into_iter().flat_map(|o| [o.src, o.dst]).flatten();
-                let old = old.map(|m| Box::new(m) as Box<dyn Any + Send>);
-                e.keep.extend(old);
-                e.refresh();
-            }
-            CU_GRAPH_NODE_TYPE_GRAPH if w.graphs.mirrors.any() => {
-                // The former child's copies keep their mirrors: harmless, if they are not launched.
-                let mut entries = Vec::new();
-                find(w, b.p.u[0] as CUgraph, true, &mut entries)?;
-                let e = w.graphs.execs.entry(m.exec).or_default();
-                e.entries.iter_mut().for_each(|n| n.unsure = true);
-                e.entries.extend(entries);
-            }
-            _ => {}
+        CU_GRAPH_NODE_TYPE_GRAPH if w.graphs.mirrors.any() => {
+            // The former child's copies keep their mirrors: harmless, if they are not launched.
+            let mut entries = Vec::new();
+            find(w, b.p.u[0] as CUgraph, true, &mut entries)?;
+            let e = w.graphs.execs.entry(m.exec).or_default();
+            e.entries.iter_mut().for_each(|n| n.unsure = true);
+            e.entries.extend(entries);
         }
-        if let Some(e) = w.graphs.execs.get(&m.exec) {
-            lists = e.lists();
-        }
-        Ok(())
-    });
-    let reply = msg::GraphExecSetNodeReply {
-        sources: lists.0,
-        destinations: lists.1,
-    };
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+        _ => {}
+    }
+    let lists = w.graphs.execs.get(&m.exec).map(Exec::lists);
+    let (sources, destinations) = lists.unwrap_or_default();
+    Ok(msg::GraphExecSetNodeReply {
+        sources,
+        destinations,
+    })
 }
 
-pub(super) fn cu_graph_node_set_enabled(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CuGraphNodeSetEnabled,
-) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let exec = w.handle(Kind::GraphExec, m.h_graph_exec)? as CUgraphExec;
-        let node = w.handle(Kind::GraphNode, m.h_node)?;
-        // SAFETY: live handles.
-        check(unsafe {
-            w.driver
-                .cuGraphNodeSetEnabled(exec, node as CUgraphNode, m.is_enabled)
-        })?;
-        let e = w.graphs.execs.get_mut(&m.h_graph_exec);
-        for n in e.into_iter().flat_map(|e| &mut e.entries) {
-            if n.node == node {
-                n.on = m.is_enabled != 0;
-            }
+pub(super) fn cu_graph_node_set_enabled(w: &mut Cuda, m: msg::CuGraphNodeSetEnabled) -> Result {
+    let exec = w.handle(Kind::GraphExec, m.h_graph_exec)? as CUgraphExec;
+    let node = w.handle(Kind::GraphNode, m.h_node)?;
+    // SAFETY: live handles.
+    check(unsafe {
+        w.driver
+            .cuGraphNodeSetEnabled(exec, node as CUgraphNode, m.is_enabled)
+    })?;
+    let e = w.graphs.execs.get_mut(&m.h_graph_exec);
+    for n in e.into_iter().flat_map(|e| &mut e.entries) {
+        if n.node == node {
+            n.on = m.is_enabled != 0;
         }
-        if let Some(e) = w.graphs.execs.get(&m.h_graph_exec) {
-            e.refresh();
-        }
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
+    }
+    if let Some(e) = w.graphs.execs.get(&m.h_graph_exec) {
+        e.refresh();
+    }
     Ok(())
 }
 
 pub(super) fn graph_exec_lists(
     w: &mut Cuda,
-    h: &Header,
     m: msg::GraphExecLists,
-) -> Result<(), WireError> {
+) -> Result<msg::GraphExecListsReply> {
     let lists = w.graphs.execs.get(&m.exec).map(Exec::lists);
     let (sources, destinations) = lists.unwrap_or_default();
-    let reply = msg::GraphExecListsReply {
+    Ok(msg::GraphExecListsReply {
         sources,
         destinations,
-    };
-    w.reply(h, CUDA_SUCCESS, |wr| reply.encode(wr));
-    Ok(())
+    })
 }
 
-pub(super) fn cu_graph_launch(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CuGraphLaunch,
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_launch(w: &mut Cuda, m: msg::CuGraphLaunch) -> Result {
     let rc = attempt(|| {
         let exec = w.handle(Kind::GraphExec, m.h_graph)? as CUgraphExec;
         let stream = w.stream(m.h_stream)? as CUstream;
@@ -412,28 +379,18 @@ pub(super) fn cu_graph_launch(
         check(unsafe { w.driver.cuGraphLaunch(exec, stream) })
     });
     if let Some(mut e) = w.graphs.execs.remove(&m.h_graph) {
-        let (stream, ctx) = w.here(h, m.h_stream);
+        let (stream, ctx) = w.here(m.h_stream);
         (e.launched, e.last) = (rc, (stream as u64, ctx));
-        if rc == CUDA_SUCCESS && !e.entries.is_empty() {
-            let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
-            // SAFETY: a live stream and a pointer to a live number.
-            unsafe { w.driver.cuStreamIsCapturing(stream, &mut status) };
-            // A launch that was captured has not begun.
-            if status == CU_STREAM_CAPTURE_STATUS_NONE {
-                busy(w, (stream, ctx), &e);
-            }
+        // A launch that was captured has not begun.
+        if rc == CUDA_SUCCESS && !e.entries.is_empty() && !is_capturing(w.driver, stream) {
+            busy(w, (stream, ctx), &e);
         }
         w.graphs.execs.insert(m.h_graph, e);
     }
-    w.done(h, rc);
-    Ok(())
+    check(rc)
 }
 
-pub(super) fn cu_graph_exec_destroy(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CuGraphExecDestroy,
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_exec_destroy(w: &mut Cuda, m: msg::CuGraphExecDestroy) -> Result {
     let rc = attempt(|| {
         let exec = w.handle(Kind::GraphExec, m.h_graph_exec)?;
         // SAFETY: a live handle, which is not used again.
@@ -445,8 +402,7 @@ pub(super) fn cu_graph_exec_destroy(
         let then = Then::Release(Kept::Own(Box::new(e)));
         w.completer.after(stream as CUstream, ctx, then);
     }
-    w.done(h, rc);
-    Ok(())
+    check(rc)
 }
 
 /// The mirrors of an executable graph that is launched are in use until the launch is done.

@@ -10,17 +10,17 @@
 //! own.
 
 use super::address::{check_destination, check_source};
-use super::done::{Then, reply};
+use super::done::Then;
+use super::driver::capture;
 use super::promised::Promised;
 use super::room::make;
 use super::state::mirrors::{Mirror, place};
-use super::{Cuda, attempt, check};
+use super::{Cuda, check};
+use crate::answer::{Answered, Behind, Fail, plain};
 use crate::staging::Lent;
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
-use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::record::Header;
 use std::any::Any;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) fn mirror(
     w: &mut Cuda,
     c: &mut CUDA_MEMCPY3D,
     ids: [u32; 2],
-) -> Result<Vec<Box<dyn Any + Send>>, CUresult> {
+) -> Result<Vec<Box<dyn Any + Send>>> {
     let mut keep: Vec<Box<dyn Any + Send>> = Vec::new();
     let len = c
         .WidthInBytes
@@ -68,11 +68,7 @@ const NO_DESTRUCTOR_SYNC: u32 = 1;
 const MOVE: u32 = 1;
 
 /// Makes things live as long as a graph, its clones, and what is instantiated from them.
-pub(super) fn attach(
-    w: &mut Cuda,
-    graph: CUgraph,
-    keep: Vec<Box<dyn Any + Send>>,
-) -> Result<(), CUresult> {
+pub(super) fn attach(w: &mut Cuda, graph: CUgraph, keep: Vec<Box<dyn Any + Send>>) -> Result {
     for k in keep {
         let data = Box::into_raw(Box::new(k)).cast();
         let mut object: CUuserObject = std::ptr::null_mut();
@@ -96,53 +92,32 @@ pub(super) fn attach(
 
 pub(super) fn capture_copy(
     w: &mut Cuda,
-    h: &Header,
     m: msg::CaptureCopy<'_>,
-) -> Result<(), WireError> {
-    let mut c: CUDA_MEMCPY3D =
-        busbar_abi::from_bytes(m.shape).ok_or(WireError::BadValue("structure"))?;
-    let mut reply = msg::CaptureCopyReply { captured: 0 };
-    let rc = attempt(|| {
-        let stream = w.stream(m.stream)? as CUstream;
-        let (mut status, mut id, mut graph) =
-            (CU_STREAM_CAPTURE_STATUS_NONE, 0, std::ptr::null_mut());
-        // SAFETY: a live stream and pointers to live values.
-        check(unsafe {
-            w.driver.cuStreamGetCaptureInfo_v2(
-                stream,
-                &mut status,
-                &mut id,
-                &mut graph,
-                std::ptr::null_mut(),
-                std::ptr::null_mut(),
-            )
-        })?;
-        match status {
-            CU_STREAM_CAPTURE_STATUS_NONE => return Ok(()),
-            CU_STREAM_CAPTURE_STATUS_ACTIVE => {}
-            _ => return Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED),
-        }
-        if m.arrays[0] != 0 {
-            c.srcArray = w.handle(Kind::Array, m.arrays[0])? as CUarray;
-        }
-        if m.arrays[1] != 0 {
-            c.dstArray = w.handle(Kind::Array, m.arrays[1])? as CUarray;
-        }
-        let keep = mirror(w, &mut c, m.mirrors)?;
-        if m.mirrors[0] == 0 {
-            check_source(w, &c)?;
-        }
-        if m.mirrors[1] == 0 {
-            check_destination(w, &c)?;
-        }
-        attach(w, graph, keep)?;
-        // SAFETY: the mirrors live as long as the graph; the driver checks the rest.
-        check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) })?;
-        reply.captured = 1;
-        Ok(())
-    });
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+) -> Result<msg::CaptureCopyReply, Fail> {
+    let mut c: CUDA_MEMCPY3D = plain(m.shape)?;
+    let stream = w.stream(m.stream)? as CUstream;
+    let graph = match capture(w.driver, stream)? {
+        (CU_STREAM_CAPTURE_STATUS_NONE, _) => return Ok(msg::CaptureCopyReply { captured: 0 }),
+        (CU_STREAM_CAPTURE_STATUS_ACTIVE, graph) => graph,
+        _ => return Err(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED.into()),
+    };
+    if m.arrays[0] != 0 {
+        c.srcArray = w.handle(Kind::Array, m.arrays[0])? as CUarray;
+    }
+    if m.arrays[1] != 0 {
+        c.dstArray = w.handle(Kind::Array, m.arrays[1])? as CUarray;
+    }
+    let keep = mirror(w, &mut c, m.mirrors)?;
+    if m.mirrors[0] == 0 {
+        check_source(w, &c)?;
+    }
+    if m.mirrors[1] == 0 {
+        check_destination(w, &c)?;
+    }
+    attach(w, graph, keep)?;
+    // SAFETY: the mirrors live as long as the graph; the driver checks the rest.
+    check(unsafe { w.driver.cuMemcpy3DAsync_v2(&c, stream) })?;
+    Ok(msg::CaptureCopyReply { captured: 1 })
 }
 
 /// Bytes on their way into a mirror in stream order.
@@ -170,79 +145,65 @@ unsafe extern "C" fn upload(data: *mut c_void) {
     unsafe { Box::from_raw(data.cast::<Upload>()) }.copy();
 }
 
-pub(super) fn mirror_in(w: &mut Cuda, h: &Header, m: msg::MirrorIn<'_>) -> Result<(), WireError> {
+pub(super) fn mirror_in(w: &mut Cuda, m: msg::MirrorIn<'_>) -> Result {
     let slab = w.slab.take();
-    let rc = attempt(|| {
-        let mirror = w.graphs.mirrors.get(m.mirror)?;
-        let stream = w.stream(m.stream)? as CUstream;
-        let offset = place(&mirror, m.offset, m.data.len())?;
-        let idle = mirror.busy.load(Ordering::Acquire) == 0;
-        // Bytes in a slab stay where they are until they are needed.
-        let bytes = if slab.is_some() || idle {
-            Vec::new()
-        } else {
-            m.data.to_vec()
-        };
-        let from = if bytes.is_empty() {
-            m.data.as_ptr()
-        } else {
-            bytes.as_ptr()
-        };
-        let u = Upload {
-            mirror,
-            offset,
-            from,
-            len: m.data.len(),
-            _slab: slab,
-            _bytes: bytes,
-        };
-        if idle {
-            u.copy();
-            return Ok(());
-        }
-        // An earlier launch may still read the mirror: its new content comes behind it. (A copy
-        // between two places on the host would make this thread wait.)
-        let data = Box::into_raw(Box::new(u));
-        // SAFETY: a live stream; `upload` takes what `data` is.
-        check(unsafe { w.driver.cuLaunchHostFunc(stream, Some(upload), data.cast()) })
-            // SAFETY: nobody else has it.
-            .inspect_err(|_| drop(unsafe { Box::from_raw(data) }))
-    });
-    w.done(h, rc);
-    Ok(())
-}
-
-pub(super) fn mirror_out(w: &mut Cuda, h: &Header, m: msg::MirrorOut) -> Result<(), WireError> {
-    let (stream, ctx) = w.here(h, m.stream);
-    let rc = attempt(|| {
-        w.stream(m.stream)?;
-        let launched = w.graphs.execs.get(&m.exec).map_or(0, |e| e.launched);
-        check(launched)?;
-        let mirror = w.graphs.mirrors.get(m.mirror)?;
-        let (call, outbox) = (h.call, w.outbox.clone());
-        let send = move |rc| {
-            if rc == CUDA_SUCCESS {
-                let bytes = (mirror.ptr as *const u8, mirror.len);
-                // SAFETY: the mirror's, which is kept. A later launch may write it meanwhile:
-                // without Busbar it would write the program's memory at that time.
-                unsafe { outbox.put_owned(call, 0, bytes, mirror) };
-            }
-            outbox.reply(call, rc, |_| {});
-        };
-        w.completer.after(stream, ctx, Then::Run(Box::new(send)));
-        Ok(())
-    });
-    if rc != CUDA_SUCCESS {
-        w.completer.now(rc, reply(h.call));
+    let mirror = w.graphs.mirrors.get(m.mirror)?;
+    let stream = w.stream(m.stream)? as CUstream;
+    let offset = place(&mirror, m.offset, m.data.len())?;
+    let idle = mirror.busy.load(Ordering::Acquire) == 0;
+    // Bytes in a slab stay where they are until they are needed.
+    let bytes = if slab.is_some() || idle {
+        Vec::new()
+    } else {
+        m.data.to_vec()
+    };
+    let from = if bytes.is_empty() {
+        m.data.as_ptr()
+    } else {
+        bytes.as_ptr()
+    };
+    let u = Upload {
+        mirror,
+        offset,
+        from,
+        len: m.data.len(),
+        _slab: slab,
+        _bytes: bytes,
+    };
+    if idle {
+        u.copy();
+        return Ok(());
     }
-    Ok(())
+    // An earlier launch may still read the mirror: its new content comes behind it. (A copy
+    // between two places on the host would make this thread wait.)
+    let data = Box::into_raw(Box::new(u));
+    // SAFETY: a live stream; `upload` takes what `data` is.
+    check(unsafe { w.driver.cuLaunchHostFunc(stream, Some(upload), data.cast()) })
+        // SAFETY: nobody else has it.
+        .inspect_err(|_| drop(unsafe { Box::from_raw(data) }))
 }
 
-pub(super) fn run_promised(
-    _w: &mut Cuda,
-    _h: &Header,
-    _m: msg::RunPromised,
-) -> Result<(), WireError> {
+pub(super) fn mirror_out(w: &mut Cuda, m: msg::MirrorOut) -> Result<Answered, Behind> {
+    let (stream, ctx) = w.here(m.stream);
+    w.stream(m.stream)?;
+    let launched = w.graphs.execs.get(&m.exec).map_or(0, |e| e.launched);
+    check(launched)?;
+    let mirror = w.graphs.mirrors.get(m.mirror)?;
+    let (call, outbox) = (w.record.call, w.outbox.clone());
+    let send = move |rc| {
+        if rc == CUDA_SUCCESS {
+            let bytes = (mirror.ptr as *const u8, mirror.len);
+            // SAFETY: the mirror's, which is kept. A later launch may write it meanwhile:
+            // without Busbar it would write the program's memory at that time.
+            unsafe { outbox.put_owned(call, 0, bytes, mirror) };
+        }
+        outbox.reply(call, rc, |_| {});
+    };
+    w.completer.after(stream, ctx, Then::Run(Box::new(send)));
+    Ok(Answered)
+}
+
+pub(super) fn run_promised(_w: &mut Cuda, _m: msg::RunPromised) -> Result<(), WireError> {
     // It goes the other way only.
     Err(WireError::BadValue("direction"))
 }
@@ -263,36 +224,28 @@ impl Drop for Destructor {
 }
 
 /// See [`super::user_object`].
-pub(super) fn user_object_create(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::UserObjectCreate,
-) -> Result<(), WireError> {
+pub(super) fn user_object_create(w: &mut Cuda, m: msg::UserObjectCreate) -> Result {
     let promised = w.promises.take(m.token, true);
     let made = Arc::new(AtomicBool::new(false));
-    let rc = attempt(|| {
-        let d: Box<dyn Any + Send> = Box::new(Destructor {
-            promised,
-            made: made.clone(),
-        });
-        let data = Box::into_raw(Box::new(d));
-        let mut object: CUuserObject = std::ptr::null_mut();
-        // SAFETY: a pointer to a live handle; `release` takes what `data` is.
-        check(unsafe {
-            w.driver.cuUserObjectCreate(
-                &mut object,
-                data.cast(),
-                Some(release),
-                m.count,
-                NO_DESTRUCTOR_SYNC,
-            )
-        })
-        // SAFETY: nobody else has it.
-        .inspect_err(|_| drop(unsafe { Box::from_raw(data) }))?;
-        made.store(true, Ordering::Release);
-        w.made(h, &m, object as u64);
-        Ok(())
+    let d: Box<dyn Any + Send> = Box::new(Destructor {
+        promised,
+        made: made.clone(),
     });
-    w.done(h, rc);
+    let data = Box::into_raw(Box::new(d));
+    let mut object: CUuserObject = std::ptr::null_mut();
+    // SAFETY: a pointer to a live handle; `release` takes what `data` is.
+    check(unsafe {
+        w.driver.cuUserObjectCreate(
+            &mut object,
+            data.cast(),
+            Some(release),
+            m.count,
+            NO_DESTRUCTOR_SYNC,
+        )
+    })
+    // SAFETY: nobody else has it.
+    .inspect_err(|_| drop(unsafe { Box::from_raw(data) }))?;
+    made.store(true, Ordering::Release);
+    w.made(&m, object as u64);
     Ok(())
 }

@@ -28,14 +28,14 @@ pub(super) struct Params {
     descs: Vec<CUmemAccessDesc>,
 }
 
-fn context(w: &mut Cuda, id: CUcontext) -> Result<CUcontext, CUresult> {
+fn context(w: &mut Cuda, id: CUcontext) -> Result<CUcontext> {
     let id = if id.is_null() { w.current } else { id as u32 };
     Ok(w.handle(Kind::Context, id)? as CUcontext)
 }
 
 impl Params {
     /// A kernel's arguments as the driver takes them: pointers to each, or all in one piece.
-    fn kernel(&mut self, w: &mut Cuda) -> Result<(), CUresult> {
+    fn kernel(&mut self, w: &mut Cuda) -> Result {
         let mut k: CUDA_KERNEL_NODE_PARAMS_v3 = busbar_abi::member(&self.p.u);
         let id = k.func as u32;
         let f = w.handles.function(id)?.clone();
@@ -63,7 +63,7 @@ impl Params {
         Ok(())
     }
 
-    fn copy(&mut self, w: &mut Cuda, mirrors: [u32; 2]) -> Result<(), CUresult> {
+    fn copy(&mut self, w: &mut Cuda, mirrors: [u32; 2]) -> Result {
         let mut c: CUDA_MEMCPY_NODE_PARAMS = busbar_abi::member(&self.p.u);
         c.copyCtx = context(w, c.copyCtx)?;
         let q = &mut c.copyParams;
@@ -84,7 +84,7 @@ impl Params {
         Ok(())
     }
 
-    fn allocation(&mut self, w: &mut Cuda, extra: &[u8]) -> Result<(), CUresult> {
+    fn allocation(&mut self, w: &mut Cuda, extra: &[u8]) -> Result {
         let mut a: CUDA_MEM_ALLOC_NODE_PARAMS_v2 = busbar_abi::member(&self.p.u);
         w.locate(&mut a.poolProps.location)?;
         self.descs = busbar_abi::items_from_bytes(extra).ok_or(CUDA_ERROR_INVALID_VALUE)?;
@@ -109,7 +109,7 @@ pub(super) fn build(
     params: &[u8],
     extra: &[u8],
     mirrors: [u32; 2],
-) -> Result<Params, CUresult> {
+) -> Result<Params> {
     let p: CUgraphNodeParams = busbar_abi::from_bytes(params).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     let bytes = extra.to_vec();
     let mut out = Params {
@@ -183,7 +183,7 @@ pub(super) struct Told {
 }
 
 /// The parameters of a kernel node, packed as the kernel takes them.
-fn packed(w: &Cuda, k: &CUDA_KERNEL_NODE_PARAMS) -> Result<Vec<u8>, CUresult> {
+fn packed(w: &Cuda, k: &CUDA_KERNEL_NODE_PARAMS) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     if k.kernelParams.is_null() {
         let mut at = k.extra;
@@ -233,11 +233,7 @@ fn packed(w: &Cuda, k: &CUDA_KERNEL_NODE_PARAMS) -> Result<Vec<u8>, CUresult> {
 }
 
 /// Asks the driver for a node's parameters. `kind` is what the client believes it to be.
-pub(super) fn tell(
-    w: &mut Cuda,
-    (id, node): (u32, CUgraphNode),
-    kind: u32,
-) -> Result<Told, CUresult> {
+pub(super) fn tell(w: &mut Cuda, (id, node): (u32, CUgraphNode), kind: u32) -> Result<Told> {
     let mut t = Told {
         p: busbar_abi::zeroed(),
         extra: Vec::new(),
@@ -333,7 +329,7 @@ pub(super) fn tell(
 }
 
 /// What a host node calls, if it is one of the program's.
-pub(super) fn host(w: &Cuda, node: CUgraphNode) -> Result<Option<Arc<HostNode>>, CUresult> {
+pub(super) fn host(w: &Cuda, node: CUgraphNode) -> Result<Option<Arc<HostNode>>> {
     let mut n: CUDA_HOST_NODE_PARAMS = busbar_abi::zeroed();
     // SAFETY: a live node and a pointer to a live structure.
     check(unsafe { w.driver.cuGraphHostNodeGetParams(node, &mut n) })?;

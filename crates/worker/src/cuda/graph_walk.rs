@@ -1,7 +1,8 @@
 //! What is in a graph, as the driver says.
 
+use super::Cuda;
+use super::driver::list;
 use super::state::mirrors::Mirror;
-use super::{Cuda, check};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
 use std::sync::Arc;
@@ -16,20 +17,9 @@ pub(super) fn ends(w: &Cuda, c: &CUDA_MEMCPY3D) -> (Option<Arc<Mirror>>, Option<
 }
 
 /// The driver's list of a graph's nodes.
-pub(super) fn nodes(w: &Cuda, graph: CUgraph) -> Result<Vec<CUgraphNode>, CUresult> {
-    let mut n = 0;
+pub(super) fn nodes(w: &Cuda, graph: CUgraph) -> Result<Vec<CUgraphNode>> {
     // SAFETY: a live graph; the array has as many places as said.
-    unsafe {
-        check(
-            w.driver
-                .cuGraphGetNodes(graph, std::ptr::null_mut(), &mut n),
-        )?;
-        let mut nodes = vec![std::ptr::null_mut(); n];
-        if n > 0 {
-            check(w.driver.cuGraphGetNodes(graph, nodes.as_mut_ptr(), &mut n))?;
-        }
-        Ok(nodes)
-    }
+    list(|l, n| unsafe { w.driver.cuGraphGetNodes(graph, l, n) })
 }
 
 pub(super) fn kind(w: &Cuda, node: CUgraphNode) -> CUgraphNodeType {
@@ -69,19 +59,32 @@ impl Cuda {
 /// Edges: where they begin, where they end, and their annotations.
 pub(super) type Edges = (Vec<CUgraphNode>, Vec<CUgraphNode>, Vec<CUgraphEdgeData>);
 
+/// A list of nodes with the annotations of the edges that lead there, as [`list`].
+pub(super) fn annotated(
+    mut ask: impl FnMut(*mut CUgraphNode, *mut CUgraphEdgeData, *mut usize) -> CUresult,
+) -> Result<(Vec<CUgraphNode>, Vec<CUgraphEdgeData>)> {
+    let mut notes = Vec::new();
+    let nodes = list(|l, n: *mut usize| {
+        // SAFETY: the number of places, which `list` has.
+        notes.resize(unsafe { n.read() }, busbar_abi::zeroed());
+        let room = match notes.is_empty() {
+            true => std::ptr::null_mut(),
+            false => notes.as_mut_ptr(),
+        };
+        ask(l, room, n)
+    })?;
+    Ok((nodes, notes))
+}
+
 /// The edges of a graph.
-pub(super) fn edges(w: &Cuda, graph: CUgraph) -> Result<Edges, CUresult> {
-    let (mut n, null) = (0, std::ptr::null_mut());
-    let d = w.driver;
-    // SAFETY: a live graph; the arrays have as many places as said.
-    unsafe {
-        check(d.cuGraphGetEdges_v2(graph, null, null, std::ptr::null_mut(), &mut n))?;
-        let (mut from, mut to) = (vec![std::ptr::null_mut(); n], vec![std::ptr::null_mut(); n]);
-        let mut data = vec![busbar_abi::zeroed(); n];
-        if n > 0 {
-            let (f, t) = (from.as_mut_ptr(), to.as_mut_ptr());
-            check(d.cuGraphGetEdges_v2(graph, f, t, data.as_mut_ptr(), &mut n))?;
-        }
-        Ok((from, to, data))
-    }
+pub(super) fn edges(w: &Cuda, graph: CUgraph) -> Result<Edges> {
+    let mut to = Vec::new();
+    let (from, notes) = annotated(|l, e, n| {
+        // SAFETY: the number of places, which the other arrays have.
+        to.resize(unsafe { n.read() }, std::ptr::null_mut());
+        let t = if l.is_null() { l } else { to.as_mut_ptr() };
+        // SAFETY: a live graph; the arrays have as many places as said.
+        unsafe { w.driver.cuGraphGetEdges_v2(graph, l, t, e, n) }
+    })?;
+    Ok((from, to, notes))
 }

@@ -6,21 +6,16 @@
 
 use super::memory::{mapping, note, reserve};
 use super::state::exports::{Memory, Secret, fetch};
-use super::{Cuda, attempt, check};
+use super::{Cuda, check};
+use crate::answer::Encoded;
 use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::record::Header;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const DESCRIPTOR: CUmemAllocationHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 /// A descriptor of memory.
-pub(super) fn descriptor(
-    d: &Driver,
-    memory: CUmemGenericAllocationHandle,
-) -> Result<OwnedFd, CUresult> {
+pub(super) fn descriptor(d: &Driver, memory: CUmemGenericAllocationHandle) -> Result<OwnedFd> {
     let mut fd = -1i32;
     let out = (&raw mut fd).cast();
     // SAFETY: live memory and a pointer to a live value; the descriptor that comes is ours.
@@ -30,7 +25,7 @@ pub(super) fn descriptor(
     }
 }
 
-fn export(d: &Driver, va: u64) -> Result<OwnedFd, CUresult> {
+fn export(d: &Driver, va: u64) -> Result<OwnedFd> {
     let mut memory = 0;
     // SAFETY: a mapped address, a pointer to a live value; what is retained is released.
     unsafe {
@@ -46,7 +41,7 @@ pub(super) fn taken(
     w: &Cuda,
     tag: &[u8; 8],
     secret: &Secret,
-) -> Result<CUmemGenericAllocationHandle, CUresult> {
+) -> Result<CUmemGenericAllocationHandle> {
     let file = fetch(tag, secret)?;
     let mut memory = 0;
     let os_handle = std::ptr::without_provenance_mut(file.as_raw_fd() as usize);
@@ -58,77 +53,51 @@ pub(super) fn taken(
     Ok(memory)
 }
 
-pub(super) fn ipc_export(w: &mut Cuda, h: &Header, m: msg::IpcExport) -> Result<(), WireError> {
-    let mut reply = msg::IpcExportReply {
-        tag: [0; 8],
-        secret: [0; 16],
-        base: 0,
-        size: 0,
-    };
-    let rc = attempt(|| {
-        (reply.base, reply.size) = mapping(w, m.va).ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        // One mapping has one secret, so that the same memory always has the same handle.
-        let (d, base) = (w.driver, reply.base);
-        let offer = w.exports.offer(Memory::Mapping(base), || export(d, base));
-        (reply.tag, reply.secret) = offer?;
-        Ok(())
-    });
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+pub(super) fn ipc_export(w: &mut Cuda, m: msg::IpcExport) -> Result<msg::IpcExportReply> {
+    let (base, size) = mapping(w, m.va).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    // One mapping has one secret, so that the same memory always has the same handle.
+    let d = w.driver;
+    let offer = w.exports.offer(Memory::Mapping(base), || export(d, base));
+    let (tag, secret) = offer?;
+    Ok(msg::IpcExportReply {
+        tag,
+        secret,
+        base,
+        size,
+    })
 }
 
-pub(super) fn ipc_import(w: &mut Cuda, h: &Header, m: msg::IpcImport) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let dev = w.device(m.device)?;
-        if mapping(w, m.va).is_some() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        reserve(w, m.va, m.size)?;
-        let memory = taken(w, &m.tag, &m.secret)?;
-        let users = super::memory::users(w, dev);
-        super::memory::map(w.driver, m.va, m.size as usize, memory, &users)?;
-        note(w, m.va, m.size, dev, None);
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
-}
-
-pub(super) fn ipc_event_export(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::IpcEventExport,
-) -> Result<(), WireError> {
-    let mut handle: CUipcEventHandle = busbar_abi::zeroed();
-    let rc = attempt(|| {
-        let event = w.handle(Kind::Event, m.event)? as CUevent;
-        // SAFETY: a live event and a pointer to a live value.
-        check(unsafe { w.driver.cuIpcGetEventHandle(&mut handle, event) })
-    });
-    let reply = msg::IpcEventExportReply {
-        handle: busbar_abi::bytes_of(&handle),
-    };
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
-}
-
-pub(super) fn ipc_event_import(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::IpcEventImport<'_>,
-) -> Result<(), WireError> {
-    let mut event: CUevent = std::ptr::null_mut();
-    let rc = attempt(|| {
-        let known: Option<Vec<CUipcEventHandle>> = busbar_abi::items_from_bytes(m.handle);
-        let handle = known
-            .and_then(|k| k.into_iter().next())
-            .ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        // SAFETY: a pointer to a live handle.
-        check(unsafe { w.driver.cuIpcOpenEventHandle(&mut event, handle) })
-    });
-    if rc == CUDA_SUCCESS {
-        w.made(h, &m, event as u64);
+pub(super) fn ipc_import(w: &mut Cuda, m: msg::IpcImport) -> Result {
+    let dev = w.device(m.device)?;
+    if mapping(w, m.va).is_some() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    w.reply(h, rc, |_| {});
+    reserve(w, m.va, m.size)?;
+    let memory = taken(w, &m.tag, &m.secret)?;
+    let users = super::memory::users(w, dev);
+    super::memory::map(w.driver, m.va, m.size as usize, memory, &users)?;
+    note(w, m.va, m.size, dev, None);
+    Ok(())
+}
+
+pub(super) fn ipc_event_export(w: &mut Cuda, m: msg::IpcEventExport) -> Result<Encoded> {
+    let mut handle: CUipcEventHandle = busbar_abi::zeroed();
+    let event = w.handle(Kind::Event, m.event)? as CUevent;
+    // SAFETY: a live event and a pointer to a live value.
+    check(unsafe { w.driver.cuIpcGetEventHandle(&mut handle, event) })?;
+    Ok(Encoded::of(&msg::IpcEventExportReply {
+        handle: busbar_abi::bytes_of(&handle),
+    }))
+}
+
+pub(super) fn ipc_event_import(w: &mut Cuda, m: msg::IpcEventImport<'_>) -> Result {
+    let mut event: CUevent = std::ptr::null_mut();
+    let known: Option<Vec<CUipcEventHandle>> = busbar_abi::items_from_bytes(m.handle);
+    let handle = known
+        .and_then(|k| k.into_iter().next())
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    // SAFETY: a pointer to a live handle.
+    check(unsafe { w.driver.cuIpcOpenEventHandle(&mut event, handle) })?;
+    w.made(&m, event as u64);
     Ok(())
 }

@@ -1,15 +1,13 @@
 //! Launches and host functions.
 
+use super::driver::capture;
 use super::graph_host::attach;
 use super::promised::Promised;
 use super::state::host_node::{HostNode, host_node};
-use super::{Cuda, attempt, check};
+use super::{Cuda, check};
 use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use busbar_wire::promise::{MAYBE_CAPTURED, STREAM_CALLBACK};
-use busbar_wire::record::Header;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -41,11 +39,7 @@ pub(super) fn config(
 }
 
 /// Launches a kernel; the attributes are then as the driver has left them.
-fn launch(
-    w: &mut Cuda,
-    m: &msg::LaunchKernel<'_>,
-    attrs: &mut Vec<CUlaunchAttribute>,
-) -> Result<(), CUresult> {
+fn launch(w: &mut Cuda, m: &msg::LaunchKernel<'_>, attrs: &mut Vec<CUlaunchAttribute>) -> Result {
     let f = w.handles.function(m.function)?;
     let known = f.pointers(m.params, &mut w.pointers);
     let function = f.raw as CUfunction;
@@ -91,35 +85,29 @@ fn try_launch(
     w: &mut Cuda,
     m: &msg::LaunchKernel<'_>,
     attrs: &mut Vec<CUlaunchAttribute>,
-) -> CUresult {
-    let rc = attempt(|| launch(w, m, attrs));
-    if rc != CUDA_SUCCESS && w.may_complain() {
-        crate::complain!(
-            "a launch was refused: {} (grid {:?}, block {:?}, shared {}, flags {}, \
-             {} bytes of attributes, {} of parameters)",
-            super::driver::name_of(rc),
-            m.grid,
-            m.block,
-            m.shared,
-            m.flags,
-            m.attrs.len(),
-            m.params.len()
-        );
-    }
-    rc
+) -> Result {
+    launch(w, m, attrs).inspect_err(|rc| {
+        if w.may_complain() {
+            crate::complain!(
+                "a launch was refused: {} (grid {:?}, block {:?}, shared {}, flags {}, \
+                 {} bytes of attributes, {} of parameters)",
+                super::driver::name_of(*rc),
+                m.grid,
+                m.block,
+                m.shared,
+                m.flags,
+                m.attrs.len(),
+                m.params.len()
+            );
+        }
+    })
 }
 
-pub(super) fn launch_kernel(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::LaunchKernel<'_>,
-) -> Result<(), WireError> {
-    let rc = try_launch(w, &m, &mut Vec::new());
-    w.done(h, rc);
-    Ok(())
+pub(super) fn launch_kernel(w: &mut Cuda, m: msg::LaunchKernel<'_>) -> Result {
+    try_launch(w, &m, &mut Vec::new())
 }
 
-pub(super) fn launch_now(w: &mut Cuda, h: &Header, m: msg::LaunchNow<'_>) -> Result<(), WireError> {
+pub(super) fn launch_now(w: &mut Cuda, m: msg::LaunchNow<'_>) -> Result<msg::LaunchNowReply> {
     let m = msg::LaunchKernel {
         function: m.function,
         stream: m.stream,
@@ -131,17 +119,16 @@ pub(super) fn launch_now(w: &mut Cuda, h: &Header, m: msg::LaunchNow<'_>) -> Res
         params: m.params,
     };
     let mut attrs = Vec::new();
-    let rc = try_launch(w, &m, &mut attrs);
+    try_launch(w, &m, &mut attrs)?;
     let updatable = CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE;
     let made = attrs.iter().find(|a| a.id == updatable);
     // Whether it is, and the name.
     let node = made.map_or(0, |a| busbar_abi::member::<[u64; 2], _>(&a.value)[1]);
-    w.reply(h, rc, |wr| msg::LaunchNowReply { node }.encode(wr));
-    Ok(())
+    Ok(msg::LaunchNowReply { node })
 }
 
 /// Launch attributes as the driver takes them: events by handle instead of by id.
-pub(super) fn attributes(w: &mut Cuda, bytes: &[u8]) -> Result<Vec<CUlaunchAttribute>, CUresult> {
+pub(super) fn attributes(w: &mut Cuda, bytes: &[u8]) -> Result<Vec<CUlaunchAttribute>> {
     let mut attrs: Vec<CUlaunchAttribute> =
         busbar_abi::items_from_bytes(bytes).ok_or(CUDA_ERROR_INVALID_VALUE)?;
     for a in &mut attrs {
@@ -166,31 +153,8 @@ unsafe extern "C" fn stream_callback_here(_s: CUstream, rc: CUresult, data: *mut
     unsafe { Box::from_raw(data.cast::<Promised>()) }.run((rc, Default::default()));
 }
 
-/// The graph that a stream captures into, if it captures.
-fn captures(w: &Cuda, stream: CUstream) -> Result<Option<CUgraph>, CUresult> {
-    let (mut status, mut id, mut graph) = (CU_STREAM_CAPTURE_STATUS_NONE, 0, std::ptr::null_mut());
-    let null: *mut c_void = std::ptr::null_mut();
-    // SAFETY: a live stream and pointers to live values.
-    check(unsafe {
-        let d = w.driver;
-        d.cuStreamGetCaptureInfo_v2(
-            stream,
-            &mut status,
-            &mut id,
-            &mut graph,
-            null.cast(),
-            null.cast(),
-        )
-    })?;
-    Ok((status == CU_STREAM_CAPTURE_STATUS_ACTIVE).then_some(graph))
-}
-
 /// Makes a node of a host function in the graph that its stream captures into.
-fn capture(
-    w: &mut Cuda,
-    (stream, graph): (CUstream, CUgraph),
-    promised: Promised,
-) -> Result<(), CUresult> {
+fn into_graph(w: &mut Cuda, (stream, graph): (CUstream, CUgraph), promised: Promised) -> Result {
     let call = HostNode::new(Arc::new(promised));
     let data = call.data();
     attach(w, graph, vec![Box::new(call)])?;
@@ -198,37 +162,29 @@ fn capture(
     check(unsafe { w.driver.cuLaunchHostFunc(stream, Some(host_node), data) })
 }
 
-pub(super) fn host_function(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::HostFunction,
-) -> Result<(), WireError> {
+pub(super) fn host_function(w: &mut Cuda, m: msg::HostFunction) -> Result {
     let promised = w.promises.take(m.token, m.kind != MAYBE_CAPTURED);
-    let rc = attempt(|| {
-        let stream = w.stream(m.stream)? as CUstream;
-        if m.kind != STREAM_CALLBACK
-            && let Some(graph) = captures(w, stream)?
-        {
-            return match m.kind {
-                MAYBE_CAPTURED => capture(w, (stream, graph), promised),
-                // The client did not see it coming, and has promised the function once.
-                _ => Err(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED),
-            };
+    let stream = w.stream(m.stream)? as CUstream;
+    if m.kind != STREAM_CALLBACK
+        && let (CU_STREAM_CAPTURE_STATUS_ACTIVE, graph) = capture(w.driver, stream)?
+    {
+        return match m.kind {
+            MAYBE_CAPTURED => into_graph(w, (stream, graph), promised),
+            // The client did not see it coming, and has promised the function once.
+            _ => Err(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED),
+        };
+    }
+    let call = Box::into_raw(Box::new(promised));
+    // SAFETY: a live stream; the data is what the function expects.
+    check(unsafe {
+        if m.kind == STREAM_CALLBACK {
+            w.driver
+                .cuStreamAddCallback(stream, Some(stream_callback_here), call.cast(), 0)
+        } else {
+            w.driver
+                .cuLaunchHostFunc(stream, Some(host_function_here), call.cast())
         }
-        let call = Box::into_raw(Box::new(promised));
-        // SAFETY: a live stream; the data is what the function expects.
-        check(unsafe {
-            if m.kind == STREAM_CALLBACK {
-                w.driver
-                    .cuStreamAddCallback(stream, Some(stream_callback_here), call.cast(), 0)
-            } else {
-                w.driver
-                    .cuLaunchHostFunc(stream, Some(host_function_here), call.cast())
-            }
-        })
-        // SAFETY: it was not taken, so nobody else has it.
-        .inspect_err(|_| drop(unsafe { Box::from_raw(call) }))
-    });
-    w.done(h, rc);
-    Ok(())
+    })
+    // SAFETY: it was not taken, so nobody else has it.
+    .inspect_err(|_| drop(unsafe { Box::from_raw(call) }))
 }

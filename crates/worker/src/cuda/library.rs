@@ -5,21 +5,13 @@ use super::compile::Compile;
 use super::module::{describe, names_of};
 use super::state::handles::{Body, Function};
 use super::{Cuda, attempt, check};
+use crate::answer::{Always, Encoded, Fail, text};
 use crate::memory::Use;
 use crate::objects::Creates;
 use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::record::Header;
-use std::ffi::CString;
 
-fn load(
-    w: &mut Cuda,
-    h: &Header,
-    (m, hash): (&impl Creates<Kind>, &[u8; 32]),
-    c: &mut Compile,
-) -> Result<(), CUresult> {
+fn load(w: &mut Cuda, (m, hash): (&impl Creates<Kind>, &[u8; 32]), c: &mut Compile) -> Result {
     let image = w.content.get(hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
     let image = super::image::checked(&image)?;
     let charge = w.charge(Use::Module, image.len() as u64)?;
@@ -40,173 +32,123 @@ fn load(
         )
     };
     check(rc)?;
-    w.made_of(h, m, library as u64, charge);
+    w.made_of(m, library as u64, charge);
     Ok(())
 }
 
-pub(super) fn library_load(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::LibraryLoad<'_>,
-) -> Result<(), WireError> {
-    match attempt(|| load(w, h, (&m, &m.hash), &mut Compile::new(m.options)?)) {
+pub(super) fn library_load(w: &mut Cuda, m: msg::LibraryLoad<'_>) -> Result {
+    let loaded = Compile::new(m.options).and_then(|mut c| load(w, (&m, &m.hash), &mut c));
+    loaded.or_else(|rc| match is_fatal(rc) {
+        true => Err(rc),
         // For want of memory, say: whoever uses it is told, and nobody else.
-        rc if rc != CUDA_SUCCESS && !is_fatal(rc) => {
-            w.made(h, &m, Body::Unmade(rc));
-        }
-        rc => w.done(h, rc),
-    }
-    Ok(())
+        false => Ok(w.made(&m, Body::Unmade(rc))),
+    })
 }
 
 pub(super) fn library_load_now(
     w: &mut Cuda,
-    h: &Header,
     m: msg::LibraryLoadNow<'_>,
-) -> Result<(), WireError> {
+) -> Result<Always<Encoded>> {
     let mut c = Compile::new(m.options).unwrap_or_default();
-    let rc = attempt(|| load(w, h, (&m, &m.hash), &mut c));
-    let reply = msg::LibraryLoadNowReply {
+    let rc = attempt(|| load(w, (&m, &m.hash), &mut c));
+    let reply = Encoded::of(&msg::LibraryLoadNowReply {
         info_log: c.info(),
         error_log: c.errors(),
         wall_ms: c.wall_ms(),
+    });
+    Ok(Always(rc, reply))
+}
+
+pub(super) fn library_unload(w: &mut Cuda, m: msg::LibraryUnload) -> Result {
+    let library = match w.handle(Kind::Library, m.library) {
+        // It never was there.
+        Err(e) if e != CUDA_ERROR_INVALID_HANDLE => return Ok(()),
+        found => found?,
     };
-    w.reply_always(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    // SAFETY: a live library, which is not used again.
+    check(unsafe { w.driver.cuLibraryUnload(library as CUlibrary) })
 }
 
-pub(super) fn library_unload(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::LibraryUnload,
-) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let library = match w.handle(Kind::Library, m.library) {
-            // It never was there.
-            Err(e) if e != CUDA_ERROR_INVALID_HANDLE => return Ok(()),
-            found => found?,
-        };
-        // SAFETY: a live library, which is not used again.
-        check(unsafe { w.driver.cuLibraryUnload(library as CUlibrary) })
-    });
-    w.done(h, rc);
-    Ok(())
-}
-
-pub(super) fn library_module(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::LibraryModule,
-) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let library = w.handle(Kind::Library, m.library)?;
-        let mut module: CUmodule = std::ptr::null_mut();
-        // SAFETY: a live library and a pointer to a live handle.
-        check(unsafe {
-            w.driver
-                .cuLibraryGetModule(&mut module, library as CUlibrary)
-        })?;
-        w.made(h, &m, module as u64);
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
+pub(super) fn library_module(w: &mut Cuda, m: msg::LibraryModule) -> Result {
+    let library = w.handle(Kind::Library, m.library)?;
+    let mut module: CUmodule = std::ptr::null_mut();
+    // SAFETY: a live library and a pointer to a live handle.
+    check(unsafe {
+        w.driver
+            .cuLibraryGetModule(&mut module, library as CUlibrary)
+    })?;
+    w.made(&m, module as u64);
     Ok(())
 }
 
 pub(super) fn library_kernel(
     w: &mut Cuda,
-    h: &Header,
     m: msg::LibraryKernel<'_>,
-) -> Result<(), WireError> {
-    let name = CString::new(m.name).map_err(|_| WireError::BadText)?;
-    let mut reply = msg::LibraryKernelReply {
-        params: vec![],
-        attributes: vec![],
-    };
-    let rc = attempt(|| {
-        let library = w.handle(Kind::Library, m.library)?;
-        let dev = w.device(m.device)?;
-        let d = w.driver;
-        if w.handle(Kind::Context, h.aux).is_err() {
-            // Programs find their kernels before they have a context, but the driver describes them
-            // only inside one: the one they are about to get, which stays for the session.
-            let mut ctx: CUcontext = std::ptr::null_mut();
-            // SAFETY: a pointer to a live handle, then that handle.
-            unsafe {
-                check(d.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
-                check(d.cuCtxSetCurrent(ctx))?;
-            }
-            w.current = u32::MAX;
+) -> Result<msg::LibraryKernelReply, Fail> {
+    let name = text(m.name)?;
+    let library = w.handle(Kind::Library, m.library)?;
+    let dev = w.device(m.device)?;
+    let d = w.driver;
+    if w.handle(Kind::Context, w.record.aux).is_err() {
+        // Programs find their kernels before they have a context, but the driver describes them
+        // only inside one: the one they are about to get, which stays for the session.
+        let mut ctx: CUcontext = std::ptr::null_mut();
+        // SAFETY: a pointer to a live handle, then that handle.
+        unsafe {
+            check(d.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
+            check(d.cuCtxSetCurrent(ctx))?;
         }
-        let mut kernel: CUkernel = std::ptr::null_mut();
-        // SAFETY: a live library, a C string, a pointer to a live handle.
-        check(unsafe { d.cuLibraryGetKernel(&mut kernel, library as CUlibrary, name.as_ptr()) })?;
-        let described = describe(
-            // SAFETY: a live kernel and pointers to live numbers.
-            |i, offset, size| unsafe { d.cuKernelGetParamInfo(kernel, i, offset, size) },
-            // SAFETY: as above.
-            |a, v| unsafe { d.cuKernelGetAttribute(v, a as _, kernel, dev) },
-        );
-        (reply.params, reply.attributes) = described;
-        let f = Function::new(kernel as u64, true, &reply.params);
-        w.made(h, &m, Body::Function(f));
-        Ok(())
-    });
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+        w.current = u32::MAX;
+    }
+    let mut kernel: CUkernel = std::ptr::null_mut();
+    // SAFETY: a live library, a C string, a pointer to a live handle.
+    check(unsafe { d.cuLibraryGetKernel(&mut kernel, library as CUlibrary, name.as_ptr()) })?;
+    let (params, attributes) = describe(
+        // SAFETY: a live kernel and pointers to live numbers.
+        |i, offset, size| unsafe { d.cuKernelGetParamInfo(kernel, i, offset, size) },
+        // SAFETY: as above.
+        |a, v| unsafe { d.cuKernelGetAttribute(v, a as _, kernel, dev) },
+    );
+    let f = Function::new(kernel as u64, true, &params);
+    w.made(&m, Body::Function(f));
+    Ok(msg::LibraryKernelReply { params, attributes })
 }
 
-pub(super) fn library_kernel_names(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::LibraryKernelNames,
-) -> Result<(), WireError> {
-    let mut names = Vec::new();
-    let rc = attempt(|| {
-        let library = w.handle(Kind::Library, m.library)? as CUlibrary;
-        let d = w.driver;
-        names = names_of::<CUkernel>(
-            // SAFETY: a live library and a pointer to a live number.
-            |n| unsafe { d.cuLibraryGetKernelCount(n, library) },
-            // SAFETY: the array has as many places as said.
-            |list, n| unsafe { d.cuLibraryEnumerateKernels(list, n, library) },
-            // SAFETY: a live kernel and a pointer to a live pointer.
-            |p, k| unsafe { d.cuKernelGetName(p, k) },
-        )?;
-        Ok(())
-    });
-    let reply = msg::LibraryKernelNamesReply { names: &names };
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+pub(super) fn library_kernel_names(w: &mut Cuda, m: msg::LibraryKernelNames) -> Result<Encoded> {
+    let library = w.handle(Kind::Library, m.library)? as CUlibrary;
+    let d = w.driver;
+    let names = names_of::<CUkernel>(
+        // SAFETY: a live library and a pointer to a live number.
+        |n| unsafe { d.cuLibraryGetKernelCount(n, library) },
+        // SAFETY: the array has as many places as said.
+        |list, n| unsafe { d.cuLibraryEnumerateKernels(list, n, library) },
+        // SAFETY: a live kernel and a pointer to a live pointer.
+        |p, k| unsafe { d.cuKernelGetName(p, k) },
+    )?;
+    Ok(Encoded::of(&msg::LibraryKernelNamesReply { names: &names }))
 }
 
 pub(super) fn library_global(
     w: &mut Cuda,
-    h: &Header,
     m: msg::LibraryGlobal<'_>,
-) -> Result<(), WireError> {
-    let name = CString::new(m.name).map_err(|_| WireError::BadText)?;
+) -> Result<msg::LibraryGlobalReply, Fail> {
+    let name = text(m.name)?;
     let (mut va, mut size) = (0, 0);
-    let rc = attempt(|| {
-        let library = w.handle(Kind::Library, m.library)? as CUlibrary;
-        // SAFETY: a live library, a C string, pointers to live values.
-        check(unsafe {
-            if m.managed != 0 {
-                w.driver
-                    .cuLibraryGetManaged(&mut va, &mut size, library, name.as_ptr())
-            } else {
-                w.driver
-                    .cuLibraryGetGlobal(&mut va, &mut size, library, name.as_ptr())
-            }
-        })?;
-        w.given.memory(va, size as u64);
-        Ok(())
-    });
-    let reply = msg::LibraryGlobalReply {
+    let library = w.handle(Kind::Library, m.library)? as CUlibrary;
+    // SAFETY: a live library, a C string, pointers to live values.
+    check(unsafe {
+        if m.managed != 0 {
+            w.driver
+                .cuLibraryGetManaged(&mut va, &mut size, library, name.as_ptr())
+        } else {
+            w.driver
+                .cuLibraryGetGlobal(&mut va, &mut size, library, name.as_ptr())
+        }
+    })?;
+    w.given.memory(va, size as u64);
+    Ok(msg::LibraryGlobalReply {
         va,
         size: size as u64,
         is_managed: super::driver::is_managed(w.driver, va),
-    };
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    })
 }

@@ -3,49 +3,40 @@
 use super::compile::Compile;
 use super::state::handles::{Body, Link};
 use super::{Cuda, attempt, check};
+use crate::answer::{Always, Encoded};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
-use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda as msg;
 use busbar_wire::limits::MAX_BYTES;
-use busbar_wire::record::Header;
 use std::ffi::CStr;
 
-fn state(w: &Cuda, id: u32) -> Result<CUlinkState, CUresult> {
+fn state(w: &Cuda, id: u32) -> Result<CUlinkState> {
     w.handles.link(id).map(|link| link.state)
 }
 
-pub(super) fn link_create(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::LinkCreate<'_>,
-) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        if w.handles.link(m.link).is_ok() {
-            // The driver writes to its buffers as long as it lives.
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        let mut compile = Compile::new(m.options)?;
-        let (keys, values) = compile.arrays();
-        let mut state: CUlinkState = std::ptr::null_mut();
-        // SAFETY: the options' arrays and the logs live until the link is destroyed.
-        check(unsafe {
-            w.driver.cuLinkCreate_v2(
-                keys.len() as u32,
-                keys.as_mut_ptr(),
-                values.as_mut_ptr(),
-                &mut state,
-            )
-        })?;
-        let link = Body::Link(Link { state, compile });
-        w.made(h, &m, link);
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
+pub(super) fn link_create(w: &mut Cuda, m: msg::LinkCreate<'_>) -> Result {
+    if w.handles.link(m.link).is_ok() {
+        // The driver writes to its buffers as long as it lives.
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let mut compile = Compile::new(m.options)?;
+    let (keys, values) = compile.arrays();
+    let mut state: CUlinkState = std::ptr::null_mut();
+    // SAFETY: the options' arrays and the logs live until the link is destroyed.
+    check(unsafe {
+        w.driver.cuLinkCreate_v2(
+            keys.len() as u32,
+            keys.as_mut_ptr(),
+            values.as_mut_ptr(),
+            &mut state,
+        )
+    })?;
+    let link = Body::Link(Link { state, compile });
+    w.made(&m, link);
     Ok(())
 }
 
-pub(super) fn link_add(w: &mut Cuda, h: &Header, m: msg::LinkAdd<'_>) -> Result<(), WireError> {
+pub(super) fn link_add(w: &mut Cuda, m: msg::LinkAdd<'_>) -> Result<Always<Encoded>, WireError> {
     let name = CStr::from_bytes_with_nul(m.name).map_err(|_| WireError::BadText)?;
     let rc = attempt(|| {
         let state = state(w, m.link)?;
@@ -70,21 +61,15 @@ pub(super) fn link_add(w: &mut Cuda, h: &Header, m: msg::LinkAdd<'_>) -> Result<
     });
     let none = Compile::default();
     let c = w.handles.link(m.link).map_or(&none, |l| &l.compile);
-    let (info, error, wall_ms) = (c.info().to_vec(), c.errors().to_vec(), c.wall_ms());
-    let reply = msg::LinkAddReply {
-        info_log: &info,
-        error_log: &error,
-        wall_ms,
-    };
-    w.reply_always(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    let reply = Encoded::of(&msg::LinkAddReply {
+        info_log: c.info(),
+        error_log: c.errors(),
+        wall_ms: c.wall_ms(),
+    });
+    Ok(Always(rc, reply))
 }
 
-pub(super) fn link_complete(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::LinkComplete,
-) -> Result<(), WireError> {
+pub(super) fn link_complete(w: &mut Cuda, m: msg::LinkComplete) -> Result<Always<Encoded>> {
     let mut image = Vec::new();
     let rc = attempt(|| {
         let state = state(w, m.link)?;
@@ -100,23 +85,17 @@ pub(super) fn link_complete(
     });
     let none = Compile::default();
     let c = w.handles.link(m.link).map_or(&none, |l| &l.compile);
-    let (info, error, wall_ms) = (c.info().to_vec(), c.errors().to_vec(), c.wall_ms());
-    let reply = msg::LinkCompleteReply {
-        info_log: &info,
-        error_log: &error,
-        wall_ms,
+    let reply = Encoded::of(&msg::LinkCompleteReply {
+        info_log: c.info(),
+        error_log: c.errors(),
+        wall_ms: c.wall_ms(),
         image: &image,
-    };
-    w.reply_always(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    });
+    Ok(Always(rc, reply))
 }
 
-pub(super) fn link_destroy(w: &mut Cuda, h: &Header, m: msg::LinkDestroy) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let state = state(w, m.link)?;
-        // SAFETY: a live link, which is not used again; its buffers go after it.
-        check(unsafe { w.driver.cuLinkDestroy(state) })
-    });
-    w.done(h, rc);
-    Ok(())
+pub(super) fn link_destroy(w: &mut Cuda, m: msg::LinkDestroy) -> Result {
+    let state = state(w, m.link)?;
+    // SAFETY: a live link, which is not used again; its buffers go after it.
+    check(unsafe { w.driver.cuLinkDestroy(state) })
 }

@@ -1,29 +1,24 @@
 //! The driver's log of errors. A worker has one session, so its driver's log is the session's.
 
-use super::{Cuda, attempt};
+use super::Cuda;
+use crate::answer::{Always, Encoded};
 use busbar_abi::cuda::*;
 use busbar_wire::WireError;
-use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda as msg;
-use busbar_wire::record::Header;
 
 /// The most bytes of a dump. The driver's log has 25,600.
 const MAX_DUMP: u64 = 1 << 20;
 
-pub(super) fn logs_listen(w: &mut Cuda, h: &Header, m: msg::LogsListen) -> Result<(), WireError> {
+pub(super) fn logs_listen(w: &mut Cuda, m: msg::LogsListen) -> Result {
     let outbox = w.outbox.clone();
-    let rc = attempt(|| w.logs.listen(m.listener, outbox));
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.logs.listen(m.listener, outbox)
 }
 
-pub(super) fn logs_ignore(w: &mut Cuda, h: &Header, m: msg::LogsIgnore) -> Result<(), WireError> {
-    let rc = attempt(|| w.logs.ignore(m.listener));
-    w.reply(h, rc, |_| {});
-    Ok(())
+pub(super) fn logs_ignore(w: &mut Cuda, m: msg::LogsIgnore) -> Result {
+    w.logs.ignore(m.listener)
 }
 
-pub(super) fn logs_dump(w: &mut Cuda, h: &Header, m: msg::LogsDump) -> Result<(), WireError> {
+pub(super) fn logs_dump(w: &mut Cuda, m: msg::LogsDump) -> Result<Always<Encoded>> {
     let mut iterator = m.iterator;
     let mut size = m.size.min(MAX_DUMP) as usize;
     // With room for a zero at the end even if the program has none.
@@ -44,16 +39,15 @@ pub(super) fn logs_dump(w: &mut Cuda, h: &Header, m: msg::LogsDump) -> Result<()
     // The size is without the zero at the end.
     let told = rc == CUDA_SUCCESS && m.buffer != 0;
     text.truncate(if told { size } else { 0 });
-    let reply = msg::LogsDumpReply {
+    let reply = Encoded::of(&msg::LogsDumpReply {
         next: iterator,
         written: size as u64,
         text: &text,
-    };
-    w.reply_always(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    });
+    Ok(Always(rc, reply))
 }
 
-pub(super) fn log_line(_w: &mut Cuda, _h: &Header, _m: msg::LogLine) -> Result<(), WireError> {
+pub(super) fn log_line(_w: &mut Cuda, _m: msg::LogLine) -> Result<(), WireError> {
     // It goes the other way only.
     Err(WireError::BadValue("direction"))
 }

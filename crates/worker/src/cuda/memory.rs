@@ -1,14 +1,14 @@
 //! Device memory where the client wants it.
 
 use super::done::{Free, reply};
+use super::driver::has_no_capture;
 use super::state::exports::Memory;
 use super::state::mapped::{Mapped, is_of_all, of_range, within};
-use super::{Cuda, attempt, check};
+use super::{Cuda, check};
+use crate::answer::{Answered, Behind};
 use crate::memory::Charge;
 use busbar_abi::cuda::*;
-use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind, contract};
-use busbar_wire::record::Header;
 
 /// A pinned allocation on a device.
 fn properties(dev: i32) -> CUmemAllocationProp {
@@ -21,7 +21,7 @@ fn properties(dev: i32) -> CUmemAllocationProp {
 
 /// Reserves the whole range that `va` lies in, once. The driver honours the wish for an address
 /// when the range is large; for a few megabytes it does as it likes.
-pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<u32, CUresult> {
+pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<u32> {
     let range = within(va, size)?;
     let start = contract::span(range).start;
     if w.reserved.contains(&range) {
@@ -58,7 +58,7 @@ fn access(dev: i32, yes: bool) -> CUmemAccessDesc {
 }
 
 /// Lets a device use another's memory, or no longer. New memory is mapped for all who may.
-pub(super) fn allow(w: &Cuda, user: i32, owner: i32, yes: bool) -> Result<(), CUresult> {
+pub(super) fn allow(w: &Cuda, user: i32, owner: i32, yes: bool) -> Result {
     let access = access(user, yes);
     let of_owner = |(va, m): &(&u64, &Mapped)| m.device == owner && !is_of_all(**va);
     for (va, m) in w.mapped.iter().filter(of_owner) {
@@ -85,7 +85,7 @@ pub(super) fn map(
     size: usize,
     memory: CUmemGenericAllocationHandle,
     users: &[CUmemAccessDesc],
-) -> Result<(), CUresult> {
+) -> Result {
     // SAFETY: a live handle; each step undoes those before it when it fails.
     unsafe {
         let mapped = check(d.cuMemMap(va, size, 0, memory, 0)).and_then(|()| {
@@ -98,7 +98,7 @@ pub(super) fn map(
     }
 }
 
-fn create(d: &Driver, size: usize, dev: i32) -> Result<CUmemGenericAllocationHandle, CUresult> {
+fn create(d: &Driver, size: usize, dev: i32) -> Result<CUmemGenericAllocationHandle> {
     let mut memory = 0;
     let mut p = properties(dev);
     // So that it can be shared with another process; see `ipc`.
@@ -132,86 +132,77 @@ pub(super) fn mapping(w: &Cuda, va: u64) -> Option<(u64, u64)> {
     (va - at < m.size).then_some((*at, m.size))
 }
 
-fn unmap(d: &Driver, va: u64, size: usize) -> Result<(), CUresult> {
+fn unmap(d: &Driver, va: u64, size: usize) -> Result {
     // SAFETY: a range that `map` made.
     check(unsafe { d.cuMemUnmap(va, size) })
 }
 
-pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, m: msg::MemMapAt) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let dev = w.device(m.device)?;
-        if w.mapped.contains_key(&m.va) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
+pub(super) fn mem_map_at(w: &mut Cuda, m: msg::MemMapAt) -> Result {
+    let dev = w.device(m.device)?;
+    if w.mapped.contains_key(&m.va) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let range = reserve(w, m.va, m.size)?;
+    let charge = w.charge(of_range(range), m.size)?;
+    let memory = create(w.driver, m.size as usize, dev)?;
+    map(w.driver, m.va, m.size as usize, memory, &users(w, dev))?;
+    if range >= contract::MANAGED {
+        for other in w.devices.iter().filter(|d| **d != dev) {
+            let access = access(*other, true);
+            // Devices that cannot reach each other's memory stay without.
+            // SAFETY: what was just mapped, and a pointer to a live structure.
+            unsafe { w.driver.cuMemSetAccess(m.va, m.size as usize, &access, 1) };
         }
-        let range = reserve(w, m.va, m.size)?;
-        let charge = w.charge(of_range(range), m.size)?;
-        let memory = create(w.driver, m.size as usize, dev)?;
-        map(w.driver, m.va, m.size as usize, memory, &users(w, dev))?;
-        if range >= contract::MANAGED {
-            for other in w.devices.iter().filter(|d| **d != dev) {
-                let access = access(*other, true);
-                // Devices that cannot reach each other's memory stay without.
-                // SAFETY: what was just mapped, and a pointer to a live structure.
-                unsafe { w.driver.cuMemSetAccess(m.va, m.size as usize, &access, 1) };
-            }
-        }
-        note(w, m.va, m.size, dev, Some(charge));
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
+    }
+    note(w, m.va, m.size, dev, Some(charge));
     Ok(())
 }
 
 /// Waits until all work of the current context is done, but not on streams that capture: they have
 /// none, and to wait for them, or for their context, would void the capture.
-pub(super) fn settle(w: &Cuda) -> Result<(), CUresult> {
+pub(super) fn settle(w: &Cuda) -> Result {
     if w.captures.is_empty() {
         // SAFETY: no arguments.
         return check(unsafe { w.driver.cuCtxSynchronize() });
     }
     for s in std::iter::once(0).chain(w.handles.of(Kind::Stream)) {
         let s = s as CUstream;
-        let mut status = CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: a live stream, and a pointer to a live number.
-        unsafe {
-            // The legacy stream cannot be asked while a stream captures that it would wait for.
-            let asked = w.driver.cuStreamIsCapturing(s, &mut status);
-            if asked == CUDA_SUCCESS && status == CU_STREAM_CAPTURE_STATUS_NONE {
-                check(w.driver.cuStreamSynchronize(s))?;
-            }
+        // The legacy stream cannot be asked while a stream captures that it would wait for.
+        if has_no_capture(w.driver, s) {
+            // SAFETY: a live stream.
+            check(unsafe { w.driver.cuStreamSynchronize(s) })?;
         }
     }
     Ok(())
 }
 
-pub(super) fn mem_retire(w: &mut Cuda, h: &Header, m: msg::MemRetire) -> Result<(), WireError> {
+pub(super) fn mem_retire(w: &mut Cuda, m: msg::MemRetire) -> Result<Answered, Behind> {
     if m.size > 0 && w.mapped.get(&m.va).is_none_or(|known| known.size != m.size) {
-        w.completer.now(CUDA_ERROR_INVALID_VALUE, reply(h.call));
-        return Ok(());
+        return Err(Behind(CUDA_ERROR_INVALID_VALUE));
     }
     let mut charge = None;
     if m.size > 0 {
         charge = w.mapped.remove(&m.va).and_then(|m| m.charge);
         w.exports.forget(Memory::Mapping(m.va));
     }
+    let call = w.record.call;
     let f = Free {
-        context: w.handle(Kind::Context, h.aux).unwrap_or(0),
+        context: w.scope(),
         va: m.va,
         size: m.size,
-        call: h.call,
+        call,
         charge,
     };
     let f = match w.captures.is_empty() {
         true => w.completer.unmap_later(f),
         false => Some(f),
     };
-    let Some(f) = f else { return Ok(()) };
+    let Some(f) = f else { return Ok(Answered) };
     let _ = settle(w);
-    let rc = match m.size {
-        0 => CUDA_SUCCESS,
-        n => attempt(|| unmap(w.driver, m.va, n as usize)),
-    };
+    if m.size > 0 {
+        unmap(w.driver, m.va, m.size as usize)?;
+    }
     drop(f);
-    w.completer.now(rc, reply(h.call));
-    Ok(())
+    w.completer.now(CUDA_SUCCESS, reply(call));
+    Ok(Answered)
 }

@@ -105,6 +105,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     Ok(Box::new(Cuda {
         driver,
         outbox: setup.outbox,
+        record: Header::default(),
         blame,
         content: setup.content,
         promises,
@@ -153,7 +154,8 @@ impl Api for Cuda {
         }
         self.enter(h.aux);
         self.slab = hold.take();
-        let done = generated::dispatch(self, h, payload);
+        self.record = *h;
+        let done = generated::dispatch(self, payload);
         // Still there when no copy out of it is under way.
         self.slab = None;
         done

@@ -3,13 +3,11 @@
 use super::compile::Compile;
 use super::state::handles::{Body, Function};
 use super::{Cuda, attempt, check};
+use crate::answer::{Always, Encoded, Fail, text};
 use crate::memory::Use;
 use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::record::Header;
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, c_char};
 
 pub(super) use super::link::*;
 
@@ -45,11 +43,7 @@ pub(super) fn describe(
     (params, (0..16).map(value).collect())
 }
 
-pub(super) fn module_load(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::ModuleLoad<'_>,
-) -> Result<(), WireError> {
+pub(super) fn module_load(w: &mut Cuda, m: msg::ModuleLoad<'_>) -> Result<Always<Encoded>> {
     let mut c = Compile::new(m.options).unwrap_or_default();
     let rc = attempt(|| {
         let image = w.content.get(&m.hash).ok_or(CUDA_ERROR_INVALID_IMAGE)?;
@@ -68,61 +62,42 @@ pub(super) fn module_load(
                 values.as_mut_ptr(),
             )
         })?;
-        w.made_of(h, &m, module as u64, charge);
+        w.made_of(&m, module as u64, charge);
         Ok(())
     });
-    let reply = msg::ModuleLoadReply {
+    let reply = Encoded::of(&msg::ModuleLoadReply {
         info_log: c.info(),
         error_log: c.errors(),
         wall_ms: c.wall_ms(),
-    };
-    w.reply_always(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    });
+    Ok(Always(rc, reply))
 }
 
-pub(super) fn module_unload(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::ModuleUnload,
-) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let module = w.handle(Kind::Module, m.module)?;
-        // SAFETY: a live module, which is not used again.
-        check(unsafe { w.driver.cuModuleUnload(module as CUmodule) })
-    });
-    w.done(h, rc);
-    Ok(())
+pub(super) fn module_unload(w: &mut Cuda, m: msg::ModuleUnload) -> Result {
+    let module = w.handle(Kind::Module, m.module)?;
+    // SAFETY: a live module, which is not used again.
+    check(unsafe { w.driver.cuModuleUnload(module as CUmodule) })
 }
 
 pub(super) fn module_function(
     w: &mut Cuda,
-    h: &Header,
     m: msg::ModuleFunction<'_>,
-) -> Result<(), WireError> {
-    let name = CString::new(m.name).map_err(|_| WireError::BadText)?;
-    let mut reply = msg::ModuleFunctionReply {
-        params: vec![],
-        attributes: vec![],
-    };
-    let rc = attempt(|| {
-        let module = w.handle(Kind::Module, m.module)? as CUmodule;
-        let d = w.driver;
-        let mut f: CUfunction = std::ptr::null_mut();
-        // SAFETY: a live module, a C string, a pointer to a live handle.
-        check(unsafe { d.cuModuleGetFunction(&mut f, module, name.as_ptr()) })?;
-        let described = describe(
-            // SAFETY: a live function and pointers to live numbers.
-            |i, offset, size| unsafe { d.cuFuncGetParamInfo(f, i, offset, size) },
-            // SAFETY: as above.
-            |a, v| unsafe { d.cuFuncGetAttribute(v, a as _, f) },
-        );
-        (reply.params, reply.attributes) = described;
-        let f = Function::new(f as u64, false, &reply.params);
-        w.made(h, &m, Body::Function(f));
-        Ok(())
-    });
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+) -> Result<msg::ModuleFunctionReply, Fail> {
+    let name = text(m.name)?;
+    let module = w.handle(Kind::Module, m.module)? as CUmodule;
+    let d = w.driver;
+    let mut f: CUfunction = std::ptr::null_mut();
+    // SAFETY: a live module, a C string, a pointer to a live handle.
+    check(unsafe { d.cuModuleGetFunction(&mut f, module, name.as_ptr()) })?;
+    let (params, attributes) = describe(
+        // SAFETY: a live function and pointers to live numbers.
+        |i, offset, size| unsafe { d.cuFuncGetParamInfo(f, i, offset, size) },
+        // SAFETY: as above.
+        |a, v| unsafe { d.cuFuncGetAttribute(v, a as _, f) },
+    );
+    let f = Function::new(f as u64, false, &params);
+    w.made(&m, Body::Function(f));
+    Ok(msg::ModuleFunctionReply { params, attributes })
 }
 
 /// The names of all functions of something, each with the zero at its end.
@@ -130,7 +105,7 @@ pub(super) fn names_of<F: Copy>(
     count: impl FnOnce(*mut u32) -> CUresult,
     list: impl FnOnce(*mut F, u32) -> CUresult,
     name: impl Fn(*mut *const c_char, F) -> CUresult,
-) -> Result<Vec<u8>, CUresult> {
+) -> Result<Vec<u8>> {
     let (mut n, mut names) = (0, Vec::new());
     check(count(&mut n))?;
     let mut all = Vec::<F>::with_capacity(n as usize);
@@ -148,75 +123,53 @@ pub(super) fn names_of<F: Copy>(
     Ok(names)
 }
 
-pub(super) fn module_function_names(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::ModuleFunctionNames,
-) -> Result<(), WireError> {
-    let mut names = Vec::new();
-    let rc = attempt(|| {
-        let module = w.handle(Kind::Module, m.module)? as CUmodule;
-        let d = w.driver;
-        names = names_of::<CUfunction>(
-            // SAFETY: a live module and a pointer to a live number.
-            |n| unsafe { d.cuModuleGetFunctionCount(n, module) },
-            // SAFETY: the array has as many places as said.
-            |list, n| unsafe { d.cuModuleEnumerateFunctions(list, n, module) },
-            // SAFETY: a live function and a pointer to a live pointer.
-            |p, f| unsafe { d.cuFuncGetName(p, f) },
-        )?;
-        Ok(())
-    });
-    let reply = msg::ModuleFunctionNamesReply { names: &names };
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+pub(super) fn module_function_names(w: &mut Cuda, m: msg::ModuleFunctionNames) -> Result<Encoded> {
+    let module = w.handle(Kind::Module, m.module)? as CUmodule;
+    let d = w.driver;
+    let names = names_of::<CUfunction>(
+        // SAFETY: a live module and a pointer to a live number.
+        |n| unsafe { d.cuModuleGetFunctionCount(n, module) },
+        // SAFETY: the array has as many places as said.
+        |list, n| unsafe { d.cuModuleEnumerateFunctions(list, n, module) },
+        // SAFETY: a live function and a pointer to a live pointer.
+        |p, f| unsafe { d.cuFuncGetName(p, f) },
+    )?;
+    Ok(Encoded::of(&msg::ModuleFunctionNamesReply {
+        names: &names,
+    }))
 }
 
 pub(super) fn module_global(
     w: &mut Cuda,
-    h: &Header,
     m: msg::ModuleGlobal<'_>,
-) -> Result<(), WireError> {
-    let name = CString::new(m.name).map_err(|_| WireError::BadText)?;
+) -> Result<msg::ModuleGlobalReply, Fail> {
+    let name = text(m.name)?;
     let (mut va, mut size) = (0, 0);
-    let rc = attempt(|| {
-        let module = w.handle(Kind::Module, m.module)? as CUmodule;
-        // SAFETY: a live module, a C string, pointers to live values.
-        check(unsafe {
-            w.driver
-                .cuModuleGetGlobal_v2(&mut va, &mut size, module, name.as_ptr())
-        })?;
-        w.given.memory(va, size as u64);
-        Ok(())
-    });
-    let reply = msg::ModuleGlobalReply {
+    let module = w.handle(Kind::Module, m.module)? as CUmodule;
+    // SAFETY: a live module, a C string, pointers to live values.
+    check(unsafe {
+        w.driver
+            .cuModuleGetGlobal_v2(&mut va, &mut size, module, name.as_ptr())
+    })?;
+    w.given.memory(va, size as u64);
+    Ok(msg::ModuleGlobalReply {
         va,
         size: size as u64,
         is_managed: super::driver::is_managed(w.driver, va),
-    };
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    })
 }
 
-pub(super) fn function_set_attribute(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::FunctionSetAttribute,
-) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let f = w.handles.function(m.function)?.clone();
-        let dev = w.device(m.device)?;
-        let a = m.attribute as CUfunction_attribute;
-        // SAFETY: a live kernel or function.
-        check(unsafe {
-            if f.kernel {
-                w.driver
-                    .cuKernelSetAttribute(a, m.value, f.raw as CUkernel, dev)
-            } else {
-                w.driver.cuFuncSetAttribute(f.raw as CUfunction, a, m.value)
-            }
-        })
-    });
-    w.done(h, rc);
-    Ok(())
+pub(super) fn function_set_attribute(w: &mut Cuda, m: msg::FunctionSetAttribute) -> Result {
+    let f = w.handles.function(m.function)?.clone();
+    let dev = w.device(m.device)?;
+    let a = m.attribute as CUfunction_attribute;
+    // SAFETY: a live kernel or function.
+    check(unsafe {
+        if f.kernel {
+            w.driver
+                .cuKernelSetAttribute(a, m.value, f.raw as CUkernel, dev)
+        } else {
+            w.driver.cuFuncSetAttribute(f.raw as CUfunction, a, m.value)
+        }
+    })
 }

@@ -4,14 +4,12 @@
 //! may use whose memory is kept here and set on each mapping.
 
 use super::memory;
-use super::{Cuda, attempt, check};
+use super::{Cuda, check};
 use busbar_abi::cuda::*;
-use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::record::Header;
 
 /// The device of a context.
-fn device_of(w: &Cuda, ctx: CUcontext) -> Result<i32, CUresult> {
+fn device_of(w: &Cuda, ctx: CUcontext) -> Result<i32> {
     let mut dev = 0;
     // SAFETY: a live context, which is popped again at once, and a pointer to a live number.
     unsafe {
@@ -24,43 +22,27 @@ fn device_of(w: &Cuda, ctx: CUcontext) -> Result<i32, CUresult> {
 }
 
 /// The current context's device, and that of its peer.
-fn pair(w: &mut Cuda, peer: CUcontext) -> Result<(i32, i32), CUresult> {
+fn pair(w: &mut Cuda, peer: CUcontext) -> Result<(i32, i32)> {
     let mut dev = 0;
     // SAFETY: a pointer to a live number.
     check(unsafe { w.driver.cuCtxGetDevice(&mut dev) })?;
     Ok((dev, device_of(w, peer)?))
 }
 
-pub(super) fn cu_ctx_enable_peer_access(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CuCtxEnablePeerAccess,
-) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let peer = w.handle(Kind::Context, m.peer_context)? as CUcontext;
-        let (user, owner) = pair(w, peer)?;
-        // SAFETY: a live context. What the driver allocates by itself becomes visible so.
-        check(unsafe { w.driver.cuCtxEnablePeerAccess(peer, m.flags) })?;
-        w.peers.insert((user, owner));
-        memory::allow(w, user, owner, true)
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
+pub(super) fn cu_ctx_enable_peer_access(w: &mut Cuda, m: msg::CuCtxEnablePeerAccess) -> Result {
+    let peer = w.handle(Kind::Context, m.peer_context)? as CUcontext;
+    let (user, owner) = pair(w, peer)?;
+    // SAFETY: a live context. What the driver allocates by itself becomes visible so.
+    check(unsafe { w.driver.cuCtxEnablePeerAccess(peer, m.flags) })?;
+    w.peers.insert((user, owner));
+    memory::allow(w, user, owner, true)
 }
 
-pub(super) fn cu_ctx_disable_peer_access(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::CuCtxDisablePeerAccess,
-) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let peer = w.handle(Kind::Context, m.peer_context)? as CUcontext;
-        let (user, owner) = pair(w, peer)?;
-        // SAFETY: a live context.
-        check(unsafe { w.driver.cuCtxDisablePeerAccess(peer) })?;
-        w.peers.remove(&(user, owner));
-        memory::allow(w, user, owner, false)
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
+pub(super) fn cu_ctx_disable_peer_access(w: &mut Cuda, m: msg::CuCtxDisablePeerAccess) -> Result {
+    let peer = w.handle(Kind::Context, m.peer_context)? as CUcontext;
+    let (user, owner) = pair(w, peer)?;
+    // SAFETY: a live context.
+    check(unsafe { w.driver.cuCtxDisablePeerAccess(peer) })?;
+    w.peers.remove(&(user, owner));
+    memory::allow(w, user, owner, false)
 }

@@ -5,13 +5,14 @@ use super::state::handles::{Body, Handles};
 use super::state::{execs, exports, given, listeners, mapped, segments, settled};
 use super::{blame, done, mover, promised};
 use crate::ahead::Ahead;
+use crate::answer::{Fail, Outcome};
 use crate::content::Content;
 use crate::memory::{Charge, Full, Gate, Use};
 use crate::objects::{Creates, Dead, Key};
 use crate::outbox::Outbox;
 use crate::staging::{Arena, Lent};
 use busbar_abi::cuda::*;
-use busbar_wire::Writer;
+use busbar_wire::WireError;
 use busbar_wire::generated::cuda::Kind;
 use busbar_wire::record::Header;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -23,6 +24,8 @@ pub struct Cuda {
     /// The driver.
     pub(super) driver: &'static Driver,
     pub(super) outbox: Outbox,
+    /// The record that is being executed.
+    pub(super) record: Header,
     pub(super) blame: blame::Blame,
     pub(super) content: Content,
     pub(super) promises: promised::Promises,
@@ -121,20 +124,18 @@ impl Cuda {
     }
 
     /// What a call makes is there: the spec says what it is, and whose child.
-    pub(super) fn made(&mut self, h: &Header, m: &impl Creates<Kind>, body: impl Into<Body>) {
-        m.created(h.aux, |key, parents| self.put(key, body.into(), parents));
+    pub(super) fn made(&mut self, m: &impl Creates<Kind>, body: impl Into<Body>) {
+        m.created(self.record.aux, |key, parents| {
+            self.put(key, body.into(), parents)
+        });
     }
 
     /// As [`Cuda::made`], for what takes device memory.
-    pub(super) fn made_of(
-        &mut self,
-        h: &Header,
-        m: &impl Creates<Kind>,
-        body: impl Into<Body>,
-        memory: Charge,
-    ) {
-        self.made(h, m, body);
-        m.created(h.aux, |key, _| self.handles.charge(key, 0, memory.into()));
+    pub(super) fn made_of(&mut self, m: &impl Creates<Kind>, body: impl Into<Body>, of: Charge) {
+        self.made(m, body);
+        m.created(self.record.aux, |key, _| {
+            self.handles.charge(key, 0, of.into())
+        });
     }
 
     /// Puts what was made under an id.
@@ -215,15 +216,42 @@ impl Cuda {
         Ok(out as u64)
     }
 
-    /// A queued call is done. Its failure is told, since mostly nobody waits for it.
-    pub(crate) fn done(&mut self, h: &Header, rc: CUresult) {
-        if h.call != 0 {
-            return self.reply(h, rc, |_| {});
+    /// The record is executed as far as its handler goes: the client is told what there is to tell.
+    #[inline]
+    pub(super) fn finish<T: Outcome, E: Into<Fail>>(
+        &mut self,
+        given: Result<T, E>,
+    ) -> Result<(), WireError> {
+        let call = self.record.call;
+        match given.map_err(Into::into) {
+            Ok(told) => match told.code() {
+                None => {}
+                Some(rc) if call == 0 => self.done(rc),
+                Some(rc) => {
+                    if rc != CUDA_SUCCESS {
+                        self.failed(rc);
+                    }
+                    self.outbox.reply(call, rc, |w| told.encode(w));
+                }
+            },
+            Err(Fail::Wire(e)) => return Err(e),
+            Err(Fail::Code(rc)) => self.done(rc),
+            Err(Fail::Behind(rc)) => self.completer.now(rc, done::reply(call)),
         }
-        if rc != CUDA_SUCCESS && !self.failed(h, rc) {
+        Ok(())
+    }
+
+    /// A call is done that brings nothing back. The failure of a queued one is told, since mostly
+    /// nobody waits for it.
+    pub(crate) fn done(&mut self, rc: CUresult) {
+        let known = rc != CUDA_SUCCESS && self.failed(rc);
+        let Header { call, op, aux, .. } = self.record;
+        if call != 0 {
+            self.outbox.reply(call, rc, |_| {});
+        } else if rc != CUDA_SUCCESS && !known {
             self.outbox.error(rc, |w| {
-                w.u16(h.op);
-                w.u32(h.aux);
+                w.u16(op);
+                w.u32(aux);
                 w.u8(0);
             });
         }
@@ -231,34 +259,14 @@ impl Cuda {
 
     /// A call has failed. If that means that a context is lost, the client is told.
     #[cold]
-    pub(super) fn failed(&mut self, h: &Header, rc: CUresult) -> bool {
-        let near = self.handle(Kind::Context, h.aux).unwrap_or(0);
-        self.blame.failed(rc, h.op, near)
+    fn failed(&mut self, rc: CUresult) -> bool {
+        let near = self.scope();
+        self.blame.failed(rc, self.record.op, near)
     }
 
-    /// A waiting call is done: its result and, on success, its reply.
-    pub(crate) fn reply(&mut self, h: &Header, rc: CUresult, fields: impl FnOnce(&mut Writer<'_>)) {
-        if rc != CUDA_SUCCESS {
-            self.failed(h, rc);
-        }
-        self.outbox.reply(h.call, rc, |w| {
-            if rc == CUDA_SUCCESS {
-                fields(w);
-            }
-        });
-    }
-
-    /// A waiting call is done whose reply counts even when it failed.
-    pub(super) fn reply_always(
-        &mut self,
-        h: &Header,
-        rc: CUresult,
-        fields: impl FnOnce(&mut Writer<'_>),
-    ) {
-        if rc != CUDA_SUCCESS {
-            self.failed(h, rc);
-        }
-        self.outbox.reply(h.call, rc, fields);
+    /// The context that the record is executed in; 0 for none.
+    pub(super) fn scope(&mut self) -> u64 {
+        self.handle(Kind::Context, self.record.aux).unwrap_or(0)
     }
 
     /// Makes the context of a record current.
@@ -280,8 +288,8 @@ impl Cuda {
 
 impl Cuda {
     /// The stream and context that an entry of the completer belongs to.
-    pub(super) fn here(&mut self, h: &Header, stream: u32) -> (CUstream, u64) {
-        let ctx = self.handle(Kind::Context, h.aux).unwrap_or(0);
+    pub(super) fn here(&mut self, stream: u32) -> (CUstream, u64) {
+        let ctx = self.scope();
         (self.stream(stream).unwrap_or(0) as CUstream, ctx)
     }
 }

@@ -4,14 +4,13 @@
 
 use super::done::reply;
 use super::{Cuda, attempt, check};
+use crate::answer::{Answered, Fail};
 use busbar_abi::cuda::*;
-use busbar_wire::WireError;
 use busbar_wire::generated::cuda::{self as msg};
-use busbar_wire::record::Header;
 
 /// Makes mapped memory known to the driver. The program was promised that the device has it at the
 /// same address.
-fn register(d: &Driver, va: u64, size: u64) -> Result<(), CUresult> {
+fn register(d: &Driver, va: u64, size: u64) -> Result {
     const PORTABLE: u32 = 1;
     const MAPPED: u32 = 2;
     let mut there: CUdeviceptr = 0;
@@ -29,32 +28,24 @@ fn register(d: &Driver, va: u64, size: u64) -> Result<(), CUresult> {
     Ok(())
 }
 
-pub(super) fn share_host(w: &mut Cuda, h: &Header, m: msg::ShareHost) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        match m.number {
-            0 => w.shared.map_twin(m.va, m.size, h.aux)?,
-            number => w.shared.map(m.va, m.size, number)?,
-        }
-        register(w.driver, m.va, m.size).inspect_err(|_| w.shared.unmap(m.va))
-    });
-    w.reply(h, rc, |_| {});
-    Ok(())
+pub(super) fn share_host(w: &mut Cuda, m: msg::ShareHost) -> Result {
+    match m.number {
+        0 => w.shared.map_twin(m.va, m.size, w.record.aux)?,
+        number => w.shared.map(m.va, m.size, number)?,
+    }
+    register(w.driver, m.va, m.size).inspect_err(|_| w.shared.unmap(m.va))
 }
 
-pub(super) fn unshare_host(w: &mut Cuda, h: &Header, m: msg::UnshareHost) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        if w.shared.size(m.va) != Some(m.size) {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        }
-        // Copies and kernels that use it are waited for; those of a lost context are over.
-        let _ = super::memory::settle(w);
-        // SAFETY: memory that was registered. With its context the registration may be gone
-        // already.
-        unsafe { w.driver.cuMemHostUnregister(m.va as *mut _) };
-        w.shared.unmap(m.va);
-        Ok(())
-    });
-    w.done(h, rc);
+pub(super) fn unshare_host(w: &mut Cuda, m: msg::UnshareHost) -> Result {
+    if w.shared.size(m.va) != Some(m.size) {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // Copies and kernels that use it are waited for; those of a lost context are over.
+    let _ = super::memory::settle(w);
+    // SAFETY: memory that was registered. With its context the registration may be gone
+    // already.
+    unsafe { w.driver.cuMemHostUnregister(m.va as *mut _) };
+    w.shared.unmap(m.va);
     Ok(())
 }
 
@@ -67,8 +58,9 @@ pub(super) fn leave_context(w: &mut Cuda, context: u32) {
     }
 }
 
-pub(super) fn copy_shared(w: &mut Cuda, h: &Header, m: msg::CopyShared) -> Result<(), WireError> {
-    let (stream, ctx) = w.here(h, m.stream);
+pub(super) fn copy_shared(w: &mut Cuda, m: msg::CopyShared) -> Result<Answered, Fail> {
+    let (stream, ctx) = w.here(m.stream);
+    let call = w.record.call;
     let rc = attempt(|| {
         w.stream(m.stream)?;
         let (d, n) = (w.driver, m.len as usize);
@@ -85,10 +77,11 @@ pub(super) fn copy_shared(w: &mut Cuda, h: &Header, m: msg::CopyShared) -> Resul
             }
         })
     });
-    match (h.call, rc) {
-        (0, rc) => w.done(h, rc),
+    match (call, rc) {
+        (0, CUDA_SUCCESS) => {}
+        (0, rc) => return Err(Fail::Code(rc)),
         (call, CUDA_SUCCESS) => w.completer.after(stream, ctx, reply(call)),
-        (call, rc) => w.completer.now(rc, reply(call)),
+        (_, rc) => return Err(Fail::Behind(rc)),
     }
-    Ok(())
+    Ok(Answered)
 }

@@ -1,18 +1,15 @@
 //! Texture and surface objects, and the arrays of references.
 
-use super::{Cuda, attempt, check};
+use super::{Cuda, check};
+use crate::answer::{Fail, plain};
 use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::record::Header;
 
-const BAD: WireError = WireError::BadValue("structure");
 const ARRAY: CUresourcetype = CU_RESOURCE_TYPE_ARRAY;
 const MIPMAPPED_ARRAY: CUresourcetype = CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
 
 /// Puts the driver's handle where the client put an id.
-fn translate(w: &mut Cuda, r: &mut CUDA_RESOURCE_DESC) -> Result<(), CUresult> {
+fn translate(w: &mut Cuda, r: &mut CUDA_RESOURCE_DESC) -> Result {
     let kind = match r.resType {
         ARRAY => Kind::Array,
         MIPMAPPED_ARRAY => Kind::MipmappedArray,
@@ -28,45 +25,36 @@ fn translate(w: &mut Cuda, r: &mut CUDA_RESOURCE_DESC) -> Result<(), CUresult> {
     Ok(())
 }
 
-pub(super) fn tex_object(w: &mut Cuda, h: &Header, m: msg::TexObject<'_>) -> Result<(), WireError> {
-    let mut resource: CUDA_RESOURCE_DESC = busbar_abi::from_bytes(m.resource).ok_or(BAD)?;
-    let texture: CUDA_TEXTURE_DESC = busbar_abi::from_bytes(m.texture).ok_or(BAD)?;
+pub(super) fn tex_object(w: &mut Cuda, m: msg::TexObject<'_>) -> Result<msg::TexObjectReply, Fail> {
+    let mut resource: CUDA_RESOURCE_DESC = plain(m.resource)?;
+    let texture: CUDA_TEXTURE_DESC = plain(m.texture)?;
     let view: Option<CUDA_RESOURCE_VIEW_DESC> = match m.view {
         [] => None,
-        bytes => Some(busbar_abi::from_bytes(bytes).ok_or(BAD)?),
+        bytes => Some(plain(bytes)?),
     };
     let mut object = 0;
-    let rc = attempt(|| {
-        translate(w, &mut resource)?;
-        let view = view.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: pointers to live values; addresses inside are the driver's to check.
-        check(unsafe {
-            w.driver
-                .cuTexObjectCreate(&mut object, &resource, &texture, view)
-        })?;
-        w.gave_object(object);
-        Ok(())
-    });
-    w.reply(h, rc, |wr| msg::TexObjectReply { object }.encode(wr));
-    Ok(())
+    translate(w, &mut resource)?;
+    let view = view.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: pointers to live values; addresses inside are the driver's to check.
+    check(unsafe {
+        w.driver
+            .cuTexObjectCreate(&mut object, &resource, &texture, view)
+    })?;
+    w.gave_object(object);
+    Ok(msg::TexObjectReply { object })
 }
 
 pub(super) fn surf_object(
     w: &mut Cuda,
-    h: &Header,
     m: msg::SurfObject<'_>,
-) -> Result<(), WireError> {
-    let mut resource: CUDA_RESOURCE_DESC = busbar_abi::from_bytes(m.resource).ok_or(BAD)?;
+) -> Result<msg::SurfObjectReply, Fail> {
+    let mut resource: CUDA_RESOURCE_DESC = plain(m.resource)?;
     let mut object = 0;
-    let rc = attempt(|| {
-        translate(w, &mut resource)?;
-        // SAFETY: pointers to live values.
-        check(unsafe { w.driver.cuSurfObjectCreate(&mut object, &resource) })?;
-        w.gave_object(object);
-        Ok(())
-    });
-    w.reply(h, rc, |wr| msg::SurfObjectReply { object }.encode(wr));
-    Ok(())
+    translate(w, &mut resource)?;
+    // SAFETY: pointers to live values.
+    check(unsafe { w.driver.cuSurfObjectCreate(&mut object, &resource) })?;
+    w.gave_object(object);
+    Ok(msg::SurfObjectReply { object })
 }
 
 const TEXTURE_ARRAY: u32 = 0;
@@ -75,39 +63,33 @@ const SURFACE_ARRAY: u32 = 2;
 
 pub(super) fn array_of_reference(
     w: &mut Cuda,
-    h: &Header,
     m: msg::ArrayOfReference,
-) -> Result<(), WireError> {
-    let mut array = 0;
-    let rc = attempt(|| {
-        let mut raw = std::ptr::null_mut();
-        // SAFETY: a live reference and a pointer to a live handle.
-        let kind = unsafe {
-            match m.kind {
-                TEXTURE_ARRAY => {
-                    let r = w.handle(Kind::TexRef, m.reference)? as CUtexref;
-                    check(w.driver.cuTexRefGetArray(&mut raw, r))?;
-                    Kind::Array
-                }
-                TEXTURE_MIPMAPPED_ARRAY => {
-                    let r = w.handle(Kind::TexRef, m.reference)? as CUtexref;
-                    check(w.driver.cuTexRefGetMipmappedArray(&mut raw, r))?;
-                    Kind::MipmappedArray
-                }
-                SURFACE_ARRAY => {
-                    let r = w.handle(Kind::SurfRef, m.reference)? as CUsurfref;
-                    check(w.driver.cuSurfRefGetArray(&mut raw, r))?;
-                    Kind::Array
-                }
-                _ => return Err(CUDA_ERROR_INVALID_VALUE),
+) -> Result<msg::ArrayOfReferenceReply> {
+    let mut raw = std::ptr::null_mut();
+    // SAFETY: a live reference and a pointer to a live handle.
+    let kind = unsafe {
+        match m.kind {
+            TEXTURE_ARRAY => {
+                let r = w.handle(Kind::TexRef, m.reference)? as CUtexref;
+                check(w.driver.cuTexRefGetArray(&mut raw, r))?;
+                Kind::Array
             }
-        };
-        if raw.is_null() {
-            return Err(CUDA_ERROR_INVALID_VALUE);
+            TEXTURE_MIPMAPPED_ARRAY => {
+                let r = w.handle(Kind::TexRef, m.reference)? as CUtexref;
+                check(w.driver.cuTexRefGetMipmappedArray(&mut raw, r))?;
+                Kind::MipmappedArray
+            }
+            SURFACE_ARRAY => {
+                let r = w.handle(Kind::SurfRef, m.reference)? as CUsurfref;
+                check(w.driver.cuSurfRefGetArray(&mut raw, r))?;
+                Kind::Array
+            }
+            _ => return Err(CUDA_ERROR_INVALID_VALUE),
         }
-        array = w.adopt(kind, raw as u64, &[(Kind::Context, h.aux)]);
-        Ok(())
-    });
-    w.reply(h, rc, |wr| msg::ArrayOfReferenceReply { array }.encode(wr));
-    Ok(())
+    };
+    if raw.is_null() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let array = w.adopt(kind, raw as u64, &[(Kind::Context, w.record.aux)]);
+    Ok(msg::ArrayOfReferenceReply { array })
 }

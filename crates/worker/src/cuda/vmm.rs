@@ -3,188 +3,137 @@
 use super::ipc::descriptor;
 use super::state::exports::Memory;
 use super::state::mapped::within;
-use super::{Cuda, attempt, check};
+use super::{Cuda, check};
+use crate::answer::{Encoded, Fail, items, plain};
 use crate::memory::Use;
 use busbar_abi::cuda::*;
-use busbar_wire::WireError;
-use busbar_wire::codec::Message;
 use busbar_wire::generated::cuda::{self as msg, Kind};
-use busbar_wire::record::Header;
-
-const BAD: WireError = WireError::BadValue("structure");
 
 /// Puts the physical device in the place of the program's.
-fn place(w: &Cuda, l: &mut CUmemLocation) -> Result<(), CUresult> {
+fn place(w: &Cuda, l: &mut CUmemLocation) -> Result {
     let [kind, id] = busbar_abi::member::<[i32; 2], _>(l);
     busbar_abi::set_member(l, [kind, w.device(id)?]);
     Ok(())
 }
 
-pub(super) fn vmm_create(w: &mut Cuda, h: &Header, m: msg::VmmCreate<'_>) -> Result<(), WireError> {
-    let mut props: CUmemAllocationProp = busbar_abi::from_bytes(m.props).ok_or(BAD)?;
-    let rc = attempt(|| {
-        place(w, &mut props.location)?;
-        props.win32HandleMetaData = std::ptr::null_mut();
-        // Of the ways to share it only descriptors can be offered.
-        props.requestedHandleTypes &= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-        let charge = w.charge(Use::Physical, m.size)?;
-        let mut memory = 0;
-        // SAFETY: pointers to live values.
-        check(unsafe {
-            w.driver
-                .cuMemCreate(&mut memory, m.size as usize, &props, 0)
-        })?;
-        w.made_of(h, &m, memory, charge);
-        Ok(())
-    });
-    w.reply(h, rc, |_| {});
+pub(super) fn vmm_create(w: &mut Cuda, m: msg::VmmCreate<'_>) -> Result<(), Fail> {
+    let mut props: CUmemAllocationProp = plain(m.props)?;
+    place(w, &mut props.location)?;
+    props.win32HandleMetaData = std::ptr::null_mut();
+    // Of the ways to share it only descriptors can be offered.
+    props.requestedHandleTypes &= CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    let charge = w.charge(Use::Physical, m.size)?;
+    let mut memory = 0;
+    // SAFETY: pointers to live values.
+    check(unsafe {
+        w.driver
+            .cuMemCreate(&mut memory, m.size as usize, &props, 0)
+    })?;
+    w.made_of(&m, memory, charge);
     Ok(())
 }
 
-pub(super) fn vmm_map(w: &mut Cuda, h: &Header, m: msg::VmmMap) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let memory = w.handle(Kind::Allocation, m.allocation)?;
-        super::memory::reserve(w, m.va, m.size)?;
-        // SAFETY: addresses reserved above, and live memory; the driver checks that they fit.
-        check(unsafe {
-            w.driver
-                .cuMemMap(m.va, m.size as usize, m.offset as usize, memory, 0)
-        })?;
-        // Memory that is released lives as long as it is mapped.
-        let charge = w.handles.charged((Kind::Allocation, m.allocation));
-        w.physical.insert(m.va, (m.size, charge.cloned()));
-        Ok(())
-    });
-    w.done(h, rc);
+pub(super) fn vmm_map(w: &mut Cuda, m: msg::VmmMap) -> Result {
+    let memory = w.handle(Kind::Allocation, m.allocation)?;
+    super::memory::reserve(w, m.va, m.size)?;
+    // SAFETY: addresses reserved above, and live memory; the driver checks that they fit.
+    check(unsafe {
+        w.driver
+            .cuMemMap(m.va, m.size as usize, m.offset as usize, memory, 0)
+    })?;
+    // Memory that is released lives as long as it is mapped.
+    let charge = w.handles.charged((Kind::Allocation, m.allocation));
+    w.physical.insert(m.va, (m.size, charge.cloned()));
     Ok(())
 }
 
-pub(super) fn vmm_set_access(
-    w: &mut Cuda,
-    h: &Header,
-    m: msg::VmmSetAccess<'_>,
-) -> Result<(), WireError> {
-    let mut list: Vec<CUmemAccessDesc> = busbar_abi::items_from_bytes(m.access).ok_or(BAD)?;
-    let rc = attempt(|| {
-        for a in &mut list {
-            place(w, &mut a.location)?;
-        }
-        within(m.va, m.size)?;
-        // SAFETY: a range that the driver checks, and an array of that length.
-        check(unsafe {
-            w.driver
-                .cuMemSetAccess(m.va, m.size as usize, list.as_ptr(), list.len())
-        })
-    });
-    w.done(h, rc);
+pub(super) fn vmm_set_access(w: &mut Cuda, m: msg::VmmSetAccess<'_>) -> Result<(), Fail> {
+    let mut list: Vec<CUmemAccessDesc> = items(m.access)?;
+    for a in &mut list {
+        place(w, &mut a.location)?;
+    }
+    within(m.va, m.size)?;
+    // SAFETY: a range that the driver checks, and an array of that length.
+    check(unsafe {
+        w.driver
+            .cuMemSetAccess(m.va, m.size as usize, list.as_ptr(), list.len())
+    })?;
     Ok(())
 }
 
 pub(super) fn vmm_get_access(
     w: &mut Cuda,
-    h: &Header,
     m: msg::VmmGetAccess<'_>,
-) -> Result<(), WireError> {
-    let mut location: CUmemLocation = busbar_abi::from_bytes(m.location).ok_or(BAD)?;
+) -> Result<msg::VmmGetAccessReply, Fail> {
+    let mut location: CUmemLocation = plain(m.location)?;
     let mut flags = 0;
-    let rc = attempt(|| {
-        place(w, &mut location)?;
-        within(m.va, 0)?;
-        // SAFETY: pointers to live values.
-        check(unsafe { w.driver.cuMemGetAccess(&mut flags, &location, m.va) })
-    });
-    w.reply(h, rc, |wr| msg::VmmGetAccessReply { flags }.encode(wr));
+    place(w, &mut location)?;
+    within(m.va, 0)?;
+    // SAFETY: pointers to live values.
+    check(unsafe { w.driver.cuMemGetAccess(&mut flags, &location, m.va) })?;
+    Ok(msg::VmmGetAccessReply { flags })
+}
+
+pub(super) fn vmm_unmap(w: &mut Cuda, m: msg::VmmUnmap) -> Result {
+    within(m.va, m.size)?;
+    // SAFETY: a range that the driver checks.
+    check(unsafe { w.driver.cuMemUnmap(m.va, m.size as usize) })?;
+    let end = m.va + m.size;
+    w.physical.retain(|va, _| *va < m.va || *va >= end);
     Ok(())
 }
 
-pub(super) fn vmm_unmap(w: &mut Cuda, h: &Header, m: msg::VmmUnmap) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        within(m.va, m.size)?;
-        // SAFETY: a range that the driver checks.
-        check(unsafe { w.driver.cuMemUnmap(m.va, m.size as usize) })?;
-        let end = m.va + m.size;
-        w.physical.retain(|va, _| *va < m.va || *va >= end);
-        Ok(())
-    });
-    w.done(h, rc);
-    Ok(())
-}
-
-pub(super) fn vmm_release(w: &mut Cuda, h: &Header, m: msg::VmmRelease) -> Result<(), WireError> {
-    let rc = attempt(|| {
-        let memory = w.handle(Kind::Allocation, m.allocation)?;
-        w.exports.forget(Memory::Allocation(m.allocation));
-        // SAFETY: live memory, which is not used again.
-        check(unsafe { w.driver.cuMemRelease(memory) })
-    });
-    w.done(h, rc);
-    Ok(())
+pub(super) fn vmm_release(w: &mut Cuda, m: msg::VmmRelease) -> Result {
+    let memory = w.handle(Kind::Allocation, m.allocation)?;
+    w.exports.forget(Memory::Allocation(m.allocation));
+    // SAFETY: live memory, which is not used again.
+    check(unsafe { w.driver.cuMemRelease(memory) })
 }
 
 pub(super) fn vmm_granularity(
     w: &mut Cuda,
-    h: &Header,
     m: msg::VmmGranularity<'_>,
-) -> Result<(), WireError> {
-    let mut props: CUmemAllocationProp = busbar_abi::from_bytes(m.props).ok_or(BAD)?;
+) -> Result<msg::VmmGranularityReply, Fail> {
+    let mut props: CUmemAllocationProp = plain(m.props)?;
     let mut n = 0;
-    let rc = attempt(|| {
-        place(w, &mut props.location)?;
-        // SAFETY: pointers to live values.
-        check(unsafe {
-            w.driver
-                .cuMemGetAllocationGranularity(&mut n, &props, m.option as _)
-        })
-    });
-    let reply = msg::VmmGranularityReply {
+    place(w, &mut props.location)?;
+    // SAFETY: pointers to live values.
+    check(unsafe {
+        w.driver
+            .cuMemGetAllocationGranularity(&mut n, &props, m.option as _)
+    })?;
+    Ok(msg::VmmGranularityReply {
         granularity: n as u64,
-    };
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    })
 }
 
-pub(super) fn vmm_export(w: &mut Cuda, h: &Header, m: msg::VmmExport) -> Result<(), WireError> {
-    let mut reply = msg::VmmExportReply {
-        tag: [0; 8],
-        secret: [0; 16],
-    };
-    let rc = attempt(|| {
-        let memory = w.handle(Kind::Allocation, m.allocation)?;
-        (reply.tag, reply.secret) = {
-            let (d, of) = (w.driver, Memory::Allocation(m.allocation));
-            w.exports.offer(of, || descriptor(d, memory))?
-        };
-        Ok(())
-    });
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+pub(super) fn vmm_export(w: &mut Cuda, m: msg::VmmExport) -> Result<msg::VmmExportReply> {
+    let memory = w.handle(Kind::Allocation, m.allocation)?;
+    let (d, of) = (w.driver, Memory::Allocation(m.allocation));
+    let (tag, secret) = w.exports.offer(of, || descriptor(d, memory))?;
+    Ok(msg::VmmExportReply { tag, secret })
 }
 
-pub(super) fn vmm_import(w: &mut Cuda, h: &Header, m: msg::VmmImport) -> Result<(), WireError> {
+pub(super) fn vmm_import(w: &mut Cuda, m: msg::VmmImport) -> Result<Encoded> {
     let mut props: CUmemAllocationProp = busbar_abi::zeroed();
-    let rc = attempt(|| {
-        let memory = super::ipc::taken(w, &m.tag, &m.secret)?;
-        // SAFETY: live memory and a pointer to a live structure.
-        let told = check(unsafe {
-            w.driver
-                .cuMemGetAllocationPropertiesFromHandle(&mut props, memory)
-        });
-        let seen = w.devices.iter().position(|d| *d == props.location.id);
-        match told.and_then(|()| seen.ok_or(CUDA_ERROR_INVALID_DEVICE)) {
-            Ok(device) => props.location.id = device as i32,
-            Err(e) => {
-                // SAFETY: live memory, which nobody else has.
-                unsafe { w.driver.cuMemRelease(memory) };
-                return Err(e);
-            }
-        }
-        props.win32HandleMetaData = std::ptr::null_mut();
-        w.made(h, &m, memory);
-        Ok(())
+    let memory = super::ipc::taken(w, &m.tag, &m.secret)?;
+    // SAFETY: live memory and a pointer to a live structure.
+    let told = check(unsafe {
+        w.driver
+            .cuMemGetAllocationPropertiesFromHandle(&mut props, memory)
     });
-    let reply = msg::VmmImportReply {
+    let seen = w.devices.iter().position(|d| *d == props.location.id);
+    match told.and_then(|()| seen.ok_or(CUDA_ERROR_INVALID_DEVICE)) {
+        Ok(device) => props.location.id = device as i32,
+        Err(e) => {
+            // SAFETY: live memory, which nobody else has.
+            unsafe { w.driver.cuMemRelease(memory) };
+            return Err(e);
+        }
+    }
+    props.win32HandleMetaData = std::ptr::null_mut();
+    w.made(&m, memory);
+    Ok(Encoded::of(&msg::VmmImportReply {
         props: busbar_abi::bytes_of(&props),
-    };
-    w.reply(h, rc, |wr| reply.encode(wr));
-    Ok(())
+    }))
 }

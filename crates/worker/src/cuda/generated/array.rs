@@ -10,15 +10,12 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_array3_d_create_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_array3_d_create_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuArray3DCreateV2::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::array::cu_array3_d_create_v2(w, h, m)
+    let given = crate::cuda::array::cu_array3_d_create_v2(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::CuArray3DCreateV2 {
@@ -27,11 +24,7 @@ impl Creates<Kind> for wire::CuArray3DCreateV2 {
     }
 }
 
-pub(super) fn cu_array3_d_get_descriptor_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_array3_d_get_descriptor_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuArray3DGetDescriptorV2::decode(&mut r)?;
     r.finish()?;
@@ -45,20 +38,17 @@ pub(super) fn cu_array3_d_get_descriptor_v2(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuArray3DGetDescriptorV2Reply {
-            p_array_descriptor: to_array(&v_p_array_descriptor),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuArray3DGetDescriptorV2Reply {
+        p_array_descriptor: to_array(&v_p_array_descriptor),
+    }))
 }
 
-pub(super) fn cu_array_create_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_array_create_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuArrayCreateV2::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::array::cu_array_create_v2(w, h, m)
+    let given = crate::cuda::array::cu_array_create_v2(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::CuArrayCreateV2 {
@@ -67,7 +57,7 @@ impl Creates<Kind> for wire::CuArrayCreateV2 {
     }
 }
 
-pub(super) fn cu_array_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_array_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuArrayDestroy::decode(&mut r)?;
     r.finish()?;
@@ -78,15 +68,10 @@ pub(super) fn cu_array_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
         w.remove((Kind::Array, m.h_array));
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_array_get_descriptor_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_array_get_descriptor_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuArrayGetDescriptorV2::decode(&mut r)?;
     r.finish()?;
@@ -100,20 +85,12 @@ pub(super) fn cu_array_get_descriptor_v2(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuArrayGetDescriptorV2Reply {
-            p_array_descriptor: to_array(&v_p_array_descriptor),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuArrayGetDescriptorV2Reply {
+        p_array_descriptor: to_array(&v_p_array_descriptor),
+    }))
 }
 
-pub(super) fn cu_array_get_memory_requirements(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_array_get_memory_requirements(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuArrayGetMemoryRequirements::decode(&mut r)?;
     r.finish()?;
@@ -130,16 +107,12 @@ pub(super) fn cu_array_get_memory_requirements(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuArrayGetMemoryRequirementsReply {
-            memory_requirements: to_array(&v_memory_requirements),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuArrayGetMemoryRequirementsReply {
+        memory_requirements: to_array(&v_memory_requirements),
+    }))
 }
 
-pub(super) fn cu_array_get_plane(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_array_get_plane(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuArrayGetPlane::decode(&mut r)?;
     r.finish()?;
@@ -151,11 +124,10 @@ pub(super) fn cu_array_get_plane(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
             w.driver
                 .cuArrayGetPlane(&mut v_p_plane_array, v_h_array as CUarray, m.plane_idx)
         })?;
-        w.made(h, &m, v_p_plane_array as u64);
+        w.made(&m, v_p_plane_array as u64);
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 impl Creates<Kind> for wire::CuArrayGetPlane {
@@ -167,11 +139,7 @@ impl Creates<Kind> for wire::CuArrayGetPlane {
     }
 }
 
-pub(super) fn cu_array_get_sparse_properties(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_array_get_sparse_properties(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuArrayGetSparseProperties::decode(&mut r)?;
     r.finish()?;
@@ -185,24 +153,17 @@ pub(super) fn cu_array_get_sparse_properties(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuArrayGetSparsePropertiesReply {
-            sparse_properties: to_array(&v_sparse_properties),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuArrayGetSparsePropertiesReply {
+        sparse_properties: to_array(&v_sparse_properties),
+    }))
 }
 
-pub(super) fn cu_mipmapped_array_create(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_mipmapped_array_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuMipmappedArrayCreate::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::array::cu_mipmapped_array_create(w, h, m)
+    let given = crate::cuda::array::cu_mipmapped_array_create(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::CuMipmappedArrayCreate {
@@ -214,11 +175,7 @@ impl Creates<Kind> for wire::CuMipmappedArrayCreate {
     }
 }
 
-pub(super) fn cu_mipmapped_array_destroy(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_mipmapped_array_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuMipmappedArrayDestroy::decode(&mut r)?;
     r.finish()?;
@@ -232,15 +189,10 @@ pub(super) fn cu_mipmapped_array_destroy(
         w.remove((Kind::MipmappedArray, m.h_mipmapped_array));
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_mipmapped_array_get_level(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_mipmapped_array_get_level(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuMipmappedArrayGetLevel::decode(&mut r)?;
     r.finish()?;
@@ -255,11 +207,10 @@ pub(super) fn cu_mipmapped_array_get_level(
                 m.level,
             )
         })?;
-        w.made(h, &m, v_p_level_array as u64);
+        w.made(&m, v_p_level_array as u64);
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 impl Creates<Kind> for wire::CuMipmappedArrayGetLevel {
@@ -273,7 +224,6 @@ impl Creates<Kind> for wire::CuMipmappedArrayGetLevel {
 
 pub(super) fn cu_mipmapped_array_get_memory_requirements(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -292,18 +242,15 @@ pub(super) fn cu_mipmapped_array_get_memory_requirements(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuMipmappedArrayGetMemoryRequirementsReply {
+    w.finish(
+        check(rc).map(|()| wire::CuMipmappedArrayGetMemoryRequirementsReply {
             memory_requirements: to_array(&v_memory_requirements),
-        }
-        .encode(wr)
-    });
-    Ok(())
+        }),
+    )
 }
 
 pub(super) fn cu_mipmapped_array_get_sparse_properties(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -321,11 +268,9 @@ pub(super) fn cu_mipmapped_array_get_sparse_properties(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuMipmappedArrayGetSparsePropertiesReply {
+    w.finish(
+        check(rc).map(|()| wire::CuMipmappedArrayGetSparsePropertiesReply {
             sparse_properties: to_array(&v_sparse_properties),
-        }
-        .encode(wr)
-    });
-    Ok(())
+        }),
+    )
 }

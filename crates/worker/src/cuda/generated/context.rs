@@ -10,11 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_ctx_get_cache_config(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_ctx_get_cache_config(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     wire::CuCtxGetCacheConfig::decode(&mut r)?;
     r.finish()?;
@@ -24,17 +20,10 @@ pub(super) fn cu_ctx_get_cache_config(
         check(unsafe { w.driver.cuCtxGetCacheConfig(&mut v_pconfig) })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuCtxGetCacheConfigReply { pconfig: v_pconfig }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuCtxGetCacheConfigReply { pconfig: v_pconfig }))
 }
 
-pub(super) fn cu_ctx_get_exec_affinity(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_ctx_get_exec_affinity(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuCtxGetExecAffinity::decode(&mut r)?;
     r.finish()?;
@@ -47,16 +36,12 @@ pub(super) fn cu_ctx_get_exec_affinity(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuCtxGetExecAffinityReply {
-            p_exec_affinity: to_array(&v_p_exec_affinity),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuCtxGetExecAffinityReply {
+        p_exec_affinity: to_array(&v_p_exec_affinity),
+    }))
 }
 
-pub(super) fn cu_ctx_get_limit(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_ctx_get_limit(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuCtxGetLimit::decode(&mut r)?;
     r.finish()?;
@@ -66,20 +51,12 @@ pub(super) fn cu_ctx_get_limit(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
         check(unsafe { w.driver.cuCtxGetLimit(&mut v_pvalue, m.limit) })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuCtxGetLimitReply {
-            pvalue: v_pvalue as u64,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuCtxGetLimitReply {
+        pvalue: v_pvalue as u64,
+    }))
 }
 
-pub(super) fn cu_ctx_get_shared_mem_config(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_ctx_get_shared_mem_config(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     wire::CuCtxGetSharedMemConfig::decode(&mut r)?;
     r.finish()?;
@@ -89,20 +66,12 @@ pub(super) fn cu_ctx_get_shared_mem_config(
         check(unsafe { w.driver.cuCtxGetSharedMemConfig(&mut v_p_config) })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuCtxGetSharedMemConfigReply {
-            p_config: v_p_config,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuCtxGetSharedMemConfigReply {
+        p_config: v_p_config,
+    }))
 }
 
-pub(super) fn cu_ctx_get_stream_priority_range(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_ctx_get_stream_priority_range(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     wire::CuCtxGetStreamPriorityRange::decode(&mut r)?;
     r.finish()?;
@@ -116,17 +85,13 @@ pub(super) fn cu_ctx_get_stream_priority_range(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuCtxGetStreamPriorityRangeReply {
-            least_priority: v_least_priority,
-            greatest_priority: v_greatest_priority,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuCtxGetStreamPriorityRangeReply {
+        least_priority: v_least_priority,
+        greatest_priority: v_greatest_priority,
+    }))
 }
 
-pub(super) fn cu_ctx_record_event(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_ctx_record_event(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuCtxRecordEvent::decode(&mut r)?;
     r.finish()?;
@@ -140,15 +105,10 @@ pub(super) fn cu_ctx_record_event(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_ctx_reset_persisting_l2_cache(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_ctx_reset_persisting_l2_cache(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     wire::CuCtxResetPersistingL2Cache::decode(&mut r)?;
     r.finish()?;
@@ -157,15 +117,10 @@ pub(super) fn cu_ctx_reset_persisting_l2_cache(
         check(unsafe { w.driver.cuCtxResetPersistingL2Cache() })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_ctx_set_cache_config(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_ctx_set_cache_config(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuCtxSetCacheConfig::decode(&mut r)?;
     r.finish()?;
@@ -174,22 +129,18 @@ pub(super) fn cu_ctx_set_cache_config(
         check(unsafe { w.driver.cuCtxSetCacheConfig(m.config) })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_ctx_set_limit(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_ctx_set_limit(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuCtxSetLimit::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::context::cu_ctx_set_limit(w, h, m)
+    let given = crate::cuda::context::cu_ctx_set_limit(w, m);
+    w.finish(given)
 }
 
-pub(super) fn cu_ctx_set_shared_mem_config(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_ctx_set_shared_mem_config(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuCtxSetSharedMemConfig::decode(&mut r)?;
     r.finish()?;
@@ -198,11 +149,10 @@ pub(super) fn cu_ctx_set_shared_mem_config(
         check(unsafe { w.driver.cuCtxSetSharedMemConfig(m.config) })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_ctx_wait_event(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_ctx_wait_event(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuCtxWaitEvent::decode(&mut r)?;
     r.finish()?;
@@ -216,6 +166,5 @@ pub(super) fn cu_ctx_wait_event(w: &mut Cuda, h: &Header, body: &[u8]) -> Result
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }

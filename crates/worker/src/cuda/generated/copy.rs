@@ -10,11 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_memcpy_dto_d_async_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_memcpy_dto_d_async_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuMemcpyDtoDAsyncV2::decode(&mut r)?;
     r.finish()?;
@@ -31,11 +27,10 @@ pub(super) fn cu_memcpy_dto_d_async_v2(
         })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_memcpy_peer_async(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_memcpy_peer_async(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuMemcpyPeerAsync::decode(&mut r)?;
     r.finish()?;
@@ -64,6 +59,5 @@ pub(super) fn cu_memcpy_peer_async(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
         })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }

@@ -10,11 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_device_compute_capability(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_device_compute_capability(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuDeviceComputeCapability::decode(&mut r)?;
     r.finish()?;
@@ -28,21 +24,13 @@ pub(super) fn cu_device_compute_capability(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceComputeCapabilityReply {
-            major: v_major,
-            minor: v_minor,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuDeviceComputeCapabilityReply {
+        major: v_major,
+        minor: v_minor,
+    }))
 }
 
-pub(super) fn cu_device_get_attribute(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_device_get_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuDeviceGetAttribute::decode(&mut r)?;
     r.finish()?;
@@ -55,26 +43,19 @@ pub(super) fn cu_device_get_attribute(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceGetAttributeReply { pi: v_pi }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuDeviceGetAttributeReply { pi: v_pi }))
 }
 
-pub(super) fn cu_device_get_by_pci_bus_id(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_device_get_by_pci_bus_id(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuDeviceGetByPCIBusId::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::device::cu_device_get_by_pci_bus_id(w, h, m)
+    let given = crate::cuda::device::cu_device_get_by_pci_bus_id(w, m);
+    w.finish(given)
 }
 
 pub(super) fn cu_device_get_exec_affinity_support(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -89,15 +70,11 @@ pub(super) fn cu_device_get_exec_affinity_support(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceGetExecAffinitySupportReply { pi: v_pi }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuDeviceGetExecAffinitySupportReply { pi: v_pi }))
 }
 
 pub(super) fn cu_device_get_host_atomic_capabilities(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -118,20 +95,14 @@ pub(super) fn cu_device_get_host_atomic_capabilities(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceGetHostAtomicCapabilitiesReply {
+    w.finish(
+        check(rc).map(|()| wire::CuDeviceGetHostAtomicCapabilitiesReply {
             capabilities: slice_bytes(&v_capabilities),
-        }
-        .encode(wr)
-    });
-    Ok(())
+        }),
+    )
 }
 
-pub(super) fn cu_device_get_pci_bus_id(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_device_get_pci_bus_id(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuDeviceGetPCIBusId::decode(&mut r)?;
     r.finish()?;
@@ -145,20 +116,12 @@ pub(super) fn cu_device_get_pci_bus_id(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceGetPCIBusIdReply {
-            pci_bus_id: slice_bytes(&v_pci_bus_id),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuDeviceGetPCIBusIdReply {
+        pci_bus_id: slice_bytes(&v_pci_bus_id),
+    }))
 }
 
-pub(super) fn cu_device_get_properties(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_device_get_properties(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuDeviceGetProperties::decode(&mut r)?;
     r.finish()?;
@@ -171,18 +134,13 @@ pub(super) fn cu_device_get_properties(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceGetPropertiesReply {
-            prop: to_array(&v_prop),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuDeviceGetPropertiesReply {
+        prop: to_array(&v_prop),
+    }))
 }
 
 pub(super) fn cu_device_get_texture1_d_linear_max_width(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -201,16 +159,14 @@ pub(super) fn cu_device_get_texture1_d_linear_max_width(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceGetTexture1DLinearMaxWidthReply {
+    w.finish(
+        check(rc).map(|()| wire::CuDeviceGetTexture1DLinearMaxWidthReply {
             max_width_in_elements: v_max_width_in_elements as u64,
-        }
-        .encode(wr)
-    });
-    Ok(())
+        }),
+    )
 }
 
-pub(super) fn cu_device_get_uuid(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_device_get_uuid(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuDeviceGetUuid::decode(&mut r)?;
     r.finish()?;
@@ -220,20 +176,12 @@ pub(super) fn cu_device_get_uuid(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
         check(unsafe { w.driver.cuDeviceGetUuid(&mut v_uuid, w.device(m.dev)?) })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceGetUuidReply {
-            uuid: to_array(&v_uuid),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuDeviceGetUuidReply {
+        uuid: to_array(&v_uuid),
+    }))
 }
 
-pub(super) fn cu_device_get_uuid_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_device_get_uuid_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuDeviceGetUuidV2::decode(&mut r)?;
     r.finish()?;
@@ -243,20 +191,12 @@ pub(super) fn cu_device_get_uuid_v2(
         check(unsafe { w.driver.cuDeviceGetUuid_v2(&mut v_uuid, w.device(m.dev)?) })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceGetUuidV2Reply {
-            uuid: to_array(&v_uuid),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuDeviceGetUuidV2Reply {
+        uuid: to_array(&v_uuid),
+    }))
 }
 
-pub(super) fn cu_device_total_mem_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_device_total_mem_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuDeviceTotalMemV2::decode(&mut r)?;
     r.finish()?;
@@ -266,20 +206,12 @@ pub(super) fn cu_device_total_mem_v2(
         check(unsafe { w.driver.cuDeviceTotalMem_v2(&mut v_bytes, w.device(m.dev)?) })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceTotalMemV2Reply {
-            bytes: v_bytes as u64,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuDeviceTotalMemV2Reply {
+        bytes: v_bytes as u64,
+    }))
 }
 
-pub(super) fn cu_flush_gpu_direct_rdma_writes(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_flush_gpu_direct_rdma_writes(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuFlushGPUDirectRDMAWrites::decode(&mut r)?;
     r.finish()?;
@@ -288,6 +220,5 @@ pub(super) fn cu_flush_gpu_direct_rdma_writes(
         check(unsafe { w.driver.cuFlushGPUDirectRDMAWrites(m.target, m.scope) })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }

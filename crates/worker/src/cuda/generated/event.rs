@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_event_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_event_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuEventCreate::decode(&mut r)?;
     r.finish()?;
@@ -18,11 +18,10 @@ pub(super) fn cu_event_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
         let mut v_ph_event: CUevent = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuEventCreate(&mut v_ph_event, m.flags) })?;
-        w.made(h, &m, v_ph_event as u64);
+        w.made(&m, v_ph_event as u64);
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 impl Creates<Kind> for wire::CuEventCreate {
@@ -31,7 +30,7 @@ impl Creates<Kind> for wire::CuEventCreate {
     }
 }
 
-pub(super) fn cu_event_destroy_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_event_destroy_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuEventDestroyV2::decode(&mut r)?;
     r.finish()?;
@@ -42,15 +41,10 @@ pub(super) fn cu_event_destroy_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
         w.remove((Kind::Event, m.h_event));
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_event_elapsed_time(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_event_elapsed_time(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuEventElapsedTime::decode(&mut r)?;
     r.finish()?;
@@ -68,23 +62,20 @@ pub(super) fn cu_event_elapsed_time(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuEventElapsedTimeReply {
-            p_milliseconds: v_p_milliseconds,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuEventElapsedTimeReply {
+        p_milliseconds: v_p_milliseconds,
+    }))
 }
 
-pub(super) fn cu_event_query(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_event_query(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuEventQuery::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::event::cu_event_query(w, h, m)
+    let given = crate::cuda::event::cu_event_query(w, m);
+    w.finish(given)
 }
 
-pub(super) fn cu_event_record(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_event_record(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuEventRecord::decode(&mut r)?;
     r.finish()?;
@@ -98,15 +89,10 @@ pub(super) fn cu_event_record(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
         })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_event_record_with_flags(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_event_record_with_flags(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuEventRecordWithFlags::decode(&mut r)?;
     r.finish()?;
@@ -120,13 +106,13 @@ pub(super) fn cu_event_record_with_flags(
         })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_event_synchronize(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_event_synchronize(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuEventSynchronize::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::event::cu_event_synchronize(w, h, m)
+    let given = crate::cuda::event::cu_event_synchronize(w, m);
+    w.finish(given)
 }

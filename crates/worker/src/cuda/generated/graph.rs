@@ -10,11 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_device_graph_mem_trim(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_device_graph_mem_trim(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuDeviceGraphMemTrim::decode(&mut r)?;
     r.finish()?;
@@ -23,15 +19,10 @@ pub(super) fn cu_device_graph_mem_trim(
         check(unsafe { w.driver.cuDeviceGraphMemTrim(w.device(m.device)?) })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_graph_add_dependencies(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_add_dependencies(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphAddDependencies::decode(&mut r)?;
     r.finish()?;
@@ -58,15 +49,10 @@ pub(super) fn cu_graph_add_dependencies(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_graph_add_dependencies_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_add_dependencies_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphAddDependenciesV2::decode(&mut r)?;
     r.finish()?;
@@ -106,11 +92,10 @@ pub(super) fn cu_graph_add_dependencies_v2(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_graph_clone(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_graph_clone(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphClone::decode(&mut r)?;
     r.finish()?;
@@ -122,11 +107,10 @@ pub(super) fn cu_graph_clone(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<()
             w.driver
                 .cuGraphClone(&mut v_ph_graph_clone, v_original_graph as CUgraph)
         })?;
-        w.made(h, &m, v_ph_graph_clone as u64);
+        w.made(&m, v_ph_graph_clone as u64);
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 impl Creates<Kind> for wire::CuGraphClone {
@@ -137,7 +121,6 @@ impl Creates<Kind> for wire::CuGraphClone {
 
 pub(super) fn cu_graph_conditional_handle_create(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -163,16 +146,14 @@ pub(super) fn cu_graph_conditional_handle_create(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuGraphConditionalHandleCreateReply {
+    w.finish(
+        check(rc).map(|()| wire::CuGraphConditionalHandleCreateReply {
             p_handle_out: v_p_handle_out,
-        }
-        .encode(wr)
-    });
-    Ok(())
+        }),
+    )
 }
 
-pub(super) fn cu_graph_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_graph_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphCreate::decode(&mut r)?;
     r.finish()?;
@@ -180,11 +161,10 @@ pub(super) fn cu_graph_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
         let mut v_ph_graph: CUgraph = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuGraphCreate(&mut v_ph_graph, m.flags) })?;
-        w.made(h, &m, v_ph_graph as u64);
+        w.made(&m, v_ph_graph as u64);
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 impl Creates<Kind> for wire::CuGraphCreate {
@@ -193,7 +173,7 @@ impl Creates<Kind> for wire::CuGraphCreate {
     }
 }
 
-pub(super) fn cu_graph_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_graph_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphDestroy::decode(&mut r)?;
     r.finish()?;
@@ -204,15 +184,10 @@ pub(super) fn cu_graph_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
         w.remove((Kind::Graph, m.h_graph));
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_graph_destroy_node(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_destroy_node(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphDestroyNode::decode(&mut r)?;
     r.finish()?;
@@ -223,13 +198,11 @@ pub(super) fn cu_graph_destroy_node(
         w.remove((Kind::GraphNode, m.h_node));
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 pub(super) fn cu_graph_event_record_node_set_event(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -245,13 +218,11 @@ pub(super) fn cu_graph_event_record_node_set_event(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 pub(super) fn cu_graph_event_wait_node_set_event(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -267,20 +238,16 @@ pub(super) fn cu_graph_event_wait_node_set_event(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_graph_exec_destroy(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_exec_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphExecDestroy::decode(&mut r)?;
     r.finish()?;
     let gone = (Kind::GraphExec, m.h_graph_exec);
-    let done = crate::cuda::graph::cu_graph_exec_destroy(w, h, m);
+    let given = crate::cuda::graph::cu_graph_exec_destroy(w, m);
+    let done = w.finish(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
@@ -288,7 +255,6 @@ pub(super) fn cu_graph_exec_destroy(
 
 pub(super) fn cu_graph_exec_event_record_node_set_event(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -308,13 +274,11 @@ pub(super) fn cu_graph_exec_event_record_node_set_event(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 pub(super) fn cu_graph_exec_event_wait_node_set_event(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -334,15 +298,10 @@ pub(super) fn cu_graph_exec_event_wait_node_set_event(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_graph_exec_get_flags(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_exec_get_flags(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphExecGetFlags::decode(&mut r)?;
     r.finish()?;
@@ -356,15 +315,11 @@ pub(super) fn cu_graph_exec_get_flags(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuGraphExecGetFlagsReply { flags: v_flags }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuGraphExecGetFlagsReply { flags: v_flags }))
 }
 
 pub(super) fn cu_graph_kernel_node_copy_attributes(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -380,13 +335,11 @@ pub(super) fn cu_graph_kernel_node_copy_attributes(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 pub(super) fn cu_graph_kernel_node_get_attribute(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -405,18 +358,15 @@ pub(super) fn cu_graph_kernel_node_get_attribute(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuGraphKernelNodeGetAttributeReply {
+    w.finish(
+        check(rc).map(|()| wire::CuGraphKernelNodeGetAttributeReply {
             value_out: to_array(&v_value_out),
-        }
-        .encode(wr)
-    });
-    Ok(())
+        }),
+    )
 }
 
 pub(super) fn cu_graph_kernel_node_set_attribute(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -436,20 +386,19 @@ pub(super) fn cu_graph_kernel_node_set_attribute(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_graph_launch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_graph_launch(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphLaunch::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::cu_graph_launch(w, h, m)
+    let given = crate::cuda::graph::cu_graph_launch(w, m);
+    w.finish(given)
 }
 
 pub(super) fn cu_graph_mem_free_node_get_params(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -465,20 +414,12 @@ pub(super) fn cu_graph_mem_free_node_get_params(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuGraphMemFreeNodeGetParamsReply {
-            dptr_out: v_dptr_out,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuGraphMemFreeNodeGetParamsReply {
+        dptr_out: v_dptr_out,
+    }))
 }
 
-pub(super) fn cu_graph_node_get_enabled(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_node_get_enabled(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphNodeGetEnabled::decode(&mut r)?;
     r.finish()?;
@@ -496,20 +437,12 @@ pub(super) fn cu_graph_node_get_enabled(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuGraphNodeGetEnabledReply {
-            is_enabled: v_is_enabled,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuGraphNodeGetEnabledReply {
+        is_enabled: v_is_enabled,
+    }))
 }
 
-pub(super) fn cu_graph_node_get_type(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_node_get_type(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphNodeGetType::decode(&mut r)?;
     r.finish()?;
@@ -523,28 +456,18 @@ pub(super) fn cu_graph_node_get_type(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuGraphNodeGetTypeReply { r#type: v_type }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuGraphNodeGetTypeReply { r#type: v_type }))
 }
 
-pub(super) fn cu_graph_node_set_enabled(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_node_set_enabled(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphNodeSetEnabled::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::cu_graph_node_set_enabled(w, h, m)
+    let given = crate::cuda::graph::cu_graph_node_set_enabled(w, m);
+    w.finish(given)
 }
 
-pub(super) fn cu_graph_remove_dependencies(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_remove_dependencies(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphRemoveDependencies::decode(&mut r)?;
     r.finish()?;
@@ -571,15 +494,10 @@ pub(super) fn cu_graph_remove_dependencies(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_graph_remove_dependencies_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_remove_dependencies_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphRemoveDependenciesV2::decode(&mut r)?;
     r.finish()?;
@@ -619,11 +537,10 @@ pub(super) fn cu_graph_remove_dependencies_v2(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_graph_upload(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_graph_upload(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphUpload::decode(&mut r)?;
     r.finish()?;
@@ -637,6 +554,5 @@ pub(super) fn cu_graph_upload(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
         })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }

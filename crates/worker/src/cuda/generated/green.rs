@@ -10,11 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_ctx_get_dev_resource(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_ctx_get_dev_resource(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuCtxGetDevResource::decode(&mut r)?;
     r.finish()?;
@@ -28,20 +24,12 @@ pub(super) fn cu_ctx_get_dev_resource(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuCtxGetDevResourceReply {
-            resource: to_array(&v_resource),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuCtxGetDevResourceReply {
+        resource: to_array(&v_resource),
+    }))
 }
 
-pub(super) fn cu_device_get_dev_resource(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_device_get_dev_resource(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuDeviceGetDevResource::decode(&mut r)?;
     r.finish()?;
@@ -54,20 +42,12 @@ pub(super) fn cu_device_get_dev_resource(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceGetDevResourceReply {
-            resource: to_array(&v_resource),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuDeviceGetDevResourceReply {
+        resource: to_array(&v_resource),
+    }))
 }
 
-pub(super) fn cu_dev_resource_generate_desc(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_dev_resource_generate_desc(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuDevResourceGenerateDesc::decode(&mut r)?;
     r.finish()?;
@@ -82,11 +62,10 @@ pub(super) fn cu_dev_resource_generate_desc(
                 m.nb_resources,
             )
         })?;
-        w.made(h, &m, v_ph_desc as u64);
+        w.made(&m, v_ph_desc as u64);
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 impl Creates<Kind> for wire::CuDevResourceGenerateDesc<'_> {
@@ -95,7 +74,7 @@ impl Creates<Kind> for wire::CuDevResourceGenerateDesc<'_> {
     }
 }
 
-pub(super) fn cu_green_ctx_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_green_ctx_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGreenCtxCreate::decode(&mut r)?;
     r.finish()?;
@@ -111,11 +90,10 @@ pub(super) fn cu_green_ctx_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
                 m.flags,
             )
         })?;
-        w.made(h, &m, v_ph_ctx as u64);
+        w.made(&m, v_ph_ctx as u64);
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 impl Creates<Kind> for wire::CuGreenCtxCreate {
@@ -124,7 +102,7 @@ impl Creates<Kind> for wire::CuGreenCtxCreate {
     }
 }
 
-pub(super) fn cu_green_ctx_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_green_ctx_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGreenCtxDestroy::decode(&mut r)?;
     r.finish()?;
@@ -135,15 +113,10 @@ pub(super) fn cu_green_ctx_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
         w.remove((Kind::GreenContext, m.h_ctx));
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_green_ctx_get_dev_resource(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_green_ctx_get_dev_resource(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGreenCtxGetDevResource::decode(&mut r)?;
     r.finish()?;
@@ -157,16 +130,12 @@ pub(super) fn cu_green_ctx_get_dev_resource(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuGreenCtxGetDevResourceReply {
-            resource: to_array(&v_resource),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuGreenCtxGetDevResourceReply {
+        resource: to_array(&v_resource),
+    }))
 }
 
-pub(super) fn cu_green_ctx_get_id(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_green_ctx_get_id(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGreenCtxGetId::decode(&mut r)?;
     r.finish()?;
@@ -180,20 +149,12 @@ pub(super) fn cu_green_ctx_get_id(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuGreenCtxGetIdReply {
-            green_ctx_id: v_green_ctx_id,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuGreenCtxGetIdReply {
+        green_ctx_id: v_green_ctx_id,
+    }))
 }
 
-pub(super) fn cu_green_ctx_record_event(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_green_ctx_record_event(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGreenCtxRecordEvent::decode(&mut r)?;
     r.finish()?;
@@ -207,15 +168,10 @@ pub(super) fn cu_green_ctx_record_event(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_green_ctx_stream_create(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_green_ctx_stream_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGreenCtxStreamCreate::decode(&mut r)?;
     r.finish()?;
@@ -231,11 +187,10 @@ pub(super) fn cu_green_ctx_stream_create(
                 m.priority,
             )
         })?;
-        w.made(h, &m, v_ph_stream as u64);
+        w.made(&m, v_ph_stream as u64);
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 impl Creates<Kind> for wire::CuGreenCtxStreamCreate {
@@ -244,11 +199,7 @@ impl Creates<Kind> for wire::CuGreenCtxStreamCreate {
     }
 }
 
-pub(super) fn cu_green_ctx_wait_event(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_green_ctx_wait_event(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGreenCtxWaitEvent::decode(&mut r)?;
     r.finish()?;
@@ -262,6 +213,5 @@ pub(super) fn cu_green_ctx_wait_event(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }

@@ -10,11 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_library_get_kernel_count(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_library_get_kernel_count(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuLibraryGetKernelCount::decode(&mut r)?;
     r.finish()?;
@@ -28,8 +24,5 @@ pub(super) fn cu_library_get_kernel_count(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuLibraryGetKernelCountReply { count: v_count }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuLibraryGetKernelCountReply { count: v_count }))
 }

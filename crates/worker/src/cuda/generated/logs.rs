@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_logs_current(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_logs_current(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuLogsCurrent::decode(&mut r)?;
     r.finish()?;
@@ -20,11 +20,7 @@ pub(super) fn cu_logs_current(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(
         check(unsafe { w.driver.cuLogsCurrent(&mut v_iterator_out, m.flags) })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuLogsCurrentReply {
-            iterator_out: v_iterator_out,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuLogsCurrentReply {
+        iterator_out: v_iterator_out,
+    }))
 }

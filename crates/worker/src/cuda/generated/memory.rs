@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_mem_get_info_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_mem_get_info_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     wire::CuMemGetInfoV2::decode(&mut r)?;
     r.finish()?;
@@ -21,12 +21,8 @@ pub(super) fn cu_mem_get_info_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
         check(unsafe { w.driver.cuMemGetInfo_v2(&mut v_free, &mut v_total) })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuMemGetInfoV2Reply {
-            free: v_free as u64,
-            total: v_total as u64,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuMemGetInfoV2Reply {
+        free: v_free as u64,
+        total: v_total as u64,
+    }))
 }

@@ -10,64 +10,72 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn open_cuda(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn open_cuda(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::OpenCuda::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::device::open_cuda(w, h, m)
+    let given = crate::cuda::device::open_cuda(w, m);
+    w.finish(given)
 }
 
-pub(super) fn select_devices(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn select_devices(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::SelectDevices::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::device::select_devices(w, h, m)
+    let given = crate::cuda::device::select_devices(w, m);
+    w.finish(given)
 }
 
-pub(super) fn launch_kernel(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn launch_kernel(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LaunchKernel::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::launch::launch_kernel(w, h, m)
+    let given = crate::cuda::launch::launch_kernel(w, m);
+    w.finish(given)
 }
 
-pub(super) fn launch_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn launch_now(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LaunchNow::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::launch::launch_now(w, h, m)
+    let given = crate::cuda::launch::launch_now(w, m);
+    w.finish(given)
 }
 
-pub(super) fn host_function(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn host_function(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::HostFunction::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::launch::host_function(w, h, m)
+    let given = crate::cuda::launch::host_function(w, m);
+    w.finish(given)
 }
 
-pub(super) fn reached(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn reached(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::Reached::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::event::reached(w, h, m)
+    let given = crate::cuda::event::reached(w, m);
+    w.finish(given)
 }
 
-pub(super) fn primary_release(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn primary_release(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::PrimaryRelease::decode(&mut r)?;
     r.finish()?;
     let gone = (Kind::Context, m.context);
-    let done = crate::cuda::context::primary_release(w, h, m);
+    let given = crate::cuda::context::primary_release(w, m);
+    let done = w.finish(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
 }
 
-pub(super) fn context_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn context_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ContextCreate::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::context::context_create(w, h, m)
+    let given = crate::cuda::context::context_create(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::ContextCreate {
@@ -76,106 +84,120 @@ impl Creates<Kind> for wire::ContextCreate {
     }
 }
 
-pub(super) fn context_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn context_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ContextDestroy::decode(&mut r)?;
     r.finish()?;
     let gone = (Kind::Context, m.context);
-    let done = crate::cuda::context::context_destroy(w, h, m);
+    let given = crate::cuda::context::context_destroy(w, m);
+    let done = w.finish(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
 }
 
-pub(super) fn context_synchronize(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn context_synchronize(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ContextSynchronize::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::context::context_synchronize(w, h, m)
+    let given = crate::cuda::context::context_synchronize(w, m);
+    w.finish(given)
 }
 
-pub(super) fn mem_map_at(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn mem_map_at(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::MemMapAt::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::memory::mem_map_at(w, h, m)
+    let given = crate::cuda::memory::mem_map_at(w, m);
+    w.finish(given)
 }
 
-pub(super) fn share_host(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn share_host(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ShareHost::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::shared::share_host(w, h, m)
+    let given = crate::cuda::shared::share_host(w, m);
+    w.finish(given)
 }
 
-pub(super) fn unshare_host(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn unshare_host(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::UnshareHost::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::shared::unshare_host(w, h, m)
+    let given = crate::cuda::shared::unshare_host(w, m);
+    w.finish(given)
 }
 
-pub(super) fn copy_shared(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn copy_shared(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CopyShared::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::shared::copy_shared(w, h, m)
+    let given = crate::cuda::shared::copy_shared(w, m);
+    w.finish(given)
 }
 
-pub(super) fn copy_in(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn copy_in(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CopyIn::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::copy::copy_in(w, h, m)
+    let given = crate::cuda::copy::copy_in(w, m);
+    w.finish(given)
 }
 
-pub(super) fn copy_in_later(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn copy_in_later(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CopyInLater::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::copy::copy_in_later(w, h, m)
+    let given = crate::cuda::copy::copy_in_later(w, m);
+    w.finish(given)
 }
 
-pub(super) fn copy_out(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn copy_out(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CopyOut::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::copy::copy_out(w, h, m)
+    let given = crate::cuda::copy::copy_out(w, m);
+    w.finish(given)
 }
 
-pub(super) fn copy_in_rows(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn copy_in_rows(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CopyInRows::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::copy::copy_in_rows(w, h, m)
+    let given = crate::cuda::copy::copy_in_rows(w, m);
+    w.finish(given)
 }
 
-pub(super) fn copy_out_rows(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn copy_out_rows(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CopyOutRows::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::copy::copy_out_rows(w, h, m)
+    let given = crate::cuda::copy::copy_out_rows(w, m);
+    w.finish(given)
 }
 
-pub(super) fn settle(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn settle(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::Settle::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::copy::settle(w, h, m)
+    let given = crate::cuda::copy::settle(w, m);
+    w.finish(given)
 }
 
-pub(super) fn copy_rows_on_device(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn copy_rows_on_device(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CopyRowsOnDevice::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::copy::copy_rows_on_device(w, h, m)
+    let given = crate::cuda::copy::copy_rows_on_device(w, m);
+    w.finish(given)
 }
 
-pub(super) fn library_load(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn library_load(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LibraryLoad::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::library::library_load(w, h, m)
+    let given = crate::cuda::library::library_load(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::LibraryLoad<'_> {
@@ -184,11 +206,12 @@ impl Creates<Kind> for wire::LibraryLoad<'_> {
     }
 }
 
-pub(super) fn library_load_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn library_load_now(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LibraryLoadNow::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::library::library_load_now(w, h, m)
+    let given = crate::cuda::library::library_load_now(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::LibraryLoadNow<'_> {
@@ -197,11 +220,12 @@ impl Creates<Kind> for wire::LibraryLoadNow<'_> {
     }
 }
 
-pub(super) fn library_kernel(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn library_kernel(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LibraryKernel::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::library::library_kernel(w, h, m)
+    let given = crate::cuda::library::library_kernel(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::LibraryKernel<'_> {
@@ -213,25 +237,28 @@ impl Creates<Kind> for wire::LibraryKernel<'_> {
     }
 }
 
-pub(super) fn library_kernel_names(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn library_kernel_names(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LibraryKernelNames::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::library::library_kernel_names(w, h, m)
+    let given = crate::cuda::library::library_kernel_names(w, m);
+    w.finish(given)
 }
 
-pub(super) fn library_global(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn library_global(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LibraryGlobal::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::library::library_global(w, h, m)
+    let given = crate::cuda::library::library_global(w, m);
+    w.finish(given)
 }
 
-pub(super) fn module_load(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn module_load(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ModuleLoad::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::module::module_load(w, h, m)
+    let given = crate::cuda::module::module_load(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::ModuleLoad<'_> {
@@ -240,11 +267,12 @@ impl Creates<Kind> for wire::ModuleLoad<'_> {
     }
 }
 
-pub(super) fn module_function(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn module_function(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ModuleFunction::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::module::module_function(w, h, m)
+    let given = crate::cuda::module::module_function(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::ModuleFunction<'_> {
@@ -256,29 +284,28 @@ impl Creates<Kind> for wire::ModuleFunction<'_> {
     }
 }
 
-pub(super) fn module_global(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn module_global(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ModuleGlobal::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::module::module_global(w, h, m)
+    let given = crate::cuda::module::module_global(w, m);
+    w.finish(given)
 }
 
-pub(super) fn module_function_names(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn module_function_names(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ModuleFunctionNames::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::module::module_function_names(w, h, m)
+    let given = crate::cuda::module::module_function_names(w, m);
+    w.finish(given)
 }
 
-pub(super) fn link_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn link_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LinkCreate::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::module::link_create(w, h, m)
+    let given = crate::cuda::module::link_create(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::LinkCreate<'_> {
@@ -287,65 +314,68 @@ impl Creates<Kind> for wire::LinkCreate<'_> {
     }
 }
 
-pub(super) fn link_add(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn link_add(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LinkAdd::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::module::link_add(w, h, m)
+    let given = crate::cuda::module::link_add(w, m);
+    w.finish(given)
 }
 
-pub(super) fn link_complete(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn link_complete(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LinkComplete::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::module::link_complete(w, h, m)
+    let given = crate::cuda::module::link_complete(w, m);
+    w.finish(given)
 }
 
-pub(super) fn link_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn link_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LinkDestroy::decode(&mut r)?;
     r.finish()?;
     let gone = (Kind::Link, m.link);
-    let done = crate::cuda::module::link_destroy(w, h, m);
+    let given = crate::cuda::module::link_destroy(w, m);
+    let done = w.finish(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
 }
 
-pub(super) fn function_set_attribute(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn function_set_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::FunctionSetAttribute::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::module::function_set_attribute(w, h, m)
+    let given = crate::cuda::module::function_set_attribute(w, m);
+    w.finish(given)
 }
 
-pub(super) fn capture_info(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn capture_info(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CaptureInfo::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::stream::capture_info(w, h, m)
+    let given = crate::cuda::stream::capture_info(w, m);
+    w.finish(given)
 }
 
-pub(super) fn library_unload(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn library_unload(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LibraryUnload::decode(&mut r)?;
     r.finish()?;
     let gone = (Kind::Library, m.library);
-    let done = crate::cuda::library::library_unload(w, h, m);
+    let given = crate::cuda::library::library_unload(w, m);
+    let done = w.finish(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
 }
 
-pub(super) fn library_module(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn library_module(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LibraryModule::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::library::library_module(w, h, m)
+    let given = crate::cuda::library::library_module(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::LibraryModule {
@@ -357,50 +387,56 @@ impl Creates<Kind> for wire::LibraryModule {
     }
 }
 
-pub(super) fn module_unload(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn module_unload(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ModuleUnload::decode(&mut r)?;
     r.finish()?;
     let gone = (Kind::Module, m.module);
-    let done = crate::cuda::module::module_unload(w, h, m);
+    let given = crate::cuda::module::module_unload(w, m);
+    let done = w.finish(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
 }
 
-pub(super) fn chip_layout(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn chip_layout(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ChipLayout::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::device::chip_layout(w, h, m)
+    let given = crate::cuda::device::chip_layout(w, m);
+    w.finish(given)
 }
 
-pub(super) fn pool_alloc(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn pool_alloc(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::PoolAlloc::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::pool::pool_alloc(w, h, m)
+    let given = crate::cuda::pool::pool_alloc(w, m);
+    w.finish(given)
 }
 
-pub(super) fn pool_free(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn pool_free(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::PoolFree::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::pool::pool_free(w, h, m)
+    let given = crate::cuda::pool::pool_free(w, m);
+    w.finish(given)
 }
 
-pub(super) fn pool_free_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn pool_free_now(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::PoolFreeNow::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::pool::pool_free_now(w, h, m)
+    let given = crate::cuda::pool::pool_free_now(w, m);
+    w.finish(given)
 }
 
-pub(super) fn pool_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn pool_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::PoolCreate::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::pool::pool_create(w, h, m)
+    let given = crate::cuda::pool::pool_create(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::PoolCreate<'_> {
@@ -409,9 +445,10 @@ impl Creates<Kind> for wire::PoolCreate<'_> {
     }
 }
 
-pub(super) fn error_text(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn error_text(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ErrorText::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::device::error_text(w, h, m)
+    let given = crate::cuda::device::error_text(w, m);
+    w.finish(given)
 }

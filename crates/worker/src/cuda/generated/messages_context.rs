@@ -10,11 +10,12 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn primary_retain(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn primary_retain(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::PrimaryRetain::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::context::primary_retain(w, h, m)
+    let given = crate::cuda::context::primary_retain(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::PrimaryRetain {
@@ -23,31 +24,34 @@ impl Creates<Kind> for wire::PrimaryRetain {
     }
 }
 
-pub(super) fn primary_release_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn primary_release_now(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::PrimaryReleaseNow::decode(&mut r)?;
     r.finish()?;
     let gone = (Kind::Context, m.context);
-    let done = crate::cuda::context::primary_release_now(w, h, m);
+    let given = crate::cuda::context::primary_release_now(w, m);
+    let done = w.finish(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
 }
 
-pub(super) fn context_destroy_now(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn context_destroy_now(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ContextDestroyNow::decode(&mut r)?;
     r.finish()?;
     let gone = (Kind::Context, m.context);
-    let done = crate::cuda::context::context_destroy_now(w, h, m);
+    let given = crate::cuda::context::context_destroy_now(w, m);
+    let done = w.finish(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
 }
 
-pub(super) fn mem_retire(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn mem_retire(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::MemRetire::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::memory::mem_retire(w, h, m)
+    let given = crate::cuda::memory::mem_retire(w, m);
+    w.finish(given)
 }

@@ -10,11 +10,12 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn graph_add_node(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn graph_add_node(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphAddNode::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::graph_add_node(w, h, m)
+    let given = crate::cuda::graph::graph_add_node(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::GraphAddNode<'_> {
@@ -23,60 +24,68 @@ impl Creates<Kind> for wire::GraphAddNode<'_> {
     }
 }
 
-pub(super) fn graph_set_node(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn graph_set_node(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphSetNode::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::graph_set_node(w, h, m)
+    let given = crate::cuda::graph::graph_set_node(w, m);
+    w.finish(given)
 }
 
-pub(super) fn graph_exec_set_node(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn graph_exec_set_node(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphExecSetNode::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::graph_exec_set_node(w, h, m)
+    let given = crate::cuda::graph::graph_exec_set_node(w, m);
+    w.finish(given)
 }
 
-pub(super) fn graph_get_node(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn graph_get_node(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphGetNode::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::graph_get_node(w, h, m)
+    let given = crate::cuda::graph::graph_get_node(w, m);
+    w.finish(given)
 }
 
-pub(super) fn graph_nodes(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn graph_nodes(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphNodes::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::graph_nodes(w, h, m)
+    let given = crate::cuda::graph::graph_nodes(w, m);
+    w.finish(given)
 }
 
-pub(super) fn graph_edges(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn graph_edges(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphEdges::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::graph_edges(w, h, m)
+    let given = crate::cuda::graph::graph_edges(w, m);
+    w.finish(given)
 }
 
-pub(super) fn graph_neighbours(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn graph_neighbours(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphNeighbours::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::graph_neighbours(w, h, m)
+    let given = crate::cuda::graph::graph_neighbours(w, m);
+    w.finish(given)
 }
 
-pub(super) fn graph_find(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn graph_find(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphFind::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::graph_find(w, h, m)
+    let given = crate::cuda::graph::graph_find(w, m);
+    w.finish(given)
 }
 
-pub(super) fn graph_instantiate(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn graph_instantiate(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphInstantiate::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::graph_instantiate(w, h, m)
+    let given = crate::cuda::graph::graph_instantiate(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::GraphInstantiate {
@@ -85,32 +94,36 @@ impl Creates<Kind> for wire::GraphInstantiate {
     }
 }
 
-pub(super) fn graph_exec_update(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn graph_exec_update(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphExecUpdate::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::graph_exec_update(w, h, m)
+    let given = crate::cuda::graph::graph_exec_update(w, m);
+    w.finish(given)
 }
 
-pub(super) fn graph_dot(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn graph_dot(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphDot::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::graph_dot(w, h, m)
+    let given = crate::cuda::graph::graph_dot(w, m);
+    w.finish(given)
 }
 
-pub(super) fn graph_mem_attribute(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn graph_mem_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphMemAttribute::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::graph_mem_attribute(w, h, m)
+    let given = crate::cuda::graph::graph_mem_attribute(w, m);
+    w.finish(given)
 }
 
-pub(super) fn capture_end(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn capture_end(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CaptureEnd::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::stream::capture_end(w, h, m)
+    let given = crate::cuda::stream::capture_end(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::CaptureEnd {
@@ -119,46 +132,52 @@ impl Creates<Kind> for wire::CaptureEnd {
     }
 }
 
-pub(super) fn capture_to_graph(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn capture_to_graph(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CaptureToGraph::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::stream::capture_to_graph(w, h, m)
+    let given = crate::cuda::stream::capture_to_graph(w, m);
+    w.finish(given)
 }
 
-pub(super) fn capture_update(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn capture_update(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CaptureUpdate::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::stream::capture_update(w, h, m)
+    let given = crate::cuda::stream::capture_update(w, m);
+    w.finish(given)
 }
 
-pub(super) fn capture_copy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn capture_copy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CaptureCopy::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::capture_copy(w, h, m)
+    let given = crate::cuda::graph::capture_copy(w, m);
+    w.finish(given)
 }
 
-pub(super) fn mirror_in(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn mirror_in(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::MirrorIn::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::mirror_in(w, h, m)
+    let given = crate::cuda::graph::mirror_in(w, m);
+    w.finish(given)
 }
 
-pub(super) fn mirror_out(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn mirror_out(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::MirrorOut::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::mirror_out(w, h, m)
+    let given = crate::cuda::graph::mirror_out(w, m);
+    w.finish(given)
 }
 
-pub(super) fn user_object_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn user_object_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::UserObjectCreate::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::user_object::user_object_create(w, h, m)
+    let given = crate::cuda::user_object::user_object_create(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::UserObjectCreate {
@@ -167,16 +186,18 @@ impl Creates<Kind> for wire::UserObjectCreate {
     }
 }
 
-pub(super) fn run_promised(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn run_promised(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::RunPromised::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::run_promised(w, h, m)
+    let given = crate::cuda::graph::run_promised(w, m);
+    w.finish(given)
 }
 
-pub(super) fn graph_exec_lists(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn graph_exec_lists(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GraphExecLists::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::graph::graph_exec_lists(w, h, m)
+    let given = crate::cuda::graph::graph_exec_lists(w, m);
+    w.finish(given)
 }

@@ -10,32 +10,36 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn ipc_export(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn ipc_export(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::IpcExport::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::ipc::ipc_export(w, h, m)
+    let given = crate::cuda::ipc::ipc_export(w, m);
+    w.finish(given)
 }
 
-pub(super) fn ipc_import(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn ipc_import(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::IpcImport::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::ipc::ipc_import(w, h, m)
+    let given = crate::cuda::ipc::ipc_import(w, m);
+    w.finish(given)
 }
 
-pub(super) fn ipc_event_export(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn ipc_event_export(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::IpcEventExport::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::ipc::ipc_event_export(w, h, m)
+    let given = crate::cuda::ipc::ipc_event_export(w, m);
+    w.finish(given)
 }
 
-pub(super) fn ipc_event_import(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn ipc_event_import(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::IpcEventImport::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::ipc::ipc_event_import(w, h, m)
+    let given = crate::cuda::ipc::ipc_event_import(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::IpcEventImport<'_> {

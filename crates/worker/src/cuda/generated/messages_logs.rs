@@ -10,18 +10,20 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn logs_dump(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn logs_dump(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LogsDump::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::logs::logs_dump(w, h, m)
+    let given = crate::cuda::logs::logs_dump(w, m);
+    w.finish(given)
 }
 
-pub(super) fn logs_listen(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn logs_listen(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LogsListen::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::logs::logs_listen(w, h, m)
+    let given = crate::cuda::logs::logs_listen(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::LogsListen {
@@ -30,20 +32,22 @@ impl Creates<Kind> for wire::LogsListen {
     }
 }
 
-pub(super) fn logs_ignore(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn logs_ignore(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LogsIgnore::decode(&mut r)?;
     r.finish()?;
     let gone = (Kind::Listener, m.listener);
-    let done = crate::cuda::logs::logs_ignore(w, h, m);
+    let given = crate::cuda::logs::logs_ignore(w, m);
+    let done = w.finish(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
 }
 
-pub(super) fn log_line(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn log_line(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::LogLine::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::logs::log_line(w, h, m)
+    let given = crate::cuda::logs::log_line(w, m);
+    w.finish(given)
 }

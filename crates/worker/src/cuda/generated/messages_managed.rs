@@ -10,9 +10,10 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn memory_fence(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn memory_fence(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::MemoryFence::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::shadow::memory_fence(w, h, m)
+    let given = crate::cuda::shadow::memory_fence(w, m);
+    w.finish(given)
 }

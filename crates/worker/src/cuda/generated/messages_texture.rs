@@ -10,60 +10,68 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn tex_object(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn tex_object(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::TexObject::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::texture::tex_object(w, h, m)
+    let given = crate::cuda::texture::tex_object(w, m);
+    w.finish(given)
 }
 
-pub(super) fn surf_object(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn surf_object(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::SurfObject::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::texture::surf_object(w, h, m)
+    let given = crate::cuda::texture::surf_object(w, m);
+    w.finish(given)
 }
 
-pub(super) fn array_of_reference(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn array_of_reference(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ArrayOfReference::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::texture::array_of_reference(w, h, m)
+    let given = crate::cuda::texture::array_of_reference(w, m);
+    w.finish(given)
 }
 
-pub(super) fn pool_of_device(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn pool_of_device(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::PoolOfDevice::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::pool::pool_of_device(w, h, m)
+    let given = crate::cuda::pool::pool_of_device(w, m);
+    w.finish(given)
 }
 
-pub(super) fn pool_attribute(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn pool_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::PoolAttribute::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::pool::pool_attribute(w, h, m)
+    let given = crate::cuda::pool::pool_attribute(w, m);
+    w.finish(given)
 }
 
-pub(super) fn pool_set_attribute(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn pool_set_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::PoolSetAttribute::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::pool::pool_set_attribute(w, h, m)
+    let given = crate::cuda::pool::pool_set_attribute(w, m);
+    w.finish(given)
 }
 
-pub(super) fn split_processors(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn split_processors(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::SplitProcessors::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::green::split_processors(w, h, m)
+    let given = crate::cuda::green::split_processors(w, m);
+    w.finish(given)
 }
 
-pub(super) fn context_of_green(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn context_of_green(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ContextOfGreen::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::green::context_of_green(w, h, m)
+    let given = crate::cuda::green::context_of_green(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::ContextOfGreen {
@@ -75,9 +83,10 @@ impl Creates<Kind> for wire::ContextOfGreen {
     }
 }
 
-pub(super) fn green_of_stream(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn green_of_stream(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::GreenOfStream::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::green::green_of_stream(w, h, m)
+    let given = crate::cuda::green::green_of_stream(w, m);
+    w.finish(given)
 }

@@ -10,11 +10,12 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn vmm_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn vmm_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::VmmCreate::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::vmm::vmm_create(w, h, m)
+    let given = crate::cuda::vmm::vmm_create(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::VmmCreate<'_> {
@@ -23,71 +24,80 @@ impl Creates<Kind> for wire::VmmCreate<'_> {
     }
 }
 
-pub(super) fn vmm_map(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn vmm_map(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::VmmMap::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::vmm::vmm_map(w, h, m)
+    let given = crate::cuda::vmm::vmm_map(w, m);
+    w.finish(given)
 }
 
-pub(super) fn vmm_set_access(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn vmm_set_access(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::VmmSetAccess::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::vmm::vmm_set_access(w, h, m)
+    let given = crate::cuda::vmm::vmm_set_access(w, m);
+    w.finish(given)
 }
 
-pub(super) fn vmm_unmap(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn vmm_unmap(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::VmmUnmap::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::vmm::vmm_unmap(w, h, m)
+    let given = crate::cuda::vmm::vmm_unmap(w, m);
+    w.finish(given)
 }
 
-pub(super) fn vmm_release(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn vmm_release(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::VmmRelease::decode(&mut r)?;
     r.finish()?;
     let gone = (Kind::Allocation, m.allocation);
-    let done = crate::cuda::vmm::vmm_release(w, h, m);
+    let given = crate::cuda::vmm::vmm_release(w, m);
+    let done = w.finish(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
 }
 
-pub(super) fn vmm_granularity(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn vmm_granularity(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::VmmGranularity::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::vmm::vmm_granularity(w, h, m)
+    let given = crate::cuda::vmm::vmm_granularity(w, m);
+    w.finish(given)
 }
 
-pub(super) fn vmm_get_access(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn vmm_get_access(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::VmmGetAccess::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::vmm::vmm_get_access(w, h, m)
+    let given = crate::cuda::vmm::vmm_get_access(w, m);
+    w.finish(given)
 }
 
-pub(super) fn clusters(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn clusters(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::Clusters::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::occupancy::clusters(w, h, m)
+    let given = crate::cuda::occupancy::clusters(w, m);
+    w.finish(given)
 }
 
-pub(super) fn vmm_export(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn vmm_export(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::VmmExport::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::vmm::vmm_export(w, h, m)
+    let given = crate::cuda::vmm::vmm_export(w, m);
+    w.finish(given)
 }
 
-pub(super) fn vmm_import(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn vmm_import(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::VmmImport::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::vmm::vmm_import(w, h, m)
+    let given = crate::cuda::vmm::vmm_import(w, m);
+    w.finish(given)
 }
 
 impl Creates<Kind> for wire::VmmImport {

@@ -41,333 +41,320 @@ mod user_object;
 use crate::cuda::Cuda;
 use busbar_wire::WireError;
 use busbar_wire::generated::cuda::op;
-use busbar_wire::record::Header;
 
 /// Decodes one request, makes the call and answers. An error is the client's fault, and ends
 /// its session.
-pub fn dispatch(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
-    match h.op {
-        op::CU_ARRAY3_D_CREATE_V2 => array::cu_array3_d_create_v2(w, h, body),
-        op::CU_ARRAY3_D_GET_DESCRIPTOR_V2 => array::cu_array3_d_get_descriptor_v2(w, h, body),
-        op::CU_ARRAY_CREATE_V2 => array::cu_array_create_v2(w, h, body),
-        op::CU_ARRAY_DESTROY => array::cu_array_destroy(w, h, body),
-        op::CU_ARRAY_GET_DESCRIPTOR_V2 => array::cu_array_get_descriptor_v2(w, h, body),
-        op::CU_ARRAY_GET_MEMORY_REQUIREMENTS => array::cu_array_get_memory_requirements(w, h, body),
-        op::CU_ARRAY_GET_PLANE => array::cu_array_get_plane(w, h, body),
-        op::CU_ARRAY_GET_SPARSE_PROPERTIES => array::cu_array_get_sparse_properties(w, h, body),
-        op::CU_MIPMAPPED_ARRAY_CREATE => array::cu_mipmapped_array_create(w, h, body),
-        op::CU_MIPMAPPED_ARRAY_DESTROY => array::cu_mipmapped_array_destroy(w, h, body),
-        op::CU_MIPMAPPED_ARRAY_GET_LEVEL => array::cu_mipmapped_array_get_level(w, h, body),
+pub fn dispatch(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    match w.record.op {
+        op::CU_ARRAY3_D_CREATE_V2 => array::cu_array3_d_create_v2(w, body),
+        op::CU_ARRAY3_D_GET_DESCRIPTOR_V2 => array::cu_array3_d_get_descriptor_v2(w, body),
+        op::CU_ARRAY_CREATE_V2 => array::cu_array_create_v2(w, body),
+        op::CU_ARRAY_DESTROY => array::cu_array_destroy(w, body),
+        op::CU_ARRAY_GET_DESCRIPTOR_V2 => array::cu_array_get_descriptor_v2(w, body),
+        op::CU_ARRAY_GET_MEMORY_REQUIREMENTS => array::cu_array_get_memory_requirements(w, body),
+        op::CU_ARRAY_GET_PLANE => array::cu_array_get_plane(w, body),
+        op::CU_ARRAY_GET_SPARSE_PROPERTIES => array::cu_array_get_sparse_properties(w, body),
+        op::CU_MIPMAPPED_ARRAY_CREATE => array::cu_mipmapped_array_create(w, body),
+        op::CU_MIPMAPPED_ARRAY_DESTROY => array::cu_mipmapped_array_destroy(w, body),
+        op::CU_MIPMAPPED_ARRAY_GET_LEVEL => array::cu_mipmapped_array_get_level(w, body),
         op::CU_MIPMAPPED_ARRAY_GET_MEMORY_REQUIREMENTS => {
-            array::cu_mipmapped_array_get_memory_requirements(w, h, body)
+            array::cu_mipmapped_array_get_memory_requirements(w, body)
         }
         op::CU_MIPMAPPED_ARRAY_GET_SPARSE_PROPERTIES => {
-            array::cu_mipmapped_array_get_sparse_properties(w, h, body)
+            array::cu_mipmapped_array_get_sparse_properties(w, body)
         }
-        op::CU_CTX_GET_CACHE_CONFIG => context::cu_ctx_get_cache_config(w, h, body),
-        op::CU_CTX_GET_EXEC_AFFINITY => context::cu_ctx_get_exec_affinity(w, h, body),
-        op::CU_CTX_GET_LIMIT => context::cu_ctx_get_limit(w, h, body),
-        op::CU_CTX_GET_SHARED_MEM_CONFIG => context::cu_ctx_get_shared_mem_config(w, h, body),
-        op::CU_CTX_GET_STREAM_PRIORITY_RANGE => {
-            context::cu_ctx_get_stream_priority_range(w, h, body)
-        }
-        op::CU_CTX_RECORD_EVENT => context::cu_ctx_record_event(w, h, body),
-        op::CU_CTX_RESET_PERSISTING_L2_CACHE => {
-            context::cu_ctx_reset_persisting_l2_cache(w, h, body)
-        }
-        op::CU_CTX_SET_CACHE_CONFIG => context::cu_ctx_set_cache_config(w, h, body),
-        op::CU_CTX_SET_LIMIT => context::cu_ctx_set_limit(w, h, body),
-        op::CU_CTX_SET_SHARED_MEM_CONFIG => context::cu_ctx_set_shared_mem_config(w, h, body),
-        op::CU_CTX_WAIT_EVENT => context::cu_ctx_wait_event(w, h, body),
-        op::CU_MEMCPY_DTO_D_ASYNC_V2 => copy::cu_memcpy_dto_d_async_v2(w, h, body),
-        op::CU_MEMCPY_PEER_ASYNC => copy::cu_memcpy_peer_async(w, h, body),
-        op::CU_DEVICE_COMPUTE_CAPABILITY => device::cu_device_compute_capability(w, h, body),
-        op::CU_DEVICE_GET_ATTRIBUTE => device::cu_device_get_attribute(w, h, body),
-        op::CU_DEVICE_GET_BY_PCI_BUS_ID => device::cu_device_get_by_pci_bus_id(w, h, body),
+        op::CU_CTX_GET_CACHE_CONFIG => context::cu_ctx_get_cache_config(w, body),
+        op::CU_CTX_GET_EXEC_AFFINITY => context::cu_ctx_get_exec_affinity(w, body),
+        op::CU_CTX_GET_LIMIT => context::cu_ctx_get_limit(w, body),
+        op::CU_CTX_GET_SHARED_MEM_CONFIG => context::cu_ctx_get_shared_mem_config(w, body),
+        op::CU_CTX_GET_STREAM_PRIORITY_RANGE => context::cu_ctx_get_stream_priority_range(w, body),
+        op::CU_CTX_RECORD_EVENT => context::cu_ctx_record_event(w, body),
+        op::CU_CTX_RESET_PERSISTING_L2_CACHE => context::cu_ctx_reset_persisting_l2_cache(w, body),
+        op::CU_CTX_SET_CACHE_CONFIG => context::cu_ctx_set_cache_config(w, body),
+        op::CU_CTX_SET_LIMIT => context::cu_ctx_set_limit(w, body),
+        op::CU_CTX_SET_SHARED_MEM_CONFIG => context::cu_ctx_set_shared_mem_config(w, body),
+        op::CU_CTX_WAIT_EVENT => context::cu_ctx_wait_event(w, body),
+        op::CU_MEMCPY_DTO_D_ASYNC_V2 => copy::cu_memcpy_dto_d_async_v2(w, body),
+        op::CU_MEMCPY_PEER_ASYNC => copy::cu_memcpy_peer_async(w, body),
+        op::CU_DEVICE_COMPUTE_CAPABILITY => device::cu_device_compute_capability(w, body),
+        op::CU_DEVICE_GET_ATTRIBUTE => device::cu_device_get_attribute(w, body),
+        op::CU_DEVICE_GET_BY_PCI_BUS_ID => device::cu_device_get_by_pci_bus_id(w, body),
         op::CU_DEVICE_GET_EXEC_AFFINITY_SUPPORT => {
-            device::cu_device_get_exec_affinity_support(w, h, body)
+            device::cu_device_get_exec_affinity_support(w, body)
         }
         op::CU_DEVICE_GET_HOST_ATOMIC_CAPABILITIES => {
-            device::cu_device_get_host_atomic_capabilities(w, h, body)
+            device::cu_device_get_host_atomic_capabilities(w, body)
         }
-        op::CU_DEVICE_GET_PCI_BUS_ID => device::cu_device_get_pci_bus_id(w, h, body),
-        op::CU_DEVICE_GET_PROPERTIES => device::cu_device_get_properties(w, h, body),
+        op::CU_DEVICE_GET_PCI_BUS_ID => device::cu_device_get_pci_bus_id(w, body),
+        op::CU_DEVICE_GET_PROPERTIES => device::cu_device_get_properties(w, body),
         op::CU_DEVICE_GET_TEXTURE1_D_LINEAR_MAX_WIDTH => {
-            device::cu_device_get_texture1_d_linear_max_width(w, h, body)
+            device::cu_device_get_texture1_d_linear_max_width(w, body)
         }
-        op::CU_DEVICE_GET_UUID => device::cu_device_get_uuid(w, h, body),
-        op::CU_DEVICE_GET_UUID_V2 => device::cu_device_get_uuid_v2(w, h, body),
-        op::CU_DEVICE_TOTAL_MEM_V2 => device::cu_device_total_mem_v2(w, h, body),
-        op::CU_FLUSH_GPU_DIRECT_RDMA_WRITES => device::cu_flush_gpu_direct_rdma_writes(w, h, body),
-        op::CU_EVENT_CREATE => event::cu_event_create(w, h, body),
-        op::CU_EVENT_DESTROY_V2 => event::cu_event_destroy_v2(w, h, body),
-        op::CU_EVENT_ELAPSED_TIME => event::cu_event_elapsed_time(w, h, body),
-        op::CU_EVENT_QUERY => event::cu_event_query(w, h, body),
-        op::CU_EVENT_RECORD => event::cu_event_record(w, h, body),
-        op::CU_EVENT_RECORD_WITH_FLAGS => event::cu_event_record_with_flags(w, h, body),
-        op::CU_EVENT_SYNCHRONIZE => event::cu_event_synchronize(w, h, body),
-        op::CU_DEVICE_GRAPH_MEM_TRIM => graph::cu_device_graph_mem_trim(w, h, body),
-        op::CU_GRAPH_ADD_DEPENDENCIES => graph::cu_graph_add_dependencies(w, h, body),
-        op::CU_GRAPH_ADD_DEPENDENCIES_V2 => graph::cu_graph_add_dependencies_v2(w, h, body),
-        op::CU_GRAPH_CLONE => graph::cu_graph_clone(w, h, body),
+        op::CU_DEVICE_GET_UUID => device::cu_device_get_uuid(w, body),
+        op::CU_DEVICE_GET_UUID_V2 => device::cu_device_get_uuid_v2(w, body),
+        op::CU_DEVICE_TOTAL_MEM_V2 => device::cu_device_total_mem_v2(w, body),
+        op::CU_FLUSH_GPU_DIRECT_RDMA_WRITES => device::cu_flush_gpu_direct_rdma_writes(w, body),
+        op::CU_EVENT_CREATE => event::cu_event_create(w, body),
+        op::CU_EVENT_DESTROY_V2 => event::cu_event_destroy_v2(w, body),
+        op::CU_EVENT_ELAPSED_TIME => event::cu_event_elapsed_time(w, body),
+        op::CU_EVENT_QUERY => event::cu_event_query(w, body),
+        op::CU_EVENT_RECORD => event::cu_event_record(w, body),
+        op::CU_EVENT_RECORD_WITH_FLAGS => event::cu_event_record_with_flags(w, body),
+        op::CU_EVENT_SYNCHRONIZE => event::cu_event_synchronize(w, body),
+        op::CU_DEVICE_GRAPH_MEM_TRIM => graph::cu_device_graph_mem_trim(w, body),
+        op::CU_GRAPH_ADD_DEPENDENCIES => graph::cu_graph_add_dependencies(w, body),
+        op::CU_GRAPH_ADD_DEPENDENCIES_V2 => graph::cu_graph_add_dependencies_v2(w, body),
+        op::CU_GRAPH_CLONE => graph::cu_graph_clone(w, body),
         op::CU_GRAPH_CONDITIONAL_HANDLE_CREATE => {
-            graph::cu_graph_conditional_handle_create(w, h, body)
+            graph::cu_graph_conditional_handle_create(w, body)
         }
-        op::CU_GRAPH_CREATE => graph::cu_graph_create(w, h, body),
-        op::CU_GRAPH_DESTROY => graph::cu_graph_destroy(w, h, body),
-        op::CU_GRAPH_DESTROY_NODE => graph::cu_graph_destroy_node(w, h, body),
+        op::CU_GRAPH_CREATE => graph::cu_graph_create(w, body),
+        op::CU_GRAPH_DESTROY => graph::cu_graph_destroy(w, body),
+        op::CU_GRAPH_DESTROY_NODE => graph::cu_graph_destroy_node(w, body),
         op::CU_GRAPH_EVENT_RECORD_NODE_SET_EVENT => {
-            graph::cu_graph_event_record_node_set_event(w, h, body)
+            graph::cu_graph_event_record_node_set_event(w, body)
         }
         op::CU_GRAPH_EVENT_WAIT_NODE_SET_EVENT => {
-            graph::cu_graph_event_wait_node_set_event(w, h, body)
+            graph::cu_graph_event_wait_node_set_event(w, body)
         }
-        op::CU_GRAPH_EXEC_DESTROY => graph::cu_graph_exec_destroy(w, h, body),
+        op::CU_GRAPH_EXEC_DESTROY => graph::cu_graph_exec_destroy(w, body),
         op::CU_GRAPH_EXEC_EVENT_RECORD_NODE_SET_EVENT => {
-            graph::cu_graph_exec_event_record_node_set_event(w, h, body)
+            graph::cu_graph_exec_event_record_node_set_event(w, body)
         }
         op::CU_GRAPH_EXEC_EVENT_WAIT_NODE_SET_EVENT => {
-            graph::cu_graph_exec_event_wait_node_set_event(w, h, body)
+            graph::cu_graph_exec_event_wait_node_set_event(w, body)
         }
-        op::CU_GRAPH_EXEC_GET_FLAGS => graph::cu_graph_exec_get_flags(w, h, body),
+        op::CU_GRAPH_EXEC_GET_FLAGS => graph::cu_graph_exec_get_flags(w, body),
         op::CU_GRAPH_KERNEL_NODE_COPY_ATTRIBUTES => {
-            graph::cu_graph_kernel_node_copy_attributes(w, h, body)
+            graph::cu_graph_kernel_node_copy_attributes(w, body)
         }
         op::CU_GRAPH_KERNEL_NODE_GET_ATTRIBUTE => {
-            graph::cu_graph_kernel_node_get_attribute(w, h, body)
+            graph::cu_graph_kernel_node_get_attribute(w, body)
         }
         op::CU_GRAPH_KERNEL_NODE_SET_ATTRIBUTE => {
-            graph::cu_graph_kernel_node_set_attribute(w, h, body)
+            graph::cu_graph_kernel_node_set_attribute(w, body)
         }
-        op::CU_GRAPH_LAUNCH => graph::cu_graph_launch(w, h, body),
-        op::CU_GRAPH_MEM_FREE_NODE_GET_PARAMS => {
-            graph::cu_graph_mem_free_node_get_params(w, h, body)
-        }
-        op::CU_GRAPH_NODE_GET_ENABLED => graph::cu_graph_node_get_enabled(w, h, body),
-        op::CU_GRAPH_NODE_GET_TYPE => graph::cu_graph_node_get_type(w, h, body),
-        op::CU_GRAPH_NODE_SET_ENABLED => graph::cu_graph_node_set_enabled(w, h, body),
-        op::CU_GRAPH_REMOVE_DEPENDENCIES => graph::cu_graph_remove_dependencies(w, h, body),
-        op::CU_GRAPH_REMOVE_DEPENDENCIES_V2 => graph::cu_graph_remove_dependencies_v2(w, h, body),
-        op::CU_GRAPH_UPLOAD => graph::cu_graph_upload(w, h, body),
-        op::CU_CTX_GET_DEV_RESOURCE => green::cu_ctx_get_dev_resource(w, h, body),
-        op::CU_DEVICE_GET_DEV_RESOURCE => green::cu_device_get_dev_resource(w, h, body),
-        op::CU_DEV_RESOURCE_GENERATE_DESC => green::cu_dev_resource_generate_desc(w, h, body),
-        op::CU_GREEN_CTX_CREATE => green::cu_green_ctx_create(w, h, body),
-        op::CU_GREEN_CTX_DESTROY => green::cu_green_ctx_destroy(w, h, body),
-        op::CU_GREEN_CTX_GET_DEV_RESOURCE => green::cu_green_ctx_get_dev_resource(w, h, body),
-        op::CU_GREEN_CTX_GET_ID => green::cu_green_ctx_get_id(w, h, body),
-        op::CU_GREEN_CTX_RECORD_EVENT => green::cu_green_ctx_record_event(w, h, body),
-        op::CU_GREEN_CTX_STREAM_CREATE => green::cu_green_ctx_stream_create(w, h, body),
-        op::CU_GREEN_CTX_WAIT_EVENT => green::cu_green_ctx_wait_event(w, h, body),
-        op::CU_LIBRARY_GET_KERNEL_COUNT => library::cu_library_get_kernel_count(w, h, body),
-        op::CU_LOGS_CURRENT => logs::cu_logs_current(w, h, body),
-        op::CU_MEM_GET_INFO_V2 => memory::cu_mem_get_info_v2(w, h, body),
-        op::CU_MEMSET_D16_ASYNC => memset::cu_memset_d16_async(w, h, body),
-        op::CU_MEMSET_D2_D16_ASYNC => memset::cu_memset_d2_d16_async(w, h, body),
-        op::CU_MEMSET_D2_D32_ASYNC => memset::cu_memset_d2_d32_async(w, h, body),
-        op::CU_MEMSET_D2_D8_ASYNC => memset::cu_memset_d2_d8_async(w, h, body),
-        op::CU_MEMSET_D32_ASYNC => memset::cu_memset_d32_async(w, h, body),
-        op::CU_MEMSET_D8_ASYNC => memset::cu_memset_d8_async(w, h, body),
-        op::OPEN_CUDA => messages::open_cuda(w, h, body),
-        op::SELECT_DEVICES => messages::select_devices(w, h, body),
-        op::LAUNCH_KERNEL => messages::launch_kernel(w, h, body),
-        op::LAUNCH_NOW => messages::launch_now(w, h, body),
-        op::HOST_FUNCTION => messages::host_function(w, h, body),
-        op::REACHED => messages::reached(w, h, body),
-        op::PRIMARY_RELEASE => messages::primary_release(w, h, body),
-        op::CONTEXT_CREATE => messages::context_create(w, h, body),
-        op::CONTEXT_DESTROY => messages::context_destroy(w, h, body),
-        op::CONTEXT_SYNCHRONIZE => messages::context_synchronize(w, h, body),
-        op::MEM_MAP_AT => messages::mem_map_at(w, h, body),
-        op::SHARE_HOST => messages::share_host(w, h, body),
-        op::UNSHARE_HOST => messages::unshare_host(w, h, body),
-        op::COPY_SHARED => messages::copy_shared(w, h, body),
-        op::COPY_IN => messages::copy_in(w, h, body),
-        op::COPY_IN_LATER => messages::copy_in_later(w, h, body),
-        op::COPY_OUT => messages::copy_out(w, h, body),
-        op::COPY_IN_ROWS => messages::copy_in_rows(w, h, body),
-        op::COPY_OUT_ROWS => messages::copy_out_rows(w, h, body),
-        op::SETTLE => messages::settle(w, h, body),
-        op::COPY_ROWS_ON_DEVICE => messages::copy_rows_on_device(w, h, body),
-        op::LIBRARY_LOAD => messages::library_load(w, h, body),
-        op::LIBRARY_LOAD_NOW => messages::library_load_now(w, h, body),
-        op::LIBRARY_KERNEL => messages::library_kernel(w, h, body),
-        op::LIBRARY_KERNEL_NAMES => messages::library_kernel_names(w, h, body),
-        op::LIBRARY_GLOBAL => messages::library_global(w, h, body),
-        op::MODULE_LOAD => messages::module_load(w, h, body),
-        op::MODULE_FUNCTION => messages::module_function(w, h, body),
-        op::MODULE_GLOBAL => messages::module_global(w, h, body),
-        op::MODULE_FUNCTION_NAMES => messages::module_function_names(w, h, body),
-        op::LINK_CREATE => messages::link_create(w, h, body),
-        op::LINK_ADD => messages::link_add(w, h, body),
-        op::LINK_COMPLETE => messages::link_complete(w, h, body),
-        op::LINK_DESTROY => messages::link_destroy(w, h, body),
-        op::FUNCTION_SET_ATTRIBUTE => messages::function_set_attribute(w, h, body),
-        op::CAPTURE_INFO => messages::capture_info(w, h, body),
-        op::LIBRARY_UNLOAD => messages::library_unload(w, h, body),
-        op::LIBRARY_MODULE => messages::library_module(w, h, body),
-        op::MODULE_UNLOAD => messages::module_unload(w, h, body),
-        op::CHIP_LAYOUT => messages::chip_layout(w, h, body),
-        op::POOL_ALLOC => messages::pool_alloc(w, h, body),
-        op::POOL_FREE => messages::pool_free(w, h, body),
-        op::POOL_FREE_NOW => messages::pool_free_now(w, h, body),
-        op::POOL_CREATE => messages::pool_create(w, h, body),
-        op::ERROR_TEXT => messages::error_text(w, h, body),
-        op::PRIMARY_RETAIN => messages_context::primary_retain(w, h, body),
-        op::PRIMARY_RELEASE_NOW => messages_context::primary_release_now(w, h, body),
-        op::CONTEXT_DESTROY_NOW => messages_context::context_destroy_now(w, h, body),
-        op::MEM_RETIRE => messages_context::mem_retire(w, h, body),
-        op::GRAPH_ADD_NODE => messages_graph::graph_add_node(w, h, body),
-        op::GRAPH_SET_NODE => messages_graph::graph_set_node(w, h, body),
-        op::GRAPH_EXEC_SET_NODE => messages_graph::graph_exec_set_node(w, h, body),
-        op::GRAPH_GET_NODE => messages_graph::graph_get_node(w, h, body),
-        op::GRAPH_NODES => messages_graph::graph_nodes(w, h, body),
-        op::GRAPH_EDGES => messages_graph::graph_edges(w, h, body),
-        op::GRAPH_NEIGHBOURS => messages_graph::graph_neighbours(w, h, body),
-        op::GRAPH_FIND => messages_graph::graph_find(w, h, body),
-        op::GRAPH_INSTANTIATE => messages_graph::graph_instantiate(w, h, body),
-        op::GRAPH_EXEC_UPDATE => messages_graph::graph_exec_update(w, h, body),
-        op::GRAPH_DOT => messages_graph::graph_dot(w, h, body),
-        op::GRAPH_MEM_ATTRIBUTE => messages_graph::graph_mem_attribute(w, h, body),
-        op::CAPTURE_END => messages_graph::capture_end(w, h, body),
-        op::CAPTURE_TO_GRAPH => messages_graph::capture_to_graph(w, h, body),
-        op::CAPTURE_UPDATE => messages_graph::capture_update(w, h, body),
-        op::CAPTURE_COPY => messages_graph::capture_copy(w, h, body),
-        op::MIRROR_IN => messages_graph::mirror_in(w, h, body),
-        op::MIRROR_OUT => messages_graph::mirror_out(w, h, body),
-        op::USER_OBJECT_CREATE => messages_graph::user_object_create(w, h, body),
-        op::RUN_PROMISED => messages_graph::run_promised(w, h, body),
-        op::GRAPH_EXEC_LISTS => messages_graph::graph_exec_lists(w, h, body),
-        op::IPC_EXPORT => messages_ipc::ipc_export(w, h, body),
-        op::IPC_IMPORT => messages_ipc::ipc_import(w, h, body),
-        op::IPC_EVENT_EXPORT => messages_ipc::ipc_event_export(w, h, body),
-        op::IPC_EVENT_IMPORT => messages_ipc::ipc_event_import(w, h, body),
-        op::LOGS_DUMP => messages_logs::logs_dump(w, h, body),
-        op::LOGS_LISTEN => messages_logs::logs_listen(w, h, body),
-        op::LOGS_IGNORE => messages_logs::logs_ignore(w, h, body),
-        op::LOG_LINE => messages_logs::log_line(w, h, body),
-        op::MEMORY_FENCE => messages_managed::memory_fence(w, h, body),
-        op::TEX_OBJECT => messages_texture::tex_object(w, h, body),
-        op::SURF_OBJECT => messages_texture::surf_object(w, h, body),
-        op::ARRAY_OF_REFERENCE => messages_texture::array_of_reference(w, h, body),
-        op::POOL_OF_DEVICE => messages_texture::pool_of_device(w, h, body),
-        op::POOL_ATTRIBUTE => messages_texture::pool_attribute(w, h, body),
-        op::POOL_SET_ATTRIBUTE => messages_texture::pool_set_attribute(w, h, body),
-        op::SPLIT_PROCESSORS => messages_texture::split_processors(w, h, body),
-        op::CONTEXT_OF_GREEN => messages_texture::context_of_green(w, h, body),
-        op::GREEN_OF_STREAM => messages_texture::green_of_stream(w, h, body),
-        op::VMM_CREATE => messages_vmm::vmm_create(w, h, body),
-        op::VMM_MAP => messages_vmm::vmm_map(w, h, body),
-        op::VMM_SET_ACCESS => messages_vmm::vmm_set_access(w, h, body),
-        op::VMM_UNMAP => messages_vmm::vmm_unmap(w, h, body),
-        op::VMM_RELEASE => messages_vmm::vmm_release(w, h, body),
-        op::VMM_GRANULARITY => messages_vmm::vmm_granularity(w, h, body),
-        op::VMM_GET_ACCESS => messages_vmm::vmm_get_access(w, h, body),
-        op::CLUSTERS => messages_vmm::clusters(w, h, body),
-        op::VMM_EXPORT => messages_vmm::vmm_export(w, h, body),
-        op::VMM_IMPORT => messages_vmm::vmm_import(w, h, body),
-        op::CU_FUNC_IS_LOADED => module::cu_func_is_loaded(w, h, body),
-        op::CU_FUNC_LOAD => module::cu_func_load(w, h, body),
-        op::CU_FUNC_SET_CACHE_CONFIG => module::cu_func_set_cache_config(w, h, body),
-        op::CU_FUNC_SET_SHARED_MEM_CONFIG => module::cu_func_set_shared_mem_config(w, h, body),
-        op::CU_MODULE_GET_FUNCTION_COUNT => module::cu_module_get_function_count(w, h, body),
-        op::CU_MODULE_GET_SURF_REF => module::cu_module_get_surf_ref(w, h, body),
-        op::CU_MODULE_GET_TEX_REF => module::cu_module_get_tex_ref(w, h, body),
+        op::CU_GRAPH_LAUNCH => graph::cu_graph_launch(w, body),
+        op::CU_GRAPH_MEM_FREE_NODE_GET_PARAMS => graph::cu_graph_mem_free_node_get_params(w, body),
+        op::CU_GRAPH_NODE_GET_ENABLED => graph::cu_graph_node_get_enabled(w, body),
+        op::CU_GRAPH_NODE_GET_TYPE => graph::cu_graph_node_get_type(w, body),
+        op::CU_GRAPH_NODE_SET_ENABLED => graph::cu_graph_node_set_enabled(w, body),
+        op::CU_GRAPH_REMOVE_DEPENDENCIES => graph::cu_graph_remove_dependencies(w, body),
+        op::CU_GRAPH_REMOVE_DEPENDENCIES_V2 => graph::cu_graph_remove_dependencies_v2(w, body),
+        op::CU_GRAPH_UPLOAD => graph::cu_graph_upload(w, body),
+        op::CU_CTX_GET_DEV_RESOURCE => green::cu_ctx_get_dev_resource(w, body),
+        op::CU_DEVICE_GET_DEV_RESOURCE => green::cu_device_get_dev_resource(w, body),
+        op::CU_DEV_RESOURCE_GENERATE_DESC => green::cu_dev_resource_generate_desc(w, body),
+        op::CU_GREEN_CTX_CREATE => green::cu_green_ctx_create(w, body),
+        op::CU_GREEN_CTX_DESTROY => green::cu_green_ctx_destroy(w, body),
+        op::CU_GREEN_CTX_GET_DEV_RESOURCE => green::cu_green_ctx_get_dev_resource(w, body),
+        op::CU_GREEN_CTX_GET_ID => green::cu_green_ctx_get_id(w, body),
+        op::CU_GREEN_CTX_RECORD_EVENT => green::cu_green_ctx_record_event(w, body),
+        op::CU_GREEN_CTX_STREAM_CREATE => green::cu_green_ctx_stream_create(w, body),
+        op::CU_GREEN_CTX_WAIT_EVENT => green::cu_green_ctx_wait_event(w, body),
+        op::CU_LIBRARY_GET_KERNEL_COUNT => library::cu_library_get_kernel_count(w, body),
+        op::CU_LOGS_CURRENT => logs::cu_logs_current(w, body),
+        op::CU_MEM_GET_INFO_V2 => memory::cu_mem_get_info_v2(w, body),
+        op::CU_MEMSET_D16_ASYNC => memset::cu_memset_d16_async(w, body),
+        op::CU_MEMSET_D2_D16_ASYNC => memset::cu_memset_d2_d16_async(w, body),
+        op::CU_MEMSET_D2_D32_ASYNC => memset::cu_memset_d2_d32_async(w, body),
+        op::CU_MEMSET_D2_D8_ASYNC => memset::cu_memset_d2_d8_async(w, body),
+        op::CU_MEMSET_D32_ASYNC => memset::cu_memset_d32_async(w, body),
+        op::CU_MEMSET_D8_ASYNC => memset::cu_memset_d8_async(w, body),
+        op::OPEN_CUDA => messages::open_cuda(w, body),
+        op::SELECT_DEVICES => messages::select_devices(w, body),
+        op::LAUNCH_KERNEL => messages::launch_kernel(w, body),
+        op::LAUNCH_NOW => messages::launch_now(w, body),
+        op::HOST_FUNCTION => messages::host_function(w, body),
+        op::REACHED => messages::reached(w, body),
+        op::PRIMARY_RELEASE => messages::primary_release(w, body),
+        op::CONTEXT_CREATE => messages::context_create(w, body),
+        op::CONTEXT_DESTROY => messages::context_destroy(w, body),
+        op::CONTEXT_SYNCHRONIZE => messages::context_synchronize(w, body),
+        op::MEM_MAP_AT => messages::mem_map_at(w, body),
+        op::SHARE_HOST => messages::share_host(w, body),
+        op::UNSHARE_HOST => messages::unshare_host(w, body),
+        op::COPY_SHARED => messages::copy_shared(w, body),
+        op::COPY_IN => messages::copy_in(w, body),
+        op::COPY_IN_LATER => messages::copy_in_later(w, body),
+        op::COPY_OUT => messages::copy_out(w, body),
+        op::COPY_IN_ROWS => messages::copy_in_rows(w, body),
+        op::COPY_OUT_ROWS => messages::copy_out_rows(w, body),
+        op::SETTLE => messages::settle(w, body),
+        op::COPY_ROWS_ON_DEVICE => messages::copy_rows_on_device(w, body),
+        op::LIBRARY_LOAD => messages::library_load(w, body),
+        op::LIBRARY_LOAD_NOW => messages::library_load_now(w, body),
+        op::LIBRARY_KERNEL => messages::library_kernel(w, body),
+        op::LIBRARY_KERNEL_NAMES => messages::library_kernel_names(w, body),
+        op::LIBRARY_GLOBAL => messages::library_global(w, body),
+        op::MODULE_LOAD => messages::module_load(w, body),
+        op::MODULE_FUNCTION => messages::module_function(w, body),
+        op::MODULE_GLOBAL => messages::module_global(w, body),
+        op::MODULE_FUNCTION_NAMES => messages::module_function_names(w, body),
+        op::LINK_CREATE => messages::link_create(w, body),
+        op::LINK_ADD => messages::link_add(w, body),
+        op::LINK_COMPLETE => messages::link_complete(w, body),
+        op::LINK_DESTROY => messages::link_destroy(w, body),
+        op::FUNCTION_SET_ATTRIBUTE => messages::function_set_attribute(w, body),
+        op::CAPTURE_INFO => messages::capture_info(w, body),
+        op::LIBRARY_UNLOAD => messages::library_unload(w, body),
+        op::LIBRARY_MODULE => messages::library_module(w, body),
+        op::MODULE_UNLOAD => messages::module_unload(w, body),
+        op::CHIP_LAYOUT => messages::chip_layout(w, body),
+        op::POOL_ALLOC => messages::pool_alloc(w, body),
+        op::POOL_FREE => messages::pool_free(w, body),
+        op::POOL_FREE_NOW => messages::pool_free_now(w, body),
+        op::POOL_CREATE => messages::pool_create(w, body),
+        op::ERROR_TEXT => messages::error_text(w, body),
+        op::PRIMARY_RETAIN => messages_context::primary_retain(w, body),
+        op::PRIMARY_RELEASE_NOW => messages_context::primary_release_now(w, body),
+        op::CONTEXT_DESTROY_NOW => messages_context::context_destroy_now(w, body),
+        op::MEM_RETIRE => messages_context::mem_retire(w, body),
+        op::GRAPH_ADD_NODE => messages_graph::graph_add_node(w, body),
+        op::GRAPH_SET_NODE => messages_graph::graph_set_node(w, body),
+        op::GRAPH_EXEC_SET_NODE => messages_graph::graph_exec_set_node(w, body),
+        op::GRAPH_GET_NODE => messages_graph::graph_get_node(w, body),
+        op::GRAPH_NODES => messages_graph::graph_nodes(w, body),
+        op::GRAPH_EDGES => messages_graph::graph_edges(w, body),
+        op::GRAPH_NEIGHBOURS => messages_graph::graph_neighbours(w, body),
+        op::GRAPH_FIND => messages_graph::graph_find(w, body),
+        op::GRAPH_INSTANTIATE => messages_graph::graph_instantiate(w, body),
+        op::GRAPH_EXEC_UPDATE => messages_graph::graph_exec_update(w, body),
+        op::GRAPH_DOT => messages_graph::graph_dot(w, body),
+        op::GRAPH_MEM_ATTRIBUTE => messages_graph::graph_mem_attribute(w, body),
+        op::CAPTURE_END => messages_graph::capture_end(w, body),
+        op::CAPTURE_TO_GRAPH => messages_graph::capture_to_graph(w, body),
+        op::CAPTURE_UPDATE => messages_graph::capture_update(w, body),
+        op::CAPTURE_COPY => messages_graph::capture_copy(w, body),
+        op::MIRROR_IN => messages_graph::mirror_in(w, body),
+        op::MIRROR_OUT => messages_graph::mirror_out(w, body),
+        op::USER_OBJECT_CREATE => messages_graph::user_object_create(w, body),
+        op::RUN_PROMISED => messages_graph::run_promised(w, body),
+        op::GRAPH_EXEC_LISTS => messages_graph::graph_exec_lists(w, body),
+        op::IPC_EXPORT => messages_ipc::ipc_export(w, body),
+        op::IPC_IMPORT => messages_ipc::ipc_import(w, body),
+        op::IPC_EVENT_EXPORT => messages_ipc::ipc_event_export(w, body),
+        op::IPC_EVENT_IMPORT => messages_ipc::ipc_event_import(w, body),
+        op::LOGS_DUMP => messages_logs::logs_dump(w, body),
+        op::LOGS_LISTEN => messages_logs::logs_listen(w, body),
+        op::LOGS_IGNORE => messages_logs::logs_ignore(w, body),
+        op::LOG_LINE => messages_logs::log_line(w, body),
+        op::MEMORY_FENCE => messages_managed::memory_fence(w, body),
+        op::TEX_OBJECT => messages_texture::tex_object(w, body),
+        op::SURF_OBJECT => messages_texture::surf_object(w, body),
+        op::ARRAY_OF_REFERENCE => messages_texture::array_of_reference(w, body),
+        op::POOL_OF_DEVICE => messages_texture::pool_of_device(w, body),
+        op::POOL_ATTRIBUTE => messages_texture::pool_attribute(w, body),
+        op::POOL_SET_ATTRIBUTE => messages_texture::pool_set_attribute(w, body),
+        op::SPLIT_PROCESSORS => messages_texture::split_processors(w, body),
+        op::CONTEXT_OF_GREEN => messages_texture::context_of_green(w, body),
+        op::GREEN_OF_STREAM => messages_texture::green_of_stream(w, body),
+        op::VMM_CREATE => messages_vmm::vmm_create(w, body),
+        op::VMM_MAP => messages_vmm::vmm_map(w, body),
+        op::VMM_SET_ACCESS => messages_vmm::vmm_set_access(w, body),
+        op::VMM_UNMAP => messages_vmm::vmm_unmap(w, body),
+        op::VMM_RELEASE => messages_vmm::vmm_release(w, body),
+        op::VMM_GRANULARITY => messages_vmm::vmm_granularity(w, body),
+        op::VMM_GET_ACCESS => messages_vmm::vmm_get_access(w, body),
+        op::CLUSTERS => messages_vmm::clusters(w, body),
+        op::VMM_EXPORT => messages_vmm::vmm_export(w, body),
+        op::VMM_IMPORT => messages_vmm::vmm_import(w, body),
+        op::CU_FUNC_IS_LOADED => module::cu_func_is_loaded(w, body),
+        op::CU_FUNC_LOAD => module::cu_func_load(w, body),
+        op::CU_FUNC_SET_CACHE_CONFIG => module::cu_func_set_cache_config(w, body),
+        op::CU_FUNC_SET_SHARED_MEM_CONFIG => module::cu_func_set_shared_mem_config(w, body),
+        op::CU_MODULE_GET_FUNCTION_COUNT => module::cu_module_get_function_count(w, body),
+        op::CU_MODULE_GET_SURF_REF => module::cu_module_get_surf_ref(w, body),
+        op::CU_MODULE_GET_TEX_REF => module::cu_module_get_tex_ref(w, body),
         op::CU_OCCUPANCY_AVAILABLE_DYNAMIC_S_MEM_PER_BLOCK => {
-            occupancy::cu_occupancy_available_dynamic_s_mem_per_block(w, h, body)
+            occupancy::cu_occupancy_available_dynamic_s_mem_per_block(w, body)
         }
         op::CU_OCCUPANCY_MAX_ACTIVE_BLOCKS_PER_MULTIPROCESSOR => {
-            occupancy::cu_occupancy_max_active_blocks_per_multiprocessor(w, h, body)
+            occupancy::cu_occupancy_max_active_blocks_per_multiprocessor(w, body)
         }
         op::CU_OCCUPANCY_MAX_ACTIVE_BLOCKS_PER_MULTIPROCESSOR_WITH_FLAGS => {
-            occupancy::cu_occupancy_max_active_blocks_per_multiprocessor_with_flags(w, h, body)
+            occupancy::cu_occupancy_max_active_blocks_per_multiprocessor_with_flags(w, body)
         }
-        op::CU_CTX_DISABLE_PEER_ACCESS => peer::cu_ctx_disable_peer_access(w, h, body),
-        op::CU_CTX_ENABLE_PEER_ACCESS => peer::cu_ctx_enable_peer_access(w, h, body),
-        op::CU_DEVICE_CAN_ACCESS_PEER => peer::cu_device_can_access_peer(w, h, body),
+        op::CU_CTX_DISABLE_PEER_ACCESS => peer::cu_ctx_disable_peer_access(w, body),
+        op::CU_CTX_ENABLE_PEER_ACCESS => peer::cu_ctx_enable_peer_access(w, body),
+        op::CU_DEVICE_CAN_ACCESS_PEER => peer::cu_device_can_access_peer(w, body),
         op::CU_DEVICE_GET_P2_P_ATOMIC_CAPABILITIES => {
-            peer::cu_device_get_p2_p_atomic_capabilities(w, h, body)
+            peer::cu_device_get_p2_p_atomic_capabilities(w, body)
         }
-        op::CU_DEVICE_GET_P2_P_ATTRIBUTE => peer::cu_device_get_p2_p_attribute(w, h, body),
-        op::CU_DEVICE_SET_MEM_POOL => pool::cu_device_set_mem_pool(w, h, body),
-        op::CU_MEM_POOL_DESTROY => pool::cu_mem_pool_destroy(w, h, body),
-        op::CU_MEM_POOL_GET_ACCESS => pool::cu_mem_pool_get_access(w, h, body),
-        op::CU_MEM_POOL_SET_ACCESS => pool::cu_mem_pool_set_access(w, h, body),
-        op::CU_MEM_POOL_TRIM_TO => pool::cu_mem_pool_trim_to(w, h, body),
-        op::CU_PROFILER_START => profiler::cu_profiler_start(w, h, body),
-        op::CU_PROFILER_STOP => profiler::cu_profiler_stop(w, h, body),
-        op::CU_STREAM_BATCH_MEM_OP_V2 => stream::cu_stream_batch_mem_op_v2(w, h, body),
-        op::CU_STREAM_BEGIN_CAPTURE_V2 => stream::cu_stream_begin_capture_v2(w, h, body),
-        op::CU_STREAM_COPY_ATTRIBUTES => stream::cu_stream_copy_attributes(w, h, body),
-        op::CU_STREAM_CREATE => stream::cu_stream_create(w, h, body),
-        op::CU_STREAM_CREATE_WITH_PRIORITY => stream::cu_stream_create_with_priority(w, h, body),
-        op::CU_STREAM_DESTROY_V2 => stream::cu_stream_destroy_v2(w, h, body),
-        op::CU_STREAM_GET_ATTRIBUTE => stream::cu_stream_get_attribute(w, h, body),
-        op::CU_STREAM_GET_FLAGS => stream::cu_stream_get_flags(w, h, body),
-        op::CU_STREAM_GET_ID => stream::cu_stream_get_id(w, h, body),
-        op::CU_STREAM_GET_PRIORITY => stream::cu_stream_get_priority(w, h, body),
-        op::CU_STREAM_QUERY => stream::cu_stream_query(w, h, body),
-        op::CU_STREAM_SET_ATTRIBUTE => stream::cu_stream_set_attribute(w, h, body),
-        op::CU_STREAM_SYNCHRONIZE => stream::cu_stream_synchronize(w, h, body),
-        op::CU_STREAM_WAIT_EVENT => stream::cu_stream_wait_event(w, h, body),
-        op::CU_STREAM_WAIT_VALUE32_V2 => stream::cu_stream_wait_value32_v2(w, h, body),
-        op::CU_STREAM_WAIT_VALUE64_V2 => stream::cu_stream_wait_value64_v2(w, h, body),
-        op::CU_STREAM_WRITE_VALUE32_V2 => stream::cu_stream_write_value32_v2(w, h, body),
-        op::CU_STREAM_WRITE_VALUE64_V2 => stream::cu_stream_write_value64_v2(w, h, body),
-        op::CU_TENSOR_MAP_ENCODE_IM2COL => tensor::cu_tensor_map_encode_im2col(w, h, body),
-        op::CU_TENSOR_MAP_ENCODE_IM2COL_WIDE => {
-            tensor::cu_tensor_map_encode_im2col_wide(w, h, body)
-        }
-        op::CU_TENSOR_MAP_ENCODE_TILED => tensor::cu_tensor_map_encode_tiled(w, h, body),
-        op::TENSOR_MAP_ADDRESS => tensor::tensor_map_address(w, h, body),
-        op::CU_SURF_OBJECT_DESTROY => texture::cu_surf_object_destroy(w, h, body),
-        op::CU_SURF_REF_SET_ARRAY => texture::cu_surf_ref_set_array(w, h, body),
-        op::CU_TEX_OBJECT_DESTROY => texture::cu_tex_object_destroy(w, h, body),
+        op::CU_DEVICE_GET_P2_P_ATTRIBUTE => peer::cu_device_get_p2_p_attribute(w, body),
+        op::CU_DEVICE_SET_MEM_POOL => pool::cu_device_set_mem_pool(w, body),
+        op::CU_MEM_POOL_DESTROY => pool::cu_mem_pool_destroy(w, body),
+        op::CU_MEM_POOL_GET_ACCESS => pool::cu_mem_pool_get_access(w, body),
+        op::CU_MEM_POOL_SET_ACCESS => pool::cu_mem_pool_set_access(w, body),
+        op::CU_MEM_POOL_TRIM_TO => pool::cu_mem_pool_trim_to(w, body),
+        op::CU_PROFILER_START => profiler::cu_profiler_start(w, body),
+        op::CU_PROFILER_STOP => profiler::cu_profiler_stop(w, body),
+        op::CU_STREAM_BATCH_MEM_OP_V2 => stream::cu_stream_batch_mem_op_v2(w, body),
+        op::CU_STREAM_BEGIN_CAPTURE_V2 => stream::cu_stream_begin_capture_v2(w, body),
+        op::CU_STREAM_COPY_ATTRIBUTES => stream::cu_stream_copy_attributes(w, body),
+        op::CU_STREAM_CREATE => stream::cu_stream_create(w, body),
+        op::CU_STREAM_CREATE_WITH_PRIORITY => stream::cu_stream_create_with_priority(w, body),
+        op::CU_STREAM_DESTROY_V2 => stream::cu_stream_destroy_v2(w, body),
+        op::CU_STREAM_GET_ATTRIBUTE => stream::cu_stream_get_attribute(w, body),
+        op::CU_STREAM_GET_FLAGS => stream::cu_stream_get_flags(w, body),
+        op::CU_STREAM_GET_ID => stream::cu_stream_get_id(w, body),
+        op::CU_STREAM_GET_PRIORITY => stream::cu_stream_get_priority(w, body),
+        op::CU_STREAM_QUERY => stream::cu_stream_query(w, body),
+        op::CU_STREAM_SET_ATTRIBUTE => stream::cu_stream_set_attribute(w, body),
+        op::CU_STREAM_SYNCHRONIZE => stream::cu_stream_synchronize(w, body),
+        op::CU_STREAM_WAIT_EVENT => stream::cu_stream_wait_event(w, body),
+        op::CU_STREAM_WAIT_VALUE32_V2 => stream::cu_stream_wait_value32_v2(w, body),
+        op::CU_STREAM_WAIT_VALUE64_V2 => stream::cu_stream_wait_value64_v2(w, body),
+        op::CU_STREAM_WRITE_VALUE32_V2 => stream::cu_stream_write_value32_v2(w, body),
+        op::CU_STREAM_WRITE_VALUE64_V2 => stream::cu_stream_write_value64_v2(w, body),
+        op::CU_TENSOR_MAP_ENCODE_IM2COL => tensor::cu_tensor_map_encode_im2col(w, body),
+        op::CU_TENSOR_MAP_ENCODE_IM2COL_WIDE => tensor::cu_tensor_map_encode_im2col_wide(w, body),
+        op::CU_TENSOR_MAP_ENCODE_TILED => tensor::cu_tensor_map_encode_tiled(w, body),
+        op::TENSOR_MAP_ADDRESS => tensor::tensor_map_address(w, body),
+        op::CU_SURF_OBJECT_DESTROY => texture::cu_surf_object_destroy(w, body),
+        op::CU_SURF_REF_SET_ARRAY => texture::cu_surf_ref_set_array(w, body),
+        op::CU_TEX_OBJECT_DESTROY => texture::cu_tex_object_destroy(w, body),
         op::CU_TEX_OBJECT_GET_RESOURCE_VIEW_DESC => {
-            texture::cu_tex_object_get_resource_view_desc(w, h, body)
+            texture::cu_tex_object_get_resource_view_desc(w, body)
         }
-        op::CU_TEX_OBJECT_GET_TEXTURE_DESC => texture::cu_tex_object_get_texture_desc(w, h, body),
-        op::CU_TEX_REF_CREATE => texture::cu_tex_ref_create(w, h, body),
-        op::CU_TEX_REF_DESTROY => texture::cu_tex_ref_destroy(w, h, body),
-        op::CU_TEX_REF_GET_ADDRESS_MODE => texture::cu_tex_ref_get_address_mode(w, h, body),
-        op::CU_TEX_REF_GET_ADDRESS_V2 => texture::cu_tex_ref_get_address_v2(w, h, body),
-        op::CU_TEX_REF_GET_BORDER_COLOR => texture::cu_tex_ref_get_border_color(w, h, body),
-        op::CU_TEX_REF_GET_FILTER_MODE => texture::cu_tex_ref_get_filter_mode(w, h, body),
-        op::CU_TEX_REF_GET_FLAGS => texture::cu_tex_ref_get_flags(w, h, body),
-        op::CU_TEX_REF_GET_FORMAT => texture::cu_tex_ref_get_format(w, h, body),
-        op::CU_TEX_REF_GET_MAX_ANISOTROPY => texture::cu_tex_ref_get_max_anisotropy(w, h, body),
+        op::CU_TEX_OBJECT_GET_TEXTURE_DESC => texture::cu_tex_object_get_texture_desc(w, body),
+        op::CU_TEX_REF_CREATE => texture::cu_tex_ref_create(w, body),
+        op::CU_TEX_REF_DESTROY => texture::cu_tex_ref_destroy(w, body),
+        op::CU_TEX_REF_GET_ADDRESS_MODE => texture::cu_tex_ref_get_address_mode(w, body),
+        op::CU_TEX_REF_GET_ADDRESS_V2 => texture::cu_tex_ref_get_address_v2(w, body),
+        op::CU_TEX_REF_GET_BORDER_COLOR => texture::cu_tex_ref_get_border_color(w, body),
+        op::CU_TEX_REF_GET_FILTER_MODE => texture::cu_tex_ref_get_filter_mode(w, body),
+        op::CU_TEX_REF_GET_FLAGS => texture::cu_tex_ref_get_flags(w, body),
+        op::CU_TEX_REF_GET_FORMAT => texture::cu_tex_ref_get_format(w, body),
+        op::CU_TEX_REF_GET_MAX_ANISOTROPY => texture::cu_tex_ref_get_max_anisotropy(w, body),
         op::CU_TEX_REF_GET_MIPMAP_FILTER_MODE => {
-            texture::cu_tex_ref_get_mipmap_filter_mode(w, h, body)
+            texture::cu_tex_ref_get_mipmap_filter_mode(w, body)
         }
-        op::CU_TEX_REF_GET_MIPMAP_LEVEL_BIAS => {
-            texture::cu_tex_ref_get_mipmap_level_bias(w, h, body)
-        }
+        op::CU_TEX_REF_GET_MIPMAP_LEVEL_BIAS => texture::cu_tex_ref_get_mipmap_level_bias(w, body),
         op::CU_TEX_REF_GET_MIPMAP_LEVEL_CLAMP => {
-            texture::cu_tex_ref_get_mipmap_level_clamp(w, h, body)
+            texture::cu_tex_ref_get_mipmap_level_clamp(w, body)
         }
-        op::CU_TEX_REF_SET_ADDRESS2_D_V3 => texture::cu_tex_ref_set_address2_d_v3(w, h, body),
-        op::CU_TEX_REF_SET_ADDRESS_MODE => texture::cu_tex_ref_set_address_mode(w, h, body),
-        op::CU_TEX_REF_SET_ADDRESS_V2 => texture::cu_tex_ref_set_address_v2(w, h, body),
-        op::CU_TEX_REF_SET_ARRAY => texture::cu_tex_ref_set_array(w, h, body),
-        op::CU_TEX_REF_SET_BORDER_COLOR => texture::cu_tex_ref_set_border_color(w, h, body),
-        op::CU_TEX_REF_SET_FILTER_MODE => texture::cu_tex_ref_set_filter_mode(w, h, body),
-        op::CU_TEX_REF_SET_FLAGS => texture::cu_tex_ref_set_flags(w, h, body),
-        op::CU_TEX_REF_SET_FORMAT => texture::cu_tex_ref_set_format(w, h, body),
-        op::CU_TEX_REF_SET_MAX_ANISOTROPY => texture::cu_tex_ref_set_max_anisotropy(w, h, body),
+        op::CU_TEX_REF_SET_ADDRESS2_D_V3 => texture::cu_tex_ref_set_address2_d_v3(w, body),
+        op::CU_TEX_REF_SET_ADDRESS_MODE => texture::cu_tex_ref_set_address_mode(w, body),
+        op::CU_TEX_REF_SET_ADDRESS_V2 => texture::cu_tex_ref_set_address_v2(w, body),
+        op::CU_TEX_REF_SET_ARRAY => texture::cu_tex_ref_set_array(w, body),
+        op::CU_TEX_REF_SET_BORDER_COLOR => texture::cu_tex_ref_set_border_color(w, body),
+        op::CU_TEX_REF_SET_FILTER_MODE => texture::cu_tex_ref_set_filter_mode(w, body),
+        op::CU_TEX_REF_SET_FLAGS => texture::cu_tex_ref_set_flags(w, body),
+        op::CU_TEX_REF_SET_FORMAT => texture::cu_tex_ref_set_format(w, body),
+        op::CU_TEX_REF_SET_MAX_ANISOTROPY => texture::cu_tex_ref_set_max_anisotropy(w, body),
         op::CU_TEX_REF_SET_MIPMAP_FILTER_MODE => {
-            texture::cu_tex_ref_set_mipmap_filter_mode(w, h, body)
+            texture::cu_tex_ref_set_mipmap_filter_mode(w, body)
         }
-        op::CU_TEX_REF_SET_MIPMAP_LEVEL_BIAS => {
-            texture::cu_tex_ref_set_mipmap_level_bias(w, h, body)
-        }
+        op::CU_TEX_REF_SET_MIPMAP_LEVEL_BIAS => texture::cu_tex_ref_set_mipmap_level_bias(w, body),
         op::CU_TEX_REF_SET_MIPMAP_LEVEL_CLAMP => {
-            texture::cu_tex_ref_set_mipmap_level_clamp(w, h, body)
+            texture::cu_tex_ref_set_mipmap_level_clamp(w, body)
         }
-        op::CU_TEX_REF_SET_MIPMAPPED_ARRAY => texture::cu_tex_ref_set_mipmapped_array(w, h, body),
-        op::CU_GRAPH_RELEASE_USER_OBJECT => user_object::cu_graph_release_user_object(w, h, body),
-        op::CU_GRAPH_RETAIN_USER_OBJECT => user_object::cu_graph_retain_user_object(w, h, body),
-        op::CU_USER_OBJECT_RELEASE => user_object::cu_user_object_release(w, h, body),
-        op::CU_USER_OBJECT_RETAIN => user_object::cu_user_object_retain(w, h, body),
+        op::CU_TEX_REF_SET_MIPMAPPED_ARRAY => texture::cu_tex_ref_set_mipmapped_array(w, body),
+        op::CU_GRAPH_RELEASE_USER_OBJECT => user_object::cu_graph_release_user_object(w, body),
+        op::CU_GRAPH_RETAIN_USER_OBJECT => user_object::cu_graph_retain_user_object(w, body),
+        op::CU_USER_OBJECT_RELEASE => user_object::cu_user_object_release(w, body),
+        op::CU_USER_OBJECT_RETAIN => user_object::cu_user_object_retain(w, body),
         other => Err(WireError::UnknownOp(other)),
     }
 }

@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_func_is_loaded(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_func_is_loaded(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuFuncIsLoaded::decode(&mut r)?;
     r.finish()?;
@@ -24,13 +24,10 @@ pub(super) fn cu_func_is_loaded(w: &mut Cuda, h: &Header, body: &[u8]) -> Result
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuFuncIsLoadedReply { state: v_state }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuFuncIsLoadedReply { state: v_state }))
 }
 
-pub(super) fn cu_func_load(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_func_load(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuFuncLoad::decode(&mut r)?;
     r.finish()?;
@@ -40,15 +37,10 @@ pub(super) fn cu_func_load(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), 
         check(unsafe { w.driver.cuFuncLoad(v_function as CUfunction) })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_func_set_cache_config(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_func_set_cache_config(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuFuncSetCacheConfig::decode(&mut r)?;
     r.finish()?;
@@ -61,15 +53,10 @@ pub(super) fn cu_func_set_cache_config(
         })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_func_set_shared_mem_config(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_func_set_shared_mem_config(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuFuncSetSharedMemConfig::decode(&mut r)?;
     r.finish()?;
@@ -82,15 +69,10 @@ pub(super) fn cu_func_set_shared_mem_config(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_module_get_function_count(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_module_get_function_count(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuModuleGetFunctionCount::decode(&mut r)?;
     r.finish()?;
@@ -104,17 +86,10 @@ pub(super) fn cu_module_get_function_count(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuModuleGetFunctionCountReply { count: v_count }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuModuleGetFunctionCountReply { count: v_count }))
 }
 
-pub(super) fn cu_module_get_surf_ref(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_module_get_surf_ref(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuModuleGetSurfRef::decode(&mut r)?;
     r.finish()?;
@@ -127,11 +102,10 @@ pub(super) fn cu_module_get_surf_ref(
             w.driver
                 .cuModuleGetSurfRef(&mut v_p_surf_ref, v_hmod as CUmodule, v_name.as_ptr())
         })?;
-        w.made(h, &m, v_p_surf_ref as u64);
+        w.made(&m, v_p_surf_ref as u64);
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 impl Creates<Kind> for wire::CuModuleGetSurfRef<'_> {
@@ -143,11 +117,7 @@ impl Creates<Kind> for wire::CuModuleGetSurfRef<'_> {
     }
 }
 
-pub(super) fn cu_module_get_tex_ref(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_module_get_tex_ref(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuModuleGetTexRef::decode(&mut r)?;
     r.finish()?;
@@ -160,11 +130,10 @@ pub(super) fn cu_module_get_tex_ref(
             w.driver
                 .cuModuleGetTexRef(&mut v_p_tex_ref, v_hmod as CUmodule, v_name.as_ptr())
         })?;
-        w.made(h, &m, v_p_tex_ref as u64);
+        w.made(&m, v_p_tex_ref as u64);
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 impl Creates<Kind> for wire::CuModuleGetTexRef<'_> {

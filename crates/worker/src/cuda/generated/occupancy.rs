@@ -12,7 +12,6 @@ use wire::Kind;
 
 pub(super) fn cu_occupancy_available_dynamic_s_mem_per_block(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -32,18 +31,15 @@ pub(super) fn cu_occupancy_available_dynamic_s_mem_per_block(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuOccupancyAvailableDynamicSMemPerBlockReply {
+    w.finish(
+        check(rc).map(|()| wire::CuOccupancyAvailableDynamicSMemPerBlockReply {
             dynamic_smem_size: v_dynamic_smem_size as u64,
-        }
-        .encode(wr)
-    });
-    Ok(())
+        }),
+    )
 }
 
 pub(super) fn cu_occupancy_max_active_blocks_per_multiprocessor(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -63,18 +59,15 @@ pub(super) fn cu_occupancy_max_active_blocks_per_multiprocessor(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuOccupancyMaxActiveBlocksPerMultiprocessorReply {
+    w.finish(check(rc).map(
+        |()| wire::CuOccupancyMaxActiveBlocksPerMultiprocessorReply {
             num_blocks: v_num_blocks,
-        }
-        .encode(wr)
-    });
-    Ok(())
+        },
+    ))
 }
 
 pub(super) fn cu_occupancy_max_active_blocks_per_multiprocessor_with_flags(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -96,11 +89,9 @@ pub(super) fn cu_occupancy_max_active_blocks_per_multiprocessor_with_flags(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply {
+    w.finish(check(rc).map(
+        |()| wire::CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply {
             num_blocks: v_num_blocks,
-        }
-        .encode(wr)
-    });
-    Ok(())
+        },
+    ))
 }

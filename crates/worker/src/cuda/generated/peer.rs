@@ -10,33 +10,23 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_ctx_disable_peer_access(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_ctx_disable_peer_access(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuCtxDisablePeerAccess::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::peer::cu_ctx_disable_peer_access(w, h, m)
+    let given = crate::cuda::peer::cu_ctx_disable_peer_access(w, m);
+    w.finish(given)
 }
 
-pub(super) fn cu_ctx_enable_peer_access(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_ctx_enable_peer_access(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuCtxEnablePeerAccess::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::peer::cu_ctx_enable_peer_access(w, h, m)
+    let given = crate::cuda::peer::cu_ctx_enable_peer_access(w, m);
+    w.finish(given)
 }
 
-pub(super) fn cu_device_can_access_peer(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_device_can_access_peer(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuDeviceCanAccessPeer::decode(&mut r)?;
     r.finish()?;
@@ -52,18 +42,13 @@ pub(super) fn cu_device_can_access_peer(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceCanAccessPeerReply {
-            can_access_peer: v_can_access_peer,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuDeviceCanAccessPeerReply {
+        can_access_peer: v_can_access_peer,
+    }))
 }
 
 pub(super) fn cu_device_get_p2_p_atomic_capabilities(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -85,20 +70,14 @@ pub(super) fn cu_device_get_p2_p_atomic_capabilities(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceGetP2PAtomicCapabilitiesReply {
+    w.finish(
+        check(rc).map(|()| wire::CuDeviceGetP2PAtomicCapabilitiesReply {
             capabilities: slice_bytes(&v_capabilities),
-        }
-        .encode(wr)
-    });
-    Ok(())
+        }),
+    )
 }
 
-pub(super) fn cu_device_get_p2_p_attribute(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_device_get_p2_p_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuDeviceGetP2PAttribute::decode(&mut r)?;
     r.finish()?;
@@ -115,8 +94,5 @@ pub(super) fn cu_device_get_p2_p_attribute(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuDeviceGetP2PAttributeReply { value: v_value }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuDeviceGetP2PAttributeReply { value: v_value }))
 }

@@ -10,11 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_device_set_mem_pool(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_device_set_mem_pool(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuDeviceSetMemPool::decode(&mut r)?;
     r.finish()?;
@@ -27,11 +23,10 @@ pub(super) fn cu_device_set_mem_pool(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_mem_pool_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_mem_pool_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuMemPoolDestroy::decode(&mut r)?;
     r.finish()?;
@@ -42,15 +37,10 @@ pub(super) fn cu_mem_pool_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
         w.remove((Kind::MemoryPool, m.pool));
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_mem_pool_get_access(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_mem_pool_get_access(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuMemPoolGetAccess::decode(&mut r)?;
     r.finish()?;
@@ -67,17 +57,10 @@ pub(super) fn cu_mem_pool_get_access(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuMemPoolGetAccessReply { flags: v_flags }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuMemPoolGetAccessReply { flags: v_flags }))
 }
 
-pub(super) fn cu_mem_pool_set_access(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_mem_pool_set_access(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuMemPoolSetAccess::decode(&mut r)?;
     r.finish()?;
@@ -97,11 +80,10 @@ pub(super) fn cu_mem_pool_set_access(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_mem_pool_trim_to(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_mem_pool_trim_to(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuMemPoolTrimTo::decode(&mut r)?;
     r.finish()?;
@@ -114,6 +96,5 @@ pub(super) fn cu_mem_pool_trim_to(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }

@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_profiler_start(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_profiler_start(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     wire::CuProfilerStart::decode(&mut r)?;
     r.finish()?;
@@ -19,11 +19,10 @@ pub(super) fn cu_profiler_start(w: &mut Cuda, h: &Header, body: &[u8]) -> Result
         check(unsafe { w.driver.cuProfilerStart() })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_profiler_stop(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_profiler_stop(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     wire::CuProfilerStop::decode(&mut r)?;
     r.finish()?;
@@ -32,6 +31,5 @@ pub(super) fn cu_profiler_stop(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
         check(unsafe { w.driver.cuProfilerStop() })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }

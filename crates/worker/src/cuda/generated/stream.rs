@@ -10,11 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_stream_batch_mem_op_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_stream_batch_mem_op_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamBatchMemOpV2::decode(&mut r)?;
     r.finish()?;
@@ -33,26 +29,18 @@ pub(super) fn cu_stream_batch_mem_op_v2(
         })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_stream_begin_capture_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_stream_begin_capture_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamBeginCaptureV2::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::stream::cu_stream_begin_capture_v2(w, h, m)
+    let given = crate::cuda::stream::cu_stream_begin_capture_v2(w, m);
+    w.finish(given)
 }
 
-pub(super) fn cu_stream_copy_attributes(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_stream_copy_attributes(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamCopyAttributes::decode(&mut r)?;
     r.finish()?;
@@ -66,11 +54,10 @@ pub(super) fn cu_stream_copy_attributes(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_stream_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_stream_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamCreate::decode(&mut r)?;
     r.finish()?;
@@ -78,11 +65,10 @@ pub(super) fn cu_stream_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
         let mut v_ph_stream: CUstream = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuStreamCreate(&mut v_ph_stream, m.flags) })?;
-        w.made(h, &m, v_ph_stream as u64);
+        w.made(&m, v_ph_stream as u64);
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 impl Creates<Kind> for wire::CuStreamCreate {
@@ -91,11 +77,7 @@ impl Creates<Kind> for wire::CuStreamCreate {
     }
 }
 
-pub(super) fn cu_stream_create_with_priority(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_stream_create_with_priority(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamCreateWithPriority::decode(&mut r)?;
     r.finish()?;
@@ -106,11 +88,10 @@ pub(super) fn cu_stream_create_with_priority(
             w.driver
                 .cuStreamCreateWithPriority(&mut v_ph_stream, m.flags, m.priority)
         })?;
-        w.made(h, &m, v_ph_stream as u64);
+        w.made(&m, v_ph_stream as u64);
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 impl Creates<Kind> for wire::CuStreamCreateWithPriority {
@@ -119,7 +100,7 @@ impl Creates<Kind> for wire::CuStreamCreateWithPriority {
     }
 }
 
-pub(super) fn cu_stream_destroy_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_stream_destroy_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamDestroyV2::decode(&mut r)?;
     r.finish()?;
@@ -130,15 +111,10 @@ pub(super) fn cu_stream_destroy_v2(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
         w.remove((Kind::Stream, m.h_stream));
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_stream_get_attribute(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_stream_get_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamGetAttribute::decode(&mut r)?;
     r.finish()?;
@@ -155,16 +131,12 @@ pub(super) fn cu_stream_get_attribute(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuStreamGetAttributeReply {
-            value: to_array(&v_value),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuStreamGetAttributeReply {
+        value: to_array(&v_value),
+    }))
 }
 
-pub(super) fn cu_stream_get_flags(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_stream_get_flags(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamGetFlags::decode(&mut r)?;
     r.finish()?;
@@ -178,13 +150,10 @@ pub(super) fn cu_stream_get_flags(w: &mut Cuda, h: &Header, body: &[u8]) -> Resu
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuStreamGetFlagsReply { flags: v_flags }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuStreamGetFlagsReply { flags: v_flags }))
 }
 
-pub(super) fn cu_stream_get_id(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_stream_get_id(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamGetId::decode(&mut r)?;
     r.finish()?;
@@ -198,20 +167,12 @@ pub(super) fn cu_stream_get_id(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuStreamGetIdReply {
-            stream_id: v_stream_id,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuStreamGetIdReply {
+        stream_id: v_stream_id,
+    }))
 }
 
-pub(super) fn cu_stream_get_priority(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_stream_get_priority(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamGetPriority::decode(&mut r)?;
     r.finish()?;
@@ -225,27 +186,20 @@ pub(super) fn cu_stream_get_priority(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuStreamGetPriorityReply {
-            priority: v_priority,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuStreamGetPriorityReply {
+        priority: v_priority,
+    }))
 }
 
-pub(super) fn cu_stream_query(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_stream_query(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamQuery::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::stream::cu_stream_query(w, h, m)
+    let given = crate::cuda::stream::cu_stream_query(w, m);
+    w.finish(given)
 }
 
-pub(super) fn cu_stream_set_attribute(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_stream_set_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamSetAttribute::decode(&mut r)?;
     r.finish()?;
@@ -260,22 +214,18 @@ pub(super) fn cu_stream_set_attribute(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_stream_synchronize(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_stream_synchronize(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamSynchronize::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::stream::cu_stream_synchronize(w, h, m)
+    let given = crate::cuda::stream::cu_stream_synchronize(w, m);
+    w.finish(given)
 }
 
-pub(super) fn cu_stream_wait_event(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_stream_wait_event(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamWaitEvent::decode(&mut r)?;
     r.finish()?;
@@ -289,15 +239,10 @@ pub(super) fn cu_stream_wait_event(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
         })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_stream_wait_value32_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_stream_wait_value32_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamWaitValue32V2::decode(&mut r)?;
     r.finish()?;
@@ -314,15 +259,10 @@ pub(super) fn cu_stream_wait_value32_v2(
         })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_stream_wait_value64_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_stream_wait_value64_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamWaitValue64V2::decode(&mut r)?;
     r.finish()?;
@@ -339,15 +279,10 @@ pub(super) fn cu_stream_wait_value64_v2(
         })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_stream_write_value32_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_stream_write_value32_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamWriteValue32V2::decode(&mut r)?;
     r.finish()?;
@@ -364,15 +299,10 @@ pub(super) fn cu_stream_write_value32_v2(
         })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_stream_write_value64_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_stream_write_value64_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuStreamWriteValue64V2::decode(&mut r)?;
     r.finish()?;
@@ -389,6 +319,5 @@ pub(super) fn cu_stream_write_value64_v2(
         })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }

@@ -10,11 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_tensor_map_encode_im2col(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tensor_map_encode_im2col(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTensorMapEncodeIm2col::decode(&mut r)?;
     r.finish()?;
@@ -54,20 +50,12 @@ pub(super) fn cu_tensor_map_encode_im2col(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTensorMapEncodeIm2colReply {
-            tensor_map: to_array(&v_tensor_map),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTensorMapEncodeIm2colReply {
+        tensor_map: to_array(&v_tensor_map),
+    }))
 }
 
-pub(super) fn cu_tensor_map_encode_im2col_wide(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tensor_map_encode_im2col_wide(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTensorMapEncodeIm2colWide::decode(&mut r)?;
     r.finish()?;
@@ -100,20 +88,12 @@ pub(super) fn cu_tensor_map_encode_im2col_wide(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTensorMapEncodeIm2colWideReply {
-            tensor_map: to_array(&v_tensor_map),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTensorMapEncodeIm2colWideReply {
+        tensor_map: to_array(&v_tensor_map),
+    }))
 }
 
-pub(super) fn cu_tensor_map_encode_tiled(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tensor_map_encode_tiled(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTensorMapEncodeTiled::decode(&mut r)?;
     r.finish()?;
@@ -143,18 +123,15 @@ pub(super) fn cu_tensor_map_encode_tiled(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTensorMapEncodeTiledReply {
-            tensor_map: to_array(&v_tensor_map),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTensorMapEncodeTiledReply {
+        tensor_map: to_array(&v_tensor_map),
+    }))
 }
 
-pub(super) fn tensor_map_address(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn tensor_map_address(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::TensorMapAddress::decode(&mut r)?;
     r.finish()?;
-    crate::cuda::tensor::tensor_map_address(w, h, m)
+    let given = crate::cuda::tensor::tensor_map_address(w, m);
+    w.finish(given)
 }

@@ -10,11 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_surf_object_destroy(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_surf_object_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuSurfObjectDestroy::decode(&mut r)?;
     r.finish()?;
@@ -23,15 +19,10 @@ pub(super) fn cu_surf_object_destroy(
         check(unsafe { w.driver.cuSurfObjectDestroy(w.object(m.surf_object)?) })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_surf_ref_set_array(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_surf_ref_set_array(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuSurfRefSetArray::decode(&mut r)?;
     r.finish()?;
@@ -45,15 +36,10 @@ pub(super) fn cu_surf_ref_set_array(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_tex_object_destroy(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_object_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexObjectDestroy::decode(&mut r)?;
     r.finish()?;
@@ -62,13 +48,11 @@ pub(super) fn cu_tex_object_destroy(
         check(unsafe { w.driver.cuTexObjectDestroy(w.object(m.tex_object)?) })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 pub(super) fn cu_tex_object_get_resource_view_desc(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -83,20 +67,14 @@ pub(super) fn cu_tex_object_get_resource_view_desc(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTexObjectGetResourceViewDescReply {
+    w.finish(
+        check(rc).map(|()| wire::CuTexObjectGetResourceViewDescReply {
             p_res_view_desc: to_array(&v_p_res_view_desc),
-        }
-        .encode(wr)
-    });
-    Ok(())
+        }),
+    )
 }
 
-pub(super) fn cu_tex_object_get_texture_desc(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_object_get_texture_desc(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexObjectGetTextureDesc::decode(&mut r)?;
     r.finish()?;
@@ -109,16 +87,12 @@ pub(super) fn cu_tex_object_get_texture_desc(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTexObjectGetTextureDescReply {
-            p_tex_desc: to_array(&v_p_tex_desc),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTexObjectGetTextureDescReply {
+        p_tex_desc: to_array(&v_p_tex_desc),
+    }))
 }
 
-pub(super) fn cu_tex_ref_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefCreate::decode(&mut r)?;
     r.finish()?;
@@ -126,11 +100,10 @@ pub(super) fn cu_tex_ref_create(w: &mut Cuda, h: &Header, body: &[u8]) -> Result
         let mut v_p_tex_ref: CUtexref = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.cuTexRefCreate(&mut v_p_tex_ref) })?;
-        w.made(h, &m, v_p_tex_ref as u64);
+        w.made(&m, v_p_tex_ref as u64);
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 impl Creates<Kind> for wire::CuTexRefCreate {
@@ -139,7 +112,7 @@ impl Creates<Kind> for wire::CuTexRefCreate {
     }
 }
 
-pub(super) fn cu_tex_ref_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefDestroy::decode(&mut r)?;
     r.finish()?;
@@ -150,15 +123,10 @@ pub(super) fn cu_tex_ref_destroy(w: &mut Cuda, h: &Header, body: &[u8]) -> Resul
         w.remove((Kind::TexRef, m.h_tex_ref));
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_tex_ref_get_address_mode(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_get_address_mode(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefGetAddressMode::decode(&mut r)?;
     r.finish()?;
@@ -172,17 +140,10 @@ pub(super) fn cu_tex_ref_get_address_mode(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTexRefGetAddressModeReply { pam: v_pam }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTexRefGetAddressModeReply { pam: v_pam }))
 }
 
-pub(super) fn cu_tex_ref_get_address_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_get_address_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefGetAddressV2::decode(&mut r)?;
     r.finish()?;
@@ -196,17 +157,10 @@ pub(super) fn cu_tex_ref_get_address_v2(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTexRefGetAddressV2Reply { pdptr: v_pdptr }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTexRefGetAddressV2Reply { pdptr: v_pdptr }))
 }
 
-pub(super) fn cu_tex_ref_get_border_color(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_get_border_color(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefGetBorderColor::decode(&mut r)?;
     r.finish()?;
@@ -221,20 +175,12 @@ pub(super) fn cu_tex_ref_get_border_color(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTexRefGetBorderColorReply {
-            p_border_color: slice_bytes(&v_p_border_color),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTexRefGetBorderColorReply {
+        p_border_color: slice_bytes(&v_p_border_color),
+    }))
 }
 
-pub(super) fn cu_tex_ref_get_filter_mode(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_get_filter_mode(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefGetFilterMode::decode(&mut r)?;
     r.finish()?;
@@ -248,13 +194,10 @@ pub(super) fn cu_tex_ref_get_filter_mode(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTexRefGetFilterModeReply { pfm: v_pfm }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTexRefGetFilterModeReply { pfm: v_pfm }))
 }
 
-pub(super) fn cu_tex_ref_get_flags(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_get_flags(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefGetFlags::decode(&mut r)?;
     r.finish()?;
@@ -268,17 +211,10 @@ pub(super) fn cu_tex_ref_get_flags(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTexRefGetFlagsReply { p_flags: v_p_flags }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTexRefGetFlagsReply { p_flags: v_p_flags }))
 }
 
-pub(super) fn cu_tex_ref_get_format(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_get_format(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefGetFormat::decode(&mut r)?;
     r.finish()?;
@@ -296,21 +232,13 @@ pub(super) fn cu_tex_ref_get_format(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTexRefGetFormatReply {
-            p_format: v_p_format,
-            p_num_channels: v_p_num_channels,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTexRefGetFormatReply {
+        p_format: v_p_format,
+        p_num_channels: v_p_num_channels,
+    }))
 }
 
-pub(super) fn cu_tex_ref_get_max_anisotropy(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_get_max_anisotropy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefGetMaxAnisotropy::decode(&mut r)?;
     r.finish()?;
@@ -324,18 +252,13 @@ pub(super) fn cu_tex_ref_get_max_anisotropy(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTexRefGetMaxAnisotropyReply {
-            pmax_aniso: v_pmax_aniso,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTexRefGetMaxAnisotropyReply {
+        pmax_aniso: v_pmax_aniso,
+    }))
 }
 
 pub(super) fn cu_tex_ref_get_mipmap_filter_mode(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -351,17 +274,10 @@ pub(super) fn cu_tex_ref_get_mipmap_filter_mode(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTexRefGetMipmapFilterModeReply { pfm: v_pfm }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTexRefGetMipmapFilterModeReply { pfm: v_pfm }))
 }
 
-pub(super) fn cu_tex_ref_get_mipmap_level_bias(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_get_mipmap_level_bias(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefGetMipmapLevelBias::decode(&mut r)?;
     r.finish()?;
@@ -375,15 +291,11 @@ pub(super) fn cu_tex_ref_get_mipmap_level_bias(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTexRefGetMipmapLevelBiasReply { pbias: v_pbias }.encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTexRefGetMipmapLevelBiasReply { pbias: v_pbias }))
 }
 
 pub(super) fn cu_tex_ref_get_mipmap_level_clamp(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -403,21 +315,13 @@ pub(super) fn cu_tex_ref_get_mipmap_level_clamp(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTexRefGetMipmapLevelClampReply {
-            pmin_mipmap_level_clamp: v_pmin_mipmap_level_clamp,
-            pmax_mipmap_level_clamp: v_pmax_mipmap_level_clamp,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTexRefGetMipmapLevelClampReply {
+        pmin_mipmap_level_clamp: v_pmin_mipmap_level_clamp,
+        pmax_mipmap_level_clamp: v_pmax_mipmap_level_clamp,
+    }))
 }
 
-pub(super) fn cu_tex_ref_set_address2_d_v3(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_set_address2_d_v3(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefSetAddress2DV3::decode(&mut r)?;
     r.finish()?;
@@ -436,15 +340,10 @@ pub(super) fn cu_tex_ref_set_address2_d_v3(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_tex_ref_set_address_mode(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_set_address_mode(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefSetAddressMode::decode(&mut r)?;
     r.finish()?;
@@ -457,15 +356,10 @@ pub(super) fn cu_tex_ref_set_address_mode(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_tex_ref_set_address_v2(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_set_address_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefSetAddressV2::decode(&mut r)?;
     r.finish()?;
@@ -483,16 +377,12 @@ pub(super) fn cu_tex_ref_set_address_v2(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::CuTexRefSetAddressV2Reply {
-            byte_offset: v_byte_offset as u64,
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.finish(check(rc).map(|()| wire::CuTexRefSetAddressV2Reply {
+        byte_offset: v_byte_offset as u64,
+    }))
 }
 
-pub(super) fn cu_tex_ref_set_array(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_set_array(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefSetArray::decode(&mut r)?;
     r.finish()?;
@@ -510,15 +400,10 @@ pub(super) fn cu_tex_ref_set_array(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_tex_ref_set_border_color(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_set_border_color(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefSetBorderColor::decode(&mut r)?;
     r.finish()?;
@@ -532,15 +417,10 @@ pub(super) fn cu_tex_ref_set_border_color(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_tex_ref_set_filter_mode(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_set_filter_mode(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefSetFilterMode::decode(&mut r)?;
     r.finish()?;
@@ -553,11 +433,10 @@ pub(super) fn cu_tex_ref_set_filter_mode(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_tex_ref_set_flags(w: &mut Cuda, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_set_flags(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefSetFlags::decode(&mut r)?;
     r.finish()?;
@@ -567,15 +446,10 @@ pub(super) fn cu_tex_ref_set_flags(w: &mut Cuda, h: &Header, body: &[u8]) -> Res
         check(unsafe { w.driver.cuTexRefSetFlags(v_h_tex_ref as CUtexref, m.flags) })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_tex_ref_set_format(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_set_format(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefSetFormat::decode(&mut r)?;
     r.finish()?;
@@ -588,15 +462,10 @@ pub(super) fn cu_tex_ref_set_format(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_tex_ref_set_max_anisotropy(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_set_max_anisotropy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefSetMaxAnisotropy::decode(&mut r)?;
     r.finish()?;
@@ -609,13 +478,11 @@ pub(super) fn cu_tex_ref_set_max_anisotropy(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 pub(super) fn cu_tex_ref_set_mipmap_filter_mode(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -630,15 +497,10 @@ pub(super) fn cu_tex_ref_set_mipmap_filter_mode(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_tex_ref_set_mipmap_level_bias(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_set_mipmap_level_bias(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefSetMipmapLevelBias::decode(&mut r)?;
     r.finish()?;
@@ -651,13 +513,11 @@ pub(super) fn cu_tex_ref_set_mipmap_level_bias(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
 pub(super) fn cu_tex_ref_set_mipmap_level_clamp(
     w: &mut Cuda,
-    h: &Header,
     body: &[u8],
 ) -> Result<(), WireError> {
     let mut r = Reader::new(body);
@@ -675,15 +535,10 @@ pub(super) fn cu_tex_ref_set_mipmap_level_clamp(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_tex_ref_set_mipmapped_array(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_tex_ref_set_mipmapped_array(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuTexRefSetMipmappedArray::decode(&mut r)?;
     r.finish()?;
@@ -704,6 +559,5 @@ pub(super) fn cu_tex_ref_set_mipmapped_array(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }

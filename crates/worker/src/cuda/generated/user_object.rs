@@ -10,11 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn cu_graph_release_user_object(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_release_user_object(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphReleaseUserObject::decode(&mut r)?;
     r.finish()?;
@@ -28,15 +24,10 @@ pub(super) fn cu_graph_release_user_object(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_graph_retain_user_object(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_graph_retain_user_object(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuGraphRetainUserObject::decode(&mut r)?;
     r.finish()?;
@@ -54,15 +45,10 @@ pub(super) fn cu_graph_retain_user_object(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_user_object_release(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_user_object_release(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuUserObjectRelease::decode(&mut r)?;
     r.finish()?;
@@ -75,15 +61,10 @@ pub(super) fn cu_user_object_release(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
 
-pub(super) fn cu_user_object_retain(
-    w: &mut Cuda,
-    h: &Header,
-    body: &[u8],
-) -> Result<(), WireError> {
+pub(super) fn cu_user_object_retain(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuUserObjectRetain::decode(&mut r)?;
     r.finish()?;
@@ -96,6 +77,5 @@ pub(super) fn cu_user_object_retain(
         })?;
         Ok(())
     });
-    w.reply(h, rc, |_| {});
-    Ok(())
+    w.finish(check(rc).map(|()| ()))
 }
