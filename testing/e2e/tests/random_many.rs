@@ -9,7 +9,8 @@ use busbar_e2e::server::{Options, Server};
 use busbar_e2e::{proc, until};
 use busbar_harness::rng::effort;
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +31,16 @@ const KEPT: [(&str, u64); 7] = [
     ("device_ranges", 8),
 ];
 
+/// What a worker's own inventory has at a session's end, at most: the context that the program
+/// retains, and bytes of memory that the next allocation gets.
+const LEFT: [(&str, u64); 5] = [
+    ("Context", 1),
+    ("context", 512 << 20),
+    ("linear", 2 << 20),
+    ("managed", 2 << 20),
+    ("shared", 64 << 20),
+];
+
 /// How long all programs of a lane may take.
 const LONG: Duration = Duration::from_secs(4 * 3600);
 
@@ -40,6 +51,8 @@ struct Runner {
     running: Running,
     /// Where the processes that have the driver say what is live.
     live: PathBuf,
+    /// What the server logs, from behind the last session that ended.
+    log: Option<BufReader<File>>,
 }
 
 impl Runner {
@@ -47,18 +60,27 @@ impl Runner {
         let mut c = native(Path::new(PROGRAM));
         c.env("FAKEDEV_LIVE", &live).arg("random-many");
         let running = Running::start_for(&mut c, LONG);
-        Self { running, live }
+        Self {
+            running,
+            live,
+            log: None,
+        }
     }
 
     fn remote(server: &Server, live: PathBuf) -> Self {
         let mut c = remote_directly(server, Path::new(PROGRAM));
         let running = Running::start_for(c.arg("random-many"), LONG);
-        Self { running, live }
+        let log = File::open(server.path("log")).expect("a log");
+        Self {
+            running,
+            live,
+            log: Some(BufReader::new(log)),
+        }
     }
 
-    /// Runs a program: the end of its trace, and what was live of each kind when its process, or
-    /// the worker's, had ended.
-    fn run(&mut self, seed: u64) -> (String, Counts) {
+    /// Runs a program: the end of its trace, what was live of each kind when its process, or the
+    /// worker's, had ended, and what the worker's inventory had then.
+    fn run(&mut self, seed: u64) -> (String, Counts, Counts) {
         let most = if seed.is_multiple_of(16) {
             MOST_BYTES
         } else {
@@ -77,7 +99,38 @@ impl Runner {
                 break;
             }
         }
-        (said, self.left())
+        (said, self.left(), self.inventory())
+    }
+
+    /// What the worker of the session that ended last says that it has still: objects by kind, and
+    /// bytes of memory by kind.
+    fn inventory(&mut self) -> Counts {
+        let Some(log) = &mut self.log else {
+            return Counts::new();
+        };
+        let mut line = String::new();
+        let said = until("a session that has ended", || {
+            // A line may be half written.
+            while log.read_line(&mut line).expect("the log") > 0 && line.ends_with('\n') {
+                let line = std::mem::take(&mut line);
+                if line.contains("left at the end") {
+                    return Some(line);
+                }
+            }
+            None
+        });
+        let list = |name: &str| {
+            let at = said.find(&format!(" {name}=\"")).expect("a list") + name.len() + 3;
+            let text = said[at..].split('"').next().expect("its end");
+            let each = text.split(", ").filter(|one| *one != "none");
+            let pairs = each.map(|one| one.split_once(' ').expect("a number and a kind"));
+            pairs
+                .map(|(n, kind)| (kind.to_string(), n.parse().expect("a number")))
+                .collect::<Counts>()
+        };
+        let mut all = list("objects");
+        all.extend(list("memory"));
+        all
     }
 
     /// What a process that has ended left; its file is gone then.
@@ -112,6 +165,7 @@ fn many_programs_are_equal_and_leave_nothing() {
         let there = live("worker");
         let server = Options::default()
             .env("FAKEDEV_LIVE", &there.display().to_string())
+            .env("BUSBAR_LOG", "debug")
             .start();
         let mut runners = [
             Runner::native(live("native")),
@@ -122,7 +176,7 @@ fn many_programs_are_equal_and_leave_nothing() {
             if seed >= count {
                 break;
             }
-            let [(wanted, alone), (got, left)] = runners.each_mut().map(|r| r.run(seed));
+            let [(wanted, alone, _), (got, left, known)] = runners.each_mut().map(|r| r.run(seed));
             let mut why = Vec::new();
             if wanted != got {
                 why.push(format!("natively {wanted:?}, remotely {got:?}"));
@@ -138,8 +192,12 @@ fn many_programs_are_equal_and_leave_nothing() {
             if left.iter().any(|(kind, n)| *n > kept(kind)) {
                 why.push(format!("the worker is left with {left:?}"));
             }
+            let may = |kind: &str| LEFT.iter().find(|l| l.0 == kind).map_or(0, |l| l.1);
+            if known.iter().any(|(kind, n)| *n > may(kind)) {
+                why.push(format!("the worker's inventory still has {known:?}"));
+            }
             let mut most = most.lock().unwrap();
-            for (kind, n) in left {
+            for (kind, n) in left.into_iter().chain(known) {
                 let most = most.entry(kind).or_insert(0);
                 *most = n.max(*most);
             }

@@ -370,10 +370,12 @@ fn watch(server: &Arc<Server>, session: &str, worker: &Arc<Worker>, mut unanswer
     }
     let gone = lock(&server.sessions).remove(session);
     server.told.notify_all();
-    if let Some(Holding { objects, memory }) = gone.map(|s| s.holding) {
-        let bytes: u64 = memory.values().map(|m| m.bytes).sum();
-        let objects = holding::list(&objects);
-        tracing::debug!(session, objects, bytes, "left at the end");
+    if let Some(left) = gone.map(|s| s.holding) {
+        let (objects, bytes) = (holding::list(&left.objects), left.bytes());
+        let there = left.memory.into_iter().chain(left.host_memory);
+        let there = there.filter(|(_, m)| m.pieces > 0);
+        let memory = holding::list(&there.map(|(kind, m)| (kind, m.bytes)).collect());
+        tracing::debug!(session, objects, memory, bytes, "left at the end");
     }
     lock(&server.pool).close(session);
 }
