@@ -34,7 +34,7 @@ fn cuDevSmResourceSplitByCount(
     minCount: u32,
 ) -> CUresult;
 
-#[id(0x1604)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuGreenCtxCreate", 12040)]
+#[id(0x1604)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuGreenCtxCreate", 12040)]
 fn cuGreenCtxCreate(
     #[new] phCtx: *mut CUgreenCtx,
     #[handle] desc: CUdevResourceDesc,

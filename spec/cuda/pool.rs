@@ -113,7 +113,7 @@ fn cuMemPoolSetAttribute(
     value: *mut c_void,
 ) -> CUresult;
 
-#[id(0x0805)] #[waits] #[get_proc("cuMemPoolTrimTo", 11020)]
+#[id(0x0805)] #[waits] #[by_hand(worker)] #[get_proc("cuMemPoolTrimTo", 11020)]
 fn cuMemPoolTrimTo(#[handle] pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuMemSetMemPool", 13000)]

@@ -181,11 +181,14 @@ pub fn ps(a: &PsArgs) -> Result<()> {
             );
             if a.objects {
                 println!("    objects: {}", list(&s.holding.objects));
-                for (kind, m) in &s.holding.memory {
-                    println!(
-                        "    memory:  {kind}: {} bytes in {} pieces, {} at most",
-                        m.bytes, m.pieces, m.most
-                    );
+                let (device, host) = (&s.holding.memory, &s.holding.host_memory);
+                for (of, kinds) in [("memory: ", device), ("host:   ", host)] {
+                    for (kind, m) in kinds {
+                        println!(
+                            "    {of} {kind}: {} bytes in {} pieces, {} at most",
+                            m.bytes, m.pieces, m.most
+                        );
+                    }
                 }
             }
         }

@@ -11,9 +11,11 @@ pub struct Holding {
     pub objects: BTreeMap<String, u64>,
     /// Device memory by kind, without kinds of which there never was any.
     pub memory: BTreeMap<String, Memory>,
+    /// Page-locked memory of the host by kind, likewise.
+    pub host_memory: BTreeMap<String, Memory>,
 }
 
-/// Device memory of one kind.
+/// Memory of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Memory {
@@ -32,7 +34,7 @@ impl Holding {
     }
 }
 
-/// `12 Event, 3 Stream`; what is none is `none`.
+/// `12 Event, 3 Stream`, and so of bytes; what is none is `none`.
 pub fn list(objects: &BTreeMap<String, u64>) -> String {
     if objects.is_empty() {
         return "none".into();

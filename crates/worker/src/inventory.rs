@@ -1,5 +1,5 @@
 //! What a session has, for whoever asks while the executor is at work: numbers of objects, and
-//! device memory.
+//! device memory, and of the host's what is page-locked.
 
 use crate::lock::lock;
 use crate::memory::Gate;
@@ -53,6 +53,7 @@ impl Inventory {
         Holding {
             objects: there.map(|(kind, n)| (kind.to_string(), n)).collect(),
             memory: self.gate.figures(),
+            host_memory: self.gate.of_host(),
         }
     }
 }

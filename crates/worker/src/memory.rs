@@ -2,15 +2,17 @@
 //! of each kind, and refuses what is more than the session may have.
 //!
 //! Who takes memory gets a [`Charge`], and keeps it with what the memory is: dropped, it gives the
-//! bytes back. What a driver takes without being asked is not here: its own tables, the code of a
-//! module beyond its image, what a pool keeps that nobody uses.
+//! bytes back. What a driver takes without being asked is here as far as it says how much that is:
+//! what pools keep is, its own tables and the code of a module beyond its image are not.
+//!
+//! Memory of the host that a session has page-locked is counted beside that, and limits nothing.
 
 #![forbid(unsafe_code)]
 
 use crate::lock::lock;
 use busbar_control::holding::Memory;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What memory is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,12 +27,12 @@ pub enum Use {
     Linear,
     /// Memory that both sides may touch.
     Managed,
-    /// What stands for memory of the program's.
-    Shadow,
     /// Physical memory that the program maps itself.
     Physical,
     /// Memory of pools.
     Pool,
+    /// What pools keep that nobody uses.
+    Kept,
     /// What graphs allocate.
     Graph,
     /// Arrays and mipmapped arrays.
@@ -41,6 +43,10 @@ pub enum Use {
     Image,
     /// Shared virtual memory.
     Svm,
+    /// Memory of this host that stands for a program's elsewhere.
+    Twin,
+    /// Memory of a program on this host.
+    Shared,
 }
 
 impl Use {
@@ -51,22 +57,29 @@ impl Use {
             Self::Module => "module",
             Self::Linear => "linear",
             Self::Managed => "managed",
-            Self::Shadow => "shadow",
             Self::Physical => "physical",
             Self::Pool => "pool",
+            Self::Kept => "kept",
             Self::Graph => "graph",
             Self::Array => "array",
             Self::Buffer => "buffer",
             Self::Image => "image",
             Self::Svm => "svm",
+            Self::Twin => "twin",
+            Self::Shared => "shared",
         }
+    }
+
+    /// Whether it is memory of the host, and of no device.
+    fn of_host(self) -> bool {
+        matches!(self, Self::Twin | Self::Shared)
     }
 }
 
 #[derive(Default)]
 struct Ledger {
     kinds: BTreeMap<Use, Memory>,
-    /// Bytes of all kinds.
+    /// Bytes of all kinds of device memory.
     bytes: u64,
     /// The most of that; `None` for as much as there is.
     limit: Option<u64>,
@@ -90,23 +103,34 @@ pub struct Charge {
 }
 
 impl Gate {
-    /// Takes bytes, if the session may have them.
+    /// Takes device memory, if the session may have that much.
     pub fn take(&self, kind: Use, bytes: u64) -> Result<Charge, Full> {
-        let mut l = lock(&self.ledger);
+        let l = lock(&self.ledger);
         let all = l.bytes.checked_add(bytes).ok_or(Full)?;
-        if l.limit.is_some_and(|limit| all > limit) {
-            return Err(Full);
+        match l.limit {
+            Some(limit) if all > limit => Err(Full),
+            _ => Ok(self.note(l, kind, bytes)),
         }
-        l.bytes = all;
+    }
+
+    /// Counts what is taken already: a driver has done so by itself, or it is the host's.
+    pub fn found(&self, kind: Use, bytes: u64) -> Charge {
+        self.note(lock(&self.ledger), kind, bytes)
+    }
+
+    fn note(&self, mut l: MutexGuard<'_, Ledger>, kind: Use, bytes: u64) -> Charge {
+        if !kind.of_host() {
+            l.bytes += bytes;
+        }
         let m = l.kinds.entry(kind).or_default();
         m.pieces += 1;
         m.bytes += bytes;
         m.most = m.most.max(m.bytes);
-        Ok(Charge {
+        Charge {
             gate: self.clone(),
             kind,
             bytes,
-        })
+        }
     }
 
     /// Limits what the session may have from now on; `None` for as much as there is.
@@ -114,18 +138,29 @@ impl Gate {
         lock(&self.ledger).limit = bytes;
     }
 
-    /// What there is of each kind.
+    /// What there is of each kind of device memory.
     pub fn figures(&self) -> BTreeMap<String, Memory> {
+        self.named(|kind| !kind.of_host())
+    }
+
+    /// What there is of each kind of the host's memory.
+    pub fn of_host(&self) -> BTreeMap<String, Memory> {
+        self.named(Use::of_host)
+    }
+
+    fn named(&self, wanted: impl Fn(Use) -> bool) -> BTreeMap<String, Memory> {
         let l = lock(&self.ledger);
-        let named = l.kinds.iter().map(|(kind, m)| (kind.name().into(), *m));
-        named.collect()
+        let wanted = l.kinds.iter().filter(|(kind, _)| wanted(**kind));
+        wanted.map(|(kind, m)| (kind.name().into(), *m)).collect()
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
         let mut l = lock(&self.gate.ledger);
-        l.bytes -= self.bytes;
+        if !self.kind.of_host() {
+            l.bytes -= self.bytes;
+        }
         if let Some(m) = l.kinds.get_mut(&self.kind) {
             m.pieces -= 1;
             m.bytes -= self.bytes;
@@ -185,5 +220,21 @@ mod tests {
         gate.limit(None);
         assert!(gate.take(Use::Array, 1 << 50).is_ok());
         drop(b);
+    }
+
+    #[test]
+    fn what_a_driver_took_counts_and_what_is_the_hosts_limits_nothing() {
+        let gate = Gate::default();
+        gate.limit(Some(100));
+        let host = gate.found(Use::Twin, 1000);
+        assert_eq!(of(&gate, "twin"), (0, 0, 0), "no device's");
+        assert_eq!(gate.of_host()["twin"].bytes, 1000);
+        let kept = gate.found(Use::Kept, 90);
+        assert_eq!(of(&gate, "kept"), (1, 90, 90));
+        assert_eq!(gate.take(Use::Pool, 11).err(), Some(Full));
+        drop(kept);
+        assert!(gate.take(Use::Pool, 100).is_ok());
+        drop(host);
+        assert_eq!(gate.of_host()["twin"].bytes, 0);
     }
 }

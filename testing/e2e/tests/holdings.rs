@@ -7,7 +7,7 @@ use busbar_e2e::server::{Options, Server};
 use busbar_e2e::tree::{clear, tree};
 use busbar_e2e::until;
 use busbar_wire::codec::{Message, Reader, Request};
-use busbar_wire::generated::cuda::contract::{MANAGED, RANGE, span};
+use busbar_wire::generated::cuda::contract::{HOST, MANAGED, RANGE, SHARED, WINDOW, span};
 use busbar_wire::generated::cuda::*;
 use serde_json::Value;
 use std::process::Command;
@@ -146,9 +146,9 @@ fn every_byte_of_device_memory_is_counted_until_it_is_given_back() {
     assert_eq!(memory(&server, "physical"), (0, 0));
 
     // Pools.
-    let mut alloc = || {
+    let alloc = |w: &mut Raw| {
         let reply = done(
-            &mut w,
+            w,
             &PoolAlloc {
                 pool: 0,
                 size: 1000,
@@ -159,11 +159,87 @@ fn every_byte_of_device_memory_is_counted_until_it_is_given_back() {
             .expect("a reply")
             .va
     };
-    let (p, q) = (alloc(), alloc());
+    let (p, q) = (alloc(&mut w), alloc(&mut w));
     assert_eq!(memory(&server, "pool"), (2000, 2));
     w.queue(1, &PoolFree { va: p, stream: 0 });
     done(&mut w, &PoolFreeNow { va: q });
     assert_eq!(memory(&server, "pool"), (0, 0));
+
+    // What a pool keeps, the driver says.
+    let pool = PoolOfDevice {
+        device: 0,
+        default: 1,
+    };
+    let reply = done(&mut w, &pool);
+    let reply = PoolOfDeviceReply::decode(&mut Reader::new(&reply)).expect("a reply");
+    let pool = reply.pool;
+    let (attribute, value) = (4, 1 << 30);
+    let threshold = PoolSetAttribute {
+        pool,
+        attribute,
+        value,
+    };
+    done(&mut w, &threshold);
+    assert_eq!(memory(&server, "kept"), (0, 0));
+    let va = alloc(&mut w);
+    done(&mut w, &PoolFreeNow { va });
+    assert_eq!(
+        (memory(&server, "pool"), memory(&server, "kept")),
+        ((0, 0), (1000, 1))
+    );
+    let trim = |min_bytes_to_keep| CuMemPoolTrimTo {
+        pool,
+        min_bytes_to_keep,
+    };
+    done(&mut w, &trim(600));
+    assert_eq!(memory(&server, "kept"), (600, 1));
+    done(&mut w, &trim(0));
+    assert_eq!(memory(&server, "kept"), (0, 0));
+
+    // A primary context is one, whoever keeps it.
+    let context = memory(&server, "context");
+    let again = PrimaryRetain {
+        context: 2,
+        device: 0,
+        flags: 0,
+    };
+    done(&mut w, &again);
+    assert_eq!(memory(&server, "context"), context);
+    let release = PrimaryRelease {
+        context: 2,
+        device: 0,
+        reset: 0,
+    };
+    w.queue(1, &release);
+    settle(&mut w);
+    assert_eq!(memory(&server, "context"), context);
+
+    // No device memory is where the host's lies.
+    for range in [HOST, WINDOW, SHARED] {
+        let there = MemMapAt {
+            va: span(range).start,
+            size: 2 * MIB,
+            device: 0,
+        };
+        assert_ne!(w.call(1, &there).0, 0, "{range}");
+    }
+    let twin = ShareHost {
+        va: span(HOST).start,
+        size: 2 * MIB,
+        number: 0,
+    };
+    done(&mut w, &twin);
+    let host = |server: &Server| holding(server)["host_memory"]["twin"]["bytes"].as_u64();
+    assert_eq!(host(&server), Some(2 * MIB));
+    w.queue(
+        1,
+        &UnshareHost {
+            va: span(HOST).start,
+            size: 2 * MIB,
+        },
+    );
+    settle(&mut w);
+    assert_eq!(host(&server), Some(0));
 
     // Arrays die with their context's reset, images with their modules, heaps with the context.
     let array = |p_handle, width| CuArrayCreateV2 {

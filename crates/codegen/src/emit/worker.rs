@@ -155,10 +155,10 @@ use wire::Kind;
             c.message
         );
         if missing {
-            refuse(api, c, &mut s);
+            refuse(api, &mut s);
         } else if c.worker_by_hand() {
             let handler = format!("crate::{}::{}::{}", api.name, c.item.family, c.snake);
-            let finish = "w.finish(given)";
+            let finish = "w.answer(given)";
             let gone = destroyed(api, c);
             if let Some(gone) = &gone {
                 let _ = writeln!(s, "let gone = {gone};");
@@ -236,16 +236,16 @@ fn created(api: &Api, c: &Call) -> Option<String> {
 /// Dispatch to methods, of an API that has its own ways to fail and to answer.
 fn methods(api: &Api, state: &str) -> String {
     let mut s = format!(
-        "{ALLOW}\nuse crate::{0}::{{Fail, {state}}};\nuse busbar_wire::WireError;\n\
+        "{ALLOW}\nuse crate::{0}::{state};\nuse busbar_wire::WireError;\n\
          use busbar_wire::codec::{{Message, Reader}};\n\
-         use busbar_wire::generated::{0}::{{self as wire, op}};\n\
-         use busbar_wire::record::Header;\n\n\
+         use busbar_wire::generated::{0}::op;\n\n\
          /// Reads a whole message.\n\
          fn read<'a, M: Message<'a>>(body: &'a [u8]) -> Result<M, WireError> {{\n\
          let mut r = Reader::new(body);\nlet m = M::decode(&mut r)?;\nr.finish()?;\nOk(m)\n}}\n\n\
-         /// Reads one request and has it executed. One that waits is told the call.\n\
-         pub fn dispatch(w: &mut {state}, h: &Header, body: &[u8]) -> Result<(), Fail> {{\n\
-         match h.op {{\n",
+         /// Reads one request, has it executed, and answers. An error is the client's fault, and\n\
+         /// ends its session.\n\
+         pub fn dispatch(w: &mut {state}, body: &[u8]) -> Result<(), WireError> {{\n\
+         match w.record.op {{\n",
         api.name
     );
     for c in api
@@ -254,14 +254,13 @@ fn methods(api: &Api, state: &str) -> String {
         .flat_map(|f| &f.calls)
         .filter(|c| c.travels())
     {
-        let call = if c.waits() { ", h.call" } else { "" };
         let _ = writeln!(
             s,
-            "op::{} => w.{}(read::<wire::{}>(body)?{call}),",
-            c.op, c.snake, c.message
+            "op::{} => {{\nlet given = w.{}(read(body)?);\nw.answer(body, given)\n}}",
+            c.op, c.snake
         );
     }
-    s + "other => Err(WireError::UnknownOp(other).into()),\n}\n}\n"
+    s + "other => Err(WireError::UnknownOp(other)),\n}\n}\n"
 }
 
 /// Whether the worker's side is still to be written. (A function whose client side alone is
@@ -270,7 +269,7 @@ fn is_missing(c: &Call) -> bool {
     c.item.todo && (c.item.sort == Sort::Message || c.item.by_hand_worker)
 }
 
-fn refuse(api: &Api, c: &Call, s: &mut String) {
+fn refuse(api: &Api, s: &mut String) {
     let Some(result) = &api.config.result else {
         s.push_str("Err(WireError::UnknownOp(w.record.op))\n");
         return;
@@ -310,15 +309,19 @@ fn call(c: &Call, s: &mut String) {
     } = parts;
     s.push_str(&before);
     let told = match reply.is_empty() {
-        true => "()".into(),
-        false => format!("wire::{}Reply {{ {} }}", c.message, reply.join(", ")),
+        true => String::new(),
+        false => format!(
+            ".map(|()| wire::{}Reply {{ {} }})",
+            c.message,
+            reply.join(", ")
+        ),
     };
     let _ = writeln!(
         s,
         "let rc = attempt(|| {{\n{inside}\
          // SAFETY: handles come from the tables; what pointers point to outlives the call.\n\
          check(unsafe {{ w.driver.{}({}) }})?;\n{after}Ok(())\n}});\n\
-         w.finish(check(rc).map(|()| {told}))",
+         w.answer(check(rc){told})",
         c.item.name,
         args.join(", ")
     );

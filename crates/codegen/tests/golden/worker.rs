@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_void};
 use crate::objects::{Creates, Key};
 use wire::Kind;
 
-pub(super) fn toy_make(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn toy_make(w: &mut Toy, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ToyMake::decode(&mut r)?;
     r.finish()?;
@@ -20,11 +20,10 @@ pub(super) fn toy_make(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireE
         let mut v_cup: ToyCup = zeroed();
         // SAFETY: handles come from the tables; what pointers point to outlives the call.
         check(unsafe { w.driver.toyMake(&mut v_cup, &v_size, v_name.as_ptr()) })?;
-        w.made(h, &m, v_cup as u64);
+        w.made(&m, v_cup as u64);
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.answer(check(rc))
 }
 
 impl Creates<Kind> for wire::ToyMake<'_> {
@@ -33,7 +32,7 @@ impl Creates<Kind> for wire::ToyMake<'_> {
     }
 }
 
-pub(super) fn toy_break(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn toy_break(w: &mut Toy, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ToyBreak::decode(&mut r)?;
     r.finish()?;
@@ -44,11 +43,10 @@ pub(super) fn toy_break(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), Wire
         w.remove((Kind::Cup, m.cup));
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.answer(check(rc))
 }
 
-pub(super) fn toy_measure(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn toy_measure(w: &mut Toy, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ToyMeasure::decode(&mut r)?;
     r.finish()?;
@@ -70,18 +68,14 @@ pub(super) fn toy_measure(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), Wi
         })?;
         Ok(())
     });
-    w.reply(h, rc, |wr| {
-        wire::ToyMeasureReply {
-            size: to_array(&v_size),
-            weight: v_weight as u64,
-            marks: slice_bytes(&v_marks),
-        }
-        .encode(wr)
-    });
-    Ok(())
+    w.answer(check(rc).map(|()| wire::ToyMeasureReply {
+        size: to_array(&v_size),
+        weight: v_weight as u64,
+        marks: slice_bytes(&v_marks),
+    }))
 }
 
-pub(super) fn toy_fill_async(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn toy_fill_async(w: &mut Toy, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ToyFillAsync::decode(&mut r)?;
     r.finish()?;
@@ -100,11 +94,10 @@ pub(super) fn toy_fill_async(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(),
         })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.answer(check(rc))
 }
 
-pub(super) fn toy_stir(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn toy_stir(w: &mut Toy, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::ToyStir::decode(&mut r)?;
     r.finish()?;
@@ -114,15 +107,15 @@ pub(super) fn toy_stir(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireE
         check(unsafe { w.driver.toyStir(v_cup as ToyCup, m.speed, m.how) })?;
         Ok(())
     });
-    w.done(h, rc);
-    Ok(())
+    w.answer(check(rc))
 }
 
-pub(super) fn set_handle(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn set_handle(w: &mut Toy, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::SetHandle::decode(&mut r)?;
     r.finish()?;
-    crate::toy::cups::set_handle(w, h, m)
+    let given = crate::toy::cups::set_handle(w, m);
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::SetHandle {
@@ -131,16 +124,18 @@ impl Creates<Kind> for wire::SetHandle {
     }
 }
 
-pub(super) fn shake(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn shake(w: &mut Toy, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::Shake::decode(&mut r)?;
     r.finish()?;
-    crate::toy::cups::shake(w, h, m)
+    let given = crate::toy::cups::shake(w, m);
+    w.answer(given)
 }
 
-pub(super) fn pour(w: &mut Toy, h: &Header, body: &[u8]) -> Result<(), WireError> {
+pub(super) fn pour(w: &mut Toy, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::Pour::decode(&mut r)?;
     r.finish()?;
-    crate::toy::cups::pour(w, h, m)
+    let given = crate::toy::cups::pour(w, m);
+    w.answer(given)
 }

@@ -2,34 +2,14 @@
 
 use super::blame::is_fatal;
 use super::done::{Events, Job};
+use super::session::CONTEXT;
 use super::{Cuda, check};
 use crate::answer::Answered;
 use crate::done::Bereft;
-use crate::memory::{Charge, Use};
-use crate::objects::Creates;
+use crate::memory::Use;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::time::Duration;
-
-/// What a context takes of its device. The driver does not say; this is about what one takes of a
-/// GPU of today.
-const CONTEXT: u64 = 512 << 20;
-
-/// Takes a context's memory, unless it is there already.
-fn fresh(w: &Cuda, id: u32) -> Result<Option<Charge>> {
-    match w.handles.charged((Kind::Context, id)) {
-        Some(_) => Ok(None),
-        None => w.charge(Use::Context, CONTEXT).map(Some),
-    }
-}
-
-/// A context is there.
-fn made(w: &mut Cuda, m: &impl Creates<Kind>, (raw, charge): (CUcontext, Option<Charge>)) {
-    match charge {
-        Some(charge) => w.made_of(m, raw as u64, charge),
-        None => w.made(m, raw as u64),
-    }
-}
 
 /// The most threads that run at a time on the current device.
 fn threads(d: &Driver) -> Result<u64> {
@@ -64,7 +44,7 @@ pub(super) fn cu_ctx_set_limit(w: &mut Cuda, m: msg::CuCtxSetLimit) -> Result {
 
 pub(super) fn primary_retain(w: &mut Cuda, m: msg::PrimaryRetain) -> Result {
     let dev = w.device(m.device)?;
-    let charge = fresh(w, m.context)?;
+    let charge = w.primary(dev)?;
     let mut ctx: CUcontext = std::ptr::null_mut();
     // SAFETY: a pointer to a live handle.
     unsafe {
@@ -73,7 +53,7 @@ pub(super) fn primary_retain(w: &mut Cuda, m: msg::PrimaryRetain) -> Result {
         }
         check(w.driver.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
     }
-    made(w, &m, (ctx, charge));
+    w.made_of(&m, ctx as u64, charge);
     super::copy::register(w, ctx as u64);
     // The program may have made it current before it retained it, as CUDA's runtime does.
     w.current = u32::MAX;
@@ -112,6 +92,8 @@ fn release(w: &mut Cuda, context: u32, device: i32, reset: u32) -> Result {
     // SAFETY: a device of this machine.
     let rc = unsafe {
         if reset != 0 {
+            // Whoever else had retained it has it no more.
+            w.retained.remove(&dev);
             w.driver.cuDevicePrimaryCtxReset_v2(dev)
         } else {
             w.driver.cuDevicePrimaryCtxRelease_v2(dev)
@@ -145,11 +127,11 @@ fn gone(w: &Cuda, ended: Result) -> Answered {
 
 pub(super) fn context_create(w: &mut Cuda, m: msg::ContextCreate) -> Result {
     let dev = w.device(m.device)?;
-    let charge = fresh(w, m.context)?;
+    let charge = w.charge(Use::Context, CONTEXT)?;
     let mut ctx: CUcontext = std::ptr::null_mut();
     // SAFETY: a pointer to a live handle. The new context becomes current here, too.
     check(unsafe { w.driver.cuCtxCreate_v2(&mut ctx, m.flags, dev) })?;
-    made(w, &m, (ctx, charge));
+    w.made_of(&m, ctx as u64, charge);
     super::copy::register(w, ctx as u64);
     w.current = m.context;
     Ok(())

@@ -31,6 +31,18 @@ pub(super) fn split_processors(w: &mut Cuda, m: msg::SplitProcessors<'_>) -> Res
     }))
 }
 
+pub(super) fn cu_green_ctx_create(w: &mut Cuda, m: msg::CuGreenCtxCreate) -> Result {
+    let desc = w.handle(Kind::ResourceDesc, m.desc)? as CUdevResourceDesc;
+    let dev = w.device(m.dev)?;
+    // It lives in the device's primary context, and keeps that.
+    let charge = w.primary(dev)?;
+    let mut green: CUgreenCtx = std::ptr::null_mut();
+    // SAFETY: a live description and a pointer to a live handle.
+    check(unsafe { w.driver.cuGreenCtxCreate(&mut green, desc, dev, m.flags) })?;
+    w.made_of(&m, green as u64, charge);
+    Ok(())
+}
+
 pub(super) fn context_of_green(w: &mut Cuda, m: msg::ContextOfGreen) -> Result {
     let green = w.handle(Kind::GreenContext, m.green)? as CUgreenCtx;
     let mut ctx: CUcontext = std::ptr::null_mut();

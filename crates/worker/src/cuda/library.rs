@@ -38,10 +38,13 @@ fn load(w: &mut Cuda, (m, hash): (&impl Creates<Kind>, &[u8; 32]), c: &mut Compi
 
 pub(super) fn library_load(w: &mut Cuda, m: msg::LibraryLoad<'_>) -> Result {
     let loaded = Compile::new(m.options).and_then(|mut c| load(w, (&m, &m.hash), &mut c));
-    loaded.or_else(|rc| match is_fatal(rc) {
-        true => Err(rc),
+    loaded.or_else(|rc| {
+        if is_fatal(rc) {
+            return Err(rc);
+        }
         // For want of memory, say: whoever uses it is told, and nobody else.
-        false => Ok(w.made(&m, Body::Unmade(rc))),
+        w.made(&m, Body::Unmade(rc));
+        Ok(())
     })
 }
 
@@ -92,10 +95,12 @@ pub(super) fn library_kernel(
     if w.handle(Kind::Context, w.record.aux).is_err() {
         // Programs find their kernels before they have a context, but the driver describes them
         // only inside one: the one they are about to get, which stays for the session.
+        let charge = w.primary(dev)?;
         let mut ctx: CUcontext = std::ptr::null_mut();
         // SAFETY: a pointer to a live handle, then that handle.
         unsafe {
             check(d.cuDevicePrimaryCtxRetain(&mut ctx, dev))?;
+            w.retained.insert(dev, charge);
             check(d.cuCtxSetCurrent(ctx))?;
         }
         w.current = u32::MAX;

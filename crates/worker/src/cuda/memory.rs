@@ -23,6 +23,7 @@ fn properties(dev: i32) -> CUmemAllocationProp {
 /// when the range is large; for a few megabytes it does as it likes.
 pub(super) fn reserve(w: &mut Cuda, va: u64, size: u64) -> Result<u32> {
     let range = within(va, size)?;
+    of_range(range)?;
     let start = contract::span(range).start;
     if w.reserved.contains(&range) {
         return Ok(range);
@@ -143,10 +144,10 @@ pub(super) fn mem_map_at(w: &mut Cuda, m: msg::MemMapAt) -> Result {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let range = reserve(w, m.va, m.size)?;
-    let charge = w.charge(of_range(range), m.size)?;
+    let charge = w.charge(of_range(range)?, m.size)?;
     let memory = create(w.driver, m.size as usize, dev)?;
     map(w.driver, m.va, m.size as usize, memory, &users(w, dev))?;
-    if range >= contract::MANAGED {
+    if range == contract::MANAGED {
         for other in w.devices.iter().filter(|d| **d != dev) {
             let access = access(*other, true);
             // Devices that cannot reach each other's memory stay without.

@@ -7,6 +7,59 @@ use crate::memory::Use;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 
+/// Counts what a pool keeps beyond what is allocated from it, as the driver says. That grows when
+/// something is allocated or freed, and shrinks when it is told to.
+fn count(w: &mut Cuda, pool: CUmemoryPool) {
+    let number = |attribute| {
+        let mut bytes = 0u64;
+        // SAFETY: a live pool, and room for the attribute, a 64-bit number.
+        let rc = unsafe {
+            w.driver
+                .cuMemPoolGetAttribute(pool, attribute, (&raw mut bytes).cast())
+        };
+        if rc == CUDA_SUCCESS { bytes } else { 0 }
+    };
+    let all = number(CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT);
+    let kept = all.saturating_sub(number(CU_MEMPOOL_ATTR_USED_MEM_CURRENT));
+    w.kept.remove(&(pool as u64));
+    if kept > 0 {
+        let charge = w.gate.found(Use::Kept, kept);
+        w.kept.insert(pool as u64, charge);
+    }
+}
+
+/// The pool that the current context's device allocates from.
+fn current(w: &Cuda) -> Result<CUmemoryPool> {
+    let (mut dev, mut pool) = (0, std::ptr::null_mut());
+    // SAFETY: pointers to live values.
+    unsafe {
+        check(w.driver.cuCtxGetDevice(&mut dev))?;
+        check(w.driver.cuDeviceGetMemPool(&mut pool, dev))?;
+    }
+    Ok(pool)
+}
+
+/// Counts all pools: it is not known whose memory was freed.
+fn count_all(w: &mut Cuda) {
+    let known: Vec<_> = w
+        .handles
+        .of(Kind::MemoryPool)
+        .map(|p| p as CUmemoryPool)
+        .collect();
+    let all = known.into_iter().chain(current(w));
+    all.collect::<Vec<_>>()
+        .into_iter()
+        .for_each(|pool| count(w, pool));
+}
+
+pub(super) fn cu_mem_pool_trim_to(w: &mut Cuda, m: msg::CuMemPoolTrimTo) -> Result {
+    let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
+    // SAFETY: a live pool.
+    check(unsafe { w.driver.cuMemPoolTrimTo(pool, m.min_bytes_to_keep as usize) })?;
+    count(w, pool);
+    Ok(())
+}
+
 pub(super) fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAllocReply> {
     let mut va: CUdeviceptr = 0;
     let stream = w.stream(m.stream)? as CUstream;
@@ -15,6 +68,7 @@ pub(super) fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAll
         0 => None,
         id => Some(w.handle(Kind::MemoryPool, id)? as CUmemoryPool),
     };
+    let counted = pool.map_or_else(|| current(w), Ok);
     // What a capture allocates is its graph's.
     let captured = !w.captures.is_empty() && is_capturing(w.driver, stream);
     w.graphs.allocate |= captured;
@@ -29,6 +83,9 @@ pub(super) fn pool_alloc(w: &mut Cuda, m: msg::PoolAlloc) -> Result<msg::PoolAll
     w.given.memory(va, m.size);
     if !captured {
         w.pooled.insert(va, (w.record.aux, charge));
+        if let Ok(pool) = counted {
+            count(w, pool);
+        }
     }
     Ok(msg::PoolAllocReply { va })
 }
@@ -47,6 +104,7 @@ pub(super) fn pool_free_now(w: &mut Cuda, m: msg::PoolFreeNow) -> Result {
     // SAFETY: an address that the driver checks.
     check(unsafe { w.driver.cuMemFree_v2(va) })?;
     w.pooled.remove(&va);
+    count_all(w);
     Ok(())
 }
 
@@ -93,7 +151,9 @@ pub(super) fn pool_set_attribute(w: &mut Cuda, m: msg::PoolSetAttribute) -> Resu
         (&raw mut wide).cast()
     };
     // SAFETY: a live pool, and a value as wide as the attribute.
-    check(unsafe { w.driver.cuMemPoolSetAttribute(pool, m.attribute, p) })
+    check(unsafe { w.driver.cuMemPoolSetAttribute(pool, m.attribute, p) })?;
+    count(w, pool);
+    Ok(())
 }
 
 pub(super) fn pool_create(w: &mut Cuda, m: msg::PoolCreate<'_>) -> Result<(), Fail> {

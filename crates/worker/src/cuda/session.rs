@@ -17,7 +17,7 @@ use busbar_wire::generated::cuda::Kind;
 use busbar_wire::record::Header;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A session's CUDA side.
 pub struct Cuda {
@@ -59,6 +59,12 @@ pub struct Cuda {
     pub(super) physical: BTreeMap<u64, (u64, Option<Arc<Charge>>)>,
     /// Memory of pools, by address, with the id of the context that it was taken in.
     pub(super) pooled: HashMap<u64, (u32, Charge)>,
+    /// What pools keep that nobody uses, by handle.
+    pub(super) kept: HashMap<u64, Charge>,
+    /// What primary contexts take that somebody keeps, by physical ordinal.
+    pub(super) primaries: HashMap<i32, Weak<Charge>>,
+    /// Primary contexts that were retained here for their kernels' sake, likewise.
+    pub(super) retained: HashMap<i32, Arc<Charge>>,
     /// Memory that was mapped where the client said, by address.
     pub(super) mapped: BTreeMap<u64, mapped::Mapped>,
     /// Memory that the program and we both have mapped.
@@ -82,6 +88,10 @@ pub struct Cuda {
     /// Who listens to the driver's log.
     pub(super) logs: listeners::Logs,
 }
+
+/// What a context takes of its device. The driver does not say; this is about what one takes of a
+/// GPU of today.
+pub(super) const CONTEXT: u64 = 512 << 20;
 
 /// Lines that one session may put into the server's log: a client must not be able to fill it.
 pub(super) const COMPLAINTS: u32 = 16;
@@ -131,7 +141,12 @@ impl Cuda {
     }
 
     /// As [`Cuda::made`], for what takes device memory.
-    pub(super) fn made_of(&mut self, m: &impl Creates<Kind>, body: impl Into<Body>, of: Charge) {
+    pub(super) fn made_of(
+        &mut self,
+        m: &impl Creates<Kind>,
+        body: impl Into<Body>,
+        of: impl Into<Arc<Charge>>,
+    ) {
         self.made(m, body);
         m.created(self.record.aux, |key, _| {
             self.handles.charge(key, 0, of.into())
@@ -167,6 +182,16 @@ impl Cuda {
         taken.map_err(|Full| CUDA_ERROR_OUT_OF_MEMORY)
     }
 
+    /// What a device's primary context takes, for each who keeps that.
+    pub(super) fn primary(&mut self, dev: i32) -> Result<Arc<Charge>, CUresult> {
+        if let Some(known) = self.primaries.get(&dev).and_then(Weak::upgrade) {
+            return Ok(known);
+        }
+        let charge = Arc::new(self.charge(Use::Context, CONTEXT)?);
+        self.primaries.insert(dev, Arc::downgrade(&charge));
+        Ok(charge)
+    }
+
     /// Forgets what else is known of objects that are dead.
     pub(super) fn bury(&mut self, dead: Dead<Kind, Body>) {
         for ((kind, id), body) in dead {
@@ -184,6 +209,7 @@ impl Cuda {
                     self.settled.forget_stream(id);
                     self.captures.remove(&id);
                 }
+                (Kind::MemoryPool, Body::Handle(raw)) => _ = self.kept.remove(&raw),
                 (Kind::GraphNode, Body::Handle(raw)) => _ = self.graphs.bodies.remove(&raw),
                 _ => {}
             }
@@ -218,7 +244,7 @@ impl Cuda {
 
     /// The record is executed as far as its handler goes: the client is told what there is to tell.
     #[inline]
-    pub(super) fn finish<T: Outcome, E: Into<Fail>>(
+    pub(super) fn answer<T: Outcome, E: Into<Fail>>(
         &mut self,
         given: Result<T, E>,
     ) -> Result<(), WireError> {

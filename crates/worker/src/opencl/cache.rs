@@ -56,10 +56,9 @@ pub fn is_cheap(cl: &Cl, device: Handle) -> bool {
 /// How long a program's binaries are, one for each device.
 pub fn binary_sizes(cl: &Cl, p: Handle) -> Result<Vec<u64>, i32> {
     // SAFETY: a program of ours; `ask` gives matching sizes.
-    let sizes = ask(
-        |n, v, r| unsafe { (cl.clGetProgramInfo)(p, CL_PROGRAM_BINARY_SIZES, n, v, r) },
-        MOST_SIZES,
-    )?;
+    let sizes = ask(MOST_SIZES, |n, v, r| unsafe {
+        (cl.clGetProgramInfo)(p, CL_PROGRAM_BINARY_SIZES, n, v, r)
+    })?;
     let number = |c: &[u8]| c.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b));
     Ok(sizes.chunks_exact(8).map(number).collect())
 }

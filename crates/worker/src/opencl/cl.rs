@@ -203,7 +203,7 @@ library! {
 }
 
 /// Asks in two steps: for the size, then for the value.
-pub fn ask(f: impl Fn(usize, *mut c_void, *mut usize) -> i32, most: usize) -> Result<Vec<u8>, i32> {
+pub fn ask(most: usize, f: impl Fn(usize, *mut c_void, *mut usize) -> i32) -> Result<Vec<u8>, i32> {
     let mut n = 0;
     match f(0, std::ptr::null_mut(), &raw mut n) {
         CL_SUCCESS if n <= most => {}
@@ -227,16 +227,9 @@ impl Cl {
     /// How far an event has come; an event that cannot be asked counts as failed.
     pub fn status(&self, event: Handle) -> i32 {
         let mut s = 0i32;
+        let (param, at) = (CL_EVENT_COMMAND_EXECUTION_STATUS, (&raw mut s).cast());
         // SAFETY: the caller holds the event.
-        let code = unsafe {
-            (self.clGetEventInfo)(
-                event,
-                CL_EVENT_COMMAND_EXECUTION_STATUS,
-                4,
-                (&raw mut s).cast(),
-                std::ptr::null_mut(),
-            )
-        };
+        let code = unsafe { (self.clGetEventInfo)(event, param, 4, at, std::ptr::null_mut()) };
         match code {
             CL_SUCCESS => s,
             e => e,
@@ -263,4 +256,11 @@ impl Cl {
         }
         Ok(times)
     }
+}
+
+/// Makes an object, unless the library says why not.
+pub fn make(f: impl FnOnce(*mut i32) -> Handle) -> Result<Handle, i32> {
+    let mut code = CL_INVALID_OPERATION;
+    let made = f(&raw mut code);
+    ok(code).map(|()| made)
 }

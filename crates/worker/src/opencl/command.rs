@@ -1,16 +1,21 @@
 //! Commands: launches, copies, events.
 
+use super::cl::make;
 use super::done::{Answer, Events, Held};
 use super::enqueue::packed;
 use super::objects::Object;
-use super::{Fail, OpenCl, ok};
+use super::{OpenCl, ok};
+use crate::answer::{Answered, Fail};
 use busbar_abi::opencl::*;
+use busbar_wire::codec::Message;
 use busbar_wire::generated::opencl as wire;
 use busbar_wire::pieces::Piece;
 use busbar_wire::{Reader, WireError};
 use std::ffi::c_void;
 use std::ptr::null;
 
+/// Where a box without gaps begins.
+const ZERO: &[usize; 3] = &[0; 3];
 /// The longest pattern of a fill: the longest vector type.
 const MOST_PATTERN: usize = 128;
 
@@ -69,19 +74,10 @@ impl OpenCl {
             return Ok(());
         }
         let info = |param: u32, out: &mut [u8]| {
-            let f = self.cl.clGetKernelArgInfo;
-            let mut n = 0;
+            let (f, mut n) = (self.cl.clGetKernelArgInfo, 0);
+            let (p, len) = (out.as_mut_ptr().cast(), out.len());
             // SAFETY: a kernel of ours, and room for as many bytes as said.
-            let code = unsafe {
-                f(
-                    kernel,
-                    i,
-                    param,
-                    out.len(),
-                    out.as_mut_ptr().cast(),
-                    &raw mut n,
-                )
-            };
+            let code = unsafe { f(kernel, i, param, len, p, &raw mut n) };
             (code == CL_SUCCESS).then_some(n.min(out.len()))
         };
         let mut place = [0; 4];
@@ -93,7 +89,7 @@ impl OpenCl {
         let n = info(CL_KERNEL_ARG_TYPE_NAME, &mut name).unwrap_or(0);
         let object = [&b"sampler_t\0"[..], b"queue_t\0", b"clk_event_t\0"].contains(&&name[..n]);
         if u32::from_ne_bytes(place) != CL_KERNEL_ARG_ADDRESS_PRIVATE || object {
-            return Err(Fail::Cl(CL_INVALID_ARG_VALUE));
+            return Err(Fail::Code(CL_INVALID_ARG_VALUE));
         }
         Ok(())
     }
@@ -102,11 +98,11 @@ impl OpenCl {
         let args = self
             .objects
             .kernel(m.kernel)
-            .map_err(Fail::Cl)
+            .map_err(Fail::Code)
             .and_then(|k| self.set_args(k, m.args).map(|()| k));
         let kernel = match args {
             Ok(k) => Ok(k),
-            Err(Fail::Cl(e)) => Err(e),
+            Err(Fail::Code(e)) => Err(e),
             Err(wire) => return Err(wire),
         };
         let dims = m.dims & 3;
@@ -122,24 +118,12 @@ impl OpenCl {
         } else {
             local.as_ptr()
         };
-        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let f = this.cl.clEnqueueNDRangeKernel;
+            let (o, g) = (offset.as_ptr(), global.as_ptr());
             // SAFETY: objects of ours and three sizes each.
-            Ok(unsafe {
-                f(
-                    q,
-                    kernel?,
-                    dims,
-                    offset.as_ptr(),
-                    global.as_ptr(),
-                    chosen,
-                    n,
-                    list,
-                    e,
-                )
-            })
-        })?;
-        Ok(())
+            Ok(unsafe { f(q, kernel?, dims, o, g, chosen, n, list, e) })
+        })
     }
 
     pub(super) fn write_buffer(&mut self, m: wire::WriteBuffer<'_>) -> Result<(), Fail> {
@@ -152,54 +136,31 @@ impl OpenCl {
             data,
             |this, q, b, n, list, e| {
                 let f = this.cl.clEnqueueWriteBuffer;
+                let (buffer, p, len) = (buffer?, b.as_ptr().cast(), b.len());
                 // SAFETY: objects of ours; the bytes are kept until the command has run.
-                Ok(unsafe {
-                    f(
-                        q,
-                        buffer?,
-                        0,
-                        offset,
-                        b.len(),
-                        b.as_ptr().cast(),
-                        n,
-                        list,
-                        e,
-                    )
-                })
+                Ok(unsafe { f(q, buffer, 0, offset, len, p, n, list, e) })
             },
         )
     }
 
-    pub(super) fn read_buffer(&mut self, m: wire::ReadBuffer, call: u32) -> Result<(), Fail> {
+    pub(super) fn read_buffer(&mut self, m: wire::ReadBuffer) -> Result<Answered, Fail> {
         let buffer = self.objects.memory(m.buffer);
         self.enqueue_to(
-            (m.queue, m.event, call),
+            (m.queue, m.event),
             &m.waits,
             ([m.size, 1, 1], 1),
             |this, q, p, b, n, list, e| {
                 let f = this.cl.clEnqueueReadBuffer;
                 let offset = m.offset.wrapping_add(p.offset) as usize;
+                let (buffer, to, len) = (buffer?, b.as_mut_ptr().cast(), b.len());
                 // SAFETY: objects of ours; the memory is kept until the command has run.
-                Ok(unsafe {
-                    f(
-                        q,
-                        buffer?,
-                        0,
-                        offset,
-                        b.len(),
-                        b.as_mut_ptr().cast(),
-                        n,
-                        list,
-                        e,
-                    )
-                })
+                Ok(unsafe { f(q, buffer, 0, offset, len, to, n, list, e) })
             },
         )
     }
 
-    pub(super) fn share_memory(&mut self, m: wire::ShareMemory, call: u32) -> Result<(), Fail> {
+    pub(super) fn share_memory(&mut self, m: wire::ShareMemory) -> Result<(), Fail> {
         self.shared.share(m.number, m.size)?;
-        self.done(call);
         Ok(())
     }
 
@@ -209,7 +170,7 @@ impl OpenCl {
     }
 
     /// Answers once the command has run, and keeps the memory until then.
-    pub(super) fn copy_shared(&mut self, m: wire::CopyShared, call: u32) -> Result<(), Fail> {
+    pub(super) fn copy_shared(&mut self, m: wire::CopyShared) -> Result<Answered, Fail> {
         let buffer = self.objects.memory(m.buffer);
         let (mapping, at) = match self.shared.part(m.memory, m.at, m.size) {
             Ok((mapping, at)) => (Some(mapping), Ok(at)),
@@ -230,8 +191,7 @@ impl OpenCl {
         // SAFETY: an event of ours, now with one more owner.
         unsafe { (self.cl.clRetainEvent)(e) };
         self.completer.keep(Events::one(e), Held::Mapping(mapping));
-        self.answer_after(Some(Events::one(e)), call, Answer::Strict);
-        Ok(())
+        Ok(self.answer_after(Some(Events::one(e)), Answer::Strict))
     }
 
     pub(super) fn copy_buffer(&mut self, m: wire::CopyBuffer) -> Result<(), Fail> {
@@ -241,11 +201,10 @@ impl OpenCl {
             m.to_offset as usize,
             m.size as usize,
         );
-        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             // SAFETY: objects of ours; ranges are checked by the library.
             Ok(unsafe { (this.cl.clEnqueueCopyBuffer)(q, from?, to?, a, b, size, n, list, e) })
-        })?;
-        Ok(())
+        })
     }
 
     pub(super) fn write_buffer_rect(&mut self, m: wire::WriteBufferRect<'_>) -> Result<(), Fail> {
@@ -262,64 +221,26 @@ impl OpenCl {
             data,
             |this, q, b, n, list, e| {
                 let f = this.cl.clEnqueueWriteBufferRect;
-                let (o, zero, r) = (origin.as_ptr(), [0; 3], region.as_ptr());
-                let p = b.as_ptr().cast();
+                let (o, z, r) = (origin.as_ptr(), ZERO.as_ptr(), region.as_ptr());
+                let (m, p) = (buffer?, b.as_ptr().cast());
                 // SAFETY: objects of ours; the box without gaps is as long as the bytes, which are
                 // kept.
-                Ok(unsafe {
-                    f(
-                        q,
-                        buffer?,
-                        0,
-                        o,
-                        zero.as_ptr(),
-                        r,
-                        row,
-                        slice,
-                        0,
-                        0,
-                        p,
-                        n,
-                        list,
-                        e,
-                    )
-                })
+                Ok(unsafe { f(q, m, 0, o, z, r, row, slice, 0, 0, p, n, list, e) })
             },
         )
     }
 
-    pub(super) fn read_buffer_rect(
-        &mut self,
-        m: wire::ReadBufferRect,
-        call: u32,
-    ) -> Result<(), Fail> {
+    pub(super) fn read_buffer_rect(&mut self, m: wire::ReadBufferRect) -> Result<Answered, Fail> {
         let buffer = self.objects.memory(m.buffer);
         let [row, slice] = m.pitch.map(|p| p as usize);
-        let (ids, area) = ((m.queue, m.event, call), (m.region, 1));
+        let (ids, area) = ((m.queue, m.event), (m.region, 1));
         self.enqueue_to(ids, &m.waits, area, |this, q, piece, b, n, list, e| {
             let (origin, region) = (begin(&m.origin, piece), sizes(&piece.region));
             let f = this.cl.clEnqueueReadBufferRect;
-            let (o, zero, r) = (origin.as_ptr(), [0; 3], region.as_ptr());
-            let p = b.as_mut_ptr().cast();
+            let (o, z, r) = (origin.as_ptr(), ZERO.as_ptr(), region.as_ptr());
+            let (m, p) = (buffer?, b.as_mut_ptr().cast());
             // SAFETY: objects of ours; the memory has the size of the box and is kept.
-            Ok(unsafe {
-                f(
-                    q,
-                    buffer?,
-                    0,
-                    o,
-                    zero.as_ptr(),
-                    r,
-                    row,
-                    slice,
-                    0,
-                    0,
-                    p,
-                    n,
-                    list,
-                    e,
-                )
-            })
+            Ok(unsafe { f(q, m, 0, o, z, r, row, slice, 0, 0, p, n, list, e) })
         })
     }
 
@@ -328,13 +249,12 @@ impl OpenCl {
         let (a, b, r) = (sizes(&m.from_origin), sizes(&m.to_origin), sizes(&m.region));
         let [ar, az] = m.from_pitch.map(|p| p as usize);
         let [br, bz] = m.to_pitch.map(|p| p as usize);
-        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let f = this.cl.clEnqueueCopyBufferRect;
             let (a, b, r) = (a.as_ptr(), b.as_ptr(), r.as_ptr());
             // SAFETY: objects of ours; boxes are checked by the library.
             Ok(unsafe { f(q, from?, to?, a, b, r, ar, az, br, bz, n, list, e) })
-        })?;
-        Ok(())
+        })
     }
 
     pub(super) fn fill_buffer(&mut self, m: wire::FillBuffer<'_>) -> Result<(), Fail> {
@@ -342,14 +262,13 @@ impl OpenCl {
         let (offset, size) = (m.offset as usize, m.size as usize);
         let (p, len) = (m.pattern.as_ptr().cast(), m.pattern.len());
         if !len.is_power_of_two() || len > MOST_PATTERN {
-            return Err(Fail::Cl(CL_INVALID_VALUE));
+            return Err(Fail::Code(CL_INVALID_VALUE));
         }
-        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let f = this.cl.clEnqueueFillBuffer;
             // SAFETY: objects of ours; the pattern is copied by the call.
             Ok(unsafe { f(q, buffer?, p, len, offset, size, n, list, e) })
-        })?;
-        Ok(())
+        })
     }
 
     pub(super) fn write_image(&mut self, m: wire::WriteImage<'_>) -> Result<(), Fail> {
@@ -374,11 +293,11 @@ impl OpenCl {
         )
     }
 
-    pub(super) fn read_image(&mut self, m: wire::ReadImage, call: u32) -> Result<(), Fail> {
+    pub(super) fn read_image(&mut self, m: wire::ReadImage) -> Result<Answered, Fail> {
         let image = self.objects.memory(m.image);
         let element = image.and_then(|i| self.element_size(i).ok_or(CL_INVALID_MEM_OBJECT));
         let wanted = self.region_bytes(image, &m.region);
-        let ids = (m.queue, m.event, call);
+        let ids = (m.queue, m.event);
         let area = (m.region, element.unwrap_or(1) as u64);
         self.enqueue_to(ids, &m.waits, area, |this, q, piece, b, n, list, e| {
             // The client has made room for as many bytes as it said.
@@ -404,47 +323,43 @@ impl OpenCl {
     pub(super) fn copy_image(&mut self, m: wire::CopyImage) -> Result<(), Fail> {
         let (from, to) = (self.objects.memory(m.from), self.objects.memory(m.to));
         let (a, b, r) = (sizes(&m.from_origin), sizes(&m.to_origin), sizes(&m.region));
-        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let f = this.cl.clEnqueueCopyImage;
             let (a, b, r) = (a.as_ptr(), b.as_ptr(), r.as_ptr());
             // SAFETY: objects of ours; regions are checked by the library.
             Ok(unsafe { f(q, from?, to?, a, b, r, n, list, e) })
-        })?;
-        Ok(())
+        })
     }
 
     pub(super) fn copy_image_to_buffer(&mut self, m: wire::CopyImageToBuffer) -> Result<(), Fail> {
         let (from, to) = (self.objects.memory(m.from), self.objects.memory(m.to));
         let (o, r, at) = (sizes(&m.origin), sizes(&m.region), m.offset as usize);
-        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let f = this.cl.clEnqueueCopyImageToBuffer;
             // SAFETY: objects of ours; regions are checked by the library.
             Ok(unsafe { f(q, from?, to?, o.as_ptr(), r.as_ptr(), at, n, list, e) })
-        })?;
-        Ok(())
+        })
     }
 
     pub(super) fn copy_buffer_to_image(&mut self, m: wire::CopyBufferToImage) -> Result<(), Fail> {
         let (from, to) = (self.objects.memory(m.from), self.objects.memory(m.to));
         let (o, r, at) = (sizes(&m.origin), sizes(&m.region), m.offset as usize);
-        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let f = this.cl.clEnqueueCopyBufferToImage;
             // SAFETY: objects of ours; regions are checked by the library.
             Ok(unsafe { f(q, from?, to?, at, o.as_ptr(), r.as_ptr(), n, list, e) })
-        })?;
-        Ok(())
+        })
     }
 
     pub(super) fn fill_image(&mut self, m: wire::FillImage) -> Result<(), Fail> {
         let image = self.objects.memory(m.image);
         let (o, r) = (sizes(&m.origin), sizes(&m.region));
-        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let f = this.cl.clEnqueueFillImage;
             let color = m.color.as_ptr().cast();
             // SAFETY: objects of ours and four words of colour.
             Ok(unsafe { f(q, image?, color, o.as_ptr(), r.as_ptr(), n, list, e) })
-        })?;
-        Ok(())
+        })
     }
 
     pub(super) fn migrate(&mut self, m: wire::Migrate) -> Result<(), Fail> {
@@ -453,26 +368,24 @@ impl OpenCl {
             .iter()
             .map(|id| self.objects.memory(*id))
             .collect();
-        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let objects = objects?;
             let f = this.cl.clEnqueueMigrateMemObjects;
             let (count, p) = (objects.len() as u32, objects.as_ptr());
             // SAFETY: objects of ours, as many as we say.
             Ok(unsafe { f(q, count, p, m.flags, n, list, e) })
-        })?;
-        Ok(())
+        })
     }
 
     pub(super) fn marker(&mut self, m: wire::Marker) -> Result<(), Fail> {
-        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let f = match m.barrier {
                 0 => this.cl.clEnqueueMarkerWithWaitList,
                 _ => this.cl.clEnqueueBarrierWithWaitList,
             };
             // SAFETY: objects of ours.
             Ok(unsafe { f(q, n, list, e) })
-        })?;
-        Ok(())
+        })
     }
 
     pub(super) fn flush(&mut self, m: wire::Flush) -> Result<(), Fail> {
@@ -482,25 +395,23 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn finish(&mut self, m: wire::Finish, call: u32) -> Result<(), Fail> {
+    pub(super) fn finish(&mut self, m: wire::Finish) -> Result<Answered, Fail> {
         let e = self.enqueue(m.queue, 0, &[], true, |this, q, n, list, e| {
             // SAFETY: objects of ours.
             Ok(unsafe { (this.cl.clEnqueueMarkerWithWaitList)(q, n, list, e) })
         })?;
         self.objects.flush(self.cl, &mut self.dirty);
         let times = self.objects.timed(self.cl, &m.profile);
-        self.answer_after(Some(Events::one(e)), call, Answer::Times(false, times));
-        Ok(())
+        Ok(self.answer_after(Some(Events::one(e)), Answer::Times(false, times)))
     }
 
     pub(super) fn create_user_event(&mut self, m: wire::CreateUserEvent) -> Result<(), Fail> {
         let made = self.objects.context(m.context).and_then(|c| {
-            let mut code = CL_INVALID_OPERATION;
             // SAFETY: a context of ours.
-            let e = unsafe { (self.cl.clCreateUserEvent)(c, &raw mut code) };
-            ok(code).map(|()| Object::Event(e))
+            let e = make(|code| unsafe { (self.cl.clCreateUserEvent)(c, code) })?;
+            Ok(Object::Event(e))
         });
-        self.keep(m.event, wire::op::CREATE_USER_EVENT, made)
+        self.keep(m.event, made)
     }
 
     pub(super) fn set_user_event_status(
@@ -513,16 +424,12 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn wait_for_events(
-        &mut self,
-        m: wire::WaitForEvents,
-        call: u32,
-    ) -> Result<(), Fail> {
+    pub(super) fn wait_for_events(&mut self, m: wire::WaitForEvents) -> Result<Answered, Fail> {
         let mut list = Vec::new();
         for id in &m.events {
             match self.objects.event(*id) {
                 Ok(e) => list.push(e),
-                Err(_) => return Err(Fail::Cl(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)),
+                Err(_) => return Err(Fail::Code(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)),
             }
         }
         for e in &list {
@@ -531,11 +438,10 @@ impl OpenCl {
         }
         self.objects.flush(self.cl, &mut self.dirty);
         let times = self.objects.timed(self.cl, &m.profile);
-        self.answer_after(Events::all(list), call, Answer::Times(true, times));
-        Ok(())
+        Ok(self.answer_after(Events::all(list), Answer::Times(true, times)))
     }
 
-    pub(super) fn event_status(&mut self, m: wire::EventStatus, call: u32) -> Result<(), Fail> {
+    pub(super) fn event_status(&mut self, m: wire::EventStatus) -> Result<Answered, Fail> {
         self.objects.flush(self.cl, &mut self.dirty);
         let status = match self.objects.event(m.event) {
             Ok(e) => self.cl.status(e),
@@ -543,22 +449,25 @@ impl OpenCl {
         };
         if status <= CL_COMPLETE {
             // What the command brought goes first.
-            self.answer_after(None, call, Answer::Status(status));
-            return Ok(());
+            return Ok(self.answer_after(None, Answer::Status(status)));
         }
-        self.answer(call, &wire::EventStatusReply { status });
-        Ok(())
+        let reply = wire::EventStatusReply { status };
+        self.outbox
+            .reply(self.record.call, CL_SUCCESS, |w| reply.encode(w));
+        Ok(Answered)
     }
 
-    pub(super) fn event_profile(&mut self, m: wire::EventProfile, call: u32) -> Result<(), Fail> {
+    pub(super) fn event_profile(
+        &mut self,
+        m: wire::EventProfile,
+    ) -> Result<wire::EventProfileReply, Fail> {
         let e = self.objects.event(m.event)?;
         let status = self.cl.status(e);
         let times = match status {
             CL_COMPLETE => self.cl.times(e)?,
             _ => [0; 5],
         };
-        self.answer(call, &wire::EventProfileReply { status, times });
-        Ok(())
+        Ok(wire::EventProfileReply { status, times })
     }
 
     pub(super) fn event_callback(&mut self, m: wire::EventCallback) -> Result<(), Fail> {
@@ -573,7 +482,7 @@ impl OpenCl {
         unsafe { (self.cl.clRetainEvent)(e) };
         self.objects.flush(self.cl, &mut self.dirty);
         let events = Events::at(e, m.trigger);
-        self.answer_after(Some(events), 0, Answer::Callback(m.token));
+        self.answer_after(Some(events), Answer::Callback(m.token));
         Ok(())
     }
 }

@@ -1,9 +1,11 @@
 //! Making, describing and releasing objects.
 
+use super::cl::make;
 use super::cl::{self, Notify};
 use super::describe;
 use super::objects::{Object, Queue};
-use super::{Fail, OpenCl, ok};
+use super::{OpenCl, ok};
+use crate::answer::{Encoded, Fail};
 use crate::memory::Use;
 use crate::outbox::Outbox;
 use busbar_abi::opencl::*;
@@ -19,7 +21,8 @@ const MOST_BLOBS: usize = 256;
 
 impl OpenCl {
     /// Stores what a creation gave; a failure stays with the id, for whoever uses it.
-    pub(super) fn keep(&mut self, id: u32, op: u16, made: Result<Object, i32>) -> Result<(), Fail> {
+    pub(super) fn keep(&mut self, id: u32, made: Result<Object, i32>) -> Result<(), Fail> {
+        let op = self.record.op;
         let object = made.unwrap_or_else(|e| {
             self.outbox.error(e, |w| {
                 w.u16(op);
@@ -35,7 +38,7 @@ impl OpenCl {
         }
     }
 
-    pub(super) fn describe(&mut self, _: wire::Describe, call: u32) -> Result<(), Fail> {
+    pub(super) fn describe(&mut self, _: wire::Describe) -> Result<Encoded, Fail> {
         let mut bytes = Vec::new();
         let mut w = Writer::new(&mut bytes);
         w.u32(self.platforms.len() as u32);
@@ -46,65 +49,51 @@ impl OpenCl {
                 describe::device(self.cl, *id, self.objects.device(*id)?, &mut w);
             }
         }
-        self.answer(call, &wire::DescribeReply { platforms: &bytes });
-        Ok(())
+        Ok(Encoded::of(&wire::DescribeReply { platforms: &bytes }))
     }
 
-    pub(super) fn device_info(&mut self, m: wire::DeviceInfo, call: u32) -> Result<(), Fail> {
+    pub(super) fn device_info(&mut self, m: wire::DeviceInfo) -> Result<Encoded, Fail> {
         let value = describe::device_info(self.cl, self.objects.device(m.device)?, m.param)?;
-        self.answer(call, &wire::DeviceInfoReply { value: &value });
-        Ok(())
+        Ok(Encoded::of(&wire::DeviceInfoReply { value: &value }))
     }
 
-    pub(super) fn device_timer(&mut self, m: wire::DeviceTimer, call: u32) -> Result<(), Fail> {
+    pub(super) fn device_timer(
+        &mut self,
+        m: wire::DeviceTimer,
+    ) -> Result<wire::DeviceTimerReply, Fail> {
         let device = self.objects.device(m.device)?;
         let (mut device_time, mut host_time) = (0, 0);
         // SAFETY: both places are ours.
         ok(unsafe {
             (self.cl.clGetDeviceAndHostTimer)(device, &raw mut device_time, &raw mut host_time)
         })?;
-        self.answer(
-            call,
-            &wire::DeviceTimerReply {
-                device_time,
-                host_time,
-            },
-        );
-        Ok(())
+        Ok(wire::DeviceTimerReply {
+            device_time,
+            host_time,
+        })
     }
 
     pub(super) fn create_sub_devices(
         &mut self,
         m: wire::CreateSubDevices,
-        call: u32,
-    ) -> Result<(), Fail> {
+    ) -> Result<Encoded, Fail> {
         let device = self.objects.device(m.device)?;
         let mut properties: Vec<isize> = m.properties.iter().map(|p| *p as isize).collect();
         // Whatever the client left out, the list ends, and so does a list of counts in it.
         properties.extend([0, 0]);
-        let mut n = 0;
+        let (f, p, mut n) = (self.cl.clCreateSubDevices, properties.as_ptr(), 0);
         // SAFETY: asks only how many there would be.
-        ok(unsafe {
-            (self.cl.clCreateSubDevices)(device, properties.as_ptr(), 0, null_mut(), &raw mut n)
-        })?;
+        ok(unsafe { f(device, p, 0, null_mut(), &raw mut n) })?;
         let mut bytes = Vec::new();
         let mut w = Writer::new(&mut bytes);
         w.u32(n);
         if m.most > 0 {
             if n > m.most {
-                return Err(Fail::Cl(CL_INVALID_VALUE));
+                return Err(Fail::Code(CL_INVALID_VALUE));
             }
             let mut list = vec![null_mut(); n as usize];
             // SAFETY: the list has room for all of them.
-            ok(unsafe {
-                (self.cl.clCreateSubDevices)(
-                    device,
-                    properties.as_ptr(),
-                    n,
-                    list.as_mut_ptr(),
-                    null_mut(),
-                )
-            })?;
+            ok(unsafe { f(device, p, n, list.as_mut_ptr(), null_mut()) })?;
             w.u32(n);
             for (i, d) in list.into_iter().enumerate() {
                 let id = m.first.wrapping_add(i as u32);
@@ -114,8 +103,9 @@ impl OpenCl {
                 }
             }
         }
-        self.answer(call, &wire::CreateSubDevicesReply { devices: &bytes });
-        Ok(())
+        Ok(Encoded::of(&wire::CreateSubDevicesReply {
+            devices: &bytes,
+        }))
     }
 
     pub(super) fn release(&mut self, m: wire::Release) -> Result<(), Fail> {
@@ -131,14 +121,11 @@ impl OpenCl {
         Ok(())
     }
 
-    pub(super) fn check(&mut self, m: wire::Check, call: u32) -> Result<(), Fail> {
+    pub(super) fn check(&mut self, m: wire::Check) -> Result<(), Fail> {
         match self.objects.get(m.object) {
-            Object::None => Err(Fail::Cl(CL_INVALID_VALUE)),
-            Object::Failed(e) => Err(Fail::Cl(*e)),
-            _ => {
-                self.done(call);
-                Ok(())
-            }
+            Object::None => Err(Fail::Code(CL_INVALID_VALUE)),
+            Object::Failed(e) => Err(Fail::Code(*e)),
+            _ => Ok(()),
         }
     }
 
@@ -173,7 +160,7 @@ impl OpenCl {
 
     pub(super) fn create_context(&mut self, m: wire::CreateContext) -> Result<(), Fail> {
         let made = self.make_context(&m);
-        self.keep(m.context, wire::op::CREATE_CONTEXT, made)
+        self.keep(m.context, made)
     }
 
     fn make_context(&self, m: &wire::CreateContext) -> Result<Object, i32> {
@@ -187,7 +174,6 @@ impl OpenCl {
         let properties = platform
             .map(|p| [CL_CONTEXT_PLATFORM as isize, p.0 as isize, 0])
             .unwrap_or_default();
-        let mut code = CL_INVALID_OPERATION;
         // Nobody says when the library has made its last call, so what the callback needs is never
         // freed; few contexts have one.
         let (notify, user) = match m.notify {
@@ -197,21 +183,14 @@ impl OpenCl {
                 (Some(noticed as Notify), std::ptr::from_mut(listener).cast())
             }
         };
+        let f = self.cl.clCreateContext;
+        let (p, n, list) = (properties.as_ptr(), list.len() as u32, list.as_ptr());
         // SAFETY: lists of ours with the lengths given; the callback's argument lives for ever.
-        let c = unsafe {
-            (self.cl.clCreateContext)(
-                properties.as_ptr(),
-                list.len() as u32,
-                list.as_ptr(),
-                notify,
-                user,
-                &raw mut code,
-            )
-        };
-        ok(code).map(|()| Object::Context(c, devices))
+        let c = make(|code| unsafe { f(p, n, list, notify, user, code) })?;
+        Ok(Object::Context(c, devices))
     }
 
-    pub(super) fn image_formats(&mut self, m: wire::ImageFormats, call: u32) -> Result<(), Fail> {
+    pub(super) fn image_formats(&mut self, m: wire::ImageFormats) -> Result<Encoded, Fail> {
         let c = self.objects.context(m.context)?;
         let f = self.cl.clGetSupportedImageFormats;
         let mut n = 0;
@@ -234,13 +213,12 @@ impl OpenCl {
             .iter()
             .flat_map(|f| [f.order.to_ne_bytes(), f.data_type.to_ne_bytes()].concat())
             .collect();
-        self.answer(call, &wire::ImageFormatsReply { formats: &bytes });
-        Ok(())
+        Ok(Encoded::of(&wire::ImageFormatsReply { formats: &bytes }))
     }
 
     pub(super) fn create_queue(&mut self, m: wire::CreateQueue) -> Result<(), Fail> {
         let made = self.make_queue(&m);
-        self.keep(m.queue, wire::op::CREATE_QUEUE, made)
+        self.keep(m.queue, made)
     }
 
     fn make_queue(&self, m: &wire::CreateQueue) -> Result<Object, i32> {
@@ -280,11 +258,7 @@ impl OpenCl {
         }))
     }
 
-    pub(super) fn set_default_queue(
-        &mut self,
-        m: wire::SetDefaultQueue,
-        call: u32,
-    ) -> Result<(), Fail> {
+    pub(super) fn set_default_queue(&mut self, m: wire::SetDefaultQueue) -> Result<(), Fail> {
         let (c, d) = (
             self.objects.context(m.context)?,
             self.objects.device(m.device)?,
@@ -292,14 +266,13 @@ impl OpenCl {
         let q = self.objects.queue(m.queue)?.raw;
         // SAFETY: objects of ours.
         ok(unsafe { (self.cl.clSetDefaultDeviceCommandQueue)(c, d, q) })?;
-        self.done(call);
         Ok(())
     }
 
     pub(super) fn create_buffer(&mut self, m: wire::CreateBuffer<'_>) -> Result<(), Fail> {
         let data = self.data(m.blob, m.data)?;
         let made = self.make_buffer(&m, data.bytes());
-        self.keep(m.buffer, wire::op::CREATE_BUFFER, made)
+        self.keep(m.buffer, made)
     }
 
     fn make_buffer(&self, m: &wire::CreateBuffer<'_>, data: &[u8]) -> Result<Object, i32> {
@@ -318,11 +291,10 @@ impl OpenCl {
             null_mut()
         };
         let charge = self.charge(Use::Buffer, m.size)?;
-        let mut code = CL_INVALID_OPERATION;
+        let f = self.cl.clCreateBuffer;
         // SAFETY: `host` has `size` bytes if it is not null: checked above.
-        let b =
-            unsafe { (self.cl.clCreateBuffer)(c, m.flags, m.size as usize, host, &raw mut code) };
-        ok(code).map(|()| Object::Memory(b, Some(charge)))
+        let b = make(|code| unsafe { f(c, m.flags, m.size as usize, host, code) })?;
+        Ok(Object::Memory(b, Some(charge)))
     }
 
     pub(super) fn create_sub_buffer(&mut self, m: wire::CreateSubBuffer) -> Result<(), Fail> {
@@ -331,26 +303,18 @@ impl OpenCl {
                 origin: m.origin as usize,
                 size: m.size as usize,
             };
-            let mut code = CL_INVALID_OPERATION;
+            let (f, kind) = (self.cl.clCreateSubBuffer, CL_BUFFER_CREATE_TYPE_REGION);
             // SAFETY: a buffer of ours; the region is checked by the library.
-            let b = unsafe {
-                (self.cl.clCreateSubBuffer)(
-                    parent,
-                    m.flags,
-                    CL_BUFFER_CREATE_TYPE_REGION,
-                    &raw const region,
-                    &raw mut code,
-                )
-            };
-            ok(code).map(|()| Object::Memory(b, None))
+            let b = make(|code| unsafe { f(parent, m.flags, kind, &raw const region, code) })?;
+            Ok(Object::Memory(b, None))
         });
-        self.keep(m.buffer, wire::op::CREATE_SUB_BUFFER, made)
+        self.keep(m.buffer, made)
     }
 
     pub(super) fn create_image(&mut self, m: wire::CreateImage<'_>) -> Result<(), Fail> {
         let data = self.data(m.blob, m.data)?;
         let made = self.make_image(&m, data.bytes());
-        self.keep(m.image, wire::op::CREATE_IMAGE, made)
+        self.keep(m.image, made)
     }
 
     fn make_image(&self, m: &wire::CreateImage<'_>, data: &[u8]) -> Result<Object, i32> {
@@ -379,23 +343,13 @@ impl OpenCl {
         let copies = m.flags & CL_MEM_COPY_HOST_PTR != 0;
         let mut flags = m.flags & !CL_MEM_COPY_HOST_PTR;
         let f = self.cl.clCreateImage;
-        let mut code = CL_INVALID_OPERATION;
+        let (form, shape) = (&raw const format, &raw const desc);
         let mut host = null_mut();
         if copies {
             // The library reads a whole image's worth of bytes, so an empty one of the same shape
             // says first how many those are.
             // SAFETY: no host memory is involved.
-            let probe = unsafe {
-                f(
-                    c,
-                    flags,
-                    &raw const format,
-                    &raw const desc,
-                    null_mut(),
-                    &raw mut code,
-                )
-            };
-            ok(code)?;
+            let probe = make(|code| unsafe { f(c, flags, form, shape, null_mut(), code) })?;
             let wanted = self.image_bytes(probe, &desc);
             // SAFETY: made just now.
             unsafe { (self.cl.clReleaseMemObject)(probe) };
@@ -406,17 +360,7 @@ impl OpenCl {
             host = data.as_ptr().cast_mut().cast();
         }
         // SAFETY: `host` is null or has as many bytes as the image, checked above.
-        let i = unsafe {
-            f(
-                c,
-                flags,
-                &raw const format,
-                &raw const desc,
-                host,
-                &raw mut code,
-            )
-        };
-        ok(code)?;
+        let i = make(|code| unsafe { f(c, flags, form, shape, host, code) })?;
         // Only the library knows how long a pixel is. What has a parent lies in that.
         let bytes = if m.parent == 0 {
             self.image_bytes(i, &desc)
@@ -456,23 +400,21 @@ impl OpenCl {
         ok(code).ok().map(|()| n)
     }
 
-    pub(super) fn image_info(&mut self, m: wire::ImageInfo, call: u32) -> Result<(), Fail> {
+    pub(super) fn image_info(&mut self, m: wire::ImageInfo) -> Result<Encoded, Fail> {
         let image = self.objects.memory(m.image)?;
         let mut bytes = Vec::new();
         describe::image(self.cl, image, &mut Writer::new(&mut bytes));
-        self.answer(call, &wire::ImageInfoReply { table: &bytes });
-        Ok(())
+        Ok(Encoded::of(&wire::ImageInfoReply { table: &bytes }))
     }
 
     pub(super) fn create_sampler(&mut self, m: wire::CreateSampler) -> Result<(), Fail> {
         let made = self.objects.context(m.context).and_then(|c| {
-            let mut code = CL_INVALID_OPERATION;
             let f = self.cl.clCreateSampler;
             // SAFETY: a context of ours.
-            let s = unsafe { f(c, m.normalized, m.addressing, m.filter, &raw mut code) };
-            ok(code).map(|()| Object::Sampler(s))
+            let s = make(|code| unsafe { f(c, m.normalized, m.addressing, m.filter, code) })?;
+            Ok(Object::Sampler(s))
         });
-        self.keep(m.sampler, wire::op::CREATE_SAMPLER, made)
+        self.keep(m.sampler, made)
     }
 }
 

@@ -61,10 +61,9 @@ pub fn devices(cl: &Cl, platform: Handle) -> Vec<Handle> {
 /// An answer of a platform.
 pub fn platform_info(cl: &Cl, p: Handle, param: u32) -> Result<Vec<u8>, i32> {
     // SAFETY: a platform of the library; `ask` gives matching sizes.
-    ask(
-        |n, v, r| unsafe { (cl.clGetPlatformInfo)(p, param, n, v, r) },
-        MOST,
-    )
+    ask(MOST, |n, v, r| unsafe {
+        (cl.clGetPlatformInfo)(p, param, n, v, r)
+    })
 }
 
 /// An answer of a device.
@@ -73,10 +72,9 @@ pub fn device_info(cl: &Cl, d: Handle, param: u32) -> Result<Vec<u8>, i32> {
         return Err(CL_INVALID_VALUE);
     }
     // SAFETY: a device of the library; `ask` gives matching sizes.
-    ask(
-        |n, v, r| unsafe { (cl.clGetDeviceInfo)(d, param, n, v, r) },
-        MOST,
-    )
+    ask(MOST, |n, v, r| unsafe {
+        (cl.clGetDeviceInfo)(d, param, n, v, r)
+    })
 }
 
 /// Whether a device's kernels are machine code of the process that runs them.
@@ -115,17 +113,15 @@ pub fn image(cl: &Cl, m: Handle, w: &mut Writer<'_>) {
             continue;
         }
         // SAFETY: an image of ours; `ask` gives matching sizes.
-        let v = ask(
-            |n, v, r| unsafe { (cl.clGetImageInfo)(m, param, n, v, r) },
-            MOST,
-        );
+        let v = ask(MOST, |n, v, r| unsafe {
+            (cl.clGetImageInfo)(m, param, n, v, r)
+        });
         answers.extend(v.ok().map(|v| (param, v)));
     }
     // SAFETY: as above.
-    let size = ask(
-        |n, v, r| unsafe { (cl.clGetMemObjectInfo)(m, CL_MEM_SIZE, n, v, r) },
-        8,
-    );
+    let size = ask(8, |n, v, r| unsafe {
+        (cl.clGetMemObjectInfo)(m, CL_MEM_SIZE, n, v, r)
+    });
     answers.extend(size.ok().map(|v| (CL_MEM_SIZE, v)));
     table(w, &answers);
 }
@@ -146,11 +142,10 @@ fn string(v: Vec<u8>) -> String {
 
 /// An answer about a program's last build for a device.
 pub fn build_info(cl: &Cl, p: Handle, d: Handle, param: u32) -> Result<Vec<u8>, i32> {
-    ask(
-        // SAFETY: program and device are ours; `ask` gives matching sizes.
-        |n, v, r| unsafe { (cl.clGetProgramBuildInfo)(p, d, param, n, v, r) },
-        4 << 20,
-    )
+    // SAFETY: program and device are ours; `ask` gives matching sizes.
+    ask(4 << 20, |n, v, r| unsafe {
+        (cl.clGetProgramBuildInfo)(p, d, param, n, v, r)
+    })
 }
 
 /// Writes what there is to know of a program on its devices; `log` may still change logs.
@@ -188,10 +183,9 @@ pub fn program(
     };
     w.u8(1);
     // SAFETY: as above.
-    let names = ask(
-        |n, v, r| unsafe { (cl.clGetProgramInfo)(p, CL_PROGRAM_KERNEL_NAMES, n, v, r) },
-        MOST,
-    );
+    let names = ask(MOST, |n, v, r| unsafe {
+        (cl.clGetProgramInfo)(p, CL_PROGRAM_KERNEL_NAMES, n, v, r)
+    });
     w.str(&string(names.unwrap_or_default()));
     w.u32(kernels.len() as u32);
     for k in kernels {
@@ -204,11 +198,10 @@ pub fn program(
 /// Writes what there is to know of a kernel.
 pub fn kernel(cl: &Cl, k: Handle, devices: &[(u32, Handle)], w: &mut Writer<'_>) {
     let info = |param| {
-        ask(
-            // SAFETY: a kernel of ours; `ask` gives matching sizes.
-            |n, v, r| unsafe { (cl.clGetKernelInfo)(k, param, n, v, r) },
-            MOST,
-        )
+        // SAFETY: a kernel of ours; `ask` gives matching sizes.
+        ask(MOST, |n, v, r| unsafe {
+            (cl.clGetKernelInfo)(k, param, n, v, r)
+        })
     };
     w.str(&string(info(CL_KERNEL_FUNCTION_NAME).unwrap_or_default()));
     let n_args = number(info(CL_KERNEL_NUM_ARGS)) as u32;
@@ -219,10 +212,10 @@ pub fn kernel(cl: &Cl, k: Handle, devices: &[(u32, Handle)], w: &mut Writer<'_>)
         .filter_map(|(id, d)| {
             let answers: Vec<_> = (CL_KERNEL_WORK_GROUP_SIZE..=CL_KERNEL_WORK_GROUP_SIZE + 7)
                 .filter_map(|param| {
+                    let f = cl.clGetKernelWorkGroupInfo;
                     // SAFETY: as above.
-                    let get =
-                        |n, v, r| unsafe { (cl.clGetKernelWorkGroupInfo)(k, *d, param, n, v, r) };
-                    Some((param, ask(get, MOST).ok()?))
+                    let info = ask(MOST, |n, v, r| unsafe { f(k, *d, param, n, v, r) });
+                    Some((param, info.ok()?))
                 })
                 .collect();
             (!answers.is_empty()).then_some((*id, answers))
@@ -235,10 +228,9 @@ pub fn kernel(cl: &Cl, k: Handle, devices: &[(u32, Handle)], w: &mut Writer<'_>)
     }
     let arg = |i, param| {
         // SAFETY: as above.
-        ask(
-            |n, v, r| unsafe { (cl.clGetKernelArgInfo)(k, i, param, n, v, r) },
-            MOST,
-        )
+        ask(MOST, |n, v, r| unsafe {
+            (cl.clGetKernelArgInfo)(k, i, param, n, v, r)
+        })
     };
     let known = n_args == 0 || arg(0, CL_KERNEL_ARG_ADDRESS_QUALIFIER).is_ok();
     let named = n_args == 0 || arg(0, CL_KERNEL_ARG_NAME).is_ok();

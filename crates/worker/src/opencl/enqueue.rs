@@ -3,7 +3,8 @@
 use super::done::{Answer, Events, Held, Then};
 use super::objects::{Object, Queue};
 use super::session::Data;
-use super::{Fail, Made, OpenCl, ok};
+use super::{Made, OpenCl, ok};
+use crate::answer::{Answered, Fail};
 use busbar_abi::opencl::*;
 use busbar_wire::WireError;
 use busbar_wire::limits::BULK_CHUNK;
@@ -54,7 +55,7 @@ impl OpenCl {
             Ok(e) => e,
             Err(code) => {
                 self.fail_event(event, context, code)?;
-                return Err(Fail::Cl(code));
+                return Err(Fail::Code(code));
             }
         };
         if let Some(Object::Queue(q)) = self.objects.get_mut(queue)
@@ -71,6 +72,17 @@ impl OpenCl {
             self.put_event(event, e)?;
         }
         Ok(e)
+    }
+
+    /// As [`OpenCl::enqueue`], of a command whose end nobody here waits for.
+    pub(super) fn command(
+        &mut self,
+        queue: u32,
+        event: u32,
+        waits: &[u32],
+        f: impl FnOnce(&Self, Handle, u32, *const Handle, *mut Handle) -> Result<i32, i32>,
+    ) -> Result<(), Fail> {
+        self.enqueue(queue, event, waits, false, f).map(drop)
     }
 
     fn put_event(&mut self, id: u32, e: Handle) -> Result<(), Fail> {
@@ -124,16 +136,17 @@ impl OpenCl {
         Ok(())
     }
 
-    /// Runs enqueues that fill memory of ours with the pieces of a box, in order; the answer to
-    /// `call` follows the last one. The box has elements of `element` bytes.
+    /// Runs enqueues that fill memory of ours with the pieces of a box, in order; the answer
+    /// follows the last one. The box has elements of `element` bytes.
     pub(super) fn enqueue_to(
         &mut self,
-        (queue, event, call): (u32, u32, u32),
+        (queue, event): (u32, u32),
         waits: &[u32],
         (region, element): ([u64; 3], u64),
         f: impl Fn(&Self, Handle, &Piece, &mut [u8], u32, *const Handle, Made) -> Result<i32, i32>,
-    ) -> Result<(), Fail> {
+    ) -> Result<Answered, Fail> {
         let q = self.objects.queue(queue)?;
+        let call = self.record.call;
         // Where commands overtake each other, the client's event must be that of all of it, and so
         // it must where a program asks how long it took.
         let whole = q.loose || q.timed && event != 0;
@@ -142,7 +155,7 @@ impl OpenCl {
         let mut started = Vec::new();
         let mut failed = match bytes {
             Some(n) if n <= 1 << 40 => None,
-            _ => Some(Fail::Cl(CL_OUT_OF_HOST_MEMORY)),
+            _ => Some(Fail::Code(CL_OUT_OF_HOST_MEMORY)),
         };
         let mut cut = pieces(region, element, most).peekable();
         while failed.is_none()
@@ -154,7 +167,7 @@ impl OpenCl {
                 false => Err(CL_OUT_OF_HOST_MEMORY),
             };
             let id = if cut.peek().is_none() { event } else { 0 };
-            let begun = landing.map_err(Fail::Cl).and_then(|mut landing| {
+            let begun = landing.map_err(Fail::Code).and_then(|mut landing| {
                 let e = self.enqueue(queue, id, waits, true, |this, q, n, list, e| {
                     f(this, q, &piece, landing.bytes_mut(), n, list, e)
                 });
@@ -169,7 +182,7 @@ impl OpenCl {
             for (e, landing) in started {
                 self.completer.keep(Events::one(e), Held::Landing(landing));
             }
-            if let Fail::Cl(code) = fail {
+            if let Fail::Code(code) = fail {
                 self.fail_event(event, q.context, code)?;
             }
             return Err(fail);
@@ -195,9 +208,9 @@ impl OpenCl {
             self.completer.after(Events::one(e), then);
         }
         if !single {
-            self.answer_after(Events::all(all), call, Answer::Strict);
+            self.answer_after(Events::all(all), Answer::Strict);
         }
-        Ok(())
+        Ok(Answered)
     }
 }
 

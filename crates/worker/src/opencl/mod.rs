@@ -35,7 +35,7 @@ use cl::{Cl, ok};
 use done::{Completer, Ends};
 use landing::Pool;
 use objects::{Object, Objects};
-use session::{Fail, Made, OpenCl};
+use session::{Made, OpenCl};
 use shared::Shared;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -156,6 +156,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     })?;
     Ok(Box::new(OpenCl {
         cl,
+        record: Header::default(),
         outbox: setup.outbox,
         content: setup.content,
         native,
@@ -183,27 +184,11 @@ impl Api for OpenCl {
         hold: &mut Hold<'_>,
     ) -> Result<(), WireError> {
         self.slab = hold.take();
-        let done = generated::dispatch(self, h, payload);
+        self.record = *h;
+        let done = generated::dispatch(self, payload);
         // Still there when no command reads it.
         self.slab = None;
-        match done {
-            Ok(()) => Ok(()),
-            Err(Fail::Wire(e)) => Err(e),
-            Err(Fail::Cl(code)) if h.call != 0 => {
-                self.printed.flush();
-                self.outbox.reply(h.call, code, |_| {});
-                Ok(())
-            }
-            Err(Fail::Cl(code)) => {
-                // Every message whose failure belongs to a queue begins with the queue's id.
-                let queue = payload.first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
-                self.outbox.error(code, |w| {
-                    w.u16(h.op);
-                    w.u32(queue);
-                });
-                Ok(())
-            }
-        }
+        done
     }
 
     fn poll(&mut self) -> bool {

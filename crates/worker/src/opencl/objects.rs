@@ -10,6 +10,9 @@ use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl::Kind;
 use std::sync::Arc;
 
+/// Devices with their ids.
+pub type Devices = Vec<(u32, Handle)>;
+
 /// One object.
 #[derive(Default)]
 pub enum Object {
@@ -21,7 +24,7 @@ pub enum Object {
     /// A device; `true` for a sub-device, which is ours to release.
     Device(Handle, bool),
     /// A context with its devices.
-    Context(Handle, Vec<(u32, Handle)>),
+    Context(Handle, Devices),
     /// A queue.
     Queue(Queue),
     /// A buffer or an image; the bytes that it was made over, if the API wants them kept.
@@ -68,6 +71,19 @@ impl Sort for () {
     fn index(self) -> usize {
         0
     }
+}
+
+/// What has an id, if it is of that kind; else the code for what is not, or why it was not made.
+macro_rules! looked_up {
+    ($($(#[$doc:meta])* $name:ident: $t:ty = $kind:pat => $value:expr, $invalid:ident;)*) => {$(
+        $(#[$doc])*
+        pub fn $name(&self, id: u32) -> Result<$t, i32> {
+            match self.get(id) {
+                $kind => Ok($value),
+                _ => self.fail(id, $invalid),
+            }
+        }
+    )*};
 }
 
 impl Objects {
@@ -119,89 +135,32 @@ impl Objects {
         }
     }
 
-    /// A device.
-    pub fn device(&self, id: u32) -> Result<Handle, i32> {
-        match self.get(id) {
-            Object::Device(h, _) => Ok(*h),
-            _ => self.fail(id, CL_INVALID_DEVICE),
-        }
+    looked_up! {
+        /// A device.
+        device: Handle = Object::Device(h, _) => *h, CL_INVALID_DEVICE;
+        /// A context.
+        context: Handle = Object::Context(h, _) => *h, CL_INVALID_CONTEXT;
+        /// A context's devices.
+        context_devices: Devices = Object::Context(_, d) => d.clone(), CL_INVALID_CONTEXT;
+        /// A queue.
+        queue: Queue = Object::Queue(q) => *q, CL_INVALID_COMMAND_QUEUE;
+        /// A memory object.
+        memory: Handle = Object::Memory(h, _) => *h, CL_INVALID_MEM_OBJECT;
+        /// A sampler.
+        sampler: Handle = Object::Sampler(h) => *h, CL_INVALID_SAMPLER;
+        /// A program.
+        program: Arc<Program> = Object::Program(p) => p.clone(), CL_INVALID_PROGRAM;
+        /// A kernel.
+        kernel: Handle = Object::Kernel(h, _) => *h, CL_INVALID_KERNEL;
+        /// A kernel's program.
+        kernel_program: Arc<Program> = Object::Kernel(_, p) => p.clone(), CL_INVALID_KERNEL;
+        /// An event.
+        event: Handle = Object::Event(h) => *h, CL_INVALID_EVENT;
     }
 
     /// Devices with their ids.
-    pub fn devices(&self, ids: &[u32]) -> Result<Vec<(u32, Handle)>, i32> {
+    pub fn devices(&self, ids: &[u32]) -> Result<Devices, i32> {
         ids.iter().map(|id| Ok((*id, self.device(*id)?))).collect()
-    }
-
-    /// A context.
-    pub fn context(&self, id: u32) -> Result<Handle, i32> {
-        match self.get(id) {
-            Object::Context(h, _) => Ok(*h),
-            _ => self.fail(id, CL_INVALID_CONTEXT),
-        }
-    }
-
-    /// A context's devices.
-    pub fn context_devices(&self, id: u32) -> Result<Vec<(u32, Handle)>, i32> {
-        match self.get(id) {
-            Object::Context(_, d) => Ok(d.clone()),
-            _ => self.fail(id, CL_INVALID_CONTEXT),
-        }
-    }
-
-    /// A queue.
-    pub fn queue(&self, id: u32) -> Result<Queue, i32> {
-        match self.get(id) {
-            Object::Queue(q) => Ok(*q),
-            _ => self.fail(id, CL_INVALID_COMMAND_QUEUE),
-        }
-    }
-
-    /// A memory object.
-    pub fn memory(&self, id: u32) -> Result<Handle, i32> {
-        match self.get(id) {
-            Object::Memory(h, _) => Ok(*h),
-            _ => self.fail(id, CL_INVALID_MEM_OBJECT),
-        }
-    }
-
-    /// A sampler.
-    pub fn sampler(&self, id: u32) -> Result<Handle, i32> {
-        match self.get(id) {
-            Object::Sampler(h) => Ok(*h),
-            _ => self.fail(id, CL_INVALID_SAMPLER),
-        }
-    }
-
-    /// A program.
-    pub fn program(&self, id: u32) -> Result<Arc<Program>, i32> {
-        match self.get(id) {
-            Object::Program(p) => Ok(p.clone()),
-            _ => self.fail(id, CL_INVALID_PROGRAM),
-        }
-    }
-
-    /// A kernel.
-    pub fn kernel(&self, id: u32) -> Result<Handle, i32> {
-        match self.get(id) {
-            Object::Kernel(h, _) => Ok(*h),
-            _ => self.fail(id, CL_INVALID_KERNEL),
-        }
-    }
-
-    /// A kernel's program.
-    pub fn kernel_program(&self, id: u32) -> Result<Arc<Program>, i32> {
-        match self.get(id) {
-            Object::Kernel(_, p) => Ok(p.clone()),
-            _ => self.fail(id, CL_INVALID_KERNEL),
-        }
-    }
-
-    /// An event.
-    pub fn event(&self, id: u32) -> Result<Handle, i32> {
-        match self.get(id) {
-            Object::Event(h) => Ok(*h),
-            _ => self.fail(id, CL_INVALID_EVENT),
-        }
     }
 
     /// Hands every queue with new commands to its device.

@@ -4,9 +4,11 @@
 use super::built::Program;
 use super::cache;
 use super::cl::Cl;
+use super::cl::make;
 use super::describe;
 use super::objects::Object;
-use super::{Fail, OpenCl, ok};
+use super::{OpenCl, ok};
+use crate::answer::{Always, Answered, Encoded, Fail};
 use crate::content::{Content, Hash};
 use crate::scratch::Scratch;
 use busbar_abi::opencl::*;
@@ -94,7 +96,7 @@ impl Headers {
                 whole: true,
             });
         }
-        let scratch = Scratch::new().map_err(|_| Fail::Cl(CL_OUT_OF_HOST_MEMORY))?;
+        let scratch = Scratch::new().map_err(|_| Fail::Code(CL_OUT_OF_HOST_MEMORY))?;
         let mut r = Reader::new(files);
         let mut whole = true;
         for _ in 0..r.count(1 << 16, 8)? {
@@ -153,9 +155,16 @@ impl Headers {
 }
 
 impl OpenCl {
+    /// What the client is told of a program.
+    fn described(&self, p: Handle, devices: &[(u32, Handle)]) -> Vec<u8> {
+        let mut info = Vec::new();
+        describe::program(self.cl, p, devices, |l| l, &mut Writer::new(&mut info));
+        info
+    }
+
     fn keep_program(
         &mut self,
-        (id, op): (u32, u16),
+        id: u32,
         context: Handle,
         source: Option<Hash>,
         made: Result<(Handle, Vec<(u32, Handle)>), i32>,
@@ -172,7 +181,7 @@ impl OpenCl {
                 building: Mutex::default(),
             }))
         });
-        self.keep(id, op, made)
+        self.keep(id, made)
     }
 
     pub(super) fn create_program_with_source(
@@ -185,7 +194,6 @@ impl OpenCl {
         let made = context.and_then(|c| {
             let devices = self.objects.context_devices(m.context)?;
             let (text, len) = (data.bytes().as_ptr(), data.bytes().len());
-            let mut code = CL_INVALID_OPERATION;
             let f = self.cl.clCreateProgramWithSource;
             // An empty source must not look like one whose length is unknown.
             let (text, len) = if len == 0 {
@@ -194,47 +202,44 @@ impl OpenCl {
                 (text, len)
             };
             // SAFETY: a context of ours and one text with its length.
-            let p = unsafe { f(c, 1, &raw const text, &raw const len, &raw mut code) };
-            ok(code).map(|()| (p, devices))
+            let p = make(|code| unsafe { f(c, 1, &raw const text, &raw const len, code) })?;
+            Ok((p, devices))
         });
-        let name = (m.program, wire::op::CREATE_PROGRAM_WITH_SOURCE);
-        self.keep_program(name, context.unwrap_or(null_mut()), Some(source), made)
+        self.keep_program(m.program, context.unwrap_or(null_mut()), Some(source), made)
     }
 
     pub(super) fn create_program_with_binary(
         &mut self,
         m: wire::CreateProgramWithBinary,
-        call: u32,
-    ) -> Result<(), Fail> {
-        let name = (m.program, wire::op::CREATE_PROGRAM_WITH_BINARY);
+    ) -> Result<Always<Encoded>, Fail> {
+        let program = m.program;
         let m = wire::LoadProgram {
-            program: m.program,
+            program,
             context: m.context,
             devices: m.devices,
             lengths: m.lengths,
             blob: m.blob,
         };
-        let (code, statuses) = self.load(name, m)?;
-        let mut info = Vec::new();
-        if code == CL_SUCCESS {
-            let p = self.objects.program(name.0)?;
-            let w = &mut Writer::new(&mut info);
-            describe::program(self.cl, p.raw, &p.devices, |l| l, w);
-        }
+        let (code, statuses) = self.load(m)?;
+        let info = match code {
+            CL_SUCCESS => {
+                let p = self.objects.program(program)?;
+                self.described(p.raw, &p.devices)
+            }
+            _ => Vec::new(),
+        };
         let statuses = statuses.iter().map(|s| *s as u32).collect();
         let info = &info;
-        let reply = wire::CreateProgramWithBinaryReply { statuses, info };
-        self.outbox.reply(call, code, |w| reply.encode(w));
-        Ok(())
+        let reply = Encoded::of(&wire::CreateProgramWithBinaryReply { statuses, info });
+        Ok(Always(code, reply))
     }
 
     pub(super) fn load_program(&mut self, m: wire::LoadProgram) -> Result<(), Fail> {
-        let name = (m.program, wire::op::LOAD_PROGRAM);
-        self.load(name, m).map(drop)
+        self.load(m).map(drop)
     }
 
     /// Makes a program from binaries. Returns the library's code and each binary's.
-    fn load(&mut self, name: (u32, u16), m: wire::LoadProgram) -> Result<(i32, Vec<i32>), Fail> {
+    fn load(&mut self, m: wire::LoadProgram) -> Result<(i32, Vec<i32>), Fail> {
         if self.native {
             self.content.clients_code_runs();
         }
@@ -270,49 +275,34 @@ impl OpenCl {
             )
         };
         let made = ok(code).map(|()| (p, devices));
-        self.keep_program(name, c, None, made)?;
+        self.keep_program(m.program, c, None, made)?;
         Ok((code, statuses))
     }
 
     pub(super) fn create_program_with_built_in_kernels(
         &mut self,
         m: wire::CreateProgramWithBuiltInKernels<'_>,
-        call: u32,
-    ) -> Result<(), Fail> {
+    ) -> Result<Encoded, Fail> {
         let c = self.objects.context(m.context)?;
         let devices = self.objects.devices(&m.devices)?;
         let raw: Vec<_> = devices.iter().map(|d| d.1).collect();
         let names = CString::new(m.names).map_err(|_| CL_INVALID_VALUE)?;
-        let mut code = CL_INVALID_OPERATION;
         let f = self.cl.clCreateProgramWithBuiltInKernels;
+        let (n, list) = (raw.len() as u32, raw.as_ptr());
         // SAFETY: a context and devices of ours, and a C string.
-        let p = unsafe {
-            f(
-                c,
-                raw.len() as u32,
-                raw.as_ptr(),
-                names.as_ptr(),
-                &raw mut code,
-            )
-        };
-        ok(code)?;
-        let mut info = Vec::new();
-        describe::program(self.cl, p, &devices, |l| l, &mut Writer::new(&mut info));
+        let p = make(|code| unsafe { f(c, n, list, names.as_ptr(), code) })?;
+        let info = self.described(p, &devices);
         let made = Ok((p, devices));
-        let name = (m.program, wire::op::CREATE_PROGRAM_WITH_BUILT_IN_KERNELS);
-        self.keep_program(name, c, None, made)?;
-        self.answer(
-            call,
-            &wire::CreateProgramWithBuiltInKernelsReply { info: &info },
-        );
-        Ok(())
+        self.keep_program(m.program, c, None, made)?;
+        Ok(Encoded::of(&wire::CreateProgramWithBuiltInKernelsReply {
+            info: &info,
+        }))
     }
 
     pub(super) fn create_program_with_il(
         &mut self,
         m: wire::CreateProgramWithIl,
-        call: u32,
-    ) -> Result<(), Fail> {
+    ) -> Result<Encoded, Fail> {
         let data = self.data(m.blob, &[])?;
         let c = self.objects.context(m.context)?;
         let devices = self.objects.context_devices(m.context)?;
@@ -322,12 +312,9 @@ impl OpenCl {
             (self.cl.clCreateProgramWithIL)(c, b.as_ptr().cast(), b.len(), &raw mut code)
         };
         ok(code)?;
-        let mut info = Vec::new();
-        describe::program(self.cl, p, &devices, |l| l, &mut Writer::new(&mut info));
-        let name = (m.program, wire::op::CREATE_PROGRAM_WITH_IL);
-        self.keep_program(name, c, None, Ok((p, devices)))?;
-        self.answer(call, &wire::CreateProgramWithIlReply { info: &info });
-        Ok(())
+        let info = self.described(p, &devices);
+        self.keep_program(m.program, c, None, Ok((p, devices)))?;
+        Ok(Encoded::of(&wire::CreateProgramWithIlReply { info: &info }))
     }
 
     /// Runs a compiler on a thread of its own; `f` gets the program's handle. What comes of it is
@@ -335,14 +322,14 @@ impl OpenCl {
     fn compile(
         &self,
         program: Arc<Program>,
-        call: u32,
         headers: Headers,
         key: Option<(Hash, CString)>,
         f: impl Fn(&Cl, Handle, &Headers) -> i32 + Send + 'static,
-    ) -> Result<(), Fail> {
+    ) -> Result<Answered, Fail> {
+        let call = self.record.call;
         let (outbox, printed) = (self.outbox.clone(), self.printed.clone());
         if Arc::strong_count(&self.builds) > MOST_BUILDS {
-            return Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY));
+            return Err(Fail::Code(CL_OUT_OF_HOST_MEMORY));
         }
         let counted = self.builds.clone();
         let content = self.content.clone();
@@ -386,8 +373,8 @@ impl OpenCl {
         };
         let started = std::thread::Builder::new().name("build".into()).spawn(work);
         match started {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Fail::Cl(CL_OUT_OF_HOST_MEMORY)),
+            Ok(_) => Ok(Answered),
+            Err(_) => Err(Fail::Code(CL_OUT_OF_HOST_MEMORY)),
         }
     }
 
@@ -395,17 +382,13 @@ impl OpenCl {
     fn chosen(&self, p: &Program, ids: &[u32]) -> Result<Devices, Fail> {
         let all = ids.iter().all(|id| p.devices.iter().any(|d| d.0 == *id));
         if !all || ids.is_empty() {
-            return Err(Fail::Cl(CL_INVALID_DEVICE));
+            return Err(Fail::Code(CL_INVALID_DEVICE));
         }
         let devices = self.objects.devices(ids)?;
         Ok(Devices(devices.iter().map(|d| d.1).collect()))
     }
 
-    pub(super) fn build_program(
-        &mut self,
-        m: wire::BuildProgram<'_>,
-        call: u32,
-    ) -> Result<(), Fail> {
+    pub(super) fn build_program(&mut self, m: wire::BuildProgram<'_>) -> Result<Answered, Fail> {
         let files = self.data(m.files, &[])?;
         let p = self.objects.program(m.program)?;
         let devices = self.chosen(&p, &m.devices)?;
@@ -418,7 +401,7 @@ impl OpenCl {
             let key = cache::key(self.cl, &source, files.bytes(), m.options, &p.devices);
             (key, options.clone())
         });
-        self.compile(p, call, headers, key, move |cl, p, _| {
+        self.compile(p, headers, key, move |cl, p, _| {
             let list = devices.get();
             let (n, list) = (list.len() as u32, list.as_ptr());
             // SAFETY: objects of ours and a C string.
@@ -446,8 +429,7 @@ impl OpenCl {
     pub(super) fn compile_program(
         &mut self,
         m: wire::CompileProgram<'_>,
-        call: u32,
-    ) -> Result<(), Fail> {
+    ) -> Result<Answered, Fail> {
         let files = self.data(m.files, &[])?;
         let p = self.objects.program(m.program)?;
         let devices = self.chosen(&p, &m.devices)?;
@@ -467,7 +449,7 @@ impl OpenCl {
         if names.len() != sources.len() {
             return Err(Fail::Wire(WireError::BadValue("number of header names")));
         }
-        self.compile(p, call, headers, None, move |cl, p, _| {
+        self.compile(p, headers, None, move |cl, p, _| {
             let list = devices.get();
             let raw: Vec<_> = sources.iter().map(|s| s.raw).collect();
             let names: Vec<_> = names.iter().map(|n| n.as_ptr()).collect();
@@ -493,7 +475,10 @@ impl OpenCl {
     }
 
     /// Links in the executor: the new program must be there for messages that follow at once.
-    pub(super) fn link_program(&mut self, m: wire::LinkProgram<'_>, call: u32) -> Result<(), Fail> {
+    pub(super) fn link_program(
+        &mut self,
+        m: wire::LinkProgram<'_>,
+    ) -> Result<Always<Encoded>, Fail> {
         let c = self.objects.context(m.context)?;
         let devices = self.objects.devices(&m.devices)?;
         let raw: Vec<_> = devices.iter().map(|d| d.1).collect();
@@ -530,25 +515,16 @@ impl OpenCl {
             }
             in_vain
         });
-        let mut info = Vec::new();
-        if !p.is_null() {
-            describe::program(self.cl, p, &devices, |l| l, &mut Writer::new(&mut info));
-        }
-        let made = match p.is_null() {
-            true => Err(code),
-            false => Ok((p, devices)),
+        let (info, made) = match p.is_null() {
+            true => (Vec::new(), Err(code)),
+            false => (self.described(p, &devices), Ok((p, devices))),
         };
-        self.keep_program((m.program, wire::op::LINK_PROGRAM), c, None, made)?;
-        let reply = wire::LinkProgramReply { info: &info };
-        self.outbox.reply(call, code, |w| reply.encode(w));
-        Ok(())
+        self.keep_program(m.program, c, None, made)?;
+        let reply = Encoded::of(&wire::LinkProgramReply { info: &info });
+        Ok(Always(code, reply))
     }
 
-    pub(super) fn program_binaries(
-        &mut self,
-        m: wire::ProgramBinaries,
-        call: u32,
-    ) -> Result<(), Fail> {
+    pub(super) fn program_binaries(&mut self, m: wire::ProgramBinaries) -> Result<Encoded, Fail> {
         let p = self.objects.program(m.program)?;
         let _alone = p.alone();
         let sizes = cache::binary_sizes(self.cl, p.raw())?;
@@ -562,43 +538,39 @@ impl OpenCl {
         }
         if m.bytes > 0 {
             if sizes.iter().sum::<u64>() != m.bytes {
-                return Err(Fail::Cl(CL_INVALID_VALUE));
+                return Err(Fail::Code(CL_INVALID_VALUE));
             }
             let binaries = cache::binaries(self.cl, p.raw())?;
             let mut at = 0;
             for b in &binaries {
-                self.outbox.chunk(call, at, b);
+                self.outbox.chunk(self.record.call, at, b);
                 at += b.len() as u64;
             }
             keep(&p, &self.content, &binaries);
         }
         let data = &data;
-        self.answer(call, &wire::ProgramBinariesReply { sizes, data });
-        Ok(())
+        Ok(Encoded::of(&wire::ProgramBinariesReply { sizes, data }))
     }
 
     pub(super) fn set_specialization_constant(
         &mut self,
         m: wire::SetSpecializationConstant<'_>,
-        call: u32,
     ) -> Result<(), Fail> {
         let p = self.objects.program(m.program)?;
         let f = self.cl.clSetProgramSpecializationConstant;
         // SAFETY: a program of ours and as many bytes as we say.
         ok(unsafe { f(p.raw, m.id, m.value.len(), m.value.as_ptr().cast()) })?;
-        self.done(call);
         Ok(())
     }
 
     pub(super) fn create_kernel(&mut self, m: wire::CreateKernel<'_>) -> Result<(), Fail> {
         let made = self.objects.program(m.program).and_then(|p| {
             let name = CString::new(m.name).map_err(|_| CL_INVALID_KERNEL_NAME)?;
-            let mut code = CL_INVALID_OPERATION;
             // SAFETY: a program of ours and a C string.
-            let k = unsafe { (self.cl.clCreateKernel)(p.raw(), name.as_ptr(), &raw mut code) };
-            ok(code).map(|()| Object::Kernel(k, p))
+            let k = make(|code| unsafe { (self.cl.clCreateKernel)(p.raw(), name.as_ptr(), code) })?;
+            Ok(Object::Kernel(k, p))
         });
-        self.keep(m.kernel, wire::op::CREATE_KERNEL, made)
+        self.keep(m.kernel, made)
     }
 
     pub(super) fn clone_kernel(&mut self, m: wire::CloneKernel<'_>) -> Result<(), Fail> {
@@ -608,19 +580,14 @@ impl OpenCl {
         }
         let made = source.and_then(|k| {
             let program = self.objects.kernel_program(m.source)?;
-            let mut code = CL_INVALID_OPERATION;
             // SAFETY: a kernel of ours.
-            let copy = unsafe { (self.cl.clCloneKernel)(k, &raw mut code) };
-            ok(code).map(|()| Object::Kernel(copy, program))
+            let copy = make(|code| unsafe { (self.cl.clCloneKernel)(k, code) })?;
+            Ok(Object::Kernel(copy, program))
         });
-        self.keep(m.kernel, wire::op::CLONE_KERNEL, made)
+        self.keep(m.kernel, made)
     }
 
-    pub(super) fn sub_group_info(
-        &mut self,
-        m: wire::SubGroupInfo<'_>,
-        call: u32,
-    ) -> Result<(), Fail> {
+    pub(super) fn sub_group_info(&mut self, m: wire::SubGroupInfo<'_>) -> Result<Encoded, Fail> {
         let (k, d) = (
             self.objects.kernel(m.kernel)?,
             self.objects.device(m.device)?,
@@ -635,36 +602,19 @@ impl OpenCl {
         let f = self.cl.clGetKernelSubGroupInfo;
         // SAFETY: objects of ours; both memories have the sizes given.
         ok(unsafe {
-            let place = value.as_mut_ptr().cast();
-            f(
-                k,
-                d,
-                m.param,
-                m.input.len(),
-                input,
-                value.len(),
-                place,
-                &raw mut n,
-            )
+            let (room, place) = (value.len(), value.as_mut_ptr().cast());
+            f(k, d, m.param, m.input.len(), input, room, place, &raw mut n)
         })?;
         value.truncate(n);
-        self.answer(call, &wire::SubGroupInfoReply { value: &value });
-        Ok(())
+        Ok(Encoded::of(&wire::SubGroupInfoReply { value: &value }))
     }
 
     pub(super) fn suggested_local_size(
         &mut self,
         m: wire::SuggestedLocalSize<'_>,
-        call: u32,
-    ) -> Result<(), Fail> {
-        type Suggest = unsafe extern "C" fn(
-            Handle,
-            Handle,
-            u32,
-            *const usize,
-            *const usize,
-            *mut usize,
-        ) -> i32;
+    ) -> Result<wire::SuggestedLocalSizeReply, Fail> {
+        type Sizes = *const usize;
+        type Suggest = unsafe extern "C" fn(Handle, Handle, u32, Sizes, Sizes, *mut usize) -> i32;
         let (q, k) = (
             self.objects.queue(m.queue)?.raw,
             self.objects.kernel(m.kernel)?,
@@ -675,30 +625,23 @@ impl OpenCl {
         // SAFETY: a platform of the library and a C string.
         let f = unsafe { (self.cl.clGetExtensionFunctionAddressForPlatform)(platform, name) };
         if f.is_null() || !(1..=3).contains(&m.dims) {
-            return Err(Fail::Cl(CL_INVALID_OPERATION));
+            return Err(Fail::Code(CL_INVALID_OPERATION));
         }
         let (offset, global) = (m.offset.map(|v| v as usize), m.global.map(|v| v as usize));
         let mut local = [1usize; 3];
         // SAFETY: the extension gives the function this type; three sizes are more than enough.
         ok(unsafe {
             let f = std::mem::transmute::<*mut c_void, Suggest>(f);
-            f(
-                q,
-                k,
-                m.dims,
-                offset.as_ptr(),
-                global.as_ptr(),
-                local.as_mut_ptr(),
-            )
+            let (o, g, l) = (offset.as_ptr(), global.as_ptr(), local.as_mut_ptr());
+            f(q, k, m.dims, o, g, l)
         })?;
         let local = local.map(|v| v as u64);
-        self.answer(call, &wire::SuggestedLocalSizeReply { local });
-        Ok(())
+        Ok(wire::SuggestedLocalSizeReply { local })
     }
 }
 
 fn c_string(s: String) -> Result<CString, Fail> {
-    CString::new(s).map_err(|_| Fail::Cl(CL_INVALID_BUILD_OPTIONS))
+    CString::new(s).map_err(|_| Fail::Code(CL_INVALID_BUILD_OPTIONS))
 }
 
 /// Devices for another thread.

@@ -5,20 +5,23 @@ use super::done::{Answer, Completer, Events, Then};
 use super::landing::Pool;
 use super::objects::Objects;
 use super::shared::Shared;
+use crate::answer::{Answered, Fail, Outcome};
 use crate::content::Content;
 use crate::memory::{Charge, Full, Gate, Use};
 use crate::outbox::Outbox;
 use crate::printed::Printed;
 use crate::staging::Lent;
 use busbar_abi::opencl::*;
-use busbar_wire::codec::Message;
-use busbar_wire::{WireError, Writer};
+use busbar_wire::WireError;
+use busbar_wire::record::Header;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A session's state.
 pub struct OpenCl {
     pub(super) cl: &'static Cl,
+    /// The record that is being executed.
+    pub(super) record: Header,
     pub(super) outbox: Outbox,
     pub(super) content: Content,
     /// Whether a device is this machine's processor: kernels are machine code in this process.
@@ -54,26 +57,6 @@ pub(super) struct Svm {
 /// Where the library puts the event of a command.
 pub(super) type Made = *mut Handle;
 
-/// Why a message was not executed.
-pub enum Fail {
-    /// The client broke the protocol.
-    Wire(WireError),
-    /// The library said no.
-    Cl(i32),
-}
-
-impl From<WireError> for Fail {
-    fn from(e: WireError) -> Self {
-        Self::Wire(e)
-    }
-}
-
-impl From<i32> for Fail {
-    fn from(e: i32) -> Self {
-        Self::Cl(e)
-    }
-}
-
 /// The data of a message.
 pub enum Data<'a> {
     /// In the record.
@@ -104,10 +87,35 @@ impl OpenCl {
         }
     }
 
-    /// Answers a call with a reply message.
-    pub(super) fn answer<'a>(&self, call: u32, m: &impl Message<'a>) {
-        self.outbox
-            .reply(call, CL_SUCCESS, |w: &mut Writer<'_>| m.encode(w));
+    /// The record is executed as far as its handler goes: the client is told what there is to tell.
+    pub(super) fn answer<T: Outcome>(
+        &mut self,
+        body: &[u8],
+        given: Result<T, Fail>,
+    ) -> Result<(), WireError> {
+        let Header { call, op, .. } = self.record;
+        let (rc, told) = match given {
+            Ok(told) => (told.code(), Some(told)),
+            Err(Fail::Wire(e)) => return Err(e),
+            Err(Fail::Code(rc) | Fail::Behind(rc)) => (Some(rc), None),
+        };
+        let Some(rc) = rc else { return Ok(()) };
+        if call != 0 {
+            if rc != CL_SUCCESS {
+                self.printed.flush();
+            }
+            self.outbox.reply(call, rc, |w| {
+                told.into_iter().for_each(|t| t.encode(w));
+            });
+        } else if rc != CL_SUCCESS {
+            // Every message whose failure belongs to a queue begins with the queue's id.
+            let queue = body.first_chunk().map_or(0, |b| u32::from_le_bytes(*b));
+            self.outbox.error(rc, |w| {
+                w.u16(op);
+                w.u32(queue);
+            });
+        }
+        Ok(())
     }
 
     /// Takes device memory for the session.
@@ -116,17 +124,14 @@ impl OpenCl {
         taken.map_err(|Full| CL_MEM_OBJECT_ALLOCATION_FAILURE)
     }
 
-    /// Answers a call once events have come, or after what has come, if there are none.
-    pub(super) fn answer_after(&self, events: Option<Events>, call: u32, answer: Answer) {
+    /// Answers the call once events have come, or after what has come, if there are none.
+    pub(super) fn answer_after(&self, events: Option<Events>, answer: Answer) -> Answered {
+        let call = self.record.call;
         let then = Then::Answer { call, answer };
         match events {
             Some(events) => self.completer.after(events, then),
             None => self.completer.now(CL_SUCCESS, then),
         }
-    }
-
-    /// Answers a call that brings nothing back.
-    pub(super) fn done(&self, call: u32) {
-        self.outbox.reply(call, CL_SUCCESS, |_| {});
+        Answered
     }
 }

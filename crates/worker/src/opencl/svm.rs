@@ -1,7 +1,8 @@
 //! Shared virtual memory. Pointers are this process's own; the client tries to have the same ones.
 
 use super::session::Svm;
-use super::{Fail, OpenCl, ok};
+use super::{OpenCl, ok};
+use crate::answer::{Answered, Fail};
 use crate::memory::Use;
 use busbar_abi::opencl::*;
 use busbar_wire::generated::opencl as wire;
@@ -20,13 +21,13 @@ impl OpenCl {
         }
     }
 
-    pub(super) fn svm_alloc(&mut self, m: wire::SvmAlloc, call: u32) -> Result<(), Fail> {
+    pub(super) fn svm_alloc(&mut self, m: wire::SvmAlloc) -> Result<wire::SvmAllocReply, Fail> {
         let c = self.objects.context(m.context)?;
         let charge = self.charge(Use::Svm, m.size)?;
         // SAFETY: a context of ours.
         let p = unsafe { (self.cl.clSVMAlloc)(c, m.flags, m.size as usize, m.align) };
         if p.is_null() {
-            return Err(Fail::Cl(CL_MEM_OBJECT_ALLOCATION_FAILURE));
+            return Err(Fail::Code(CL_MEM_OBJECT_ALLOCATION_FAILURE));
         }
         let svm = Svm {
             context: c,
@@ -34,8 +35,7 @@ impl OpenCl {
             _charge: charge,
         };
         self.svm.insert(p as u64, svm);
-        self.answer(call, &wire::SvmAllocReply { pointer: p as u64 });
-        Ok(())
+        Ok(wire::SvmAllocReply { pointer: p as u64 })
     }
 
     pub(super) fn svm_free(&mut self, m: wire::SvmFree) -> Result<(), Fail> {
@@ -61,9 +61,9 @@ impl OpenCl {
         )
     }
 
-    pub(super) fn svm_read(&mut self, m: wire::SvmRead, call: u32) -> Result<(), Fail> {
+    pub(super) fn svm_read(&mut self, m: wire::SvmRead) -> Result<Answered, Fail> {
         let from = self.svm_range(m.pointer, m.size);
-        let ids = (m.queue, m.event, call);
+        let ids = (m.queue, m.event);
         self.enqueue_to(
             ids,
             &m.waits,
@@ -79,23 +79,21 @@ impl OpenCl {
 
     pub(super) fn svm_copy(&mut self, m: wire::SvmCopy) -> Result<(), Fail> {
         let (to, from) = (self.svm_range(m.to, m.size), self.svm_range(m.from, m.size));
-        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let f = this.cl.clEnqueueSVMMemcpy;
             // SAFETY: both ranges have that many bytes.
             Ok(unsafe { f(q, 0, to?, from?, m.size as usize, n, list, e) })
-        })?;
-        Ok(())
+        })
     }
 
     pub(super) fn svm_fill(&mut self, m: wire::SvmFill<'_>) -> Result<(), Fail> {
         let to = self.svm_range(m.pointer, m.size);
         let (p, len) = (m.pattern.as_ptr().cast(), m.pattern.len());
-        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let f = this.cl.clEnqueueSVMMemFill;
             // SAFETY: the range has that many bytes; the pattern is copied by the call.
             Ok(unsafe { f(q, to?, p, len, m.size as usize, n, list, e) })
-        })?;
-        Ok(())
+        })
     }
 
     pub(super) fn svm_migrate(&mut self, m: wire::SvmMigrate) -> Result<(), Fail> {
@@ -105,34 +103,18 @@ impl OpenCl {
             .map(|p| self.svm_range(*p, 0).map(|p| p.cast_const()))
             .collect();
         let sizes: Vec<_> = m.sizes.iter().map(|s| *s as usize).collect();
-        self.enqueue(m.queue, m.event, &m.waits, false, |this, q, n, list, e| {
+        self.command(m.queue, m.event, &m.waits, |this, q, n, list, e| {
             let p = pointers?;
             if p.len() != sizes.len() {
                 return Err(CL_INVALID_VALUE);
             }
-            let f = this.cl.clEnqueueSVMMigrateMem;
+            let (f, count) = (this.cl.clEnqueueSVMMigrateMem, p.len() as u32);
             // SAFETY: two lists of the same length.
-            Ok(unsafe {
-                f(
-                    q,
-                    p.len() as u32,
-                    p.as_ptr(),
-                    sizes.as_ptr(),
-                    m.flags,
-                    n,
-                    list,
-                    e,
-                )
-            })
-        })?;
-        Ok(())
+            Ok(unsafe { f(q, count, p.as_ptr(), sizes.as_ptr(), m.flags, n, list, e) })
+        })
     }
 
-    pub(super) fn kernel_exec_info(
-        &mut self,
-        m: wire::KernelExecInfo<'_>,
-        call: u32,
-    ) -> Result<(), Fail> {
+    pub(super) fn kernel_exec_info(&mut self, m: wire::KernelExecInfo<'_>) -> Result<(), Fail> {
         let k = self.objects.kernel(m.kernel)?;
         let value = match m.value.is_empty() {
             true => std::ptr::null(),
@@ -140,7 +122,6 @@ impl OpenCl {
         };
         // SAFETY: a kernel of ours; the library copies the value.
         ok(unsafe { (self.cl.clSetKernelExecInfo)(k, m.param, m.value.len(), value) })?;
-        self.done(call);
         Ok(())
     }
 }

@@ -5,14 +5,12 @@ use crate::entry::api;
 use crate::ffi::*;
 use crate::state::graph_memory::{self, GraphMemory};
 use crate::state::memory::{self, Kind};
-use crate::state::pool::{self, Pool, by_handle};
+use crate::state::pool::{self, Pool, RELEASE_THRESHOLD, by_handle};
 use crate::state::stream::Flavour;
 use crate::state::work::Work;
 use crate::state::{capture, context, device};
 use std::ffi::c_void;
 use std::sync::atomic::Ordering;
-
-const RELEASE_THRESHOLD: i32 = 4;
 
 fn allocate(
     out: *mut CUdeviceptr,
@@ -103,8 +101,9 @@ api! {
         pool::destroy(pool)
     }
 
-    fn [cuMemPoolTrimTo] (pool: CUmemoryPool, _keep: usize) {
-        by_handle(pool).map(drop)
+    fn [cuMemPoolTrimTo] (pool: CUmemoryPool, keep: usize) {
+        by_handle(pool)?.state.lock().unwrap().trim(keep as u64);
+        Ok(())
     }
 
     fn [cuMemPoolSetAttribute] (pool: CUmemoryPool, which: i32, value: *const c_void) {
@@ -118,7 +117,10 @@ api! {
                     return Err(INVALID_VALUE);
                 }
                 let mut state = pool.state.lock().unwrap();
-                state.high = state.used;
+                match which {
+                    6 => state.reserved_high = state.reserved,
+                    _ => state.high = state.used,
+                }
                 return Ok(());
             }
             _ => return Err(INVALID_VALUE),
@@ -135,8 +137,10 @@ api! {
             RELEASE_THRESHOLD => {
                 put(value.cast(), state.settings.get(&which).copied().unwrap_or(0))
             }
-            5 | 7 => put(value.cast(), state.used),
-            6 | 8 => put(value.cast(), state.high),
+            5 => put(value.cast(), state.reserved),
+            6 => put(value.cast(), state.reserved_high),
+            7 => put(value.cast(), state.used),
+            8 => put(value.cast(), state.high),
             _ => Err(INVALID_VALUE),
         }
     }

@@ -1,7 +1,8 @@
 //! Memory pools: stream-ordered allocation.
 //!
 //! Memory is there when the call returns and goes when the stream comes to the free, so what a
-//! program may do with it in stream order works, and nothing is kept back in the pool.
+//! program may do with it in stream order works. What a pool keeps of that is a number: as much as
+//! its release threshold says, until it is trimmed.
 
 use super::device;
 use super::handle::{self, Table};
@@ -36,6 +37,20 @@ pub struct State {
     pub used: u64,
     /// The most that were in use.
     pub high: u64,
+    /// The bytes that it has of its device.
+    pub reserved: u64,
+    /// The most that it had.
+    pub reserved_high: u64,
+}
+
+/// How much a pool keeps by itself.
+pub const RELEASE_THRESHOLD: i32 = 4;
+
+impl State {
+    /// Gives back what is not in use, down to so many bytes.
+    pub fn trim(&mut self, keep: u64) {
+        self.reserved = self.reserved.min(self.used.max(keep));
+    }
 }
 
 impl Pool {
@@ -62,6 +77,8 @@ impl Pool {
         let address = memory::allocate(Kind::Pool, size, context, self.device, self.handle)?;
         state.used += size as u64;
         state.high = state.high.max(state.used);
+        state.reserved = state.reserved.max(state.used);
+        state.reserved_high = state.reserved_high.max(state.reserved);
         Ok(address)
     }
 }
@@ -102,6 +119,8 @@ pub fn free(base: u64) -> Res {
     if let Ok(pool) = POOLS.get(range.owner) {
         let mut state = pool.state.lock().unwrap();
         state.used = state.used.saturating_sub(range.size as u64);
+        let keep = state.settings.get(&RELEASE_THRESHOLD).copied();
+        state.trim(keep.unwrap_or(0));
     }
     memory::release(&range);
     Ok(())

@@ -15,7 +15,7 @@ pub(super) fn cu_array3_d_create_v2(w: &mut Cuda, body: &[u8]) -> Result<(), Wir
     let m = wire::CuArray3DCreateV2::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::array::cu_array3_d_create_v2(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::CuArray3DCreateV2 {
@@ -38,7 +38,7 @@ pub(super) fn cu_array3_d_get_descriptor_v2(w: &mut Cuda, body: &[u8]) -> Result
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuArray3DGetDescriptorV2Reply {
+    w.answer(check(rc).map(|()| wire::CuArray3DGetDescriptorV2Reply {
         p_array_descriptor: to_array(&v_p_array_descriptor),
     }))
 }
@@ -48,7 +48,7 @@ pub(super) fn cu_array_create_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireEr
     let m = wire::CuArrayCreateV2::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::array::cu_array_create_v2(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::CuArrayCreateV2 {
@@ -68,7 +68,7 @@ pub(super) fn cu_array_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
         w.remove((Kind::Array, m.h_array));
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_array_get_descriptor_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -85,7 +85,7 @@ pub(super) fn cu_array_get_descriptor_v2(w: &mut Cuda, body: &[u8]) -> Result<()
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuArrayGetDescriptorV2Reply {
+    w.answer(check(rc).map(|()| wire::CuArrayGetDescriptorV2Reply {
         p_array_descriptor: to_array(&v_p_array_descriptor),
     }))
 }
@@ -107,7 +107,7 @@ pub(super) fn cu_array_get_memory_requirements(w: &mut Cuda, body: &[u8]) -> Res
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuArrayGetMemoryRequirementsReply {
+    w.answer(check(rc).map(|()| wire::CuArrayGetMemoryRequirementsReply {
         memory_requirements: to_array(&v_memory_requirements),
     }))
 }
@@ -127,7 +127,7 @@ pub(super) fn cu_array_get_plane(w: &mut Cuda, body: &[u8]) -> Result<(), WireEr
         w.made(&m, v_p_plane_array as u64);
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 impl Creates<Kind> for wire::CuArrayGetPlane {
@@ -153,7 +153,7 @@ pub(super) fn cu_array_get_sparse_properties(w: &mut Cuda, body: &[u8]) -> Resul
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuArrayGetSparsePropertiesReply {
+    w.answer(check(rc).map(|()| wire::CuArrayGetSparsePropertiesReply {
         sparse_properties: to_array(&v_sparse_properties),
     }))
 }
@@ -163,7 +163,7 @@ pub(super) fn cu_mipmapped_array_create(w: &mut Cuda, body: &[u8]) -> Result<(),
     let m = wire::CuMipmappedArrayCreate::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::array::cu_mipmapped_array_create(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::CuMipmappedArrayCreate {
@@ -189,7 +189,7 @@ pub(super) fn cu_mipmapped_array_destroy(w: &mut Cuda, body: &[u8]) -> Result<()
         w.remove((Kind::MipmappedArray, m.h_mipmapped_array));
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_mipmapped_array_get_level(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -210,7 +210,7 @@ pub(super) fn cu_mipmapped_array_get_level(w: &mut Cuda, body: &[u8]) -> Result<
         w.made(&m, v_p_level_array as u64);
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 impl Creates<Kind> for wire::CuMipmappedArrayGetLevel {
@@ -242,7 +242,7 @@ pub(super) fn cu_mipmapped_array_get_memory_requirements(
         })?;
         Ok(())
     });
-    w.finish(
+    w.answer(
         check(rc).map(|()| wire::CuMipmappedArrayGetMemoryRequirementsReply {
             memory_requirements: to_array(&v_memory_requirements),
         }),
@@ -268,7 +268,7 @@ pub(super) fn cu_mipmapped_array_get_sparse_properties(
         })?;
         Ok(())
     });
-    w.finish(
+    w.answer(
         check(rc).map(|()| wire::CuMipmappedArrayGetSparsePropertiesReply {
             sparse_properties: to_array(&v_sparse_properties),
         }),

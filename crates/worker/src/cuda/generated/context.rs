@@ -20,7 +20,7 @@ pub(super) fn cu_ctx_get_cache_config(w: &mut Cuda, body: &[u8]) -> Result<(), W
         check(unsafe { w.driver.cuCtxGetCacheConfig(&mut v_pconfig) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuCtxGetCacheConfigReply { pconfig: v_pconfig }))
+    w.answer(check(rc).map(|()| wire::CuCtxGetCacheConfigReply { pconfig: v_pconfig }))
 }
 
 pub(super) fn cu_ctx_get_exec_affinity(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -36,7 +36,7 @@ pub(super) fn cu_ctx_get_exec_affinity(w: &mut Cuda, body: &[u8]) -> Result<(), 
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuCtxGetExecAffinityReply {
+    w.answer(check(rc).map(|()| wire::CuCtxGetExecAffinityReply {
         p_exec_affinity: to_array(&v_p_exec_affinity),
     }))
 }
@@ -51,7 +51,7 @@ pub(super) fn cu_ctx_get_limit(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
         check(unsafe { w.driver.cuCtxGetLimit(&mut v_pvalue, m.limit) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuCtxGetLimitReply {
+    w.answer(check(rc).map(|()| wire::CuCtxGetLimitReply {
         pvalue: v_pvalue as u64,
     }))
 }
@@ -66,7 +66,7 @@ pub(super) fn cu_ctx_get_shared_mem_config(w: &mut Cuda, body: &[u8]) -> Result<
         check(unsafe { w.driver.cuCtxGetSharedMemConfig(&mut v_p_config) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuCtxGetSharedMemConfigReply {
+    w.answer(check(rc).map(|()| wire::CuCtxGetSharedMemConfigReply {
         p_config: v_p_config,
     }))
 }
@@ -85,7 +85,7 @@ pub(super) fn cu_ctx_get_stream_priority_range(w: &mut Cuda, body: &[u8]) -> Res
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuCtxGetStreamPriorityRangeReply {
+    w.answer(check(rc).map(|()| wire::CuCtxGetStreamPriorityRangeReply {
         least_priority: v_least_priority,
         greatest_priority: v_greatest_priority,
     }))
@@ -105,7 +105,7 @@ pub(super) fn cu_ctx_record_event(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_ctx_reset_persisting_l2_cache(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -117,7 +117,7 @@ pub(super) fn cu_ctx_reset_persisting_l2_cache(w: &mut Cuda, body: &[u8]) -> Res
         check(unsafe { w.driver.cuCtxResetPersistingL2Cache() })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_ctx_set_cache_config(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -129,7 +129,7 @@ pub(super) fn cu_ctx_set_cache_config(w: &mut Cuda, body: &[u8]) -> Result<(), W
         check(unsafe { w.driver.cuCtxSetCacheConfig(m.config) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_ctx_set_limit(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -137,7 +137,7 @@ pub(super) fn cu_ctx_set_limit(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
     let m = wire::CuCtxSetLimit::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::context::cu_ctx_set_limit(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn cu_ctx_set_shared_mem_config(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -149,7 +149,7 @@ pub(super) fn cu_ctx_set_shared_mem_config(w: &mut Cuda, body: &[u8]) -> Result<
         check(unsafe { w.driver.cuCtxSetSharedMemConfig(m.config) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_ctx_wait_event(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -166,5 +166,5 @@ pub(super) fn cu_ctx_wait_event(w: &mut Cuda, body: &[u8]) -> Result<(), WireErr
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }

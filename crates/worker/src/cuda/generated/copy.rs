@@ -27,7 +27,7 @@ pub(super) fn cu_memcpy_dto_d_async_v2(w: &mut Cuda, body: &[u8]) -> Result<(), 
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_memcpy_peer_async(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -59,5 +59,5 @@ pub(super) fn cu_memcpy_peer_async(w: &mut Cuda, body: &[u8]) -> Result<(), Wire
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }

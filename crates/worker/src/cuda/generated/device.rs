@@ -24,7 +24,7 @@ pub(super) fn cu_device_compute_capability(w: &mut Cuda, body: &[u8]) -> Result<
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuDeviceComputeCapabilityReply {
+    w.answer(check(rc).map(|()| wire::CuDeviceComputeCapabilityReply {
         major: v_major,
         minor: v_minor,
     }))
@@ -43,7 +43,7 @@ pub(super) fn cu_device_get_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), W
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuDeviceGetAttributeReply { pi: v_pi }))
+    w.answer(check(rc).map(|()| wire::CuDeviceGetAttributeReply { pi: v_pi }))
 }
 
 pub(super) fn cu_device_get_by_pci_bus_id(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -51,7 +51,7 @@ pub(super) fn cu_device_get_by_pci_bus_id(w: &mut Cuda, body: &[u8]) -> Result<(
     let m = wire::CuDeviceGetByPCIBusId::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::device::cu_device_get_by_pci_bus_id(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn cu_device_get_exec_affinity_support(
@@ -70,7 +70,7 @@ pub(super) fn cu_device_get_exec_affinity_support(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuDeviceGetExecAffinitySupportReply { pi: v_pi }))
+    w.answer(check(rc).map(|()| wire::CuDeviceGetExecAffinitySupportReply { pi: v_pi }))
 }
 
 pub(super) fn cu_device_get_host_atomic_capabilities(
@@ -95,7 +95,7 @@ pub(super) fn cu_device_get_host_atomic_capabilities(
         })?;
         Ok(())
     });
-    w.finish(
+    w.answer(
         check(rc).map(|()| wire::CuDeviceGetHostAtomicCapabilitiesReply {
             capabilities: slice_bytes(&v_capabilities),
         }),
@@ -116,7 +116,7 @@ pub(super) fn cu_device_get_pci_bus_id(w: &mut Cuda, body: &[u8]) -> Result<(), 
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuDeviceGetPCIBusIdReply {
+    w.answer(check(rc).map(|()| wire::CuDeviceGetPCIBusIdReply {
         pci_bus_id: slice_bytes(&v_pci_bus_id),
     }))
 }
@@ -134,7 +134,7 @@ pub(super) fn cu_device_get_properties(w: &mut Cuda, body: &[u8]) -> Result<(), 
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuDeviceGetPropertiesReply {
+    w.answer(check(rc).map(|()| wire::CuDeviceGetPropertiesReply {
         prop: to_array(&v_prop),
     }))
 }
@@ -159,7 +159,7 @@ pub(super) fn cu_device_get_texture1_d_linear_max_width(
         })?;
         Ok(())
     });
-    w.finish(
+    w.answer(
         check(rc).map(|()| wire::CuDeviceGetTexture1DLinearMaxWidthReply {
             max_width_in_elements: v_max_width_in_elements as u64,
         }),
@@ -176,7 +176,7 @@ pub(super) fn cu_device_get_uuid(w: &mut Cuda, body: &[u8]) -> Result<(), WireEr
         check(unsafe { w.driver.cuDeviceGetUuid(&mut v_uuid, w.device(m.dev)?) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuDeviceGetUuidReply {
+    w.answer(check(rc).map(|()| wire::CuDeviceGetUuidReply {
         uuid: to_array(&v_uuid),
     }))
 }
@@ -191,7 +191,7 @@ pub(super) fn cu_device_get_uuid_v2(w: &mut Cuda, body: &[u8]) -> Result<(), Wir
         check(unsafe { w.driver.cuDeviceGetUuid_v2(&mut v_uuid, w.device(m.dev)?) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuDeviceGetUuidV2Reply {
+    w.answer(check(rc).map(|()| wire::CuDeviceGetUuidV2Reply {
         uuid: to_array(&v_uuid),
     }))
 }
@@ -206,7 +206,7 @@ pub(super) fn cu_device_total_mem_v2(w: &mut Cuda, body: &[u8]) -> Result<(), Wi
         check(unsafe { w.driver.cuDeviceTotalMem_v2(&mut v_bytes, w.device(m.dev)?) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuDeviceTotalMemV2Reply {
+    w.answer(check(rc).map(|()| wire::CuDeviceTotalMemV2Reply {
         bytes: v_bytes as u64,
     }))
 }
@@ -220,5 +220,5 @@ pub(super) fn cu_flush_gpu_direct_rdma_writes(w: &mut Cuda, body: &[u8]) -> Resu
         check(unsafe { w.driver.cuFlushGPUDirectRDMAWrites(m.target, m.scope) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }

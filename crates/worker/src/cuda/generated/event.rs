@@ -21,7 +21,7 @@ pub(super) fn cu_event_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError
         w.made(&m, v_ph_event as u64);
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 impl Creates<Kind> for wire::CuEventCreate {
@@ -41,7 +41,7 @@ pub(super) fn cu_event_destroy_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
         w.remove((Kind::Event, m.h_event));
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_event_elapsed_time(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -62,7 +62,7 @@ pub(super) fn cu_event_elapsed_time(w: &mut Cuda, body: &[u8]) -> Result<(), Wir
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuEventElapsedTimeReply {
+    w.answer(check(rc).map(|()| wire::CuEventElapsedTimeReply {
         p_milliseconds: v_p_milliseconds,
     }))
 }
@@ -72,7 +72,7 @@ pub(super) fn cu_event_query(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::CuEventQuery::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::event::cu_event_query(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn cu_event_record(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -89,7 +89,7 @@ pub(super) fn cu_event_record(w: &mut Cuda, body: &[u8]) -> Result<(), WireError
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_event_record_with_flags(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -106,7 +106,7 @@ pub(super) fn cu_event_record_with_flags(w: &mut Cuda, body: &[u8]) -> Result<()
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_event_synchronize(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -114,5 +114,5 @@ pub(super) fn cu_event_synchronize(w: &mut Cuda, body: &[u8]) -> Result<(), Wire
     let m = wire::CuEventSynchronize::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::event::cu_event_synchronize(w, m);
-    w.finish(given)
+    w.answer(given)
 }

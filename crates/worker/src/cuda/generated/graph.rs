@@ -19,7 +19,7 @@ pub(super) fn cu_device_graph_mem_trim(w: &mut Cuda, body: &[u8]) -> Result<(), 
         check(unsafe { w.driver.cuDeviceGraphMemTrim(w.device(m.device)?) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_graph_add_dependencies(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -49,7 +49,7 @@ pub(super) fn cu_graph_add_dependencies(w: &mut Cuda, body: &[u8]) -> Result<(),
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_graph_add_dependencies_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -92,7 +92,7 @@ pub(super) fn cu_graph_add_dependencies_v2(w: &mut Cuda, body: &[u8]) -> Result<
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_graph_clone(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -110,7 +110,7 @@ pub(super) fn cu_graph_clone(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
         w.made(&m, v_ph_graph_clone as u64);
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 impl Creates<Kind> for wire::CuGraphClone {
@@ -146,7 +146,7 @@ pub(super) fn cu_graph_conditional_handle_create(
         })?;
         Ok(())
     });
-    w.finish(
+    w.answer(
         check(rc).map(|()| wire::CuGraphConditionalHandleCreateReply {
             p_handle_out: v_p_handle_out,
         }),
@@ -164,7 +164,7 @@ pub(super) fn cu_graph_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError
         w.made(&m, v_ph_graph as u64);
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 impl Creates<Kind> for wire::CuGraphCreate {
@@ -184,7 +184,7 @@ pub(super) fn cu_graph_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
         w.remove((Kind::Graph, m.h_graph));
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_graph_destroy_node(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -198,7 +198,7 @@ pub(super) fn cu_graph_destroy_node(w: &mut Cuda, body: &[u8]) -> Result<(), Wir
         w.remove((Kind::GraphNode, m.h_node));
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_graph_event_record_node_set_event(
@@ -218,7 +218,7 @@ pub(super) fn cu_graph_event_record_node_set_event(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_graph_event_wait_node_set_event(
@@ -238,7 +238,7 @@ pub(super) fn cu_graph_event_wait_node_set_event(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_graph_exec_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -247,7 +247,7 @@ pub(super) fn cu_graph_exec_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), Wir
     r.finish()?;
     let gone = (Kind::GraphExec, m.h_graph_exec);
     let given = crate::cuda::graph::cu_graph_exec_destroy(w, m);
-    let done = w.finish(given);
+    let done = w.answer(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
@@ -274,7 +274,7 @@ pub(super) fn cu_graph_exec_event_record_node_set_event(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_graph_exec_event_wait_node_set_event(
@@ -298,7 +298,7 @@ pub(super) fn cu_graph_exec_event_wait_node_set_event(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_graph_exec_get_flags(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -315,7 +315,7 @@ pub(super) fn cu_graph_exec_get_flags(w: &mut Cuda, body: &[u8]) -> Result<(), W
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuGraphExecGetFlagsReply { flags: v_flags }))
+    w.answer(check(rc).map(|()| wire::CuGraphExecGetFlagsReply { flags: v_flags }))
 }
 
 pub(super) fn cu_graph_kernel_node_copy_attributes(
@@ -335,7 +335,7 @@ pub(super) fn cu_graph_kernel_node_copy_attributes(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_graph_kernel_node_get_attribute(
@@ -358,7 +358,7 @@ pub(super) fn cu_graph_kernel_node_get_attribute(
         })?;
         Ok(())
     });
-    w.finish(
+    w.answer(
         check(rc).map(|()| wire::CuGraphKernelNodeGetAttributeReply {
             value_out: to_array(&v_value_out),
         }),
@@ -386,7 +386,7 @@ pub(super) fn cu_graph_kernel_node_set_attribute(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_graph_launch(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -394,7 +394,7 @@ pub(super) fn cu_graph_launch(w: &mut Cuda, body: &[u8]) -> Result<(), WireError
     let m = wire::CuGraphLaunch::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::cu_graph_launch(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn cu_graph_mem_free_node_get_params(
@@ -414,7 +414,7 @@ pub(super) fn cu_graph_mem_free_node_get_params(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuGraphMemFreeNodeGetParamsReply {
+    w.answer(check(rc).map(|()| wire::CuGraphMemFreeNodeGetParamsReply {
         dptr_out: v_dptr_out,
     }))
 }
@@ -437,7 +437,7 @@ pub(super) fn cu_graph_node_get_enabled(w: &mut Cuda, body: &[u8]) -> Result<(),
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuGraphNodeGetEnabledReply {
+    w.answer(check(rc).map(|()| wire::CuGraphNodeGetEnabledReply {
         is_enabled: v_is_enabled,
     }))
 }
@@ -456,7 +456,7 @@ pub(super) fn cu_graph_node_get_type(w: &mut Cuda, body: &[u8]) -> Result<(), Wi
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuGraphNodeGetTypeReply { r#type: v_type }))
+    w.answer(check(rc).map(|()| wire::CuGraphNodeGetTypeReply { r#type: v_type }))
 }
 
 pub(super) fn cu_graph_node_set_enabled(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -464,7 +464,7 @@ pub(super) fn cu_graph_node_set_enabled(w: &mut Cuda, body: &[u8]) -> Result<(),
     let m = wire::CuGraphNodeSetEnabled::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::cu_graph_node_set_enabled(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn cu_graph_remove_dependencies(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -494,7 +494,7 @@ pub(super) fn cu_graph_remove_dependencies(w: &mut Cuda, body: &[u8]) -> Result<
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_graph_remove_dependencies_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -537,7 +537,7 @@ pub(super) fn cu_graph_remove_dependencies_v2(w: &mut Cuda, body: &[u8]) -> Resu
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_graph_upload(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -554,5 +554,5 @@ pub(super) fn cu_graph_upload(w: &mut Cuda, body: &[u8]) -> Result<(), WireError
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }

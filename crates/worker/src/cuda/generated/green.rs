@@ -24,7 +24,7 @@ pub(super) fn cu_ctx_get_dev_resource(w: &mut Cuda, body: &[u8]) -> Result<(), W
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuCtxGetDevResourceReply {
+    w.answer(check(rc).map(|()| wire::CuCtxGetDevResourceReply {
         resource: to_array(&v_resource),
     }))
 }
@@ -42,7 +42,7 @@ pub(super) fn cu_device_get_dev_resource(w: &mut Cuda, body: &[u8]) -> Result<()
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuDeviceGetDevResourceReply {
+    w.answer(check(rc).map(|()| wire::CuDeviceGetDevResourceReply {
         resource: to_array(&v_resource),
     }))
 }
@@ -65,7 +65,7 @@ pub(super) fn cu_dev_resource_generate_desc(w: &mut Cuda, body: &[u8]) -> Result
         w.made(&m, v_ph_desc as u64);
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 impl Creates<Kind> for wire::CuDevResourceGenerateDesc<'_> {
@@ -78,22 +78,8 @@ pub(super) fn cu_green_ctx_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
     let mut r = Reader::new(body);
     let m = wire::CuGreenCtxCreate::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        let mut v_ph_ctx: CUgreenCtx = zeroed();
-        let v_desc = w.handle(Kind::ResourceDesc, m.desc)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver.cuGreenCtxCreate(
-                &mut v_ph_ctx,
-                v_desc as CUdevResourceDesc,
-                w.device(m.dev)?,
-                m.flags,
-            )
-        })?;
-        w.made(&m, v_ph_ctx as u64);
-        Ok(())
-    });
-    w.finish(check(rc).map(|()| ()))
+    let given = crate::cuda::green::cu_green_ctx_create(w, m);
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::CuGreenCtxCreate {
@@ -113,7 +99,7 @@ pub(super) fn cu_green_ctx_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), Wire
         w.remove((Kind::GreenContext, m.h_ctx));
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_green_ctx_get_dev_resource(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -130,7 +116,7 @@ pub(super) fn cu_green_ctx_get_dev_resource(w: &mut Cuda, body: &[u8]) -> Result
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuGreenCtxGetDevResourceReply {
+    w.answer(check(rc).map(|()| wire::CuGreenCtxGetDevResourceReply {
         resource: to_array(&v_resource),
     }))
 }
@@ -149,7 +135,7 @@ pub(super) fn cu_green_ctx_get_id(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuGreenCtxGetIdReply {
+    w.answer(check(rc).map(|()| wire::CuGreenCtxGetIdReply {
         green_ctx_id: v_green_ctx_id,
     }))
 }
@@ -168,7 +154,7 @@ pub(super) fn cu_green_ctx_record_event(w: &mut Cuda, body: &[u8]) -> Result<(),
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_green_ctx_stream_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -190,7 +176,7 @@ pub(super) fn cu_green_ctx_stream_create(w: &mut Cuda, body: &[u8]) -> Result<()
         w.made(&m, v_ph_stream as u64);
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 impl Creates<Kind> for wire::CuGreenCtxStreamCreate {
@@ -213,5 +199,5 @@ pub(super) fn cu_green_ctx_wait_event(w: &mut Cuda, body: &[u8]) -> Result<(), W
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }

@@ -24,5 +24,5 @@ pub(super) fn cu_library_get_kernel_count(w: &mut Cuda, body: &[u8]) -> Result<(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuLibraryGetKernelCountReply { count: v_count }))
+    w.answer(check(rc).map(|()| wire::CuLibraryGetKernelCountReply { count: v_count }))
 }

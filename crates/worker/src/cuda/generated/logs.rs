@@ -20,7 +20,7 @@ pub(super) fn cu_logs_current(w: &mut Cuda, body: &[u8]) -> Result<(), WireError
         check(unsafe { w.driver.cuLogsCurrent(&mut v_iterator_out, m.flags) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuLogsCurrentReply {
+    w.answer(check(rc).map(|()| wire::CuLogsCurrentReply {
         iterator_out: v_iterator_out,
     }))
 }

@@ -21,7 +21,7 @@ pub(super) fn cu_mem_get_info_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireEr
         check(unsafe { w.driver.cuMemGetInfo_v2(&mut v_free, &mut v_total) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuMemGetInfoV2Reply {
+    w.answer(check(rc).map(|()| wire::CuMemGetInfoV2Reply {
         free: v_free as u64,
         total: v_total as u64,
     }))

@@ -27,7 +27,7 @@ pub(super) fn cu_memset_d16_async(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_memset_d2_d16_async(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -49,7 +49,7 @@ pub(super) fn cu_memset_d2_d16_async(w: &mut Cuda, body: &[u8]) -> Result<(), Wi
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_memset_d2_d32_async(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -71,7 +71,7 @@ pub(super) fn cu_memset_d2_d32_async(w: &mut Cuda, body: &[u8]) -> Result<(), Wi
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_memset_d2_d8_async(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -93,7 +93,7 @@ pub(super) fn cu_memset_d2_d8_async(w: &mut Cuda, body: &[u8]) -> Result<(), Wir
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_memset_d32_async(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -113,7 +113,7 @@ pub(super) fn cu_memset_d32_async(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_memset_d8_async(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -133,5 +133,5 @@ pub(super) fn cu_memset_d8_async(w: &mut Cuda, body: &[u8]) -> Result<(), WireEr
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }

@@ -15,7 +15,7 @@ pub(super) fn open_cuda(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::OpenCuda::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::device::open_cuda(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn select_devices(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -23,7 +23,7 @@ pub(super) fn select_devices(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::SelectDevices::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::device::select_devices(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn launch_kernel(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -31,7 +31,7 @@ pub(super) fn launch_kernel(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> 
     let m = wire::LaunchKernel::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::launch::launch_kernel(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn launch_now(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -39,7 +39,7 @@ pub(super) fn launch_now(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::LaunchNow::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::launch::launch_now(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn host_function(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -47,7 +47,7 @@ pub(super) fn host_function(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> 
     let m = wire::HostFunction::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::launch::host_function(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn reached(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -55,7 +55,7 @@ pub(super) fn reached(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::Reached::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::event::reached(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn primary_release(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -64,7 +64,7 @@ pub(super) fn primary_release(w: &mut Cuda, body: &[u8]) -> Result<(), WireError
     r.finish()?;
     let gone = (Kind::Context, m.context);
     let given = crate::cuda::context::primary_release(w, m);
-    let done = w.finish(given);
+    let done = w.answer(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
@@ -75,7 +75,7 @@ pub(super) fn context_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::ContextCreate::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::context::context_create(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::ContextCreate {
@@ -90,7 +90,7 @@ pub(super) fn context_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError
     r.finish()?;
     let gone = (Kind::Context, m.context);
     let given = crate::cuda::context::context_destroy(w, m);
-    let done = w.finish(given);
+    let done = w.answer(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
@@ -101,7 +101,7 @@ pub(super) fn context_synchronize(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
     let m = wire::ContextSynchronize::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::context::context_synchronize(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn mem_map_at(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -109,7 +109,7 @@ pub(super) fn mem_map_at(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::MemMapAt::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::memory::mem_map_at(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn share_host(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -117,7 +117,7 @@ pub(super) fn share_host(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::ShareHost::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::shared::share_host(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn unshare_host(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -125,7 +125,7 @@ pub(super) fn unshare_host(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::UnshareHost::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::shared::unshare_host(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn copy_shared(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -133,7 +133,7 @@ pub(super) fn copy_shared(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::CopyShared::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::shared::copy_shared(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn copy_in(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -141,7 +141,7 @@ pub(super) fn copy_in(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::CopyIn::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::copy::copy_in(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn copy_in_later(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -149,7 +149,7 @@ pub(super) fn copy_in_later(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> 
     let m = wire::CopyInLater::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::copy::copy_in_later(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn copy_out(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -157,7 +157,7 @@ pub(super) fn copy_out(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::CopyOut::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::copy::copy_out(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn copy_in_rows(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -165,7 +165,7 @@ pub(super) fn copy_in_rows(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::CopyInRows::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::copy::copy_in_rows(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn copy_out_rows(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -173,7 +173,7 @@ pub(super) fn copy_out_rows(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> 
     let m = wire::CopyOutRows::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::copy::copy_out_rows(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn settle(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -181,7 +181,7 @@ pub(super) fn settle(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::Settle::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::copy::settle(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn copy_rows_on_device(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -189,7 +189,7 @@ pub(super) fn copy_rows_on_device(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
     let m = wire::CopyRowsOnDevice::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::copy::copy_rows_on_device(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn library_load(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -197,7 +197,7 @@ pub(super) fn library_load(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::LibraryLoad::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::library::library_load(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::LibraryLoad<'_> {
@@ -211,7 +211,7 @@ pub(super) fn library_load_now(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
     let m = wire::LibraryLoadNow::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::library::library_load_now(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::LibraryLoadNow<'_> {
@@ -225,7 +225,7 @@ pub(super) fn library_kernel(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::LibraryKernel::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::library::library_kernel(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::LibraryKernel<'_> {
@@ -242,7 +242,7 @@ pub(super) fn library_kernel_names(w: &mut Cuda, body: &[u8]) -> Result<(), Wire
     let m = wire::LibraryKernelNames::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::library::library_kernel_names(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn library_global(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -250,7 +250,7 @@ pub(super) fn library_global(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::LibraryGlobal::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::library::library_global(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn module_load(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -258,7 +258,7 @@ pub(super) fn module_load(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::ModuleLoad::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::module::module_load(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::ModuleLoad<'_> {
@@ -272,7 +272,7 @@ pub(super) fn module_function(w: &mut Cuda, body: &[u8]) -> Result<(), WireError
     let m = wire::ModuleFunction::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::module::module_function(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::ModuleFunction<'_> {
@@ -289,7 +289,7 @@ pub(super) fn module_global(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> 
     let m = wire::ModuleGlobal::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::module::module_global(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn module_function_names(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -297,7 +297,7 @@ pub(super) fn module_function_names(w: &mut Cuda, body: &[u8]) -> Result<(), Wir
     let m = wire::ModuleFunctionNames::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::module::module_function_names(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn link_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -305,7 +305,7 @@ pub(super) fn link_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::LinkCreate::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::module::link_create(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::LinkCreate<'_> {
@@ -319,7 +319,7 @@ pub(super) fn link_add(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::LinkAdd::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::module::link_add(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn link_complete(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -327,7 +327,7 @@ pub(super) fn link_complete(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> 
     let m = wire::LinkComplete::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::module::link_complete(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn link_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -336,7 +336,7 @@ pub(super) fn link_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     r.finish()?;
     let gone = (Kind::Link, m.link);
     let given = crate::cuda::module::link_destroy(w, m);
-    let done = w.finish(given);
+    let done = w.answer(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
@@ -347,7 +347,7 @@ pub(super) fn function_set_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), Wi
     let m = wire::FunctionSetAttribute::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::module::function_set_attribute(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn capture_info(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -355,7 +355,7 @@ pub(super) fn capture_info(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::CaptureInfo::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::stream::capture_info(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn library_unload(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -364,7 +364,7 @@ pub(super) fn library_unload(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     r.finish()?;
     let gone = (Kind::Library, m.library);
     let given = crate::cuda::library::library_unload(w, m);
-    let done = w.finish(given);
+    let done = w.answer(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
@@ -375,7 +375,7 @@ pub(super) fn library_module(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::LibraryModule::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::library::library_module(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::LibraryModule {
@@ -393,7 +393,7 @@ pub(super) fn module_unload(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> 
     r.finish()?;
     let gone = (Kind::Module, m.module);
     let given = crate::cuda::module::module_unload(w, m);
-    let done = w.finish(given);
+    let done = w.answer(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
@@ -404,7 +404,7 @@ pub(super) fn chip_layout(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::ChipLayout::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::device::chip_layout(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn pool_alloc(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -412,7 +412,7 @@ pub(super) fn pool_alloc(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::PoolAlloc::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::pool::pool_alloc(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn pool_free(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -420,7 +420,7 @@ pub(super) fn pool_free(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::PoolFree::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::pool::pool_free(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn pool_free_now(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -428,7 +428,7 @@ pub(super) fn pool_free_now(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> 
     let m = wire::PoolFreeNow::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::pool::pool_free_now(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn pool_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -436,7 +436,7 @@ pub(super) fn pool_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::PoolCreate::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::pool::pool_create(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::PoolCreate<'_> {
@@ -450,5 +450,5 @@ pub(super) fn error_text(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::ErrorText::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::device::error_text(w, m);
-    w.finish(given)
+    w.answer(given)
 }

@@ -15,7 +15,7 @@ pub(super) fn primary_retain(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::PrimaryRetain::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::context::primary_retain(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::PrimaryRetain {
@@ -30,7 +30,7 @@ pub(super) fn primary_release_now(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
     r.finish()?;
     let gone = (Kind::Context, m.context);
     let given = crate::cuda::context::primary_release_now(w, m);
-    let done = w.finish(given);
+    let done = w.answer(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
@@ -42,7 +42,7 @@ pub(super) fn context_destroy_now(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
     r.finish()?;
     let gone = (Kind::Context, m.context);
     let given = crate::cuda::context::context_destroy_now(w, m);
-    let done = w.finish(given);
+    let done = w.answer(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
@@ -53,5 +53,5 @@ pub(super) fn mem_retire(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::MemRetire::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::memory::mem_retire(w, m);
-    w.finish(given)
+    w.answer(given)
 }

@@ -15,7 +15,7 @@ pub(super) fn graph_add_node(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::GraphAddNode::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::graph_add_node(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::GraphAddNode<'_> {
@@ -29,7 +29,7 @@ pub(super) fn graph_set_node(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::GraphSetNode::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::graph_set_node(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn graph_exec_set_node(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -37,7 +37,7 @@ pub(super) fn graph_exec_set_node(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
     let m = wire::GraphExecSetNode::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::graph_exec_set_node(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn graph_get_node(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -45,7 +45,7 @@ pub(super) fn graph_get_node(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::GraphGetNode::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::graph_get_node(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn graph_nodes(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -53,7 +53,7 @@ pub(super) fn graph_nodes(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::GraphNodes::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::graph_nodes(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn graph_edges(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -61,7 +61,7 @@ pub(super) fn graph_edges(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::GraphEdges::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::graph_edges(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn graph_neighbours(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -69,7 +69,7 @@ pub(super) fn graph_neighbours(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
     let m = wire::GraphNeighbours::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::graph_neighbours(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn graph_find(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -77,7 +77,7 @@ pub(super) fn graph_find(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::GraphFind::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::graph_find(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn graph_instantiate(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -85,7 +85,7 @@ pub(super) fn graph_instantiate(w: &mut Cuda, body: &[u8]) -> Result<(), WireErr
     let m = wire::GraphInstantiate::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::graph_instantiate(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::GraphInstantiate {
@@ -99,7 +99,7 @@ pub(super) fn graph_exec_update(w: &mut Cuda, body: &[u8]) -> Result<(), WireErr
     let m = wire::GraphExecUpdate::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::graph_exec_update(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn graph_dot(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -107,7 +107,7 @@ pub(super) fn graph_dot(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::GraphDot::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::graph_dot(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn graph_mem_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -115,7 +115,7 @@ pub(super) fn graph_mem_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
     let m = wire::GraphMemAttribute::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::graph_mem_attribute(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn capture_end(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -123,7 +123,7 @@ pub(super) fn capture_end(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::CaptureEnd::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::stream::capture_end(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::CaptureEnd {
@@ -137,7 +137,7 @@ pub(super) fn capture_to_graph(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
     let m = wire::CaptureToGraph::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::stream::capture_to_graph(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn capture_update(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -145,7 +145,7 @@ pub(super) fn capture_update(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::CaptureUpdate::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::stream::capture_update(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn capture_copy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -153,7 +153,7 @@ pub(super) fn capture_copy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::CaptureCopy::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::capture_copy(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn mirror_in(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -161,7 +161,7 @@ pub(super) fn mirror_in(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::MirrorIn::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::mirror_in(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn mirror_out(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -169,7 +169,7 @@ pub(super) fn mirror_out(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::MirrorOut::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::mirror_out(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn user_object_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -177,7 +177,7 @@ pub(super) fn user_object_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireEr
     let m = wire::UserObjectCreate::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::user_object::user_object_create(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::UserObjectCreate {
@@ -191,7 +191,7 @@ pub(super) fn run_promised(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::RunPromised::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::run_promised(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn graph_exec_lists(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -199,5 +199,5 @@ pub(super) fn graph_exec_lists(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
     let m = wire::GraphExecLists::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::graph::graph_exec_lists(w, m);
-    w.finish(given)
+    w.answer(given)
 }

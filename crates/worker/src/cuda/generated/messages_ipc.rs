@@ -15,7 +15,7 @@ pub(super) fn ipc_export(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::IpcExport::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::ipc::ipc_export(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn ipc_import(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -23,7 +23,7 @@ pub(super) fn ipc_import(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::IpcImport::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::ipc::ipc_import(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn ipc_event_export(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -31,7 +31,7 @@ pub(super) fn ipc_event_export(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
     let m = wire::IpcEventExport::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::ipc::ipc_event_export(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn ipc_event_import(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -39,7 +39,7 @@ pub(super) fn ipc_event_import(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
     let m = wire::IpcEventImport::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::ipc::ipc_event_import(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::IpcEventImport<'_> {

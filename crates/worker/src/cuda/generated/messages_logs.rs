@@ -15,7 +15,7 @@ pub(super) fn logs_dump(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::LogsDump::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::logs::logs_dump(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn logs_listen(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -23,7 +23,7 @@ pub(super) fn logs_listen(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::LogsListen::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::logs::logs_listen(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::LogsListen {
@@ -38,7 +38,7 @@ pub(super) fn logs_ignore(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     r.finish()?;
     let gone = (Kind::Listener, m.listener);
     let given = crate::cuda::logs::logs_ignore(w, m);
-    let done = w.finish(given);
+    let done = w.answer(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
@@ -49,5 +49,5 @@ pub(super) fn log_line(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::LogLine::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::logs::log_line(w, m);
-    w.finish(given)
+    w.answer(given)
 }

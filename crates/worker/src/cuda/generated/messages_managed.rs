@@ -15,5 +15,5 @@ pub(super) fn memory_fence(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::MemoryFence::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::shadow::memory_fence(w, m);
-    w.finish(given)
+    w.answer(given)
 }

@@ -15,7 +15,7 @@ pub(super) fn tex_object(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::TexObject::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::texture::tex_object(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn surf_object(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -23,7 +23,7 @@ pub(super) fn surf_object(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::SurfObject::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::texture::surf_object(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn array_of_reference(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -31,7 +31,7 @@ pub(super) fn array_of_reference(w: &mut Cuda, body: &[u8]) -> Result<(), WireEr
     let m = wire::ArrayOfReference::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::texture::array_of_reference(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn pool_of_device(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -39,7 +39,7 @@ pub(super) fn pool_of_device(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::PoolOfDevice::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::pool::pool_of_device(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn pool_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -47,7 +47,7 @@ pub(super) fn pool_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::PoolAttribute::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::pool::pool_attribute(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn pool_set_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -55,7 +55,7 @@ pub(super) fn pool_set_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireEr
     let m = wire::PoolSetAttribute::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::pool::pool_set_attribute(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn split_processors(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -63,7 +63,7 @@ pub(super) fn split_processors(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
     let m = wire::SplitProcessors::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::green::split_processors(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn context_of_green(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -71,7 +71,7 @@ pub(super) fn context_of_green(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
     let m = wire::ContextOfGreen::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::green::context_of_green(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::ContextOfGreen {
@@ -88,5 +88,5 @@ pub(super) fn green_of_stream(w: &mut Cuda, body: &[u8]) -> Result<(), WireError
     let m = wire::GreenOfStream::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::green::green_of_stream(w, m);
-    w.finish(given)
+    w.answer(given)
 }

@@ -15,7 +15,7 @@ pub(super) fn vmm_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::VmmCreate::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::vmm::vmm_create(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::VmmCreate<'_> {
@@ -29,7 +29,7 @@ pub(super) fn vmm_map(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::VmmMap::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::vmm::vmm_map(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn vmm_set_access(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -37,7 +37,7 @@ pub(super) fn vmm_set_access(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::VmmSetAccess::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::vmm::vmm_set_access(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn vmm_unmap(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -45,7 +45,7 @@ pub(super) fn vmm_unmap(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::VmmUnmap::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::vmm::vmm_unmap(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn vmm_release(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -54,7 +54,7 @@ pub(super) fn vmm_release(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     r.finish()?;
     let gone = (Kind::Allocation, m.allocation);
     let given = crate::cuda::vmm::vmm_release(w, m);
-    let done = w.finish(given);
+    let done = w.answer(given);
     // It is dead, and what dies with it, whatever the library said.
     w.remove(gone);
     done
@@ -65,7 +65,7 @@ pub(super) fn vmm_granularity(w: &mut Cuda, body: &[u8]) -> Result<(), WireError
     let m = wire::VmmGranularity::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::vmm::vmm_granularity(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn vmm_get_access(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -73,7 +73,7 @@ pub(super) fn vmm_get_access(w: &mut Cuda, body: &[u8]) -> Result<(), WireError>
     let m = wire::VmmGetAccess::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::vmm::vmm_get_access(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn clusters(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -81,7 +81,7 @@ pub(super) fn clusters(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::Clusters::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::occupancy::clusters(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn vmm_export(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -89,7 +89,7 @@ pub(super) fn vmm_export(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::VmmExport::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::vmm::vmm_export(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn vmm_import(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -97,7 +97,7 @@ pub(super) fn vmm_import(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let m = wire::VmmImport::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::vmm::vmm_import(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 impl Creates<Kind> for wire::VmmImport {

@@ -24,7 +24,7 @@ pub(super) fn cu_func_is_loaded(w: &mut Cuda, body: &[u8]) -> Result<(), WireErr
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuFuncIsLoadedReply { state: v_state }))
+    w.answer(check(rc).map(|()| wire::CuFuncIsLoadedReply { state: v_state }))
 }
 
 pub(super) fn cu_func_load(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -37,7 +37,7 @@ pub(super) fn cu_func_load(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
         check(unsafe { w.driver.cuFuncLoad(v_function as CUfunction) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_func_set_cache_config(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -53,7 +53,7 @@ pub(super) fn cu_func_set_cache_config(w: &mut Cuda, body: &[u8]) -> Result<(), 
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_func_set_shared_mem_config(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -69,7 +69,7 @@ pub(super) fn cu_func_set_shared_mem_config(w: &mut Cuda, body: &[u8]) -> Result
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_module_get_function_count(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -86,7 +86,7 @@ pub(super) fn cu_module_get_function_count(w: &mut Cuda, body: &[u8]) -> Result<
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuModuleGetFunctionCountReply { count: v_count }))
+    w.answer(check(rc).map(|()| wire::CuModuleGetFunctionCountReply { count: v_count }))
 }
 
 pub(super) fn cu_module_get_surf_ref(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -105,7 +105,7 @@ pub(super) fn cu_module_get_surf_ref(w: &mut Cuda, body: &[u8]) -> Result<(), Wi
         w.made(&m, v_p_surf_ref as u64);
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 impl Creates<Kind> for wire::CuModuleGetSurfRef<'_> {
@@ -133,7 +133,7 @@ pub(super) fn cu_module_get_tex_ref(w: &mut Cuda, body: &[u8]) -> Result<(), Wir
         w.made(&m, v_p_tex_ref as u64);
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 impl Creates<Kind> for wire::CuModuleGetTexRef<'_> {

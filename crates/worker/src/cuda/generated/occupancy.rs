@@ -31,7 +31,7 @@ pub(super) fn cu_occupancy_available_dynamic_s_mem_per_block(
         })?;
         Ok(())
     });
-    w.finish(
+    w.answer(
         check(rc).map(|()| wire::CuOccupancyAvailableDynamicSMemPerBlockReply {
             dynamic_smem_size: v_dynamic_smem_size as u64,
         }),
@@ -59,7 +59,7 @@ pub(super) fn cu_occupancy_max_active_blocks_per_multiprocessor(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(
+    w.answer(check(rc).map(
         |()| wire::CuOccupancyMaxActiveBlocksPerMultiprocessorReply {
             num_blocks: v_num_blocks,
         },
@@ -89,7 +89,7 @@ pub(super) fn cu_occupancy_max_active_blocks_per_multiprocessor_with_flags(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(
+    w.answer(check(rc).map(
         |()| wire::CuOccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply {
             num_blocks: v_num_blocks,
         },

@@ -15,7 +15,7 @@ pub(super) fn cu_ctx_disable_peer_access(w: &mut Cuda, body: &[u8]) -> Result<()
     let m = wire::CuCtxDisablePeerAccess::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::peer::cu_ctx_disable_peer_access(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn cu_ctx_enable_peer_access(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -23,7 +23,7 @@ pub(super) fn cu_ctx_enable_peer_access(w: &mut Cuda, body: &[u8]) -> Result<(),
     let m = wire::CuCtxEnablePeerAccess::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::peer::cu_ctx_enable_peer_access(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn cu_device_can_access_peer(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -42,7 +42,7 @@ pub(super) fn cu_device_can_access_peer(w: &mut Cuda, body: &[u8]) -> Result<(),
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuDeviceCanAccessPeerReply {
+    w.answer(check(rc).map(|()| wire::CuDeviceCanAccessPeerReply {
         can_access_peer: v_can_access_peer,
     }))
 }
@@ -70,7 +70,7 @@ pub(super) fn cu_device_get_p2_p_atomic_capabilities(
         })?;
         Ok(())
     });
-    w.finish(
+    w.answer(
         check(rc).map(|()| wire::CuDeviceGetP2PAtomicCapabilitiesReply {
             capabilities: slice_bytes(&v_capabilities),
         }),
@@ -94,5 +94,5 @@ pub(super) fn cu_device_get_p2_p_attribute(w: &mut Cuda, body: &[u8]) -> Result<
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuDeviceGetP2PAttributeReply { value: v_value }))
+    w.answer(check(rc).map(|()| wire::CuDeviceGetP2PAttributeReply { value: v_value }))
 }

@@ -23,7 +23,7 @@ pub(super) fn cu_device_set_mem_pool(w: &mut Cuda, body: &[u8]) -> Result<(), Wi
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_mem_pool_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -37,7 +37,7 @@ pub(super) fn cu_mem_pool_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
         w.remove((Kind::MemoryPool, m.pool));
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_mem_pool_get_access(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -57,7 +57,7 @@ pub(super) fn cu_mem_pool_get_access(w: &mut Cuda, body: &[u8]) -> Result<(), Wi
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuMemPoolGetAccessReply { flags: v_flags }))
+    w.answer(check(rc).map(|()| wire::CuMemPoolGetAccessReply { flags: v_flags }))
 }
 
 pub(super) fn cu_mem_pool_set_access(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -80,21 +80,13 @@ pub(super) fn cu_mem_pool_set_access(w: &mut Cuda, body: &[u8]) -> Result<(), Wi
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_mem_pool_trim_to(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuMemPoolTrimTo::decode(&mut r)?;
     r.finish()?;
-    let rc = attempt(|| {
-        let v_pool = w.handle(Kind::MemoryPool, m.pool)?;
-        // SAFETY: handles come from the tables; what pointers point to outlives the call.
-        check(unsafe {
-            w.driver
-                .cuMemPoolTrimTo(v_pool as CUmemoryPool, m.min_bytes_to_keep as usize)
-        })?;
-        Ok(())
-    });
-    w.finish(check(rc).map(|()| ()))
+    let given = crate::cuda::pool::cu_mem_pool_trim_to(w, m);
+    w.answer(given)
 }

@@ -19,7 +19,7 @@ pub(super) fn cu_profiler_start(w: &mut Cuda, body: &[u8]) -> Result<(), WireErr
         check(unsafe { w.driver.cuProfilerStart() })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_profiler_stop(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -31,5 +31,5 @@ pub(super) fn cu_profiler_stop(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
         check(unsafe { w.driver.cuProfilerStop() })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }

@@ -29,7 +29,7 @@ pub(super) fn cu_stream_batch_mem_op_v2(w: &mut Cuda, body: &[u8]) -> Result<(),
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_stream_begin_capture_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -37,7 +37,7 @@ pub(super) fn cu_stream_begin_capture_v2(w: &mut Cuda, body: &[u8]) -> Result<()
     let m = wire::CuStreamBeginCaptureV2::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::stream::cu_stream_begin_capture_v2(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn cu_stream_copy_attributes(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -54,7 +54,7 @@ pub(super) fn cu_stream_copy_attributes(w: &mut Cuda, body: &[u8]) -> Result<(),
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_stream_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -68,7 +68,7 @@ pub(super) fn cu_stream_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
         w.made(&m, v_ph_stream as u64);
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 impl Creates<Kind> for wire::CuStreamCreate {
@@ -91,7 +91,7 @@ pub(super) fn cu_stream_create_with_priority(w: &mut Cuda, body: &[u8]) -> Resul
         w.made(&m, v_ph_stream as u64);
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 impl Creates<Kind> for wire::CuStreamCreateWithPriority {
@@ -111,7 +111,7 @@ pub(super) fn cu_stream_destroy_v2(w: &mut Cuda, body: &[u8]) -> Result<(), Wire
         w.remove((Kind::Stream, m.h_stream));
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_stream_get_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -131,7 +131,7 @@ pub(super) fn cu_stream_get_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), W
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuStreamGetAttributeReply {
+    w.answer(check(rc).map(|()| wire::CuStreamGetAttributeReply {
         value: to_array(&v_value),
     }))
 }
@@ -150,7 +150,7 @@ pub(super) fn cu_stream_get_flags(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuStreamGetFlagsReply { flags: v_flags }))
+    w.answer(check(rc).map(|()| wire::CuStreamGetFlagsReply { flags: v_flags }))
 }
 
 pub(super) fn cu_stream_get_id(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -167,7 +167,7 @@ pub(super) fn cu_stream_get_id(w: &mut Cuda, body: &[u8]) -> Result<(), WireErro
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuStreamGetIdReply {
+    w.answer(check(rc).map(|()| wire::CuStreamGetIdReply {
         stream_id: v_stream_id,
     }))
 }
@@ -186,7 +186,7 @@ pub(super) fn cu_stream_get_priority(w: &mut Cuda, body: &[u8]) -> Result<(), Wi
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuStreamGetPriorityReply {
+    w.answer(check(rc).map(|()| wire::CuStreamGetPriorityReply {
         priority: v_priority,
     }))
 }
@@ -196,7 +196,7 @@ pub(super) fn cu_stream_query(w: &mut Cuda, body: &[u8]) -> Result<(), WireError
     let m = wire::CuStreamQuery::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::stream::cu_stream_query(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn cu_stream_set_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -214,7 +214,7 @@ pub(super) fn cu_stream_set_attribute(w: &mut Cuda, body: &[u8]) -> Result<(), W
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_stream_synchronize(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -222,7 +222,7 @@ pub(super) fn cu_stream_synchronize(w: &mut Cuda, body: &[u8]) -> Result<(), Wir
     let m = wire::CuStreamSynchronize::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::stream::cu_stream_synchronize(w, m);
-    w.finish(given)
+    w.answer(given)
 }
 
 pub(super) fn cu_stream_wait_event(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -239,7 +239,7 @@ pub(super) fn cu_stream_wait_event(w: &mut Cuda, body: &[u8]) -> Result<(), Wire
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_stream_wait_value32_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -259,7 +259,7 @@ pub(super) fn cu_stream_wait_value32_v2(w: &mut Cuda, body: &[u8]) -> Result<(),
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_stream_wait_value64_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -279,7 +279,7 @@ pub(super) fn cu_stream_wait_value64_v2(w: &mut Cuda, body: &[u8]) -> Result<(),
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_stream_write_value32_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -299,7 +299,7 @@ pub(super) fn cu_stream_write_value32_v2(w: &mut Cuda, body: &[u8]) -> Result<()
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_stream_write_value64_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -319,5 +319,5 @@ pub(super) fn cu_stream_write_value64_v2(w: &mut Cuda, body: &[u8]) -> Result<()
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }

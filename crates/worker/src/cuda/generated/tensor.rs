@@ -50,7 +50,7 @@ pub(super) fn cu_tensor_map_encode_im2col(w: &mut Cuda, body: &[u8]) -> Result<(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTensorMapEncodeIm2colReply {
+    w.answer(check(rc).map(|()| wire::CuTensorMapEncodeIm2colReply {
         tensor_map: to_array(&v_tensor_map),
     }))
 }
@@ -88,7 +88,7 @@ pub(super) fn cu_tensor_map_encode_im2col_wide(w: &mut Cuda, body: &[u8]) -> Res
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTensorMapEncodeIm2colWideReply {
+    w.answer(check(rc).map(|()| wire::CuTensorMapEncodeIm2colWideReply {
         tensor_map: to_array(&v_tensor_map),
     }))
 }
@@ -123,7 +123,7 @@ pub(super) fn cu_tensor_map_encode_tiled(w: &mut Cuda, body: &[u8]) -> Result<()
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTensorMapEncodeTiledReply {
+    w.answer(check(rc).map(|()| wire::CuTensorMapEncodeTiledReply {
         tensor_map: to_array(&v_tensor_map),
     }))
 }
@@ -133,5 +133,5 @@ pub(super) fn tensor_map_address(w: &mut Cuda, body: &[u8]) -> Result<(), WireEr
     let m = wire::TensorMapAddress::decode(&mut r)?;
     r.finish()?;
     let given = crate::cuda::tensor::tensor_map_address(w, m);
-    w.finish(given)
+    w.answer(given)
 }

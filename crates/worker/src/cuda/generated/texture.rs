@@ -19,7 +19,7 @@ pub(super) fn cu_surf_object_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), Wi
         check(unsafe { w.driver.cuSurfObjectDestroy(w.object(m.surf_object)?) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_surf_ref_set_array(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -36,7 +36,7 @@ pub(super) fn cu_surf_ref_set_array(w: &mut Cuda, body: &[u8]) -> Result<(), Wir
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_tex_object_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -48,7 +48,7 @@ pub(super) fn cu_tex_object_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), Wir
         check(unsafe { w.driver.cuTexObjectDestroy(w.object(m.tex_object)?) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_tex_object_get_resource_view_desc(
@@ -67,7 +67,7 @@ pub(super) fn cu_tex_object_get_resource_view_desc(
         })?;
         Ok(())
     });
-    w.finish(
+    w.answer(
         check(rc).map(|()| wire::CuTexObjectGetResourceViewDescReply {
             p_res_view_desc: to_array(&v_p_res_view_desc),
         }),
@@ -87,7 +87,7 @@ pub(super) fn cu_tex_object_get_texture_desc(w: &mut Cuda, body: &[u8]) -> Resul
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTexObjectGetTextureDescReply {
+    w.answer(check(rc).map(|()| wire::CuTexObjectGetTextureDescReply {
         p_tex_desc: to_array(&v_p_tex_desc),
     }))
 }
@@ -103,7 +103,7 @@ pub(super) fn cu_tex_ref_create(w: &mut Cuda, body: &[u8]) -> Result<(), WireErr
         w.made(&m, v_p_tex_ref as u64);
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 impl Creates<Kind> for wire::CuTexRefCreate {
@@ -123,7 +123,7 @@ pub(super) fn cu_tex_ref_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireEr
         w.remove((Kind::TexRef, m.h_tex_ref));
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_tex_ref_get_address_mode(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -140,7 +140,7 @@ pub(super) fn cu_tex_ref_get_address_mode(w: &mut Cuda, body: &[u8]) -> Result<(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTexRefGetAddressModeReply { pam: v_pam }))
+    w.answer(check(rc).map(|()| wire::CuTexRefGetAddressModeReply { pam: v_pam }))
 }
 
 pub(super) fn cu_tex_ref_get_address_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -157,7 +157,7 @@ pub(super) fn cu_tex_ref_get_address_v2(w: &mut Cuda, body: &[u8]) -> Result<(),
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTexRefGetAddressV2Reply { pdptr: v_pdptr }))
+    w.answer(check(rc).map(|()| wire::CuTexRefGetAddressV2Reply { pdptr: v_pdptr }))
 }
 
 pub(super) fn cu_tex_ref_get_border_color(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -175,7 +175,7 @@ pub(super) fn cu_tex_ref_get_border_color(w: &mut Cuda, body: &[u8]) -> Result<(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTexRefGetBorderColorReply {
+    w.answer(check(rc).map(|()| wire::CuTexRefGetBorderColorReply {
         p_border_color: slice_bytes(&v_p_border_color),
     }))
 }
@@ -194,7 +194,7 @@ pub(super) fn cu_tex_ref_get_filter_mode(w: &mut Cuda, body: &[u8]) -> Result<()
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTexRefGetFilterModeReply { pfm: v_pfm }))
+    w.answer(check(rc).map(|()| wire::CuTexRefGetFilterModeReply { pfm: v_pfm }))
 }
 
 pub(super) fn cu_tex_ref_get_flags(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -211,7 +211,7 @@ pub(super) fn cu_tex_ref_get_flags(w: &mut Cuda, body: &[u8]) -> Result<(), Wire
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTexRefGetFlagsReply { p_flags: v_p_flags }))
+    w.answer(check(rc).map(|()| wire::CuTexRefGetFlagsReply { p_flags: v_p_flags }))
 }
 
 pub(super) fn cu_tex_ref_get_format(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -232,7 +232,7 @@ pub(super) fn cu_tex_ref_get_format(w: &mut Cuda, body: &[u8]) -> Result<(), Wir
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTexRefGetFormatReply {
+    w.answer(check(rc).map(|()| wire::CuTexRefGetFormatReply {
         p_format: v_p_format,
         p_num_channels: v_p_num_channels,
     }))
@@ -252,7 +252,7 @@ pub(super) fn cu_tex_ref_get_max_anisotropy(w: &mut Cuda, body: &[u8]) -> Result
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTexRefGetMaxAnisotropyReply {
+    w.answer(check(rc).map(|()| wire::CuTexRefGetMaxAnisotropyReply {
         pmax_aniso: v_pmax_aniso,
     }))
 }
@@ -274,7 +274,7 @@ pub(super) fn cu_tex_ref_get_mipmap_filter_mode(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTexRefGetMipmapFilterModeReply { pfm: v_pfm }))
+    w.answer(check(rc).map(|()| wire::CuTexRefGetMipmapFilterModeReply { pfm: v_pfm }))
 }
 
 pub(super) fn cu_tex_ref_get_mipmap_level_bias(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -291,7 +291,7 @@ pub(super) fn cu_tex_ref_get_mipmap_level_bias(w: &mut Cuda, body: &[u8]) -> Res
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTexRefGetMipmapLevelBiasReply { pbias: v_pbias }))
+    w.answer(check(rc).map(|()| wire::CuTexRefGetMipmapLevelBiasReply { pbias: v_pbias }))
 }
 
 pub(super) fn cu_tex_ref_get_mipmap_level_clamp(
@@ -315,7 +315,7 @@ pub(super) fn cu_tex_ref_get_mipmap_level_clamp(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTexRefGetMipmapLevelClampReply {
+    w.answer(check(rc).map(|()| wire::CuTexRefGetMipmapLevelClampReply {
         pmin_mipmap_level_clamp: v_pmin_mipmap_level_clamp,
         pmax_mipmap_level_clamp: v_pmax_mipmap_level_clamp,
     }))
@@ -340,7 +340,7 @@ pub(super) fn cu_tex_ref_set_address2_d_v3(w: &mut Cuda, body: &[u8]) -> Result<
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_tex_ref_set_address_mode(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -356,7 +356,7 @@ pub(super) fn cu_tex_ref_set_address_mode(w: &mut Cuda, body: &[u8]) -> Result<(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_tex_ref_set_address_v2(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -377,7 +377,7 @@ pub(super) fn cu_tex_ref_set_address_v2(w: &mut Cuda, body: &[u8]) -> Result<(),
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| wire::CuTexRefSetAddressV2Reply {
+    w.answer(check(rc).map(|()| wire::CuTexRefSetAddressV2Reply {
         byte_offset: v_byte_offset as u64,
     }))
 }
@@ -400,7 +400,7 @@ pub(super) fn cu_tex_ref_set_array(w: &mut Cuda, body: &[u8]) -> Result<(), Wire
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_tex_ref_set_border_color(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -417,7 +417,7 @@ pub(super) fn cu_tex_ref_set_border_color(w: &mut Cuda, body: &[u8]) -> Result<(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_tex_ref_set_filter_mode(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -433,7 +433,7 @@ pub(super) fn cu_tex_ref_set_filter_mode(w: &mut Cuda, body: &[u8]) -> Result<()
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_tex_ref_set_flags(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -446,7 +446,7 @@ pub(super) fn cu_tex_ref_set_flags(w: &mut Cuda, body: &[u8]) -> Result<(), Wire
         check(unsafe { w.driver.cuTexRefSetFlags(v_h_tex_ref as CUtexref, m.flags) })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_tex_ref_set_format(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -462,7 +462,7 @@ pub(super) fn cu_tex_ref_set_format(w: &mut Cuda, body: &[u8]) -> Result<(), Wir
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_tex_ref_set_max_anisotropy(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -478,7 +478,7 @@ pub(super) fn cu_tex_ref_set_max_anisotropy(w: &mut Cuda, body: &[u8]) -> Result
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_tex_ref_set_mipmap_filter_mode(
@@ -497,7 +497,7 @@ pub(super) fn cu_tex_ref_set_mipmap_filter_mode(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_tex_ref_set_mipmap_level_bias(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -513,7 +513,7 @@ pub(super) fn cu_tex_ref_set_mipmap_level_bias(w: &mut Cuda, body: &[u8]) -> Res
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_tex_ref_set_mipmap_level_clamp(
@@ -535,7 +535,7 @@ pub(super) fn cu_tex_ref_set_mipmap_level_clamp(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_tex_ref_set_mipmapped_array(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -559,5 +559,5 @@ pub(super) fn cu_tex_ref_set_mipmapped_array(w: &mut Cuda, body: &[u8]) -> Resul
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }

@@ -24,7 +24,7 @@ pub(super) fn cu_graph_release_user_object(w: &mut Cuda, body: &[u8]) -> Result<
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_graph_retain_user_object(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -45,7 +45,7 @@ pub(super) fn cu_graph_retain_user_object(w: &mut Cuda, body: &[u8]) -> Result<(
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_user_object_release(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -61,7 +61,7 @@ pub(super) fn cu_user_object_release(w: &mut Cuda, body: &[u8]) -> Result<(), Wi
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }
 
 pub(super) fn cu_user_object_retain(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
@@ -77,5 +77,5 @@ pub(super) fn cu_user_object_retain(w: &mut Cuda, body: &[u8]) -> Result<(), Wir
         })?;
         Ok(())
     });
-    w.finish(check(rc).map(|()| ()))
+    w.answer(check(rc))
 }

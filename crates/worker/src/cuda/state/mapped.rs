@@ -12,18 +12,17 @@ pub struct Mapped {
     pub charge: Option<Charge>,
 }
 
-/// Whether what lies at an address all devices may use: it is managed, or stands for the program's
-/// own memory.
+/// Whether what lies at an address all devices may use: it is managed.
 pub fn is_of_all(va: u64) -> bool {
-    contract::number(va).is_some_and(|n| n >= contract::MANAGED)
+    contract::number(va) == Some(contract::MANAGED)
 }
 
-/// What memory of a range is for.
-pub fn of_range(range: u32) -> Use {
+/// What device memory of a range is for; none is where the host's page-locked memory lies.
+pub fn of_range(range: u32) -> Result<Use, CUresult> {
     match range {
-        contract::MANAGED => Use::Managed,
-        n if n > contract::MANAGED => Use::Shadow,
-        _ => Use::Linear,
+        contract::MANAGED => Ok(Use::Managed),
+        n if n > contract::MANAGED => Err(CUDA_ERROR_INVALID_VALUE),
+        _ => Ok(Use::Linear),
     }
 }
 
@@ -57,6 +56,11 @@ mod tests {
         assert!(within(u64::MAX, 2).is_err());
         let far = contract::span(contract::DEVICES.end - 1);
         assert_eq!(within(far.start, 8), Ok(63));
-        assert!(is_of_all(contract::span(contract::HOST).start) && !is_of_all(far.start));
+        let managed = contract::span(contract::MANAGED).start;
+        assert!(is_of_all(managed) && !is_of_all(far.start));
+        assert_eq!(of_range(contract::MANAGED), Ok(Use::Managed));
+        for host in [contract::HOST, contract::WINDOW, contract::SHARED] {
+            assert!(of_range(host).is_err(), "{host}");
+        }
     }
 }

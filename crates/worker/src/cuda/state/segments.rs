@@ -2,6 +2,7 @@
 //! for memory of a program elsewhere.
 
 use super::twins::Twins;
+use crate::memory::{Charge, Gate, Use};
 use crate::shared::Offers;
 use busbar_abi::cuda::*;
 use busbar_transport::shared::Segment;
@@ -22,17 +23,22 @@ pub struct Shared {
     /// What stands for memory of a program elsewhere.
     pub twins: Twins,
     pub bytes: u64,
+    gate: Gate,
+    /// What is counted of either, by address.
+    counted: BTreeMap<u64, Charge>,
     /// Bytes that one session may have mapped: half of the host's.
     pub most_bytes: u64,
 }
 
 impl Shared {
-    pub fn new(offers: Option<Offers>, twins: Twins) -> Self {
+    pub fn new(offers: Option<Offers>, twins: Twins, gate: Gate) -> Self {
         Self {
             offers,
             segments: BTreeMap::new(),
             twins,
             bytes: 0,
+            gate,
+            counted: BTreeMap::new(),
             most_bytes: crate::host::memory() / 2,
         }
     }
@@ -56,7 +62,7 @@ impl Shared {
         }
         let mapped = self.twins.map(va, size, context);
         mapped.map_err(|_| CUDA_ERROR_OUT_OF_MEMORY)?;
-        self.bytes += size;
+        self.count(Use::Twin, va, size);
         Ok(())
     }
 
@@ -80,11 +86,17 @@ impl Shared {
         // Nothing is replaced, be it ours or the driver's.
         memory.map(va, size).map_err(|_| CUDA_ERROR_OUT_OF_MEMORY)?;
         self.segments.insert(va, size);
-        self.bytes += size;
+        self.count(Use::Shared, va, size);
         Ok(())
     }
 
+    fn count(&mut self, kind: Use, va: u64, size: u64) {
+        self.bytes += size;
+        self.counted.insert(va, self.gate.found(kind, size));
+    }
+
     pub fn unmap(&mut self, va: u64) {
+        self.counted.remove(&va);
         if let Some(size) = self.twins.unmap(va) {
             self.bytes -= size;
         }
@@ -111,7 +123,7 @@ mod tests {
         let segment = Segment::new(4 * PAGE).unwrap();
         let proof = blake3::derive_key(SHARED_PROOF, b"s");
         let give = |number| hand_over(&name, number, 4 * PAGE, &proof, &segment).unwrap();
-        let mut s = Shared::new(Some(offers), Twins::default());
+        let mut s = Shared::new(Some(offers), Twins::default(), Gate::default());
         assert_eq!(
             s.map(VA, PAGE, 1),
             Err(CUDA_ERROR_INVALID_VALUE),
@@ -148,7 +160,7 @@ mod tests {
 
     #[test]
     fn what_stands_for_memory_elsewhere_is_where_such_memory_may_be() {
-        let mut s = Shared::new(None, Twins::default());
+        let mut s = Shared::new(None, Twins::default(), Gate::default());
         let host = contract::span(contract::HOST);
         let wrong = [
             (VA, PAGE),
@@ -167,15 +179,17 @@ mod tests {
         let va = host.start + (6 << 30);
         assert_eq!(s.map_twin(va, 2 * PAGE, 1), Ok(()));
         assert_eq!((s.size(va), s.bytes), (Some(2 * PAGE), 2 * PAGE));
+        let counted = |s: &Shared| s.gate.of_host()["twin"].bytes;
+        assert_eq!(counted(&s), 2 * PAGE);
         s.unmap(va);
-        assert_eq!((s.size(va), s.bytes), (None, 0));
+        assert_eq!((s.size(va), s.bytes, counted(&s)), (None, 0, 0));
     }
 
     #[test]
     fn a_session_shares_no_more_than_it_may() {
         let offers = Offers::open("s").unwrap();
         let name = offers.name().to_string();
-        let mut s = Shared::new(Some(offers), Twins::default());
+        let mut s = Shared::new(Some(offers), Twins::default(), Gate::default());
         let size = s.most_bytes.next_multiple_of(PAGE) + PAGE;
         let segment = Segment::new(size).unwrap();
         let proof = blake3::derive_key(SHARED_PROOF, b"s");

@@ -9,11 +9,10 @@
     clippy::unnecessary_cast
 )]
 
-use crate::opencl::{Fail, OpenCl};
+use crate::opencl::OpenCl;
 use busbar_wire::WireError;
 use busbar_wire::codec::{Message, Reader};
-use busbar_wire::generated::opencl::{self as wire, op};
-use busbar_wire::record::Header;
+use busbar_wire::generated::opencl::op;
 
 /// Reads a whole message.
 fn read<'a, M: Message<'a>>(body: &'a [u8]) -> Result<M, WireError> {
@@ -23,92 +22,274 @@ fn read<'a, M: Message<'a>>(body: &'a [u8]) -> Result<M, WireError> {
     Ok(m)
 }
 
-/// Reads one request and has it executed. One that waits is told the call.
-pub fn dispatch(w: &mut OpenCl, h: &Header, body: &[u8]) -> Result<(), Fail> {
-    match h.op {
-        op::DESCRIBE => w.describe(read::<wire::Describe>(body)?, h.call),
-        op::DEVICE_INFO => w.device_info(read::<wire::DeviceInfo>(body)?, h.call),
-        op::CREATE_SUB_DEVICES => {
-            w.create_sub_devices(read::<wire::CreateSubDevices>(body)?, h.call)
+/// Reads one request, has it executed, and answers. An error is the client's fault, and
+/// ends its session.
+pub fn dispatch(w: &mut OpenCl, body: &[u8]) -> Result<(), WireError> {
+    match w.record.op {
+        op::DESCRIBE => {
+            let given = w.describe(read(body)?);
+            w.answer(body, given)
         }
-        op::DEVICE_TIMER => w.device_timer(read::<wire::DeviceTimer>(body)?, h.call),
-        op::RELEASE => w.release(read::<wire::Release>(body)?),
-        op::CHECK => w.check(read::<wire::Check>(body)?, h.call),
-        op::BLOB => w.blob(read::<wire::Blob>(body)?),
-        op::SHARE_MEMORY => w.share_memory(read::<wire::ShareMemory>(body)?, h.call),
-        op::UNSHARE_MEMORY => w.unshare_memory(read::<wire::UnshareMemory>(body)?),
-        op::CREATE_CONTEXT => w.create_context(read::<wire::CreateContext>(body)?),
-        op::IMAGE_FORMATS => w.image_formats(read::<wire::ImageFormats>(body)?, h.call),
-        op::CREATE_QUEUE => w.create_queue(read::<wire::CreateQueue>(body)?),
-        op::SET_DEFAULT_QUEUE => w.set_default_queue(read::<wire::SetDefaultQueue>(body)?, h.call),
-        op::CREATE_BUFFER => w.create_buffer(read::<wire::CreateBuffer>(body)?),
-        op::CREATE_SUB_BUFFER => w.create_sub_buffer(read::<wire::CreateSubBuffer>(body)?),
-        op::CREATE_IMAGE => w.create_image(read::<wire::CreateImage>(body)?),
-        op::IMAGE_INFO => w.image_info(read::<wire::ImageInfo>(body)?, h.call),
-        op::CREATE_SAMPLER => w.create_sampler(read::<wire::CreateSampler>(body)?),
+        op::DEVICE_INFO => {
+            let given = w.device_info(read(body)?);
+            w.answer(body, given)
+        }
+        op::CREATE_SUB_DEVICES => {
+            let given = w.create_sub_devices(read(body)?);
+            w.answer(body, given)
+        }
+        op::DEVICE_TIMER => {
+            let given = w.device_timer(read(body)?);
+            w.answer(body, given)
+        }
+        op::RELEASE => {
+            let given = w.release(read(body)?);
+            w.answer(body, given)
+        }
+        op::CHECK => {
+            let given = w.check(read(body)?);
+            w.answer(body, given)
+        }
+        op::BLOB => {
+            let given = w.blob(read(body)?);
+            w.answer(body, given)
+        }
+        op::SHARE_MEMORY => {
+            let given = w.share_memory(read(body)?);
+            w.answer(body, given)
+        }
+        op::UNSHARE_MEMORY => {
+            let given = w.unshare_memory(read(body)?);
+            w.answer(body, given)
+        }
+        op::CREATE_CONTEXT => {
+            let given = w.create_context(read(body)?);
+            w.answer(body, given)
+        }
+        op::IMAGE_FORMATS => {
+            let given = w.image_formats(read(body)?);
+            w.answer(body, given)
+        }
+        op::CREATE_QUEUE => {
+            let given = w.create_queue(read(body)?);
+            w.answer(body, given)
+        }
+        op::SET_DEFAULT_QUEUE => {
+            let given = w.set_default_queue(read(body)?);
+            w.answer(body, given)
+        }
+        op::CREATE_BUFFER => {
+            let given = w.create_buffer(read(body)?);
+            w.answer(body, given)
+        }
+        op::CREATE_SUB_BUFFER => {
+            let given = w.create_sub_buffer(read(body)?);
+            w.answer(body, given)
+        }
+        op::CREATE_IMAGE => {
+            let given = w.create_image(read(body)?);
+            w.answer(body, given)
+        }
+        op::IMAGE_INFO => {
+            let given = w.image_info(read(body)?);
+            w.answer(body, given)
+        }
+        op::CREATE_SAMPLER => {
+            let given = w.create_sampler(read(body)?);
+            w.answer(body, given)
+        }
         op::CREATE_PROGRAM_WITH_SOURCE => {
-            w.create_program_with_source(read::<wire::CreateProgramWithSource>(body)?)
+            let given = w.create_program_with_source(read(body)?);
+            w.answer(body, given)
         }
         op::CREATE_PROGRAM_WITH_BINARY => {
-            w.create_program_with_binary(read::<wire::CreateProgramWithBinary>(body)?, h.call)
+            let given = w.create_program_with_binary(read(body)?);
+            w.answer(body, given)
         }
-        op::CREATE_PROGRAM_WITH_BUILT_IN_KERNELS => w.create_program_with_built_in_kernels(
-            read::<wire::CreateProgramWithBuiltInKernels>(body)?,
-            h.call,
-        ),
+        op::CREATE_PROGRAM_WITH_BUILT_IN_KERNELS => {
+            let given = w.create_program_with_built_in_kernels(read(body)?);
+            w.answer(body, given)
+        }
         op::CREATE_PROGRAM_WITH_IL => {
-            w.create_program_with_il(read::<wire::CreateProgramWithIl>(body)?, h.call)
+            let given = w.create_program_with_il(read(body)?);
+            w.answer(body, given)
         }
-        op::BUILD_PROGRAM => w.build_program(read::<wire::BuildProgram>(body)?, h.call),
-        op::COMPILE_PROGRAM => w.compile_program(read::<wire::CompileProgram>(body)?, h.call),
-        op::LINK_PROGRAM => w.link_program(read::<wire::LinkProgram>(body)?, h.call),
-        op::PROGRAM_BINARIES => w.program_binaries(read::<wire::ProgramBinaries>(body)?, h.call),
-        op::LOAD_PROGRAM => w.load_program(read::<wire::LoadProgram>(body)?),
-        op::BUILD_LOADED => w.build_loaded(read::<wire::BuildLoaded>(body)?),
+        op::BUILD_PROGRAM => {
+            let given = w.build_program(read(body)?);
+            w.answer(body, given)
+        }
+        op::COMPILE_PROGRAM => {
+            let given = w.compile_program(read(body)?);
+            w.answer(body, given)
+        }
+        op::LINK_PROGRAM => {
+            let given = w.link_program(read(body)?);
+            w.answer(body, given)
+        }
+        op::PROGRAM_BINARIES => {
+            let given = w.program_binaries(read(body)?);
+            w.answer(body, given)
+        }
+        op::LOAD_PROGRAM => {
+            let given = w.load_program(read(body)?);
+            w.answer(body, given)
+        }
+        op::BUILD_LOADED => {
+            let given = w.build_loaded(read(body)?);
+            w.answer(body, given)
+        }
         op::SET_SPECIALIZATION_CONSTANT => {
-            w.set_specialization_constant(read::<wire::SetSpecializationConstant>(body)?, h.call)
+            let given = w.set_specialization_constant(read(body)?);
+            w.answer(body, given)
         }
-        op::CREATE_KERNEL => w.create_kernel(read::<wire::CreateKernel>(body)?),
-        op::CLONE_KERNEL => w.clone_kernel(read::<wire::CloneKernel>(body)?),
-        op::KERNEL_EXEC_INFO => w.kernel_exec_info(read::<wire::KernelExecInfo>(body)?, h.call),
-        op::SUB_GROUP_INFO => w.sub_group_info(read::<wire::SubGroupInfo>(body)?, h.call),
+        op::CREATE_KERNEL => {
+            let given = w.create_kernel(read(body)?);
+            w.answer(body, given)
+        }
+        op::CLONE_KERNEL => {
+            let given = w.clone_kernel(read(body)?);
+            w.answer(body, given)
+        }
+        op::KERNEL_EXEC_INFO => {
+            let given = w.kernel_exec_info(read(body)?);
+            w.answer(body, given)
+        }
+        op::SUB_GROUP_INFO => {
+            let given = w.sub_group_info(read(body)?);
+            w.answer(body, given)
+        }
         op::SUGGESTED_LOCAL_SIZE => {
-            w.suggested_local_size(read::<wire::SuggestedLocalSize>(body)?, h.call)
+            let given = w.suggested_local_size(read(body)?);
+            w.answer(body, given)
         }
-        op::LAUNCH_KERNEL => w.launch_kernel(read::<wire::LaunchKernel>(body)?),
-        op::WRITE_BUFFER => w.write_buffer(read::<wire::WriteBuffer>(body)?),
-        op::READ_BUFFER => w.read_buffer(read::<wire::ReadBuffer>(body)?, h.call),
-        op::COPY_BUFFER => w.copy_buffer(read::<wire::CopyBuffer>(body)?),
-        op::WRITE_BUFFER_RECT => w.write_buffer_rect(read::<wire::WriteBufferRect>(body)?),
-        op::READ_BUFFER_RECT => w.read_buffer_rect(read::<wire::ReadBufferRect>(body)?, h.call),
-        op::COPY_BUFFER_RECT => w.copy_buffer_rect(read::<wire::CopyBufferRect>(body)?),
-        op::FILL_BUFFER => w.fill_buffer(read::<wire::FillBuffer>(body)?),
-        op::WRITE_IMAGE => w.write_image(read::<wire::WriteImage>(body)?),
-        op::READ_IMAGE => w.read_image(read::<wire::ReadImage>(body)?, h.call),
-        op::COPY_IMAGE => w.copy_image(read::<wire::CopyImage>(body)?),
-        op::COPY_IMAGE_TO_BUFFER => w.copy_image_to_buffer(read::<wire::CopyImageToBuffer>(body)?),
-        op::COPY_BUFFER_TO_IMAGE => w.copy_buffer_to_image(read::<wire::CopyBufferToImage>(body)?),
-        op::FILL_IMAGE => w.fill_image(read::<wire::FillImage>(body)?),
-        op::MIGRATE => w.migrate(read::<wire::Migrate>(body)?),
-        op::MARKER => w.marker(read::<wire::Marker>(body)?),
-        op::FINISH => w.finish(read::<wire::Finish>(body)?, h.call),
-        op::FLUSH => w.flush(read::<wire::Flush>(body)?),
-        op::COPY_SHARED => w.copy_shared(read::<wire::CopyShared>(body)?, h.call),
-        op::CREATE_USER_EVENT => w.create_user_event(read::<wire::CreateUserEvent>(body)?),
+        op::LAUNCH_KERNEL => {
+            let given = w.launch_kernel(read(body)?);
+            w.answer(body, given)
+        }
+        op::WRITE_BUFFER => {
+            let given = w.write_buffer(read(body)?);
+            w.answer(body, given)
+        }
+        op::READ_BUFFER => {
+            let given = w.read_buffer(read(body)?);
+            w.answer(body, given)
+        }
+        op::COPY_BUFFER => {
+            let given = w.copy_buffer(read(body)?);
+            w.answer(body, given)
+        }
+        op::WRITE_BUFFER_RECT => {
+            let given = w.write_buffer_rect(read(body)?);
+            w.answer(body, given)
+        }
+        op::READ_BUFFER_RECT => {
+            let given = w.read_buffer_rect(read(body)?);
+            w.answer(body, given)
+        }
+        op::COPY_BUFFER_RECT => {
+            let given = w.copy_buffer_rect(read(body)?);
+            w.answer(body, given)
+        }
+        op::FILL_BUFFER => {
+            let given = w.fill_buffer(read(body)?);
+            w.answer(body, given)
+        }
+        op::WRITE_IMAGE => {
+            let given = w.write_image(read(body)?);
+            w.answer(body, given)
+        }
+        op::READ_IMAGE => {
+            let given = w.read_image(read(body)?);
+            w.answer(body, given)
+        }
+        op::COPY_IMAGE => {
+            let given = w.copy_image(read(body)?);
+            w.answer(body, given)
+        }
+        op::COPY_IMAGE_TO_BUFFER => {
+            let given = w.copy_image_to_buffer(read(body)?);
+            w.answer(body, given)
+        }
+        op::COPY_BUFFER_TO_IMAGE => {
+            let given = w.copy_buffer_to_image(read(body)?);
+            w.answer(body, given)
+        }
+        op::FILL_IMAGE => {
+            let given = w.fill_image(read(body)?);
+            w.answer(body, given)
+        }
+        op::MIGRATE => {
+            let given = w.migrate(read(body)?);
+            w.answer(body, given)
+        }
+        op::MARKER => {
+            let given = w.marker(read(body)?);
+            w.answer(body, given)
+        }
+        op::FINISH => {
+            let given = w.finish(read(body)?);
+            w.answer(body, given)
+        }
+        op::FLUSH => {
+            let given = w.flush(read(body)?);
+            w.answer(body, given)
+        }
+        op::COPY_SHARED => {
+            let given = w.copy_shared(read(body)?);
+            w.answer(body, given)
+        }
+        op::CREATE_USER_EVENT => {
+            let given = w.create_user_event(read(body)?);
+            w.answer(body, given)
+        }
         op::SET_USER_EVENT_STATUS => {
-            w.set_user_event_status(read::<wire::SetUserEventStatus>(body)?)
+            let given = w.set_user_event_status(read(body)?);
+            w.answer(body, given)
         }
-        op::WAIT_FOR_EVENTS => w.wait_for_events(read::<wire::WaitForEvents>(body)?, h.call),
-        op::EVENT_STATUS => w.event_status(read::<wire::EventStatus>(body)?, h.call),
-        op::EVENT_PROFILE => w.event_profile(read::<wire::EventProfile>(body)?, h.call),
-        op::EVENT_CALLBACK => w.event_callback(read::<wire::EventCallback>(body)?),
-        op::SVM_ALLOC => w.svm_alloc(read::<wire::SvmAlloc>(body)?, h.call),
-        op::SVM_FREE => w.svm_free(read::<wire::SvmFree>(body)?),
-        op::SVM_WRITE => w.svm_write(read::<wire::SvmWrite>(body)?),
-        op::SVM_READ => w.svm_read(read::<wire::SvmRead>(body)?, h.call),
-        op::SVM_COPY => w.svm_copy(read::<wire::SvmCopy>(body)?),
-        op::SVM_FILL => w.svm_fill(read::<wire::SvmFill>(body)?),
-        op::SVM_MIGRATE => w.svm_migrate(read::<wire::SvmMigrate>(body)?),
-        other => Err(WireError::UnknownOp(other).into()),
+        op::WAIT_FOR_EVENTS => {
+            let given = w.wait_for_events(read(body)?);
+            w.answer(body, given)
+        }
+        op::EVENT_STATUS => {
+            let given = w.event_status(read(body)?);
+            w.answer(body, given)
+        }
+        op::EVENT_PROFILE => {
+            let given = w.event_profile(read(body)?);
+            w.answer(body, given)
+        }
+        op::EVENT_CALLBACK => {
+            let given = w.event_callback(read(body)?);
+            w.answer(body, given)
+        }
+        op::SVM_ALLOC => {
+            let given = w.svm_alloc(read(body)?);
+            w.answer(body, given)
+        }
+        op::SVM_FREE => {
+            let given = w.svm_free(read(body)?);
+            w.answer(body, given)
+        }
+        op::SVM_WRITE => {
+            let given = w.svm_write(read(body)?);
+            w.answer(body, given)
+        }
+        op::SVM_READ => {
+            let given = w.svm_read(read(body)?);
+            w.answer(body, given)
+        }
+        op::SVM_COPY => {
+            let given = w.svm_copy(read(body)?);
+            w.answer(body, given)
+        }
+        op::SVM_FILL => {
+            let given = w.svm_fill(read(body)?);
+            w.answer(body, given)
+        }
+        op::SVM_MIGRATE => {
+            let given = w.svm_migrate(read(body)?);
+            w.answer(body, given)
+        }
+        other => Err(WireError::UnknownOp(other)),
     }
 }
