@@ -9,7 +9,8 @@ fn cuFuncSetSharedSize(hfunc: CUfunction, bytes: u32) -> CUresult;
 #[is(cuLaunchGridAsync(f, 1, 1, null))] #[get_proc("cuLaunch", 2000)]
 fn cuLaunch(f: CUfunction) -> CUresult;
 
-#[custom] #[get_proc("cuLaunchCooperativeKernel", 9000)] #[per_thread("_ptsz")]
+#[cx(context)] #[is(launch(f, ([gridDimX, gridDimY, gridDimZ], [blockDimX, blockDimY, blockDimZ]), (sharedMemBytes, COOPERATIVE), (hStream, per_thread), (kernelParams, null)))]
+#[get_proc("cuLaunchCooperativeKernel", 9000)] #[per_thread("_ptsz")]
 fn cuLaunchCooperativeKernel(
     f: CUfunction,
     gridDimX: u32,
@@ -42,10 +43,11 @@ fn cuLaunchGridAsync(
     hStream: CUstream,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuLaunchHostFunc", 10000)] #[per_thread("_ptsz")]
+#[custom] #[cx] #[get_proc("cuLaunchHostFunc", 10000)] #[per_thread("_ptsz")]
 fn cuLaunchHostFunc(hStream: CUstream, r#fn: CUhostFn, userData: *mut c_void) -> CUresult;
 
-#[custom] #[get_proc("cuLaunchKernel", 4000)] #[per_thread("_ptsz")]
+#[cx(context)] #[is(launch(f, ([gridDimX, gridDimY, gridDimZ], [blockDimX, blockDimY, blockDimZ]), (sharedMemBytes, 0), (hStream, per_thread), (kernelParams, extra)))]
+#[get_proc("cuLaunchKernel", 4000)] #[per_thread("_ptsz")]
 fn cuLaunchKernel(
     f: CUfunction,
     gridDimX: u32,
@@ -60,7 +62,7 @@ fn cuLaunchKernel(
     extra: *mut *mut c_void,
 ) -> CUresult;
 
-#[custom] #[get_proc("cuLaunchKernelEx", 11060)] #[per_thread("_ptsz")]
+#[custom] #[cx(context)] #[get_proc("cuLaunchKernelEx", 11060)] #[per_thread("_ptsz")]
 fn cuLaunchKernelEx(
     config: *const CUlaunchConfig,
     f: CUfunction,

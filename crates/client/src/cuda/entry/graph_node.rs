@@ -149,26 +149,16 @@ pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded> {
     Ok(e)
 }
 
-/// Where a new node goes.
-pub struct Place {
-    /// The graph.
-    pub graph: u32,
-    /// What it depends on.
-    pub after: *const CUgraphNode,
-    /// How: annotations of the edges, or null.
-    pub data: *const CUgraphEdgeData,
-    /// How many of them.
-    pub count: usize,
-}
+/// What a new node depends on, how (annotations of the edges, or null), and how many of them.
+type After = (*const CUgraphNode, *const CUgraphEdgeData, usize);
 
 /// Adds a node; writes what its making tells into `p`.
 ///
 /// # Safety
 /// The pointers are as the API asks.
-unsafe fn add(cx: Cx, at: &Place, p: &mut CUgraphNodeParams) -> Result<u32> {
-    let graph = at.graph;
+unsafe fn add(cx: Cx, graph: u32, at: After, p: &mut CUgraphNodeParams) -> Result<u32> {
     // SAFETY: passed on to the caller.
-    let (after, edges) = unsafe { graph::dependencies(cx, at.after, at.data, at.count)? };
+    let (after, edges) = unsafe { graph::dependencies(cx, at.0, at.1, at.2)? };
     let other = |n: &u32| cx.state().graphs.owner(*n).is_some_and(|g| g != graph);
     let mut sorted = after.clone();
     sorted.sort_unstable();
@@ -345,14 +335,9 @@ pub unsafe fn add_node<T: Copy>(
     p: *const T,
     make: impl FnOnce(T) -> CUgraphNodeParams,
 ) -> Result<u32> {
-    let at = Place {
-        graph,
-        after,
-        data: std::ptr::null(),
-        count,
-    };
+    let at = (after, std::ptr::null(), count);
     // SAFETY: passed on to the caller.
-    unsafe { add(cx, &at, &mut make(read(p)?)) }
+    unsafe { add(cx, graph, at, &mut make(read(p)?)) }
 }
 
 pub unsafe fn cuGraphAddMemAllocNode(
@@ -362,17 +347,12 @@ pub unsafe fn cuGraphAddMemAllocNode(
     count: usize,
     params: *mut CUDA_MEM_ALLOC_NODE_PARAMS,
 ) -> Result<u32> {
-    let at = Place {
-        graph,
-        after,
-        data: std::ptr::null(),
-        count,
-    };
+    let at = (after, std::ptr::null(), count);
     // SAFETY: the program's pointers.
     unsafe {
         let mut a = read(params)?;
         let mut p = of(CU_GRAPH_NODE_TYPE_MEM_ALLOC, a);
-        let node = add(cx, &at, &mut p)?;
+        let node = add(cx, graph, at, &mut p)?;
         let told: CUDA_MEM_ALLOC_NODE_PARAMS = busbar_abi::member(&p.u);
         a.dptr = told.dptr;
         put(params, a)?;
@@ -388,16 +368,11 @@ pub unsafe fn cuGraphAddNode_v2(
     count: usize,
     params: *mut CUgraphNodeParams,
 ) -> Result<u32> {
-    let at = Place {
-        graph,
-        after,
-        data,
-        count,
-    };
+    let at = (after, data, count);
     // SAFETY: the program's pointers.
     unsafe {
         let mut p = read(params)?;
-        let node = add(cx, &at, &mut p)?;
+        let node = add(cx, graph, at, &mut p)?;
         if matches!(
             p.r#type,
             CU_GRAPH_NODE_TYPE_MEM_ALLOC | CU_GRAPH_NODE_TYPE_CONDITIONAL

@@ -1,180 +1,105 @@
 //! Launches, as programs ask for them.
 
-use crate::cuda::engine::launch::{COOPERATIVE, Launch};
+use crate::cuda::call::Cx;
+pub use crate::cuda::engine::launch::COOPERATIVE;
+use crate::cuda::engine::launch::Launch;
 use crate::cuda::engine::{callback, launch, stream};
-use crate::cuda::life::{enter, guard};
 use crate::cuda::state::promised::Function;
 use busbar_abi::cuda::*;
 use busbar_abi::{member, slice_bytes};
 use std::ffi::c_void;
 
-#[expect(clippy::too_many_arguments, reason = "the API's own")]
-unsafe fn launch(
+/// Launches a kernel: blocks and threads, shared memory and flags, parameters in either form.
+pub unsafe fn launch(
+    cx: Cx,
     f: CUfunction,
-    grid: [u32; 3],
-    block: [u32; 3],
-    shared: u32,
-    stream: CUstream,
-    flags: u32,
-    kernel_params: *mut *mut c_void,
-    extra: *mut *mut c_void,
-    per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        cx.need_context()?;
-        let (id, info) = launch::function(cx, f)?;
-        launch::check(info, grid, block, shared)?;
-        if flags & COOPERATIVE != 0 {
-            launch::check_fits(cx, id, grid, block, shared)?;
-        }
-        let stream = cx.stream(stream, per_thread)?;
-        stream::not_void(cx, stream)?;
-        let l = Launch {
-            function: id,
-            stream,
-            grid,
-            block,
-            shared,
-            flags,
-            attrs: &[],
-            usual: true,
-        };
-        // SAFETY: the program's parameters.
-        unsafe { launch::queue(cx, info, &l, kernel_params, extra).map(drop) }
-    })
-}
-
-pub unsafe fn cuLaunchKernel(
-    f: CUfunction,
-    gx: u32,
-    gy: u32,
-    gz: u32,
-    bx: u32,
-    by: u32,
-    bz: u32,
-    shared: u32,
-    stream: CUstream,
-    kernel_params: *mut *mut c_void,
-    extra: *mut *mut c_void,
-    per_thread: bool,
-) -> CUresult {
-    let (grid, block) = ([gx, gy, gz], [bx, by, bz]);
-    // SAFETY: passed on to the caller.
-    unsafe {
-        launch(
-            f,
-            grid,
-            block,
-            shared,
-            stream,
-            0,
-            kernel_params,
-            extra,
-            per_thread,
-        )
+    (grid, block): ([u32; 3], [u32; 3]),
+    (shared, flags): (u32, u32),
+    (stream, per_thread): (CUstream, bool),
+    (kernel_params, extra): (*mut *mut c_void, *mut *mut c_void),
+) -> Result<()> {
+    let (id, info) = launch::function(cx, f)?;
+    launch::check(info, grid, block, shared)?;
+    if flags & COOPERATIVE != 0 {
+        launch::check_fits(cx, id, grid, block, shared)?;
     }
-}
-
-pub unsafe fn cuLaunchCooperativeKernel(
-    f: CUfunction,
-    gx: u32,
-    gy: u32,
-    gz: u32,
-    bx: u32,
-    by: u32,
-    bz: u32,
-    shared: u32,
-    stream: CUstream,
-    kernel_params: *mut *mut c_void,
-    per_thread: bool,
-) -> CUresult {
-    let (grid, block, none) = ([gx, gy, gz], [bx, by, bz], std::ptr::null_mut());
-    let flags = COOPERATIVE;
-    // SAFETY: passed on to the caller.
-    unsafe {
-        launch(
-            f,
-            grid,
-            block,
-            shared,
-            stream,
-            flags,
-            kernel_params,
-            none,
-            per_thread,
-        )
-    }
+    let stream = cx.stream(stream, per_thread)?;
+    stream::not_void(cx, stream)?;
+    let l = Launch {
+        function: id,
+        stream,
+        grid,
+        block,
+        shared,
+        flags,
+        attrs: &[],
+        usual: true,
+    };
+    // SAFETY: the program's parameters.
+    unsafe { launch::queue(cx, info, &l, kernel_params, extra).map(drop) }
 }
 
 pub unsafe fn cuLaunchKernelEx(
+    cx: Cx,
     config: *const CUlaunchConfig,
     f: CUfunction,
     kernel_params: *mut *mut c_void,
     extra: *mut *mut c_void,
     per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        cx.need_context()?;
-        // SAFETY: the program's pointer.
-        let c = unsafe { config.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-        let (function, info) = launch::function(cx, f)?;
-        let grid = [c.gridDimX, c.gridDimY, c.gridDimZ];
-        let block = [c.blockDimX, c.blockDimY, c.blockDimZ];
-        launch::check(info, grid, block, c.sharedMemBytes)?;
-        // SAFETY: as above.
-        let attrs = unsafe { launch::attributes(cx, c)? };
-        let has = |id| attrs.iter().position(|a| a.id == id);
-        let cooperative = has(CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
-            .is_some_and(|i| member::<i32, _>(&attrs[i].value) != 0);
-        // How many clusters fit is another question, which is left to the driver.
-        if cooperative && has(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).is_none() {
-            launch::check_fits(cx, function, grid, block, c.sharedMemBytes)?;
+) -> Result<()> {
+    // SAFETY: the program's pointer.
+    let c = unsafe { config.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let (function, info) = launch::function(cx, f)?;
+    let grid = [c.gridDimX, c.gridDimY, c.gridDimZ];
+    let block = [c.blockDimX, c.blockDimY, c.blockDimZ];
+    launch::check(info, grid, block, c.sharedMemBytes)?;
+    // SAFETY: as above.
+    let attrs = unsafe { launch::attributes(cx, c)? };
+    let has = |id| attrs.iter().position(|a| a.id == id);
+    let cooperative = has(CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+        .is_some_and(|i| member::<i32, _>(&attrs[i].value) != 0);
+    // How many clusters fit is another question, which is left to the driver.
+    if cooperative && has(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).is_none() {
+        launch::check_fits(cx, function, grid, block, c.sharedMemBytes)?;
+    }
+    let stream = cx.stream(c.hStream, per_thread)?;
+    stream::not_void(cx, stream)?;
+    let updatable = has(CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE);
+    let l = Launch {
+        function,
+        stream,
+        grid,
+        block,
+        shared: c.sharedMemBytes,
+        flags: 0,
+        attrs: slice_bytes(&attrs),
+        usual: updatable.is_none() && attrs.iter().all(|a| launch::usual(info, grid, a)),
+    };
+    // SAFETY: the program's parameters.
+    let node = unsafe { launch::queue(cx, info, &l, kernel_params, extra)? };
+    if let Some(i) = updatable {
+        // SAFETY: the attribute is one of the program's, and its value, a number and then the
+        // name of the node, is for us to write.
+        unsafe {
+            let value = (&raw mut (*c.attrs.add(i)).value).cast::<u64>();
+            value.add(1).write_unaligned(node);
         }
-        let stream = cx.stream(c.hStream, per_thread)?;
-        stream::not_void(cx, stream)?;
-        let updatable = has(CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE);
-        let l = Launch {
-            function,
-            stream,
-            grid,
-            block,
-            shared: c.sharedMemBytes,
-            flags: 0,
-            attrs: slice_bytes(&attrs),
-            usual: updatable.is_none() && attrs.iter().all(|a| launch::usual(info, grid, a)),
-        };
-        // SAFETY: the program's parameters.
-        let node = unsafe { launch::queue(cx, info, &l, kernel_params, extra)? };
-        if let Some(i) = updatable {
-            // SAFETY: the attribute is one of the program's, and its value, a number and then the
-            // name of the node, is for us to write.
-            unsafe {
-                let value = (&raw mut (*c.attrs.add(i)).value).cast::<u64>();
-                value.add(1).write_unaligned(node);
-            }
-        }
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
-pub unsafe fn cuLaunchHostFunc(
+pub fn cuLaunchHostFunc(
+    cx: Cx,
     stream: CUstream,
     f: CUhostFn,
     data: *mut c_void,
     per_thread: bool,
-) -> CUresult {
-    guard(|| {
-        let cx = enter()?;
-        let Some(f) = f else {
-            return Err(CUDA_ERROR_INVALID_VALUE);
-        };
-        let stream = cx.stream(stream, per_thread)?;
-        stream::not_void(cx, stream)?;
-        let data = data as u64;
-        callback::queue_host_function(cx, stream, Function { f, data })
-    })
+) -> Result<()> {
+    let f = f.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let stream = cx.stream(stream, per_thread)?;
+    stream::not_void(cx, stream)?;
+    let data = data as u64;
+    callback::queue_host_function(cx, stream, Function { f, data })
 }
 
 // The calls from before CUDA 4 have a file of their own.

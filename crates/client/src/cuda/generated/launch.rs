@@ -52,22 +52,24 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel(
     hStream: CUstream,
     kernelParams: *mut *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::launch::cuLaunchCooperativeKernel(
-            f,
-            gridDimX,
-            gridDimY,
-            gridDimZ,
-            blockDimX,
-            blockDimY,
-            blockDimZ,
-            sharedMemBytes,
-            hStream,
-            kernelParams,
-            false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            launch(
+                cx,
+                f,
+                (
+                    [gridDimX, gridDimY, gridDimZ],
+                    [blockDimX, blockDimY, blockDimZ],
+                ),
+                (sharedMemBytes, COOPERATIVE),
+                (hStream, false),
+                (kernelParams, std::ptr::null_mut()),
+            )
+        }
+    })
 }
 
 /// `cuLaunchCooperativeKernel_ptsz`.
@@ -83,22 +85,24 @@ pub unsafe extern "C" fn cuLaunchCooperativeKernel_ptsz(
     hStream: CUstream,
     kernelParams: *mut *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::launch::cuLaunchCooperativeKernel(
-            f,
-            gridDimX,
-            gridDimY,
-            gridDimZ,
-            blockDimX,
-            blockDimY,
-            blockDimZ,
-            sharedMemBytes,
-            hStream,
-            kernelParams,
-            true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            launch(
+                cx,
+                f,
+                (
+                    [gridDimX, gridDimY, gridDimZ],
+                    [blockDimX, blockDimY, blockDimZ],
+                ),
+                (sharedMemBytes, COOPERATIVE),
+                (hStream, true),
+                (kernelParams, std::ptr::null_mut()),
+            )
+        }
+    })
 }
 
 /// `cuLaunchCooperativeKernelMultiDevice`: refused.
@@ -140,8 +144,11 @@ pub unsafe extern "C" fn cuLaunchHostFunc(
     r#fn: CUhostFn,
     userData: *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::launch::cuLaunchHostFunc(hStream, r#fn, userData, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::launch::cuLaunchHostFunc(cx, hStream, r#fn, userData, false) }
+    })
 }
 
 /// `cuLaunchHostFunc_ptsz`.
@@ -150,8 +157,11 @@ pub unsafe extern "C" fn cuLaunchHostFunc_ptsz(
     r#fn: CUhostFn,
     userData: *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::launch::cuLaunchHostFunc(hStream, r#fn, userData, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::launch::cuLaunchHostFunc(cx, hStream, r#fn, userData, true) }
+    })
 }
 
 /// `cuLaunchKernel`.
@@ -168,23 +178,24 @@ pub unsafe extern "C" fn cuLaunchKernel(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::launch::cuLaunchKernel(
-            f,
-            gridDimX,
-            gridDimY,
-            gridDimZ,
-            blockDimX,
-            blockDimY,
-            blockDimZ,
-            sharedMemBytes,
-            hStream,
-            kernelParams,
-            extra,
-            false,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            launch(
+                cx,
+                f,
+                (
+                    [gridDimX, gridDimY, gridDimZ],
+                    [blockDimX, blockDimY, blockDimZ],
+                ),
+                (sharedMemBytes, 0),
+                (hStream, false),
+                (kernelParams, extra),
+            )
+        }
+    })
 }
 
 /// `cuLaunchKernel_ptsz`.
@@ -201,23 +212,24 @@ pub unsafe extern "C" fn cuLaunchKernel_ptsz(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe {
-        crate::cuda::entry::launch::cuLaunchKernel(
-            f,
-            gridDimX,
-            gridDimY,
-            gridDimZ,
-            blockDimX,
-            blockDimY,
-            blockDimZ,
-            sharedMemBytes,
-            hStream,
-            kernelParams,
-            extra,
-            true,
-        )
-    }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            launch(
+                cx,
+                f,
+                (
+                    [gridDimX, gridDimY, gridDimZ],
+                    [blockDimX, blockDimY, blockDimZ],
+                ),
+                (sharedMemBytes, 0),
+                (hStream, true),
+                (kernelParams, extra),
+            )
+        }
+    })
 }
 
 /// `cuLaunchKernelEx`.
@@ -227,8 +239,14 @@ pub unsafe extern "C" fn cuLaunchKernelEx(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::launch::cuLaunchKernelEx(config, f, kernelParams, extra, false) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::launch::cuLaunchKernelEx(cx, config, f, kernelParams, extra, false)
+        }
+    })
 }
 
 /// `cuLaunchKernelEx_ptsz`.
@@ -238,8 +256,14 @@ pub unsafe extern "C" fn cuLaunchKernelEx_ptsz(
     kernelParams: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    // SAFETY: the arguments are the program's.
-    unsafe { crate::cuda::entry::launch::cuLaunchKernelEx(config, f, kernelParams, extra, true) }
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::launch::cuLaunchKernelEx(cx, config, f, kernelParams, extra, true)
+        }
+    })
 }
 
 /// `cuParamSetf`.
