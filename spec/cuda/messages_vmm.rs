@@ -46,3 +46,18 @@ fn VmmExport(allocation: u32) -> (tag: [u8; 8], secret: [u8; 16]);
 #[id(0x8408)] #[message] #[waits] #[family(vmm)]
 #[creates(Allocation)]
 fn VmmImport(allocation: u32, tag: [u8; 8], secret: [u8; 16]) -> (props: Bytes);
+
+/// Offers a pool to whoever knows the secret, as `VmmExport` does memory.
+#[id(0x8409)] #[message] #[waits] #[family(pool)]
+fn PoolExport(pool: u32) -> (tag: [u8; 8], secret: [u8; 16]);
+
+/// Takes a pool that another worker offers.
+#[id(0x840a)] #[message] #[waits] #[family(pool)]
+#[creates(MemoryPool, pool)]
+fn PoolImport(pool: u32, tag: [u8; 8], secret: [u8; 16]);
+
+/// Takes memory of such a pool, which another process has exported: where it is, and on which
+/// device.
+#[id(0x840b)] #[message] #[waits] #[family(pool)]
+#[creates(PoolMemory, va)] #[child_of(MemoryPool, pool)]
+fn PoolImportPointer(pool: u32, data: Bytes) -> (va: u64, size: u64, device: i32);

@@ -28,14 +28,14 @@ fn cuMemAllocFromPoolAsync(
 #[custom] #[cx] #[get_proc("cuMemFreeAsync", 11020)] #[per_thread("_ptsz")]
 fn cuMemFreeAsync(dptr: CUdeviceptr, #[handle] hStream: CUstream) -> CUresult;
 
-#[cx] #[is(of_device(located(location, r#type)?, 1))] #[get_proc("cuMemGetDefaultMemPool", 13000)]
+#[cx] #[is(of_location(location, r#type, 1))] #[get_proc("cuMemGetDefaultMemPool", 13000)]
 fn cuMemGetDefaultMemPool(
     #[gives(one)] pool_out: *mut CUmemoryPool,
     location: *mut CUmemLocation,
     r#type: CUmemAllocationType,
 ) -> CUresult;
 
-#[cx] #[is(of_device(located(location, r#type)?, 0))] #[get_proc("cuMemGetMemPool", 13000)]
+#[cx] #[is(of_location(location, r#type, 0))] #[get_proc("cuMemGetMemPool", 13000)]
 fn cuMemGetMemPool(
     #[gives(one)] pool: *mut CUmemoryPool,
     location: *mut CUmemLocation,
@@ -51,23 +51,21 @@ fn cuMemPoolCreate(
 #[id(0x0801)] #[queued] #[by_hand(client)] #[cx] #[get_proc("cuMemPoolDestroy", 11020)]
 fn cuMemPoolDestroy(#[del] pool: CUmemoryPool) -> CUresult;
 
-#[unsupported("another process of the program would need this session, too")]
-#[get_proc("cuMemPoolExportPointer", 11020)]
+#[id(0x0807)] #[waits] #[get_proc("cuMemPoolExportPointer", 11020)]
 fn cuMemPoolExportPointer(
-    shareData_out: *mut CUmemPoolPtrExportData,
+    #[out] shareData_out: *mut CUmemPoolPtrExportData,
     ptr: CUdeviceptr,
 ) -> CUresult;
 
-#[unsupported("another process of the program would need this session, too")]
-#[get_proc("cuMemPoolExportToShareableHandle", 11020)]
+#[custom] #[cx] #[get_proc("cuMemPoolExportToShareableHandle", 11020)]
 fn cuMemPoolExportToShareableHandle(
     handle_out: *mut c_void,
-    pool: CUmemoryPool,
+    #[handle] pool: CUmemoryPool,
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult;
 
-#[id(0x0803)] #[waits] #[get_proc("cuMemPoolGetAccess", 11020)]
+#[id(0x0803)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuMemPoolGetAccess", 11020)]
 fn cuMemPoolGetAccess(
     #[out] flags: *mut CUmemAccess_flags,
     #[handle] memPool: CUmemoryPool,
@@ -81,24 +79,22 @@ fn cuMemPoolGetAttribute(
     value: *mut c_void,
 ) -> CUresult;
 
-#[unsupported("another process of the program would need this session, too")]
-#[get_proc("cuMemPoolImportFromShareableHandle", 11020)]
+#[custom] #[cx] #[get_proc("cuMemPoolImportFromShareableHandle", 11020)]
 fn cuMemPoolImportFromShareableHandle(
-    pool_out: *mut CUmemoryPool,
+    #[new] pool_out: *mut CUmemoryPool,
     handle: *mut c_void,
     handleType: CUmemAllocationHandleType,
     flags: u64,
 ) -> CUresult;
 
-#[unsupported("another process of the program would need this session, too")]
-#[get_proc("cuMemPoolImportPointer", 11020)]
+#[custom] #[cx(context)] #[get_proc("cuMemPoolImportPointer", 11020)]
 fn cuMemPoolImportPointer(
-    ptr_out: *mut CUdeviceptr,
-    pool: CUmemoryPool,
-    shareData: *mut CUmemPoolPtrExportData,
+    #[out] ptr_out: *mut CUdeviceptr,
+    #[handle] pool: CUmemoryPool,
+    #[in_ref] shareData: *mut CUmemPoolPtrExportData,
 ) -> CUresult;
 
-#[id(0x0804)] #[waits] #[get_proc("cuMemPoolSetAccess", 11020)]
+#[id(0x0804)] #[waits] #[by_hand(client)] #[cx] #[get_proc("cuMemPoolSetAccess", 11020)]
 #[changes(MemoryPool, "access")]
 fn cuMemPoolSetAccess(
     #[handle] pool: CUmemoryPool,
@@ -113,7 +109,7 @@ fn cuMemPoolSetAttribute(
     value: *mut c_void,
 ) -> CUresult;
 
-#[id(0x0805)] #[waits] #[by_hand(worker)] #[get_proc("cuMemPoolTrimTo", 11020)]
+#[id(0x0805)] #[waits] #[by_hand(client, worker)] #[cx] #[get_proc("cuMemPoolTrimTo", 11020)]
 fn cuMemPoolTrimTo(#[handle] pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult;
 
 #[custom] #[cx] #[get_proc("cuMemSetMemPool", 13000)]

@@ -58,6 +58,7 @@ fn cuTensorMapEncodeTiled(
 #[custom] #[cx] #[get_proc("cuTensorMapReplaceAddress", 12000)]
 fn cuTensorMapReplaceAddress(tensorMap: *mut CUtensorMap, globalAddress: *mut c_void) -> CUresult;
 
-/// Puts another address into a tensor map, whose bytes only the driver can read.
+/// Puts another address into a tensor map, whose bytes only the driver can read; it hears how the
+/// program's lies in memory, `offset` bytes behind a multiple of 128.
 #[id(0x8504)] #[message] #[waits] #[family(tensor)]
-fn TensorMapAddress(map: Bytes, address: u64) -> (changed: Bytes);
+fn TensorMapAddress(map: Bytes, offset: u32, address: u64) -> (changed: Bytes);

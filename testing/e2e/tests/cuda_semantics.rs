@@ -140,6 +140,27 @@ fn same_both_ways(word: &str) -> String {
 }
 
 #[test]
+fn advice_about_managed_memory_is_told_of_each_range() {
+    let text = same(&Server::start(), "1", &["advice"]);
+    assert!(text.contains("[-2, -2, -1, 0]"), "two places: {text}");
+}
+
+#[test]
+fn processes_share_pools() {
+    let text = same(&Server::start(), "1", &["pools"]);
+    assert!(text.contains("77 true"), "{text}");
+    assert!(text.contains("the other: Ok(Some(0))"), "{text}");
+    assert!(text.contains("88 true"), "{text}");
+}
+
+#[test]
+fn a_pool_may_have_memory_of_the_host() {
+    let text = same_both_ways("host_pools");
+    let seen = text.matches("the program sees it: true true").count();
+    assert_eq!(seen, 3, "{text}");
+}
+
+#[test]
 fn a_stream_that_stands_still_holds_no_other_and_no_call() {
     let text = same_both_ways("held");
     assert!(!text.contains("stood still: false"), "{text}");

@@ -1,11 +1,13 @@
 //! Stream-ordered memory.
 
 use super::driver::is_capturing;
+use super::state::exports::{Memory, fetch};
 use super::{Cuda, check};
 use crate::answer::{Fail, plain};
 use crate::memory::Use;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Counts what a pool keeps beyond what is allocated from it, as the driver says. That grows when
 /// something is allocated or freed, and shrinks when it is told to.
@@ -165,4 +167,60 @@ pub(super) fn pool_create(w: &mut Cuda, m: msg::PoolCreate<'_>) -> Result<(), Fa
     check(unsafe { w.driver.cuMemPoolCreate(&mut pool, &props) })?;
     w.made(&m, pool as u64);
     Ok(())
+}
+
+const DESCRIPTOR: CUmemAllocationHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+
+pub(super) fn pool_export(w: &mut Cuda, m: msg::PoolExport) -> Result<msg::PoolExportReply> {
+    let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
+    let d = w.driver;
+    let open = || {
+        let mut fd = -1i32;
+        let out = (&raw mut fd).cast();
+        // SAFETY: a live pool and a pointer to a live value; the descriptor that comes is ours.
+        unsafe {
+            check(d.cuMemPoolExportToShareableHandle(out, pool, DESCRIPTOR, 0))?;
+            Ok(OwnedFd::from_raw_fd(fd))
+        }
+    };
+    let (tag, secret) = w.exports.offer(Memory::Pool(m.pool), open)?;
+    Ok(msg::PoolExportReply { tag, secret })
+}
+
+pub(super) fn pool_import(w: &mut Cuda, m: msg::PoolImport) -> Result {
+    let file = fetch(&m.tag, &m.secret)?;
+    let os_handle = std::ptr::without_provenance_mut(file.as_raw_fd() as usize);
+    let mut pool: CUmemoryPool = std::ptr::null_mut();
+    // SAFETY: a pointer to a live handle, and a descriptor that lives through the call.
+    check(unsafe {
+        w.driver
+            .cuMemPoolImportFromShareableHandle(&mut pool, os_handle, DESCRIPTOR, 0)
+    })?;
+    w.made(&m, pool as u64);
+    Ok(())
+}
+
+pub(super) fn pool_import_pointer(
+    w: &mut Cuda,
+    m: msg::PoolImportPointer<'_>,
+) -> Result<msg::PoolImportPointerReply, Fail> {
+    let mut data: CUmemPoolPtrExportData = plain(m.data)?;
+    let pool = w.handle(Kind::MemoryPool, m.pool)? as CUmemoryPool;
+    let (mut va, mut base, mut size, mut device) = (0, 0, 0, 0i32);
+    // It is the exporter's session that has the bytes.
+    let charge = w.charge(Use::Pool, 0)?;
+    // SAFETY: a live pool, and pointers to live values of the sizes that are asked for.
+    unsafe {
+        let d = w.driver;
+        check(d.cuMemPoolImportPointer(&mut va, pool, &mut data))?;
+        check(d.cuMemGetAddressRange_v2(&mut base, &mut size, va))?;
+        let ordinal = CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL;
+        check(d.cuPointerGetAttribute((&raw mut device).cast(), ordinal, va))?;
+    }
+    let seen = w.devices.iter().position(|d| *d == device);
+    let device = seen.ok_or(CUDA_ERROR_INVALID_DEVICE)? as i32;
+    let size = size as u64;
+    w.given.memory(va, size);
+    w.pooled.insert(va, (w.record.aux, charge));
+    Ok(msg::PoolImportPointerReply { va, size, device })
 }

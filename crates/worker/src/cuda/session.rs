@@ -209,7 +209,12 @@ impl Cuda {
                     self.settled.forget_stream(id);
                     self.captures.remove(&id);
                 }
-                (Kind::MemoryPool, Body::Handle(raw)) => _ = self.kept.remove(&raw),
+                (Kind::MemoryPool, body) => {
+                    self.exports.forget(exports::Memory::Pool(id));
+                    if let Body::Handle(raw) = body {
+                        self.kept.remove(&raw);
+                    }
+                }
                 (Kind::GraphNode, Body::Handle(raw)) => _ = self.graphs.bodies.remove(&raw),
                 _ => {}
             }

@@ -1,20 +1,30 @@
 //! Tensor maps.
 
 use super::{Cuda, check};
-use crate::answer::{Encoded, Fail, plain};
+use crate::answer::{Encoded, Fail};
 use busbar_abi::cuda::*;
+use busbar_wire::WireError;
 use busbar_wire::generated::cuda as msg;
+
+const SIZE: usize = size_of::<CUtensorMap>();
+
+/// Room for a tensor map that lies as the program's does.
+#[repr(align(128))]
+struct Room([u8; 2 * SIZE]);
 
 pub(super) fn tensor_map_address(
     w: &mut Cuda,
     m: msg::TensorMapAddress<'_>,
 ) -> Result<Encoded, Fail> {
-    let mut map: CUtensorMap = plain(m.map)?;
+    let at = m.offset as usize;
+    if m.map.len() != SIZE || at >= SIZE {
+        return Err(WireError::BadValue("structure").into());
+    }
+    let mut room = Room([0; 2 * SIZE]);
+    room.0[at..at + SIZE].copy_from_slice(m.map);
+    let map = room.0[at..].as_mut_ptr().cast();
     // SAFETY: a live structure; the address is not followed.
-    check(unsafe {
-        w.driver
-            .cuTensorMapReplaceAddress(&mut map, m.address as *mut _)
-    })?;
-    let changed = busbar_abi::bytes_of(&map);
+    check(unsafe { w.driver.cuTensorMapReplaceAddress(map, m.address as *mut _) })?;
+    let changed = &room.0[at..at + SIZE];
     Ok(Encoded::of(&msg::TensorMapAddressReply { changed }))
 }

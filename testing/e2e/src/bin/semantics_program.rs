@@ -36,6 +36,12 @@ mod held;
 #[path = "semantics_program/logs.rs"]
 mod logs;
 
+#[path = "semantics_program/managed.rs"]
+mod managed;
+
+#[path = "semantics_program/pools.rs"]
+mod pools;
+
 #[path = "semantics_program/talks.rs"]
 mod talks;
 #[path = "semantics_program/threads.rs"]
@@ -91,6 +97,10 @@ fn main() {
         "compiled" => compiled::compiled(&api),
         "talks" => talks::talks(&api),
         "held" => held::held(&api),
+        "advice" => managed::advice(&api),
+        "pools" => pools::shared(&api),
+        "pools_child" => pools::child(&api),
+        "host_pools" => pools::of_host(&api),
         "device_graphs" => device_graphs::device_graphs(&api),
         _ => {
             eprintln!("usage: semantics_program contexts | destroyed | reset | nothing | ...");
@@ -195,9 +205,11 @@ fn reset(api: &Api) {
         assert_eq!(api.call("cuCtxSetCurrent", &[ctx]), 0);
         let f = api.kernel(kernel);
         let p = api.made("cuMemAlloc_v2", &[4096]);
+        let host = api.made("cuMemHostAlloc", &[4096, 0]);
         println!("round {round} launch: {}", api.launch(f, 0, words));
         api.tell("cuCtxSynchronize", &[]);
         api.tell("cuMemFree_v2", &[p]);
+        api.tell("cuMemFreeHost", &[host]);
         println!("launch: {}", api.launch(f, 0, words));
         let mut back = [0u8; 4];
         api.tell("cuMemcpyDtoH_v2", &[at(&mut back), p, 4]);

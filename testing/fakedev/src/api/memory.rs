@@ -3,7 +3,7 @@
 use crate::entry::api;
 use crate::ffi::*;
 use crate::state::memory::{self, Kind, Range};
-use crate::state::{capture, context, device, graph_memory, module, pool};
+use crate::state::{advice, capture, context, device, graph_memory, module, pool};
 use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -199,6 +199,10 @@ api! {
     }
 
     fn [cuMemFreeHost] (address: u64) {
+        // A context that is lost frees nothing.
+        if let Ok(context) = context::current_even_broken() {
+            context.status()?;
+        }
         free_host(address, Kind::Pinned, INVALID_VALUE)
     }
 
@@ -237,6 +241,14 @@ api! {
         put(out, range.ok_or(INVALID_VALUE)?.flags | 2)
     }
 
+    // Only that of a tensor map which is needed for it to have another address.
+    fn [cuTensorMapReplaceAddress] (map: *mut [u64; 16], address: u64) {
+        context::current()?;
+        let mut words = get(map)?;
+        words[0] = address;
+        put(map, words)
+    }
+
     fn [cuMemAllocManaged] (out: *mut CUdeviceptr, size: usize, flags: u32) {
         let context = context::current()?;
         capture::check_unsafe()?;
@@ -248,14 +260,34 @@ api! {
         put(out, base)
     }
 
-    fn [cuMemAdvise] (address: CUdeviceptr, size: usize, advice: i32, _device: i32) {
+    fn [cuMemAdvise] (address: CUdeviceptr, size: usize, advice: i32, device: i32) {
         context::current()?;
-        managed(address, size, advice)
+        managed(address, size, advice, advice::place(device))
     }
 
-    fn [cuMemAdvise_v2] (address: CUdeviceptr, size: usize, advice: i32, _where: Location) {
+    fn [cuMemAdvise_v2] (address: CUdeviceptr, size: usize, advice: i32, place: Location) {
         context::current()?;
-        managed(address, size, advice)
+        managed(address, size, advice, place)
+    }
+
+    fn [cuMemRangeGetAttribute] (
+        data: *mut i32, size: usize, which: i32, address: CUdeviceptr, count: usize,
+    ) {
+        advised(data, size, which, (address, count))
+    }
+
+    fn [cuMemRangeGetAttributes] (
+        data: *const *mut i32, sizes: *const usize, which: *const i32, n: usize,
+        address: CUdeviceptr, count: usize,
+    ) {
+        if n == 0 {
+            return Err(INVALID_VALUE);
+        }
+        let (data, sizes) = (list(data, n)?, list(sizes, n)?);
+        for (i, which) in list(which, n)?.into_iter().enumerate() {
+            advised(data[i], sizes[i], which, (address, count))?;
+        }
+        Ok(())
     }
 
     fn [cuPointerGetAttribute] (data: *mut c_void, which: i32, address: CUdeviceptr) {
@@ -330,15 +362,34 @@ api! {
     }
 }
 
-fn managed(address: CUdeviceptr, size: usize, advice: i32) -> Res {
+/// Whether all of a range is in one piece of managed memory.
+fn is_managed(address: CUdeviceptr, size: usize) -> Res {
     let range = memory::find(address).filter(|range| range.kind == Kind::Managed);
-    let range = range.ok_or(INVALID_VALUE)?;
-    let fits = address
-        .checked_add(size as u64)
-        .is_some_and(|end| end <= range.end());
-    if fits && (1..=6).contains(&advice) {
-        Ok(())
-    } else {
-        Err(INVALID_VALUE)
+    let end = address.checked_add(size as u64).ok_or(INVALID_VALUE)?;
+    if size == 0 || end > range.ok_or(INVALID_VALUE)?.end() {
+        return Err(INVALID_VALUE);
     }
+    Ok(())
+}
+
+fn managed(address: CUdeviceptr, size: usize, advice: i32, place: Location) -> Res {
+    is_managed(address, size)?;
+    advice::advise((address, size), advice, place)
+}
+
+/// Writes an attribute of a range of managed memory.
+fn advised(data: *mut i32, size: usize, which: i32, range: (CUdeviceptr, usize)) -> Res {
+    is_managed(range.0, range.1)?;
+    let room = size / size_of::<i32>();
+    if data.is_null() || room == 0 || which != advice::ACCESSED_BY && room != 1 {
+        return Err(INVALID_VALUE);
+    }
+    for (i, v) in advice::attribute(which, room, range)?
+        .into_iter()
+        .enumerate()
+    {
+        // SAFETY: not null, and valid for so many by the caller's contract.
+        unsafe { put(data.add(i), v)? };
+    }
+    Ok(())
 }

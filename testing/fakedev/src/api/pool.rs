@@ -8,9 +8,15 @@ use crate::state::memory::{self, Kind};
 use crate::state::pool::{self, Pool, RELEASE_THRESHOLD, by_handle};
 use crate::state::stream::Flavour;
 use crate::state::work::Work;
-use crate::state::{capture, context, device};
+use crate::state::{advice, capture, context, device};
 use std::ffi::c_void;
+use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::sync::atomic::Ordering;
+
+const LOCATION_HOST: i32 = 2;
+const DESCRIPTOR: i32 = 1;
+/// What a device may do is kept among the settings, from this number on.
+const ACCESS: i32 = 1000;
 
 fn allocate(
     out: *mut CUdeviceptr,
@@ -90,8 +96,66 @@ api! {
         if out.is_null() || props.alloc_type != 1 {
             return Err(INVALID_VALUE);
         }
-        let device = located(&props.location)?;
-        put(out, Pool::new(device, false, props.max_size).handle)
+        if props.handle_types & !DESCRIPTOR != 0 {
+            return Err(NOT_SUPPORTED);
+        }
+        let shared = props.handle_types & DESCRIPTOR != 0;
+        let file = shared.then(pool::file).transpose()?;
+        let host = props.location.kind == LOCATION_HOST;
+        let device = if host { 0 } else { located(&props.location)? };
+        let of = (host, false, file);
+        put(out, Pool::with(device, false, props.max_size, of).handle)
+    }
+
+    fn [cuMemPoolExportToShareableHandle] (
+        out: *mut i32, pool: CUmemoryPool, kind: i32, flags: u64,
+    ) {
+        let pool = by_handle(pool)?;
+        let file = pool.file.as_ref().filter(|_| kind == DESCRIPTOR && flags == 0);
+        if out.is_null() {
+            return Err(INVALID_VALUE);
+        }
+        let file = file.ok_or(INVALID_VALUE)?.try_clone().map_err(|_| OPERATING_SYSTEM)?;
+        put(out, file.into_raw_fd())
+    }
+
+    fn [cuMemPoolImportFromShareableHandle] (
+        out: *mut CUmemoryPool, handle: usize, kind: i32, flags: u64,
+    ) {
+        device::initialized()?;
+        if out.is_null() || kind != DESCRIPTOR || flags != 0 || handle as i32 <= 0 {
+            return Err(INVALID_VALUE);
+        }
+        let mut about: libc::stat = std::mem::zeroed();
+        if libc::fstat(handle as i32, &mut about) != 0 || about.st_size <= 0 {
+            return Err(INVALID_VALUE);
+        }
+        let file = BorrowedFd::borrow_raw(handle as i32);
+        let file = file.try_clone_to_owned().map_err(|_| OPERATING_SYSTEM)?;
+        let device = context::device_of_current().max(0) as usize;
+        put(out, Pool::with(device, false, 0, (false, true, Some(file))).handle)
+    }
+
+    fn [cuMemPoolExportPointer] (out: *mut [u64; 8], address: CUdeviceptr) {
+        let range = memory::find(address).filter(|r| r.kind == Kind::Pool && r.base == address);
+        let range = range.ok_or(INVALID_VALUE)?;
+        let pool = by_handle(range.owner)?;
+        let place = pool.state.lock().unwrap().places.get(&address).copied();
+        put(out, [place.ok_or(INVALID_VALUE)?, range.size as u64, 0, 0, 0, 0, 0, 0])
+    }
+
+    fn [cuMemPoolImportPointer] (
+        out: *mut CUdeviceptr, pool: CUmemoryPool, data: *const [u64; 8],
+    ) {
+        let (context, pool) = (context::current()?, by_handle(pool)?);
+        let [place, size, ..] = get(data)?;
+        if out.is_null() || !pool.imported || size == 0 || place.checked_add(size).is_none() {
+            return Err(INVALID_VALUE);
+        }
+        let (size, of) = (size as usize, pool.handle);
+        let address = memory::allocate(Kind::Pool, size, context.handle, pool.device, of)?;
+        pool.map(address, place, size)?;
+        put(out, address)
     }
 
     fn [cuMemPoolDestroy] (pool: CUmemoryPool) {
@@ -146,17 +210,32 @@ api! {
     }
 
     fn [cuMemPoolSetAccess] (pool: CUmemoryPool, descs: *const AccessDesc, count: usize) {
-        by_handle(pool)?;
+        let pool = by_handle(pool)?;
         for desc in list(descs, count)? {
-            located(&desc.location)?;
+            if desc.location.kind == LOCATION_DEVICE {
+                let device = located(&desc.location)?;
+                let key = ACCESS + device as i32;
+                pool.state.lock().unwrap().settings.insert(key, desc.flags as u64);
+            }
         }
         Ok(())
     }
 
     fn [cuMemPoolGetAccess] (out: *mut i32, pool: CUmemoryPool, location: *const Location) {
-        by_handle(pool)?;
-        located(location)?;
-        put(out, 3)
+        let pool = by_handle(pool)?;
+        if !pool.host {
+            located(location)?;
+            return put(out, 3);
+        }
+        // The host's is the host's own, until devices are let in.
+        let flags = match get(location)?.kind {
+            LOCATION_DEVICE => {
+                let key = ACCESS + located(location)? as i32;
+                pool.state.lock().unwrap().settings.get(&key).map_or(0, |f| *f as i32)
+            }
+            _ => 3,
+        };
+        put(out, flags)
     }
 
     fn [cuDeviceGetDefaultMemPool] (out: *mut CUmemoryPool, device: CUdevice) {
@@ -169,7 +248,8 @@ api! {
 
     fn [cuDeviceSetMemPool] (device: CUdevice, pool: CUmemoryPool) {
         let device = device::by_ordinal(device)?;
-        if by_handle(pool)?.device != device {
+        let known = by_handle(pool)?;
+        if known.host || known.device != device {
             return Err(INVALID_VALUE);
         }
         device::get(device).pool.store(pool, Ordering::Release);
@@ -180,6 +260,9 @@ api! {
         device::initialized()?;
         if kind != 1 {
             return Err(NOT_SUPPORTED);
+        }
+        if get(location)?.kind == LOCATION_HOST {
+            return put(out, pool::of_host());
         }
         put(out, pool::default_of(located(location)?))
     }
@@ -202,15 +285,15 @@ api! {
     }
 
     fn [cuMemPrefetchAsync; cuMemPrefetchAsync_ptsz] (
-        address: CUdeviceptr, size: usize, _device: CUdevice, stream: CUstream,
+        address: CUdeviceptr, size: usize, device: CUdevice, stream: CUstream,
     ) {
-        prefetch(address, size, stream, FLAVOUR)
+        prefetch((address, size), advice::place(device), stream, FLAVOUR)
     }
 
     fn [cuMemPrefetchAsync_v2; cuMemPrefetchAsync_v2_ptsz] (
-        address: CUdeviceptr, size: usize, _where: Location, _flags: u32, stream: CUstream,
+        address: CUdeviceptr, size: usize, place: Location, _flags: u32, stream: CUstream,
     ) {
-        prefetch(address, size, stream, FLAVOUR)
+        prefetch((address, size), place, stream, FLAVOUR)
     }
 
     fn [cuStreamAttachMemAsync; cuStreamAttachMemAsync_ptsz] (
@@ -225,11 +308,14 @@ api! {
     }
 }
 
-fn prefetch(address: CUdeviceptr, size: usize, stream: CUstream, flavour: Flavour) -> Res {
+fn prefetch(range: (u64, usize), place: Location, stream: CUstream, flavour: Flavour) -> Res {
+    let (address, size) = range;
     let managed = memory::find(address).filter(|range| range.kind == Kind::Managed);
     let end = address.checked_add(size as u64).ok_or(INVALID_VALUE)?;
     if size == 0 || end > managed.ok_or(INVALID_VALUE)?.end() {
         return Err(INVALID_VALUE);
     }
-    submit::submit(stream, flavour, Work::Empty)
+    submit::submit(stream, flavour, Work::Empty)?;
+    advice::prefetched(range, place);
+    Ok(())
 }

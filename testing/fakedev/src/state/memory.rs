@@ -1,6 +1,6 @@
 //! The memory map: which addresses are whose, and what each device has left.
 
-use super::device;
+use super::{advice, device};
 use crate::ffi::*;
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr;
@@ -283,7 +283,10 @@ pub fn release(range: &Range) {
             retire(range.base, range.size);
             device::get(range.device).refund(charged(range.size));
         }
-        Kind::Managed | Kind::Pinned => retire(range.base, range.size),
+        Kind::Managed | Kind::Pinned => {
+            advice::forget((range.base, range.size));
+            retire(range.base, range.size);
+        }
         Kind::Registered | Kind::Mapped => {}
     }
 }

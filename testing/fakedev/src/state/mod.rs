@@ -1,5 +1,6 @@
 //! What there is: objects of each kind, and the tables that know them.
 
+pub mod advice;
 pub mod array;
 pub mod capture;
 pub mod context;

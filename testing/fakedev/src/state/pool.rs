@@ -9,8 +9,9 @@ use super::handle::{self, Table};
 use super::memory::{self, Kind};
 use crate::ffi::*;
 use std::collections::HashMap;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// All pools, by handle.
 pub static POOLS: Table<Pool> = Table::new();
@@ -23,6 +24,12 @@ pub struct Pool {
     pub device: usize,
     /// Whether the device came with it.
     pub default: bool,
+    /// Whether its memory is the host's.
+    pub host: bool,
+    /// The memory of a pool that other processes may import: what they map, too.
+    pub file: Option<OwnedFd>,
+    /// Whether another process has made it.
+    pub imported: bool,
     max: usize,
     /// What was set on it, and how much it has given.
     pub state: Mutex<State>,
@@ -41,6 +48,10 @@ pub struct State {
     pub reserved: u64,
     /// The most that it had.
     pub reserved_high: u64,
+    /// Where the next memory begins in the file.
+    next: u64,
+    /// Where memory is in the file, by address.
+    pub places: HashMap<u64, u64>,
 }
 
 /// How much a pool keeps by itself.
@@ -53,14 +64,30 @@ impl State {
     }
 }
 
+/// Bytes of the file of a pool; only what is used is there.
+const FILE: u64 = 1 << 32;
+
 impl Pool {
     /// A pool, entered in the table.
     pub fn new(device: usize, default: bool, max: usize) -> Arc<Pool> {
+        Self::with(device, default, max, (false, false, None))
+    }
+
+    /// A pool of the host's memory, or one that has a file, which may be another process's.
+    pub fn with(
+        device: usize,
+        default: bool,
+        max: usize,
+        (host, imported, file): (bool, bool, Option<OwnedFd>),
+    ) -> Arc<Pool> {
         let state = Mutex::default();
         let pool = Arc::new(Pool {
             handle: handle::fresh(),
             device,
             default,
+            host,
+            file,
+            imported,
             max,
             state,
         });
@@ -71,15 +98,56 @@ impl Pool {
     /// Memory of the pool.
     pub fn allocate(&self, size: usize, context: usize) -> R<u64> {
         let mut state = self.state.lock().unwrap();
+        if self.imported {
+            return Err(NOT_SUPPORTED);
+        }
         if self.max != 0 && state.used + size as u64 > self.max as u64 {
             return Err(OUT_OF_MEMORY);
         }
         let address = memory::allocate(Kind::Pool, size, context, self.device, self.handle)?;
+        if self.file.is_some() {
+            let place = state.next;
+            state.next += size.next_multiple_of(4096) as u64;
+            self.map(address, place, size)?;
+            state.places.insert(address, place);
+        }
         state.used += size as u64;
         state.high = state.high.max(state.used);
         state.reserved = state.reserved.max(state.used);
         state.reserved_high = state.reserved_high.max(state.reserved);
         Ok(address)
+    }
+
+    /// Maps part of the pool's file where fresh memory is.
+    pub fn map(&self, address: u64, place: u64, size: usize) -> Res {
+        let file = self.file.as_ref().ok_or(INVALID_VALUE)?;
+        // SAFETY: fresh memory of ours of that size, which nobody uses yet.
+        let p = unsafe {
+            libc::mmap(
+                address as *mut libc::c_void,
+                size.next_multiple_of(4096),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_FIXED,
+                file.as_raw_fd(),
+                place as libc::off_t,
+            )
+        };
+        if p == libc::MAP_FAILED {
+            return Err(OUT_OF_MEMORY);
+        }
+        Ok(())
+    }
+}
+
+/// A file for a pool that other processes may import.
+pub fn file() -> R<OwnedFd> {
+    // SAFETY: a C string; the descriptor that comes is ours.
+    unsafe {
+        let fd = libc::memfd_create(c"fakedev-pool".as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 || libc::ftruncate(fd, FILE as libc::off_t) != 0 {
+            return Err(OPERATING_SYSTEM);
+        }
+        Ok(OwnedFd::from_raw_fd(fd))
     }
 }
 
@@ -93,6 +161,12 @@ pub fn by_handle(handle: CUmemoryPool) -> R<Arc<Pool>> {
 pub fn default_of(device: usize) -> CUmemoryPool {
     let fresh = || Pool::new(device, true, 0).handle;
     *device::get(device).default_pool.get_or_init(fresh)
+}
+
+/// The pool of host memory that no program made.
+pub fn of_host() -> CUmemoryPool {
+    static POOL: OnceLock<CUmemoryPool> = OnceLock::new();
+    *POOL.get_or_init(|| Pool::with(0, true, 0, (true, false, None)).handle)
 }
 
 /// The pool that allocations without one come from.

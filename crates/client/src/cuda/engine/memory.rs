@@ -4,6 +4,7 @@ use crate::cuda::call::{Cx, Host, freed};
 use crate::cuda::engine::{managed, pool, shadow, stream};
 use crate::cuda::state::ranges::{Range, Sort, plausible};
 use crate::cuda::state::space;
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 
@@ -54,6 +55,7 @@ pub fn free(cx: Cx, p: u64) -> Result<()> {
         return freed::retire(cx, r.device as u32, r.base, r.size);
     }
     cx.state().shadows.forget_managed(&Host, r.base);
+    lock(&cx.state().advised).forget(r.base, r.size);
     managed::close(&r);
     freed::retire(cx, space::MANAGED, r.base, r.size)
 }

@@ -14,6 +14,8 @@ pub mod event;
 pub mod graph;
 pub mod graph_host;
 pub mod handshake;
+pub mod host_memory;
+pub mod host_pool;
 pub mod image;
 pub mod ipc;
 pub mod launch;

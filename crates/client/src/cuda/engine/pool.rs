@@ -2,6 +2,7 @@
 //! is the driver that says where such memory lies.
 
 use crate::cuda::call::{Cx, decode};
+use crate::cuda::engine::host_pool;
 use crate::cuda::state::ranges::{ORDERED, Range, Sort};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -21,6 +22,10 @@ pub fn is_pooled(r: &Range) -> bool {
 
 /// The handle of the pool that memory came from; null when it came from none.
 pub fn of_memory(cx: Cx, r: &Range) -> Result<u64> {
+    if r.sort != Sort::Foreign {
+        let pool = cx.state().host_pooled.get(&r.base);
+        return Ok(pool.map_or(0, |(p, _)| cx.raw(Kind::MemoryPool, p.id)));
+    }
     match r.flags & !ORDERED {
         POOLED => of_device(cx, r.device, 1),
         f if f & POOLED != 0 => Ok(cx.raw(Kind::MemoryPool, f & !POOLED)),
@@ -58,6 +63,9 @@ pub fn forget(cx: Cx, p: CUdeviceptr) -> Result<Maker> {
 
 /// `cuMemFree` of memory that came from a pool.
 pub fn free_now(cx: Cx, p: CUdeviceptr) -> Result<()> {
+    if host_pool::free_now(cx, p)? {
+        return Ok(());
+    }
     forget(cx, p)?;
     cx.call(&msg::PoolFreeNow { va: p }).map(drop)
 }

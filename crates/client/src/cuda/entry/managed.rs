@@ -3,9 +3,11 @@
 
 use crate::cuda::call::{Cx, put, unmap_host};
 use crate::cuda::engine::{place, shadow, stream};
-use crate::cuda::state::area::{Attach, NOWHERE};
+use crate::cuda::state::advice::{CPU, NOWHERE, Place, common};
+use crate::cuda::state::area::{Area, Attach};
 use crate::cuda::state::ranges::{Range, Sort, pages};
 use crate::cuda::state::space;
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda as msg;
 use std::ffi::c_void;
@@ -13,16 +15,6 @@ use std::ffi::c_void;
 const ATTACH_GLOBAL: u32 = 1;
 const ATTACH_HOST: u32 = 2;
 const ATTACH_SINGLE: u32 = 4;
-
-/// The host, where a device is asked for.
-const CPU: i32 = -1;
-
-/// Places in [`Area::advice`].
-const READ_MOSTLY: usize = 0;
-
-const PREFERRED: usize = 1;
-const ACCESSED_BY: usize = 2;
-const PREFETCHED: usize = 3;
 
 /// The managed allocation that holds all of a range.
 fn managed(cx: Cx, p: u64, len: usize) -> Result<Range> {
@@ -34,21 +26,25 @@ fn managed(cx: Cx, p: u64, len: usize) -> Result<Range> {
 }
 
 /// A device, or the host.
-pub fn place_of(cx: Cx, dev: CUdevice) -> Result<i32> {
+pub fn place_of(cx: Cx, dev: CUdevice) -> Result<Place> {
     if dev != CPU {
         cx.device(dev)?;
     }
-    Ok(dev)
+    Ok(Place::of(dev))
 }
 
-pub fn place_at(cx: Cx, l: &CUmemLocation) -> Result<i32> {
+pub fn place_at(cx: Cx, l: &CUmemLocation) -> Result<Place> {
     match l.r#type {
-        CU_MEM_LOCATION_TYPE_DEVICE => place_of(cx, l.id),
+        CU_MEM_LOCATION_TYPE_DEVICE => cx.device(l.id).map(drop)?,
         CU_MEM_LOCATION_TYPE_HOST
         | CU_MEM_LOCATION_TYPE_HOST_NUMA
-        | CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => Ok(CPU),
-        _ => Err(CUDA_ERROR_INVALID_VALUE),
+        | CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT => {}
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
     }
+    Ok(Place {
+        kind: l.r#type,
+        id: l.id,
+    })
 }
 
 pub fn advise(
@@ -56,40 +52,44 @@ pub fn advise(
     p: u64,
     len: usize,
     advice: CUmem_advise,
-    place: impl Fn() -> Result<i32>,
+    place: impl Fn() -> Result<Place>,
 ) -> Result<()> {
     if len == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     managed(cx, p, len)?;
-    let (which, value) = match advice {
-        CU_MEM_ADVISE_SET_READ_MOSTLY => (READ_MOSTLY, 1),
-        CU_MEM_ADVISE_UNSET_READ_MOSTLY => (READ_MOSTLY, 0),
-        CU_MEM_ADVISE_SET_PREFERRED_LOCATION => (PREFERRED, place()?),
-        CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION => (PREFERRED, NOWHERE),
-        CU_MEM_ADVISE_SET_ACCESSED_BY => (ACCESSED_BY, place()?),
-        CU_MEM_ADVISE_UNSET_ACCESSED_BY => (ACCESSED_BY, NOWHERE),
+    let place = match advice {
+        CU_MEM_ADVISE_SET_PREFERRED_LOCATION
+        | CU_MEM_ADVISE_SET_ACCESSED_BY
+        | CU_MEM_ADVISE_UNSET_ACCESSED_BY => Some(place()?),
+        CU_MEM_ADVISE_SET_READ_MOSTLY
+        | CU_MEM_ADVISE_UNSET_READ_MOSTLY
+        | CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION => None,
         _ => return Err(CUDA_ERROR_INVALID_VALUE),
     };
-    cx.state()
-        .shadows
-        .areas()
-        .each(p, len as u64, |a| a.advice[which] = value);
+    let device = place.map_or(NOWHERE, Place::device);
+    lock(&cx.state().advised).change(p, len as u64, |a| match advice {
+        CU_MEM_ADVISE_SET_READ_MOSTLY => a.read_mostly = true,
+        CU_MEM_ADVISE_UNSET_READ_MOSTLY => a.read_mostly = false,
+        CU_MEM_ADVISE_SET_ACCESSED_BY => _ = a.accessed_by.insert(device),
+        CU_MEM_ADVISE_UNSET_ACCESSED_BY => _ = a.accessed_by.remove(&device),
+        _ => a.preferred = place,
+    });
     Ok(())
 }
 
 /// Prefetches to the device push at once. Those to the host make the program's next access, which
 /// is when the bytes are known to be final, fetch in large pieces.
-pub fn prefetch(cx: Cx, p: u64, len: usize, place: i32) -> Result<()> {
+pub fn prefetch(cx: Cx, p: u64, len: usize, place: Place) -> Result<()> {
     if len == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     managed(cx, p, len)?;
-    cx.state().shadows.areas().each(p, len as u64, |a| {
-        a.advice[PREFETCHED] = place;
-        a.eager = place == CPU;
-    });
-    if place == CPU {
+    let to_host = place.device() == CPU;
+    lock(&cx.state().advised).change(p, len as u64, |a| a.prefetched = Some(place));
+    let eager = |a: &mut Area| a.eager = to_host;
+    cx.state().shadows.areas().each(p, len as u64, eager);
+    if to_host {
         Ok(())
     } else {
         cx.push_written(false)
@@ -125,27 +125,26 @@ pub unsafe fn range_attribute(
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     managed(cx, p, len)?;
-    let mut known: Option<[i32; 4]> = None;
-    cx.state().shadows.areas().each(p, len as u64, |a| {
-        known.get_or_insert(a.advice);
-    });
-    let known = known.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    let kind = |place: i32| match place {
-        NOWHERE => CU_MEM_LOCATION_TYPE_INVALID,
-        CPU => CU_MEM_LOCATION_TYPE_HOST,
-        _ => CU_MEM_LOCATION_TYPE_DEVICE,
-    } as i32;
+    let all = lock(&cx.state().advised).of(p, len as u64);
+    let preferred = common(all.iter().map(|a| a.preferred));
+    let prefetched = common(all.iter().map(|a| a.prefetched));
+    let device = |place: Option<Place>| place.map_or(NOWHERE, Place::device);
+    let kind = |place: Option<Place>| place.map_or(CU_MEM_LOCATION_TYPE_INVALID, |p| p.kind) as i32;
+    let id = |place: Option<Place>| place.map_or(0, |p| p.id);
     let value = match which {
-        CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY => known[READ_MOSTLY],
-        CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION => known[PREFERRED],
-        CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION => known[PREFETCHED],
-        CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE => kind(known[PREFERRED]),
-        CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID => known[PREFERRED].max(0),
-        CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE => kind(known[PREFETCHED]),
-        CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID => known[PREFETCHED].max(0),
+        CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY => i32::from(all.iter().all(|a| a.read_mostly)),
+        CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION => device(preferred),
+        CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION => device(prefetched),
+        CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_TYPE => kind(preferred),
+        CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION_ID => id(preferred),
+        CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_TYPE => kind(prefetched),
+        CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION_ID => id(prefetched),
         CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY if size >= 4 && size.is_multiple_of(4) => {
-            for i in 0..size / 4 {
-                let v = if i == 0 { known[ACCESSED_BY] } else { NOWHERE };
+            let (first, rest) = all.split_first().ok_or(CUDA_ERROR_INVALID_VALUE)?;
+            let everywhere = |d: &&i32| rest.iter().all(|a| a.accessed_by.contains(d));
+            let who = first.accessed_by.iter().filter(everywhere).copied();
+            let list = who.chain(std::iter::repeat(NOWHERE));
+            for (i, v) in list.take(size / 4).enumerate() {
                 // SAFETY: the program's array of `size` bytes.
                 unsafe { data.cast::<i32>().add(i).write_unaligned(v) };
             }

@@ -1,7 +1,7 @@
 //! Device memory, page-locked host memory, and what is known of a pointer.
 
-use crate::cuda::call::{Cx, Host, put, unmap_host};
-use crate::cuda::engine::{memory, place, pool, shadow, shared, stream, transfer};
+use crate::cuda::call::{Cx, Host, put};
+use crate::cuda::engine::{host_memory, memory, place, pool, shadow, shared, stream, transfer};
 use crate::cuda::state::ranges::{ORDERED, Range, Sort};
 use crate::cuda::state::space;
 use crate::lock::lock;
@@ -70,8 +70,7 @@ unsafe fn attribute(cx: Cx, r: &Range, p: u64, which: u32, data: *mut c_void) ->
             14 => put(data.cast(), 0u64),
             15 => put(data.cast(), 0u32),
             16 => put(data.cast(), access.unwrap_or(3)),
-            17 if r.sort == Sort::Foreign => put(data.cast(), pool::of_memory(cx, r)?),
-            17 => put(data.cast(), 0u64),
+            17 => put(data.cast(), pool::of_memory(cx, r)?),
             18 => put(data.cast(), r.size),
             19 => put(data.cast(), mapping_base(cx, r)),
             20 => put(data.cast(), r.serial),
@@ -132,42 +131,24 @@ pub fn cuMemGetAddressRange_v2(cx: Cx, p: CUdeviceptr) -> Result<(CUdeviceptr, u
 }
 
 pub fn cuMemHostAlloc(cx: Cx, size: usize, flags: u32) -> Result<*mut c_void> {
-    let of = cx.home()?;
+    cx.need_context()?;
     if flags & !0x27 != 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    stream::must_be_safe(cx)?;
     if size == 0 {
+        stream::must_be_safe(cx)?;
         return Ok(std::ptr::null_mut());
     }
-    let shared = shared::alloc(cx, size as u64);
-    let p = shared.map_or_else(|| place::host_map(&cx.state().spaces, size), Ok)?;
-    cx.state().ranges.add(p, size as u64, Sort::Host, of, flags);
-    if shared.is_none() {
-        cx.state().shadows.has_host_memory(None);
-    }
-    Ok(p as *mut c_void)
+    Ok(host_memory::alloc(cx, size, flags)? as *mut c_void)
 }
 
 pub unsafe fn cuMemFreeHost(cx: Cx, p: *mut c_void) -> Result<()> {
-    let state = cx.state();
-    let r = state.ranges.remove(p as u64, |s| s == Sort::Host);
-    let r = r.ok_or(CUDA_ERROR_INVALID_VALUE)?;
-    transfer::settle(cx, r.base, r.size);
-    if space::is_shared(r.base) {
-        // In the context it was registered in, whose work must be over first.
-        shared::free(cx.in_context(r.context), r.base, r.size);
-        return Ok(());
+    // A context that is lost frees nothing.
+    cx.state().contexts.works(cx.scope)?;
+    if cx.state().host_pooled.get(&(p as u64)).is_some() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    state.shadows.forget_host(&Host, r.base);
-    if let Some((va, size)) = place::leave_host(&state.spaces, r.base, r.size) {
-        unmap_host(va, size);
-        match state.shadows.forget_granule(va) {
-            Some(context) => shared::stand_down(cx.in_context(context), va, size),
-            None => state.spaces.vacant(va, size),
-        }
-    }
-    Ok(())
+    host_memory::free(cx, p as u64)
 }
 
 pub unsafe fn cuMemHostRegister_v2(cx: Cx, p: *mut c_void, size: usize, flags: u32) -> Result<()> {

@@ -2,9 +2,10 @@
 
 use crate::cuda::call::{Cx, decode, put};
 use crate::cuda::engine::pool::Maker;
-use crate::cuda::engine::{memory, pool, stream};
+use crate::cuda::engine::{host_pool, memory, pool, stream};
 use crate::cuda::state::handles::WORKER_IDS;
 use crate::cuda::state::ranges::{Sort, plausible};
+use crate::lock::lock;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
 use std::ffi::c_void;
@@ -20,6 +21,9 @@ pub fn alloc(cx: Cx, size: usize, pool: Option<CUmemoryPool>, stream: u32) -> Re
         Some(p) => cx.handle(Kind::MemoryPool, p as u64)?,
         None => 0,
     };
+    if let Some(host) = host_pool::find(cx, pool) {
+        return host_pool::alloc(cx, host, size as u64, stream);
+    }
     let captured = cx.state().captures.any() && stream::captures(cx, stream)?;
     let reply = cx.call(&msg::PoolAlloc {
         pool,
@@ -47,20 +51,36 @@ pub fn alloc(cx: Cx, size: usize, pool: Option<CUmemoryPool>, stream: u32) -> Re
     Ok(va as CUdeviceptr)
 }
 
-/// The device that a location names. Pools of other places, and of managed memory, are not offered.
-pub unsafe fn located(
+/// What a location is. Pools of other places, and of managed memory, are not offered.
+unsafe fn located(
     location: *const CUmemLocation,
     kind: CUmemAllocationType,
-) -> Result<CUdevice> {
+) -> Result<CUmemLocation> {
     if location.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     // SAFETY: the program's structure, of plain numbers.
     let at = unsafe { location.read() };
-    if at.r#type != CU_MEM_LOCATION_TYPE_DEVICE || kind != CU_MEM_ALLOCATION_TYPE_PINNED {
+    const HERE: [CUmemLocationType; 2] = [CU_MEM_LOCATION_TYPE_DEVICE, CU_MEM_LOCATION_TYPE_HOST];
+    if !HERE.contains(&at.r#type) || kind != CU_MEM_ALLOCATION_TYPE_PINNED {
         return Err(CUDA_ERROR_NOT_SUPPORTED);
     }
-    Ok(at.id)
+    Ok(at)
+}
+
+/// The default or the present pool of a place.
+pub unsafe fn of_location(
+    cx: Cx,
+    location: *const CUmemLocation,
+    kind: CUmemAllocationType,
+    default: u32,
+) -> Result<CUmemoryPool> {
+    // SAFETY: passed on to the caller.
+    let at = unsafe { located(location, kind)? };
+    if at.r#type == CU_MEM_LOCATION_TYPE_HOST {
+        return Ok(cx.raw(Kind::MemoryPool, host_pool::default(cx)) as CUmemoryPool);
+    }
+    of_device(cx, at.id, default)
 }
 
 /// The attributes of CUDA 13 end here; the first three are an int, the others 64 bits wide.
@@ -82,6 +102,9 @@ pub fn cuMemFreeAsync(cx: Cx, p: CUdeviceptr, stream: u32) -> Result<()> {
         cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
         return memory::free(cx, p);
     }
+    if host_pool::free(cx, p, stream)? {
+        return Ok(());
+    }
     let m = msg::PoolFree { va: p, stream };
     match pool::forget(cx, p)? {
         Maker::Pool => cx.send(&m),
@@ -93,11 +116,18 @@ pub fn cuMemPoolCreate(cx: Cx, props: &CUmemPoolProps) -> Result<u32> {
     if props.allocType == 0 || props.location.r#type == 0 {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    // Memory of the host would lie in the server's; handles for other processes are not
-    // offered.
-    const DEVICE: CUmemLocationType = CU_MEM_LOCATION_TYPE_DEVICE;
-    if props.location.r#type != DEVICE || props.handleTypes != 0 {
+    const DESCRIPTOR: CUmemAllocationHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    // Those are the only handles that processes of one server can exchange.
+    if props.handleTypes & !DESCRIPTOR != 0 || props.allocType != CU_MEM_ALLOCATION_TYPE_PINNED {
         return Err(CUDA_ERROR_NOT_SUPPORTED);
+    }
+    match props.location.r#type {
+        CU_MEM_LOCATION_TYPE_DEVICE => {}
+        // Another process of this machine would need this one's memory, too.
+        CU_MEM_LOCATION_TYPE_HOST if props.handleTypes == 0 => {
+            return Ok(host_pool::create(cx, props.maxSize as u64));
+        }
+        _ => return Err(CUDA_ERROR_NOT_SUPPORTED),
     }
     cx.device(props.location.id)
         .map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
@@ -119,10 +149,17 @@ pub unsafe fn cuMemSetMemPool(
     pool: u32,
 ) -> Result<()> {
     // SAFETY: passed on to the caller.
-    cuDeviceSetMemPool(cx, unsafe { located(location, kind)? }, pool)
+    let at = unsafe { located(location, kind)? };
+    if at.r#type != CU_MEM_LOCATION_TYPE_DEVICE {
+        return Err(CUDA_ERROR_NOT_SUPPORTED);
+    }
+    cuDeviceSetMemPool(cx, at.id, pool)
 }
 
 pub fn cuDeviceSetMemPool(cx: Cx, dev: CUdevice, pool: u32) -> Result<()> {
+    if host_pool::find(cx, pool).is_some() {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
     cx.call(&msg::CuDeviceSetMemPool { dev, pool })?;
     let now = &cx.state().current_pools;
     // The default one is the only one that a program has not made.
@@ -135,6 +172,9 @@ pub fn cuDeviceSetMemPool(cx: Cx, dev: CUdevice, pool: u32) -> Result<()> {
 }
 
 pub fn cuMemPoolDestroy(cx: Cx, id: u32) -> Result<()> {
+    if let Some(host) = host_pool::find(cx, id) {
+        return host_pool::destroy(cx, &host);
+    }
     if id >= WORKER_IDS {
         // A device's default one stays.
         return Err(CUDA_ERROR_INVALID_VALUE);
@@ -153,8 +193,13 @@ pub unsafe fn cuMemPoolGetAttribute(
     if !(1..=LAST_ATTRIBUTE).contains(&attribute) {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    let reply = cx.call(&msg::PoolAttribute { pool, attribute })?;
-    let v = decode::<msg::PoolAttributeReply>(&reply)?.value;
+    let v = match host_pool::find(cx, pool) {
+        Some(host) => host_pool::attribute(&host, attribute),
+        None => {
+            let reply = cx.call(&msg::PoolAttribute { pool, attribute })?;
+            decode::<msg::PoolAttributeReply>(&reply)?.value
+        }
+    };
     // SAFETY: the attribute says how wide the program's value is.
     unsafe {
         if attribute <= LAST_INT {
@@ -182,6 +227,9 @@ pub unsafe fn cuMemPoolSetAttribute(
             value.cast::<u64>().read_unaligned()
         }
     };
+    if let Some(host) = host_pool::find(cx, pool) {
+        return host_pool::set_attribute(&host, attribute, value);
+    }
     let m = msg::PoolSetAttribute {
         pool,
         attribute,
@@ -189,3 +237,93 @@ pub unsafe fn cuMemPoolSetAttribute(
     };
     cx.call(&m).map(drop)
 }
+
+pub fn cuMemPoolTrimTo(cx: Cx, pool: u32, min_bytes_to_keep: usize) -> Result<()> {
+    if let Some(host) = host_pool::find(cx, pool) {
+        return host_pool::release(cx, host.trim(min_bytes_to_keep as u64));
+    }
+    let m = msg::CuMemPoolTrimTo {
+        pool,
+        min_bytes_to_keep: min_bytes_to_keep as u64,
+    };
+    cx.call(&m).map(drop)
+}
+
+const READ_WRITE: u32 = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+
+pub unsafe fn cuMemPoolSetAccess(
+    cx: Cx,
+    pool: u32,
+    map: *const CUmemAccessDesc,
+    count: usize,
+) -> Result<()> {
+    if map.is_null() || count == 0 || count > 4096 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    // SAFETY: the program's array of `count` items.
+    let list = unsafe { std::slice::from_raw_parts(map, count) };
+    let Some(host) = host_pool::find(cx, pool) else {
+        let m = msg::CuMemPoolSetAccess {
+            pool,
+            map: busbar_abi::slice_bytes(list),
+            count: count as u64,
+        };
+        return cx.call(&m).map(drop);
+    };
+    for d in list {
+        match d.location.r#type {
+            CU_MEM_LOCATION_TYPE_DEVICE => {
+                cx.device(d.location.id)?;
+                lock(&host.inside).access.insert(d.location.id, d.flags);
+            }
+            // The program itself has it all the time.
+            _ if d.flags == READ_WRITE => {}
+            _ => return Err(CUDA_ERROR_INVALID_VALUE),
+        }
+    }
+    Ok(())
+}
+
+pub unsafe fn cuMemPoolGetAccess(
+    cx: Cx,
+    pool: u32,
+    location: *mut CUmemLocation,
+) -> Result<CUmemAccess_flags> {
+    // SAFETY: the program's structure.
+    let location = unsafe { location.as_ref() }.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    if let Some(host) = host_pool::find(cx, pool) {
+        if location.r#type != CU_MEM_LOCATION_TYPE_DEVICE {
+            return Ok(READ_WRITE);
+        }
+        cx.device(location.id)?;
+        let known = lock(&host.inside).access.get(&location.id).copied();
+        return Ok(known.unwrap_or(CU_MEM_ACCESS_FLAGS_PROT_NONE));
+    }
+    let m = msg::CuMemPoolGetAccess {
+        mem_pool: pool,
+        location: busbar_abi::to_array(location),
+    };
+    let reply = cx.call(&m)?;
+    Ok(decode::<msg::CuMemPoolGetAccessReply>(&reply)?.flags)
+}
+
+pub fn cuMemPoolImportPointer(
+    cx: Cx,
+    pool: u32,
+    data: &CUmemPoolPtrExportData,
+) -> Result<CUdeviceptr> {
+    let m = msg::PoolImportPointer {
+        pool,
+        data: busbar_abi::bytes_of(data),
+    };
+    let reply = cx.call(&m)?;
+    let r = decode::<msg::PoolImportPointerReply>(&reply)?;
+    plausible(r.va, r.size)?;
+    cx.device(r.device).map_err(|_| CUDA_ERROR_UNKNOWN)?;
+    let (of, flags) = ((cx.scope, r.device), pool::POOLED | pool);
+    let ranges = &cx.state().ranges;
+    ranges.add(r.va, r.size, Sort::Foreign, of, flags);
+    Ok(r.va as CUdeviceptr)
+}
+
+pub use super::vmm_share::{cuMemPoolExportToShareableHandle, cuMemPoolImportFromShareableHandle};

@@ -10,7 +10,7 @@ pub unsafe fn cuTensorMapReplaceAddress(
     map: *mut CUtensorMap,
     address: *mut c_void,
 ) -> Result<()> {
-    if map.is_null() || !(map as usize).is_multiple_of(64) {
+    if map.is_null() {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let mut bytes = [0u8; size_of::<CUtensorMap>()];
@@ -18,6 +18,8 @@ pub unsafe fn cuTensorMapReplaceAddress(
     unsafe { std::ptr::copy_nonoverlapping(map.cast(), bytes.as_mut_ptr(), bytes.len()) };
     let reply = cx.call(&msg::TensorMapAddress {
         map: &bytes,
+        // Whether it lies well enough, the driver says.
+        offset: (map as usize % align_of::<CUtensorMap>()) as u32,
         address: address as u64,
     })?;
     let changed = decode::<msg::TensorMapAddressReply<'_>>(&reply)?.changed;

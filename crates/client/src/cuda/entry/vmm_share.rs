@@ -5,7 +5,7 @@
 //! as they would the driver's, and whoever has it may import.
 
 use crate::cuda::call::{Cx, decode, put};
-use crate::cuda::engine::vmm;
+use crate::cuda::engine::{host_pool, vmm};
 use crate::cuda::life::unsupported;
 use crate::cuda::state::space::GRANULE;
 use busbar_abi::cuda::*;
@@ -17,12 +17,16 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
-const MAGIC: [u8; 8] = *b"busbar\0\x02";
+/// How the files begin that stand for memory, and for pools.
+const MEMORY: [u8; 8] = *b"busbar\0\x02";
+const POOL: [u8; 8] = *b"busbar\0\x03";
+
 const DESCRIPTOR: CUmemAllocationHandleType = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 
 /// What such a file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ticket {
+    what: [u8; 8],
     tag: [u8; 8],
     secret: [u8; 16],
     size: u64,
@@ -31,22 +35,48 @@ struct Ticket {
 impl Ticket {
     fn bytes(&self) -> [u8; 40] {
         let mut b = [0; 40];
-        b[..8].copy_from_slice(&MAGIC);
+        b[..8].copy_from_slice(&self.what);
         b[8..16].copy_from_slice(&self.tag);
         b[16..32].copy_from_slice(&self.secret);
         b[32..].copy_from_slice(&self.size.to_le_bytes());
         b
     }
 
-    fn parse(b: &[u8; 40]) -> Option<Self> {
+    /// What a file says that stands for such a thing.
+    fn parse(b: &[u8; 40], what: [u8; 8]) -> Option<Self> {
         let part = |from: usize| b[from..].first_chunk().copied();
         let size = u64::from_le_bytes(part(32)?);
         let t = Self {
+            what,
             tag: part(8)?,
             secret: b[16..].first_chunk().copied()?,
             size,
         };
-        (b[..8] == MAGIC && size > 0 && size.is_multiple_of(GRANULE)).then_some(t)
+        let fits = what == POOL || size > 0 && size.is_multiple_of(GRANULE);
+        (b[..8] == what && fits).then_some(t)
+    }
+
+    /// Writes a descriptor of a file that says so.
+    ///
+    /// # Safety
+    /// `out` is the program's pointer to a descriptor.
+    unsafe fn give(&self, out: *mut c_void) -> Result<()> {
+        let file = sealed(&self.bytes()).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
+        // SAFETY: passed on to the caller.
+        unsafe { put(out.cast::<i32>(), file.into_raw_fd()) }
+    }
+
+    /// What the file of a descriptor says, which stays the program's.
+    fn of(fd: i32, what: [u8; 8]) -> Result<Self> {
+        if fd < 0 {
+            return Err(CUDA_ERROR_INVALID_VALUE);
+        }
+        // SAFETY: it is not closed.
+        let file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+        let mut b = [0; 40];
+        let whole = file.read_exact_at(&mut b, 0);
+        whole.map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+        Self::parse(&b, what).ok_or(CUDA_ERROR_INVALID_VALUE)
     }
 }
 
@@ -95,13 +125,58 @@ pub unsafe fn cuMemExportToShareableHandle(
     let reply = cx.call(&msg::VmmExport { allocation: id })?;
     let r = decode::<msg::VmmExportReply>(&reply)?;
     let t = Ticket {
+        what: MEMORY,
         tag: r.tag,
         secret: r.secret,
         size,
     };
-    let file = sealed(&t.bytes()).map_err(|_| CUDA_ERROR_OPERATING_SYSTEM)?;
     // SAFETY: checked for null above; the program's pointer to a descriptor.
-    unsafe { put(out.cast::<i32>(), file.into_raw_fd()) }
+    unsafe { t.give(out) }
+}
+
+pub unsafe fn cuMemPoolExportToShareableHandle(
+    cx: Cx,
+    out: *mut c_void,
+    pool: u32,
+    kind: CUmemAllocationHandleType,
+    flags: u64,
+) -> Result<()> {
+    let of_host = host_pool::find(cx, pool).is_some();
+    if out.is_null() || kind != DESCRIPTOR || flags != 0 || of_host {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let reply = cx.call(&msg::PoolExport { pool })?;
+    let r = decode::<msg::PoolExportReply>(&reply)?;
+    let t = Ticket {
+        what: POOL,
+        tag: r.tag,
+        secret: r.secret,
+        size: 0,
+    };
+    // SAFETY: checked for null above; the program's pointer to a descriptor.
+    unsafe { t.give(out) }
+}
+
+pub unsafe fn cuMemPoolImportFromShareableHandle(
+    cx: Cx,
+    handle: *mut c_void,
+    kind: CUmemAllocationHandleType,
+    flags: u64,
+) -> Result<u32> {
+    if kind != DESCRIPTOR || flags != 0 {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let fd = i32::try_from(handle as usize).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
+    let t = Ticket::of(fd, POOL)?;
+    let pool = cx.create(Kind::MemoryPool);
+    let m = msg::PoolImport {
+        pool,
+        tag: t.tag,
+        secret: t.secret,
+    };
+    cx.call(&m)
+        .inspect_err(|_| cx.destroy(Kind::MemoryPool, pool))?;
+    Ok(pool)
 }
 
 pub unsafe fn cuMemImportFromShareableHandle(
@@ -110,15 +185,10 @@ pub unsafe fn cuMemImportFromShareableHandle(
     kind: CUmemAllocationHandleType,
 ) -> Result<u32> {
     let fd = i32::try_from(os_handle as usize).map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-    if kind != DESCRIPTOR || fd < 0 {
+    if kind != DESCRIPTOR {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
-    // SAFETY: the program's descriptor, which stays its own.
-    let file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-    let mut b = [0; 40];
-    let whole = file.read_exact_at(&mut b, 0);
-    whole.map_err(|_| CUDA_ERROR_INVALID_VALUE)?;
-    let t = Ticket::parse(&b).ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let t = Ticket::of(fd, MEMORY)?;
     let allocation = cx.create_in(Kind::Allocation, 0);
     let m = msg::VmmImport {
         allocation,
@@ -141,14 +211,22 @@ mod tests {
     #[test]
     fn a_ticket_says_what_was_put_in_and_cannot_be_changed() {
         let t = Ticket {
+            what: MEMORY,
             tag: [1; 8],
             secret: [2; 16],
             size: 2 * GRANULE,
         };
-        assert_eq!(Ticket::parse(&t.bytes()), Some(t));
-        assert_eq!(Ticket::parse(&[0; 40]), None);
-        assert_eq!(Ticket::parse(&Ticket { size: 5, ..t }.bytes()), None);
-        assert_eq!(Ticket::parse(&Ticket { size: 0, ..t }.bytes()), None);
+        assert_eq!(Ticket::parse(&t.bytes(), MEMORY), Some(t));
+        assert_eq!(Ticket::parse(&t.bytes(), POOL), None);
+        assert_eq!(Ticket::parse(&[0; 40], MEMORY), None);
+        assert_eq!(
+            Ticket::parse(&Ticket { size: 5, ..t }.bytes(), MEMORY),
+            None
+        );
+        assert_eq!(
+            Ticket::parse(&Ticket { size: 0, ..t }.bytes(), MEMORY),
+            None
+        );
         let file = File::from(sealed(&t.bytes()).expect("a file"));
         let mut b = [0; 40];
         file.read_exact_at(&mut b, 0).expect("all of it");

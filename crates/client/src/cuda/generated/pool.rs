@@ -157,7 +157,7 @@ pub unsafe extern "C" fn cuMemGetDefaultMemPool(
         let cx = life::enter()?;
         not_null(pool_out)?;
         // SAFETY: the arguments are the program's.
-        let v_pool_out = unsafe { of_device(cx, located(location, r#type)?, 1) }?;
+        let v_pool_out = unsafe { of_location(cx, location, r#type, 1) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { pool_out.write_unaligned(v_pool_out) };
         Ok(())
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn cuMemGetMemPool(
         let cx = life::enter()?;
         not_null(pool)?;
         // SAFETY: the arguments are the program's.
-        let v_pool = unsafe { of_device(cx, located(location, r#type)?, 0) }?;
+        let v_pool = unsafe { of_location(cx, location, r#type, 0) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
         unsafe { pool.write_unaligned(v_pool) };
         Ok(())
@@ -210,28 +210,40 @@ pub unsafe extern "C" fn cuMemPoolDestroy(pool: CUmemoryPool) -> CUresult {
     })
 }
 
-/// `cuMemPoolExportPointer`: refused.
+/// `cuMemPoolExportPointer`.
 pub unsafe extern "C" fn cuMemPoolExportPointer(
-    _shareData_out: *mut CUmemPoolPtrExportData,
-    _ptr: CUdeviceptr,
+    shareData_out: *mut CUmemPoolPtrExportData,
+    ptr: CUdeviceptr,
 ) -> CUresult {
-    life::unsupported(
-        "cuMemPoolExportPointer",
-        "another process of the program would need this session, too",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(shareData_out)?;
+        let v_req = wire::CuMemPoolExportPointer { ptr };
+        let v_bytes = cx.call(&v_req)?;
+        let v_reply: wire::CuMemPoolExportPointerReply = decode(&v_bytes)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { put(shareData_out, v_reply.share_data_out) };
+        Ok(())
+    })
 }
 
-/// `cuMemPoolExportToShareableHandle`: refused.
+/// `cuMemPoolExportToShareableHandle`.
 pub unsafe extern "C" fn cuMemPoolExportToShareableHandle(
-    _handle_out: *mut c_void,
-    _pool: CUmemoryPool,
-    _handleType: CUmemAllocationHandleType,
-    _flags: u64,
+    handle_out: *mut c_void,
+    pool: CUmemoryPool,
+    handleType: CUmemAllocationHandleType,
+    flags: u64,
 ) -> CUresult {
-    life::unsupported(
-        "cuMemPoolExportToShareableHandle",
-        "another process of the program would need this session, too",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe {
+            crate::cuda::entry::pool::cuMemPoolExportToShareableHandle(
+                cx, handle_out, pool, handleType, flags,
+            )
+        }
+    })
 }
 
 /// `cuMemPoolGetAccess`.
@@ -242,18 +254,13 @@ pub unsafe extern "C" fn cuMemPoolGetAccess(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
+        let memPool = cx.handle(Kind::MemoryPool, memPool as u64)?;
         not_null(flags)?;
-        let v_mem_pool = cx.handle(Kind::MemoryPool, memPool as u64)?;
+        // SAFETY: the arguments are the program's.
+        let v_flags =
+            unsafe { crate::cuda::entry::pool::cuMemPoolGetAccess(cx, memPool, location) }?;
         // SAFETY: the program's pointer; the API asks that it be valid.
-        let v_location = unsafe { structure(location) }?;
-        let v_req = wire::CuMemPoolGetAccess {
-            mem_pool: v_mem_pool,
-            location: v_location,
-        };
-        let v_bytes = cx.call(&v_req)?;
-        let v_reply: wire::CuMemPoolGetAccessReply = decode(&v_bytes)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        unsafe { flags.write(v_reply.flags) };
+        unsafe { flags.write_unaligned(v_flags) };
         Ok(())
     })
 }
@@ -272,29 +279,49 @@ pub unsafe extern "C" fn cuMemPoolGetAttribute(
     })
 }
 
-/// `cuMemPoolImportFromShareableHandle`: refused.
+/// `cuMemPoolImportFromShareableHandle`.
 pub unsafe extern "C" fn cuMemPoolImportFromShareableHandle(
-    _pool_out: *mut CUmemoryPool,
-    _handle: *mut c_void,
-    _handleType: CUmemAllocationHandleType,
-    _flags: u64,
+    pool_out: *mut CUmemoryPool,
+    handle: *mut c_void,
+    handleType: CUmemAllocationHandleType,
+    flags: u64,
 ) -> CUresult {
-    life::unsupported(
-        "cuMemPoolImportFromShareableHandle",
-        "another process of the program would need this session, too",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        not_null(pool_out)?;
+        // SAFETY: the arguments are the program's.
+        let v_pool_out = unsafe {
+            crate::cuda::entry::pool::cuMemPoolImportFromShareableHandle(
+                cx, handle, handleType, flags,
+            )
+        }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { pool_out.write_unaligned(cx.raw(Kind::MemoryPool, v_pool_out) as CUmemoryPool) };
+        Ok(())
+    })
 }
 
-/// `cuMemPoolImportPointer`: refused.
+/// `cuMemPoolImportPointer`.
 pub unsafe extern "C" fn cuMemPoolImportPointer(
-    _ptr_out: *mut CUdeviceptr,
-    _pool: CUmemoryPool,
-    _shareData: *mut CUmemPoolPtrExportData,
+    ptr_out: *mut CUdeviceptr,
+    pool: CUmemoryPool,
+    shareData: *mut CUmemPoolPtrExportData,
 ) -> CUresult {
-    life::unsupported(
-        "cuMemPoolImportPointer",
-        "another process of the program would need this session, too",
-    )
+    life::guard(|| {
+        let cx = life::enter()?;
+        cx.need_context()?;
+        let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+        not_null(shareData)?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        let shareData = unsafe { &*shareData };
+        not_null(ptr_out)?;
+        // SAFETY: the arguments are the program's.
+        let v_ptr_out =
+            unsafe { crate::cuda::entry::pool::cuMemPoolImportPointer(cx, pool, shareData) }?;
+        // SAFETY: the program's pointer; the API asks that it be valid.
+        unsafe { ptr_out.write_unaligned(v_ptr_out) };
+        Ok(())
+    })
 }
 
 /// `cuMemPoolSetAccess`.
@@ -305,16 +332,9 @@ pub unsafe extern "C" fn cuMemPoolSetAccess(
 ) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        let v_pool = cx.handle(Kind::MemoryPool, pool as u64)?;
-        // SAFETY: the program's pointer; the API asks that it be valid.
-        let v_map = unsafe { bytes_at(map, counted(count)?) }?;
-        let v_req = wire::CuMemPoolSetAccess {
-            pool: v_pool,
-            map: v_map,
-            count: count as u64,
-        };
-        cx.call(&v_req)?;
-        Ok(())
+        let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::pool::cuMemPoolSetAccess(cx, pool, map, count) }
     })
 }
 
@@ -336,13 +356,9 @@ pub unsafe extern "C" fn cuMemPoolSetAttribute(
 pub unsafe extern "C" fn cuMemPoolTrimTo(pool: CUmemoryPool, minBytesToKeep: usize) -> CUresult {
     life::guard(|| {
         let cx = life::enter()?;
-        let v_pool = cx.handle(Kind::MemoryPool, pool as u64)?;
-        let v_req = wire::CuMemPoolTrimTo {
-            pool: v_pool,
-            min_bytes_to_keep: minBytesToKeep as u64,
-        };
-        cx.call(&v_req)?;
-        Ok(())
+        let pool = cx.handle(Kind::MemoryPool, pool as u64)?;
+        // SAFETY: the arguments are the program's.
+        unsafe { crate::cuda::entry::pool::cuMemPoolTrimTo(cx, pool, minBytesToKeep) }
     })
 }
 

@@ -165,9 +165,6 @@ pub struct Area {
     pub version: u64,
     /// Who may use it.
     pub attach: Attach,
-    /// What `cuMemAdvise` said: read mostly, preferred location, accessed by; and where
-    /// `cuMemPrefetchAsync` last wanted it.
-    pub advice: [i32; 4],
     /// The program is about to read a lot of it.
     pub eager: bool,
     rights: i32,
@@ -194,9 +191,6 @@ pub enum Attach {
     /// One stream.
     Single(u32),
 }
-
-/// No location, as `cuMemRangeGetAttribute` says it.
-pub const NOWHERE: i32 = -2;
 
 /// What an area needs done to the program's pages.
 pub trait Pages {
@@ -232,7 +226,6 @@ impl Area {
             context,
             version: 0,
             attach: Attach::Global,
-            advice: [0, NOWHERE, NOWHERE, NOWHERE],
             eager: false,
             rights: libc::PROT_READ | libc::PROT_WRITE,
             blocks: vec![State::Both; n],

@@ -39,7 +39,7 @@ impl Device {
     }
 }
 
-/// Attributes that are not as the server's driver says, because the processor that would use them
+/// Attributes of which not all bits are as the server's driver says, because the processor that would use them
 /// is in another machine. With `CONCURRENT_MANAGED_ACCESS` off, CUDA's own rules make managed
 /// memory coherent at synchronization points, which is what can be kept over a network.
 const MASKED: &[(u32, i32)] = &[
@@ -57,7 +57,10 @@ const MASKED: &[(u32, i32)] = &[
         0,
     ),
     (CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, 0),
-    (CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES, 0),
+    (
+        CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES,
+        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR as i32,
+    ),
     (CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0),
     (CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 0),
     (CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK, 0),
@@ -71,7 +74,6 @@ const MASKED: &[(u32, i32)] = &[
     ),
     (CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, 0),
     (CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED, 0),
-    (CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 0),
     (
         CU_DEVICE_ATTRIBUTE_HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
         0,
@@ -94,8 +96,8 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Device>, WireError> {
         for _ in 0..n {
             attributes.insert(r.i32()?, r.i32()?);
         }
-        for (a, v) in MASKED {
-            attributes.insert(*a as i32, *v);
+        for (a, mask) in MASKED {
+            *attributes.entry(*a as i32).or_insert(0) &= mask;
         }
         devices.push(Device {
             position,

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod area;
 pub mod bodies;
 pub mod contexts;
@@ -14,6 +15,7 @@ pub mod events;
 pub mod functions;
 pub mod graphs;
 pub mod handles;
+pub mod host_pools;
 pub mod loaded;
 pub mod logs;
 pub mod order;
@@ -28,6 +30,7 @@ pub mod vmm;
 
 use crate::chunks::Side;
 use crate::lock::lock;
+use advice::Advised;
 use bodies::Bodies;
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::Kind;
@@ -36,6 +39,7 @@ use events::Events;
 use functions::{Function, Setup};
 use graphs::Graphs;
 use handles::Handles;
+use host_pools::HostPool;
 use loaded::{Library, Link, Module};
 use logs::Logs;
 use order::{Captures, Order};
@@ -46,8 +50,8 @@ use rows::{End, Rows, Shape};
 use shadows::Shadows;
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::{Arc, Mutex};
 use storage::Storage;
 use vmm::{Import, Vmm};
 
@@ -91,6 +95,8 @@ pub struct State {
     pub events: Events,
     /// Memory that exists twice.
     pub shadows: Shadows,
+    /// What programs have advised about managed memory.
+    pub advised: Mutex<Advised>,
     /// Kernels and functions by id.
     pub functions: Side<Function>,
     /// What was set on functions for launches as before CUDA 4.
@@ -107,6 +113,14 @@ pub struct State {
     pub graphs: Graphs,
     /// The device of each pool.
     pub pools: Bodies<u32, CUdevice>,
+    /// Pools of host memory.
+    pub host_pools: Bodies<u32, Arc<HostPool>>,
+    /// Their memory that the program has, by address: the pool, and its length.
+    pub host_pooled: Bodies<u64, (Arc<HostPool>, u64)>,
+    /// Memory of such pools that are gone.
+    pub host_left: Mutex<Vec<u64>>,
+    /// The pool of host memory that no program made; 0 until one asks for it.
+    pub default_host_pool: AtomicU32,
     /// The pool that each device allocates from, where it is not the default one.
     pub current_pools: Bodies<CUdevice, u32>,
     /// The contexts of green contexts.
@@ -145,6 +159,7 @@ impl Default for State {
             captures: Captures::default(),
             events: Events::default(),
             shadows: Shadows::default(),
+            advised: Mutex::default(),
             functions: Side::new(),
             setups: Bodies::default(),
             modules: Bodies::default(),
@@ -153,6 +168,10 @@ impl Default for State {
             arrays: Bodies::default(),
             graphs: Graphs::default(),
             pools: Bodies::default(),
+            host_pools: Bodies::default(),
+            host_pooled: Bodies::default(),
+            host_left: Mutex::default(),
+            default_host_pool: AtomicU32::new(0),
             current_pools: Bodies::default(),
             greens: Bodies::default(),
             textures: Bodies::default(),
@@ -200,6 +219,7 @@ impl State {
             Kind::GraphExec => self.graphs.learn(id, vec![], vec![]),
             Kind::MemoryPool => {
                 self.pools.take(&id);
+                self.host_pools.take(&id);
                 self.current_pools.retain(|_, pool| *pool != id);
             }
             Kind::GreenContext => drop(self.greens.take(&id)),

@@ -865,6 +865,18 @@ pub fn effects(op: u16) -> &'static [Effect<Kind>] {
             at: At::Field("allocation"),
             of: &[],
         }],
+        op::POOL_IMPORT => &[Effect {
+            act: Act::Creates,
+            kind: Kind::MemoryPool,
+            at: At::Field("pool"),
+            of: &[],
+        }],
+        op::POOL_IMPORT_POINTER => &[Effect {
+            act: Act::Creates,
+            kind: Kind::PoolMemory,
+            at: At::Reply("va"),
+            of: &[(Kind::MemoryPool, At::Field("pool"))],
+        }],
         op::PRIMARY_RETAIN => &[Effect {
             act: Act::Creates,
             kind: Kind::Context,

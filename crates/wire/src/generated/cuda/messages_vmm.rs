@@ -417,6 +417,138 @@ impl<'a> Message<'a> for VmmImportReply<'a> {
     }
 }
 
+/// Offers a pool to whoever knows the secret, as `VmmExport` does memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolExport {
+    pub pool: u32,
+}
+
+impl<'a> Message<'a> for PoolExport {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.pool);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { pool: r.u32()? })
+    }
+}
+
+impl<'a> Request<'a> for PoolExport {
+    const OP: u16 = op::POOL_EXPORT;
+    const NAME: &'static str = "PoolExport";
+}
+
+/// The reply to [`PoolExport`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolExportReply {
+    pub tag: [u8; 8],
+    pub secret: [u8; 16],
+}
+
+impl<'a> Message<'a> for PoolExportReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.raw(&self.tag);
+        w.raw(&self.secret);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            tag: r.array()?,
+            secret: r.array()?,
+        })
+    }
+}
+
+/// Takes a pool that another worker offers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolImport {
+    pub pool: u32,
+    pub tag: [u8; 8],
+    pub secret: [u8; 16],
+}
+
+impl<'a> Message<'a> for PoolImport {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.pool);
+        w.raw(&self.tag);
+        w.raw(&self.secret);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            pool: r.u32()?,
+            tag: r.array()?,
+            secret: r.array()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for PoolImport {
+    const OP: u16 = op::POOL_IMPORT;
+    const NAME: &'static str = "PoolImport";
+}
+
+/// Takes memory of such a pool, which another process has exported: where it is, and on which
+/// device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolImportPointer<'a> {
+    pub pool: u32,
+    pub data: &'a [u8],
+}
+
+impl<'a> Message<'a> for PoolImportPointer<'a> {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u32(self.pool);
+        w.bytes(self.data);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            pool: r.u32()?,
+            data: r.bytes()?,
+        })
+    }
+}
+
+impl<'a> Request<'a> for PoolImportPointer<'a> {
+    const OP: u16 = op::POOL_IMPORT_POINTER;
+    const NAME: &'static str = "PoolImportPointer";
+}
+
+/// The reply to [`PoolImportPointer`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolImportPointerReply {
+    pub va: u64,
+    pub size: u64,
+    pub device: i32,
+}
+
+impl<'a> Message<'a> for PoolImportPointerReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.va);
+        w.u64(self.size);
+        w.i32(self.device);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            va: r.u64()?,
+            size: r.u64()?,
+            device: r.i32()?,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -552,6 +684,50 @@ mod tests {
         }
     }
 
+    impl Sample for PoolExport {
+        fn sample(g: &mut Gen) -> Self {
+            Self { pool: g.u32() }
+        }
+    }
+
+    impl Sample for PoolExportReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                tag: std::array::from_fn(|_| g.u8()),
+                secret: std::array::from_fn(|_| g.u8()),
+            }
+        }
+    }
+
+    impl Sample for PoolImport {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                pool: g.u32(),
+                tag: std::array::from_fn(|_| g.u8()),
+                secret: std::array::from_fn(|_| g.u8()),
+            }
+        }
+    }
+
+    impl Sample for PoolImportPointer<'static> {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                pool: g.u32(),
+                data: g.bytes(),
+            }
+        }
+    }
+
+    impl Sample for PoolImportPointerReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                va: g.u64(),
+                size: g.u64(),
+                device: g.i32(),
+            }
+        }
+    }
+
     #[test]
     fn every_message_survives_the_wire_whole_or_not_at_all() {
         check::<VmmCreate<'static>>(false);
@@ -569,5 +745,10 @@ mod tests {
         check::<VmmExportReply>(false);
         check::<VmmImport>(false);
         check::<VmmImportReply<'static>>(false);
+        check::<PoolExport>(false);
+        check::<PoolExportReply>(false);
+        check::<PoolImport>(false);
+        check::<PoolImportPointer<'static>>(false);
+        check::<PoolImportPointerReply>(false);
     }
 }

@@ -97,6 +97,7 @@ pub mod op {
     pub const CU_MEM_POOL_SET_ACCESS: u16 = 0x0804;
     pub const CU_MEM_POOL_TRIM_TO: u16 = 0x0805;
     pub const CU_DEVICE_SET_MEM_POOL: u16 = 0x0806;
+    pub const CU_MEM_POOL_EXPORT_POINTER: u16 = 0x0807;
     pub const CU_MEMCPY_DTO_D_ASYNC_V2: u16 = 0x0a01;
     pub const CU_MEMCPY_PEER_ASYNC: u16 = 0x0a02;
     pub const CU_MEMSET_D16_ASYNC: u16 = 0x0b01;
@@ -315,6 +316,9 @@ pub mod op {
     pub const VMM_GET_ACCESS: u16 = 0x8406;
     pub const VMM_EXPORT: u16 = 0x8407;
     pub const VMM_IMPORT: u16 = 0x8408;
+    pub const POOL_EXPORT: u16 = 0x8409;
+    pub const POOL_IMPORT: u16 = 0x840a;
+    pub const POOL_IMPORT_POINTER: u16 = 0x840b;
     pub const CLUSTERS: u16 = 0x8410;
     pub const PRIMARY_RETAIN: u16 = 0x8500;
     pub const PRIMARY_RELEASE_NOW: u16 = 0x8501;
@@ -390,6 +394,7 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::CU_MEM_POOL_SET_ACCESS, "cuMemPoolSetAccess"),
     (op::CU_MEM_POOL_TRIM_TO, "cuMemPoolTrimTo"),
     (op::CU_DEVICE_SET_MEM_POOL, "cuDeviceSetMemPool"),
+    (op::CU_MEM_POOL_EXPORT_POINTER, "cuMemPoolExportPointer"),
     (op::CU_MEMCPY_DTO_D_ASYNC_V2, "cuMemcpyDtoDAsync_v2"),
     (op::CU_MEMCPY_PEER_ASYNC, "cuMemcpyPeerAsync"),
     (op::CU_MEMSET_D16_ASYNC, "cuMemsetD16Async"),
@@ -716,6 +721,9 @@ pub static NAMES: &[(u16, &str)] = &[
     (op::VMM_GET_ACCESS, "VmmGetAccess"),
     (op::VMM_EXPORT, "VmmExport"),
     (op::VMM_IMPORT, "VmmImport"),
+    (op::POOL_EXPORT, "PoolExport"),
+    (op::POOL_IMPORT, "PoolImport"),
+    (op::POOL_IMPORT_POINTER, "PoolImportPointer"),
     (op::CLUSTERS, "Clusters"),
     (op::PRIMARY_RETAIN, "PrimaryRetain"),
     (op::PRIMARY_RELEASE_NOW, "PrimaryReleaseNow"),

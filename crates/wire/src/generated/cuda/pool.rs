@@ -60,6 +60,49 @@ impl<'a> Request<'a> for CuMemPoolDestroy {
     }
 }
 
+/// `cuMemPoolExportPointer`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CuMemPoolExportPointer {
+    pub ptr: u64,
+}
+
+impl<'a> Message<'a> for CuMemPoolExportPointer {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.u64(self.ptr);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self { ptr: r.u64()? })
+    }
+}
+
+impl<'a> Request<'a> for CuMemPoolExportPointer {
+    const OP: u16 = op::CU_MEM_POOL_EXPORT_POINTER;
+    const NAME: &'static str = "cuMemPoolExportPointer";
+}
+
+/// The reply to [`CuMemPoolExportPointer`].
+#[derive(Debug, Clone, PartialEq)]
+pub struct CuMemPoolExportPointerReply {
+    pub share_data_out: [u8; 64],
+}
+
+impl<'a> Message<'a> for CuMemPoolExportPointerReply {
+    #[inline]
+    fn encode(&self, w: &mut Writer<'_>) {
+        w.raw(&self.share_data_out);
+    }
+
+    #[inline]
+    fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
+        Ok(Self {
+            share_data_out: r.array()?,
+        })
+    }
+}
+
 /// `cuMemPoolGetAccess`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CuMemPoolGetAccess {
@@ -185,6 +228,20 @@ mod tests {
         }
     }
 
+    impl Sample for CuMemPoolExportPointer {
+        fn sample(g: &mut Gen) -> Self {
+            Self { ptr: g.u64() }
+        }
+    }
+
+    impl Sample for CuMemPoolExportPointerReply {
+        fn sample(g: &mut Gen) -> Self {
+            Self {
+                share_data_out: std::array::from_fn(|_| g.u8()),
+            }
+        }
+    }
+
     impl Sample for CuMemPoolGetAccess {
         fn sample(g: &mut Gen) -> Self {
             Self {
@@ -223,6 +280,8 @@ mod tests {
     fn every_message_survives_the_wire_whole_or_not_at_all() {
         check::<CuDeviceSetMemPool>(false);
         check::<CuMemPoolDestroy>(false);
+        check::<CuMemPoolExportPointer>(false);
+        check::<CuMemPoolExportPointerReply>(false);
         check::<CuMemPoolGetAccess>(false);
         check::<CuMemPoolGetAccessReply>(false);
         check::<CuMemPoolSetAccess<'static>>(false);

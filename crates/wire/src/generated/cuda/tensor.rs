@@ -250,10 +250,12 @@ impl<'a> Message<'a> for CuTensorMapEncodeTiledReply {
     }
 }
 
-/// Puts another address into a tensor map, whose bytes only the driver can read.
+/// Puts another address into a tensor map, whose bytes only the driver can read; it hears how the
+/// program's lies in memory, `offset` bytes behind a multiple of 128.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorMapAddress<'a> {
     pub map: &'a [u8],
+    pub offset: u32,
     pub address: u64,
 }
 
@@ -261,6 +263,7 @@ impl<'a> Message<'a> for TensorMapAddress<'a> {
     #[inline]
     fn encode(&self, w: &mut Writer<'_>) {
         w.bytes(self.map);
+        w.u32(self.offset);
         w.u64(self.address);
     }
 
@@ -268,6 +271,7 @@ impl<'a> Message<'a> for TensorMapAddress<'a> {
     fn decode(r: &mut Reader<'a>) -> Result<Self, WireError> {
         Ok(Self {
             map: r.bytes()?,
+            offset: r.u32()?,
             address: r.u64()?,
         })
     }
@@ -392,6 +396,7 @@ mod tests {
         fn sample(g: &mut Gen) -> Self {
             Self {
                 map: g.bytes(),
+                offset: g.u32(),
                 address: g.u64(),
             }
         }

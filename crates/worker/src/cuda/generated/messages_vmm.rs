@@ -105,3 +105,33 @@ impl Creates<Kind> for wire::VmmImport {
         put((Kind::Allocation, self.allocation), &[])
     }
 }
+
+pub(super) fn pool_export(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::PoolExport::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::pool::pool_export(w, m);
+    w.answer(given)
+}
+
+pub(super) fn pool_import(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::PoolImport::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::pool::pool_import(w, m);
+    w.answer(given)
+}
+
+impl Creates<Kind> for wire::PoolImport {
+    fn created<R>(&self, _scope: u32, put: impl FnOnce(Key<Kind>, &[Key<Kind>]) -> R) -> R {
+        put((Kind::MemoryPool, self.pool), &[])
+    }
+}
+
+pub(super) fn pool_import_pointer(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::PoolImportPointer::decode(&mut r)?;
+    r.finish()?;
+    let given = crate::cuda::pool::pool_import_pointer(w, m);
+    w.answer(given)
+}

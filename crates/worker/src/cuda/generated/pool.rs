@@ -40,6 +40,24 @@ pub(super) fn cu_mem_pool_destroy(w: &mut Cuda, body: &[u8]) -> Result<(), WireE
     w.answer(check(rc))
 }
 
+pub(super) fn cu_mem_pool_export_pointer(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
+    let mut r = Reader::new(body);
+    let m = wire::CuMemPoolExportPointer::decode(&mut r)?;
+    r.finish()?;
+    let mut v_share_data_out: CUmemPoolPtrExportData = zeroed();
+    let rc = attempt(|| {
+        // SAFETY: handles come from the tables; what pointers point to outlives the call.
+        check(unsafe {
+            w.driver
+                .cuMemPoolExportPointer(&mut v_share_data_out, w.address(m.ptr)?)
+        })?;
+        Ok(())
+    });
+    w.answer(check(rc).map(|()| wire::CuMemPoolExportPointerReply {
+        share_data_out: to_array(&v_share_data_out),
+    }))
+}
+
 pub(super) fn cu_mem_pool_get_access(w: &mut Cuda, body: &[u8]) -> Result<(), WireError> {
     let mut r = Reader::new(body);
     let m = wire::CuMemPoolGetAccess::decode(&mut r)?;

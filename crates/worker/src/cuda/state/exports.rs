@@ -31,6 +31,8 @@ pub enum Memory {
     Mapping(u64),
     /// Not mapped by us: the client's id.
     Allocation(u32),
+    /// A pool: the client's id.
+    Pool(u32),
 }
 
 /// What this worker offers.

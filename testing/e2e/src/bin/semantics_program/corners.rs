@@ -26,6 +26,7 @@ pub fn corners(api: &Api) {
     functions(api);
     writes(api);
     rights(api);
+    maps(api);
 }
 
 fn functions(api: &Api) {
@@ -110,4 +111,15 @@ fn rights(api: &Api) {
         &[at(&mut flags), std::ptr::from_ref(&location) as u64, va],
     );
     println!("rights {flags}");
+}
+
+/// A tensor map gets another address wherever it lies.
+fn maps(api: &Api) {
+    let mut words: Vec<u64> = (0..40).collect();
+    for at_word in [0usize, 1, 2, 8, 9] {
+        let map = at(&mut words[at_word]);
+        api.tell("cuTensorMapReplaceAddress", &[map, 0x7000 + at_word as u64]);
+    }
+    api.tell("cuTensorMapReplaceAddress", &[0, 0x7000]);
+    println!("{words:?}");
 }

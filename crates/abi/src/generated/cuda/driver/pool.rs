@@ -20,10 +20,22 @@ pub type PFN_cuMemGetMemPool =
 pub type PFN_cuMemPoolCreate =
     unsafe extern "C" fn(*mut CUmemoryPool, *const CUmemPoolProps) -> CUresult;
 pub type PFN_cuMemPoolDestroy = unsafe extern "C" fn(CUmemoryPool) -> CUresult;
+pub type PFN_cuMemPoolExportPointer =
+    unsafe extern "C" fn(*mut CUmemPoolPtrExportData, CUdeviceptr) -> CUresult;
+pub type PFN_cuMemPoolExportToShareableHandle =
+    unsafe extern "C" fn(*mut c_void, CUmemoryPool, CUmemAllocationHandleType, u64) -> CUresult;
 pub type PFN_cuMemPoolGetAccess =
     unsafe extern "C" fn(*mut CUmemAccess_flags, CUmemoryPool, *mut CUmemLocation) -> CUresult;
 pub type PFN_cuMemPoolGetAttribute =
     unsafe extern "C" fn(CUmemoryPool, CUmemPool_attribute, *mut c_void) -> CUresult;
+pub type PFN_cuMemPoolImportFromShareableHandle = unsafe extern "C" fn(
+    *mut CUmemoryPool,
+    *mut c_void,
+    CUmemAllocationHandleType,
+    u64,
+) -> CUresult;
+pub type PFN_cuMemPoolImportPointer =
+    unsafe extern "C" fn(*mut CUdeviceptr, CUmemoryPool, *mut CUmemPoolPtrExportData) -> CUresult;
 pub type PFN_cuMemPoolSetAccess =
     unsafe extern "C" fn(CUmemoryPool, *const CUmemAccessDesc, usize) -> CUresult;
 pub type PFN_cuMemPoolSetAttribute =
@@ -162,6 +174,36 @@ impl Driver {
         unsafe { call(pool) }
     }
 
+    /// `cuMemPoolExportPointer`.
+    #[inline]
+    pub unsafe fn cuMemPoolExportPointer(
+        &self,
+        shareData_out: *mut CUmemPoolPtrExportData,
+        ptr: CUdeviceptr,
+    ) -> CUresult {
+        let Some(call) = self.cuMemPoolExportPointer else {
+            return CUDA_ERROR_NOT_SUPPORTED;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe { call(shareData_out, ptr) }
+    }
+
+    /// `cuMemPoolExportToShareableHandle`.
+    #[inline]
+    pub unsafe fn cuMemPoolExportToShareableHandle(
+        &self,
+        handle_out: *mut c_void,
+        pool: CUmemoryPool,
+        handleType: CUmemAllocationHandleType,
+        flags: u64,
+    ) -> CUresult {
+        let Some(call) = self.cuMemPoolExportToShareableHandle else {
+            return CUDA_ERROR_NOT_SUPPORTED;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe { call(handle_out, pool, handleType, flags) }
+    }
+
     /// `cuMemPoolGetAccess`.
     #[inline]
     pub unsafe fn cuMemPoolGetAccess(
@@ -190,6 +232,37 @@ impl Driver {
         };
         // SAFETY: the caller keeps the function's contract.
         unsafe { call(pool, attr, value) }
+    }
+
+    /// `cuMemPoolImportFromShareableHandle`.
+    #[inline]
+    pub unsafe fn cuMemPoolImportFromShareableHandle(
+        &self,
+        pool_out: *mut CUmemoryPool,
+        handle: *mut c_void,
+        handleType: CUmemAllocationHandleType,
+        flags: u64,
+    ) -> CUresult {
+        let Some(call) = self.cuMemPoolImportFromShareableHandle else {
+            return CUDA_ERROR_NOT_SUPPORTED;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe { call(pool_out, handle, handleType, flags) }
+    }
+
+    /// `cuMemPoolImportPointer`.
+    #[inline]
+    pub unsafe fn cuMemPoolImportPointer(
+        &self,
+        ptr_out: *mut CUdeviceptr,
+        pool: CUmemoryPool,
+        shareData: *mut CUmemPoolPtrExportData,
+    ) -> CUresult {
+        let Some(call) = self.cuMemPoolImportPointer else {
+            return CUDA_ERROR_NOT_SUPPORTED;
+        };
+        // SAFETY: the caller keeps the function's contract.
+        unsafe { call(ptr_out, pool, shareData) }
     }
 
     /// `cuMemPoolSetAccess`.

@@ -1,0 +1,42 @@
+//! Page-locked memory that is ours to make.
+
+use crate::cuda::call::{Cx, Host, unmap_host};
+use crate::cuda::engine::{place, shared, stream, transfer};
+use crate::cuda::state::ranges::Sort;
+use crate::cuda::state::space;
+use busbar_abi::cuda::*;
+
+/// Makes page-locked memory.
+pub fn alloc(cx: Cx, size: usize, flags: u32) -> Result<u64> {
+    let of = cx.home()?;
+    stream::must_be_safe(cx)?;
+    let shared = shared::alloc(cx, size as u64);
+    let p = shared.map_or_else(|| place::host_map(&cx.state().spaces, size), Ok)?;
+    cx.state().ranges.add(p, size as u64, Sort::Host, of, flags);
+    if shared.is_none() {
+        cx.state().shadows.has_host_memory(None);
+    }
+    Ok(p)
+}
+
+/// Frees page-locked memory.
+pub fn free(cx: Cx, p: u64) -> Result<()> {
+    let state = cx.state();
+    let r = state.ranges.remove(p, |s| s == Sort::Host);
+    let r = r.ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    transfer::settle(cx, r.base, r.size);
+    if space::is_shared(r.base) {
+        // In the context it was registered in, whose work must be over first.
+        shared::free(cx.in_context(r.context), r.base, r.size);
+        return Ok(());
+    }
+    state.shadows.forget_host(&Host, r.base);
+    if let Some((va, size)) = place::leave_host(&state.spaces, r.base, r.size) {
+        unmap_host(va, size);
+        match state.shadows.forget_granule(va) {
+            Some(context) => shared::stand_down(cx.in_context(context), va, size),
+            None => state.spaces.vacant(va, size),
+        }
+    }
+    Ok(())
+}

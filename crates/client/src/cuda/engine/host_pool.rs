@@ -1,0 +1,153 @@
+//! Pools of host memory: page-locked memory that is given and taken back in stream order.
+
+use crate::cuda::call::Cx;
+use crate::cuda::engine::{host_memory, stream};
+use crate::cuda::state::host_pools::HostPool;
+use crate::lock::lock;
+use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::{self as msg, Kind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Page-locked memory of a pool is every context's, and kernels see it.
+const PORTABLE: u32 = 1;
+const MAPPED: u32 = 2;
+
+/// The pool with an id, if it is one of host memory.
+pub fn find(cx: Cx, id: u32) -> Option<Arc<HostPool>> {
+    cx.state().host_pools.get(&id)
+}
+
+/// Makes a pool that may have so many bytes in use; 0 for any number.
+pub fn create(cx: Cx, most: u64) -> u32 {
+    let id = cx.create_in(Kind::MemoryPool, 0);
+    cx.state().host_pools.insert(id, HostPool::new(id, most));
+    id
+}
+
+/// The pool that there is without a program's making one.
+pub fn default(cx: Cx) -> u32 {
+    let known = &cx.state().default_host_pool;
+    match known.load(Ordering::Acquire) {
+        0 => {
+            let id = create(cx, 0);
+            let first = known.compare_exchange(0, id, Ordering::AcqRel, Ordering::Acquire);
+            first.map_or_else(
+                |known| {
+                    cx.destroy(Kind::MemoryPool, id);
+                    known
+                },
+                |_| id,
+            )
+        }
+        id => id,
+    }
+}
+
+/// A pool goes. What the program still has of it stays until it is freed.
+pub fn destroy(cx: Cx, pool: &HostPool) -> Result<()> {
+    if cx.state().default_host_pool.load(Ordering::Acquire) == pool.id {
+        return Err(CUDA_ERROR_INVALID_VALUE);
+    }
+    let free = pool.destroy();
+    cx.destroy(Kind::MemoryPool, pool.id);
+    release(cx, free)
+}
+
+/// Gives memory back that is free in no pool, and what of gone pools has come free meanwhile.
+pub fn release(cx: Cx, free: Vec<u64>) -> Result<()> {
+    let left = std::mem::take(&mut *lock(&cx.state().host_left));
+    for at in left.into_iter().chain(free) {
+        host_memory::free(cx, at)?;
+    }
+    Ok(())
+}
+
+/// Neither end of its life can be part of a graph.
+fn not_captured(cx: Cx, stream: u32) -> Result<()> {
+    if cx.state().captures.any() && stream::captures(cx, stream)? {
+        return Err(CUDA_ERROR_NOT_SUPPORTED);
+    }
+    Ok(())
+}
+
+/// Memory of a pool, which is there at once.
+pub fn alloc(cx: Cx, pool: Arc<HostPool>, size: u64, stream: u32) -> Result<u64> {
+    not_captured(cx, stream)?;
+    release(cx, Vec::new())?;
+    if size == 0 {
+        return Ok(0);
+    }
+    let at = match pool.take(size).ok_or(CUDA_ERROR_OUT_OF_MEMORY)? {
+        Some(at) => at,
+        None => host_memory::alloc(cx, size as usize, PORTABLE | MAPPED)
+            .inspect_err(|_| pool.not_made(size))?,
+    };
+    cx.state().host_pooled.insert(at, (pool, size));
+    Ok(at)
+}
+
+/// Frees memory of a pool when a stream has come so far; says whether it is such.
+pub fn free(cx: Cx, at: u64, stream: u32) -> Result<bool> {
+    let state = cx.state();
+    if state.host_pooled.get(&at).is_none() {
+        return Ok(false);
+    }
+    not_captured(cx, stream)?;
+    let (pool, size) = state
+        .host_pooled
+        .take(&at)
+        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let come_so_far = msg::CopyOut {
+        src: 0,
+        len: 0,
+        stream,
+    };
+    let then = move |_| lock(&state.host_left).extend(pool.give(at, size));
+    // SAFETY: the answer has no bulk bytes.
+    let sent = unsafe {
+        cx.client
+            .session
+            .call_async(cx.scope, &come_so_far, None, then)
+    };
+    sent.or_else(|_| cx.lost()).map(|()| true)
+}
+
+/// Frees memory of a pool at once; says whether it is such.
+pub fn free_now(cx: Cx, at: u64) -> Result<bool> {
+    let Some((pool, size)) = cx.state().host_pooled.take(&at) else {
+        return Ok(false);
+    };
+    let waited = cx.synchronize(crate::cuda::state::order::ALL_STREAMS);
+    release(cx, pool.give(at, size).into_iter().collect())?;
+    waited.map(|()| true)
+}
+
+/// The first attributes are numbers that a program sets.
+const LAST_SETTING: u32 = CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+
+/// An attribute.
+pub fn attribute(pool: &HostPool, which: u32) -> u64 {
+    let p = lock(&pool.inside);
+    match which {
+        CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT => p.reserved.now,
+        CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH => p.reserved.high,
+        CU_MEMPOOL_ATTR_USED_MEM_CURRENT => p.used.now,
+        CU_MEMPOOL_ATTR_USED_MEM_HIGH => p.used.high,
+        CU_MEMPOOL_ATTR_RELEASE_THRESHOLD => p.settings.get(&which).copied().unwrap_or(0),
+        // Memory may be used again in each of the ways, unless a program says otherwise.
+        _ => p.settings.get(&which).copied().unwrap_or(1),
+    }
+}
+
+/// Sets an attribute. A high mark can only be set back.
+pub fn set_attribute(pool: &HostPool, which: u32, value: u64) -> Result<()> {
+    let mut p = lock(&pool.inside);
+    match (which, value) {
+        (1..=LAST_SETTING, _) => _ = p.settings.insert(which, value),
+        (CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0) => p.reserved.high = p.reserved.now,
+        (CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0) => p.used.high = p.used.now,
+        _ => return Err(CUDA_ERROR_INVALID_VALUE),
+    }
+    Ok(())
+}
