@@ -51,6 +51,7 @@ PROGRAMS = [
     ("numba", "{python} {py}/numba_ops.py", 100),
     ("generate", "{python} {py}/generate.py", 200),
     ("jax-flax", "{python} {py}/jax_flax.py", 200),
+    ("compile-kernel", "{python} {py}/compile_kernel.py", 90),
     ("nvml", "{python} {py}/nvml.py", 60),
     ("visible", "{python} {py}/visible.py", 120),
     ("graphs_driver", "{bin}/graphs_driver", 60),
