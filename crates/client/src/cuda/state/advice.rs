@@ -59,7 +59,7 @@ impl Advised {
     /// The pages that hold `len` bytes at `p`.
     fn pages(p: u64, len: u64) -> (u64, u64) {
         let end = p.saturating_add(len).checked_next_multiple_of(PAGE);
-        (p & !(PAGE - 1), end.unwrap_or(u64::MAX & !(PAGE - 1)))
+        (p & !(PAGE - 1), end.unwrap_or(!(PAGE - 1)))
     }
 
     /// Sees to it that a piece begins at `at`, if one holds there.
