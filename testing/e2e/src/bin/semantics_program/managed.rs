@@ -45,7 +45,16 @@ pub fn advice(api: &Api) {
     let p = api.made("cuMemAllocManaged", &[16 * PAGE, 1]);
     let other = api.made("cuMemAllocManaged", &[4 * PAGE, 1]);
     let look = || {
-        for (from, pages) in [(0, 16), (0, 4), (2, 2), (3, 2), (4, 4), (6, 4), (15, 1)] {
+        for (from, pages) in [
+            (0, 16),
+            (0, 4),
+            (2, 2),
+            (3, 2),
+            (4, 1),
+            (4, 4),
+            (6, 4),
+            (15, 1),
+        ] {
             ask(api, p, from, pages);
         }
         ask(api, other, 0, 4);
