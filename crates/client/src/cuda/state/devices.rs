@@ -40,8 +40,8 @@ impl Device {
 }
 
 /// Attributes of which only these bits are as the server's driver says: the processor that would
-/// use the others is in another machine. With `CONCURRENT_MANAGED_ACCESS` off, CUDA's own rules make
-/// managed memory coherent at synchronization points, which is what can be kept over a network.
+/// use the others is in another machine. With `CONCURRENT_MANAGED_ACCESS` off, CUDA's own rules
+/// make managed memory coherent at synchronization points, which can be kept over a network.
 const MASKED: &[(u32, i32)] = &[
     (CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0),
     (CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 0),
