@@ -115,8 +115,10 @@ def run(cmd, limit, env):
         r = subprocess.run(cmd, capture_output=True, text=True, timeout=limit, env=env, cwd="/tmp")
         rc, out, err = r.returncode, r.stdout, r.stderr
     except subprocess.TimeoutExpired as e:
+
         def text(b):
             return b.decode(errors="replace") if isinstance(b, bytes) else (b or "")
+
         rc, out, err = "timeout", text(e.stdout), text(e.stderr)
     return {"rc": rc, "out": out, "err": err, "seconds": time.monotonic() - start}
 
