@@ -74,7 +74,8 @@ int main() {
     CHECK(cudaMemPoolDestroy(pool));
 #if CUDART_VERSION >= 13000
     int device_pools = 0;
-    cuDeviceGetAttribute(&device_pools, CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, 0);
+    // CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, which not every header of CUDA 13 has.
+    cuDeviceGetAttribute(&device_pools, (CUdevice_attribute)144, 0);
     printf("host pools: %d\n", device_pools);
     if (!device_pools) return 0;
     props = {};
