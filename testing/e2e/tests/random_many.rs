@@ -32,11 +32,11 @@ const KEPT: [(&str, u64); 7] = [
 ];
 
 /// What a worker's own inventory has at a session's end, at most: the context that the program
-/// retains, and bytes of memory that the next allocation gets, or whose unmapping the end overtook.
+/// retains, and bytes of memory that the next allocation gets.
 const LEFT: [(&str, u64); 5] = [
     ("Context", 1),
     ("context", 512 << 20),
-    ("linear", 6 << 20),
+    ("linear", 2 << 20),
     ("managed", 2 << 20),
     ("shared", 64 << 20),
 ];

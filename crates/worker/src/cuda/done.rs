@@ -82,6 +82,8 @@ struct Frees {
 
 /// The most entries.
 const MOST: usize = 1 << 13;
+/// How long the end of a session waits for memory to be unmapped; the end of its process frees all.
+const CLOSING: Duration = Duration::from_millis(100);
 /// The most memory that waits to be unmapped; beyond that the executor waits itself.
 const MOST_FREES: usize = 1 << 14;
 
@@ -350,8 +352,12 @@ impl Done<Events> {
         }
     }
 
-    /// The session is over: passes on what has been printed.
+    /// The session is over: what its program has freed is no longer counted, unless the device is
+    /// still at work, and what has been printed is passed on.
     pub(super) fn close(&self) {
+        let frees = lock(&self.probe().frees);
+        let left = |f: &mut Frees| f.left > 0;
+        drop(self.probe().freed.wait_timeout_while(frees, CLOSING, left));
         self.probe().printed.close();
     }
 }
