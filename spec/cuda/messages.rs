@@ -54,11 +54,12 @@ fn ContextSynchronize(context: u32);
 #[creates(Memory, va)]
 fn MemMapAt(va: u64, size: u64, device: i32);
 
-/// Memory that the client has handed over under `number`, or with 0 memory of the worker's own, is
-/// mapped at the client's address, and made known to the driver as page-locked.
+/// Memory that the client has handed over under `number`, or with 0 memory of the worker's own that
+/// stands for the program's at `origin`, is mapped at `va`, and made known to the driver as
+/// page-locked.
 #[id(0x8023)] #[message] #[waits] #[family(shared)]
 #[creates(SharedMemory, va)]
-fn ShareHost(va: u64, size: u64, number: u64);
+fn ShareHost(va: u64, size: u64, number: u64, origin: u64);
 
 /// Ends that, once all work of the context is done.
 #[id(0x8024)] #[message] #[queued] #[family(shared)]

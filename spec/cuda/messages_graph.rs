@@ -105,9 +105,10 @@ fn MirrorOut(exec: u32, mirror: u32, stream: u32);
 fn UserObjectCreate(object: u32, token: u64, count: u32);
 
 /// From the worker: what has this token is to run, after an `error` of its stream; a host node's
-/// after fetching the mirrors `before` and before sending the mirrors `after`.
+/// after fetching the mirrors `before` and before sending the mirrors `after`, but for bytes of the
+/// mirrors `beside`, which copies write at that time.
 #[id(0x811a)] #[message] #[queued] #[family(graph)]
-fn RunPromised(token: u64, error: u32, before: U32s, after: U32s);
+fn RunPromised(token: u64, error: u32, before: U32s, after: U32s, beside: U32s);
 
 /// The mirrors that an executable graph now reads and writes.
 #[id(0x8118)] #[message] #[waits] #[family(graph)]

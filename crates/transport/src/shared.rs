@@ -110,35 +110,52 @@ impl Segment {
 
     /// Maps its first `len` bytes at `at`, where nothing may lie yet.
     pub fn map(&self, at: u64, len: u64) -> io::Result<()> {
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE;
-        let (to, len) = (at as *mut libc::c_void, len as usize);
-        // SAFETY: a new mapping that replaces nothing.
-        let p = unsafe { libc::mmap(to, len, rights, flags, self.fd.as_raw_fd(), 0) };
-        if p == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        if p != to {
+        self.map_part(at, 0, len)
+    }
+
+    /// Maps `len` bytes from `offset` on at `at`, where nothing may lie yet.
+    pub fn map_part(&self, at: u64, offset: u64, len: u64) -> io::Result<()> {
+        let p = self.mapped(at, offset, len, libc::MAP_FIXED_NOREPLACE)?;
+        if p != at {
             // Kernels that do not know the flag take the address as a hint.
             // SAFETY: the mapping just made.
-            unsafe { libc::munmap(p, len) };
+            unsafe { Self::unmap(p, len) };
             return Err(ErrorKind::AlreadyExists.into());
         }
         // Only a wish: fewer, larger pages where the system allows them.
         // SAFETY: the mapping just made.
-        unsafe { libc::madvise(to, len, libc::MADV_HUGEPAGE) };
+        unsafe { libc::madvise(at as *mut libc::c_void, len as usize, libc::MADV_HUGEPAGE) };
         Ok(())
     }
 
     /// Maps its first `len` bytes anywhere, and says where.
     pub fn map_anywhere(&self, len: u64) -> io::Result<u64> {
+        self.map_part_anywhere(0, len)
+    }
+
+    /// Maps `len` bytes from `offset` on anywhere, and says where.
+    pub fn map_part_anywhere(&self, offset: u64, len: u64) -> io::Result<u64> {
+        self.mapped(0, offset, len, 0)
+    }
+
+    fn mapped(&self, at: u64, offset: u64, len: u64, how: i32) -> io::Result<u64> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
-        let (fd, len) = (self.fd.as_raw_fd(), len as usize);
-        // SAFETY: a new mapping, wherever the kernel likes.
-        let p = unsafe { libc::mmap(std::ptr::null_mut(), len, rights, libc::MAP_SHARED, fd, 0) };
+        let (to, fd) = (at as *mut libc::c_void, self.fd.as_raw_fd());
+        let offset = offset.try_into().map_err(|_| bad("no such part"))?;
+        // SAFETY: a new mapping that replaces nothing.
+        let p = unsafe { libc::mmap(to, len as usize, rights, libc::MAP_SHARED | how, fd, offset) };
         match p == libc::MAP_FAILED {
             true => Err(io::Error::last_os_error()),
             false => Ok(p as u64),
+        }
+    }
+
+    /// Gives the pages of a part back to the system: they read as zeros from now on.
+    pub fn clear(&self, offset: u64, len: u64) {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        if let (Ok(offset), Ok(len)) = (offset.try_into(), len.try_into()) {
+            // SAFETY: a descriptor of ours. Where the system cannot, the pages stay.
+            unsafe { libc::fallocate(self.fd.as_raw_fd(), mode, offset, len) };
         }
     }
 

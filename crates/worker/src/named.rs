@@ -30,6 +30,11 @@ impl<T: Clone> Named<T> {
         number
     }
 
+    /// Whether there is any.
+    pub fn any(&self) -> bool {
+        !self.lock().1.is_empty()
+    }
+
     /// What has this number, in the place of an address.
     pub fn get(&self, data: *mut c_void) -> Option<T> {
         self.lock().1.get(&data.addr()).cloned()

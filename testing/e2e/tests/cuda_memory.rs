@@ -29,6 +29,29 @@ fn managed_mapped_and_registered_memory_read_as_they_do_natively() {
 }
 
 #[test]
+fn graphs_copy_out_and_in_again_through_the_programs_memory() {
+    same_with_and_without_shared_memory("host_graphs");
+}
+
+#[test]
+fn kernels_find_host_memory_wherever_its_address_is() {
+    same_with_and_without_shared_memory("host_memory");
+}
+
+fn same_with_and_without_shared_memory(word: &str) {
+    let server = Server::start();
+    let program = Path::new(env!("CARGO_BIN_EXE_semantics_program"));
+    let expected = printed(native(program).arg(word));
+    assert!(expected.ends_with("done\n"), "{expected}");
+    for sharing in ["0", "1"] {
+        let mut c = remote(&server, program);
+        let got = printed(c.arg(word).env("BUSBAR_SHM", sharing));
+        assert_eq!(got, expected, "BUSBAR_SHM={sharing}");
+    }
+    server.wait_for_sessions(0);
+}
+
+#[test]
 fn copies_of_any_host_memory_read_as_they_do_natively() {
     let server = Server::start();
     let program = script("cuda_pinned.py");

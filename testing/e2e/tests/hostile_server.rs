@@ -25,6 +25,7 @@ fn run(token: u64) -> Vec<u8> {
         error: 0,
         before: vec![],
         after: vec![],
+        beside: vec![],
     };
     let mut out = Vec::new();
     m.encode(&mut Writer::new(&mut out));

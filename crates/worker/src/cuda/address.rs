@@ -14,7 +14,8 @@ impl Cuda {
     /// An address from the client, if it may go to the driver. Null may: it means nothing anywhere.
     #[inline]
     pub(crate) fn address(&self, va: CUdeviceptr) -> Result<CUdeviceptr> {
-        if in_ranges(va) || va == 0 || self.given.has(va) || of_device(self.driver, va) {
+        let known = || self.given.has(va) || self.shared.twins.has(va);
+        if in_ranges(va) || va == 0 || known() || of_device(self.driver, va) {
             Ok(va)
         } else {
             Err(CUDA_ERROR_INVALID_VALUE)

@@ -4,7 +4,7 @@ use super::address::check_destination;
 use super::done::{Kept, Staged, Then, reply};
 use super::promised::Promised;
 use super::room::{kept, room_for, staging_out};
-use super::state::mirrors::Mirror;
+use super::state::mirrors::Room;
 use super::{Cuda, attempt, check};
 use crate::answer::{Answered, Fail};
 use busbar_abi::cuda::*;
@@ -65,8 +65,8 @@ pub(super) fn copy_in(w: &mut Cuda, m: msg::CopyIn<'_>) -> Result {
 /// Where a stream waits for bytes of the client's: the memory that they go to, and a word that
 /// becomes 1 when they are there.
 struct Awaited {
-    room: Arc<Mirror>,
-    word: Arc<Mirror>,
+    room: Arc<Room>,
+    word: Arc<Room>,
 }
 
 impl Awaited {
@@ -98,7 +98,7 @@ fn await_bytes(
     (stream, context): (CUstream, u64),
     promised: Promised,
     len: usize,
-) -> Result<Arc<Mirror>> {
+) -> Result<Arc<Room>> {
     let (room, word) = (room_for(w, len)?, room_for(w, size_of::<u32>())?);
     let place = word.ptr;
     let awaited = Arc::new(Awaited {

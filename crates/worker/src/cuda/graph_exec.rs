@@ -5,7 +5,7 @@ use super::driver::is_capturing;
 use super::graph_node::{build, host};
 use super::graph_walk::{edges, ends, inside, kind, nodes};
 use super::state::execs::{Entry, Exec, Ids};
-use super::state::host_node::{HostNode, host_node};
+use super::state::host_node::{Around, HostNode, host_node};
 use super::{Cuda, attempt, check};
 use crate::answer::Always;
 use crate::memory::Use;
@@ -82,12 +82,17 @@ fn reach(from: u64, next: &HashMap<u64, Vec<u64>>) -> HashSet<u64> {
     seen
 }
 
-/// A host node, what it calls, and the mirrors before and behind it.
-type Host = (CUgraphNode, Arc<HostNode>, Ids);
+/// A host node, what it calls, and the mirrors around it.
+type Host = (CUgraphNode, Arc<HostNode>, Around);
 
-/// Tells the host nodes of a graph which mirrors are filled before them and read behind them.
-/// Gives the graph's own, not those of graphs inside it.
-fn tell_hosts(w: &Cuda, graph: CUgraph, outer: &Ids) -> Result<Vec<Host>> {
+/// Tells the host nodes of a graph which mirrors are filled before them, read behind them, and
+/// filled beside them. Gives the graph's own; those of graphs inside it are added to `inner`.
+fn tell_hosts(
+    w: &Cuda,
+    graph: CUgraph,
+    outer: &Around,
+    inner: &mut Vec<Arc<HostNode>>,
+) -> Result<Vec<Host>> {
     let mut own_hosts = Vec::new();
     let all = nodes(w, graph)?;
     let special =
@@ -123,20 +128,23 @@ fn tell_hosts(w: &Cuda, graph: CUgraph, outer: &Ids) -> Result<Vec<Host>> {
     }
     for n in all.iter().filter(special) {
         let mut around = outer.clone();
-        for m in reach(*n as u64, &up) {
-            around.0.extend(own.get(&m).into_iter().flat_map(|i| &i.1));
-        }
-        for m in reach(*n as u64, &down) {
-            around.1.extend(own.get(&m).into_iter().flat_map(|i| &i.0));
+        let (before, behind) = (reach(*n as u64, &up), reach(*n as u64, &down));
+        for (m, (sources, destinations)) in own.iter().filter(|(m, _)| **m != *n as u64) {
+            match (before.contains(m), behind.contains(m)) {
+                (true, _) => around[0].extend(destinations),
+                (_, true) => around[1].extend(sources),
+                _ => around[2].extend(destinations),
+            }
         }
         if kind(w, *n) == CU_GRAPH_NODE_TYPE_HOST {
             if let Some(h) = host(w, *n)? {
-                h.set_around(around.0.clone(), around.1.clone());
+                h.set_around(around.clone());
                 own_hosts.push((*n, h, around));
             }
         } else {
             for g in inside(w, *n).0 {
-                tell_hosts(w, g, &around)?;
+                let own = tell_hosts(w, g, &around, inner)?;
+                inner.extend(own.into_iter().map(|(_, h, _)| h));
             }
         }
     }
@@ -145,20 +153,24 @@ fn tell_hosts(w: &Cuda, graph: CUgraph, outer: &Ids) -> Result<Vec<Host>> {
 
 /// Sets what is known of an executable graph from the graph that it was made from.
 fn learn(w: &mut Cuda, exec: u32, graph: CUgraph, fresh: Option<CUgraphExec>) -> Result<Ids> {
-    if !w.graphs.mirrors.any() {
+    if !w.graphs.mirrors.any() && !HostNode::any() {
         return Ok((vec![], vec![]));
     }
     let mut entries = Vec::new();
     find(w, graph, false, &mut entries)?;
-    let told = tell_hosts(w, graph, &(vec![], vec![]))?;
-    if entries.is_empty() && !w.graphs.execs.contains_key(&exec) {
+    let mut inner = Vec::new();
+    let told = tell_hosts(w, graph, &Around::default(), &mut inner)?;
+    let nothing = entries.is_empty() && told.is_empty() && inner.is_empty();
+    if nothing && !w.graphs.execs.contains_key(&exec) {
         return Ok((vec![], vec![]));
     }
     // One that is new gets host nodes of its own: its copies may be changed for it alone. An update
     // knows nodes by names that the new graph does not have: then the graph's must do.
+    // Launches under way need these, too, when graph and all are destroyed.
     let mut hosts = Vec::new();
     for (node, host, ids) in told {
-        let Some(raw) = fresh else { break };
+        inner.push(host.clone());
+        let Some(raw) = fresh else { continue };
         let own = HostNode::new(host.promised.clone());
         let p = CUDA_HOST_NODE_PARAMS {
             r#fn: Some(host_node),
@@ -171,10 +183,10 @@ fn learn(w: &mut Cuda, exec: u32, graph: CUgraph, fresh: Option<CUgraphExec>) ->
     }
     let e = w.graphs.execs.entry(exec).or_default();
     let former = std::mem::replace(&mut e.hosts, hosts);
-    let former = former
-        .into_iter()
-        .map(|(_, h, _)| Box::new(h) as Box<dyn Any + Send>);
-    e.keep.extend(former);
+    let former = former.into_iter().map(|(_, h, _)| h);
+    let former = former.chain(inner);
+    e.keep
+        .extend(former.map(|h| Box::new(h) as Box<dyn Any + Send>));
     // An update keeps which nodes are disabled, under names that the new graph does not have.
     let unsure = e.entries.iter().any(|e| !e.on || e.unsure);
     entries.iter_mut().for_each(|n| n.unsure |= unsure);
@@ -321,13 +333,19 @@ pub(super) fn graph_exec_set_node(
             e.keep.extend(old);
             e.refresh();
         }
-        CU_GRAPH_NODE_TYPE_GRAPH if w.graphs.mirrors.any() => {
+        CU_GRAPH_NODE_TYPE_GRAPH => {
             // The former child's copies keep their mirrors: harmless, if they are not launched.
-            let mut entries = Vec::new();
-            find(w, b.p.u[0] as CUgraph, true, &mut entries)?;
+            let (mut entries, mut inner) = (Vec::new(), Vec::new());
+            let child = b.p.u[0] as CUgraph;
+            find(w, child, true, &mut entries)?;
+            let own = tell_hosts(w, child, &Around::default(), &mut inner)?;
+            inner.extend(own.into_iter().map(|(_, h, _)| h));
             let e = w.graphs.execs.entry(m.exec).or_default();
             e.entries.iter_mut().for_each(|n| n.unsure = true);
             e.entries.extend(entries);
+            let inner = inner.into_iter();
+            e.keep
+                .extend(inner.map(|h| Box::new(h) as Box<dyn Any + Send>));
         }
         _ => {}
     }

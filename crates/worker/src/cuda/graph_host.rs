@@ -1,7 +1,8 @@
 //! The program's memory and functions in graphs.
 //!
 //! A copy node whose one end is the program's memory copies from or to a *mirror* instead:
-//! page-locked memory here. The client sends a source's bytes before each launch and gets a
+//! page-locked memory here, which lies as the program's does, so that nodes whose ends overlap find
+//! what others have written. The client sends a source's bytes before each launch and gets a
 //! destination's after it. A host node calls back, and the client moves what such a function may
 //! look at before and after.
 //!
@@ -14,7 +15,7 @@ use super::done::Then;
 use super::driver::capture;
 use super::promised::Promised;
 use super::room::make;
-use super::state::mirrors::{Mirror, place};
+use super::state::mirrors::{Mirror, Rows};
 use super::{Cuda, check};
 use crate::answer::{Answered, Behind, Fail, plain};
 use crate::staging::Lent;
@@ -26,34 +27,34 @@ use std::ffi::c_void;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Puts mirrors in the place of the host ends of a copy. Returns what must live as long as the
-/// copy.
+/// Puts mirrors in the place of the host ends of a copy, which have the program's addresses.
+/// Returns what must live as long as the copy.
 pub(super) fn mirror(
     w: &mut Cuda,
     c: &mut CUDA_MEMCPY3D,
     ids: [u32; 2],
 ) -> Result<Vec<Box<dyn Any + Send>>> {
     let mut keep: Vec<Box<dyn Any + Send>> = Vec::new();
-    let len = c
-        .WidthInBytes
-        .checked_mul(c.Height)
-        .and_then(|n| n.checked_mul(c.Depth))
-        .filter(|n| *n > 0 && *n < 1 << 40)
-        .ok_or(CUDA_ERROR_INVALID_VALUE)?;
+    let rows = |pitch, slice| Rows {
+        width: c.WidthInBytes,
+        height: c.Height,
+        depth: c.Depth,
+        pitch,
+        slice,
+    };
+    let (src, dst) = (rows(c.srcPitch, c.srcHeight), rows(c.dstPitch, c.dstHeight));
     if ids[0] != 0 {
-        let m = make(w, ids[0], len)?;
+        let m = make(w, ids[0], (c.srcHost as u64, src))?;
         c.srcMemoryType = CU_MEMORYTYPE_HOST as _;
         c.srcHost = m.ptr as *const c_void;
         (c.srcXInBytes, c.srcY, c.srcZ, c.srcLOD) = (0, 0, 0, 0);
-        (c.srcPitch, c.srcHeight) = (c.WidthInBytes, c.Height);
         keep.push(Box::new(m));
     }
     if ids[1] != 0 {
-        let m = make(w, ids[1], len)?;
+        let m = make(w, ids[1], (c.dstHost as u64, dst))?;
         c.dstMemoryType = CU_MEMORYTYPE_HOST as _;
         c.dstHost = m.ptr as *mut c_void;
         (c.dstXInBytes, c.dstY, c.dstZ, c.dstLOD) = (0, 0, 0, 0);
-        (c.dstPitch, c.dstHeight) = (c.WidthInBytes, c.Height);
         keep.push(Box::new(m));
     }
     Ok(keep)
@@ -123,7 +124,7 @@ pub(super) fn capture_copy(
 /// Bytes on their way into a mirror in stream order.
 struct Upload {
     mirror: Arc<Mirror>,
-    offset: usize,
+    offset: u64,
     from: *const u8,
     len: usize,
     _slab: Option<Lent>,
@@ -131,26 +132,23 @@ struct Upload {
 }
 
 impl Upload {
-    fn copy(&self) {
-        // SAFETY: `from` is in the slab or bytes beside it; `place` checked the mirror's length.
-        unsafe {
-            let to = (self.mirror.ptr as *mut u8).add(self.offset);
-            std::ptr::copy_nonoverlapping(self.from, to, self.len);
-        }
+    fn copy(&self) -> Result {
+        // SAFETY: `from` is in the slab or bytes beside it.
+        let bytes = unsafe { std::slice::from_raw_parts(self.from, self.len) };
+        self.mirror.write(self.offset, bytes)
     }
 }
 
 unsafe extern "C" fn upload(data: *mut c_void) {
     // SAFETY: made by `mirror_in` for this one run.
-    unsafe { Box::from_raw(data.cast::<Upload>()) }.copy();
+    let _ = unsafe { Box::from_raw(data.cast::<Upload>()) }.copy();
 }
 
 pub(super) fn mirror_in(w: &mut Cuda, m: msg::MirrorIn<'_>) -> Result {
     let slab = w.slab.take();
     let mirror = w.graphs.mirrors.get(m.mirror)?;
     let stream = w.stream(m.stream)? as CUstream;
-    let offset = place(&mirror, m.offset, m.data.len())?;
-    let idle = mirror.busy.load(Ordering::Acquire) == 0;
+    let idle = mirror.is_idle();
     // Bytes in a slab stay where they are until they are needed.
     let bytes = if slab.is_some() || idle {
         Vec::new()
@@ -164,15 +162,14 @@ pub(super) fn mirror_in(w: &mut Cuda, m: msg::MirrorIn<'_>) -> Result {
     };
     let u = Upload {
         mirror,
-        offset,
+        offset: m.offset,
         from,
         len: m.data.len(),
         _slab: slab,
         _bytes: bytes,
     };
     if idle {
-        u.copy();
-        return Ok(());
+        return u.copy();
     }
     // An earlier launch may still read the mirror: its new content comes behind it. (A copy
     // between two places on the host would make this thread wait.)
@@ -191,11 +188,12 @@ pub(super) fn mirror_out(w: &mut Cuda, m: msg::MirrorOut) -> Result<Answered, Be
     let mirror = w.graphs.mirrors.get(m.mirror)?;
     let (call, outbox) = (w.record.call, w.outbox.clone());
     let send = move |rc| {
-        if rc == CUDA_SUCCESS {
-            let bytes = (mirror.ptr as *const u8, mirror.len);
+        match mirror.whole() {
+            _ if rc != CUDA_SUCCESS => {}
             // SAFETY: the mirror's, which is kept. A later launch may write it meanwhile:
             // without Busbar it would write the program's memory at that time.
-            unsafe { outbox.put_owned(call, 0, bytes, mirror) };
+            Some(bytes) => unsafe { outbox.put_owned(call, 0, bytes, mirror) },
+            None => outbox.chunk(call, 0, &mirror.read()),
         }
         outbox.reply(call, rc, |_| {});
     };

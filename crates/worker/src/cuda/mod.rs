@@ -96,7 +96,7 @@ pub fn open(setup: Setup) -> Result<Box<dyn Api>, Refusal> {
     let places = mover::Places::default();
     let graphs = execs::Graphs::default();
     let mirrors = graphs.mirrors.by_id();
-    let twins = state::twins::Twins::default();
+    let twins = state::twins::Twins::of(graphs.mirrors.image.clone());
     let far = (mirrors, twins.clone());
     let mover = mover::Mover::new(driver, places.clone(), far, blame.clone(), &setup);
     setup.ahead.serve(Box::new(mover));

@@ -272,9 +272,9 @@ impl Mover {
         let id = u32::from_le_bytes(*id);
         if h.op == OP_MIRROR_IN {
             let (offset, bytes) = address(rest)?;
-            return mirrors::write(&self.mirrors, id, offset, bytes);
+            return mirrors::find(&self.mirrors, id)?.write(offset, bytes);
         }
-        let bytes = mirrors::read(&self.mirrors, id)?;
+        let bytes = mirrors::find(&self.mirrors, id)?.read();
         self.outbox.chunk(h.call, 0, &bytes);
         Ok(())
     }

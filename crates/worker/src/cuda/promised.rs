@@ -86,9 +86,9 @@ impl Drop for Read {
     }
 }
 
-/// What else a function needs: the error of its stream, and the mirrors to fetch before it and to
-/// send after it.
-pub(super) type With = (CUresult, (Vec<u32>, Vec<u32>));
+/// What else a function needs: the error of its stream, and the mirrors to fetch before it, to send
+/// after it, and those that copies write meanwhile.
+pub(super) type With = (CUresult, [Vec<u32>; 3]);
 
 impl Promised {
     /// The token.
@@ -118,12 +118,13 @@ impl Promised {
             .callback(n, Word::Run as i32, |w| m.encode(w));
     }
 
-    fn asked(&self, (error, (before, after)): With) -> msg::RunPromised {
+    fn asked(&self, (error, [before, after, beside]): With) -> msg::RunPromised {
         msg::RunPromised {
             token: self.token,
             error: error as u32,
             before,
             after,
+            beside,
         }
     }
 

@@ -3,55 +3,61 @@
 use super::Cuda;
 use super::check;
 use super::done::{Kept, Lodging};
-use super::state::mirrors::{Mirror, most_taken, room};
-use crate::lock::lock;
+use super::state::mirrors::{Mirror, Room, Rows};
 use busbar_abi::cuda::*;
+use busbar_wire::generated::cuda::Kind;
 use busbar_wire::limits::BULK_CHUNK;
 use std::any::Any;
+use std::ffi::c_void;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+const PORTABLE: u32 = 1;
+
 /// Page-locked memory for bytes of the program's that have no other place.
-pub(super) fn room_for(w: &mut Cuda, len: usize) -> Result<Arc<Mirror>, CUresult> {
-    make(w, 0, len)
+pub(super) fn room_for(w: &mut Cuda, len: usize) -> Result<Arc<Room>> {
+    let d = w.driver;
+    w.graphs.mirrors.room(len, |size| {
+        let mut p = std::ptr::null_mut();
+        // SAFETY: a pointer to a live pointer.
+        check(unsafe { d.cuMemHostAlloc(&mut p, size, PORTABLE) })?;
+        Ok(p as u64)
+    })
 }
 
-/// Makes the mirror `id`.
-pub(super) fn make(w: &mut Cuda, id: u32, len: usize) -> Result<Arc<Mirror>, CUresult> {
-    const PORTABLE: u32 = 1;
-    let size = room(len);
-    let mirrors = &mut w.graphs.mirrors;
-    let known = lock(&mirrors.pool.free).get_mut(&size).and_then(Vec::pop);
-    let ptr = match known {
-        Some(p) => p,
-        None => {
-            let taken = mirrors.taken.saturating_add(size);
-            if taken > most_taken() {
-                return Err(CUDA_ERROR_OUT_OF_MEMORY);
+/// Makes the mirror `id` of the program's memory.
+pub(super) fn make(w: &mut Cuda, id: u32, of: (u64, Rows)) -> Result<Arc<Mirror>> {
+    forget_ended(w);
+    let d = w.driver;
+    w.graphs.mirrors.make(id, of, &w.outbox, |view| {
+        let (p, len) = (view.at as *mut c_void, view.len as usize);
+        // SAFETY: memory that stays mapped until it is unregistered.
+        check(unsafe { d.cuMemHostRegister_v2(p, len, PORTABLE) })
+    })
+}
+
+/// Has the driver forget the mirrors that are gone, on a thread of its own: it may wait for work.
+fn forget_ended(w: &mut Cuda) {
+    let ended = w.graphs.mirrors.take_ended();
+    if ended.is_empty() {
+        return;
+    }
+    let (d, image) = (w.driver, w.graphs.mirrors.image.clone());
+    let context = w.handle(Kind::Context, w.current).unwrap_or(0);
+    let run = move || {
+        // SAFETY: memory that was registered, of mirrors that nobody has any more. With its
+        // context the registration may be gone already.
+        unsafe {
+            d.cuCtxSetCurrent(context as CUcontext);
+            for v in ended {
+                d.cuMemHostUnregister(v.at as *mut c_void);
+                image.hide(v);
             }
-            let mut p = std::ptr::null_mut();
-            // SAFETY: a pointer to a live pointer.
-            check(unsafe { w.driver.cuMemHostAlloc(&mut p, size, PORTABLE) })?;
-            w.graphs.mirrors.taken = taken;
-            p as u64
         }
     };
-    let mirrors = &mut w.graphs.mirrors;
-    let m = Arc::new(Mirror {
-        id,
-        ptr,
-        len,
-        busy: Default::default(),
-        pool: mirrors.pool.clone(),
-        outbox: w.outbox.clone(),
-    });
-    lock(&mirrors.by_id).retain(|_, m| m.strong_count() > 0);
-    mirrors.by_ptr.retain(|_, m| m.strong_count() > 0);
-    if id != 0 {
-        lock(&mirrors.by_id).insert(id, Arc::downgrade(&m));
-    }
-    mirrors.by_ptr.insert(ptr, Arc::downgrade(&m));
-    Ok(m)
+    let _ = std::thread::Builder::new()
+        .name("unregister".into())
+        .spawn(run);
 }
 
 /// How long to wait for a slab to come back, which it does many times in this while if what it
@@ -72,7 +78,7 @@ fn detour(w: &mut Cuda) -> Option<(u64, Arc<dyn Any + Send + Sync>)> {
 
 /// Memory for a chunk on its way out: a slab, once the client has taken others. When none comes
 /// back for a while, streams that stand still have them, and others must not wait for those.
-pub(super) fn staging_out(w: &mut Cuda) -> Result<(u64, Lodging), CUresult> {
+pub(super) fn staging_out(w: &mut Cuda) -> Result<(u64, Lodging)> {
     let since = Instant::now();
     loop {
         if let Some(s) = w.outgoing.take(Duration::ZERO) {

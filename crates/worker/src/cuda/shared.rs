@@ -30,7 +30,7 @@ fn register(d: &Driver, va: u64, size: u64) -> Result {
 
 pub(super) fn share_host(w: &mut Cuda, m: msg::ShareHost) -> Result {
     match m.number {
-        0 => w.shared.map_twin(m.va, m.size, w.record.aux)?,
+        0 => w.shared.map_twin((m.va, m.size), m.origin, w.record.aux)?,
         number => w.shared.map(m.va, m.size, number)?,
     }
     register(w.driver, m.va, m.size).inspect_err(|_| w.shared.unmap(m.va))

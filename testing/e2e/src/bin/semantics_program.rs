@@ -33,6 +33,12 @@ mod graph_memory;
 #[path = "semantics_program/held.rs"]
 mod held;
 
+#[path = "semantics_program/host_graphs.rs"]
+mod host_graphs;
+
+#[path = "semantics_program/host_memory.rs"]
+mod host_memory;
+
 #[path = "semantics_program/logs.rs"]
 mod logs;
 
@@ -89,6 +95,8 @@ fn main() {
         "tables" => copies::tables(&api),
         "first" => copies::first(&api),
         "graph_memory" => graph_memory::graph_memory(&api),
+        "host_graphs" => host_graphs::host_graphs(&api),
+        "host_memory" => host_memory::host_memory(&api),
         "logs" => logs::logs(&api),
         "log_of_queued" => logs::of_queued(&api),
         "dead_captures" => deaths::captures(&api),

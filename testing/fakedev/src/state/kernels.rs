@@ -188,6 +188,39 @@ static BUILTINS: &[Builtin] = &[
             DONE
         },
     },
+    // follow(u8 *dst, const u64 *cell, u64 n): copies from where the cell says
+    Builtin {
+        name: "follow",
+        params: &[P, P, P],
+        run: |a| {
+            let n = a.n(2);
+            let (dst, cell) = (a.at::<u8>(0, n)?, a.at::<u64>(1, 1)?);
+            // SAFETY: the cell was just checked.
+            let src = unsafe { cell.read() };
+            if !memory::accessible(src, n) {
+                return Err(ILLEGAL_ADDRESS);
+            }
+            // SAFETY: both ranges were just checked.
+            unsafe { std::ptr::copy(src as *const u8, dst, n) };
+            DONE
+        },
+    },
+    // mark(const u64 *cell, u32 value): writes where the cell says
+    Builtin {
+        name: "mark",
+        params: &[P, W],
+        run: |a| {
+            let cell = a.at::<u64>(0, 1)?;
+            // SAFETY: the cell was just checked.
+            let dst = unsafe { cell.read() };
+            if !memory::accessible(dst, 4) {
+                return Err(ILLEGAL_ADDRESS);
+            }
+            // SAFETY: as many bytes were just checked.
+            unsafe { (dst as *mut u32).write_unaligned(a.u32(1)) };
+            DONE
+        },
+    },
     // reduce_u32(u64 *out, const u32 *src, u64 n): the sum
     Builtin {
         name: "reduce_u32",

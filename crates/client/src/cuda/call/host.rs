@@ -103,6 +103,11 @@ impl Far for Cx {
         }
     }
 
+    fn may_be_address(&self, word: u64) -> bool {
+        let shadows = &self.state().shadows;
+        shadows.is_host_memory_known() && shadows.may_be_host_memory(word)
+    }
+
     fn read_all(&self, looks: &[Look]) -> Result<Vec<Option<Vec<u8>>>> {
         let wanted = looks.iter().map(|l| (l.context, l.src, l.len)).collect();
         let got = self.client.session.memory_out_all(wanted);

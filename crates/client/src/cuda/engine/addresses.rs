@@ -1,17 +1,24 @@
-//! Which words of a launch's parameters are addresses of page-locked memory.
+//! Which words that reach a device are addresses of page-locked memory: what kernels may use in
+//! place has to be the same on both sides, and what they do not is cheaper left alone.
 //!
-//! Kernels may use such memory by the program's own address, in a parameter or inside a structure,
-//! and what a structure's words mean nobody says. Those that a program leaves out hold what was on
-//! the stack before, which may well be the address of the batch that was copied just now. To take
-//! that for an address makes the batch travel twice more at every step; to miss an address is an
-//! error of the kernel. So words of short parameters are believed. Of longer structures a place is
-//! believed where one of the kernel's first launches had such an address: a program that means it
-//! does so from the start, and what is left on the stack varies. Of tables with hundreds of places,
-//! most of them unused, as PyTorch's optimizers have them, nothing is believed.
+//! Kernels have such addresses as a parameter, or in memory. A word that a program copies or stores
+//! to the device, in a piece that is not too long, is believed: chance does not make such numbers.
+//!
+//! What a parameter's words mean nobody says. Those of a structure that a program leaves out hold
+//! what was on the stack before, which may well be the address of the batch that was copied just
+//! now. To take that for an address makes the batch travel twice more at every step; to miss an
+//! address is an error of the kernel. So words of short parameters are believed. Of longer
+//! structures a place is believed where one of the kernel's first launches had such an address: a
+//! program that means it does so from the start, and what is left on the stack varies. Tables with
+//! hundreds of places, most of them unused, as PyTorch's optimizers have them, have no such places.
+//! In any structure the address of memory is believed that never was an end of a copy: copies
+//! are what leaves addresses on the stack. So is one of memory that the program asked to have mapped.
 
 use crate::cuda::call::Cx;
 use crate::cuda::engine::shadow;
 use crate::cuda::state::functions::Function;
+use crate::cuda::state::rows::Rows;
+use crate::cuda::state::shadows::{MOST_SCANNED, words};
 use busbar_abi::cuda::*;
 
 /// Bytes of the longest parameter whose words are believed at once: some pointers and sizes.
@@ -19,6 +26,9 @@ const SHORT: u32 = 96;
 
 /// Bytes of the longest one whose words are believed at all.
 const LONG: u32 = 1024;
+
+/// In the flags of memory that is allocated or registered: kernels are to have it.
+const MAPPED: u32 = 2;
 
 /// Finds the addresses of page-locked memory in a launch's packed parameters, shows that memory to
 /// kernels, and puts the device's addresses in their places.
@@ -45,7 +55,8 @@ pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<()> {
             if *size > SHORT {
                 let early = early && *size <= LONG;
                 let (believed, new) = f.places.believes(from + 8 * n, early || all);
-                if !believed {
+                let meant = r.flags & MAPPED != 0 || !cx.state().ranges.was_copied(&r);
+                if !believed && !meant {
                     if new {
                         let why = "not taken for an address (BUSBAR_POINTERS=all does)";
                         crate::log!(Info, "page-locked memory: {}; {why}", place());
@@ -57,6 +68,85 @@ pub fn translate(cx: Cx, f: &Function, packed: &mut [u8]) -> Result<()> {
             if there != word {
                 bytes.copy_from_slice(&there.to_le_bytes());
             }
+        }
+    }
+    Ok(())
+}
+
+/// Shows memory to kernels whose address is a word that reaches the device; says whether they did
+/// not see it before.
+fn show(cx: Cx, word: u64, place: &str) -> Result<bool> {
+    let state = cx.state();
+    let known = state.shadows.device_side(word, 1).is_some();
+    let Some(r) = state.ranges.find_page_locked(word).filter(|_| !known) else {
+        return Ok(false);
+    };
+    shadow::expose(cx, &r, word, || place.into()).map(|_| true)
+}
+
+/// Looks through bytes that the program copies to `dst` on a device.
+#[inline]
+pub fn in_copy(cx: Cx, dst: u64, bytes: &[u8]) -> Result<()> {
+    let shadows = &cx.state().shadows;
+    if !shadows.is_host_memory_known() || bytes.len() > MOST_SCANNED {
+        return Ok(());
+    }
+    for word in words(dst, bytes).filter(|w| shadows.may_be_host_memory(*w)) {
+        show(cx, word, "a copy has it")?;
+    }
+    Ok(())
+}
+
+/// The same of rows.
+///
+/// # Safety
+/// The program's memory is readable.
+pub unsafe fn in_rows(cx: Cx, r: &Rows) -> Result<()> {
+    let known = cx.state().shadows.is_host_memory_known();
+    if !known || r.width * r.height * r.depth > MOST_SCANNED {
+        return Ok(());
+    }
+    let there = r.dst.device.wrapping_sub(r.dst.host);
+    for (y, z) in (0..r.depth).flat_map(|z| (0..r.height).map(move |y| (y, z))) {
+        // SAFETY: a row of the program's box.
+        let row = unsafe { std::slice::from_raw_parts(r.src.row(y, z) as *const u8, r.width) };
+        in_copy(cx, there.wrapping_add(r.dst.row(y, z)), row)?;
+    }
+    Ok(())
+}
+
+/// Kernels are about to be queued on `stream`: what the program has written goes ahead of them, and
+/// what it has written of memory whose address is in there.
+pub fn work(cx: Cx, stream: u32) -> Result<()> {
+    let shadows = &cx.state().shadows;
+    while shadows.active() {
+        cx.work(stream, false)?;
+        let found = shadows.areas().take_found();
+        let mut new = false;
+        for word in found {
+            new |= show(cx, word, "the program stored it")?;
+        }
+        if !new {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Where the device has what a graph's node is to write, wait for or fill.
+pub fn of_node(cx: Cx, p: u64) -> Result<u64> {
+    match cx.state().ranges.find_page_locked(p) {
+        Some(r) => shadow::expose(cx, &r, p, || "a graph's node has it".into()),
+        None => Ok(p),
+    }
+}
+
+/// The same of the words of a list of memory operations, as bytes.
+pub fn of_operations(cx: Cx, list: &mut [u8]) -> Result<()> {
+    for op in list.chunks_exact_mut(size_of::<CUstreamBatchMemOpParams>()) {
+        // The second word is the address; that of a barrier is none.
+        if let Some(word) = op[8..].first_chunk_mut::<8>() {
+            *word = of_node(cx, u64::from_le_bytes(*word))?.to_le_bytes();
         }
     }
     Ok(())

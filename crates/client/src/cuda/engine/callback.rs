@@ -31,9 +31,10 @@ struct Asked {
     /// It will not be asked for again.
     last: bool,
     error: CUresult,
-    /// Mirrors to fetch before, and to give after.
+    /// Mirrors to fetch before, to give after, and those that copies write meanwhile.
     before: Vec<u32>,
     after: Vec<u32>,
+    beside: Vec<u32>,
 }
 
 /// The most of them that wait: a server cannot fill the program's memory with them.
@@ -125,7 +126,7 @@ fn read(cx: Cx, call: u32, from: &HostBox) {
     };
     // SAFETY: page-locked memory, which its owner keeps until the copy is done.
     let send = || unsafe {
-        transfer::pieces(from, |at, piece| {
+        transfer::pieces(from, &[], |at, piece| {
             send_piece(at, piece);
             Ok(())
         })
@@ -155,7 +156,7 @@ fn work(cx: Cx, job: &Asked) {
                     run(f);
                 }
             });
-            graph_host::give(cx, &job.after);
+            graph_host::give(cx, &job.after, &job.beside);
         }
         Promised::Callback { f, stream, data } => {
             // SAFETY: the program's function and data.
@@ -204,6 +205,7 @@ pub fn asked(client: &'static Client, status: i32, call: u32, body: &[u8]) -> Re
                 error: m.error as CUresult,
                 before: m.before,
                 after: m.after,
+                beside: m.beside,
             };
             let reads = matches!(what, Promised::Read(_));
             // It was there before the token was given.

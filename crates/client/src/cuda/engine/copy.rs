@@ -8,7 +8,7 @@
 use crate::cuda::call::Cx;
 use crate::cuda::engine::transfer::Arriving;
 use crate::cuda::engine::{
-    callback, copy_across, graph_host, ring, settled, shared, stream, transfer,
+    addresses, callback, copy_across, graph_host, ring, settled, shared, stream, transfer,
 };
 use crate::cuda::state::rows::{DEVICE, End, HOST, Rows};
 use busbar_abi::cuda::*;
@@ -106,6 +106,8 @@ unsafe fn queue_to_device(
     }
     let dst = cx.state().shadows.device_side(dst, len).unwrap_or(dst);
     cx.state().must_be_on_device(dst, len)?;
+    // SAFETY: passed on to the caller.
+    addresses::in_copy(cx, dst, unsafe { std::slice::from_raw_parts(src, len) })?;
     if cx.state().shadows.active() {
         cx.work(stream, false)?;
     }
@@ -127,7 +129,7 @@ unsafe fn queue_to_device(
     if shared::copy(cx, ends, src as u64, len, stream, later)? {
         return Ok(before);
     }
-    let pinned = later && cx.state().ranges.is_pinned(src as u64, len);
+    let pinned = later && cx.state().ranges.is_pinned_end(src as u64, len);
     if pinned && cx.state().order.may_still_write(src as u64, len) && !cx.idle(stream) {
         let r = flat((DEVICE, dst), (HOST, src as u64), len);
         return callback::read_in_order(cx, &r, 0, stream).map(Ok);
@@ -214,7 +216,7 @@ unsafe fn bring_to_host(
     if shared::copy(cx, ends, dst as u64, len, stream, later)? {
         return Ok(());
     }
-    if later && cx.state().ranges.is_pinned(dst as u64, len) {
+    if later && cx.state().ranges.is_pinned_end(dst as u64, len) {
         // SAFETY: page-locked memory stays until it is freed, and freeing it waits for copies.
         return unsafe {
             cx.state().order.program_will_see();
@@ -265,6 +267,7 @@ pub unsafe fn at_once(cx: Cx, dst: u64, src: u64, len: usize, stream: u32) -> Re
         cx.state().must_be_on_device(dst, len)?;
         // SAFETY: page-locked memory of that length.
         let bytes = unsafe { std::slice::from_raw_parts(src as *const u8, len) };
+        addresses::in_copy(cx, dst, bytes)?;
         return transfer::queue(cx, dst, bytes, stream);
     }
     // SAFETY: passed on to the caller.

@@ -4,7 +4,9 @@
 
 use crate::cuda::call::Cx;
 use crate::cuda::engine::transfer::Arriving;
-use crate::cuda::engine::{array, callback, copy_across, graph_host, settled, stream, transfer};
+use crate::cuda::engine::{
+    addresses, array, callback, copy_across, graph_host, settled, stream, transfer,
+};
 use crate::cuda::state::rows::{ARRAY, CHUNK, DEVICE, End, HOST, Rows, shape};
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
@@ -167,6 +169,7 @@ pub unsafe fn copy_box(
             }
             (HOST, DEVICE | ARRAY) => {
                 let (p, n) = r.host(r.src).span();
+                addresses::in_rows(cx, &r)?;
                 let written = later
                     && cx.state().ranges.is_pinned(p, n)
                     && cx.state().order.may_still_write(p, n);

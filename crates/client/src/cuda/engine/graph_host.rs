@@ -7,9 +7,10 @@
 
 use crate::cuda::call::{Cx, decode};
 use crate::cuda::engine::transfer::Arriving;
-use crate::cuda::engine::{stream, transfer};
+use crate::cuda::engine::{addresses, stream, transfer};
 use crate::cuda::state::graphs::Lists;
-use crate::cuda::state::rows::{End, HOST, Rows, shape};
+use crate::cuda::state::rows::{End, HOST, HostBox, Rows, UNIFIED, shape};
+use crate::cuda::state::space;
 use busbar_abi::cuda::*;
 use busbar_channel::Bulk;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -36,32 +37,55 @@ pub fn travel(cx: Cx, r: &Rows) -> Result<Travel> {
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let array = |e: &End| cx.handle_opt(Kind::Array, e.array);
-    let r = cx.state().settled(r);
+    let mut r = cx.state().settled(r);
+    // What the worker has at the same address needs nothing in its place.
+    for e in [&mut r.src, &mut r.dst] {
+        if e.memory == HOST && space::is_shared(e.host) {
+            (e.memory, e.device, e.host) = (UNIFIED, e.host, 0);
+        }
+    }
     for e in [&r.src, &r.dst] {
         if e.memory == HOST && (e.host == 0 || e.pitch < r.width) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
     }
+    let mut shape = shape(&r);
+    // The worker has one image of what overlaps: that needs the addresses here.
+    let start = |e: End| match e.memory {
+        HOST => e
+            .extent(&r)
+            .and_then(|(first, _)| e.host.checked_add(first)),
+        _ => Some(0),
+    };
+    let (src, dst) = (start(r.src), start(r.dst));
+    shape.srcHost = src.ok_or(CUDA_ERROR_INVALID_VALUE)? as _;
+    shape.dstHost = dst.ok_or(CUDA_ERROR_INVALID_VALUE)? as _;
     Ok(Travel {
-        shape: shape(&r),
+        shape,
         arrays: [array(&r.src)?, array(&r.dst)?],
         mirrors: [mirror(cx, &r, r.src, false), mirror(cx, &r, r.dst, true)],
     })
 }
 
-/// Puts the program's own addresses back where the worker has mirrors.
+/// Puts the program's own addresses back where the worker has mirrors, or shares its memory.
 pub fn restore(cx: Cx, c: &mut CUDA_MEMCPY3D, mirrors: [u32; 2]) {
     if let Some(b) = cx.state().graphs.mirrored(mirrors[0]) {
         c.srcMemoryType = CU_MEMORYTYPE_HOST as _;
         (c.srcHost, c.srcDevice) = (b.end.host as _, 0);
         (c.srcXInBytes, c.srcY, c.srcZ) = (b.end.x, b.end.y, b.end.z);
         (c.srcPitch, c.srcHeight) = (b.end.pitch, b.end.height);
+    } else if space::is_shared(c.srcDevice) {
+        c.srcMemoryType = CU_MEMORYTYPE_HOST as _;
+        (c.srcHost, c.srcDevice) = (c.srcDevice as _, 0);
     }
     if let Some(b) = cx.state().graphs.mirrored(mirrors[1]) {
         c.dstMemoryType = CU_MEMORYTYPE_HOST as _;
         (c.dstHost, c.dstDevice) = (b.end.host as _, 0);
         (c.dstXInBytes, c.dstY, c.dstZ) = (b.end.x, b.end.y, b.end.z);
         (c.dstPitch, c.dstHeight) = (b.end.pitch, b.end.height);
+    } else if space::is_shared(c.dstDevice) {
+        c.dstMemoryType = CU_MEMORYTYPE_HOST as _;
+        (c.dstHost, c.dstDevice) = (c.dstDevice as _, 0);
     }
 }
 
@@ -83,31 +107,43 @@ pub fn capture(cx: Cx, r: &Rows, stream: u32) -> Result<bool> {
     Ok(decode::<msg::CaptureCopyReply>(&reply)?.captured != 0)
 }
 
+/// Whether kernels see a box in place: then its bytes come and go as those of such memory do.
+fn is_seen(cx: Cx, b: &HostBox) -> bool {
+    let (p, n) = b.span();
+    cx.state().shadows.device_side(p, n).is_some()
+}
+
 /// Sends what a launch on `stream` will read.
 ///
 /// # Safety
 /// The program's memory is readable, as the API asks.
 pub unsafe fn before_launch(cx: Cx, l: &Lists, stream: u32) -> Result<()> {
     for id in &l.sources {
-        let Some(b) = cx.state().graphs.mirrored(*id) else {
+        let Some(b) = cx.state().graphs.mirrored(*id).filter(|b| !is_seen(cx, b)) else {
             continue;
         };
         let (p, n) = b.span();
-        if cx.state().order.may_still_write(p, n) {
-            // What is queued before the launch writes what this is to read.
-            cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
-        }
-        let queue = |offset, piece: &[u8]| {
+        let newer = match cx.state().order.in_images(p, n) {
+            Some(newer) => newer,
+            None => {
+                // What is queued before the launch writes what this is to read.
+                cx.call(&msg::CuStreamSynchronize { h_stream: stream })?;
+                Vec::new()
+            }
+        };
+        let queue = |offset: usize, piece: &[u8]| {
+            let offset = offset as u64;
+            addresses::in_copy(cx, offset, piece)?;
             let m = msg::MirrorIn {
                 mirror: *id,
                 stream,
-                offset: offset as u64,
+                offset,
                 data: &[],
             };
             cx.send_bulk(&m, Bulk::Copy(piece))
         };
         // SAFETY: passed on to the caller.
-        unsafe { transfer::pieces(&b, queue)? };
+        unsafe { transfer::pieces(&b, &newer, queue)? };
     }
     Ok(())
 }
@@ -118,7 +154,8 @@ pub unsafe fn before_launch(cx: Cx, l: &Lists, stream: u32) -> Result<()> {
 /// The program's memory stays writable until it has waited for the stream, as the API asks.
 pub unsafe fn after_launch(cx: Cx, exec: u32, l: &Lists, stream: u32) -> Result<()> {
     for id in &l.destinations {
-        let Some(b) = cx.state().graphs.destination(*id) else {
+        let b = cx.state().graphs.destination(*id);
+        let Some(b) = b.filter(|b| !is_seen(cx, b)) else {
             continue;
         };
         let m = msg::MirrorOut {
@@ -126,12 +163,14 @@ pub unsafe fn after_launch(cx: Cx, exec: u32, l: &Lists, stream: u32) -> Result<
             mirror: *id,
             stream,
         };
-        let (len, arriving) = (b.len(), Arriving::of_box(cx, &b));
+        let len = b.len();
         if let Some(p) = b.whole() {
+            let arriving = Arriving::of_graph(cx, p, len);
             // SAFETY: passed on to the caller.
             unsafe { transfer::later(cx, &m, (p as *mut u8, len), arriving, |_| {})? };
             continue;
         }
+        let arriving = Arriving::of_box(cx, &b);
         let mut packed = vec![0u8; len];
         let p = packed.as_mut_ptr();
         // SAFETY: the bytes live in the closure until they have arrived.
@@ -151,7 +190,8 @@ pub unsafe fn after_launch(cx: Cx, exec: u32, l: &Lists, stream: u32) -> Result<
 /// which may wait for the graph.
 pub fn fetch(cx: Cx, ids: &[u32]) {
     for id in ids {
-        let Some(b) = cx.state().graphs.destination(*id) else {
+        let b = cx.state().graphs.destination(*id);
+        let Some(b) = b.filter(|b| !is_seen(cx, b)) else {
             continue;
         };
         let mut packed = vec![0u8; b.len()];
@@ -163,11 +203,15 @@ pub fn fetch(cx: Cx, ids: &[u32]) {
     }
 }
 
-/// After a host node's function has run: what copies behind it will read. It is there before the
-/// worker heeds the word that the function has returned.
-pub fn give(cx: Cx, ids: &[u32]) {
+/// After a host node's function has run: what copies behind it will read, but for what copies
+/// `beside` it write, which is not here. It is there before the worker heeds the word that the
+/// function has returned.
+pub fn give(cx: Cx, ids: &[u32], beside: &[u32]) {
+    let newer = |id: &u32| cx.state().graphs.destination(*id);
+    let newer = beside.iter().filter_map(newer).flat_map(|b| b.without(&[]));
+    let newer: Vec<_> = newer.map(|(_, p, n)| (p, p + n as u64)).collect();
     for id in ids {
-        let Some(b) = cx.state().graphs.mirrored(*id) else {
+        let Some(b) = cx.state().graphs.mirrored(*id).filter(|b| !is_seen(cx, b)) else {
             continue;
         };
         let write = |offset, piece: &[u8]| {
@@ -175,6 +219,6 @@ pub fn give(cx: Cx, ids: &[u32]) {
             sent.map_err(|_| CUDA_ERROR_DEVICE_UNAVAILABLE)
         };
         // SAFETY: a graph of the program's reads this memory.
-        let _ = unsafe { transfer::pieces(&b, write) };
+        let _ = unsafe { transfer::pieces(&b, &newer, write) };
     }
 }

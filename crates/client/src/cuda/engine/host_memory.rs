@@ -1,7 +1,7 @@
 //! Page-locked memory that is ours to make.
 
-use crate::cuda::call::{Cx, Host, unmap_host};
-use crate::cuda::engine::{place, shared, stream, transfer};
+use crate::cuda::call::{Cx, unmap_host};
+use crate::cuda::engine::{place, shadow, shared, stream, transfer};
 use crate::cuda::state::ranges::Sort;
 use crate::cuda::state::space;
 use busbar_abi::cuda::*;
@@ -30,13 +30,10 @@ pub fn free(cx: Cx, p: u64) -> Result<()> {
         shared::free(cx.in_context(r.context), r.base, r.size);
         return Ok(());
     }
-    state.shadows.forget_host(&Host, r.base);
+    shadow::conceal(cx, &r);
     if let Some((va, size)) = place::leave_host(&state.spaces, r.base, r.size) {
         unmap_host(va, size);
-        match state.shadows.forget_granule(va) {
-            Some(context) => shared::stand_down(cx.in_context(context), va, size),
-            None => state.spaces.vacant(va, size),
-        }
+        state.spaces.vacant(va, size);
     }
     Ok(())
 }

@@ -213,6 +213,7 @@ unsafe fn params<'a>(
 /// # Safety
 /// The pointers are as for a launch.
 pub unsafe fn for_node(
+    cx: Cx,
     f: &Function,
     (grid, block, shared): ([u32; 3], [u32; 3], u32),
     kernel_params: *mut *mut c_void,
@@ -222,6 +223,7 @@ pub unsafe fn for_node(
     let mut out = Vec::new();
     // SAFETY: passed on to the caller.
     unsafe { pack(f, &params(f, kernel_params, extra)?, &mut out) };
+    addresses::translate(cx, f, &mut out)?;
     Ok(out)
 }
 
@@ -241,9 +243,7 @@ pub unsafe fn queue(
         // SAFETY: passed on to the caller.
         unsafe { pack(f, &params, &mut known) };
         addresses::translate(cx, f, &mut known)?;
-        if cx.state().shadows.active() {
-            cx.work(l.stream, false)?;
-        }
+        addresses::work(cx, l.stream)?;
         Params::Packed(&known)
     } else {
         params
@@ -310,6 +310,9 @@ pub fn launch_packed(
         return Err(CUDA_ERROR_INVALID_VALUE);
     }
     let stream = cx.stream(stream, false)?;
+    let mut params = params[..info.packed as usize].to_vec();
+    addresses::translate(cx, info, &mut params)?;
+    addresses::work(cx, stream)?;
     cx.send(&msg::LaunchKernel {
         function,
         stream,
@@ -318,7 +321,7 @@ pub fn launch_packed(
         shared,
         flags: 0,
         attrs: &[],
-        params: &params[..info.packed as usize],
+        params: &params,
     })
 }
 

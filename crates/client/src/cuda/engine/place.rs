@@ -22,13 +22,21 @@ pub fn map_fixed(at: u64, len: u64, rights: i32) -> Result<()> {
     Err(CUDA_ERROR_OUT_OF_MEMORY)
 }
 
-/// Maps memory through which kernels see memory that lies elsewhere in the program.
-pub fn map_window(cx: Cx, size: u64) -> Result<u64> {
+/// Maps memory through which kernels see whole pages that lie elsewhere in the program.
+pub fn map_window(cx: Cx, origin: u64, size: u64) -> Result<u64> {
     // Whole granules, so that a window can be freed by its address and size alone.
-    let size = size.next_multiple_of(space::GRANULE);
-    cx.state().spaces.place(space::WINDOW, size, |va, size| {
-        shared::stand_in(cx, va, size)
+    let room = size.next_multiple_of(space::GRANULE);
+    cx.state().spaces.place(space::WINDOW, room, |va, _| {
+        shared::stand_in(cx, va, size, origin)
     })
+}
+
+/// Gives the room of such a window back.
+pub fn leave_window(spaces: &Spaces, va: u64, size: u64) {
+    let room = size.next_multiple_of(space::GRANULE);
+    if let Some((va, room)) = spaces.unplace(space::WINDOW, va, room) {
+        spaces.vacant(va, room);
+    }
 }
 
 /// Maps page-locked memory of the program's.

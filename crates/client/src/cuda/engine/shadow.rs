@@ -10,6 +10,8 @@ use crate::cuda::state::ranges::{Range, Sort, pages};
 use crate::cuda::state::space;
 use busbar_abi::cuda::*;
 
+const PAGE: u64 = 4096;
+
 /// A function of the program's that ran in stream order has returned: what it wrote goes to the
 /// device before the work behind it, which was queued long ago and is the next to write. The worker
 /// does that before it heeds the word that the function has returned, so nobody waits here.
@@ -75,24 +77,17 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
     };
     // Flags and counters by which the program talks to running kernels are small.
     let small = r.size <= SMALL && shadows.has_room_for_small();
-    let start = if r.sort == Sort::Host {
-        let first = r.base & !(space::GRANULE - 1);
-        // Small allocations share a granule, which is mapped for the first of them.
-        let known = shadows.areas().has_granule(first);
-        if !known {
-            let size = (r.base - first + r.size).next_multiple_of(space::GRANULE);
-            shared::stand_in(home, first, size)?;
-            shadows.areas().add_granule(first, home.scope);
-        }
-        r.base
-    } else {
-        let page = r.base & 4095;
-        place::map_window(home, page + r.size)? + page
-    };
+    let page = r.base & !(PAGE - 1);
+    let whole = pages(r.base - page + r.size);
+    // At the program's own address wherever that can be: then a pointer is good at any depth.
+    let start = match shared::stand_in(home, page, whole, page) {
+        Err(_) if r.sort == Sort::Registered => place::map_window(home, page, whole)?,
+        done => done.map(|()| page)?,
+    } + (r.base - page);
     let mut area = match r.sort {
-        sort if small => Area::small(sort, r.base, r.size, start, r.context),
-        Sort::Host => Area::new(Sort::Host, r.base, pages(r.size), start, r.context),
-        _ => Area::registered(r.base, r.size, start, r.context),
+        sort if small => Area::small(sort, r.base, r.size, start, home.scope),
+        Sort::Host => Area::new(Sort::Host, r.base, pages(r.size), start, home.scope),
+        _ => Area::registered(r.base, r.size, start, home.scope),
     };
     const READ_ONLY: u32 = 8;
     let read_only = r.sort == Sort::Registered && r.flags & READ_ONLY != 0;
@@ -107,4 +102,24 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
         watch::start(cx)?;
     }
     Ok(there)
+}
+
+/// Page-locked memory is about to go, or to be the program's alone: what the worker has for it goes.
+/// What was `registered` has all its bytes here first.
+pub fn conceal(cx: Cx, r: &Range) {
+    let shadows = &cx.state().shadows;
+    let seen = match r.sort {
+        Sort::Registered => {
+            let wait = |owed: &[(u32, u32)], mark| cx.wait_for(owed, mark);
+            shadows.forget_registered(&Host, &cx, r.base, wait)
+        }
+        _ => shadows.forget_host(&Host, r.base),
+    };
+    let Some((context, start)) = seen else { return };
+    let (page, from) = (r.base & !(PAGE - 1), start & !(PAGE - 1));
+    let whole = pages(r.base - page + r.size);
+    shared::stand_down(cx.in_context(context), from, whole);
+    if from != page {
+        place::leave_window(&cx.state().spaces, from, whole);
+    }
 }

@@ -58,7 +58,12 @@ fn share(cx: Cx, va: u64, size: u64) -> Result<()> {
     let shared = neighbour.give(&segment, size).map_err(failed);
     shared
         .and_then(|number| {
-            let m = msg::ShareHost { va, size, number };
+            let m = msg::ShareHost {
+                va,
+                size,
+                number,
+                origin: 0,
+            };
             // Not `Cx::call`: an error that the program has not heard of yet is not this call's.
             match cx.call_any(&m)? {
                 (CUDA_SUCCESS, _) => Ok(()),
@@ -76,18 +81,24 @@ pub fn free(cx: Cx, base: u64, size: u64) {
     if let Some((va, size)) = cx.state().spaces.unplace(space::SHARED, base, size) {
         unmap_host(va, size);
         leave(cx, va, size);
+        cx.state().spaces.vacant(va, size);
     }
 }
 
-/// Has the worker map memory of its own that stands for the program's, which is not shared with it;
-/// kernels find it at `va`.
-pub fn stand_in(cx: Cx, va: u64, size: u64) -> Result<()> {
-    cx.call(&msg::ShareHost {
+/// Has the worker map memory of its own that stands for the program's at `origin`, which is not
+/// shared with it; kernels find it at `va`.
+pub fn stand_in(cx: Cx, va: u64, size: u64, origin: u64) -> Result<()> {
+    let m = msg::ShareHost {
         va,
         size,
         number: 0,
-    })
-    .map(drop)
+        origin,
+    };
+    // As above: only what is said of this call counts.
+    match cx.call_any(&m)? {
+        (CUDA_SUCCESS, _) => Ok(()),
+        (e, _) => Err(e),
+    }
 }
 
 /// Has the worker unmap what stood for memory of the program's, once all work of the context is
@@ -109,7 +120,6 @@ fn let_work_end(cx: Cx, va: u64) {
 fn leave(cx: Cx, va: u64, size: u64) {
     // Without a session there is nobody left to tell.
     let _ = cx.send(&msg::UnshareHost { va, size });
-    cx.state().spaces.vacant(va, size);
 }
 
 /// Queues a copy between the device and what may be shared memory, at `host`; says whether it did.

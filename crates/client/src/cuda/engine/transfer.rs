@@ -40,7 +40,13 @@ impl Arriving {
     /// Bytes that go somewhere in `len` bytes at `place`.
     pub fn new(cx: Cx, place: u64, len: usize) -> Self {
         let order = &cx.state().order;
-        Self(order.arrives(place, len), order)
+        Self(order.arrives(place, len, false), order)
+    }
+
+    /// What a graph writes to memory of which the worker has an image.
+    pub fn of_graph(cx: Cx, place: u64, len: usize) -> Self {
+        let order = &cx.state().order;
+        Self(order.arrives(place, len, true), order)
     }
 
     /// Bytes that will be put in their places in a box.
@@ -187,29 +193,32 @@ pub unsafe fn gather(b: &HostBox) -> Vec<u8> {
     out
 }
 
-/// Hands the bytes of a box on, packed, in pieces that each fit a record.
+/// Hands the bytes of a box on, packed, in pieces that each fit a record, but for those in some
+/// ranges of addresses.
 ///
 /// # Safety
 /// The program's memory is readable.
 pub unsafe fn pieces(
     b: &HostBox,
+    without: &[(u64, u64)],
     mut piece_at: impl FnMut(usize, &[u8]) -> Result<()>,
 ) -> Result<()> {
-    let (packed, p) = match b.whole() {
-        Some(p) => (Vec::new(), p as *const u8),
-        None => {
-            // SAFETY: passed on to the caller.
-            let v = unsafe { gather(b) };
-            let p = v.as_ptr();
-            (v, p)
-        }
+    let packed = match without.is_empty() && b.whole().is_none() {
+        // SAFETY: passed on to the caller.
+        true => unsafe { gather(b) },
+        false => Vec::new(),
     };
-    // SAFETY: the box, whose bytes lie one behind the other, or its packed bytes.
-    let all = unsafe { std::slice::from_raw_parts(p, b.len()) };
-    for (i, piece) in all.chunks(CHUNK).enumerate() {
-        piece_at(i * CHUNK, piece)?;
+    let all = match packed.is_empty() {
+        true => b.without(without),
+        false => vec![(0, packed.as_ptr() as u64, packed.len())],
+    };
+    for (offset, p, len) in all {
+        // SAFETY: part of the box, or its packed bytes.
+        let bytes = unsafe { std::slice::from_raw_parts(p as *const u8, len) };
+        for (i, piece) in bytes.chunks(CHUNK).enumerate() {
+            piece_at(offset + i * CHUNK, piece)?;
+        }
     }
-    drop(packed);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Executable graphs: making, updating, launching them.
 
 use crate::cuda::call::{Cx, decode, put, put_opt};
-use crate::cuda::engine::{graph, graph_host, stream};
+use crate::cuda::engine::{addresses, graph, graph_host, stream};
 use crate::cuda::life::{enter, guard};
 use busbar_abi::cuda::*;
 use busbar_wire::generated::cuda::{self as msg, Kind};
@@ -184,6 +184,7 @@ pub fn cuGraphNodeSetEnabled(
 
 pub unsafe fn cuGraphLaunch(cx: Cx, h_graph: u32, h_stream: u32) -> Result<()> {
     let m = msg::CuGraphLaunch { h_graph, h_stream };
+    addresses::work(cx, h_stream)?;
     let Some(l) = cx.state().graphs.lists(h_graph) else {
         return cx.send(&m);
     };

@@ -1,7 +1,7 @@
 //! A node's parameters: what a program gives, as it travels, and back.
 
 use crate::cuda::call::{Cx, decode, put};
-use crate::cuda::engine::{callback, graph, graph_host, launch, pool};
+use crate::cuda::engine::{addresses, callback, graph, graph_host, launch, pool};
 use crate::cuda::state::promised::Function;
 use crate::cuda::state::ranges::{Sort, plausible};
 use crate::cuda::state::rows;
@@ -78,7 +78,7 @@ pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded> {
             let block = [k.blockDimX, k.blockDimY, k.blockDimZ];
             let size = (grid, block, k.sharedMemBytes);
             // SAFETY: passed on to the caller.
-            e.extra = unsafe { launch::for_node(f, size, k.kernelParams, k.extra)? };
+            e.extra = unsafe { launch::for_node(cx, f, size, k.kernelParams, k.extra)? };
             k.ctx = context(cx, k.ctx)?;
             k.func = id as usize as CUfunction;
             k.kern = std::ptr::null_mut();
@@ -102,6 +102,7 @@ pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded> {
                 return Err(CUDA_ERROR_INVALID_VALUE);
             }
             s.ctx = context(cx, s.ctx)?;
+            s.dst = addresses::of_node(cx, s.dst)?;
             busbar_abi::set_member(u, s);
         }
         CU_GRAPH_NODE_TYPE_GRAPH => u[0] = u64::from(cx.handle(Kind::Graph, u[0])?),
@@ -122,6 +123,7 @@ pub unsafe fn encode(cx: Cx, p: &CUgraphNodeParams) -> Result<Encoded> {
             let mut b: CUDA_BATCH_MEM_OP_NODE_PARAMS_v2 = busbar_abi::member(u);
             // SAFETY: passed on to the caller.
             e.extra = unsafe { array(b.paramArray, b.count as usize)? };
+            addresses::of_operations(cx, &mut e.extra)?;
             b.ctx = context(cx, b.ctx)?;
             b.paramArray = std::ptr::null_mut();
             busbar_abi::set_member(u, b);

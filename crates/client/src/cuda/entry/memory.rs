@@ -1,7 +1,7 @@
 //! Device memory, page-locked host memory, and what is known of a pointer.
 
-use crate::cuda::call::{Cx, Host, put};
-use crate::cuda::engine::{host_memory, memory, place, pool, shadow, shared, stream, transfer};
+use crate::cuda::call::{Cx, put};
+use crate::cuda::engine::{host_memory, memory, place, pool, shadow, stream, transfer};
 use crate::cuda::state::ranges::{ORDERED, Range, Sort};
 use crate::cuda::state::space;
 use crate::lock::lock;
@@ -181,14 +181,7 @@ pub unsafe fn cuMemHostUnregister(cx: Cx, p: *mut c_void) -> Result<()> {
     let r = state.ranges.remove(p, |s| s == Sort::Registered);
     let r = r.ok_or(other)?;
     transfer::settle(cx, r.base, r.size);
-    let wait = |owed: &[(u32, u32)], mark| cx.wait_for(owed, mark);
-    let window = state.shadows.forget_registered(&Host, &cx, r.base, wait);
-    if let Some(window) = window {
-        let size = (r.base % 4096 + r.size).next_multiple_of(space::GRANULE);
-        if let Some((va, size)) = state.spaces.unplace(space::WINDOW, window, size) {
-            shared::stand_down(cx.in_context(r.context), va, size);
-        }
-    }
+    shadow::conceal(cx, &r);
     Ok(())
 }
 

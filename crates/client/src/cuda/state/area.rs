@@ -410,8 +410,12 @@ impl Area {
     }
 
     /// What the program has changed where nothing is protected, with the device's addresses; both
-    /// sides agree on it from now on.
-    pub fn edge_news(&mut self, pages: &impl Pages) -> Vec<(u64, Vec<u8>)> {
+    /// sides agree on it from now on. `note` hears of whole words.
+    pub fn edge_news(
+        &mut self,
+        pages: &impl Pages,
+        mut note: impl FnMut(u64, &[u8]),
+    ) -> Vec<(u64, Vec<u8>)> {
         let mut news = Vec::new();
         for e in &mut self.edges {
             // Nearly always: each launch looks here.
@@ -420,10 +424,14 @@ impl Area {
             }
             let now = e.settled(pages);
             match &e.agreed {
-                None => news.push((e.dev, now.clone())),
+                None => {
+                    note(e.dev, &now);
+                    news.push((e.dev, now.clone()));
+                }
                 Some(agreed) => news.extend(changes(agreed, &now).map(|r| {
-                    let at = e.dev + r.start as u64;
-                    (at, now[r].to_vec())
+                    let around = r.start.saturating_sub(7)..(r.end + 7).min(now.len());
+                    note(e.dev + around.start as u64, &now[around]);
+                    (e.dev + r.start as u64, now[r].to_vec())
                 })),
             }
             e.agreed = Some(now);
@@ -667,7 +675,7 @@ mod tests {
         let mut a = Area::registered(at, 12, 0x2000, 1);
         a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
         assert!(!a.guarded());
-        let push = |a: &mut Area| a.edge_news(&ram);
+        let push = |a: &mut Area| a.edge_news(&ram, |_, _| {});
         assert_eq!(push(&mut a), [(0x2000, vec![0; 12])]);
         ram.write(at + 2, &[5]);
         assert_eq!(push(&mut a), [(0x2002, vec![5])]);
@@ -690,10 +698,10 @@ mod tests {
         let ram = Ram::new(AT, 4096);
         let mut a = Area::small(Sort::Host, AT, 64, AT, 1);
         a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
-        assert_eq!(a.edge_news(&ram), [(AT, vec![0; 64])]);
-        assert_eq!(a.edge_news(&ram), []);
+        assert_eq!(a.edge_news(&ram, |_, _| {}), [(AT, vec![0; 64])]);
+        assert_eq!(a.edge_news(&ram, |_, _| {}), []);
         ram.write(AT + 8, &[2; 4]);
-        assert_eq!(a.edge_news(&ram), [(AT + 8, vec![2; 4])]);
+        assert_eq!(a.edge_news(&ram, |_, _| {}), [(AT + 8, vec![2; 4])]);
         a.leave_to_device(&ram);
         assert!(ram.rights.borrow().is_empty() && !a.guards(AT) && a.covers(AT));
         assert_eq!((a.stale_edges().count(), a.device_of(AT + 5)), (1, AT + 5));
@@ -728,7 +736,7 @@ mod tests {
         assert!(ram.get(page) == 5 && a.reopen(&ram, page + 9) && !a.reopen(&ram, AT));
         assert_eq!(a.pieces(0, 1), [(0, 4096), (8192, 8192)]);
         ram.write(page + 8, &[6]);
-        assert_eq!(a.edge_news(&ram), [(page + 8, vec![6])]);
+        assert_eq!(a.edge_news(&ram, |_, _| {}), [(page + 8, vec![6])]);
         // The block around it comes home, and goes again.
         a.arrived(&ram, 0, 1).unwrap();
         a.leave_to_device(&ram);
@@ -740,7 +748,7 @@ mod tests {
         let ram = Ram::new(AT, 4096);
         let mut a = Area::small(Sort::Registered, AT, 8, 0x2000, 1);
         a.begin_on_host(libc::PROT_READ);
-        a.edge_news(&ram);
+        a.edge_news(&ram, |_, _| {});
         assert_eq!(a.edge_changes(0, &[9; 8]), []);
     }
 

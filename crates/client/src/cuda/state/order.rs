@@ -29,6 +29,21 @@ fn key(scope: u32, stream: u32) -> u64 {
     u64::from(scope) << 32 | u64::from(stream)
 }
 
+/// Where bytes are to arrive.
+#[derive(Debug)]
+struct Place {
+    from: u64,
+    to: u64,
+    /// The worker has an image of this memory, which has them.
+    in_image: bool,
+}
+
+impl Place {
+    fn meets(&self, p: u64, len: usize) -> bool {
+        self.from < p.saturating_add(len as u64) && p < self.to
+    }
+}
+
 /// What is done, and what is not.
 #[derive(Default)]
 pub struct Order {
@@ -46,8 +61,8 @@ pub struct Order {
     open: AtomicU32,
     /// Copies to page-locked memory whose bytes have not all arrived.
     arriving: AtomicUsize,
-    /// Where they go: first address and end, by number.
-    places: Mutex<BTreeMap<u64, (u64, u64)>>,
+    /// Where they go, by number.
+    places: Mutex<BTreeMap<u64, Place>>,
     /// Functions that are queued and have not returned.
     due: AtomicUsize,
     /// Graphs hold functions, too: how often those run is not known here.
@@ -124,10 +139,14 @@ impl Order {
             .compare_exchange(id, 0, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Bytes will arrive somewhere in `len` bytes at `place`, until [`Order::arrived`] is told.
-    pub fn arrives(&self, place: u64, len: usize) -> u64 {
+    /// Bytes will arrive somewhere in `len` bytes at `place`, until [`Order::arrived`] is told. With
+    /// `in_image` those are all of these bytes, and the worker's image of the program's memory has
+    /// them.
+    pub fn arrives(&self, from: u64, len: usize, in_image: bool) -> u64 {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        lock(&self.places).insert(number, (place, place.saturating_add(len as u64)));
+        let to = from.saturating_add(len as u64);
+        let place = Place { from, to, in_image };
+        lock(&self.places).insert(number, place);
         self.arriving.fetch_add(1, Ordering::AcqRel);
         number
     }
@@ -143,18 +162,31 @@ impl Order {
     pub fn has_copies(&self, p: u64, len: u64) -> bool {
         let end = p.saturating_add(len);
         let reaches = |(from, to): &(u64, u64)| *from < end && p < *to;
-        self.arriving.load(Ordering::Acquire) > 0 && lock(&self.places).values().any(reaches)
+        let meets = |a: &Place| reaches(&(a.from, a.to));
+        self.arriving.load(Ordering::Acquire) > 0 && lock(&self.places).values().any(meets)
             || lock(&self.reads).keys().any(reaches)
     }
 
     /// Whether work that is queued may still write `len` bytes of the program's memory at `p`: what
     /// is read of it now would be too old for a copy behind that work.
     pub fn may_still_write(&self, p: u64, len: usize) -> bool {
-        let end = p.saturating_add(len as u64);
-        let reaches = |(from, to): &(u64, u64)| *from < end && p < *to;
-        self.due.load(Ordering::Acquire) > 0
-            || self.in_graphs.load(Ordering::Acquire)
-            || self.arriving.load(Ordering::Acquire) > 0 && lock(&self.places).values().any(reaches)
+        let arriving = || lock(&self.places).values().any(|a| a.meets(p, len));
+        self.functions_may_run() || self.arriving.load(Ordering::Acquire) > 0 && arriving()
+    }
+
+    fn functions_may_run(&self) -> bool {
+        self.due.load(Ordering::Acquire) > 0 || self.in_graphs.load(Ordering::Acquire)
+    }
+
+    /// What of `len` bytes at `p` is newer in the worker's image than here. None where something
+    /// else may still write them.
+    pub fn in_images(&self, p: u64, len: usize) -> Option<Vec<(u64, u64)>> {
+        if self.functions_may_run() {
+            return None;
+        }
+        let places = lock(&self.places);
+        let met = places.values().filter(|a| a.meets(p, len));
+        met.map(|a| a.in_image.then_some((a.from, a.to))).collect()
     }
 
     /// A function of the program is about to be queued.
@@ -332,10 +364,15 @@ mod tests {
     fn memory_may_be_written_by_copies_that_reach_it_and_by_any_function() {
         let o = Order::default();
         assert!(!o.may_still_write(0, usize::MAX) && !o.has_copies(0, u64::MAX));
-        let n = o.arrives(0x1000, 0x100);
+        let n = o.arrives(0x1000, 0x100, false);
         assert!(o.may_still_write(0x10ff, 1) && o.may_still_write(0xfff, 2));
         assert!(!o.may_still_write(0x1100, 9) && !o.may_still_write(0xff0, 16));
         assert!(o.has_copies(0x10ff, 9) && !o.has_copies(0x1100, 9));
+        let graphs = o.arrives(0x2000, 0x100, true);
+        assert_eq!(o.in_images(0x2080, 1), Some(vec![(0x2000, 0x2100)]));
+        assert_eq!(o.in_images(0x10ff, 0x2000), None, "a copy of no graph");
+        assert_eq!(o.in_images(0x1100, 0xf00), Some(vec![]));
+        o.arrived(graphs);
         o.arrived(n);
         assert!(!o.may_still_write(0x1000, 1) && !o.has_copies(0, u64::MAX));
         o.function_due();

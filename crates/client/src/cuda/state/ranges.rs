@@ -3,7 +3,7 @@
 use super::space::{self, Alloc, Release, Space};
 use crate::lock::{lock, read, write};
 use busbar_abi::cuda::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -65,6 +65,8 @@ impl Range {
 pub struct Ranges {
     all: RwLock<BTreeMap<u64, Range>>,
     serials: AtomicU64,
+    /// Page-locked memory that has been an end of a copy, by serial.
+    copied: RwLock<BTreeSet<u64>>,
 }
 
 impl Ranges {
@@ -137,6 +139,23 @@ impl Ranges {
             all.get(&base).filter(|r| which(r))?;
             all.remove(&base)
         })
+        .inspect(|r| {
+            if r.sort.is_page_locked() {
+                write(&self.copied).remove(&r.serial);
+            }
+        })
+    }
+
+    /// A copy has an end in page-locked memory: its address is on the stack of many a function.
+    pub fn note_copied(&self, r: &Range) {
+        if !self.was_copied(r) {
+            write(&self.copied).insert(r.serial);
+        }
+    }
+
+    /// Whether any copy has had an end in page-locked memory.
+    pub fn was_copied(&self, r: &Range) -> bool {
+        read(&self.copied).contains(&r.serial)
     }
 
     /// Forgets all memory of a context but for the program's own, which stays.
@@ -180,6 +199,15 @@ impl Ranges {
     /// Whether memory at `p` moves by itself.
     pub fn is_managed(&self, p: u64) -> bool {
         self.find(p).is_some_and(|r| r.sort == Sort::Managed)
+    }
+
+    /// The same of an end of a copy.
+    pub fn is_pinned_end(&self, p: u64, len: usize) -> bool {
+        let found = self.find_page_locked(p).filter(|r| r.holds(p, len));
+        found.is_some_and(|r| {
+            self.note_copied(&r);
+            true
+        })
     }
 
     /// Whether `len` bytes at `p` are page-locked host memory.
@@ -380,6 +408,10 @@ mod tests {
             r.remove(0x1200, |s| s == Sort::Device).is_none(),
             "of another sort"
         );
+        let host = r.find(0x1200).unwrap();
+        assert!(!r.was_copied(&host) && !r.is_pinned_end(0x1280, 0x81));
+        assert!(!r.was_copied(&host) && r.is_pinned_end(0x1280, 0x80));
+        assert!(r.was_copied(&host));
         let serials: Vec<_> = [0x1000, 0x1100, 0x1200]
             .map(|p| r.find(p).unwrap().serial)
             .into();

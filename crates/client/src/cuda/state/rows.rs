@@ -264,6 +264,34 @@ impl HostBox {
         (first, (last - first) as usize + self.width)
     }
 
+    /// What of it is not in some ranges of addresses: where that is among its packed bytes, its
+    /// address, and how many bytes.
+    pub fn without(&self, ranges: &[(u64, u64)]) -> Vec<(usize, u64, usize)> {
+        let mut left = match self.whole() {
+            Some(p) => vec![(0, p, self.len())],
+            None => {
+                let place = |i: usize| self.end.row(i % self.height, i / self.height);
+                let row = |i: usize| (i * self.width, place(i), self.width);
+                (0..self.height * self.depth).map(row).collect()
+            }
+        };
+        for (from, to) in ranges {
+            let around = |(offset, p, n): (usize, u64, usize)| {
+                let end = p + n as u64;
+                let (before, behind) = match *from < end && p < *to {
+                    true => ((*from).max(p), (*to).min(end)),
+                    false => (end, end),
+                };
+                let first = (offset, p, (before - p) as usize);
+                let second = offset + (behind - p) as usize;
+                [first, (second, behind, (end - behind) as usize)]
+            };
+            left = left.into_iter().flat_map(around).collect();
+            left.retain(|(_, _, n)| *n > 0);
+        }
+        left
+    }
+
     /// Its first byte, if its rows lie one behind the other.
     pub fn whole(&self) -> Option<u64> {
         let rows = self.height * self.depth == 1 || self.end.pitch == self.width;
@@ -310,5 +338,42 @@ pub fn shape_of(d: &CUDA_ARRAY3D_DESCRIPTOR) -> Shape {
         row: d.Width * element,
         height: d.Height.max(1),
         depth: d.Depth.max(1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_newer_elsewhere_is_not_sent() {
+        let line = |p, width| HostBox {
+            end: End {
+                host: p,
+                pitch: width,
+                height: 1,
+                ..End::default()
+            },
+            width,
+            height: 1,
+            depth: 1,
+        };
+        let b = line(100, 50);
+        let whole = vec![(0, 100, 50)];
+        for without in [(0, 100), (150, 200), (0, 1), (400, 500)] {
+            assert_eq!(b.without(&[without]), whole, "{without:?}");
+        }
+        assert_eq!(b.without(&[(0, 500)]), []);
+        assert_eq!(b.without(&[(90, 110)]), [(10, 110, 40)]);
+        assert_eq!(b.without(&[(140, 160)]), [(0, 100, 40)]);
+        let two = [(110, 120), (115, 130)];
+        assert_eq!(b.without(&two), [(0, 100, 10), (30, 130, 20)]);
+        let mut rows = line(100, 4);
+        (rows.end.pitch, rows.height, rows.end.height) = (10, 3, 3);
+        let all = [(0, 100, 4), (4, 110, 4), (8, 120, 4)];
+        assert_eq!(rows.without(&[]), all);
+        assert_eq!(rows.without(&[(104, 110)]), all, "between the rows");
+        let left = [(0, 100, 4), (4, 110, 1), (10, 122, 2)];
+        assert_eq!(rows.without(&[(111, 122)]), left);
     }
 }

@@ -29,6 +29,8 @@ pub trait Far {
     fn fence(&self) -> Result<()>;
     /// Reads device memory, ahead of the queue.
     fn read(&self, context: u32, src: u64, to: &mut [u8]) -> Result<()>;
+    /// Whether a word that is sent may be an address of page-locked memory.
+    fn may_be_address(&self, word: u64) -> bool;
     /// Reads several pieces, one after another, in one round trip. None of a context that is lost;
     /// an error when the session is over.
     fn read_all(&self, looks: &[Look]) -> Result<Vec<Option<Vec<u8>>>>;
@@ -101,15 +103,24 @@ pub struct Areas {
     pending: HashMap<(u32, u32), u64>,
     /// Work queued so far.
     count: u64,
-    /// Granules of page-locked memory that the worker has memory for at their address, and the
-    /// contexts where it is registered.
-    granules: BTreeMap<u64, u32>,
+    /// Words that were sent and may be addresses of page-locked memory.
+    found: Vec<u64>,
     /// Areas with edges.
     open: usize,
     /// The latest version of an area.
     versions: u64,
     woken: Arc<Condvar>,
     bounce: Vec<u8>,
+}
+
+/// The most bytes that are looked through for addresses when they are sent in one piece.
+pub const MOST_SCANNED: usize = 64 << 10;
+
+/// The words among bytes for an address: those at a multiple of their size.
+pub fn words(at: u64, bytes: &[u8]) -> impl Iterator<Item = u64> {
+    let first = (at.wrapping_neg() % 8) as usize;
+    let whole = bytes.get(first..).unwrap_or_default().chunks_exact(8);
+    whole.map(|w| w.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)))
 }
 
 /// Whether a queued call may read or write shadowed memory on the device.
@@ -330,17 +341,12 @@ impl Shadows {
         Ok(())
     }
 
-    /// Page-locked memory is about to be freed: its pages are the program's again.
-    pub fn forget_host(&self, pages: &impl Pages, base: u64) {
-        if let Some(mut a) = self.remove(&mut self.areas(), pages, base) {
-            a.open(pages);
-        }
-    }
-
-    /// A granule that no page-locked memory is in any more is about to go. The context in which the
-    /// worker has memory for it, if it has.
-    pub fn forget_granule(&self, granule: u64) -> Option<u32> {
-        self.areas().granules.remove(&granule)
+    /// Page-locked memory is about to be freed: its pages are the program's again. The context that
+    /// the worker has memory for it in, and that memory's address, if kernels saw it.
+    pub fn forget_host(&self, pages: &impl Pages, base: u64) -> Option<(u32, u64)> {
+        let mut a = self.remove(&mut self.areas(), pages, base)?;
+        a.open(pages);
+        Some((a.context, a.device_of(base)))
     }
 
     /// Managed memory is about to be freed.
@@ -348,15 +354,15 @@ impl Shadows {
         self.remove(&mut self.areas(), pages, base);
     }
 
-    /// Registered memory stays the program's: all of it comes home, once what is owed is waited
-    /// for by `wait`. Gives the window it was seen in.
+    /// The same of registered memory, which stays the program's: all of it comes home, once what is
+    /// owed is waited for by `wait`.
     pub fn forget_registered(
         &self,
         pages: &impl Pages,
         far: &impl Far,
         base: u64,
         wait: impl Fn(&[(u32, u32)], u64) -> Result<()>,
-    ) -> Option<u64> {
+    ) -> Option<(u32, u64)> {
         if !self.active() {
             return None;
         }
@@ -381,19 +387,15 @@ impl Shadows {
             }
             let mut a = self.remove(&mut all, pages, base)?;
             a.open(pages);
-            return Some(a.device_of(base) & !4095);
+            return Some((a.context, a.device_of(base)));
         }
     }
 
     /// A context is gone, and with it the device's side of what was made in it.
     pub fn forget_context(&self, pages: &impl Pages, id: u32) {
         let mut all = self.areas();
-        let in_it = |a: &&Area| {
-            let granule = all.granules.get(&(a.start & !(space::GRANULE - 1)));
-            a.context == id || a.sort == Sort::Host && granule == Some(&id)
-        };
-        let gone: Vec<u64> = all.areas.values().filter(in_it).map(|a| a.start).collect();
-        all.granules.retain(|_, context| *context != id);
+        let in_it = all.areas.values().filter(|a| a.context == id);
+        let gone: Vec<u64> = in_it.map(|a| a.start).collect();
         for start in gone {
             let removed = self.remove(&mut all, pages, start);
             if let Some(mut a) = removed.filter(|a| a.sort != Sort::Managed) {
@@ -419,14 +421,9 @@ impl Areas {
             .for_each(f);
     }
 
-    /// The worker has memory for a granule of page-locked memory from now on.
-    pub fn add_granule(&mut self, granule: u64, context: u32) {
-        self.granules.insert(granule, context);
-    }
-
-    /// Whether the worker has memory for a granule of page-locked memory.
-    pub fn has_granule(&self, granule: u64) -> bool {
-        self.granules.contains_key(&granule)
+    /// Words that were sent since the last time and may be addresses of page-locked memory.
+    pub fn take_found(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.found)
     }
 
     /// How many areas there are.
@@ -468,8 +465,12 @@ impl Areas {
         for a in self.areas.values_mut().filter(|a| a.reached_by(stream)) {
             if a.has_news() {
                 let context = a.context;
+                let found = &mut self.found;
                 done = done.and(a.push(pages, |dst, bytes| {
                     any = true;
+                    if bytes.len() <= MOST_SCANNED {
+                        found.extend(words(dst, bytes).filter(|w| far.may_be_address(*w)));
+                    }
                     far.push(context, dst, bytes)
                 }));
             }
@@ -495,8 +496,12 @@ impl Areas {
             return Ok(false);
         }
         let mut news = Vec::new();
+        let found = &mut self.found;
         for a in self.areas.values_mut().filter(|a| a.reached_by(stream)) {
-            let (context, own) = (a.context, a.edge_news(pages));
+            let note = |dst, bytes: &[u8]| {
+                found.extend(words(dst, bytes).filter(|w| far.may_be_address(*w)));
+            };
+            let (context, own) = (a.context, a.edge_news(pages, note));
             if !own.is_empty() {
                 self.versions += 1;
                 a.version = self.versions;

@@ -408,13 +408,15 @@ impl<'a> Request<'a> for MemMapAt {
     const NAME: &'static str = "MemMapAt";
 }
 
-/// Memory that the client has handed over under `number`, or with 0 memory of the worker's own, is
-/// mapped at the client's address, and made known to the driver as page-locked.
+/// Memory that the client has handed over under `number`, or with 0 memory of the worker's own that
+/// stands for the program's at `origin`, is mapped at `va`, and made known to the driver as
+/// page-locked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ShareHost {
     pub va: u64,
     pub size: u64,
     pub number: u64,
+    pub origin: u64,
 }
 
 impl<'a> Message<'a> for ShareHost {
@@ -423,6 +425,7 @@ impl<'a> Message<'a> for ShareHost {
         w.u64(self.va);
         w.u64(self.size);
         w.u64(self.number);
+        w.u64(self.origin);
     }
 
     #[inline]
@@ -431,6 +434,7 @@ impl<'a> Message<'a> for ShareHost {
             va: r.u64()?,
             size: r.u64()?,
             number: r.u64()?,
+            origin: r.u64()?,
         })
     }
 }
@@ -1933,6 +1937,7 @@ mod tests {
                 va: g.u64(),
                 size: g.u64(),
                 number: g.u64(),
+                origin: g.u64(),
             }
         }
     }

@@ -931,13 +931,15 @@ impl<'a> Request<'a> for UserObjectCreate {
 }
 
 /// From the worker: what has this token is to run, after an `error` of its stream; a host node's
-/// after fetching the mirrors `before` and before sending the mirrors `after`.
+/// after fetching the mirrors `before` and before sending the mirrors `after`, but for bytes of the
+/// mirrors `beside`, which copies write at that time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPromised {
     pub token: u64,
     pub error: u32,
     pub before: Vec<u32>,
     pub after: Vec<u32>,
+    pub beside: Vec<u32>,
 }
 
 impl<'a> Message<'a> for RunPromised {
@@ -947,6 +949,7 @@ impl<'a> Message<'a> for RunPromised {
         w.u32(self.error);
         w.u32s(&self.before);
         w.u32s(&self.after);
+        w.u32s(&self.beside);
     }
 
     #[inline]
@@ -956,6 +959,7 @@ impl<'a> Message<'a> for RunPromised {
             error: r.u32()?,
             before: r.u32s()?,
             after: r.u32s()?,
+            beside: r.u32s()?,
         })
     }
 }
@@ -1329,6 +1333,7 @@ mod tests {
                 error: g.u32(),
                 before: g.u32s(),
                 after: g.u32s(),
+                beside: g.u32s(),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Executable graphs, and which mirrors each reads and writes.
 
-use super::host_node::HostNode;
+use super::host_node::{Around, HostNode};
 use super::mirrors::{Mirror, Mirrors};
 use busbar_abi::cuda::*;
 use std::any::Any;
@@ -37,8 +37,8 @@ pub struct Entry {
 #[derive(Default)]
 pub struct Exec {
     pub entries: Vec<Entry>,
-    /// Its own host nodes, with the mirrors before and behind each.
-    pub hosts: Vec<(u64, Arc<HostNode>, Ids)>,
+    /// Its own host nodes, with the mirrors around each.
+    pub hosts: Vec<(u64, Arc<HostNode>, Around)>,
     pub keep: Vec<Box<dyn Any + Send>>,
     /// The result of the last launch.
     pub launched: CUresult,
@@ -57,8 +57,9 @@ impl Exec {
             let there = ids.iter().filter(|i| of.contains(i));
             there.copied().collect()
         };
-        for (_, host, (before, behind)) in &self.hosts {
-            host.set_around(pick(before, &destinations), pick(behind, &sources));
+        for (_, host, [before, behind, beside]) in &self.hosts {
+            let (before, beside) = (pick(before, &destinations), pick(beside, &destinations));
+            host.set_around([before, pick(behind, &sources), beside]);
         }
     }
 
@@ -67,8 +68,8 @@ impl Exec {
         let (Some(old), Some(new)) = (old, new) else {
             return;
         };
-        let lists = self.hosts.iter_mut().map(|(_, _, ids)| ids);
-        for id in lists.flat_map(|(b, a)| b.iter_mut().chain(a)) {
+        let lists = self.hosts.iter_mut().flat_map(|(_, _, around)| around);
+        for id in lists.flatten() {
             if *id == old.id {
                 *id = new.id;
             }

@@ -7,6 +7,10 @@ use busbar_abi::cuda::*;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, Weak};
 
+/// Mirrors that copies before a host node fill, that copies behind it read, and that copies fill
+/// while it may run.
+pub type Around = [Vec<u32>; 3];
+
 /// A host node's function: the program's, with the mirrors that it may care for.
 ///
 /// The driver's nodes know it by a number that is looked up, and not by its address: whatever
@@ -15,8 +19,7 @@ pub struct HostNode {
     pub number: usize,
     /// What runs.
     pub promised: Arc<Promised>,
-    /// Mirrors that copies before it fill, and mirrors that copies behind it read.
-    pub around: Mutex<(Vec<u32>, Vec<u32>)>,
+    pub around: Mutex<Around>,
 }
 
 /// Host nodes by number: a process has one session.
@@ -32,6 +35,11 @@ impl HostNode {
         })
     }
 
+    /// Whether there is any.
+    pub fn any() -> bool {
+        HOST_NODES.any()
+    }
+
     /// What the driver's node has for data.
     pub fn data(&self) -> *mut c_void {
         named::data(self.number)
@@ -43,8 +51,8 @@ impl HostNode {
     }
 
     /// Says which mirrors it may care for.
-    pub fn set_around(&self, before: Vec<u32>, after: Vec<u32>) {
-        *lock(&self.around) = (before, after);
+    pub fn set_around(&self, around: Around) {
+        *lock(&self.around) = around;
     }
 }
 

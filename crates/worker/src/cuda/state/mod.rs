@@ -5,6 +5,7 @@ pub mod exports;
 pub mod given;
 pub mod handles;
 pub mod host_node;
+pub mod image;
 pub mod listeners;
 pub mod mapped;
 pub mod mirrors;

@@ -1,6 +1,7 @@
 //! Host memory at addresses of the program's: what a program on this host shares, and what stands
 //! for memory of a program elsewhere.
 
+use super::mapped::in_ranges;
 use super::twins::Twins;
 use crate::memory::{Charge, Gate, Use};
 use crate::shared::Offers;
@@ -12,6 +13,9 @@ use std::collections::BTreeMap;
 /// Where the client puts such memory: a range that the driver has no part in.
 const RANGE: std::ops::Range<u64> = contract::span(contract::SHARED);
 const PAGE: u64 = 4096;
+/// A program's own memory lies between these.
+const LOWEST: u64 = 1 << 20;
+const HIGHEST: u64 = 1 << 47;
 /// Segments of one session: each is a mapping, of which a process may not have very many.
 const MOST: usize = 16 << 10;
 
@@ -49,18 +53,26 @@ impl Shared {
         found.is_some_and(|(at, n)| p - at < *n && len <= n - (p - at))
     }
 
-    /// Maps memory that stands for the program's, registered in a context.
-    pub fn map_twin(&mut self, va: u64, size: u64, context: u32) -> Result<(), CUresult> {
+    /// Maps memory that stands for the program's at `origin`, registered in a context.
+    pub fn map_twin(
+        &mut self,
+        (va, size): (u64, u64),
+        origin: u64,
+        context: u32,
+    ) -> Result<(), CUresult> {
         let whole = size > 0 && (va | size).is_multiple_of(PAGE);
+        let end = va.checked_add(size).ok_or(CUDA_ERROR_INVALID_VALUE)?;
         let range = [contract::HOST, contract::WINDOW].map(contract::span);
-        let range = range.iter().find(|r| r.contains(&va));
-        if !whole || range.is_none_or(|r| size > r.end - va) {
+        let ours = range.iter().any(|r| r.contains(&va) && end <= r.end);
+        // Or where the program has it, wherever it has its own memory.
+        let own = va >= LOWEST && end <= HIGHEST && !in_ranges(va) && !in_ranges(end - 1);
+        if !whole || !(ours || own && va == origin) {
             return Err(CUDA_ERROR_INVALID_VALUE);
         }
         if self.bytes + size > self.most_bytes {
             return Err(CUDA_ERROR_OUT_OF_MEMORY);
         }
-        let mapped = self.twins.map(va, size, context);
+        let mapped = self.twins.map(va, size, origin, context);
         mapped.map_err(|_| CUDA_ERROR_OUT_OF_MEMORY)?;
         self.count(Use::Twin, va, size);
         Ok(())
@@ -170,14 +182,14 @@ mod tests {
             (contract::span(contract::WINDOW).end - PAGE, 2 * PAGE),
         ];
         for (va, size) in wrong {
-            let refused = s.map_twin(va, size, 1);
+            let refused = s.map_twin((va, size), va, 1);
             assert_eq!(refused, Err(CUDA_ERROR_INVALID_VALUE), "{va:#x} {size:#x}");
         }
         let most = s.most_bytes.next_multiple_of(PAGE) + PAGE;
-        let refused = s.map_twin(host.start, most, 1);
+        let refused = s.map_twin((host.start, most), PAGE, 1);
         assert_eq!(refused, Err(CUDA_ERROR_OUT_OF_MEMORY));
         let va = host.start + (6 << 30);
-        assert_eq!(s.map_twin(va, 2 * PAGE, 1), Ok(()));
+        assert_eq!(s.map_twin((va, 2 * PAGE), PAGE, 1), Ok(()));
         assert_eq!((s.size(va), s.bytes), (Some(2 * PAGE), 2 * PAGE));
         let counted = |s: &Shared| s.gate.of_host()["twin"].bytes;
         assert_eq!(counted(&s), 2 * PAGE);

@@ -4,8 +4,8 @@
 //! The driver has registered it, so that kernels and copies use it in place. What goes to it and
 //! comes from it goes past the driver, whose calls may wait for one another.
 
+use super::image::{Image, View};
 use crate::lock::lock;
-use busbar_transport::shared::Segment;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 #[derive(Debug, Clone, Copy)]
 struct Twin {
-    size: u64,
+    view: View,
     /// The context in which the driver registered it.
     context: u32,
 }
@@ -22,28 +22,35 @@ struct Twin {
 #[derive(Debug, Clone, Default)]
 pub struct Twins {
     all: Arc<Mutex<BTreeMap<u64, Twin>>>,
+    image: Image,
 }
 
 impl Twins {
-    /// Maps `size` bytes, where nothing is yet.
-    pub fn map(&self, va: u64, size: u64, context: u32) -> io::Result<()> {
-        Segment::new(size)?.map(va, size)?;
-        lock(&self.all).insert(va, Twin { size, context });
+    /// Twins that show the program's memory as this image has it.
+    pub fn of(image: Image) -> Self {
+        let all = Arc::default();
+        Self { all, image }
+    }
+
+    /// Maps `size` bytes, where nothing is yet, for what the program has at `origin`.
+    pub fn map(&self, va: u64, size: u64, origin: u64, context: u32) -> io::Result<()> {
+        let view = self.image.show(Some(va), origin, size)?;
+        lock(&self.all).insert(va, Twin { view, context });
         Ok(())
     }
 
     /// The length of what was mapped at an address.
     pub fn size(&self, va: u64) -> Option<u64> {
-        lock(&self.all).get(&va).map(|t| t.size)
+        lock(&self.all).get(&va).map(|t| t.view.len)
     }
 
     /// Unmaps what was mapped at an address, which the driver knows no longer; its length.
     pub fn unmap(&self, va: u64) -> Option<u64> {
         let mut all = lock(&self.all);
-        let size = all.remove(&va)?.size;
+        let view = all.remove(&va)?.view;
         // SAFETY: mapped by `map`; whoever uses it has the lock.
-        unsafe { Segment::unmap(va, size) };
-        Some(size)
+        unsafe { self.image.hide(view) };
+        Some(view.len)
     }
 
     /// What was registered in a context.
@@ -58,7 +65,12 @@ impl Twins {
         let all = lock(&self.all);
         let (va, t) = all.range(..=at).next_back()?;
         let offset = at - va;
-        (offset < t.size && len <= t.size - offset).then(f)
+        (offset < t.view.len && len <= t.view.len - offset).then(f)
+    }
+
+    /// Whether an address is of one.
+    pub fn has(&self, at: u64) -> bool {
+        self.inside(at, 1, || ()).is_some()
     }
 
     /// Writes bytes, each aligned word of them at once, in the order of their addresses. False when
@@ -151,8 +163,9 @@ mod tests {
     #[test]
     fn bytes_go_in_and_come_out_where_there_is_memory_and_nowhere_else() {
         let twins = Twins::default();
-        twins.map(VA, 8192, 3).unwrap();
-        assert!(twins.map(VA + 4096, 4096, 3).is_err(), "there is something");
+        twins.map(VA, 8192, 0x1000, 3).unwrap();
+        let again = twins.map(VA + 4096, 4096, 0x9000, 3);
+        assert!(again.is_err(), "there is something");
         assert!(twins.write(VA + 4090, &[1, 2, 3, 4, 5, 6, 7, 8, 9]));
         let read = twins.read(VA + 4089, 11).unwrap();
         assert_eq!(read, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0]);

@@ -26,6 +26,9 @@ impl Far for Wire {
         self.0.borrow_mut().push(said);
         Ok(())
     }
+    fn may_be_address(&self, word: u64) -> bool {
+        word == 0x77
+    }
     fn read_all(&self, looks: &[Look]) -> Result<Vec<Option<Vec<u8>>>> {
         let read = |l: &Look| {
             let mut to = vec![0; l.len];
@@ -55,6 +58,30 @@ fn what_is_not_protected_is_fetched_until_no_work_is_left() {
     // It came from there, and is not news.
     s.areas().work(&ram, &wire, (3, 1), false).unwrap();
     assert!(said(&wire).is_empty());
+}
+
+#[test]
+fn addresses_among_what_is_sent_are_found() {
+    let len = 2 * LEN as usize;
+    let (ram, wire, s) = (Ram::new(AT, len), Wire::default(), Shadows::default());
+    let mut a = Area::new(Sort::Managed, AT, LEN / 2, AT, 3);
+    a.begin_on_host(libc::PROT_READ | libc::PROT_WRITE);
+    s.insert(&ram, a).unwrap();
+    s.insert(&ram, Area::small(Sort::Host, AT + LEN, 64, AT + LEN, 3))
+        .unwrap();
+    ram.write(AT + 4096, &[0x77]);
+    ram.write(AT + LEN + 9, &[0x77]);
+    let work = || s.areas().work(&ram, &wire, (3, 1), false).unwrap();
+    work();
+    assert_eq!(s.areas().take_found(), [0x77], "at a multiple of its size");
+    // Of the word only one byte is new.
+    ram.write(AT + LEN + 16, &[0x78]);
+    work();
+    ram.write(AT + LEN + 16, &[0x77]);
+    work();
+    assert_eq!(s.areas().take_found(), [0x77]);
+    work();
+    assert!(s.areas().take_found().is_empty());
 }
 
 #[test]
@@ -221,7 +248,7 @@ fn registered_memory_comes_home_before_it_is_forgotten() {
     let window = s.forget_registered(&ram, &wire, AT + 8, wait);
     assert_eq!(
         (window, &waited.borrow()[..]),
-        (Some(0x9_0000), &[(2, 0)][..])
+        (Some((2, 0x9_0008)), &[(2, 0)][..])
     );
     let reads = said(&wire);
     assert!(reads.len() >= 3 && reads.iter().all(|r| r.starts_with("read 2 ")));
