@@ -227,6 +227,7 @@ fn every_byte_of_device_memory_is_counted_until_it_is_given_back() {
         va: span(HOST).start,
         size: 2 * MIB,
         number: 0,
+        origin: span(HOST).start,
     };
     done(&mut w, &twin);
     let host = |server: &Server| holding(server)["host_memory"]["twin"]["bytes"].as_u64();

@@ -104,7 +104,7 @@ pub fn expose(cx: Cx, r: &Range, p: u64, why: impl FnOnce() -> String) -> Result
     Ok(there)
 }
 
-/// Page-locked memory is about to go, or to be the program's alone: what the worker has for it goes.
+/// Page-locked memory is about to go, or to be the program's alone: what stands for it goes.
 /// What was `registered` has all its bytes here first.
 pub fn conceal(cx: Cx, r: &Range) {
     let shadows = &cx.state().shadows;

@@ -139,7 +139,7 @@ impl Order {
             .compare_exchange(id, 0, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// Bytes will arrive somewhere in `len` bytes at `place`, until [`Order::arrived`] is told. With
+    /// Bytes will arrive somewhere in `len` bytes at `from`, until [`Order::arrived`] is told. With
     /// `in_image` those are all of these bytes, and the worker's image of the program's memory has
     /// them.
     pub fn arrives(&self, from: u64, len: usize, in_image: bool) -> u64 {

@@ -1,7 +1,7 @@
 //! The program's memory as far as devices reach it from here: one file in memory, in which each
 //! byte of the program's has its address for its offset. Pages exist once they are touched.
 //!
-//! What a kernel, a copy of a graph, or the program itself sees of it are views: several of them may
+//! What a kernel, a copy of a graph, or the program sees of it are views: several of them may
 //! show the same bytes, as parts of the program's memory may overlap.
 
 use crate::lock::lock;

@@ -46,7 +46,7 @@ struct Place<'a> {
 
 impl Place<'_> {
     /// The program's memory, as words.
-    fn words(&self, p: u64) -> &mut [u32] {
+    fn words<'w>(&self, p: u64) -> &'w mut [u32] {
         // SAFETY: memory of so many words, which no work uses now.
         unsafe { std::slice::from_raw_parts_mut(p as *mut u32, WORDS) }
     }

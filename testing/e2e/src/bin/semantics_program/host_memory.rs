@@ -199,7 +199,9 @@ fn in_nodes(p: &mut Place<'_>) {
         println!("node: {:?}", &words[..5]);
     }
     let other = p.taken(false);
-    first[0] = std::hint::black_box(other);
+    let mut second = other;
+    list[0] = at(&mut second);
+    std::hint::black_box(&list);
     let args = [exec, node, at(&mut k)];
     api.tell("cuGraphExecKernelNodeSetParams_v2", &args);
     api.tell("cuGraphLaunch", &[exec, 0]);
